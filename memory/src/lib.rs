@@ -1,0 +1,16 @@
+//! Which pages of a machine matter.
+//!
+//! This crate knows the memory that belongs to the OS ([`OsMemory`]), one page
+//! of it ([`OsPage`], [`Page`]), and the set of pages that a sleep saves
+//! ([`PageMap`]). It knows no CSR, no MMIO and no medium, so that everything
+//! here is decided, and tested, on the host.
+#![no_std]
+#![warn(missing_docs)]
+
+mod os_memory;
+mod page;
+mod page_map;
+
+pub use os_memory::{OsMemory, OsMemoryError, OsPage, PhysRange, MAX_RANGES};
+pub use page::{Page, PAGE_BYTES, PAGE_WORDS};
+pub use page_map::{PageMap, PageMapError, Run};
