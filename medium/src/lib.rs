@@ -7,8 +7,12 @@
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
+mod clock;
+pub mod nvme;
+pub mod pci;
 mod window;
 
+pub use clock::Clock;
 pub use window::Window;
 
 use poorwill_memory::{OsPage, Page};
@@ -58,6 +62,12 @@ pub enum MediumError {
     /// The device broke its own protocol.
     #[error("the device answered a command that was not given")]
     Protocol,
+    /// The offset is no multiple of the medium's blocks; a caller's fault.
+    #[error("byte {0:#x} is not at the start of a block of the medium")]
+    Misaligned(u64),
+    /// The medium was stopped by [`Medium::quiesce`] or by an earlier error.
+    #[error("the medium has been stopped")]
+    Stopped,
 }
 
 /// A device that keeps bytes without power.

@@ -1,0 +1,42 @@
+use poorwill_memory::Page;
+
+/// How many transfers may be under way at once, at most.
+pub const DEPTH: usize = 32;
+
+/// The memory that a controller shares: its queues and lists. 148 KiB.
+///
+/// One per controller in use. From [`Controller::start`](super::Controller::start)
+/// until [`Controller::stop`](super::Controller::stop) succeeds it is the
+/// device's; where stopping fails it stays the device's until a reset.
+#[derive(Debug)]
+#[repr(C)]
+pub struct QueueMemory {
+    pub(super) admin_submissions: Page,
+    pub(super) admin_completions: Page,
+    pub(super) submissions: Page,
+    pub(super) completions: Page,
+    pub(super) answer: Page,
+    pub(super) lists: [Page; DEPTH],
+}
+
+impl QueueMemory {
+    /// Memory for a controller.
+    pub const EMPTY: QueueMemory = QueueMemory {
+        admin_submissions: Page::ZERO,
+        admin_completions: Page::ZERO,
+        submissions: Page::ZERO,
+        completions: Page::ZERO,
+        answer: Page::ZERO,
+        lists: [Page::ZERO; DEPTH],
+    };
+}
+
+/// The address by which a device reaches what `pointer` points at.
+///
+/// Machine mode runs without translation, so it is the pointer itself; this is
+/// the one place that relies on it.
+#[must_use]
+#[inline]
+pub fn physical_address<T>(pointer: *const T) -> u64 {
+    pointer.expose_provenance() as u64
+}

@@ -1,0 +1,49 @@
+use core::fmt;
+
+/// A function's address on the bus, as its configuration space is reached.
+///
+/// The bus number is that of the moment: at power-on a function behind a bridge
+/// has none yet. What lasts is its [`Location`](super::Location).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Function {
+    /// Bus, 0 to 255.
+    pub bus: u8,
+    /// Device on the bus, 0 to 31.
+    pub device: u8,
+    /// Function of the device, 0 to 7.
+    pub function: u8,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{:02x}:{:02x}.{}",
+            self.bus, self.device, self.function
+        )
+    }
+}
+
+/// Configuration space of the functions below one host bridge (ECAM).
+///
+/// Only buses from [`HostBridge::first_bus`](super::HostBridge::first_bus) to
+/// `last_bus` are ever asked for, devices below 32 and functions below 8.
+pub trait ConfigSpace {
+    /// The dword at `register`, a multiple of 4 below 4096; all ones when
+    /// there is no such function.
+    fn read32(&self, function: Function, register: u16) -> u32;
+
+    /// Writes the dword at `register`, a multiple of 4 below 4096. The write
+    /// is complete when this returns (configuration writes are non-posted).
+    fn write32(&self, function: Function, register: u16, value: u32);
+}
+
+impl<C: ConfigSpace + ?Sized> ConfigSpace for &C {
+    fn read32(&self, function: Function, register: u16) -> u32 {
+        (**self).read32(function, register)
+    }
+
+    fn write32(&self, function: Function, register: u16, value: u32) {
+        (**self).write32(function, register, value);
+    }
+}

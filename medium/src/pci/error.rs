@@ -1,0 +1,52 @@
+use thiserror::Error;
+
+use super::config::Function;
+
+/// Why a controller cannot be reached over PCI. The bus is as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PciError {
+    /// Nothing answers at the function's address: pulled out, or without power.
+    #[error("no PCI function answers at {0}; is the device still there?")]
+    Absent(Function),
+    /// Something else than expected answers: the location is out of date.
+    #[error("PCI function {0} is not what it was; search again")]
+    Changed(Function),
+    /// The list of capabilities leads in a circle or out of itself.
+    #[error("PCI function {0} has a damaged list of capabilities")]
+    CapabilityList(Function),
+    /// The function did not come out of its power state within the time that
+    /// the specification grants (10 ms from D3hot).
+    #[error("PCI function {0} does not wake from its power state")]
+    Asleep(Function),
+    /// BAR 0 is missing, an I/O range, or of a reserved type.
+    #[error("PCI function {0} has no memory in BAR 0")]
+    NotMemory(Function),
+    /// BAR 0 claims no size, or one that no controller has.
+    #[error("PCI function {0} has a BAR 0 of no sensible size")]
+    Size(Function),
+    /// No window of the host bridge has room for BAR 0.
+    #[error("no address is free on the PCI bus for the {length:#x} bytes of {function}")]
+    NoAddress {
+        /// Whose BAR.
+        function: Function,
+        /// Its size in bytes.
+        length: u64,
+    },
+    /// No bus number is left for what lies behind a bridge.
+    #[error("no bus number is left for what lies behind the PCI bridge {0}")]
+    NoBus(Function),
+    /// A register does not keep what is written to it.
+    #[error("register {register:#x} of PCI function {function} does not keep what is written")]
+    Stuck {
+        /// Whose register.
+        function: Function,
+        /// Its offset in configuration space.
+        register: u16,
+    },
+    /// More bridges in a row than are followed.
+    #[error("more PCI bridges in a row than {max} below {0}", max = super::MAX_DEPTH)]
+    TooDeep(Function),
+    /// More NVMe controllers than are listed.
+    #[error("more than {max} NVMe controllers; {0} is left out", max = super::MAX_CONTROLLERS)]
+    TooMany(Function),
+}

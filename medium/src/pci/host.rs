@@ -1,0 +1,57 @@
+use arrayvec::ArrayVec;
+
+/// How many windows a host bridge may have.
+pub const MAX_WINDOWS: usize = 8;
+
+/// Which addresses of the bus a window holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowKind {
+    /// Memory below 4 GiB on the bus (`ranges` space code 2).
+    Memory32,
+    /// Memory anywhere on the bus (`ranges` space code 3).
+    Memory64,
+}
+
+/// A range of addresses through which the CPU reaches memory on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Which addresses of the bus it holds.
+    pub kind: WindowKind,
+    /// Whether the window may prefetch (`ranges` bit 30).
+    pub prefetchable: bool,
+    /// Its first address on the bus.
+    pub pci_address: u64,
+    /// The same place as the CPU addresses it.
+    pub cpu_address: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A host bridge as the device tree describes it (`bus-range`, `ranges`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostBridge {
+    /// The number of the bus right below the host bridge.
+    pub first_bus: u8,
+    /// The highest bus number below the host bridge.
+    pub last_bus: u8,
+    /// Its memory windows; I/O windows are of no use here and left out.
+    pub windows: ArrayVec<Window, MAX_WINDOWS>,
+}
+
+impl HostBridge {
+    /// Where the CPU reaches the `length` bytes at `pci_address`; `None` when
+    /// no window holds all of them.
+    #[must_use]
+    pub fn cpu_address(&self, pci_address: u64, length: u64) -> Option<u64> {
+        let end = pci_address.checked_add(length)?;
+        self.windows.iter().find_map(|window| {
+            let window_end = window.pci_address.checked_add(window.length)?;
+            if pci_address < window.pci_address || end > window_end {
+                return None;
+            }
+            window
+                .cpu_address
+                .checked_add(pci_address - window.pci_address)
+        })
+    }
+}

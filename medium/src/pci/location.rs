@@ -1,0 +1,51 @@
+use core::fmt;
+
+use arrayvec::ArrayVec;
+
+/// How many bridges may stand between the host bridge and a controller.
+pub const MAX_DEPTH: usize = 7;
+
+/// One function on the way from the host bridge to a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Device on its bus, 0 to 31.
+    pub device: u8,
+    /// Function of the device, 0 to 7.
+    pub function: u8,
+}
+
+/// Where a controller sits, whatever numbers its bus has been given: the
+/// bridges above it from the host bridge down, and itself as the last step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub(super) bridges: ArrayVec<Step, MAX_DEPTH>,
+    pub(super) controller: Step,
+}
+
+impl Location {
+    /// The controller that is reached through `bridges`, the one nearest to the
+    /// host bridge first; `None` when there are more than [`MAX_DEPTH`].
+    #[must_use]
+    pub fn new(bridges: &[Step], controller: Step) -> Option<Self> {
+        let bridges = ArrayVec::try_from(bridges).ok()?;
+        Some(Location {
+            bridges,
+            controller,
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:02x}.{}", self.device, self.function)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for bridge in &self.bridges {
+            write!(out, "{bridge}/")?;
+        }
+        write!(out, "{}", self.controller)
+    }
+}

@@ -1,0 +1,25 @@
+//! The search for NVMe controllers on PCI, and the loan of one.
+//!
+//! Firmware meets a PCI bus in two states: untouched, right after power-on,
+//! with no address given to anything; and as an OS left it, with addresses of
+//! the OS's choice, functions asleep in D3hot, decoding and bus mastering off.
+//! It is to leave the bus as it found it either way. So nothing is enumerated
+//! or configured for good: [`find`] looks, [`claim`] makes one controller and
+//! the bridges above it work, and [`Claim::release`] undoes every step of that.
+//!
+//! Registers are those of the PCI Express Base Specification 5.0, chapter 7,
+//! and of the PCI-to-PCI Bridge Architecture Specification 1.2.
+
+mod claim;
+mod config;
+mod error;
+mod find;
+mod host;
+mod location;
+
+pub use claim::{Claim, claim};
+pub use config::{ConfigSpace, Function};
+pub use error::PciError;
+pub use find::{MAX_CONTROLLERS, Search, find};
+pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
+pub use location::{Location, MAX_DEPTH, Step};
