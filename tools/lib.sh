@@ -1,0 +1,37 @@
+# Shared by the scripts beside it; sourced, never run.
+# shellcheck shell=bash
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+# Where everything that can be made again is kept.
+poorwill_cache() { printf '%s\n' "${POORWILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/poorwill}"; }
+
+# Sets DISTRO (debian, ...) and RELEASE (12, 13, ...; empty on testing).
+read_os_release() {
+    DISTRO=unknown RELEASE=
+    [ -r /etc/os-release ] || return 0
+    # shellcheck disable=SC1091,SC2034
+    { DISTRO=$(. /etc/os-release && printf %s "${ID:-unknown}")
+      RELEASE=$(. /etc/os-release && printf %s "${VERSION_ID:-}"); }
+}
+
+# The Debian mirror that this system itself uses, as "URI SOURCE-FILE", from
+# its own apt configuration in either style; nothing if it has none.
+debian_mirror() {
+    apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SOURCESENTRY)' \
+        'Created-By: Packages' 2>/dev/null |
+    awk -F'|' '$1 ~ /^(https?|mirror\+https?|mirror|file|copy|ftp):/ && $3 == "main" &&
+               $2 ~ /^(bookworm|trixie|oldstable|stable)$/ && !done {
+                   sub(/:[0-9]+$/, "", $4); print $1, $4; done = 1 }'
+}
+
+# The keyring named beside that mirror, else Debian's own.
+debian_keyring() { # SOURCE-FILE
+    local key=
+    if [ -r "${1:-}" ]; then
+        key=$(sed -nE 's/^[Ss]igned-[Bb]y:[[:space:]]*(\/[^[:space:]]+).*/\1/p
+                       s/^deb[[:space:]]*\[.*signed-by=(\/[^] ,]+).*/\1/p' "$1" | head -n 1)
+    fi
+    printf '%s\n' "${key:-/usr/share/keyrings/debian-archive-keyring.gpg}"
+}
