@@ -8,6 +8,8 @@
 #![warn(missing_docs)]
 
 mod clock;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod nvme;
 pub mod pci;
 mod window;

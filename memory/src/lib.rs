@@ -11,6 +11,6 @@ mod os_memory;
 mod page;
 mod page_map;
 
-pub use os_memory::{OsMemory, OsMemoryError, OsPage, PhysRange, MAX_RANGES};
-pub use page::{Page, PAGE_BYTES, PAGE_WORDS};
-pub use page_map::{PageMap, PageMapError, Run};
+pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageCursor, PhysRange};
+pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
+pub use page_map::{Indices, PageMap, PageMapError, Run};

@@ -126,7 +126,10 @@ impl OsMemory {
     /// Pages in all ranges together.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.ranges.iter().map(|range| range.length() / PAGE_BYTES).sum()
+        self.ranges
+            .iter()
+            .map(|range| range.length() / PAGE_BYTES)
+            .sum()
     }
 
     /// Whether the `length` bytes from `address` are OS memory throughout.
@@ -155,10 +158,9 @@ impl OsMemory {
 
     /// All pages with their indices, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, OsPage)> + '_ {
-        let addresses = self
-            .ranges
-            .iter()
-            .flat_map(|range| (0..range.length() / PAGE_BYTES).map(|page| range.start + page * PAGE_BYTES));
+        let addresses = self.ranges.iter().flat_map(|range| {
+            (0..range.length() / PAGE_BYTES).map(|page| range.start + page * PAGE_BYTES)
+        });
         (0..).zip(addresses.map(OsPage))
     }
 
@@ -186,11 +188,52 @@ impl OsMemory {
     }
 }
 
-fn push(ranges: &mut ArrayVec<PhysRange, MAX_RANGES>, range: PhysRange) -> Result<(), OsMemoryError> {
+/// A place in an [`OsMemory`] that turns ascending indices into pages, at a
+/// constant cost each where [`OsMemory::at`] starts over every time.
+///
+/// It borrows nothing, so that memory can be written between two steps.
+#[derive(Clone, Debug, Default)]
+pub struct PageCursor {
+    /// Number of the range stood in.
+    range: usize,
+    /// Index of that range's first page.
+    first: u64,
+}
+
+impl PageCursor {
+    /// A place before the first page.
+    #[must_use]
+    pub fn new() -> Self {
+        PageCursor::default()
+    }
+
+    /// The page with the given index, which is not less than the one before;
+    /// `None` when it is less by more than a range, or beyond the end.
+    #[inline]
+    pub fn seek(&mut self, memory: &OsMemory, index: u64) -> Option<OsPage> {
+        loop {
+            let range = memory.ranges.get(self.range)?;
+            let offset = index.checked_sub(self.first)?;
+            let pages = range.length() / PAGE_BYTES;
+            if offset < pages {
+                return Some(OsPage(range.start + offset * PAGE_BYTES));
+            }
+            self.range += 1;
+            self.first += pages;
+        }
+    }
+}
+
+fn push(
+    ranges: &mut ArrayVec<PhysRange, MAX_RANGES>,
+    range: PhysRange,
+) -> Result<(), OsMemoryError> {
     if range.length() == 0 {
         return Ok(());
     }
-    ranges.try_push(range).map_err(|_| OsMemoryError::TooManyRanges)
+    ranges
+        .try_push(range)
+        .map_err(|_| OsMemoryError::TooManyRanges)
 }
 
 fn without(
@@ -200,8 +243,20 @@ fn without(
     let mut left = ArrayVec::new();
     for range in ranges {
         if range.overlaps(&hole) {
-            push(&mut left, PhysRange { start: range.start, end: hole.start.max(range.start) })?;
-            push(&mut left, PhysRange { start: hole.end.min(range.end), end: range.end })?;
+            push(
+                &mut left,
+                PhysRange {
+                    start: range.start,
+                    end: hole.start.max(range.start),
+                },
+            )?;
+            push(
+                &mut left,
+                PhysRange {
+                    start: hole.end.min(range.end),
+                    end: range.end,
+                },
+            )?;
         } else {
             push(&mut left, *range)?;
         }
@@ -211,7 +266,10 @@ fn without(
 
 fn shrink_to_pages(range: PhysRange) -> PhysRange {
     PhysRange {
-        start: range.start.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX),
+        start: range
+            .start
+            .checked_next_multiple_of(PAGE_BYTES)
+            .unwrap_or(u64::MAX),
         end: range.end / PAGE_BYTES * PAGE_BYTES,
     }
 }
@@ -219,6 +277,9 @@ fn shrink_to_pages(range: PhysRange) -> PhysRange {
 fn grow_to_pages(range: PhysRange) -> PhysRange {
     PhysRange {
         start: range.start / PAGE_BYTES * PAGE_BYTES,
-        end: range.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX),
+        end: range
+            .end
+            .checked_next_multiple_of(PAGE_BYTES)
+            .unwrap_or(u64::MAX),
     }
 }

@@ -31,4 +31,16 @@ impl Page {
             .iter()
             .all(|line| line.iter().fold(0, |all, word| all | word) == 0)
     }
+
+    /// Consecutive pages as one run of words.
+    #[must_use]
+    pub fn words(pages: &[Page]) -> &[u64] {
+        <[u64]>::ref_from_bytes(pages.as_bytes()).expect("pages are whole, aligned words")
+    }
+
+    /// Consecutive pages as one run of words, to be changed.
+    #[must_use]
+    pub fn words_mut(pages: &mut [Page]) -> &mut [u64] {
+        <[u64]>::mut_from_bytes(pages.as_mut_bytes()).expect("pages are whole, aligned words")
+    }
 }

@@ -1,23 +1,18 @@
-use thiserror::Error;
-use zerocopy::IntoBytes;
+use core::iter::FusedIterator;
 
-use crate::page::{PAGE_WORDS, Page};
+use thiserror::Error;
+
+use crate::page::{PAGE_BYTES, Page};
+
+/// Pages that one page of map speaks of: 128 MiB of memory.
+const BITS_PER_PAGE: u64 = PAGE_BYTES * 8;
 
 /// A set of pages: bit `index % 64` of word `index / 64` is set when the page
 /// with that index is in it. One page of map speaks of 128 MiB of memory.
 #[derive(Debug)]
 pub struct PageMap<'a> {
-    words: &'a mut [Page],
+    words: &'a mut [u64],
     pages: u64,
-}
-
-/// An extent: pages with consecutive indices that are all in a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Index of the first page.
-    pub first: u64,
-    /// How many pages.
-    pub pages: u64,
 }
 
 /// Why a page map is refused.
@@ -34,4 +29,168 @@ pub enum PageMapError {
     /// A bit beyond the last page is set.
     #[error("the page map names page {0}, which does not exist")]
     BeyondEnd(u64),
+}
+
+impl PageMap<'_> {
+    /// Pages of map for `os_pages` pages of memory.
+    #[must_use]
+    pub const fn pages_needed(os_pages: u64) -> u64 {
+        os_pages.div_ceil(BITS_PER_PAGE)
+    }
+}
+
+impl<'a> PageMap<'a> {
+    /// An empty set of `pages` pages at most; `room` is cleared.
+    ///
+    /// # Errors
+    ///
+    /// [`PageMapError::NoRoom`].
+    pub fn new(room: &'a mut [Page], pages: u64) -> Result<Self, PageMapError> {
+        let words = words_for(room, pages)?;
+        words.fill(0);
+        Ok(PageMap { words, pages })
+    }
+
+    /// The set that `saved`, of `pages` pages at most, holds already.
+    ///
+    /// # Errors
+    ///
+    /// [`PageMapError::NoRoom`], or [`PageMapError::BeyondEnd`] when a bit from
+    /// `pages` to the end of the last page of map is set.
+    pub fn from_saved(saved: &'a mut [Page], pages: u64) -> Result<Self, PageMapError> {
+        let words = words_for(saved, pages)?;
+        let mut beyond = Indices {
+            words,
+            invert: 0,
+            at: pages,
+            end: words.len() as u64 * 64,
+        };
+        match beyond.next() {
+            Some(index) => Err(PageMapError::BeyondEnd(index)),
+            None => Ok(PageMap { words, pages }),
+        }
+    }
+}
+
+impl PageMap<'_> {
+    /// Puts the page with this index into the set.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such page.
+    pub fn insert(&mut self, index: u64) {
+        assert!(index < self.pages, "page {index} of {}", self.pages);
+        self.words[word_of(index)] |= 1 << (index % 64);
+    }
+
+    /// Whether the page with this index is in the set.
+    #[must_use]
+    pub fn contains(&self, index: u64) -> bool {
+        index < self.pages && self.words[word_of(index)] >> (index % 64) & 1 == 1
+    }
+
+    /// How many pages are in the set.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.words
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum()
+    }
+
+    /// The indices in the set, ascending.
+    #[must_use]
+    pub fn set(&self) -> Indices<'_> {
+        Indices {
+            words: self.words,
+            invert: 0,
+            at: 0,
+            end: self.pages,
+        }
+    }
+
+    /// The indices of memory that are not in the set, ascending.
+    #[must_use]
+    pub fn clear(&self) -> Indices<'_> {
+        Indices {
+            invert: !0,
+            ..self.set()
+        }
+    }
+
+    /// The set as extents, ascending, each as long as can be.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let mut set = self.set();
+        let mut clear = self.clear();
+        core::iter::from_fn(move || {
+            let first = set.next()?;
+            clear.at = first;
+            let end = clear.next().unwrap_or(self.pages);
+            set.at = end;
+            Some(Run {
+                first,
+                pages: end - first,
+            })
+        })
+    }
+}
+
+/// An extent: pages with consecutive indices that are all in a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Index of the first page.
+    pub first: u64,
+    /// How many pages.
+    pub pages: u64,
+}
+
+/// Ascending indices of a page map. Words without any are passed over whole.
+/// A clone goes on from the same place.
+#[derive(Clone, Debug)]
+pub struct Indices<'a> {
+    words: &'a [u64],
+    /// All ones when clear bits are wanted.
+    invert: u64,
+    at: u64,
+    end: u64,
+}
+
+impl Iterator for Indices<'_> {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        if self.at >= self.end {
+            return None;
+        }
+        let mut number = word_of(self.at);
+        let mut word = (self.words[number] ^ self.invert) & (!0 << (self.at % 64));
+        while word == 0 {
+            number += 1;
+            word = self.words.get(number)? ^ self.invert;
+        }
+        let index = number as u64 * 64 + u64::from(word.trailing_zeros());
+        self.at = index + 1;
+        (index < self.end).then_some(index)
+    }
+}
+
+impl FusedIterator for Indices<'_> {}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the word is in memory, so its number is a usize"
+)]
+fn word_of(index: u64) -> usize {
+    (index / 64) as usize
+}
+
+fn words_for(room: &mut [Page], pages: u64) -> Result<&mut [u64], PageMapError> {
+    let needed = PageMap::pages_needed(pages);
+    let given = room.len() as u64;
+    usize::try_from(needed)
+        .ok()
+        .and_then(|needed| room.get_mut(..needed))
+        .map(Page::words_mut)
+        .ok_or(PageMapError::NoRoom { needed, given })
 }

@@ -1,0 +1,62 @@
+//! Where things lie in a slot.
+
+use poorwill_memory::{PAGE_BYTES, PageMap};
+
+/// Saved pages that share one digest: 1 MiB of them.
+pub const PIECE_PAGES: u64 = 256;
+
+/// Page data starts at a multiple of this many bytes of the slot.
+pub(crate) const DATA_ALIGN: u64 = 1 << 20;
+
+/// Digests in one page of digests.
+const DIGESTS_PER_PAGE: u64 = PAGE_BYTES / 8;
+
+/// Pieces that `saved_pages` pages make.
+pub(crate) const fn pieces(saved_pages: u64) -> u64 {
+    saved_pages.div_ceil(PIECE_PAGES)
+}
+
+/// Pages of digests for `saved_pages` pages.
+pub(crate) const fn digest_pages(saved_pages: u64) -> u64 {
+    pieces(saved_pages).div_ceil(DIGESTS_PER_PAGE)
+}
+
+/// Pages that `bytes` bytes fill or begin.
+pub(crate) const fn pages_of(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE_BYTES)
+}
+
+/// Page numbers, within the slot, of the sections of an image to be written.
+/// There is room for the digests of all of memory: how much is saved is known
+/// only when the data is written already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) state: u64,
+    pub(crate) map: u64,
+    pub(crate) digests: u64,
+    pub(crate) data: u64,
+}
+
+impl Layout {
+    pub(crate) const fn new(os_pages: u64, state_bytes: u64) -> Layout {
+        let state = 1;
+        let map = state + pages_of(state_bytes);
+        let digests = map + PageMap::pages_needed(os_pages);
+        let end = digests + digest_pages(os_pages);
+        let data = end.next_multiple_of(DATA_ALIGN / PAGE_BYTES);
+        Layout {
+            state,
+            map,
+            digests,
+            data,
+        }
+    }
+}
+
+/// Where page data starts in a slot, in bytes, for a machine of `os_pages`
+/// pages and `state_bytes` bytes of state: what an image needs beside the
+/// pages it saves.
+#[must_use]
+pub const fn data_offset(os_pages: u64, state_bytes: u64) -> u64 {
+    Layout::new(os_pages, state_bytes).data * PAGE_BYTES
+}

@@ -1,0 +1,52 @@
+//! One saved machine.
+//!
+//! An *image* fills one slot: a header, the state of the machine, the map of
+//! the pages saved, a digest of every piece of them, and their contents.
+//! `docs/image-format.md` describes it byte by byte. [`save()`] writes one;
+//! [`open`] checks one without touching OS memory; [`load()`] puts the memory
+//! back. What the machine's state means is the firmware's business: here it is
+//! tagged records.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+// Pages are held and hashed as words, and the format is little-endian.
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "Poorwill runs on little-endian machines"
+);
+
+pub mod checksum;
+mod header;
+mod identity;
+mod layout;
+mod load;
+mod open;
+mod save;
+mod state;
+mod verify;
+mod workspace;
+
+pub use header::{FORMAT_VERSION, Header, HeaderError, Section, SectionKind};
+pub use identity::{Difference, MachineIdentity};
+pub use layout::{PIECE_PAGES, data_offset};
+pub use load::{LoadError, Loaded, load};
+pub use open::{Checked, OpenError, Opened, inspect, open};
+pub use save::{SaveError, SaveRequest, Saved, save};
+pub use state::{Record, StateError, StateReader, StateWriter};
+pub use verify::verify;
+pub use workspace::{NoRoom, STATE_PAGES, Workspace};
+
+/// How far a save, a load or a verification has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Pages dealt with, of `total_pages`. Saving counts the pages of OS
+    /// memory looked at; loading and verifying count saved pages.
+    pub done_pages: u64,
+    /// Pages to deal with.
+    pub total_pages: u64,
+    /// Bytes of page data moved so far.
+    pub moved_bytes: u64,
+}

@@ -1,0 +1,65 @@
+use poorwill_memory::{Page, PageMap};
+use thiserror::Error;
+
+use crate::layout::digest_pages;
+
+/// Pages for the machine's state. 128 KiB hold the registers and interrupt
+/// controllers of well over a hundred harts.
+pub const STATE_PAGES: u64 = 32;
+
+/// The firmware's own memory that a save or a load works in: the parts of an
+/// image that are not page data. The medium reads and writes it by DMA.
+#[derive(Debug)]
+pub struct Workspace<'a> {
+    pub(crate) header: &'a mut Page,
+    /// The machine's state: for a [`crate::StateWriter`] before a save.
+    pub state: &'a mut [Page],
+    pub(crate) map: &'a mut [Page],
+    pub(crate) digests: &'a mut [Page],
+}
+
+/// The workspace is too small for this machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{needed} pages of workspace are needed for this much memory, {given} are there")]
+pub struct NoRoom {
+    /// Pages needed.
+    pub needed: u64,
+    /// Pages given.
+    pub given: u64,
+}
+
+impl<'a> Workspace<'a> {
+    /// Pages of workspace for a machine of `os_pages` pages.
+    #[must_use]
+    pub const fn pages_needed(os_pages: u64) -> u64 {
+        1 + STATE_PAGES + PageMap::pages_needed(os_pages) + digest_pages(os_pages)
+    }
+
+    /// Divides `pages` for a machine of `os_pages` pages. What is in them does
+    /// not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] when there are fewer than [`Workspace::pages_needed`].
+    pub fn new(pages: &'a mut [Page], os_pages: u64) -> Result<Self, NoRoom> {
+        let given = pages.len() as u64;
+        let no_room = NoRoom {
+            needed: Self::pages_needed(os_pages),
+            given,
+        };
+        let (header, rest) = pages.split_first_mut().ok_or(no_room)?;
+        let (state, rest) = split(rest, STATE_PAGES).ok_or(no_room)?;
+        let (map, rest) = split(rest, PageMap::pages_needed(os_pages)).ok_or(no_room)?;
+        let (digests, _) = split(rest, digest_pages(os_pages)).ok_or(no_room)?;
+        Ok(Workspace {
+            header,
+            state,
+            map,
+            digests,
+        })
+    }
+}
+
+fn split(pages: &mut [Page], first: u64) -> Option<(&mut [Page], &mut [Page])> {
+    pages.split_at_mut_checked(usize::try_from(first).ok()?)
+}

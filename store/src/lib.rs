@@ -1,0 +1,25 @@
+//! The sleep area.
+//!
+//! Finds sleep areas on a disk ([`find_areas`]), and keeps an area's two slots
+//! ([`Area`]): which image may wake, once, and where the next one goes. Every
+//! step is written and flushed before the next relies on it, so that the power
+//! may go at any instant. `docs/image-format.md` has the bytes and the states.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod area;
+mod choice;
+mod failure;
+mod gpt;
+mod record;
+
+pub use area::{
+    Area, CommitError, Committed, CommittedImage, Consumed, MIN_AREA_BYTES, OpenSlot, StoreError,
+};
+pub use choice::{NoImage, choose};
+pub use failure::Failure;
+pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
+pub use record::{DiscardReason, RecordError, SlotId, SlotRecord, SlotState, SlotStatus};
