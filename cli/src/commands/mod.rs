@@ -1,0 +1,3 @@
+//! One file for each command; `main` parses and dispatches.
+
+pub mod run;

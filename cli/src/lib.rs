@@ -1,0 +1,13 @@
+//! Poorwill's host side: launching machines ([`machine`]), their disks and
+//! sleep areas, and the commands of `poorwill` on top of them.
+//!
+//! The tests use this library too, so that they start machines exactly as the
+//! command does.
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod console;
+pub mod interrupt;
+pub mod machine;
+pub mod paths;
+pub mod size;

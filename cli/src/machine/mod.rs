@@ -1,0 +1,112 @@
+//! A machine: what it is made of ([`Machine`]), the QEMU command line that is
+//! the same at every power-on ([`Machine::arguments`]), and the machine while it
+//! runs ([`RunningMachine`] for programs, [`interactive`] for people).
+
+mod arguments;
+pub mod interactive;
+mod qemu;
+mod running;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub use arguments::Console;
+pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version};
+pub use running::{Exit, PowerOn, RunningMachine, StartError, WaitError, Watcher};
+
+use crate::size::Bytes;
+
+/// The kernel command line of every Debian guest: root by its partition label,
+/// console on the serial port.
+pub const DEBIAN_COMMAND_LINE: &str = "root=PARTLABEL=root rw console=ttyS0";
+
+/// The interrupt controllers of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Interrupts {
+    /// APLIC and IMSIC: devices send messages (MSI).
+    #[default]
+    Aia,
+    /// PLIC: devices pull wires.
+    Plic,
+}
+
+/// How a disk is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bus {
+    /// An NVMe controller with one namespace. The only bus for sleep areas.
+    Nvme,
+    /// virtio-blk on PCI. For the root of PLIC machines, where NVMe loses
+    /// interrupts under the stock driver.
+    Virtio,
+}
+
+/// One disk: a raw file or a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The file or block device.
+    pub file: PathBuf,
+    /// How it is attached.
+    pub bus: Bus,
+    /// Further properties of QEMU's blkdebug driver, put between file and disk
+    /// if set: `{"inject-error": [...]}` as in QEMU's QMP reference
+    /// (`BlockdevOptionsBlkdebug`).
+    pub faults: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl Disk {
+    /// A disk behind an NVMe controller.
+    #[must_use]
+    pub fn nvme(file: impl Into<PathBuf>) -> Self {
+        Disk { file: file.into(), bus: Bus::Nvme, faults: None }
+    }
+
+    /// A virtio-blk disk.
+    #[must_use]
+    pub fn virtio(file: impl Into<PathBuf>) -> Self {
+        Disk { file: file.into(), bus: Bus::Virtio, faults: None }
+    }
+}
+
+/// A RISC-V machine as QEMU's `virt` board makes it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Number of harts, 1 to 512.
+    pub harts: u32,
+    /// RAM, whole MiB.
+    pub memory: Bytes,
+    /// The interrupt controllers.
+    pub interrupts: Interrupts,
+    /// The machine-mode firmware (`-bios`).
+    pub firmware: PathBuf,
+    /// The next stage (`-kernel`): a Linux `Image`, U-Boot, a test kernel.
+    pub kernel: Option<PathBuf>,
+    /// Initial RAM file system for a Linux kernel.
+    pub initrd: Option<PathBuf>,
+    /// The kernel command line; none if empty.
+    pub command_line: String,
+    /// Disks in the order in which the OS numbers them.
+    pub disks: Vec<Disk>,
+    /// Whether a reset ends QEMU instead of starting the machine again.
+    pub exit_on_reset: bool,
+    /// Passed to QEMU as they are, last.
+    pub extra_arguments: Vec<OsString>,
+}
+
+impl Machine {
+    /// Two harts, 2 GiB, AIA, no disk and no kernel, under `firmware`.
+    #[must_use]
+    pub fn new(firmware: impl Into<PathBuf>) -> Self {
+        Machine {
+            harts: 2,
+            memory: Bytes::gib(2),
+            interrupts: Interrupts::default(),
+            firmware: firmware.into(),
+            kernel: None,
+            initrd: None,
+            command_line: String::new(),
+            disks: Vec::new(),
+            exit_on_reset: false,
+            extra_arguments: Vec::new(),
+        }
+    }
+}

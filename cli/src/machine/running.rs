@@ -1,0 +1,456 @@
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use super::qemu::in_path;
+use super::{Console, Machine, Qemu};
+use crate::console::{Event, Line, Splitter};
+use crate::interrupt::{self, Interrupted};
+use crate::size::Bytes;
+
+/// How often a wait looks for Ctrl-C.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A listener for what appears on the console; called from a thread.
+pub type Watcher = Box<dyn FnMut(&Event) + Send>;
+
+/// What happens with the console of a machine that is switched on.
+#[derive(Default)]
+pub struct PowerOn {
+    /// Every line is appended here with its time.
+    pub log: Option<PathBuf>,
+    /// Hears every line and every state of a progress bar at once.
+    pub watch: Option<Watcher>,
+}
+
+impl std::fmt::Debug for PowerOn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PowerOn").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+/// Why a machine did not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// QEMU could not be executed.
+    #[error("cannot start {program}: {source}", program = .program.display())]
+    Spawn {
+        /// What was executed.
+        program: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The log could not be opened.
+    #[error("cannot write the console log {file}: {source}", file = .file.display())]
+    Log {
+        /// The log.
+        file: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+}
+
+/// Why a wait for a machine ended without what was waited for.
+#[derive(Debug, Error)]
+pub enum WaitError {
+    /// It did not come in time.
+    #[error("{what} did not come within {} s", .limit.as_secs())]
+    TimedOut {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        limit: Duration,
+    },
+    /// QEMU ended before.
+    #[error("QEMU ended ({}) before {what}{}{}", .exit.status,
+            if .exit.errors.is_empty() { "" } else { ": " }, .exit.errors.trim_end())]
+    Ended {
+        /// What was waited for.
+        what: String,
+        /// How QEMU ended.
+        exit: Exit,
+    },
+    /// A line that means failure came before (see [`RunningMachine::fail_on`]).
+    #[error("before {what} the console said: {line}")]
+    Failed {
+        /// What was waited for.
+        what: String,
+        /// The line that means failure.
+        line: String,
+    },
+    /// Ctrl-C.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// The operating system failed.
+    #[error("waiting for QEMU failed: {0}")]
+    Os(#[from] io::Error),
+}
+
+/// How a machine ended.
+#[derive(Clone, Debug)]
+pub struct Exit {
+    /// QEMU's exit status; success after a power-off.
+    pub status: ExitStatus,
+    /// When, counted from power-on.
+    pub at: Duration,
+    /// What QEMU wrote to its standard error.
+    pub errors: String,
+}
+
+#[derive(Default)]
+struct Seen {
+    lines: Vec<Line>,
+    pending: String,
+    closed: Option<Duration>,
+}
+
+#[derive(Default)]
+struct Shared {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        // A watcher that panicked leaves the lines as they were.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A machine that is switched on, with its console in the program's hands.
+///
+/// Dropping it is pulling the plug: QEMU is killed and waited for. QEMU is also
+/// killed by the kernel when the thread that switched it on ends (by `setpriv`
+/// of util-linux, if there), so no way of ending leaves a stray one.
+pub struct RunningMachine {
+    child: Child,
+    input: Option<ChildStdin>,
+    power_on: Instant,
+    shared: Arc<Shared>,
+    console: Option<JoinHandle<()>>,
+    errors: Option<JoinHandle<String>>,
+    next: usize,
+    failures: Vec<String>,
+    exit: Option<Exit>,
+}
+
+impl std::fmt::Debug for RunningMachine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunningMachine").field("pid", &self.child.id()).finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// Switches the machine on.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]. What QEMU itself refuses (a file in use, for example)
+    /// shows as [`WaitError::Ended`] in the first wait.
+    pub fn power_on(&self, qemu: &Qemu, options: PowerOn) -> Result<RunningMachine, StartError> {
+        let log = match options.log {
+            None => None,
+            Some(file) => Some(open_log(&file).map_err(|source| StartError::Log { file, source })?),
+        };
+        let mut command = self.command(qemu, Console::Pipe);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: Ctrl-C on the terminal is ours to handle.
+        command.process_group(0);
+        let power_on = Instant::now();
+        let mut child = command
+            .spawn()
+            .map_err(|source| StartError::Spawn { program: command.get_program().into(), source })?;
+        let shared = Arc::<Shared>::default();
+        let console = child.stdout.take().map(|from| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || read_console(from, power_on, &shared, log, options.watch))
+        });
+        let errors = child.stderr.take().map(|from| thread::spawn(move || read_errors(from)));
+        Ok(RunningMachine {
+            input: child.stdin.take(),
+            child,
+            power_on,
+            shared,
+            console,
+            errors,
+            next: 0,
+            failures: Vec::new(),
+            exit: None,
+        })
+    }
+
+    /// QEMU with this machine's arguments, to be killed when its parent ends.
+    pub(super) fn command(&self, qemu: &Qemu, console: Console) -> Command {
+        let mut command = match in_path("setpriv") {
+            Some(setpriv) => {
+                let mut wrapped = Command::new(setpriv);
+                wrapped.args(["--pdeathsig", "KILL", "--"]).arg(&qemu.program);
+                wrapped
+            }
+            None => Command::new(&qemu.program),
+        };
+        command.args(self.arguments(console));
+        command
+    }
+}
+
+impl RunningMachine {
+    /// The process id of QEMU.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Time since power-on.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.power_on.elapsed()
+    }
+
+    /// Memory that QEMU holds now, guest RAM included; `None` once it has ended.
+    #[must_use]
+    pub fn resident(&self) -> Option<Bytes> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(Bytes(kib << 10))
+    }
+
+    /// From now on a console line with any of these texts ends a wait with
+    /// [`WaitError::Failed`], unless it is what is waited for.
+    pub fn fail_on(&mut self, texts: &[&str]) {
+        self.failures = texts.iter().map(|&text| text.to_owned()).collect();
+    }
+
+    /// Waits for a complete line that contains `text`. Lines up to it are passed
+    /// over: the next wait goes on behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<Line, WaitError> {
+        self.wait_where(&format!("{text:?}"), limit, |line| line.contains(text))
+    }
+
+    /// Waits for a complete line that `wanted` accepts, as [`Self::wait_for`];
+    /// `what` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn wait_where(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Line, WaitError> {
+        let failures = self.failures.clone();
+        self.wait(what, limit, |next, seen| {
+            while let Some(line) = seen.lines.get(*next) {
+                *next += 1;
+                if wanted(&line.text) {
+                    return Some(Ok(line.clone()));
+                }
+                if failures.iter().any(|text| line.text.contains(text)) {
+                    let (what, line) = (what.to_owned(), line.text.clone());
+                    return Some(Err(WaitError::Failed { what, line }));
+                }
+            }
+            None
+        })
+    }
+
+    /// Waits for a line that has not ended (a prompt) and contains `text`.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn wait_for_prompt(&mut self, text: &str, limit: Duration) -> Result<(), WaitError> {
+        self.wait(&format!("prompt {text:?}"), limit, |_, seen| {
+            seen.pending.contains(text).then_some(Ok(()))
+        })
+    }
+
+    /// Types `bytes` on the console.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, when QEMU has ended for example.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(bytes)?;
+        input.flush()
+    }
+
+    /// Waits until the machine is switched off.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], but not [`WaitError::Ended`].
+    pub fn wait_exit(&mut self, limit: Duration) -> Result<Exit, WaitError> {
+        match self.wait::<()>("power-off", limit, |_, _| None) {
+            Err(WaitError::Ended { exit, .. }) => Ok(exit),
+            Err(error) => Err(error),
+            Ok(()) => unreachable!("nothing was looked for"),
+        }
+    }
+
+    /// Pulls the plug: kills QEMU and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn kill(&mut self) -> io::Result<Exit> {
+        self.child.kill()?;
+        self.reap()
+    }
+
+    /// Every complete line so far.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        self.shared.lock().lines.clone()
+    }
+
+    /// The last `count` lines, the unfinished one included.
+    #[must_use]
+    pub fn tail(&self, count: usize) -> Vec<String> {
+        let seen = self.shared.lock();
+        let pending = (!seen.pending.is_empty()).then_some(&seen.pending);
+        let all: Vec<_> = seen.lines.iter().map(|line| &line.text).chain(pending).collect();
+        all[all.len().saturating_sub(count)..].iter().map(|&text| text.clone()).collect()
+    }
+
+    /// Waits until `look` finds something in what was seen.
+    fn wait<T>(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        mut look: impl FnMut(&mut usize, &Seen) -> Option<Result<T, WaitError>>,
+    ) -> Result<T, WaitError> {
+        let until = Instant::now() + limit;
+        let shared = Arc::clone(&self.shared);
+        let mut seen = shared.lock();
+        loop {
+            if let Some(found) = look(&mut self.next, &seen) {
+                return found;
+            }
+            interrupt::check()?;
+            if seen.closed.is_some() {
+                drop(seen);
+                let exit = self.reap()?;
+                return Err(WaitError::Ended { what: what.to_owned(), exit });
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(WaitError::TimedOut { what: what.to_owned(), limit });
+            }
+            let waited = shared.changed.wait_timeout(seen, left.min(TICK));
+            seen = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Collects a QEMU that has ended or is about to.
+    fn reap(&mut self) -> io::Result<Exit> {
+        if let Some(exit) = &self.exit {
+            return Ok(exit.clone());
+        }
+        self.input = None;
+        let status = self.child.wait()?;
+        let at = self.power_on.elapsed();
+        if let Some(console) = self.console.take() {
+            let _ = console.join();
+        }
+        let errors = self.errors.take().and_then(|errors| errors.join().ok()).unwrap_or_default();
+        let exit = Exit { status, at, errors };
+        self.exit = Some(exit.clone());
+        Ok(exit)
+    }
+}
+
+impl Drop for RunningMachine {
+    fn drop(&mut self) {
+        // Fails only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.reap();
+    }
+}
+
+fn open_log(file: &std::path::Path) -> io::Result<BufWriter<File>> {
+    File::options().create(true).append(true).open(file).map(BufWriter::new)
+}
+
+fn read_console(
+    mut from: impl Read,
+    power_on: Instant,
+    shared: &Shared,
+    mut log: Option<BufWriter<File>>,
+    mut watch: Option<Watcher>,
+) {
+    let mut splitter = Splitter::default();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        let at = power_on.elapsed();
+        let mut events = Vec::new();
+        if count == 0 {
+            splitter.close(at, |event| events.push(event));
+        } else {
+            splitter.push(&buffer[..count], at, |event| events.push(event));
+        }
+        for event in &events {
+            if let Some(watch) = &mut watch {
+                watch(event);
+            }
+        }
+        write_log(&mut log, &events);
+        let mut seen = shared.lock();
+        seen.lines.extend(events.into_iter().filter_map(|event| match event {
+            Event::Line(line) => Some(line),
+            Event::Redraw(_) => None,
+        }));
+        seen.pending = splitter.pending();
+        if count == 0 {
+            seen.closed = Some(at);
+        }
+        drop(seen);
+        shared.changed.notify_all();
+        if count == 0 {
+            return;
+        }
+    }
+}
+
+/// Logs lines. A full disk ends the log, not the machine.
+fn write_log(log: &mut Option<BufWriter<File>>, events: &[Event]) {
+    let Some(file) = log else { return };
+    let lines = events.iter().filter_map(|event| match event {
+        Event::Line(line) => Some(line),
+        Event::Redraw(_) => None,
+    });
+    let write = || -> io::Result<()> {
+        for line in lines {
+            writeln!(file, "[{:10.4}] {}", line.at.as_secs_f64(), line.text)?;
+        }
+        file.flush()
+    };
+    if write().is_err() {
+        *log = None;
+    }
+}
+
+fn read_errors(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    let _ = from.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}

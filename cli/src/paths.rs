@@ -1,0 +1,166 @@
+//! Where Poorwill keeps and finds its files.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A file that Poorwill needs and that is not there.
+#[derive(Debug, Error)]
+pub enum PathError {
+    /// Neither the variable nor HOME is set.
+    #[error("no home directory: set {0}, or HOME")]
+    NoHome(&'static str),
+    /// The firmware has not been built.
+    #[error("no firmware found: build it with `make firmware`, or name it with --firmware FILE")]
+    NoFirmware,
+    /// The guest has not been built.
+    #[error("no guest {file}: build it with `tools/guest` (once, about three minutes)",
+            file = .0.display())]
+    NoGuest(PathBuf),
+    /// A file named by the user cannot be read.
+    #[error("cannot read {what} {path}: {source}", path = .path.display())]
+    Unreadable {
+        /// What the file is for.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+}
+
+fn directory(
+    own: &'static str,
+    xdg: &str,
+    in_home: &str,
+    get: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, PathError> {
+    let set = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set(own)
+        .or_else(|| set(xdg).map(|base| base.join("poorwill")))
+        .or_else(|| set("HOME").map(|home| home.join(in_home).join("poorwill")))
+        .ok_or(PathError::NoHome(own))
+}
+
+/// What can be made again: `$POORWILL_CACHE`, else the user's cache directory.
+///
+/// # Errors
+///
+/// [`PathError::NoHome`].
+pub fn cache() -> Result<PathBuf, PathError> {
+    directory("POORWILL_CACHE", "XDG_CACHE_HOME", ".cache", |name| env::var_os(name))
+}
+
+/// The machines of `poorwill run`: `$POORWILL_DATA`, else the user's data
+/// directory.
+///
+/// # Errors
+///
+/// [`PathError::NoHome`].
+pub fn data() -> Result<PathBuf, PathError> {
+    directory("POORWILL_DATA", "XDG_DATA_HOME", ".local/share", |name| env::var_os(name))
+}
+
+/// The stock Debian guest, as `tools/guest` leaves it in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The distribution's kernel, uncompressed.
+    pub kernel: PathBuf,
+    /// The initramfs that mounts `root=`.
+    pub initrd: PathBuf,
+    /// The root file system, ext4.
+    pub root: PathBuf,
+}
+
+impl Guest {
+    /// Where the guest is, built or not.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError::NoHome`].
+    pub fn expected() -> Result<Self, PathError> {
+        let directory = cache()?.join("guest");
+        Ok(Guest {
+            kernel: directory.join("Image"),
+            initrd: directory.join("initrd.img"),
+            root: directory.join("root.ext4"),
+        })
+    }
+
+    /// The guest, ready to start.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError::NoGuest`] names the first file that is missing.
+    pub fn find() -> Result<Self, PathError> {
+        let guest = Self::expected()?;
+        for file in guest.files() {
+            if !file.is_file() {
+                return Err(PathError::NoGuest(file.to_owned()));
+            }
+        }
+        Ok(guest)
+    }
+
+    /// Every file of the guest.
+    #[must_use]
+    pub fn files(&self) -> [&Path; 3] {
+        [&self.kernel, &self.initrd, &self.root]
+    }
+}
+
+/// The firmware: `$POORWILL_FIRMWARE`, else `build/poorwill.elf` in or above the
+/// current directory or that of the running program.
+///
+/// # Errors
+///
+/// [`PathError::NoFirmware`].
+pub fn firmware() -> Result<PathBuf, PathError> {
+    if let Some(named) = env::var_os("POORWILL_FIRMWARE").filter(|value| !value.is_empty()) {
+        return readable("firmware", Path::new(&named)).map(Path::to_owned);
+    }
+    let starts = [env::current_dir(), env::current_exe()];
+    starts
+        .iter()
+        .flatten()
+        .flat_map(|start| start.ancestors())
+        .map(|folder| folder.join("build/poorwill.elf"))
+        .find(|file| file.is_file())
+        .ok_or(PathError::NoFirmware)
+}
+
+/// `path` itself, if it can be opened for reading.
+///
+/// # Errors
+///
+/// [`PathError::Unreadable`].
+pub fn readable<'p>(what: &'static str, path: &'p Path) -> Result<&'p Path, PathError> {
+    let is_directory = || std::io::Error::from(std::io::ErrorKind::IsADirectory);
+    std::fs::File::open(path)
+        .and_then(|file| file.metadata())
+        .and_then(|data| if data.is_dir() { Err(is_directory()) } else { Ok(path) })
+        .map_err(|source| PathError::Unreadable { what, path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(set: &[(&str, &str)]) -> Result<PathBuf, PathError> {
+        directory("OWN", "XDG", ".cache", |name| {
+            set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn own_variable_comes_before_xdg_before_home() {
+        let all = [("OWN", "/own"), ("XDG", "/xdg"), ("HOME", "/home/me")];
+        assert_eq!(with(&all).unwrap(), Path::new("/own"));
+        assert_eq!(with(&all[1..]).unwrap(), Path::new("/xdg/poorwill"));
+        assert_eq!(with(&all[2..]).unwrap(), Path::new("/home/me/.cache/poorwill"));
+        assert_eq!(with(&[("OWN", ""), ("HOME", "/h")]).unwrap(), Path::new("/h/.cache/poorwill"));
+        assert!(matches!(with(&[]), Err(PathError::NoHome("OWN"))));
+    }
+}
