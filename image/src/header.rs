@@ -1,7 +1,11 @@
-use poorwill_memory::Page;
+use poorwill_memory::{PAGE_BYTES, Page, PageMap};
 use thiserror::Error;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::checksum;
 use crate::identity::MachineIdentity;
+use crate::layout::{self, PIECE_PAGES};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
@@ -80,6 +84,56 @@ pub enum HeaderError {
     Invalid(&'static str),
 }
 
+/// Marks an image, for every version of the format.
+const MAGIC: [u8; 8] = *b"POORWILL";
+
+/// Number of the word that holds the header's checksum, for every version.
+const CHECKSUM_WORD: usize = 2;
+
+/// Bytes of the header that its checksum covers: all of its page.
+const HEADER_BYTES: u32 = 4096;
+
+/// More memory than any machine has, and little enough that no sum of lengths
+/// overflows: 2^60 bytes.
+const MAX_OS_PAGES: u64 = 1 << 48;
+
+/// The header as it stands in the slot. Magic, format, header length and
+/// checksum keep their places for ever.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct RawHeader {
+    magic: [u8; 8],
+    format: U16,
+    zero: U16,
+    header_bytes: U32,
+    checksum: U64,
+    generation: U64,
+    saved_at_ns: U64,
+    os_pages: U64,
+    saved_pages: U64,
+    piece_pages: U64,
+    section_count: U32,
+    zero_too: U32,
+    /// Memory, harts, ISA, device tree.
+    identity: [U64; 4],
+    sections: [RawSection; 4],
+    /// Room for further sections and for what sealing and compression need;
+    /// zero in this version.
+    later: [u8; 3864],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct RawSection {
+    kind: U32,
+    zero: U32,
+    first_page: U64,
+    bytes: U64,
+    checksum: U64,
+}
+
+const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES as usize);
+
 impl Header {
     /// Reads the first page of a slot.
     ///
@@ -87,7 +141,152 @@ impl Header {
     ///
     /// See [`HeaderError`].
     pub fn parse(page: &Page) -> Result<Header, HeaderError> {
-        let _ = page;
-        todo!()
+        let raw: &RawHeader = zerocopy::transmute_ref!(page);
+        if raw.magic != MAGIC {
+            return Err(HeaderError::NotAnImage);
+        }
+        // Nothing but the magic is believed before the checksum fits. Its
+        // place and reach are the same in every version.
+        if raw.checksum.get() != checksum::of_words_but(&page.0, CHECKSUM_WORD) {
+            return Err(HeaderError::Damaged);
+        }
+        if raw.format.get() != FORMAT_VERSION {
+            let found = raw.format.get();
+            return Err(HeaderError::Version {
+                found,
+                known: FORMAT_VERSION,
+            });
+        }
+        let header = Header::from_raw(raw)?;
+        header.check_lengths()?;
+        header.check_order()?;
+        Ok(header)
+    }
+
+    /// Takes over the fields, once it is certain that nothing is set that this
+    /// version does not know.
+    fn from_raw(raw: &RawHeader) -> Result<Header, HeaderError> {
+        let later = raw.later.iter().any(|byte| *byte != 0);
+        if later
+            || raw.zero.get() != 0
+            || raw.zero_too.get() != 0
+            || raw.header_bytes.get() != HEADER_BYTES
+        {
+            return Err(HeaderError::Invalid("fields of a later version are in use"));
+        }
+        if raw.piece_pages.get() != PIECE_PAGES {
+            return Err(HeaderError::Invalid("pieces of another length"));
+        }
+        if raw.section_count.get() != 4 {
+            return Err(HeaderError::Invalid("another number of sections"));
+        }
+        let [memory, harts, isa, device_tree] = raw.identity.map(U64::get);
+        let section = |kind: SectionKind| {
+            let section = raw.sections[kind as usize - 1];
+            if section.kind.get() != kind as u32 || section.zero.get() != 0 {
+                return Err(HeaderError::Invalid("an unknown section"));
+            }
+            Ok(Section {
+                first_page: section.first_page.get(),
+                bytes: section.bytes.get(),
+                checksum: section.checksum.get(),
+            })
+        };
+        Ok(Header {
+            checksum: raw.checksum.get(),
+            generation: raw.generation.get(),
+            saved_at_ns: raw.saved_at_ns.get(),
+            os_pages: raw.os_pages.get(),
+            saved_pages: raw.saved_pages.get(),
+            identity: MachineIdentity {
+                memory,
+                harts,
+                isa,
+                device_tree,
+            },
+            state: section(SectionKind::State)?,
+            map: section(SectionKind::Map)?,
+            digests: section(SectionKind::Digests)?,
+            data: section(SectionKind::Data)?,
+        })
+    }
+
+    fn check_lengths(&self) -> Result<(), HeaderError> {
+        if self.os_pages > MAX_OS_PAGES || self.saved_pages > self.os_pages {
+            return Err(HeaderError::Invalid("impossible numbers of pages"));
+        }
+        let lengths = [
+            (
+                self.map.bytes,
+                PageMap::pages_needed(self.os_pages) * PAGE_BYTES,
+            ),
+            (self.digests.bytes, layout::pieces(self.saved_pages) * 8),
+            (self.data.bytes, self.saved_pages * PAGE_BYTES),
+        ];
+        if lengths.iter().any(|(found, right)| found != right) {
+            return Err(HeaderError::Invalid("a section of the wrong length"));
+        }
+        Ok(())
+    }
+
+    /// Sections follow the header and each other, with or without room between.
+    fn check_order(&self) -> Result<(), HeaderError> {
+        let mut free = 1;
+        for section in [self.state, self.map, self.digests, self.data] {
+            if section.first_page < free {
+                return Err(HeaderError::Invalid("sections overlap"));
+            }
+            free = section
+                .first_page
+                .checked_add(layout::pages_of(section.bytes))
+                .filter(|end| *end <= u64::MAX / PAGE_BYTES)
+                .ok_or(HeaderError::Invalid("a section without end"))?;
+        }
+        Ok(())
+    }
+
+    /// Fills `page` with this header and its checksum, which it returns;
+    /// [`Header::checksum`] is not looked at.
+    pub(crate) fn write(&self, page: &mut Page) -> u64 {
+        let section = |kind: SectionKind, section: Section| RawSection {
+            kind: (kind as u32).into(),
+            zero: U32::ZERO,
+            first_page: section.first_page.into(),
+            bytes: section.bytes.into(),
+            checksum: section.checksum.into(),
+        };
+        let identity = self.identity;
+        *page = Page::ZERO;
+        let raw: &mut RawHeader = zerocopy::transmute_mut!(page);
+        raw.magic = MAGIC;
+        raw.format = FORMAT_VERSION.into();
+        raw.header_bytes = HEADER_BYTES.into();
+        raw.generation = self.generation.into();
+        raw.saved_at_ns = self.saved_at_ns.into();
+        raw.os_pages = self.os_pages.into();
+        raw.saved_pages = self.saved_pages.into();
+        raw.piece_pages = PIECE_PAGES.into();
+        raw.section_count = 4.into();
+        raw.identity = [
+            identity.memory,
+            identity.harts,
+            identity.isa,
+            identity.device_tree,
+        ]
+        .map(U64::new);
+        raw.sections = [
+            section(SectionKind::State, self.state),
+            section(SectionKind::Map, self.map),
+            section(SectionKind::Digests, self.digests),
+            section(SectionKind::Data, self.data),
+        ];
+        page.0[CHECKSUM_WORD] = checksum::of_words(&page.0);
+        page.0[CHECKSUM_WORD]
+    }
+
+    /// Bytes of the slot that the image takes.
+    #[must_use]
+    pub fn image_bytes(&self) -> u64 {
+        self.data.first_page * PAGE_BYTES + self.data.bytes
     }
 }

@@ -1,9 +1,13 @@
 //! Where things lie in a slot.
 
-use poorwill_memory::{PAGE_BYTES, PageMap};
+use arrayvec::ArrayVec;
+use poorwill_memory::{OsPage, PAGE_BYTES, PageMap, to_usize};
 
 /// Saved pages that share one digest: 1 MiB of them.
 pub const PIECE_PAGES: u64 = 256;
+
+/// The pages of one transfer.
+pub(crate) type Batch = ArrayVec<OsPage, { to_usize(PIECE_PAGES) }>;
 
 /// Page data starts at a multiple of this many bytes of the slot.
 pub(crate) const DATA_ALIGN: u64 = 1 << 20;

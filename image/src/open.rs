@@ -1,8 +1,11 @@
 use poorwill_medium::{Medium, MediumError};
+use poorwill_memory::{PAGE_BYTES, Page, PageMap};
 use thiserror::Error;
 
-use crate::header::{Header, HeaderError, SectionKind};
+use crate::checksum;
+use crate::header::{Header, HeaderError, Section, SectionKind};
 use crate::identity::{Difference, MachineIdentity};
+use crate::layout;
 use crate::state::StateReader;
 use crate::workspace::Workspace;
 
@@ -11,7 +14,9 @@ use crate::workspace::Workspace;
 #[derive(Debug)]
 pub struct Checked<'a> {
     pub(crate) header: Header,
-    pub(crate) workspace: Workspace<'a>,
+    pub(crate) state: &'a [Page],
+    pub(crate) map: PageMap<'a>,
+    pub(crate) digests: &'a [Page],
 }
 
 /// A [`Checked`] image of this very machine.
@@ -25,10 +30,22 @@ impl Checked<'_> {
         &self.header
     }
 
+    /// The pages that are saved; the others are zero.
+    #[must_use]
+    pub fn map(&self) -> &PageMap<'_> {
+        &self.map
+    }
+
+    /// The digest of a piece of page data.
+    pub(crate) fn digest(&self, piece: u64) -> Option<u64> {
+        let piece = usize::try_from(piece).ok()?;
+        Page::words(self.digests).get(piece).copied()
+    }
+
     /// The machine's state.
     #[must_use]
     pub fn state(&self) -> StateReader<'_> {
-        StateReader::new(self.workspace.state, self.header.state.bytes)
+        StateReader::new(self.state, self.header.state.bytes)
     }
 }
 
@@ -89,8 +106,12 @@ pub fn open<'a, M: Medium>(
     os_pages: u64,
     workspace: Workspace<'a>,
 ) -> Result<Opened<'a>, OpenError> {
-    let _ = (slot, committed, here, os_pages, workspace);
-    todo!()
+    let header = read_header(slot, committed, workspace.header)?;
+    header.identity.compare(here)?;
+    if header.os_pages != os_pages {
+        return Err(Difference::MemoryMap.into());
+    }
+    read_sections(slot, header, workspace).map(Opened)
 }
 
 /// As [`open`], on any machine: for looking at an image, not for waking it.
@@ -104,6 +125,75 @@ pub fn inspect<'a, M: Medium>(
     committed: u64,
     workspace: Workspace<'a>,
 ) -> Result<Checked<'a>, OpenError> {
-    let _ = (slot, committed, workspace);
-    todo!()
+    let header = read_header(slot, committed, workspace.header)?;
+    read_sections(slot, header, workspace)
+}
+
+fn read_header<M: Medium>(
+    slot: &mut M,
+    committed: u64,
+    page: &mut Page,
+) -> Result<Header, OpenError> {
+    slot.read(0, core::slice::from_mut(page))?;
+    let header = Header::parse(page)?;
+    if header.checksum != committed {
+        return Err(OpenError::NotCommitted);
+    }
+    let (image_bytes, slot_bytes) = (header.image_bytes(), slot.capacity());
+    if image_bytes > slot_bytes {
+        return Err(OpenError::BeyondSlot {
+            image_bytes,
+            slot_bytes,
+        });
+    }
+    Ok(header)
+}
+
+fn read_sections<'a, M: Medium>(
+    slot: &mut M,
+    header: Header,
+    workspace: Workspace<'a>,
+) -> Result<Checked<'a>, OpenError> {
+    let Workspace {
+        state,
+        map,
+        digests,
+        ..
+    } = workspace;
+    read_section(slot, SectionKind::State, header.state, state)?;
+    read_section(slot, SectionKind::Map, header.map, map)?;
+    read_section(slot, SectionKind::Digests, header.digests, digests)?;
+    let map = PageMap::from_saved(map, header.os_pages)
+        .map_err(|_| OpenError::Inconsistent("its map names pages that do not exist"))?;
+    if map.count() != header.saved_pages {
+        return Err(OpenError::Inconsistent(
+            "its map and its header differ in the number of pages",
+        ));
+    }
+    Ok(Checked {
+        header,
+        state,
+        map,
+        digests,
+    })
+}
+
+/// Fills the start of `room` with a section and verifies it.
+fn read_section<M: Medium>(
+    slot: &mut M,
+    kind: SectionKind,
+    section: Section,
+    room: &mut [Page],
+) -> Result<(), OpenError> {
+    let pages = usize::try_from(layout::pages_of(section.bytes))
+        .ok()
+        .and_then(|pages| room.get_mut(..pages))
+        .ok_or(OpenError::TooLarge(kind))?;
+    if !pages.is_empty() {
+        slot.read(section.first_page * PAGE_BYTES, pages)?;
+    }
+    if checksum::of_words(Page::words(pages)) != section.checksum {
+        return Err(OpenError::Damaged(kind));
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 use poorwill_memory::{Page, PageMap};
 use thiserror::Error;
 
-use crate::layout::digest_pages;
+use crate::layout::{digest_pages, pages_of};
 
 /// Pages for the machine's state. 128 KiB hold the registers and interrupt
 /// controllers of well over a hundred harts.
@@ -56,6 +56,24 @@ impl<'a> Workspace<'a> {
             state,
             map,
             digests,
+        })
+    }
+}
+
+impl Workspace<'_> {
+    /// Checks that it is for `os_pages` pages and `state_bytes` of state.
+    pub(crate) fn check_room(&self, os_pages: u64, state_bytes: u64) -> Result<(), NoRoom> {
+        let parts = [
+            (pages_of(state_bytes), self.state.len()),
+            (PageMap::pages_needed(os_pages), self.map.len()),
+            (digest_pages(os_pages), self.digests.len()),
+        ];
+        let short = parts.iter().find(|(needed, given)| *needed > *given as u64);
+        short.map_or(Ok(()), |(needed, given)| {
+            Err(NoRoom {
+                needed: *needed,
+                given: *given as u64,
+            })
         })
     }
 }

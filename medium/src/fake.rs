@@ -1,3 +1,407 @@
 //! A medium in memory that fails on demand, for tests.
+//!
+//! It keeps what was written apart from what is durable, so that a power cut
+//! can lose any part of what was not flushed. Transfers move memory when they
+//! finish, not when they start, and finish in any order.
 
 extern crate std;
+
+use std::vec;
+use std::vec::Vec;
+
+use poorwill_memory::{OsPage, PAGE_BYTES, Page};
+use zerocopy::IntoBytes;
+
+use crate::{Direction, Medium, MediumError};
+
+/// Bytes that a power cut writes whole or not at all.
+const SECTOR: usize = 512;
+
+/// The status of an injected device error.
+pub const INJECTED_STATUS: u16 = 0x281;
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A read, waited for or not.
+    Read,
+    /// A write, waited for or not.
+    Write,
+    /// A flush.
+    Flush,
+}
+
+/// How commands misbehave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The device reports [`INJECTED_STATUS`] and does nothing.
+    Fail,
+    /// The device reports [`INJECTED_STATUS`] and has done all the same.
+    FailAfterwards,
+    /// The device never answers.
+    Stall,
+    /// The device reports success and does nothing.
+    Lie,
+    /// The power goes: what was not flushed survives by chance (by sectors,
+    /// this command's included), and nothing answers any more.
+    PowerCut,
+}
+
+/// Which commands misbehave: of those of the given kind (all when `None`),
+/// counted from 0, number `first` and `count - 1` more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kind counted.
+    pub command: Option<Command>,
+    /// The first that misbehaves.
+    pub first: u64,
+    /// How many do.
+    pub count: u64,
+    /// How.
+    pub effect: Effect,
+}
+
+impl Fault {
+    /// One command, counted over all kinds, misbehaves.
+    #[must_use]
+    pub fn nth(first: u64, effect: Effect) -> Self {
+        Fault {
+            command: None,
+            first,
+            count: 1,
+            effect,
+        }
+    }
+
+    /// From one command on, counted over all kinds, all misbehave.
+    #[must_use]
+    pub fn from(first: u64, effect: Effect) -> Self {
+        Fault {
+            command: None,
+            first,
+            count: u64::MAX,
+            effect,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Transfer {
+    direction: Direction,
+    offset: u64,
+    pages: Vec<OsPage>,
+    tag: u32,
+    effect: Option<Effect>,
+}
+
+/// A medium in memory; see the [module](self).
+#[derive(Debug)]
+pub struct FakeMedium {
+    /// What reads see.
+    now: Vec<u8>,
+    /// What a power cut leaves.
+    durable: Vec<u8>,
+    /// Sectors that differ, or may.
+    dirty: Vec<usize>,
+    transfers: Vec<Transfer>,
+    max_pages: usize,
+    depth: usize,
+    random: u64,
+    faults: Vec<(Fault, u64)>,
+    dead: bool,
+    log: Vec<Command>,
+}
+
+impl FakeMedium {
+    /// A medium of `bytes` zeros, cut to whole pages, that takes up to 64 pages
+    /// in each of up to 8 transfers at once.
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes / PAGE_BYTES * PAGE_BYTES).expect("fits in memory");
+        FakeMedium {
+            now: vec![0; bytes],
+            durable: vec![0; bytes],
+            dirty: Vec::new(),
+            transfers: Vec::new(),
+            max_pages: 64,
+            depth: 8,
+            random: 0x9e37_79b9_7f4a_7c15,
+            faults: Vec::new(),
+            dead: false,
+            log: Vec::new(),
+        }
+    }
+
+    /// Sets what [`Medium::max_pages`] and [`Medium::depth`] say.
+    #[must_use]
+    pub fn with_limits(mut self, max_pages: usize, depth: usize) -> Self {
+        self.max_pages = max_pages;
+        self.depth = depth;
+        self
+    }
+
+    /// Chooses another order of completion and other survivors of power cuts.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        self
+    }
+
+    /// Lets commands misbehave from now on.
+    pub fn inject(&mut self, fault: Fault) {
+        self.faults.push((fault, 0));
+    }
+
+    /// The power goes and comes back: faults and transfers are gone, and so is
+    /// what was not flushed, unless a [`Effect::PowerCut`] has kept it.
+    pub fn restart(&mut self) {
+        for sector in self.dirty.drain(..) {
+            let bytes = sector * SECTOR..(sector + 1) * SECTOR;
+            self.now[bytes.clone()].copy_from_slice(&self.durable[bytes]);
+        }
+        self.transfers.clear();
+        self.faults.clear();
+        self.log.clear();
+        self.dead = false;
+    }
+
+    /// What is on the medium now.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.now
+    }
+
+    /// Changes what is on the medium, durably.
+    pub fn edit(&mut self, change: impl FnOnce(&mut [u8])) {
+        change(&mut self.now);
+        self.durable.copy_from_slice(&self.now);
+        self.dirty.clear();
+    }
+
+    /// Turns one bit over, durably.
+    pub fn flip(&mut self, byte: u64, bit: u8) {
+        let byte = usize::try_from(byte).expect("fits in memory");
+        self.now[byte] ^= 1 << bit;
+        self.durable[byte] ^= 1 << bit;
+    }
+
+    /// Every command since the start or the last [`FakeMedium::restart`].
+    #[must_use]
+    pub fn log(&self) -> &[Command] {
+        &self.log
+    }
+
+    fn chance(&mut self, one_in: u64) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 16).is_multiple_of(one_in)
+    }
+
+    /// Counts a command and tells how it misbehaves.
+    fn enter(&mut self, command: Command) -> Result<Option<Effect>, MediumError> {
+        if self.dead {
+            return Err(MediumError::TimedOut(0));
+        }
+        self.log.push(command);
+        let mut effect = None;
+        for (fault, seen) in &mut self.faults {
+            if fault.command.is_none_or(|kind| kind == command) {
+                let hit = *seen >= fault.first && *seen - fault.first < fault.count;
+                *seen += 1;
+                effect = effect.or(hit.then_some(fault.effect));
+            }
+        }
+        Ok(effect)
+    }
+
+    fn range(&self, offset: u64, pages: usize) -> Result<usize, MediumError> {
+        let end = offset.saturating_add(pages as u64 * PAGE_BYTES);
+        if end > self.capacity() {
+            return Err(MediumError::OutOfRange { offset, end });
+        }
+        Ok(usize::try_from(offset).expect("within the medium"))
+    }
+
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.now[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.dirty
+            .extend(offset / SECTOR..(offset + bytes.len()).div_ceil(SECTOR));
+    }
+
+    fn settle(&mut self, mut survives: impl FnMut(&mut Self) -> bool) {
+        for sector in core::mem::take(&mut self.dirty) {
+            if survives(self) {
+                let bytes = sector * SECTOR..(sector + 1) * SECTOR;
+                self.durable[bytes.clone()].copy_from_slice(&self.now[bytes]);
+            }
+        }
+    }
+
+    fn cut_power(&mut self) -> MediumError {
+        // Transfers under way may have got anywhere.
+        while !self.transfers.is_empty() {
+            let transfer = self.transfers.swap_remove(0);
+            if transfer.direction == Direction::Write && self.chance(2) {
+                self.move_pages(&transfer);
+            }
+        }
+        self.settle(|medium| medium.chance(2));
+        self.now.copy_from_slice(&self.durable);
+        self.dead = true;
+        MediumError::TimedOut(0)
+    }
+
+    /// Does the work of a transfer.
+    fn move_pages(&mut self, transfer: &Transfer) {
+        let mut at = usize::try_from(transfer.offset).expect("within the medium");
+        for page in &transfer.pages {
+            let pointer = core::ptr::with_exposed_provenance_mut::<Page>(
+                usize::try_from(page.address()).expect("an address of this machine"),
+            );
+            match transfer.direction {
+                Direction::Write => {
+                    // SAFETY: an `OsPage` is memory that the maker of its
+                    // `OsMemory` vouched for, and the transfer's until it ends.
+                    let page = unsafe { &*pointer };
+                    self.put(at, page.as_bytes());
+                }
+                Direction::Read => {
+                    // SAFETY: as above, and nobody looks at it before the end.
+                    let page = unsafe { &mut *pointer };
+                    page.as_mut_bytes()
+                        .copy_from_slice(&self.now[at..][..size_of::<Page>()]);
+                }
+            }
+            at += size_of::<Page>();
+        }
+    }
+
+    /// The outcome of a command whose work `work` does.
+    fn run(
+        &mut self,
+        effect: Option<Effect>,
+        error: MediumError,
+        work: impl FnOnce(&mut Self),
+    ) -> Result<(), MediumError> {
+        match effect {
+            None => work(self),
+            Some(Effect::Lie) => {}
+            Some(Effect::Fail) => return Err(error),
+            Some(Effect::FailAfterwards) => {
+                work(self);
+                return Err(error);
+            }
+            Some(Effect::Stall) => return Err(MediumError::TimedOut(0)),
+            Some(Effect::PowerCut) => {
+                work(self);
+                return Err(self.cut_power());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn device_error(direction: Direction, offset: u64) -> MediumError {
+    MediumError::Device {
+        direction,
+        offset,
+        status: INJECTED_STATUS,
+    }
+}
+
+impl Medium for FakeMedium {
+    fn capacity(&self) -> u64 {
+        self.now.len() as u64
+    }
+
+    fn max_pages(&self) -> usize {
+        self.max_pages
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
+        let start = self.range(offset, into.len())?;
+        let effect = self.enter(Command::Read)?;
+        self.run(effect, device_error(Direction::Read, offset), |medium| {
+            let bytes = into.as_mut_bytes();
+            bytes.copy_from_slice(&medium.now[start..start + bytes.len()]);
+        })
+    }
+
+    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
+        let start = self.range(offset, from.len())?;
+        let effect = self.enter(Command::Write)?;
+        self.run(effect, device_error(Direction::Write, offset), |medium| {
+            medium.put(start, from.as_bytes());
+        })
+    }
+
+    fn flush(&mut self) -> Result<(), MediumError> {
+        let effect = self.enter(Command::Flush)?;
+        if effect == Some(Effect::PowerCut) {
+            // Cut short: any part is durable, not all of it.
+            return Err(self.cut_power());
+        }
+        self.run(effect, MediumError::Flush(INJECTED_STATUS), |medium| {
+            medium.settle(|_| true)
+        })
+    }
+
+    fn start(
+        &mut self,
+        direction: Direction,
+        offset: u64,
+        pages: &[OsPage],
+        tag: u32,
+    ) -> Result<(), MediumError> {
+        let room = self.transfers.len() < self.depth;
+        if !room || pages.is_empty() || pages.len() > self.max_pages {
+            return Err(MediumError::TooMany);
+        }
+        self.range(offset, pages.len())?;
+        let effect = self.enter(match direction {
+            Direction::Read => Command::Read,
+            Direction::Write => Command::Write,
+        })?;
+        let pages = pages.to_vec();
+        self.transfers.push(Transfer {
+            direction,
+            offset,
+            pages,
+            tag,
+            effect,
+        });
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<u32>, MediumError> {
+        if self.dead {
+            return Err(MediumError::TimedOut(0));
+        }
+        if self.transfers.is_empty() || self.chance(3) {
+            return Ok(None);
+        }
+        let mut pick = 0;
+        while pick + 1 < self.transfers.len() && self.chance(2) {
+            pick += 1;
+        }
+        let transfer = self.transfers.remove(pick);
+        let error = device_error(transfer.direction, transfer.offset);
+        self.run(transfer.effect, error, |medium| {
+            medium.move_pages(&transfer)
+        })?;
+        Ok(Some(transfer.tag))
+    }
+
+    fn quiesce(&mut self) {
+        while let Some(transfer) = self.transfers.pop() {
+            if self.chance(2) {
+                self.move_pages(&transfer);
+            }
+        }
+    }
+}

@@ -10,7 +10,21 @@
 mod os_memory;
 mod page;
 mod page_map;
+mod walk;
 
-pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageCursor, PhysRange};
+/// A count or an index as the machine's own word. Addresses have 64 bits
+/// wherever this runs, so nothing is lost.
+#[must_use]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "usize has 64 bits, checked here"
+)]
+pub const fn to_usize(value: u64) -> usize {
+    const { assert!(usize::BITS == 64, "Poorwill runs on 64-bit machines") }
+    value as usize
+}
+
+pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PhysRange};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
 pub use page_map::{Indices, PageMap, PageMapError, Run};
+pub use walk::{PageCursor, PageWalk};

@@ -2,6 +2,7 @@ use arrayvec::ArrayVec;
 use thiserror::Error;
 
 use crate::page::{PAGE_BYTES, Page};
+use crate::to_usize;
 
 /// How many separate ranges OS memory may have.
 pub const MAX_RANGES: usize = 16;
@@ -73,7 +74,7 @@ pub struct OsMemory {
 /// Only [`OsMemory`] makes one, so holding it is the proof that DMA to or from
 /// it cannot touch the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OsPage(u64);
+pub struct OsPage(pub(crate) u64);
 
 impl OsPage {
     /// The page's physical address.
@@ -170,7 +171,7 @@ impl OsMemory {
     #[must_use]
     #[inline]
     pub fn page(&self, page: OsPage) -> &Page {
-        let pointer = core::ptr::with_exposed_provenance::<Page>(page.address() as usize);
+        let pointer = core::ptr::with_exposed_provenance::<Page>(to_usize(page.address()));
         // SAFETY: an `OsPage` is a page-aligned address in the memory that the
         // maker of an `OsMemory` vouched for; any bit pattern is a `Page`.
         unsafe { &*pointer }
@@ -181,45 +182,9 @@ impl OsMemory {
     #[inline]
     pub fn zero(&mut self, page: OsPage) {
         if !self.page(page).is_zero() {
-            let pointer = core::ptr::with_exposed_provenance_mut::<Page>(page.address() as usize);
+            let pointer = core::ptr::with_exposed_provenance_mut::<Page>(to_usize(page.address()));
             // SAFETY: as in `page`, and `&mut self` excludes readers.
             unsafe { pointer.write(Page::ZERO) }
-        }
-    }
-}
-
-/// A place in an [`OsMemory`] that turns ascending indices into pages, at a
-/// constant cost each where [`OsMemory::at`] starts over every time.
-///
-/// It borrows nothing, so that memory can be written between two steps.
-#[derive(Clone, Debug, Default)]
-pub struct PageCursor {
-    /// Number of the range stood in.
-    range: usize,
-    /// Index of that range's first page.
-    first: u64,
-}
-
-impl PageCursor {
-    /// A place before the first page.
-    #[must_use]
-    pub fn new() -> Self {
-        PageCursor::default()
-    }
-
-    /// The page with the given index, which is not less than the one before;
-    /// `None` when it is less by more than a range, or beyond the end.
-    #[inline]
-    pub fn seek(&mut self, memory: &OsMemory, index: u64) -> Option<OsPage> {
-        loop {
-            let range = memory.ranges.get(self.range)?;
-            let offset = index.checked_sub(self.first)?;
-            let pages = range.length() / PAGE_BYTES;
-            if offset < pages {
-                return Some(OsPage(range.start + offset * PAGE_BYTES));
-            }
-            self.range += 1;
-            self.first += pages;
         }
     }
 }

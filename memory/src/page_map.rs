@@ -3,6 +3,7 @@ use core::iter::FusedIterator;
 use thiserror::Error;
 
 use crate::page::{PAGE_BYTES, Page};
+use crate::to_usize;
 
 /// Pages that one page of map speaks of: 128 MiB of memory.
 const BITS_PER_PAGE: u64 = PAGE_BYTES * 8;
@@ -177,20 +178,14 @@ impl Iterator for Indices<'_> {
 
 impl FusedIterator for Indices<'_> {}
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the word is in memory, so its number is a usize"
-)]
 fn word_of(index: u64) -> usize {
-    (index / 64) as usize
+    to_usize(index / 64)
 }
 
 fn words_for(room: &mut [Page], pages: u64) -> Result<&mut [u64], PageMapError> {
     let needed = PageMap::pages_needed(pages);
     let given = room.len() as u64;
-    usize::try_from(needed)
-        .ok()
-        .and_then(|needed| room.get_mut(..needed))
+    room.get_mut(..to_usize(needed))
         .map(Page::words_mut)
         .ok_or(PageMapError::NoRoom { needed, given })
 }
