@@ -1,56 +1,230 @@
-use poorwill_memory::{OsPage, Page};
+use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 
-use super::{Controller, Registers};
+use super::controller::{Controller, Namespace};
+use super::engine::Transfer;
+use super::memory::physical_address;
+use super::slots::Purpose;
+use super::{NvmeError, Registers};
 use crate::{Clock, Direction, Medium, MediumError};
+
+/// How long a device that has transfers under way may be silent, in
+/// milliseconds. Linux grants as much: drives that collect garbage and disks
+/// behind a busy host do pause for seconds, and a false alarm while waking
+/// would cost a machine its image.
+pub const TRANSFER_TIMEOUT_MS: u32 = 30_000;
+
+/// How long a flush may take, in milliseconds: it may have to move all that a
+/// cache holds.
+pub const FLUSH_TIMEOUT_MS: u32 = 60_000;
 
 /// One namespace as a medium. Offsets need only be multiples of the
 /// namespace's block size.
+///
+/// A device that is silent for [`TRANSFER_TIMEOUT_MS`] or breaks the protocol
+/// is stopped; from then on everything fails with [`MediumError::Stopped`],
+/// and [`Controller::start`] is the way back.
 #[derive(Debug)]
 pub struct NvmeMedium<'c, 'a, R: Registers, K: Clock> {
     controller: &'c mut Controller<'a, R, K>,
+    namespace: u32,
+    block_shift: u32,
+    capacity: u64,
+}
+
+impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
+    pub(super) fn new(
+        controller: &'c mut Controller<'a, R, K>,
+        namespace: Namespace,
+    ) -> Result<Self, NvmeError> {
+        let Namespace {
+            id,
+            blocks,
+            block_bytes,
+            metadata_bytes,
+        } = namespace;
+        let bytes = blocks.checked_mul(u64::from(block_bytes));
+        match bytes {
+            Some(bytes) if metadata_bytes == 0 && (512..=4096).contains(&block_bytes) => {
+                Ok(NvmeMedium {
+                    controller,
+                    namespace: id,
+                    block_shift: block_bytes.trailing_zeros(),
+                    capacity: bytes / PAGE_BYTES * PAGE_BYTES,
+                })
+            }
+            _ => Err(NvmeError::Format(id)),
+        }
+    }
+
+    fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
+        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
+        if end > self.capacity {
+            return Err(MediumError::OutOfRange { offset, end });
+        }
+        if offset.trailing_zeros() < self.block_shift {
+            return Err(MediumError::Misaligned(offset));
+        }
+        if !self.controller.engine.is_running() {
+            return Err(MediumError::Stopped);
+        }
+        Ok(())
+    }
+
+    fn describe(&self, purpose: Purpose, direction: Direction, offset: u64) -> Transfer {
+        Transfer {
+            purpose,
+            direction,
+            namespace: self.namespace,
+            offset,
+            block_shift: self.block_shift,
+        }
+    }
+
+    /// Moves `pages` pages from `memory` on, in as few and as parallel commands
+    /// as the device takes, and waits for all of them.
+    fn transfer(
+        &mut self,
+        direction: Direction,
+        offset: u64,
+        memory: u64,
+        pages: usize,
+    ) -> Result<(), MediumError> {
+        self.check(offset, pages)?;
+        let mut done = 0;
+        let mut outcome = Ok(());
+        loop {
+            while outcome.is_ok() && done < pages && self.controller.engine.has_room() {
+                let count = (pages - done).min(self.controller.engine.max_pages());
+                let skip = done as u64 * PAGE_BYTES;
+                let transfer = self.describe(Purpose::Awaited, direction, offset + skip);
+                let addresses = (0..count).map(|page| memory + skip + page as u64 * PAGE_BYTES);
+                let Controller { device, engine, .. } = &mut *self.controller;
+                engine.transfer(&device.registers, transfer, addresses);
+                done += count;
+            }
+            if self.controller.engine.awaited() == 0 {
+                return outcome.and(if done < pages {
+                    Err(MediumError::TooMany)
+                } else {
+                    Ok(())
+                });
+            }
+            // What failed is told when the device has let go of `memory`.
+            outcome = outcome.and(self.progress(TRANSFER_TIMEOUT_MS)?);
+        }
+    }
+
+    /// Takes what has completed. The outer error means that the device had to
+    /// be stopped; the inner one is that of a command.
+    fn progress(&mut self, limit: u32) -> Result<Result<(), MediumError>, MediumError> {
+        let Controller { device, engine, .. } = &mut *self.controller;
+        let outcome = engine.reap(&device.registers);
+        if outcome == Err(MediumError::Protocol) {
+            self.halt();
+            return Err(MediumError::Protocol);
+        }
+        if outcome.is_ok() && engine.is_overdue(device.clock.milliseconds(), limit) {
+            self.halt();
+            return Err(MediumError::TimedOut(limit));
+        }
+        Ok(outcome)
+    }
+
+    fn halt(&mut self) {
+        // One that does not stop has been cut off, which is as good.
+        let _ = self.controller.device.halt();
+        self.controller.engine.stop();
+    }
 }
 
 impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
     fn capacity(&self) -> u64 {
-        let _ = &self.controller;
-        todo!()
+        self.capacity
     }
 
     fn max_pages(&self) -> usize {
-        todo!()
+        self.controller.engine.max_pages()
     }
 
     fn depth(&self) -> usize {
-        todo!()
+        self.controller.engine.depth()
     }
 
-    fn read(&mut self, _offset: u64, _into: &mut [Page]) -> Result<(), MediumError> {
-        todo!()
+    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
+        let memory = physical_address(into.as_mut_ptr());
+        self.transfer(Direction::Read, offset, memory, into.len())
     }
 
-    fn write(&mut self, _offset: u64, _from: &[Page]) -> Result<(), MediumError> {
-        todo!()
+    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
+        let memory = physical_address(from.as_ptr());
+        self.transfer(Direction::Write, offset, memory, from.len())
     }
 
+    /// Without a volatile write cache there is nothing to do: what completed
+    /// is durable. With one, NVMe's Flush makes durable what completed before.
     fn flush(&mut self) -> Result<(), MediumError> {
-        todo!()
+        self.check(0, 0)?;
+        if !self.controller.engine.has_cache() {
+            return Ok(());
+        }
+        if !self.controller.engine.has_room() {
+            return Err(MediumError::TooMany);
+        }
+        let Controller { device, engine, .. } = &mut *self.controller;
+        engine.flush(&device.registers, self.namespace);
+        let mut outcome = Ok(());
+        while self.controller.engine.awaited() > 0 {
+            outcome = outcome.and(self.progress(FLUSH_TIMEOUT_MS)?);
+        }
+        outcome
     }
 
     fn start(
         &mut self,
-        _direction: Direction,
-        _offset: u64,
-        _pages: &[OsPage],
-        _tag: u32,
+        direction: Direction,
+        offset: u64,
+        pages: &[OsPage],
+        tag: u32,
     ) -> Result<(), MediumError> {
-        todo!()
+        self.check(offset, pages.len())?;
+        let transfer = self.describe(Purpose::Started(tag), direction, offset);
+        let Controller { device, engine, .. } = &mut *self.controller;
+        if pages.is_empty() || pages.len() > engine.max_pages() || !engine.has_room() {
+            return Err(MediumError::TooMany);
+        }
+        engine.transfer(
+            &device.registers,
+            transfer,
+            pages.iter().map(|page| page.address()),
+        );
+        Ok(())
     }
 
+    /// Takes completions in batches: most calls touch no register. The clock
+    /// is read only when nothing has finished.
     fn poll(&mut self) -> Result<Option<u32>, MediumError> {
-        todo!()
+        if !self.controller.engine.is_running() {
+            return Err(MediumError::Stopped);
+        }
+        let Controller { device, engine, .. } = &mut *self.controller;
+        if let Some(tag) = engine.take_finished() {
+            return Ok(Some(tag));
+        }
+        engine.reap(&device.registers)?;
+        if let Some(tag) = engine.take_finished() {
+            return Ok(Some(tag));
+        }
+        if engine.is_overdue(device.clock.milliseconds(), TRANSFER_TIMEOUT_MS) {
+            return Err(MediumError::TimedOut(TRANSFER_TIMEOUT_MS));
+        }
+        Ok(None)
     }
 
     fn quiesce(&mut self) {
-        todo!()
+        if self.controller.engine.is_quiet() {
+            self.controller.engine.forget();
+        } else {
+            self.halt();
+        }
     }
 }

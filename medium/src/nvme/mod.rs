@@ -14,14 +14,21 @@
 //! accesses (as Linux's `writel` and `readl` do). The platform must keep DMA
 //! coherent with the caches, as the device tree's `dma-coherent` states.
 
+mod command;
 mod controller;
+mod device;
+mod engine;
 mod error;
+mod identify;
 mod medium;
 mod memory;
+mod queue;
 mod registers;
+mod shared;
+mod slots;
 
-pub use controller::{Controller, Namespace, Stop};
+pub use controller::{ADMIN_TIMEOUT_MS, Controller, MAX_NAMESPACES, Namespace, Stop};
 pub use error::NvmeError;
-pub use medium::NvmeMedium;
+pub use medium::{FLUSH_TIMEOUT_MS, NvmeMedium, TRANSFER_TIMEOUT_MS};
 pub use memory::{DEPTH, QueueMemory, physical_address};
 pub use registers::Registers;

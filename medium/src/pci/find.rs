@@ -1,6 +1,10 @@
 use arrayvec::ArrayVec;
 
-use super::{ConfigSpace, HostBridge, Location, PciError};
+use super::bus::{Bus, Present};
+use super::journal::Journal;
+use super::power::is_bridge;
+use super::register::{CLASS, CLASS_NVME};
+use super::{ConfigSpace, Function, HostBridge, Location, MAX_DEPTH, PciError, Step};
 use crate::Clock;
 
 /// How many controllers a search lists.
@@ -22,6 +26,67 @@ pub struct Search {
 ///
 /// No [`Claim`](super::Claim) may be held meanwhile.
 pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) -> Search {
-    let _ = (config, clock, host);
-    todo!()
+    let mut search = Search::default();
+    search.look(config, clock, Bus::root(host), &ArrayVec::new());
+    search
+}
+
+impl Search {
+    fn look(
+        &mut self,
+        config: &impl ConfigSpace,
+        clock: &impl Clock,
+        bus: Bus,
+        bridges: &ArrayVec<Step, MAX_DEPTH>,
+    ) {
+        for Present { function, header } in bus.functions(config) {
+            let controller = Step {
+                device: function.device,
+                function: function.function,
+            };
+            if is_bridge(header) {
+                let mut below = bridges.clone();
+                match below.try_push(controller) {
+                    Ok(()) => self.look_behind(config, clock, (bus, function), &below),
+                    Err(_) => self.complain(PciError::TooDeep(function)),
+                }
+            } else if is_controller(config, function, header) {
+                let bridges = bridges.clone();
+                if self
+                    .controllers
+                    .try_push(Location {
+                        bridges,
+                        controller,
+                    })
+                    .is_err()
+                {
+                    self.complain(PciError::TooMany(function));
+                }
+            }
+        }
+    }
+
+    fn look_behind(
+        &mut self,
+        config: &impl ConfigSpace,
+        clock: &impl Clock,
+        (bus, bridge): (Bus, Function),
+        bridges: &ArrayVec<Step, MAX_DEPTH>,
+    ) {
+        let mut journal = Journal::default();
+        match bus.behind(config, clock, bridge, &mut journal) {
+            Ok(behind) => self.look(config, clock, behind, bridges),
+            Err(error) => self.complain(error),
+        }
+        journal.undo(config, clock, None);
+    }
+
+    fn complain(&mut self, error: PciError) {
+        self.complaint.get_or_insert(error);
+    }
+}
+
+/// Whether a function is an NVMe controller.
+pub(super) fn is_controller(config: &impl ConfigSpace, function: Function, header: u32) -> bool {
+    header >> 16 & 0x7f == 0 && config.read32(function, CLASS) >> 8 == CLASS_NVME
 }

@@ -10,12 +10,19 @@
 //! Registers are those of the PCI Express Base Specification 5.0, chapter 7,
 //! and of the PCI-to-PCI Bridge Architecture Specification 1.2.
 
+mod address;
+mod bar;
+mod bus;
+mod capability;
 mod claim;
 mod config;
 mod error;
 mod find;
 mod host;
+mod journal;
 mod location;
+mod power;
+mod register;
 
 pub use claim::{Claim, claim};
 pub use config::{ConfigSpace, Function};

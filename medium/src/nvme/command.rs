@@ -1,0 +1,73 @@
+/// A submission queue entry (Base Specification, figure 87), as eight words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    pub(super) opcode: u8,
+    pub(super) namespace: u32,
+    /// PRP entries 1 and 2.
+    pub(super) data: [u64; 2],
+    /// Command dwords 10 and 11, the lower one first.
+    pub(super) low: u64,
+    /// Command dwords 12 and 13.
+    pub(super) high: u64,
+}
+
+impl Command {
+    pub(super) const CREATE_SUBMISSIONS: u8 = 0x01;
+    pub(super) const CREATE_COMPLETIONS: u8 = 0x05;
+    pub(super) const IDENTIFY: u8 = 0x06;
+    pub(super) const SET_FEATURES: u8 = 0x09;
+
+    pub(super) const FLUSH: u8 = 0x00;
+    pub(super) const WRITE: u8 = 0x01;
+    pub(super) const READ: u8 = 0x02;
+
+    /// A command without data.
+    pub(super) fn new(opcode: u8, namespace: u32) -> Self {
+        Command {
+            opcode,
+            namespace,
+            data: [0; 2],
+            low: 0,
+            high: 0,
+        }
+    }
+
+    /// The entry, with `id` to recognise the completion by.
+    pub(super) fn entry(&self, id: u16) -> [u64; 8] {
+        let head = u64::from(self.opcode) | u64::from(id) << 16 | u64::from(self.namespace) << 32;
+        [
+            head,
+            0,
+            0,
+            self.data[0],
+            self.data[1],
+            self.low,
+            self.high,
+            0,
+        ]
+    }
+}
+
+/// What a completion queue entry says (figure 90).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Completion {
+    /// The command's identifier.
+    pub(super) id: u16,
+    /// The submission queue the command came from.
+    pub(super) queue: u16,
+    /// Status code type (bits 10:8) and status code (bits 7:0); 0 is success.
+    pub(super) status: u16,
+}
+
+impl Completion {
+    /// Reads dwords 2 and 3; also their phase tag.
+    #[allow(clippy::cast_possible_truncation, reason = "fields of the word")]
+    pub(super) fn parse(word: u64) -> (bool, Self) {
+        let completion = Completion {
+            queue: (word >> 16) as u16,
+            id: (word >> 32) as u16,
+            status: (word >> 49) as u16 & 0x7ff,
+        };
+        (word >> 48 & 1 == 1, completion)
+    }
+}

@@ -1,0 +1,194 @@
+use super::error::NvmeError;
+use super::queue::{DOORBELLS, Queue};
+use super::registers::Registers;
+use crate::Clock;
+use crate::clock::wait_for;
+
+const CAP: u64 = 0x00;
+const VS: u64 = 0x08;
+const INTMS: u64 = 0x0c;
+const INTMC: u64 = 0x10;
+const CC: u64 = 0x14;
+const CSTS: u64 = 0x1c;
+const AQA: u64 = 0x24;
+const ASQ: u64 = 0x28;
+const ACQ: u64 = 0x30;
+
+const CC_EN: u32 = 1;
+const CC_SHN: u32 = 0b11 << 14;
+const CC_SHN_NORMAL: u32 = 0b01 << 14;
+/// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
+const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;
+
+const CSTS_RDY: u32 = 1;
+const CSTS_CFS: u32 = 1 << 1;
+const CSTS_SHST: u32 = 0b11 << 2;
+const CSTS_SHST_BUSY: u32 = 0b01 << 2;
+const CSTS_SHST_DONE: u32 = 0b10 << 2;
+
+const ALL_ONES: u32 = u32::MAX;
+
+/// A controller's registers, and what it says it can do (CAP).
+#[derive(Debug)]
+pub(super) struct Device<R, K> {
+    pub(super) registers: R,
+    pub(super) clock: K,
+    /// How long enabling and disabling may take, in milliseconds.
+    pub(super) patience: u32,
+    /// Entries that an I/O queue gets.
+    pub(super) entries: u16,
+    /// Bytes from one doorbell to the next.
+    pub(super) stride: u64,
+    found: Found,
+}
+
+/// The registers of a controller as it was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    configuration: u32,
+    admin_entries: u32,
+    admin_submissions: u64,
+    admin_completions: u64,
+    masked: u32,
+}
+
+impl<R: Registers, K: Clock> Device<R, K> {
+    /// Looks at a controller without changing it.
+    pub(super) fn new(registers: R, clock: K) -> Result<Self, NvmeError> {
+        let given = registers.length();
+        if given < DOORBELLS {
+            return Err(NvmeError::Registers {
+                needed: DOORBELLS,
+                given,
+            });
+        }
+        let capabilities = registers.read64(CAP);
+        if capabilities == u64::MAX || registers.read32(CSTS) == ALL_ONES {
+            return Err(NvmeError::Absent);
+        }
+        let field = |shift: u32, bits: u32| (capabilities >> shift) & ((1 << bits) - 1);
+        let stride = 4 << field(32, 4);
+        // Two queues of each kind have doorbells.
+        let needed = DOORBELLS + 4 * stride;
+        if given < needed {
+            return Err(NvmeError::Registers { needed, given });
+        }
+        if field(37, 1) == 0 {
+            return Err(NvmeError::Unsupported("the NVM command set"));
+        }
+        if field(48, 4) != 0 {
+            return Err(NvmeError::Unsupported("pages of 4 KiB"));
+        }
+        let most = field(0, 16);
+        if most == 0 {
+            return Err(NvmeError::Unsupported("queues of two entries"));
+        }
+        let found = Found::look(&registers);
+        Ok(Device {
+            patience: u32::try_from(field(24, 8).max(1) * 500).unwrap_or(u32::MAX),
+            entries: u16::try_from(most + 1)
+                .map_or(Queue::MAX_ENTRIES, |all| all.min(Queue::MAX_ENTRIES)),
+            stride,
+            registers,
+            clock,
+            found,
+        })
+    }
+
+    /// Whether the controller follows version 1.1 or later, which brought the
+    /// list of active namespaces.
+    pub(super) fn lists_namespaces(&self) -> bool {
+        self.registers.read32(VS) >= 0x0001_0100
+    }
+
+    /// Enables a disabled controller with the given admin queue.
+    pub(super) fn enable(&self, admin: &Queue<'_>) -> Result<(), NvmeError> {
+        let (submissions, completions) = admin.addresses();
+        let last = u32::from(admin.entries() - 1);
+        self.registers.write32(INTMS, ALL_ONES);
+        self.registers.write32(AQA, last << 16 | last);
+        self.registers.write64(ASQ, submissions);
+        self.registers.write64(ACQ, completions);
+        self.registers.write32(CC, CC_RUN);
+        self.wait(|status| match status {
+            ALL_ONES => Some(Err(NvmeError::Absent)),
+            _ if status & CSTS_CFS != 0 => Some(Err(NvmeError::Fatal)),
+            _ if status & CSTS_RDY != 0 => Some(Ok(())),
+            _ => None,
+        })
+        .unwrap_or(Err(NvmeError::NotReady(self.patience)))
+    }
+
+    /// Stops the controller: afterwards it accesses no memory. When it does
+    /// not stop by itself, it is cut off.
+    pub(super) fn halt(&self) -> Result<(), NvmeError> {
+        let configuration = self.registers.read32(CC);
+        if configuration == ALL_ONES {
+            // Nobody is there any more who could access memory.
+            return Ok(());
+        }
+        if configuration & CC_EN != 0 {
+            // Disabling is defined for a controller that is ready (3.5.4), and
+            // not before a shutdown that is under way has ended. One that gets
+            // nowhere is disabled nevertheless.
+            self.wait(|status| {
+                let settled = match status & CSTS_SHST {
+                    CSTS_SHST_BUSY => false,
+                    CSTS_SHST_DONE => true,
+                    _ => status & CSTS_RDY != 0,
+                };
+                (settled || status & CSTS_CFS != 0).then_some(())
+            });
+            self.registers
+                .write32(CC, configuration & !(CC_EN | CC_SHN));
+        }
+        let stopped =
+            self.wait(|status| (status & CSTS_RDY == 0 || status == ALL_ONES).then_some(()));
+        stopped.ok_or_else(|| {
+            self.registers.cut_dma();
+            NvmeError::WillNotStop(self.patience)
+        })
+    }
+
+    /// Lets the device prepare for losing power, within `limit` milliseconds.
+    pub(super) fn shut_down(&self, limit: u32) -> Result<(), NvmeError> {
+        let configuration = self.registers.read32(CC);
+        self.registers
+            .write32(CC, configuration & !CC_SHN | CC_SHN_NORMAL);
+        wait_for(&self.clock, u64::from(limit), || {
+            let status = self.registers.read32(CSTS);
+            (status != ALL_ONES && status & CSTS_SHST == CSTS_SHST_DONE).then_some(())
+        })
+        .ok_or(NvmeError::WillNotShutDown(limit))
+    }
+
+    /// Puts the registers of a halted controller back, but for EN and SHN.
+    pub(super) fn restore(&self) {
+        let found = &self.found;
+        self.registers.write32(AQA, found.admin_entries);
+        self.registers.write64(ASQ, found.admin_submissions);
+        self.registers.write64(ACQ, found.admin_completions);
+        self.registers
+            .write32(CC, found.configuration & !(CC_EN | CC_SHN));
+        self.registers.write32(INTMS, found.masked);
+        self.registers.write32(INTMC, !found.masked);
+    }
+
+    fn wait<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
+        wait_for(&self.clock, u64::from(self.patience), || {
+            judge(self.registers.read32(CSTS))
+        })
+    }
+}
+
+impl Found {
+    fn look(registers: &impl Registers) -> Self {
+        Found {
+            configuration: registers.read32(CC),
+            admin_entries: registers.read32(AQA),
+            admin_submissions: registers.read64(ASQ),
+            admin_completions: registers.read64(ACQ),
+            masked: registers.read32(INTMS),
+        }
+    }
+}

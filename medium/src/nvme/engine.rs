@@ -1,0 +1,265 @@
+use arrayvec::ArrayVec;
+use poorwill_memory::{PAGE_BYTES, PAGE_WORDS, Page};
+
+use super::command::{Command, Completion};
+use super::queue::Queue;
+use super::shared::Shared;
+use super::slots::{Purpose, Slots, UnderWay};
+use super::{DEPTH, Registers};
+use crate::{Direction, MediumError};
+
+/// How the engine stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Stopped,
+    Running,
+    /// The device broke the protocol: it must be halted.
+    Broken,
+}
+
+/// What a transfer is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) purpose: Purpose,
+    pub(super) direction: Direction,
+    pub(super) namespace: u32,
+    /// Where on the medium, in bytes.
+    pub(super) offset: u64,
+    /// Bytes of a block as a power of two.
+    pub(super) block_shift: u32,
+}
+
+/// The I/O queue and what is under way on it.
+#[derive(Debug)]
+pub(super) struct Engine<'a> {
+    queue: Queue<'a>,
+    /// A page of PRP entries for each slot.
+    lists: Shared<'a>,
+    slots: Slots,
+    /// Tags of finished transfers that were not asked for yet.
+    finished: ArrayVec<u32, DEPTH>,
+    /// The first failure that was not told yet.
+    failure: Option<MediumError>,
+    /// Commands under way that are waited for.
+    awaited: usize,
+    /// When nothing had come for the first time since something came.
+    silent_since: Option<u64>,
+    state: State,
+    max_pages: usize,
+    has_cache: bool,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(queue: Queue<'a>, lists: &'a mut [Page; DEPTH]) -> Self {
+        // A queue is full with one entry left, and a slot costs an entry.
+        #[allow(clippy::cast_possible_truncation, reason = "it is 32")]
+        let depth = (queue.entries() - 1).min(DEPTH as u16);
+        Engine {
+            slots: Slots::new(depth),
+            lists: Shared::new(lists),
+            queue,
+            finished: ArrayVec::new(),
+            failure: None,
+            awaited: 0,
+            silent_since: None,
+            state: State::Stopped,
+            max_pages: PAGE_WORDS,
+            has_cache: true,
+        }
+    }
+
+    /// The queue has been created: transfers of up to `max_pages` may begin.
+    pub(super) fn run(&mut self, max_pages: Option<usize>, has_cache: bool) {
+        // Each slot has one page of list.
+        self.max_pages = max_pages.map_or(PAGE_WORDS, |pages| pages.min(PAGE_WORDS));
+        self.has_cache = has_cache;
+        self.state = State::Running;
+    }
+
+    pub(super) fn queue(&self) -> &Queue<'a> {
+        &self.queue
+    }
+
+    pub(super) fn max_pages(&self) -> usize {
+        self.max_pages
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        usize::from(self.slots.depth())
+    }
+
+    pub(super) fn has_cache(&self) -> bool {
+        self.has_cache
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.state == State::Running
+    }
+
+    /// Whether it runs and nothing is under way or left to be asked for.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_running() && self.is_quiet() && self.finished.is_empty() && self.failure.is_none()
+    }
+
+    /// Whether the device has nothing to do.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.state != State::Broken && self.slots.under_way() == 0
+    }
+
+    /// Commands under way that are waited for.
+    pub(super) fn awaited(&self) -> usize {
+        self.awaited
+    }
+
+    /// Whether there is a slot for one more command. A transfer whose tag was
+    /// not asked for yet keeps its place, so that `finished` has room for all.
+    pub(super) fn has_room(&self) -> bool {
+        self.slots.under_way() + self.finished.len() < self.depth()
+    }
+
+    /// Forgets all that is under way; the device has been halted.
+    pub(super) fn stop(&mut self) {
+        self.slots = Slots::new(self.slots.depth());
+        self.state = State::Stopped;
+        self.forget();
+    }
+
+    /// Forgets what was not asked for.
+    pub(super) fn forget(&mut self) {
+        self.finished.clear();
+        self.failure = None;
+        self.awaited = 0;
+        self.silent_since = None;
+    }
+
+    /// Submits a transfer of the pages at the given addresses. The caller has
+    /// checked that there is room, and that they are 1 to `max_pages`.
+    pub(super) fn transfer(
+        &mut self,
+        registers: &impl Registers,
+        transfer: Transfer,
+        pages: impl ExactSizeIterator<Item = u64>,
+    ) {
+        let blocks = (pages.len() as u64 * PAGE_BYTES) >> transfer.block_shift;
+        let opcode = match transfer.direction {
+            Direction::Read => Command::READ,
+            Direction::Write => Command::WRITE,
+        };
+        let mut command = Command::new(opcode, transfer.namespace);
+        command.low = transfer.offset >> transfer.block_shift;
+        command.high = blocks - 1;
+        command.data = self.describe(pages);
+        self.submit(
+            registers,
+            transfer.purpose,
+            transfer.direction,
+            transfer.offset,
+            &command,
+        );
+    }
+
+    /// Submits a flush; the caller has checked that there is room.
+    pub(super) fn flush(&mut self, registers: &impl Registers, namespace: u32) {
+        let command = Command::new(Command::FLUSH, namespace);
+        self.submit(registers, Purpose::Flush, Direction::Write, 0, &command);
+    }
+
+    /// Takes every completion there is.
+    ///
+    /// # Errors
+    ///
+    /// The first failure among them and those before.
+    #[inline]
+    pub(super) fn reap(&mut self, registers: &impl Registers) -> Result<(), MediumError> {
+        while self.state == State::Running {
+            let Some(completion) = self.queue.take() else {
+                break;
+            };
+            self.silent_since = None;
+            self.settle(completion);
+        }
+        self.queue.acknowledge(registers, self.slots.depth());
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// The tag of a transfer that has finished.
+    #[inline]
+    pub(super) fn take_finished(&mut self) -> Option<u32> {
+        self.finished.pop()
+    }
+
+    /// Whether a device with something to do has been silent for more than
+    /// `limit` milliseconds at the time `now`.
+    pub(super) fn is_overdue(&mut self, now: u64, limit: u32) -> bool {
+        if self.slots.under_way() == 0 {
+            return false;
+        }
+        let since = *self.silent_since.get_or_insert(now);
+        now.saturating_sub(since) > u64::from(limit)
+    }
+
+    /// PRP entries 1 and 2 for the pages (4.1.1): the addresses themselves, or
+    /// the first and a list of the others in the list page of the next slot.
+    #[inline]
+    fn describe(&mut self, mut pages: impl ExactSizeIterator<Item = u64>) -> [u64; 2] {
+        let first = pages.next().unwrap_or(0);
+        if pages.len() <= 1 {
+            return [first, pages.next().unwrap_or(0)];
+        }
+        let list = self.slots.next().unwrap_or(0) * PAGE_WORDS;
+        for (index, address) in (list..list + PAGE_WORDS).zip(pages) {
+            self.lists.set(index, address);
+        }
+        [first, self.lists.address(list)]
+    }
+
+    fn submit(
+        &mut self,
+        registers: &impl Registers,
+        purpose: Purpose,
+        direction: Direction,
+        offset: u64,
+        command: &Command,
+    ) {
+        let id = self.slots.take(purpose, direction, offset);
+        if !matches!(purpose, Purpose::Started(_)) {
+            self.awaited += 1;
+        }
+        self.queue.submit(registers, command, id);
+    }
+
+    fn settle(&mut self, completion: Completion) {
+        let command = self
+            .slots
+            .finish(completion.id)
+            .filter(|_| completion.queue == 1);
+        let Some(UnderWay {
+            purpose,
+            direction,
+            offset,
+            ..
+        }) = command
+        else {
+            self.state = State::Broken;
+            self.failure = Some(MediumError::Protocol);
+            return;
+        };
+        if !matches!(purpose, Purpose::Started(_)) {
+            self.awaited -= 1;
+        }
+        let failure = match (completion.status, purpose) {
+            (0, Purpose::Started(tag)) => {
+                self.finished.push(tag);
+                return;
+            }
+            (0, _) => return,
+            (status, Purpose::Flush) => MediumError::Flush(status),
+            (status, _) => MediumError::Device {
+                direction,
+                offset,
+                status,
+            },
+        };
+        self.failure.get_or_insert(failure);
+    }
+}

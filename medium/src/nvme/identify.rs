@@ -1,0 +1,68 @@
+use super::controller::Namespace;
+use super::shared::Shared;
+
+/// What an Identify command is to describe (CNS, figure 273).
+pub(super) const NAMESPACE: u64 = 0;
+pub(super) const CONTROLLER: u64 = 1;
+pub(super) const ACTIVE_NAMESPACES: u64 = 2;
+
+/// What is of use in the description of a controller (figure 275).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ControllerFacts {
+    /// Pages of a transfer at most; `None` for no limit.
+    pub(super) max_pages: Option<usize>,
+    /// Whether completed writes may still be volatile.
+    pub(super) has_cache: bool,
+    /// The highest number that a namespace may have.
+    pub(super) namespaces: u32,
+    /// How long a shutdown may take, in milliseconds; 0 when not stated.
+    pub(super) shutdown: u32,
+}
+
+impl ControllerFacts {
+    pub(super) fn parse(answer: &Shared<'_>) -> Self {
+        let exponent = bits(answer, 77, 8);
+        ControllerFacts {
+            max_pages: (exponent != 0).then(|| 1 << exponent.min(30)),
+            has_cache: bits(answer, 525, 8) & 1 == 1,
+            namespaces: bits(answer, 516, 32),
+            shutdown: bits(answer, 88, 32).div_ceil(1000),
+        }
+    }
+}
+
+/// Reads the description of namespace `id` (NVM Command Set, figure 97).
+pub(super) fn namespace(answer: &Shared<'_>, id: u32) -> Namespace {
+    let formatted = bits(answer, 26, 8);
+    let formats = bits(answer, 25, 8) + 1;
+    // Bits 6:5 count only where there are more formats than bits 3:0 can name.
+    let high = if formats > 16 {
+        formatted >> 5 & 0b11
+    } else {
+        0
+    };
+    let format = (formatted & 0b1111 | high << 4) as usize;
+    let block_shift = bits(answer, 128 + 4 * format + 2, 8);
+    Namespace {
+        id,
+        blocks: answer.get(0),
+        block_bytes: 1u32
+            .checked_shl(block_shift)
+            .filter(|&bytes| bytes > 1)
+            .unwrap_or(0),
+        #[allow(clippy::cast_possible_truncation, reason = "16 bits were asked for")]
+        metadata_bytes: bits(answer, 128 + 4 * format, 16) as u16,
+    }
+}
+
+/// The namespace number at `index` of a list of them; 0 behind the last.
+pub(super) fn listed(answer: &Shared<'_>, index: usize) -> u32 {
+    bits(answer, 4 * index, 32)
+}
+
+/// The `count` bits (up to 32) from the byte at `offset`, within one word.
+#[allow(clippy::cast_possible_truncation, reason = "masked to 32 bits at most")]
+fn bits(answer: &Shared<'_>, offset: usize, count: u32) -> u32 {
+    let word = answer.get(offset / 8) >> (offset % 8 * 8);
+    (word & ((1 << count) - 1)) as u32
+}

@@ -1,0 +1,92 @@
+use crate::Direction;
+
+use super::DEPTH;
+
+/// Whom a command's completion concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A transfer of [`Medium::start`](crate::Medium::start) with its tag.
+    Started(u32),
+    /// A part of a transfer that is waited for.
+    Awaited,
+    /// A flush.
+    Flush,
+}
+
+/// A command under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnderWay {
+    pub(super) purpose: Purpose,
+    pub(super) direction: Direction,
+    /// Where on the medium, in bytes.
+    pub(super) offset: u64,
+    id: u16,
+}
+
+/// The commands under way, each in a slot that also owns a PRP list.
+///
+/// A command's identifier is its slot and a running number, so that a
+/// completion that comes twice or late is not taken for another's.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: [Option<UnderWay>; DEPTH],
+    /// Bit n is set while slot n is free.
+    free: u32,
+    depth: u16,
+    round: u16,
+}
+
+/// Identifiers must not reach 0xffff, which error logs use for "none".
+const ROUNDS: u16 = u16::MAX / 32;
+const _: () = assert!(DEPTH == 32, "an identifier has 5 bits for the slot");
+
+impl Slots {
+    /// `depth` slots, 1 to [`DEPTH`].
+    pub(super) fn new(depth: u16) -> Self {
+        Slots {
+            slots: [None; DEPTH],
+            free: u32::MAX >> (32 - u32::from(depth)),
+            depth,
+            round: 0,
+        }
+    }
+
+    pub(super) fn depth(&self) -> u16 {
+        self.depth
+    }
+
+    /// How many commands are under way.
+    pub(super) fn under_way(&self) -> usize {
+        usize::from(self.depth) - self.free.count_ones() as usize
+    }
+
+    /// The slot that [`Slots::take`] would use next; `None` when all are taken.
+    pub(super) fn next(&self) -> Option<usize> {
+        (self.free != 0).then(|| self.free.trailing_zeros() as usize)
+    }
+
+    /// Takes the next slot, which must be free, for a command and returns the
+    /// command's identifier.
+    pub(super) fn take(&mut self, purpose: Purpose, direction: Direction, offset: u64) -> u16 {
+        #[allow(clippy::cast_possible_truncation, reason = "at most 32")]
+        let slot = self.free.trailing_zeros() as u16;
+        let id = self.round << 5 | slot;
+        self.round = (self.round + 1) % ROUNDS;
+        self.free &= !(1 << slot);
+        self.slots[usize::from(slot)] = Some(UnderWay {
+            purpose,
+            direction,
+            offset,
+            id,
+        });
+        id
+    }
+
+    /// Frees the slot of the command `id`; `None` when it is not under way.
+    pub(super) fn finish(&mut self, id: u16) -> Option<UnderWay> {
+        let slot = usize::from(id & 31);
+        let command = self.slots[slot].take_if(|command| command.id == id)?;
+        self.free |= 1 << slot;
+        Some(command)
+    }
+}

@@ -1,0 +1,174 @@
+use arrayvec::ArrayVec;
+use poorwill_memory::PhysRange;
+
+use super::bar::{self, Bar, MemoryBar};
+use super::bus::{Bus, Present};
+use super::power::is_bridge;
+use super::register::{
+    BAR0, BRIDGE_ROM, MEMORY_WINDOW, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW,
+    ROM,
+};
+use super::{ConfigSpace, Function, HostBridge, Window};
+
+/// The least that a bridge forwards.
+pub(super) const MEBIBYTE: u64 = 1 << 20;
+
+/// Ranges in use that are taken into account; with more, no address is free.
+const MAX_TAKEN: usize = 256;
+
+/// Ranges of addresses on the bus that something answers to.
+#[derive(Debug, Default)]
+pub(super) struct Taken(ArrayVec<PhysRange, MAX_TAKEN>);
+
+impl Taken {
+    /// What the functions on a bus answer to, but for `except`; `None` when it
+    /// is too much to keep. A BAR that holds 0 was given no address.
+    pub(super) fn add(
+        &mut self,
+        config: &impl ConfigSpace,
+        bus: Bus,
+        except: Function,
+    ) -> Option<()> {
+        for Present { function, header } in bus.functions(config) {
+            if function == except {
+                continue;
+            }
+            let (bars, rom) = match header >> 16 & 0x7f {
+                0 => (6, ROM),
+                1 => (2, BRIDGE_ROM),
+                _ => continue,
+            };
+            self.add_bars(config, function, bars)?;
+            let rom = config.read32(function, rom);
+            if rom & 1 != 0 {
+                // Its size is unknown, but no ROM is larger than 16 MiB.
+                self.push(PhysRange::new(u64::from(rom & !0x7ff), 16 * MEBIBYTE))?;
+            }
+            if is_bridge(header) {
+                self.push_if(memory_window(config, function))?;
+                self.push_if(prefetch_window(config, function))?;
+            }
+        }
+        Some(())
+    }
+
+    fn add_bars(&mut self, config: &impl ConfigSpace, function: Function, bars: u16) -> Option<()> {
+        let mut index = 0;
+        while index < bars {
+            let register = BAR0 + 4 * index;
+            index += 1;
+            // Not even touched unless it holds an address.
+            let is_wide = config.read32(function, register) & 0b111 == 0b100 && index < bars;
+            let is_empty = config.read32(function, register) & !0xf == 0
+                && !(is_wide && config.read32(function, register + 4) != 0);
+            if !is_empty {
+                match bar::read(config, function, register, bars) {
+                    Bar::Memory(MemoryBar {
+                        address, length, ..
+                    }) => {
+                        self.push(PhysRange::new(address, length))?;
+                    }
+                    Bar::Other | Bar::Unsized { .. } => {}
+                }
+            }
+            index += u16::from(is_wide);
+        }
+        Some(())
+    }
+
+    fn push_if(&mut self, range: Option<PhysRange>) -> Option<()> {
+        range.map_or(Some(()), |range| self.push(range))
+    }
+
+    fn push(&mut self, range: PhysRange) -> Option<()> {
+        self.0.try_push(range).ok()
+    }
+
+    /// The highest free address for `length` bytes, a multiple of `length`,
+    /// below `limit`, in a window; a power of two is wanted.
+    fn highest_free(&self, window: &Window, length: u64, limit: u64) -> Option<u64> {
+        let end = window.pci_address.checked_add(window.length)?.min(limit);
+        let mut address = end.checked_sub(length)? & !(length - 1);
+        // Each step leaves a range behind for good.
+        for _ in 0..=self.0.len() {
+            if address < window.pci_address || address == 0 {
+                return None;
+            }
+            let wanted = PhysRange::new(address, length);
+            match self.0.iter().find(|range| range.overlaps(&wanted)) {
+                None => return Some(address),
+                Some(range) => address = range.start.checked_sub(length)? & !(length - 1),
+            }
+        }
+        None
+    }
+
+    /// A free address for a BAR, high up in a window. Bridges forward plain
+    /// memory only below 4 GiB and by the mebibyte, which is then what is
+    /// free around the address.
+    pub(super) fn choose(&self, host: &HostBridge, bar: &MemoryBar, bridged: bool) -> Option<u64> {
+        const FOUR_GIB: u64 = 1 << 32;
+        let length = if bridged {
+            bar.length.max(MEBIBYTE)
+        } else {
+            bar.length
+        };
+        let limit = if bridged || !bar.is_wide {
+            FOUR_GIB
+        } else {
+            u64::MAX
+        };
+        // Registers do not like to be prefetched.
+        let plain = host.windows.iter().filter(|window| !window.prefetchable);
+        let others = host.windows.iter().filter(|window| window.prefetchable);
+        plain.chain(others).find_map(|window| {
+            let address = self.highest_free(window, length, limit)?;
+            host.cpu_address(address, length).map(|_| address)
+        })
+    }
+}
+
+/// Whether a bridge forwards the range.
+pub(super) fn forwards(config: &impl ConfigSpace, bridge: Function, range: PhysRange) -> bool {
+    [
+        memory_window(config, bridge),
+        prefetch_window(config, bridge),
+    ]
+    .into_iter()
+    .flatten()
+    .any(|window| window.start <= range.start && range.end <= window.end)
+}
+
+fn memory_window(config: &impl ConfigSpace, bridge: Function) -> Option<PhysRange> {
+    let window = config.read32(bridge, MEMORY_WINDOW);
+    between(
+        u64::from(window & 0xfff0) << 16,
+        u64::from(window & 0xfff0_0000),
+    )
+}
+
+fn prefetch_window(config: &impl ConfigSpace, bridge: Function) -> Option<PhysRange> {
+    let window = config.read32(bridge, PREFETCH_WINDOW);
+    let upper = |register| match window & 0xf {
+        1 => u64::from(config.read32(bridge, register)) << 32,
+        _ => 0,
+    };
+    between(
+        u64::from(window & 0xfff0) << 16 | upper(PREFETCH_BASE_UPPER),
+        u64::from(window & 0xfff0_0000) | upper(PREFETCH_LIMIT_UPPER),
+    )
+}
+
+/// From the first to the last mebibyte, unless that is upside down: closed.
+fn between(first: u64, last: u64) -> Option<PhysRange> {
+    (first <= last).then(|| PhysRange {
+        start: first,
+        end: last.saturating_add(MEBIBYTE),
+    })
+}
+
+/// A memory window register that opens just the mebibytes of the range.
+pub(super) fn window_of(range: PhysRange) -> u32 {
+    let mebibyte = |address: u64| u32::try_from(address >> 20 & 0xfff).unwrap_or(0);
+    mebibyte(range.start) << 4 | mebibyte(range.end - 1) << 20
+}

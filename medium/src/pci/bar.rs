@@ -1,0 +1,98 @@
+use super::register::{BAR0, COMMAND, COMMAND_MEMORY};
+use super::{ConfigSpace, Function, PciError};
+
+/// A controller's registers are at least this long, and never longer than that.
+const SIZES: core::ops::RangeInclusive<u64> = 0x1000..=1 << 32;
+
+/// A base address register for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MemoryBar {
+    pub(super) register: u16,
+    /// The address that it holds.
+    pub(super) address: u64,
+    /// Bytes; a power of two, at least 16.
+    pub(super) length: u64,
+    /// Whether the next register holds the address's upper half.
+    pub(super) is_wide: bool,
+}
+
+/// What a base address register turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bar {
+    Memory(MemoryBar),
+    /// I/O, a reserved type, or the last register claiming to be a wide one.
+    Other,
+    /// Without a size, or one that is no power of two.
+    Unsized {
+        is_wide: bool,
+    },
+}
+
+/// BAR 0 of a controller.
+pub(super) fn controller(
+    config: &impl ConfigSpace,
+    function: Function,
+) -> Result<MemoryBar, PciError> {
+    match read(config, function, BAR0, 6) {
+        Bar::Memory(bar) if SIZES.contains(&bar.length) => Ok(bar),
+        Bar::Other => Err(PciError::NotMemory(function)),
+        _ => Err(PciError::Size(function)),
+    }
+}
+
+/// Reads a base address register and finds out its size. Nothing decodes the
+/// address meanwhile, and everything is as before when this returns.
+///
+/// `bars` is how many such registers the function has.
+pub(super) fn read(config: &impl ConfigSpace, function: Function, register: u16, bars: u16) -> Bar {
+    let low = config.read32(function, register);
+    let is_wide = low & 0b110 == 0b100;
+    let is_last = register + 4 >= BAR0 + 4 * bars;
+    if low & 1 != 0 || low & 0b010 != 0 || is_wide && is_last {
+        return Bar::Other;
+    }
+    let high = if is_wide {
+        config.read32(function, register + 4)
+    } else {
+        0
+    };
+    let mask = probe(config, function, register, is_wide);
+    let length = mask & mask.wrapping_neg();
+    if mask == 0 || mask.wrapping_add(length) != 0 {
+        return Bar::Unsized { is_wide };
+    }
+    Bar::Memory(MemoryBar {
+        register,
+        address: u64::from(high) << 32 | u64::from(low & !0xf),
+        length,
+        is_wide,
+    })
+}
+
+/// The bits of the address that can be set.
+fn probe(config: &impl ConfigSpace, function: Function, register: u16, is_wide: bool) -> u64 {
+    let command = config.read32(function, COMMAND) & 0xffff;
+    let decodes = command & COMMAND_MEMORY != 0;
+    if decodes {
+        config.write32(function, COMMAND, command & !COMMAND_MEMORY);
+    }
+    let low = probe_dword(config, function, register) & !0xf;
+    let high = match (is_wide, low) {
+        (true, _) => probe_dword(config, function, register + 4),
+        // Upper bits that are not there count as set, unless nothing is there.
+        (false, 0) => 0,
+        (false, _) => u32::MAX,
+    };
+    if decodes {
+        config.write32(function, COMMAND, command);
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn probe_dword(config: &impl ConfigSpace, function: Function, register: u16) -> u32 {
+    let found = config.read32(function, register);
+    config.write32(function, register, u32::MAX);
+    let mask = config.read32(function, register);
+    config.write32(function, register, found);
+    mask
+}

@@ -1,0 +1,146 @@
+use super::journal::Journal;
+use super::power::{is_bridge, wake};
+use super::register::{BUSES, HEADER, ID, Kept, PCI_EXPRESS};
+use super::{ConfigSpace, Function, HostBridge, PciError, Step, capability};
+use crate::Clock;
+
+/// A bus whose functions can be reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bus {
+    number: u8,
+    /// The highest number of a bus below this one.
+    last: u8,
+    /// Devices that can be on it: one at the end of a PCI Express link.
+    devices: u8,
+}
+
+/// A function that is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present {
+    pub(super) function: Function,
+    pub(super) header: u32,
+}
+
+impl Bus {
+    /// The bus right below the host bridge.
+    pub(super) fn root(host: &HostBridge) -> Self {
+        Bus {
+            number: host.first_bus,
+            last: host.last_bus,
+            devices: 32,
+        }
+    }
+
+    pub(super) fn at(&self, step: Step) -> Function {
+        Function {
+            bus: self.number,
+            device: step.device,
+            function: step.function,
+        }
+    }
+
+    /// The functions on the bus, in order.
+    pub(super) fn functions<C: ConfigSpace>(self, config: &C) -> impl Iterator<Item = Present> {
+        (0..self.devices).flat_map(move |device| {
+            let first = self.at(Step {
+                device,
+                function: 0,
+            });
+            let functions = match look(config, first) {
+                None => 0,
+                Some(header) if header & 1 << 23 != 0 => 8,
+                Some(_) => 1,
+            };
+            (0..functions).filter_map(move |function| {
+                let function = Function { function, ..first };
+                look(config, function).map(|header| Present { function, header })
+            })
+        })
+    }
+
+    /// The bus behind a bridge, which is woken and numbered if it must be.
+    pub(super) fn behind(
+        &self,
+        config: &impl ConfigSpace,
+        clock: &impl Clock,
+        bridge: Function,
+        journal: &mut Journal,
+    ) -> Result<Bus, PciError> {
+        wake(config, clock, bridge, journal)?;
+        let (secondary, subordinate) = match self.numbers(config, bridge) {
+            Some(numbers) => numbers,
+            None => self.number_behind(config, bridge, journal)?,
+        };
+        Ok(Bus {
+            number: secondary,
+            last: subordinate,
+            devices: if ends_a_link(config, bridge)? { 1 } else { 32 },
+        })
+    }
+
+    /// The numbers that a bridge has, if they make sense.
+    fn numbers(&self, config: &impl ConfigSpace, bridge: Function) -> Option<(u8, u8)> {
+        let [primary, secondary, subordinate, _] = config.read32(bridge, BUSES).to_le_bytes();
+        let good = primary == self.number
+            && self.number < secondary
+            && secondary <= subordinate
+            && subordinate <= self.last;
+        good.then_some((secondary, subordinate))
+    }
+
+    /// Gives a bridge the largest run of numbers that no other bridge here has.
+    fn number_behind(
+        &self,
+        config: &impl ConfigSpace,
+        bridge: Function,
+        journal: &mut Journal,
+    ) -> Result<(u8, u8), PciError> {
+        let mut taken = [false; 256];
+        let others = self
+            .functions(config)
+            .filter(|other| other.function != bridge && is_bridge(other.header));
+        for other in others {
+            let [_, secondary, subordinate, _] = config.read32(other.function, BUSES).to_le_bytes();
+            if secondary > self.number && secondary <= subordinate {
+                taken[usize::from(secondary)..=usize::from(subordinate)].fill(true);
+            }
+        }
+        let mut best: Option<(u8, u8)> = None;
+        let mut first = None;
+        for number in self.number..=self.last {
+            if number == self.number || taken[usize::from(number)] {
+                first = None;
+                continue;
+            }
+            let first = *first.get_or_insert(number);
+            if best.is_none_or(|(start, end)| number - first > end - start) {
+                best = Some((first, number));
+            }
+        }
+        let (secondary, subordinate) = best.ok_or(PciError::NoBus(bridge))?;
+        let numbers = u32::from_le_bytes([self.number, secondary, subordinate, 0]);
+        journal.force(config, bridge, (BUSES, Kept::ALL), 0x00ff_ffff, numbers)?;
+        Ok((secondary, subordinate))
+    }
+}
+
+/// The header dword of a function, if there is one.
+pub(super) fn look(config: &impl ConfigSpace, function: Function) -> Option<u32> {
+    // No vendor is 0xffff; 0 is what broken bridges return for "nobody".
+    match config.read32(function, ID) & 0xffff {
+        0 | 0xffff => None,
+        _ => Some(config.read32(function, HEADER)),
+    }
+}
+
+/// Whether the bus behind a bridge is a PCI Express link, with one device. On
+/// others, some hosts show that device again under every number.
+fn ends_a_link(config: &impl ConfigSpace, bridge: Function) -> Result<bool, PciError> {
+    const ROOT_PORT: u32 = 4;
+    const DOWNSTREAM_PORT: u32 = 6;
+    let express = capability::find(config, bridge, PCI_EXPRESS)?;
+    Ok(express.is_some_and(|express| {
+        let port = config.read32(bridge, express) >> 20 & 0xf;
+        port == ROOT_PORT || port == DOWNSTREAM_PORT
+    }))
+}

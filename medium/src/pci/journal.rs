@@ -1,0 +1,122 @@
+use arrayvec::ArrayVec;
+
+use super::register::{COMMAND, COMMAND_MASTER, Kept, POWER_STATE};
+use super::{ConfigSpace, Function, PciError};
+use crate::Clock;
+use crate::clock::pause;
+
+/// Changes noted at most: six for each of seven bridges, eight for a
+/// controller, and some to spare.
+const MAX_CHANGES: usize = 64;
+
+/// How long a function may take between D3hot and D0, either way (5.3.1.4).
+pub(super) const POWER_DELAY_MS: u64 = 10;
+
+/// Every change made to configuration space, so that all can be undone.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    changes: ArrayVec<Change, MAX_CHANGES>,
+    power: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    function: Function,
+    register: u16,
+    found: u32,
+}
+
+impl Journal {
+    /// Clears and sets bits of a register and returns what it holds then. It
+    /// is not written when it holds that already.
+    pub(super) fn change(
+        &mut self,
+        config: &impl ConfigSpace,
+        function: Function,
+        (register, kept): (u16, Kept),
+        clear: u32,
+        set: u32,
+    ) -> Result<u32, PciError> {
+        let found = config.read32(function, register) & kept.0;
+        let value = found & !clear | set;
+        if value == found {
+            return Ok(found);
+        }
+        self.note(function, register, found)?;
+        config.write32(function, register, value);
+        Ok(config.read32(function, register))
+    }
+
+    /// As [`Journal::change`], but the bits must be as wanted afterwards.
+    pub(super) fn force(
+        &mut self,
+        config: &impl ConfigSpace,
+        function: Function,
+        (register, kept): (u16, Kept),
+        clear: u32,
+        set: u32,
+    ) -> Result<(), PciError> {
+        let value = self.change(config, function, (register, kept), clear, set)?;
+        if value & (clear | set) == set {
+            Ok(())
+        } else {
+            Err(PciError::Stuck { function, register })
+        }
+    }
+
+    /// Brings a function from its power state to D0; `register` is its power
+    /// control.
+    pub(super) fn power_up(
+        &mut self,
+        config: &impl ConfigSpace,
+        clock: &impl Clock,
+        function: Function,
+        register: u16,
+    ) -> Result<(), PciError> {
+        self.power = true;
+        self.change(config, function, (register, Kept::POWER), POWER_STATE, 0)?;
+        pause(clock, POWER_DELAY_MS);
+        match config.read32(function, register) {
+            u32::MAX => Err(PciError::Absent(function)),
+            control if control & POWER_STATE == 0 => Ok(()),
+            _ => Err(PciError::Asleep(function)),
+        }
+    }
+
+    /// Notes what a register holds, to be put back.
+    pub(super) fn note(
+        &mut self,
+        function: Function,
+        register: u16,
+        found: u32,
+    ) -> Result<(), PciError> {
+        let change = Change {
+            function,
+            register,
+            found,
+        };
+        self.changes
+            .try_push(change)
+            .map_err(|_| PciError::TooDeep(function))
+    }
+
+    /// Puts everything back, the last change first. `cut` is a function that
+    /// does not get bus mastering back.
+    pub(super) fn undo(self, config: &impl ConfigSpace, clock: &impl Clock, cut: Option<Function>) {
+        for change in self.changes.into_iter().rev() {
+            let Change {
+                function,
+                register,
+                mut found,
+            } = change;
+            if register == COMMAND && cut == Some(function) {
+                found &= !COMMAND_MASTER;
+            }
+            config.write32(function, register, found);
+        }
+        if self.power {
+            // Whoever comes next may not touch what went to sleep before this.
+            pause(clock, POWER_DELAY_MS);
+        }
+    }
+}
