@@ -7,7 +7,9 @@
 
 pub mod commands;
 pub mod console;
+pub mod disk;
 pub mod interrupt;
 pub mod machine;
 pub mod paths;
+pub mod progress;
 pub mod size;

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use poorwill::commands::disk::Disk;
 use poorwill::commands::run::Run;
 use poorwill::interrupt;
 
@@ -18,12 +19,14 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Run),
+    Disk(Disk),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = interrupt::install().map_err(Into::into).and_then(|()| match arguments.command {
         Command::Run(run) => run.execute(),
+        Command::Disk(disk) => disk.execute(),
     });
     match result {
         Ok(code) => code,

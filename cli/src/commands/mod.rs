@@ -1,3 +1,4 @@
 //! One file for each command; `main` parses and dispatches.
 
+pub mod disk;
 pub mod run;

@@ -1,46 +1,71 @@
 //! `poorwill run`: starts or wakes a machine on the terminal.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
 
+use crate::disk::{NewDisk, check_unused, look_at};
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, interactive};
 use crate::paths::{self, Guest};
+use crate::progress;
 use crate::size::Bytes;
 
 /// Start a machine on this terminal, or wake it if it sleeps.
+///
+/// Without --disk it is a Debian machine of your own, made at the first use. In
+/// the guest, `systemctl suspend` puts it to sleep: the firmware saves it to its
+/// disk and switches it off. The same command again wakes it.
+///
+/// Every key goes to the guest, Ctrl-C included. Ctrl-A x pulls the plug, Ctrl-A c
+/// changes to QEMU's monitor and back, Ctrl-A Ctrl-A is a Ctrl-A.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  poorwill run                                     the Debian machine
+  poorwill run --memory 4G --harts 4               another one: keep to it while it sleeps
+  poorwill run --disk machine.disk --append quiet
+  poorwill run --kernel u-boot.bin --disk machine.disk
+  poorwill run -- -nic user,model=virtio-net-pci   with network
+
+Exit status: 0 switched off or asleep, 1 failed, 2 wrong usage.")]
 pub struct Run {
-    /// Root disk with a sleep area: a raw file or a block device
+    /// Disk with the partitions `root` and `sleep`: a raw file or a block device
+    /// [default: made at the first use]
     #[arg(long, value_name = "FILE")]
-    disk: PathBuf,
+    disk: Option<PathBuf>,
+    /// A further disk, on NVMe; may be repeated
+    #[arg(long, value_name = "FILE")]
+    extra_disk: Vec<PathBuf>,
     /// Next stage: a Linux `Image`, U-Boot, ... [default: Debian's kernel]
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Initial RAM file system of the kernel
+    /// Initial RAM file system of the kernel [default: Debian's, if --kernel is
+    /// not given]
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
     /// Added to the kernel command line
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    append: String,
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    append: Option<String>,
     /// RAM of the machine
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     memory: Bytes,
     /// Number of harts
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=512))]
     harts: u32,
-    /// Interrupt controllers
+    /// Interrupt controllers; with `plic` the root is on virtio-blk, as NVMe
+    /// loses interrupts there
     #[arg(long, value_enum, default_value_t)]
     interrupts: Interrupts,
-    /// Firmware
+    /// Firmware [default: $`POORWILL_FIRMWARE`, else build/poorwill.elf]
     #[arg(long, value_name = "FILE")]
     firmware: Option<PathBuf>,
-    /// Arguments for QEMU
+    /// Handed to QEMU as they are
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
-    qemu: Vec<OsString>,
+    qemu_arguments: Vec<OsString>,
 }
 
 impl Run {
@@ -48,25 +73,120 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// What keeps the machine from starting.
+    /// What keeps the machine from starting, and a QEMU that failed.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
         let qemu = Qemu::find()?;
-        let guest = Guest::find()?;
-        let machine = Machine {
-            harts: self.harts,
-            memory: self.memory,
-            interrupts: self.interrupts,
-            kernel: Some(self.kernel.unwrap_or(guest.kernel)),
-            initrd: Some(self.initrd.unwrap_or(guest.initrd)),
-            command_line: format!("{DEBIAN_COMMAND_LINE} {}", self.append),
-            disks: vec![Disk::nvme(self.disk)],
-            extra_arguments: self.qemu,
-            ..Machine::new(self.firmware.map_or_else(paths::firmware, Ok)?)
-        };
+        let machine = self.machine()?;
+        for disk in &machine.disks {
+            look_at(&disk.file)?;
+            check_unused(&disk.file)?;
+        }
+        if std::io::stdin().is_terminal() {
+            eprintln!("poorwill: Ctrl-A x ends QEMU, all other keys go to the machine");
+        }
         let status = interactive::run(&machine, &qemu)?;
         if !status.success() {
             bail!("QEMU ended with {status}");
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn machine(self) -> anyhow::Result<Machine> {
+        let firmware = self.firmware.map_or_else(paths::firmware, Ok)?;
+        paths::readable("firmware", &firmware)?;
+        let (kernel, initrd) = match self.kernel {
+            Some(kernel) => (kernel, self.initrd),
+            None => {
+                let guest = Guest::find()?;
+                (guest.kernel, Some(self.initrd.unwrap_or(guest.initrd)))
+            }
+        };
+        paths::readable("kernel", &kernel)?;
+        if let Some(initrd) = &initrd {
+            paths::readable("initrd", initrd)?;
+        }
+        let mut disks = disks(self.disk, self.interrupts, self.memory)?;
+        disks.extend(self.extra_disk.into_iter().map(Disk::nvme));
+        Ok(Machine {
+            harts: self.harts,
+            memory: self.memory,
+            interrupts: self.interrupts,
+            kernel: Some(kernel),
+            initrd,
+            command_line: command_line(self.interrupts, self.append.as_deref()),
+            disks,
+            extra_arguments: self.qemu_arguments,
+            ..Machine::new(firmware)
+        })
+    }
+}
+
+fn command_line(interrupts: Interrupts, more: Option<&str>) -> String {
+    let plic = match interrupts {
+        Interrupts::Aia => None,
+        // The disk with the sleep area is the firmware's alone.
+        Interrupts::Plic => Some("poorwill.skip_modules=nvme"),
+    };
+    let words = [Some(DEBIAN_COMMAND_LINE), plic, more];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// The disk that the user named, or the user's own machine's, made if need be.
+fn disks(named: Option<PathBuf>, interrupts: Interrupts, memory: Bytes) -> anyhow::Result<Vec<Disk>> {
+    let root_on: fn(PathBuf) -> Disk = match interrupts {
+        Interrupts::Aia => |file| Disk::nvme(file),
+        Interrupts::Plic => |file| Disk::virtio(file),
+    };
+    if let Some(file) = named {
+        return Ok(vec![root_on(file)]);
+    }
+    let folder = paths::data()?;
+    let area = sleep_area_for(memory);
+    match interrupts {
+        Interrupts::Aia => {
+            let file = folder.join("debian.disk");
+            make_once(&file, true, Some(area))?;
+            Ok(vec![root_on(file)])
+        }
+        Interrupts::Plic => {
+            let (root, sleep) = (folder.join("debian-plic.disk"), folder.join("debian-plic-sleep.disk"));
+            make_once(&root, true, None)?;
+            make_once(&sleep, false, Some(area))?;
+            Ok(vec![root_on(root), Disk::nvme(sleep)])
+        }
+    }
+}
+
+/// Room for two images with every page of `memory` in use.
+fn sleep_area_for(memory: Bytes) -> Bytes {
+    Bytes(2 * memory.0 + Bytes::mib(256).0).max(Bytes::gib(3))
+}
+
+fn make_once(file: &Path, with_root: bool, area: Option<Bytes>) -> anyhow::Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    let root = if with_root { Some(Guest::find()?.root) } else { None };
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    eprintln!("poorwill: making {}", file.display());
+    let bar = progress::bytes("copying Debian", 0);
+    NewDisk { root, areas: area.into_iter().collect() }.create(file, false, &bar)?;
+    bar.finish_and_clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plic_machines_leave_nvme_to_the_firmware() {
+        assert_eq!(command_line(Interrupts::Aia, None), DEBIAN_COMMAND_LINE);
+        assert_eq!(
+            command_line(Interrupts::Plic, Some("quiet")),
+            "root=PARTLABEL=root rw console=ttyS0 poorwill.skip_modules=nvme quiet"
+        );
     }
 }

@@ -1,0 +1,13 @@
+//! Raw disks: making them, telling whether one is in use, and looking at them as
+//! a [`Medium`](poorwill_medium::Medium).
+
+mod create;
+mod file_medium;
+mod gpt;
+mod in_use;
+mod kind;
+
+pub use create::{DiskError, NewDisk};
+pub use file_medium::FileMedium;
+pub use in_use::{Holder, InUse, check_unused, holders};
+pub use kind::{Kind, KindError, look_at};

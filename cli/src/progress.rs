@@ -1,0 +1,12 @@
+//! Progress of long work, on standard error; silent where that is no terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar that counts bytes.
+#[must_use]
+pub fn bytes(message: &str, total: u64) -> ProgressBar {
+    let template = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
+    let style = ProgressStyle::with_template(template)
+        .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("=> "));
+    ProgressBar::new(total).with_style(style).with_message(message.to_owned())
+}
