@@ -1,11 +1,11 @@
 use poorwill_image::Saved;
 use poorwill_medium::{Medium, MediumError, Window};
-use poorwill_memory::Page;
+use poorwill_memory::{PAGE_BYTES, Page};
 use thiserror::Error;
 
-use crate::choice::NoImage;
+use crate::choice::{NoImage, choose};
 use crate::failure::Failure;
-use crate::record::{DiscardReason, SlotId, SlotStatus};
+use crate::record::{DiscardReason, SlotId, SlotRecord, SlotState, SlotStatus};
 
 /// Bytes of the smallest sleep area: its head, and two slots that hold an image
 /// of hardly anything.
@@ -138,9 +138,22 @@ impl<'a, M: Medium> Area<'a, M> {
     /// # Errors
     ///
     /// [`StoreError::TooSmall`], [`StoreError::Medium`].
-    pub fn open(medium: Window<'a, M>, scratch: &'a mut Page) -> Result<Self, StoreError> {
-        let _ = (medium, scratch);
-        todo!()
+    pub fn open(mut medium: Window<'a, M>, scratch: &'a mut Page) -> Result<Self, StoreError> {
+        let bytes = medium.capacity();
+        if bytes < MIN_AREA_BYTES {
+            return Err(StoreError::TooSmall { bytes });
+        }
+        let mut slots = [SlotStatus::New; 2];
+        for slot in SlotId::BOTH {
+            medium.read(record_offset(slot), core::slice::from_mut(scratch))?;
+            slots[slot.index()] =
+                SlotStatus::read(scratch, slot_offset(slot, bytes), slot_bytes(bytes));
+        }
+        Ok(Area {
+            medium,
+            scratch,
+            slots,
+        })
     }
 
     /// What the two records say.
@@ -152,7 +165,7 @@ impl<'a, M: Medium> Area<'a, M> {
     /// Bytes that an image may have.
     #[must_use]
     pub fn slot_bytes(&self) -> u64 {
-        todo!()
+        slot_bytes(self.medium.capacity())
     }
 
     /// The image that wakes now, if any.
@@ -161,7 +174,14 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// Why none does; see [`NoImage`].
     pub fn newest(&self) -> Result<CommittedImage, NoImage> {
-        todo!()
+        let slot = choose(&self.slots)?;
+        let record = self.slots[slot.index()].record().ok_or(NoImage::None)?;
+        Ok(CommittedImage {
+            slot,
+            generation: record.generation,
+            header_checksum: record.header_checksum,
+            image_bytes: record.image_bytes,
+        })
     }
 
     /// A slot as a medium: for looking at an image or loading it.
@@ -170,8 +190,12 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// [`MediumError::OutOfRange`] when the medium has shrunk.
     pub fn slot(&mut self, slot: SlotId) -> Result<Window<'_, Window<'a, M>>, MediumError> {
-        let _ = slot;
-        todo!()
+        let bytes = self.medium.capacity();
+        Window::new(
+            &mut self.medium,
+            slot_offset(slot, bytes),
+            slot_bytes(bytes),
+        )
     }
 
     /// Makes room for a new image. Any older one is given up, durably, first.
@@ -181,7 +205,22 @@ impl<'a, M: Medium> Area<'a, M> {
     /// [`StoreError::Medium`], [`StoreError::NotKept`]; an older image may then
     /// be committed still.
     pub fn begin(&mut self) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
-        todo!()
+        self.discard_all(DiscardReason::NewSleep)?;
+        let generations = self
+            .slots
+            .map(|slot| slot.record().map_or(0, |record| record.generation));
+        // The slot with the newer record keeps what it tells of the last sleep.
+        let slot = if generations[0] > generations[1] {
+            SlotId::Second
+        } else {
+            SlotId::First
+        };
+        let generation = generations[0].max(generations[1]) + 1;
+        Ok(OpenSlot {
+            area: self,
+            slot,
+            generation,
+        })
     }
 
     /// Marks an image as consumed, durably. Before this returns, not a byte of
@@ -193,22 +232,42 @@ impl<'a, M: Medium> Area<'a, M> {
     /// [`StoreError::Medium`], [`StoreError::NotKept`]: the image may be
     /// committed still, see [`Area::discard_all`].
     pub fn consume(&mut self, image: &CommittedImage) -> Result<Consumed, StoreError> {
-        let _ = image;
-        todo!()
+        if self.newest() != Ok(*image) {
+            return Err(StoreError::Stale(image.slot));
+        }
+        let state = SlotState::Consumed {
+            failure: None,
+            reported: false,
+        };
+        self.change_state(image.slot, state)?;
+        Ok(Consumed {
+            slot: image.slot,
+            generation: image.generation,
+        })
     }
 
-    /// Gives up every image there may be, and what cannot be read too. For a
-    /// cold boot, before the next stage is started: once the OS has gone on
-    /// with its disks, no earlier image may ever wake. Writes only when there
-    /// is something to give up.
+    /// Gives up every image there may be, and what cannot be read too: it might
+    /// be readable next time. For a cold boot, before the next stage is
+    /// started: once the OS has gone on with its disks, no earlier image may
+    /// ever wake. Writes only when there is something to give up.
     ///
     /// # Errors
     ///
     /// [`StoreError::Medium`], [`StoreError::NotKept`]: an image may still be
     /// committed.
     pub fn discard_all(&mut self, reason: DiscardReason) -> Result<(), StoreError> {
-        let _ = reason;
-        todo!()
+        for slot in SlotId::BOTH {
+            match self.slots[slot.index()] {
+                SlotStatus::Unusable(_) => {
+                    self.change_state(slot, SlotState::Discarded(DiscardReason::Unreadable))?;
+                }
+                status if status.committed().is_some() => {
+                    self.change_state(slot, SlotState::Discarded(reason))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Notes why the wake of a consumed image failed.
@@ -217,24 +276,90 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// As [`Area::consume`].
     pub fn record_failure(&mut self, image: Consumed, failure: Failure) -> Result<(), StoreError> {
-        let _ = (image, failure);
-        todo!()
+        let state = SlotState::Consumed {
+            failure: Some(failure),
+            reported: false,
+        };
+        self.change_state(image.slot, state)
     }
 
     /// A wake that failed and that no boot has named yet.
     #[must_use]
     pub fn unreported_failure(&self) -> Option<(SlotId, Failure)> {
-        todo!()
+        SlotId::BOTH
+            .into_iter()
+            .find_map(|slot| match self.slots[slot.index()].record()?.state {
+                SlotState::Consumed {
+                    failure: Some(failure),
+                    reported: false,
+                } => Some((slot, failure)),
+                _ => None,
+            })
     }
 
-    /// Notes that the failure in `slot` has been named.
+    /// Notes that the failure in `slot` has been named. Without one, nothing
+    /// happens.
     ///
     /// # Errors
     ///
     /// [`StoreError::Medium`], [`StoreError::NotKept`].
     pub fn mark_reported(&mut self, slot: SlotId) -> Result<(), StoreError> {
-        let _ = slot;
-        todo!()
+        match self.slots[slot.index()].record().map(|record| record.state) {
+            Some(SlotState::Consumed {
+                failure: Some(failure),
+                reported: false,
+            }) => {
+                let state = SlotState::Consumed {
+                    failure: Some(failure),
+                    reported: true,
+                };
+                self.change_state(slot, state)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a slot's record another state, durably. A record that could not be
+    /// read is replaced by one that knows nothing but the state.
+    fn change_state(&mut self, slot: SlotId, state: SlotState) -> Result<(), StoreError> {
+        let record = self.slots[slot.index()].record();
+        let record = match record {
+            Some(record) => SlotRecord { state, ..*record },
+            None => SlotRecord {
+                state,
+                ..self.new_record(slot, 0)
+            },
+        };
+        self.put_record(slot, record)
+    }
+
+    fn new_record(&self, slot: SlotId, generation: u64) -> SlotRecord {
+        let bytes = self.medium.capacity();
+        SlotRecord {
+            state: SlotState::Committed,
+            generation,
+            slot_offset: slot_offset(slot, bytes),
+            slot_bytes: slot_bytes(bytes),
+            header_checksum: 0,
+            image_bytes: 0,
+        }
+    }
+
+    /// Writes a record, makes it durable, and reads it back: a device that
+    /// drops writes is found out where that is possible at all.
+    fn put_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
+        let offset = record_offset(slot);
+        record.write(self.scratch);
+        self.medium
+            .write(offset, core::slice::from_ref(self.scratch))?;
+        self.medium.flush()?;
+        self.medium
+            .read(offset, core::slice::from_mut(self.scratch))?;
+        if SlotRecord::parse(self.scratch) != Ok(record) {
+            return Err(StoreError::NotKept(slot));
+        }
+        self.slots[slot.index()] = SlotStatus::Record(record);
+        Ok(())
     }
 }
 
@@ -261,7 +386,51 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
     ///
     /// See [`CommitError`].
     pub fn commit(self, saved: &Saved) -> Result<Committed, CommitError> {
-        let _ = saved;
-        todo!()
+        let OpenSlot {
+            area,
+            slot,
+            generation,
+        } = self;
+        if saved.generation() != generation {
+            return Err(CommitError::NotCommitted(StoreError::Stale(slot)));
+        }
+        let record = SlotRecord {
+            header_checksum: saved.header_checksum(),
+            image_bytes: saved.image_bytes(),
+            ..area.new_record(slot, generation)
+        };
+        let Err(error) = area.put_record(slot, record) else {
+            return Ok(Committed { generation });
+        };
+        // The record may be on the medium or not. The OS can only go on if it
+        // certainly is not.
+        let undone = SlotRecord {
+            state: SlotState::Discarded(DiscardReason::CommitFailed),
+            ..record
+        };
+        match area.put_record(slot, undone) {
+            Ok(()) => Err(CommitError::NotCommitted(error)),
+            Err(_) => Err(CommitError::InDoubt(error)),
+        }
     }
+}
+
+/// What precedes the slots: the configuration's page, the records, and room.
+const HEAD_BYTES: u64 = SLOT_ALIGN;
+
+/// Slots start at, and are, multiples of this.
+const SLOT_ALIGN: u64 = 1 << 20;
+
+/// Page 0 is kept for configuration, and left as it is; the records follow.
+fn record_offset(slot: SlotId) -> u64 {
+    (1 + slot.index() as u64) * PAGE_BYTES
+}
+
+/// Length of each slot of an area of `area_bytes` bytes.
+fn slot_bytes(area_bytes: u64) -> u64 {
+    area_bytes.saturating_sub(HEAD_BYTES) / 2 / SLOT_ALIGN * SLOT_ALIGN
+}
+
+fn slot_offset(slot: SlotId, area_bytes: u64) -> u64 {
+    HEAD_BYTES + slot.index() as u64 * slot_bytes(area_bytes)
 }

@@ -1,7 +1,15 @@
+use core::ops::Range;
+
 use arrayvec::ArrayVec;
+use gpt_disk_types::crc::Crc;
+use gpt_disk_types::{
+    Crc32, GptHeader, GptPartitionEntry, GptPartitionEntryArrayLayout, GptPartitionType,
+    MasterBootRecord, guid,
+};
 use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::Page;
+use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use thiserror::Error;
+use zerocopy::IntoBytes;
 
 /// The partition type of a sleep area, as text.
 pub const AREA_TYPE: &str = "3063e3c3-c55c-4395-bc5f-8f60545ad228";
@@ -43,17 +51,201 @@ pub enum GptError {
     Medium(#[from] MediumError),
 }
 
-/// Finds the sleep areas of a disk by its GPT. Nothing is written. A disk
-/// without a GPT has none. `scratch` holds at least one page.
+/// Finds the sleep areas of a disk by its GPT (UEFI 2.10, section 5.3). Nothing
+/// is written. A disk without a GPT has none; the backup table stands in for a
+/// damaged primary one. `scratch` holds at least one page.
 ///
 /// # Errors
 ///
 /// See [`GptError`].
+///
+/// # Panics
+///
+/// When `scratch` is empty.
 pub fn find_areas<M: Medium>(
     disk: &mut M,
     block_bytes: u32,
     scratch: &mut [Page],
 ) -> Result<Areas, GptError> {
-    let _ = (disk, block_bytes, scratch);
-    todo!()
+    if block_bytes != 512 && block_bytes != 4096 {
+        return Err(GptError::BlockSize(block_bytes));
+    }
+    let mut table = Table {
+        blocks: disk.capacity() / u64::from(block_bytes),
+        block_bytes: block_bytes.into(),
+        disk,
+        page: scratch
+            .first_mut()
+            .expect("finding areas needs room for a page"),
+    };
+    if !table.has_protective_mbr()? {
+        return Ok(Areas::new());
+    }
+    let last = table.blocks - 1;
+    let mut damaged = false;
+    for lba in [1, last] {
+        match table.areas(lba)? {
+            Found::Areas(areas) => return Ok(areas),
+            Found::Damaged => damaged = true,
+            Found::Nothing => {}
+        }
+    }
+    if damaged {
+        return Err(GptError::Damaged);
+    }
+    Ok(Areas::new())
+}
+
+const AREA_GUID: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
+
+/// The type of the MBR partition that stands for a GPT.
+const PROTECTIVE: u8 = 0xee;
+
+/// Longest entry array that is read; usual ones have 16 KiB.
+const MAX_ARRAY_BYTES: u64 = 1 << 20;
+
+const HEADER_BYTES: usize = size_of::<GptHeader>();
+const ENTRY_BYTES: usize = size_of::<GptPartitionEntry>();
+
+/// What stands where a copy of the table is expected.
+enum Found {
+    /// Its sleep areas.
+    Areas(Areas),
+    /// A table that does not fit its checksums.
+    Damaged,
+    /// No table.
+    Nothing,
+}
+
+/// A disk on which a table is looked for.
+struct Table<'t, M> {
+    disk: &'t mut M,
+    page: &'t mut Page,
+    block_bytes: u64,
+    blocks: u64,
+}
+
+impl<M: Medium> Table<'_, M> {
+    /// Reads the page that holds this byte; the page's bytes from it on.
+    fn bytes_at(&mut self, byte: u64) -> Result<&[u8], MediumError> {
+        let page = byte / PAGE_BYTES * PAGE_BYTES;
+        self.disk.read(page, core::slice::from_mut(self.page))?;
+        Ok(&self.page.as_bytes()[to_usize(byte - page)..])
+    }
+
+    /// Whether the disk says that it has a GPT. Without, an old one may still
+    /// lie there, and its partitions be someone else's by now.
+    fn has_protective_mbr(&mut self) -> Result<bool, MediumError> {
+        if self.blocks < 3 {
+            return Ok(false);
+        }
+        let mbr = &self.bytes_at(0)?[..size_of::<MasterBootRecord>()];
+        let mbr: &MasterBootRecord = bytemuck::from_bytes(mbr);
+        let types = mbr.partitions.map(|partition| partition.os_indicator);
+        Ok(mbr.signature == [0x55, 0xaa] && types.contains(&PROTECTIVE))
+    }
+
+    /// The sleep areas that the table with its header in this block lists.
+    fn areas(&mut self, lba: u64) -> Result<Found, GptError> {
+        let bytes = self.bytes_at(lba * self.block_bytes)?;
+        let header: GptHeader = *bytemuck::from_bytes(&bytes[..HEADER_BYTES]);
+        if !header.is_signature_valid() {
+            return Ok(Found::Nothing);
+        }
+        if header.header_crc32 != header.calculate_header_crc32() || header.my_lba.to_u64() != lba {
+            return Ok(Found::Damaged);
+        }
+        match header.get_partition_entry_array_layout() {
+            Ok(array) => self.read_array(array, header.partition_entry_array_crc32.0.to_u32()),
+            Err(_) => Ok(Found::Damaged),
+        }
+    }
+
+    /// Goes through the entry array page by page, as it may be longer than the
+    /// scratch; what it said counts only when its checksum turns out to fit.
+    fn read_array(
+        &mut self,
+        array: GptPartitionEntryArrayLayout,
+        checksum: u32,
+    ) -> Result<Found, GptError> {
+        let Some(place) = self.place_of(array) else {
+            return Ok(Found::Damaged);
+        };
+        let (blocks, block_bytes) = (self.blocks, self.block_bytes);
+        let crc = Crc::<u32>::new(&Crc32::ALGORITHM);
+        let mut digest = crc.digest();
+        let mut areas = Ok(Areas::new());
+        let mut at = place.start;
+        while at < place.end {
+            let length = (PAGE_BYTES - at % PAGE_BYTES).min(place.end - at);
+            let chunk = &self.bytes_at(at)?[..to_usize(length)];
+            digest.update(chunk);
+            for (number, entry) in entries(chunk, at - place.start, array.entry_size.to_u64()) {
+                areas =
+                    areas.and_then(|areas| with_entry(areas, number, entry, blocks, block_bytes));
+            }
+            at += length;
+        }
+        if digest.finalize() != checksum {
+            return Ok(Found::Damaged);
+        }
+        areas.map(Found::Areas)
+    }
+
+    /// The bytes of the disk that the array takes, if that can be.
+    fn place_of(&self, array: GptPartitionEntryArrayLayout) -> Option<Range<u64>> {
+        let bytes = array
+            .num_bytes_exact()
+            .filter(|bytes| *bytes <= MAX_ARRAY_BYTES)?;
+        let start = array.start_lba.to_u64().checked_mul(self.block_bytes)?;
+        let end = start
+            .checked_add(bytes)
+            .filter(|end| *end <= self.disk.capacity())?;
+        Some(start..end)
+    }
+}
+
+/// The entries that begin in `chunk`, which is what the array holds from byte
+/// `begun` on to the end of a page, with their numbers from 1. Entries are
+/// multiples of 128 bytes in size and place, so the part of them that matters
+/// never lies across two pages.
+fn entries(
+    chunk: &[u8],
+    begun: u64,
+    entry_bytes: u64,
+) -> impl Iterator<Item = (u64, &GptPartitionEntry)> {
+    let end = begun + chunk.len() as u64;
+    (begun.div_ceil(entry_bytes)..end.div_ceil(entry_bytes)).map(move |index| {
+        let place = to_usize(index * entry_bytes - begun);
+        (
+            index + 1,
+            bytemuck::from_bytes(&chunk[place..place + ENTRY_BYTES]),
+        )
+    })
+}
+
+/// `areas` and the partition, if it is one.
+fn with_entry(
+    mut areas: Areas,
+    number: u64,
+    entry: &GptPartitionEntry,
+    blocks: u64,
+    block_bytes: u64,
+) -> Result<Areas, GptError> {
+    let kind = entry.partition_type_guid;
+    if kind != AREA_GUID {
+        return Ok(areas);
+    }
+    let partition = u32::try_from(number).unwrap_or(u32::MAX);
+    let range = entry
+        .lba_range()
+        .filter(|range| range.end().to_u64() < blocks)
+        .ok_or(GptError::BeyondDisk(partition))?;
+    let area = AreaLocation {
+        start: range.start().to_u64() * block_bytes,
+        length: range.num_blocks() * block_bytes,
+        partition,
+    };
+    areas.try_push(area).map_err(|_| GptError::TooMany)?;
+    Ok(areas)
 }

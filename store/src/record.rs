@@ -1,7 +1,10 @@
 use core::fmt;
 
+use poorwill_image::checksum;
 use poorwill_memory::Page;
 use thiserror::Error;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::failure::Failure;
 
@@ -55,6 +58,30 @@ pub enum DiscardReason {
     CommitFailed = 3,
     /// The record could not be read; what it said is not known.
     Unreadable = 4,
+    /// The image was damaged, or of another machine.
+    Refused = 5,
+}
+
+impl DiscardReason {
+    const ALL: [DiscardReason; 5] = [
+        DiscardReason::NewSleep,
+        DiscardReason::ColdBoot,
+        DiscardReason::CommitFailed,
+        DiscardReason::Unreadable,
+        DiscardReason::Refused,
+    ];
+}
+
+impl fmt::Display for DiscardReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DiscardReason::NewSleep => "the machine slept again",
+            DiscardReason::ColdBoot => "the machine was cold booted",
+            DiscardReason::CommitFailed => "its commit failed",
+            DiscardReason::Unreadable => "its record could not be read",
+            DiscardReason::Refused => "it was damaged, or of another machine",
+        })
+    }
 }
 
 /// What has become of a slot's image.
@@ -127,6 +154,46 @@ pub enum SlotStatus {
     Unusable(RecordError),
 }
 
+/// Marks a slot's record, for every version.
+const MAGIC: [u8; 8] = *b"PWILSLOT";
+
+/// The version of the record that this crate writes, and the only one it reads.
+const FORMAT_VERSION: u16 = 1;
+
+/// Number of the word that holds the record's checksum, for every version.
+const CHECKSUM_WORD: usize = 2;
+
+/// Words of a record: 512 bytes, which every device writes whole or not at all.
+const RECORD_WORDS: usize = 64;
+
+const COMMITTED: u32 = 1;
+const CONSUMED: u32 = 2;
+const DISCARDED: u32 = 3;
+
+/// A record as it stands at the start of its page.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct RawRecord {
+    magic: [u8; 8],
+    format: U16,
+    zero: U16,
+    state: U32,
+    checksum: U64,
+    generation: U64,
+    slot_offset: U64,
+    slot_bytes: U64,
+    header_checksum: U64,
+    image_bytes: U64,
+    discard_reason: U32,
+    failure_code: U32,
+    failure_detail: U64,
+    reported: U32,
+    zero_too: U32,
+    later: [u8; 424],
+}
+
+const _: () = assert!(size_of::<RawRecord>() == RECORD_WORDS * 8);
+
 impl SlotRecord {
     /// Reads a record page.
     ///
@@ -134,7 +201,113 @@ impl SlotRecord {
     ///
     /// See [`RecordError`].
     pub fn parse(page: &Page) -> Result<SlotRecord, RecordError> {
-        let _ = page;
-        todo!()
+        let words = &page.0[..RECORD_WORDS];
+        let raw = RawRecord::ref_from_bytes(words.as_bytes()).map_err(|_| RecordError::Invalid)?;
+        if raw.magic != MAGIC {
+            return Err(RecordError::NotARecord);
+        }
+        if raw.checksum.get() != checksum::of_words_but(words, CHECKSUM_WORD) {
+            return Err(RecordError::Damaged);
+        }
+        if raw.format.get() != FORMAT_VERSION {
+            return Err(RecordError::Version {
+                found: raw.format.get(),
+                known: FORMAT_VERSION,
+            });
+        }
+        let later = raw.later.iter().any(|byte| *byte != 0);
+        if later || raw.zero.get() != 0 || raw.zero_too.get() != 0 {
+            return Err(RecordError::Invalid);
+        }
+        Ok(SlotRecord {
+            state: raw.slot_state().ok_or(RecordError::Invalid)?,
+            generation: raw.generation.get(),
+            slot_offset: raw.slot_offset.get(),
+            slot_bytes: raw.slot_bytes.get(),
+            header_checksum: raw.header_checksum.get(),
+            image_bytes: raw.image_bytes.get(),
+        })
+    }
+
+    /// Fills `page` with this record.
+    pub(crate) fn write(&self, page: &mut Page) {
+        *page = Page::ZERO;
+        let mut raw = RawRecord::new_zeroed();
+        raw.magic = MAGIC;
+        raw.format = FORMAT_VERSION.into();
+        raw.generation = self.generation.into();
+        raw.slot_offset = self.slot_offset.into();
+        raw.slot_bytes = self.slot_bytes.into();
+        raw.header_checksum = self.header_checksum.into();
+        raw.image_bytes = self.image_bytes.into();
+        match self.state {
+            SlotState::Committed => raw.state = COMMITTED.into(),
+            SlotState::Consumed { failure, reported } => {
+                let (code, detail) = failure.map_or((0, 0), Failure::to_parts);
+                raw.state = CONSUMED.into();
+                raw.failure_code = code.into();
+                raw.failure_detail = detail.into();
+                raw.reported = u32::from(reported).into();
+            }
+            SlotState::Discarded(reason) => {
+                raw.state = DISCARDED.into();
+                raw.discard_reason = (reason as u32).into();
+            }
+        }
+        let words = &mut page.0[..RECORD_WORDS];
+        words.as_mut_bytes().copy_from_slice(raw.as_bytes());
+        words[CHECKSUM_WORD] = checksum::of_words(words);
+    }
+}
+
+impl RawRecord {
+    fn slot_state(&self) -> Option<SlotState> {
+        match self.state.get() {
+            COMMITTED => Some(SlotState::Committed),
+            CONSUMED => Some(SlotState::Consumed {
+                failure: Failure::from_parts(self.failure_code.get(), self.failure_detail.get()),
+                reported: self.reported.get() != 0,
+            }),
+            DISCARDED => {
+                let reason = self.discard_reason.get();
+                DiscardReason::ALL
+                    .into_iter()
+                    .find(|known| *known as u32 == reason)
+                    .map(SlotState::Discarded)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl SlotStatus {
+    /// What a record page says of the slot of `bytes` bytes at `offset`.
+    pub(crate) fn read(page: &Page, offset: u64, bytes: u64) -> SlotStatus {
+        if page.is_zero() {
+            return SlotStatus::New;
+        }
+        match SlotRecord::parse(page) {
+            Ok(record) if (record.slot_offset, record.slot_bytes) == (offset, bytes) => {
+                SlotStatus::Record(record)
+            }
+            Ok(_) => SlotStatus::Unusable(RecordError::Resized),
+            Err(error) => SlotStatus::Unusable(error),
+        }
+    }
+
+    /// The record, if there is one.
+    #[must_use]
+    pub fn record(&self) -> Option<&SlotRecord> {
+        match self {
+            SlotStatus::Record(record) => Some(record),
+            SlotStatus::New | SlotStatus::Unusable(_) => None,
+        }
+    }
+
+    /// The record, if there is one and its image may wake.
+    #[must_use]
+    pub fn committed(&self) -> Option<&SlotRecord> {
+        self.record()
+            .filter(|record| record.state == SlotState::Committed)
     }
 }
