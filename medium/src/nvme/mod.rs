@@ -32,3 +32,6 @@ pub use error::NvmeError;
 pub use medium::{FLUSH_TIMEOUT_MS, NvmeMedium, TRANSFER_TIMEOUT_MS};
 pub use memory::{DEPTH, QueueMemory, physical_address};
 pub use registers::Registers;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Devices that fail while transfers are under way.
+
+use super::model::{Fault, Model};
+use super::{Pages, queue_memory, simple, start};
+use crate::nvme::{FLUSH_TIMEOUT_MS, NvmeError, NvmeMedium, Stop, TRANSFER_TIMEOUT_MS};
+use crate::{Direction, Medium, MediumError};
+use poorwill_memory::Page;
+
+type Tested<'c, 'a> = NvmeMedium<'c, 'a, &'a Model, &'a Model>;
+
+/// Polls until a tag or an error comes.
+fn wait(medium: &mut Tested<'_, '_>) -> Result<u32, MediumError> {
+    loop {
+        if let Some(tag) = medium.poll()? {
+            return Ok(tag);
+        }
+    }
+}
+
+/// Starts eight transfers on a device with a fault; the first error.
+fn provoke(fault: Fault, check: impl FnOnce(&mut Tested<'_, '_>, &Model, MediumError)) {
+    let model = simple(64);
+    let pages = Pages::new(64);
+    let mut memory = queue_memory();
+    {
+        let mut controller = start(&model, &mut memory).unwrap();
+        model.with(|state| state.fault = fault);
+        let mut medium = controller.medium(1).unwrap();
+        for tag in 0..8 {
+            let page = pages.at(tag as usize);
+            medium.start(Direction::Write, u64::from(tag) * 4096, &[page], tag).unwrap();
+        }
+        let error = (0..=8).find_map(|_| wait(&mut medium).err()).unwrap();
+        check(&mut medium, &model, error);
+        drop(medium);
+        assert_eq!(controller.medium(1).err(), Some(NvmeError::Stopped));
+        controller.stop(Stop::PowerOff).unwrap();
+    }
+    assert_eq!(model.registers(), (0, 0, 0, 0, 0));
+}
+
+#[test]
+fn a_stall_ends_in_a_time_out_and_a_quiet_device() {
+    for first in [0, 3, 7] {
+        provoke(Fault::Stall(first), |medium, model, error| {
+            assert_eq!(error, MediumError::TimedOut(TRANSFER_TIMEOUT_MS));
+            medium.quiesce();
+            assert_eq!(model.with(|state| state.status & 1), 0);
+            assert_eq!(medium.poll(), Err(MediumError::Stopped));
+            assert_eq!(medium.flush(), Err(MediumError::Stopped));
+            assert_eq!(medium.read(0, &mut [Page::ZERO]), Err(MediumError::Stopped));
+        });
+    }
+}
+
+#[test]
+fn a_lost_phase_tag_is_a_time_out() {
+    provoke(Fault::StalePhase(2), |medium, _, error| {
+        assert_eq!(error, MediumError::TimedOut(TRANSFER_TIMEOUT_MS));
+        medium.quiesce();
+    });
+}
+
+#[test]
+fn answers_to_what_was_not_asked_are_protocol_errors() {
+    for number in [0, 5] {
+        for fault in [Fault::WrongId(number), Fault::WrongQueue(number), Fault::Twice(number)] {
+            provoke(fault, |medium, model, error| {
+                assert_eq!(error, MediumError::Protocol, "{fault:?}");
+                medium.quiesce();
+                assert_eq!(model.with(|state| state.status & 1), 0, "{fault:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_device_that_does_not_stop_is_cut_off() {
+    let model = simple(8);
+    let pages = Pages::new(1);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    model.with(|state| state.fault = Fault::NeverStops);
+    let mut medium = controller.medium(1).unwrap();
+    medium.start(Direction::Read, 0, &[pages.at(0)], 1).unwrap();
+    medium.quiesce();
+    assert!(model.with(|state| state.is_cut));
+    drop(medium);
+    assert_eq!(controller.stop(Stop::PowerOff), Err(NvmeError::WillNotStop(7_500)));
+}
+
+#[test]
+fn a_bad_block_names_itself_and_spares_the_rest() {
+    let model = simple(64);
+    let pages = Pages::new(8);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    model.with(|state| state.disk.bad_block = Some((8 * 5 + 3, 0x281)));
+    let mut medium = controller.medium(1).unwrap();
+    let error = MediumError::Device { direction: Direction::Read, offset: 5 * 4096, status: 0x281 };
+
+    for tag in 0..8 {
+        medium.start(Direction::Read, u64::from(tag) * 4096, &[pages.at(tag as usize)], tag).unwrap();
+    }
+    let answers: Vec<_> = (0..8).map(|_| wait(&mut medium)).collect();
+    let mut tags: Vec<u32> = answers.iter().filter_map(|answer| answer.ok()).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, [0, 1, 2, 3, 4, 6, 7]);
+    assert!(answers.contains(&Err(error)));
+
+    medium.quiesce();
+    let mut into = vec![Page::ZERO; 8];
+    let error = MediumError::Device { direction: Direction::Read, offset: 0, status: 0x281 };
+    assert_eq!(medium.read(0, &mut into), Err(error));
+    medium.read(6 * 4096, &mut into).unwrap();
+}
+
+#[test]
+fn waiting_calls_end_when_the_device_stalls() {
+    for kind in 0..3 {
+        let model = simple(64);
+        let mut memory = queue_memory();
+        let mut controller = start(&model, &mut memory).unwrap();
+        model.with(|state| state.fault = Fault::Stall(0));
+        let mut medium = controller.medium(1).unwrap();
+        let mut pages = vec![Page::ZERO; 64];
+        let (outcome, limit) = match kind {
+            0 => (medium.read(0, &mut pages), TRANSFER_TIMEOUT_MS),
+            1 => (medium.write(0, &pages), TRANSFER_TIMEOUT_MS),
+            _ => (medium.flush(), FLUSH_TIMEOUT_MS),
+        };
+        assert_eq!(outcome, Err(MediumError::TimedOut(limit)));
+        // The pages are the caller's again, so the device must have stopped.
+        assert_eq!(model.with(|state| state.status & 1), 0);
+        assert_eq!(medium.write(0, &pages), Err(MediumError::Stopped));
+    }
+}
+
+#[test]
+fn a_flush_may_be_slow_and_may_fail() {
+    let model = simple(8);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    model.with(|state| state.fault = Fault::Slow(50_000));
+    let mut medium = controller.medium(1).unwrap();
+    medium.flush().unwrap();
+    model.with(|state| {
+        state.fault = Fault::None;
+        state.disk.flush_status = 0x286;
+    });
+    assert_eq!(medium.flush(), Err(MediumError::Flush(0x286)));
+}
+
+#[test]
+fn without_a_cache_nothing_is_flushed() {
+    let model = simple(8);
+    model.with(|state| state.disk.has_cache = false);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    controller.medium(1).unwrap().flush().unwrap();
+    assert_eq!(model.with(|state| state.disk.flushed.len()), 0);
+}
+
+#[test]
+fn callers_faults_are_refused() {
+    let model = simple(600);
+    model.with(|state| state.disk.exponent = 0);
+    let pages = Pages::new(513);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    let mut medium = controller.medium(1).unwrap();
+    let some: Vec<_> = (0..513).map(|index| pages.at(index)).collect();
+    assert_eq!((medium.max_pages(), medium.depth()), (512, 32));
+
+    assert_eq!(medium.start(Direction::Read, 0, &[], 0), Err(MediumError::TooMany));
+    assert_eq!(medium.start(Direction::Read, 0, &some, 0), Err(MediumError::TooMany));
+    let beyond = MediumError::OutOfRange { offset: 599 * 4096, end: 601 * 4096 };
+    assert_eq!(medium.start(Direction::Read, 599 * 4096, &some[..2], 0), Err(beyond));
+    let beyond = MediumError::OutOfRange { offset: u64::MAX - 511, end: u64::MAX };
+    assert_eq!(medium.read(u64::MAX - 511, &mut [Page::ZERO]), Err(beyond));
+    assert_eq!(medium.read(100, &mut [Page::ZERO]), Err(MediumError::Misaligned(100)));
+    assert_eq!(medium.poll(), Ok(None));
+
+    for tag in 0..32 {
+        medium.start(Direction::Read, 0, &some[..512], tag).unwrap();
+    }
+    assert_eq!(medium.start(Direction::Read, 0, &some[..1], 99), Err(MediumError::TooMany));
+    assert_eq!(medium.read(0, &mut [Page::ZERO]), Err(MediumError::TooMany));
+    wait(&mut medium).unwrap();
+    medium.start(Direction::Read, 0, &some[..1], 99).unwrap();
+    medium.quiesce();
+}
