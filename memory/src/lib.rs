@@ -7,6 +7,8 @@
 #![no_std]
 #![warn(missing_docs)]
 
+#[cfg(feature = "fake")]
+pub mod fake;
 mod os_memory;
 mod page;
 mod page_map;

@@ -109,7 +109,8 @@ impl OsMemory {
         if let Some(pair) = ranges.windows(2).find(|pair| pair[0].overlaps(&pair[1])) {
             return Err(OsMemoryError::Overlap(pair[1].start));
         }
-        for hole in reserved {
+        join_neighbours(&mut ranges);
+        for hole in reserved.iter().filter(|hole| hole.length() > 0) {
             ranges = without(&ranges, grow_to_pages(*hole))?;
         }
         if ranges.is_empty() {
@@ -187,6 +188,19 @@ impl OsMemory {
             unsafe { pointer.write(Page::ZERO) }
         }
     }
+}
+
+/// Makes one range of two where one ends and the next begins, so that memory
+/// that is whole is seen as such.
+fn join_neighbours(ranges: &mut ArrayVec<PhysRange, MAX_RANGES>) {
+    let mut joined = ArrayVec::<PhysRange, MAX_RANGES>::new();
+    for range in ranges.drain(..) {
+        match joined.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => joined.push(range),
+        }
+    }
+    *ranges = joined;
 }
 
 fn push(

@@ -1,0 +1,101 @@
+//! Memory of a test's own, in the place of a machine's.
+
+extern crate std;
+
+use std::boxed::Box;
+use std::vec;
+use std::vec::Vec;
+
+use crate::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
+
+/// What stands in the pages that are not OS memory.
+const GAP: Page = Page([0x5a5a_0000_a5a5_ffff; 512]);
+
+/// OS memory in several ranges, with pages between that are none.
+#[derive(Debug)]
+pub struct FakeMemory {
+    /// Reached by this pointer alone, as devices are to reach it too.
+    pages: *mut [Page],
+    os: OsMemory,
+}
+
+impl FakeMemory {
+    /// Ranges of as many pages as `ranges` lists, all zero, each with a page
+    /// before and behind it that does not belong to the OS.
+    ///
+    /// # Panics
+    ///
+    /// When there are too many ranges, or no pages.
+    #[must_use]
+    pub fn new(ranges: &[u64]) -> Self {
+        let total: u64 = ranges.iter().map(|pages| pages + 1).sum();
+        let pages = Box::into_raw(vec![GAP; to_usize(total) + 1].into_boxed_slice());
+        let base = pages.cast::<Page>().expose_provenance() as u64;
+        let mut next = base + PAGE_BYTES;
+        let ranges: Vec<PhysRange> = ranges
+            .iter()
+            .map(|pages| {
+                let range = PhysRange::new(next, pages * PAGE_BYTES);
+                next = range.end + PAGE_BYTES;
+                range
+            })
+            .collect();
+        // SAFETY: the pages are allocated, their provenance is exposed, and
+        // they are used through nothing but this `FakeMemory`.
+        let os = unsafe { OsMemory::new(&ranges, &[]) }.expect("ranges that can be");
+        let mut memory = FakeMemory { pages, os };
+        for index in 0..memory.os.pages() {
+            memory.set(index, &Page::ZERO);
+        }
+        memory
+    }
+
+    /// The memory, as the firmware sees it.
+    #[must_use]
+    pub fn os(&mut self) -> &mut OsMemory {
+        &mut self.os
+    }
+
+    /// Changes a page.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such page.
+    pub fn set(&mut self, index: u64, page: &Page) {
+        let at = self.page(index).address();
+        let pointer = core::ptr::with_exposed_provenance_mut::<Page>(to_usize(at));
+        // SAFETY: the page is one of `pages`, and `&mut self` excludes readers.
+        unsafe { pointer.write(page.clone()) }
+    }
+
+    /// Every page of OS memory.
+    #[must_use]
+    pub fn contents(&self) -> Vec<Page> {
+        self.os
+            .iter()
+            .map(|(_, page)| self.os.page(page).clone())
+            .collect()
+    }
+
+    /// Whether nothing but OS memory has been written.
+    #[must_use]
+    pub fn gaps_are_intact(&self) -> bool {
+        // SAFETY: the pages are allocated and nobody writes them meanwhile.
+        let pages = unsafe { &*self.pages };
+        pages.iter().all(|page| {
+            let address = core::ptr::from_ref(page).addr() as u64;
+            self.os.contains(address, PAGE_BYTES) || *page == GAP
+        })
+    }
+
+    fn page(&self, index: u64) -> OsPage {
+        self.os.at(index).expect("a page that exists")
+    }
+}
+
+impl Drop for FakeMemory {
+    fn drop(&mut self) {
+        // SAFETY: `new` made the pointer from a box, and this is its end.
+        drop(unsafe { Box::from_raw(self.pages) });
+    }
+}

@@ -1,0 +1,108 @@
+//! The page map against a set of the standard library.
+
+use std::collections::BTreeSet;
+
+use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{Page, PageMap, PageMapError, PageWalk};
+use proptest::prelude::*;
+
+/// Sizes around words and pages of map.
+fn sizes() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..200, 32760u64..32780, 65530u64..65540]
+}
+
+/// A size, and indices below it: alone, and in runs.
+fn contents() -> impl Strategy<Value = (u64, BTreeSet<u64>)> {
+    sizes().prop_flat_map(|pages| {
+        let run = (0..pages.max(1), 1u64..300);
+        prop::collection::vec(run, 0..8).prop_map(move |runs| {
+            let indices = runs
+                .into_iter()
+                .flat_map(|(first, length)| first..first + length);
+            (pages, indices.filter(|index| *index < pages).collect())
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn is_a_set((pages, wanted) in contents()) {
+        // Filled, so that a map that is not cleared shows.
+        let mut room = vec![Page([!0; 512]); usize::try_from(PageMap::pages_needed(pages)).unwrap()];
+        let mut map = PageMap::new(&mut room, pages).unwrap();
+        for index in &wanted {
+            map.insert(*index);
+        }
+        prop_assert_eq!(map.count(), wanted.len() as u64);
+        prop_assert!(map.set().eq(wanted.iter().copied()));
+        prop_assert!(map.clear().eq((0..pages).filter(|index| !wanted.contains(index))));
+        for index in 0..pages + 70 {
+            prop_assert_eq!(map.contains(index), wanted.contains(&index));
+        }
+        let runs: Vec<_> = map.runs().collect();
+        prop_assert!(runs.iter().flat_map(|run| run.first..run.first + run.pages).eq(wanted.iter().copied()));
+        for pair in runs.windows(2) {
+            prop_assert!(pair[0].first + pair[0].pages < pair[1].first, "runs are as long as can be");
+        }
+        let saved = PageMap::from_saved(&mut room, pages).unwrap();
+        prop_assert!(saved.set().eq(wanted));
+    }
+
+    #[test]
+    fn refuses_bits_beyond_the_end(pages in sizes(), beyond in 0u64..70_000) {
+        let mut room = vec![Page::ZERO; usize::try_from(PageMap::pages_needed(pages)).unwrap()];
+        let bit = pages + beyond;
+        if let Some(page) = room.get_mut(usize::try_from(bit / 32768).unwrap()) {
+            page.0[usize::try_from(bit % 32768 / 64).unwrap()] |= 1 << (bit % 64);
+            prop_assert_eq!(PageMap::from_saved(&mut room, pages).err(), Some(PageMapError::BeyondEnd(bit)));
+        } else {
+            prop_assert!(PageMap::from_saved(&mut room, pages).is_ok());
+        }
+    }
+
+    #[test]
+    fn walks_its_pages(ranges in prop::collection::vec(1u64..80, 1..5), wanted: [bool; 320]) {
+        let mut memory = FakeMemory::new(&ranges);
+        let os = &*memory.os();
+        let mut room = [Page::ZERO];
+        let mut map = PageMap::new(&mut room, os.pages()).unwrap();
+        for index in (0..os.pages()).filter(|index| wanted[usize::try_from(*index).unwrap()]) {
+            map.insert(index);
+        }
+        for (indices, kind) in [(map.set(), true), (map.clear(), false)] {
+            let mut walk = PageWalk::new(indices);
+            for (index, page) in os.iter().filter(|(index, _)| map.contains(*index) == kind) {
+                prop_assert_eq!(walk.clone().next(os), Some(page), "page {}", index);
+                walk.next(os);
+            }
+            prop_assert_eq!(walk.next(os), None);
+        }
+    }
+}
+
+#[test]
+fn needs_one_page_for_128_mib() {
+    assert_eq!(PageMap::pages_needed(0), 0);
+    assert_eq!(PageMap::pages_needed(1), 1);
+    assert_eq!(PageMap::pages_needed(32768), 1);
+    assert_eq!(PageMap::pages_needed(32769), 2);
+}
+
+#[test]
+fn says_how_much_room_it_needs() {
+    let no_room = PageMapError::NoRoom {
+        needed: 2,
+        given: 1,
+    };
+    assert_eq!(PageMap::new(&mut [Page::ZERO], 32769).err(), Some(no_room));
+    assert_eq!(
+        PageMap::from_saved(&mut [Page::ZERO], 32769).err(),
+        Some(no_room)
+    );
+}
+
+#[test]
+#[should_panic(expected = "page 5 of 5")]
+fn takes_no_page_that_does_not_exist() {
+    PageMap::new(&mut [Page::ZERO], 5).unwrap().insert(5);
+}
