@@ -1,0 +1,119 @@
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node, Property, ToCellInt};
+use poorwill_medium::pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
+use poorwill_memory::PhysRange;
+
+use crate::node::{cell, cells, phandle, reg};
+
+/// A 16550 UART.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uart {
+    /// Address of its first register.
+    pub base: u64,
+    /// Registers are `1 << shift` bytes apart.
+    pub shift: u32,
+    /// Width of an access in bytes: 1 or 4.
+    pub width: u32,
+}
+
+impl Uart {
+    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+        let offset = u64::from(cell(node, "reg-offset").unwrap_or(0));
+        Some(Uart {
+            base: reg(node, 0)?.start + offset,
+            shift: cell(node, "reg-shift").unwrap_or(0).min(8),
+            width: if cell(node, "reg-io-width") == Some(4) { 4 } else { 1 },
+        })
+    }
+}
+
+/// A register write that resets the machine or switches it off
+/// (`syscon-poweroff`, `syscon-reboot`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Syscon {
+    /// Address of the 32-bit register.
+    pub address: u64,
+    /// What to write.
+    pub value: u32,
+    /// Which bits of it count.
+    pub mask: u32,
+}
+
+impl Syscon {
+    pub(crate) fn read(root: FdtNode<'_>, node: FdtNode<'_>) -> Option<Self> {
+        let base = find_by_phandle(root, cell(node, "regmap")?, 0).and_then(|map| reg(map, 0))?;
+        let offset = cell(node, "offset").or_else(|| cell(node, "reg"))?;
+        // Without a value the mask is what to write, says the binding.
+        let mask = cell(node, "mask");
+        Some(Syscon {
+            address: base.start + u64::from(offset),
+            value: cell(node, "value").or(mask)?,
+            mask: mask.unwrap_or(u32::MAX),
+        })
+    }
+}
+
+fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtNode<'a>> {
+    if phandle(node) == Some(wanted) {
+        return Some(node);
+    }
+    if depth > 4 {
+        return None;
+    }
+    node.children().find_map(|child| find_by_phandle(child, wanted, depth + 1))
+}
+
+/// A PCI host bridge whose configuration space is mapped (ECAM).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PciHost {
+    /// The mapped configuration space.
+    pub ecam: PhysRange,
+    /// Its buses and memory windows.
+    pub bridge: HostBridge,
+}
+
+impl PciHost {
+    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+        let mut buses = cells(node, "bus-range").into_iter().flatten();
+        let mut bus = |default: u8| {
+            buses.next().and_then(|number| u8::try_from(number).ok()).unwrap_or(default)
+        };
+        Some(PciHost {
+            ecam: reg(node, 0)?,
+            bridge: HostBridge {
+                first_bus: bus(0),
+                last_bus: bus(255),
+                windows: read_windows(node),
+            },
+        })
+    }
+}
+
+/// `ranges`: a cell of flags and two of bus address, two of CPU address, two of
+/// length (PCI Bus Binding to Open Firmware, 2.2.1.1).
+fn read_windows(node: FdtNode<'_>) -> ArrayVec<Window, MAX_WINDOWS> {
+    let entries = node
+        .property("ranges")
+        .and_then(|ranges| ranges.as_prop_encoded_array([1, 2, 2, 2]).ok());
+    let window = |[flags, pci, cpu, length]: [_; 4]| {
+        let flags = int(flags)?;
+        let kind = match (flags >> 24) & 3 {
+            2 => WindowKind::Memory32,
+            3 => WindowKind::Memory64,
+            _ => return None,
+        };
+        Some(Window {
+            kind,
+            prefetchable: flags & (1 << 30) != 0,
+            pci_address: int(pci)?,
+            cpu_address: int(cpu)?,
+            length: int(length)?,
+        })
+    };
+    entries.into_iter().flatten().filter_map(window).take(MAX_WINDOWS).collect()
+}
+
+fn int(cells: impl ToCellInt) -> Option<u64> {
+    cells.to_int().ok()
+}

@@ -1,0 +1,195 @@
+use core::fmt::Write;
+
+use arrayvec::{ArrayString, ArrayVec};
+use dtoolkit::fdt::Fdt;
+use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use dtoolkit::Node;
+use poorwill_memory::PhysRange;
+use thiserror::Error;
+
+use crate::interrupts::is_machine_level;
+use crate::node::is_any;
+
+/// Why the device tree could not be prepared for the next stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HandOnError {
+    /// Not a well-formed device tree.
+    #[error("the device tree is damaged")]
+    Damaged,
+    /// No room behind the blob to let it grow.
+    #[error("the device tree cannot grow within {0} bytes")]
+    NoRoom(usize),
+}
+
+/// Name of our node below `/reserved-memory`: unit address and all.
+type NodeName = ArrayString<32>;
+
+/// Turns the blob at the start of `buffer` into the one for the next stage, in
+/// place; the rest of the buffer is room to grow.
+///
+/// The firmware's memory is reserved (`no-map`: an OS that maps it would let
+/// its speculation run into PMP faults), and interrupt controllers of machine
+/// mode are disabled, since an S-mode driver would only fault on them.
+///
+/// # Errors
+///
+/// [`HandOnError`]; the blob may be half changed then.
+pub fn hand_on(buffer: &mut [u8], firmware: PhysRange) -> Result<(), HandOnError> {
+    let room = buffer.len();
+    let mut name = NodeName::new();
+    // Cannot fail: the longest is 25 characters.
+    let _ = write!(name, "poorwill@{:x}", firmware.start);
+    insert_reserved_memory(buffer, &name)?;
+    let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
+    reserve(&mut tree, &name, firmware).ok_or(HandOnError::NoRoom(room))?;
+    hide_machine_level(&mut tree).ok_or(HandOnError::NoRoom(room))
+}
+
+type Tree<'a> = FdtMut<SliceBuffer<'a>>;
+
+fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
+    let mut parent = tree.find_node_mut("/reserved-memory")?;
+    if parent.as_read_only().property("#address-cells").is_none() {
+        parent.add_property("#address-cells", 2u32).ok()?;
+        parent.add_property("#size-cells", 2u32).ok()?;
+        let empty: &[u8] = &[];
+        parent.add_property("ranges", empty).ok()?;
+    }
+    let mut node = parent.child_mut(name)?;
+    let mut reg = [0; 16];
+    reg[..8].copy_from_slice(&firmware.start.to_be_bytes());
+    reg[8..].copy_from_slice(&firmware.length().to_be_bytes());
+    node.add_property("reg", &reg[..]).ok()?;
+    let empty: &[u8] = &[];
+    node.add_property("no-map", empty).ok()?;
+    Some(())
+}
+
+/// Disables the nodes one at a time, as each change moves what lies behind it.
+fn hide_machine_level(tree: &mut Tree<'_>) -> Option<()> {
+    while let Some(path) = visible_machine_level(tree.as_read_only()) {
+        tree.find_node_mut(&path)?.add_property("status", "disabled").ok()?;
+    }
+    Some(())
+}
+
+/// The path of an interrupt controller of machine mode that is still in sight.
+fn visible_machine_level(tree: Fdt<'_>) -> Option<ArrayString<96>> {
+    const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
+    let buses = [("", tree.root())].into_iter().chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
+    for (prefix, bus) in buses {
+        let found = bus.children().find(|node| {
+            is_any(*node, &CONTROLLERS)
+                && is_machine_level(*node)
+                && node.property("status").is_none()
+        });
+        if let Some(node) = found {
+            let mut path = ArrayString::new();
+            write!(path, "{prefix}/{}", node.name()).ok()?;
+            return Some(path);
+        }
+    }
+    None
+}
+
+const BEGIN_NODE: u32 = 1;
+const END_NODE: u32 = 2;
+const PROPERTY: u32 = 3;
+const NOP: u32 = 4;
+
+/// Header fields, by offset (Devicetree Specification 0.4, section 5.2).
+mod field {
+    pub(super) const TOTAL_SIZE: usize = 4;
+    pub(super) const STRUCTURE: usize = 8;
+    pub(super) const STRINGS: usize = 12;
+    pub(super) const RESERVATIONS: usize = 16;
+    pub(super) const STRUCTURE_SIZE: usize = 36;
+}
+
+/// Puts an empty node of ours below `/reserved-memory`, and that node itself
+/// where there is none. dtoolkit edits properties in place but adds no nodes
+/// without an allocator.
+fn insert_reserved_memory(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
+    let blob = SliceBuffer::new(buffer).map_err(|_| HandOnError::Damaged)?;
+    Fdt::new(blob.as_ref()).map_err(|_| HandOnError::Damaged)?;
+    if end_of(buffer, Some(RESERVED_MEMORY)).is_none() {
+        let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
+        insert(buffer, end, &empty_node(RESERVED_MEMORY))?;
+    }
+    let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(HandOnError::Damaged)?;
+    insert(buffer, end, &empty_node(name))
+}
+
+const RESERVED_MEMORY: &str = "reserved-memory";
+
+/// The structure block's bytes for a node without properties.
+fn empty_node(name: &str) -> ArrayVec<u8, 48> {
+    let mut bytes = ArrayVec::new();
+    bytes.extend(BEGIN_NODE.to_be_bytes());
+    bytes.extend(name.bytes());
+    let padded = (bytes.len() + 1).next_multiple_of(4);
+    bytes.extend(core::iter::repeat_n(0, padded - bytes.len()));
+    bytes.extend(END_NODE.to_be_bytes());
+    bytes
+}
+
+fn word(blob: &[u8], offset: usize) -> Option<u32> {
+    let bytes = blob.get(offset..offset + 4)?;
+    bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Where the END_NODE of the root's child of that name lies; without a name,
+/// the root's own.
+fn end_of(blob: &[u8], child: Option<&str>) -> Option<usize> {
+    let mut at = word(blob, field::STRUCTURE)? as usize;
+    let mut depth = 0;
+    let mut inside = child.is_none();
+    loop {
+        match word(blob, at)? {
+            BEGIN_NODE => {
+                let name = blob.get(at + 4..)?;
+                let length = name.iter().position(|byte| *byte == 0)?;
+                depth += 1;
+                inside |= depth == 2 && child.map(str::as_bytes) == Some(&name[..length]);
+                at += 4 + (length + 1).next_multiple_of(4);
+            }
+            END_NODE => {
+                let wanted_depth = if child.is_some() { 2 } else { 1 };
+                if inside && depth == wanted_depth {
+                    return Some(at);
+                }
+                depth -= 1;
+                at += 4;
+            }
+            PROPERTY => at += 12 + (word(blob, at + 4)? as usize).next_multiple_of(4),
+            NOP => at += 4,
+            _ => return None,
+        }
+    }
+}
+
+/// Makes room at `at` within the structure block and puts `bytes` there.
+fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), HandOnError> {
+    let no_room = HandOnError::NoRoom(buffer.len());
+    let total = word(buffer, field::TOTAL_SIZE).ok_or(HandOnError::Damaged)? as usize;
+    let grown = total.checked_add(bytes.len()).filter(|grown| *grown <= buffer.len());
+    grown.ok_or(no_room)?;
+    buffer.copy_within(at..total, at + bytes.len());
+    buffer[at..at + bytes.len()].copy_from_slice(bytes);
+    let added = u32::try_from(bytes.len()).map_err(|_| no_room)?;
+    for offset in [field::STRINGS, field::RESERVATIONS] {
+        let value = word(buffer, offset).ok_or(HandOnError::Damaged)?;
+        if value as usize >= at {
+            set_word(buffer, offset, value + added);
+        }
+    }
+    for offset in [field::TOTAL_SIZE, field::STRUCTURE_SIZE] {
+        let value = word(buffer, offset).ok_or(HandOnError::Damaged)?;
+        set_word(buffer, offset, value + added);
+    }
+    Ok(())
+}
+
+fn set_word(buffer: &mut [u8], offset: usize, value: u32) {
+    buffer[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
+}

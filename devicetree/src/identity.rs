@@ -1,0 +1,122 @@
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node, Property};
+use poorwill_image::MachineIdentity;
+use poorwill_image::checksum::Hasher;
+use poorwill_memory::{PAGE_BYTES, Page};
+use zerocopy::IntoBytes;
+
+use crate::machine::Machine;
+
+/// What tells one machine from another, part by part.
+///
+/// `/chosen` is left out: it holds what differs from one power-on to the next
+/// (seeds, boot arguments, where the initrd lies).
+pub type Fingerprint = MachineIdentity;
+
+/// No machine: what stands there until the tree is read.
+pub(crate) const NONE: Fingerprint = Fingerprint {
+    memory: 0,
+    harts: 0,
+    isa: 0,
+    device_tree: 0,
+};
+
+pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Fingerprint {
+    Fingerprint {
+        memory: digest(|into| {
+            for range in &machine.memory {
+                into.word(range.start);
+                into.word(range.end);
+            }
+        }),
+        harts: digest(|into| machine.harts.iter().for_each(|hart| into.word(hart.id))),
+        isa: digest(|into| {
+            let cpus = root.child("cpus").into_iter().flat_map(|cpus| cpus.children());
+            for cpu in cpus {
+                for name in ["riscv,isa-base", "riscv,isa-extensions", "riscv,isa", "mmu-type"] {
+                    into.property(cpu, name);
+                }
+            }
+        }),
+        device_tree: digest(|into| {
+            for node in root.children().filter(|node| node.name() != "chosen") {
+                into.node(node);
+            }
+        }),
+    }
+}
+
+fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
+    let mut digest = Digest {
+        hasher: Hasher::new(),
+        page: Page::ZERO,
+        filled: 0,
+    };
+    feed(&mut digest);
+    digest.finish()
+}
+
+/// Bytes on their way into the hasher, a page at a time.
+struct Digest {
+    hasher: Hasher,
+    page: Page,
+    filled: usize,
+}
+
+impl Digest {
+    fn node(&mut self, node: FdtNode<'_>) {
+        self.bytes(node.name().as_bytes());
+        for property in node.properties() {
+            self.bytes(property.name().as_bytes());
+            self.bytes(property.value());
+        }
+        for child in node.children() {
+            self.node(child);
+        }
+        // Tells a child from a sibling.
+        self.word(u64::MAX);
+    }
+
+    fn property(&mut self, node: FdtNode<'_>, name: &str) {
+        match node.property(name) {
+            Some(property) => self.bytes(property.value()),
+            None => self.word(u64::MAX),
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        self.put(&word.to_le_bytes());
+    }
+
+    /// The length goes first, so that no two lists of strings look alike.
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        self.put(bytes);
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = &mut self.page.as_mut_bytes()[self.filled..];
+            let taken = room.len().min(bytes.len());
+            room[..taken].copy_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            self.filled += taken;
+            if self.filled as u64 == PAGE_BYTES {
+                self.flush();
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.page.as_mut_bytes()[self.filled..].fill(0);
+        self.hasher.page(&self.page);
+        self.filled = 0;
+    }
+
+    fn finish(mut self) -> u64 {
+        if self.filled > 0 {
+            self.flush();
+        }
+        self.hasher.finish()
+    }
+}

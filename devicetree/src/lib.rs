@@ -1,0 +1,24 @@
+//! What a device tree says of a RISC-V machine.
+//!
+//! [`Machine`] is read once, at power-on, from the blob that the previous stage
+//! hands over; from then on nothing else in the firmware looks at device trees.
+//! [`hand_on`] turns the same blob into the one that the next stage sees: the
+//! firmware's memory reserved, machine-mode devices out of sight.
+//!
+//! Nothing here touches hardware, so it is tested on the host against the
+//! trees of real and modelled boards, and against damaged ones.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod devices;
+mod hand_on;
+mod identity;
+mod interrupts;
+mod machine;
+mod node;
+
+pub use devices::{PciHost, Syscon, Uart};
+pub use hand_on::{HandOnError, hand_on};
+pub use identity::Fingerprint;
+pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
+pub use machine::{DescriptionError, Extensions, Hart, MAX_HARTS, Machine};

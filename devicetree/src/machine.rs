@@ -1,0 +1,349 @@
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node, Property};
+use poorwill_memory::{MAX_RANGES, PhysRange};
+use thiserror::Error;
+
+use crate::devices::{PciHost, Syscon, Uart};
+use crate::identity::{self, Fingerprint};
+use crate::interrupts::Interrupts;
+use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
+
+/// How many harts a machine may have.
+pub const MAX_HARTS: usize = 32;
+
+/// How many PCI host bridges are looked at.
+const MAX_PCI_HOSTS: usize = 4;
+
+/// Why a device tree is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DescriptionError {
+    /// Not a well-formed device tree.
+    #[error("the device tree is damaged")]
+    Damaged,
+    /// No hart that can run an OS.
+    #[error("the device tree has no hart with an MMU")]
+    NoHart,
+    /// More harts than the firmware has room for.
+    #[error("the device tree has more than {MAX_HARTS} harts")]
+    TooManyHarts,
+    /// No memory, or too many ranges of it.
+    #[error("the device tree has no memory, or more than {MAX_RANGES} ranges")]
+    Memory,
+    /// `timebase-frequency` is missing or zero.
+    #[error("the device tree does not say how fast time runs")]
+    Timebase,
+    /// Neither CLINT nor ACLINT has a time register.
+    #[error("the device tree has no CLINT or ACLINT timer")]
+    NoTimer,
+}
+
+/// ISA extensions that change what the firmware does on a hart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// Sstc: S-mode sets its timer itself.
+    pub sstc: bool,
+    /// H: the hart has a hypervisor mode.
+    pub hypervisor: bool,
+    /// Ssaia: S-mode reaches an IMSIC through CSRs.
+    pub ssaia: bool,
+    /// Svadu without Svade: hardware may set A and D bits.
+    pub svadu: bool,
+    /// Svpbmt: page-based memory types.
+    pub svpbmt: bool,
+    /// Zicbom: cache block management.
+    pub zicbom: bool,
+    /// Zicboz: cache block zeroing.
+    pub zicboz: bool,
+    /// Smstateen: state enable registers.
+    pub smstateen: bool,
+    /// F and D: floating point registers.
+    pub float: bool,
+    /// V: vector registers.
+    pub vector: bool,
+}
+
+/// One hart that can run the OS, and the machine-mode registers that are its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hart {
+    /// Its hart ID.
+    pub id: u64,
+    /// Phandle of its interrupt controller, by which devices name it.
+    pub(crate) controller: u32,
+    /// What its ISA offers.
+    pub extensions: Extensions,
+    /// Address of its MSIP register (CLINT or ACLINT MSWI).
+    pub msip: Option<u64>,
+    /// Address of its MTIMECMP register.
+    pub mtimecmp: Option<u64>,
+    /// Its S-mode context of the PLIC.
+    pub plic_context: Option<u32>,
+    /// Its number in the S-level IMSIC, or in the APLIC's delivery controls.
+    pub external_index: Option<u32>,
+    /// Address of its M-level IMSIC file.
+    pub machine_imsic: Option<u64>,
+}
+
+/// A machine, as its device tree describes it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Harts with an MMU, in the tree's order.
+    pub harts: ArrayVec<Hart, MAX_HARTS>,
+    /// All memory, the firmware's included.
+    pub memory: ArrayVec<PhysRange, MAX_RANGES>,
+    /// Ticks of `time` in a second.
+    pub timebase_hz: u64,
+    /// Addresses of the MTIME registers (one for each CLINT).
+    pub mtime: ArrayVec<u64, 4>,
+    /// Register ranges that only machine mode may touch.
+    pub machine_only: ArrayVec<PhysRange, 8>,
+    /// The console's UART.
+    pub console: Option<Uart>,
+    /// The interrupt controllers.
+    pub interrupts: Interrupts,
+    /// PCI host bridges with ECAM.
+    pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
+    /// How to switch the power off.
+    pub power_off: Option<Syscon>,
+    /// How to reset.
+    pub reset: Option<Syscon>,
+    /// Address of the goldfish real-time clock.
+    pub rtc: Option<u64>,
+    /// What tells this machine from others.
+    pub fingerprint: Fingerprint,
+}
+
+impl Machine {
+    /// Reads the machine from a device tree blob.
+    ///
+    /// # Errors
+    ///
+    /// See [`DescriptionError`]; what is merely absent (console, RTC, PCI)
+    /// stays `None` or empty.
+    pub fn read(blob: &[u8]) -> Result<Self, DescriptionError> {
+        let tree = Fdt::new(blob).map_err(|_| DescriptionError::Damaged)?;
+        let root = tree.root();
+        let mut machine = Machine {
+            harts: ArrayVec::new(),
+            memory: ArrayVec::new(),
+            timebase_hz: 0,
+            mtime: ArrayVec::new(),
+            machine_only: ArrayVec::new(),
+            console: None,
+            interrupts: Interrupts::default(),
+            pci: ArrayVec::new(),
+            power_off: None,
+            reset: None,
+            rtc: None,
+            fingerprint: identity::NONE,
+        };
+        machine.read_cpus(root)?;
+        machine.read_memory(root)?;
+        let console = stdout_name(root);
+        for node in root.children() {
+            machine.visit(root, node, console, 0);
+        }
+        machine.interrupts.link_domains();
+        machine.fingerprint = identity::fingerprint(root, &machine);
+        if machine.mtime.is_empty() {
+            return Err(DescriptionError::NoTimer);
+        }
+        Ok(machine)
+    }
+
+    fn read_cpus(&mut self, root: FdtNode<'_>) -> Result<(), DescriptionError> {
+        let cpus = root.child("cpus").ok_or(DescriptionError::NoHart)?;
+        self.timebase_hz = cell(cpus, "timebase-frequency")
+            .filter(|hertz| *hertz != 0)
+            .ok_or(DescriptionError::Timebase)?
+            .into();
+        for cpu in cpus.children().filter(|cpu| can_run_os(*cpu)) {
+            let (Some(id), Some(controller)) = (reg(cpu, 0), cpu.child("interrupt-controller"))
+            else {
+                continue;
+            };
+            let hart = Hart {
+                id: id.start,
+                controller: phandle(controller).unwrap_or(0),
+                extensions: read_extensions(cpu),
+                ..Hart::default()
+            };
+            self.harts.try_push(hart).map_err(|_| DescriptionError::TooManyHarts)?;
+        }
+        if self.harts.is_empty() {
+            return Err(DescriptionError::NoHart);
+        }
+        Ok(())
+    }
+
+    fn read_memory(&mut self, root: FdtNode<'_>) -> Result<(), DescriptionError> {
+        let nodes = root
+            .children()
+            .filter(|node| node.name_without_address() == "memory" && is_enabled(*node));
+        for node in nodes {
+            for reg in node.reg().ok().flatten().into_iter().flatten() {
+                let (Ok(start), Ok(length)) = (reg.address(), reg.size()) else {
+                    return Err(DescriptionError::Memory);
+                };
+                self.memory
+                    .try_push(PhysRange::new(start, length))
+                    .map_err(|_| DescriptionError::Memory)?;
+            }
+        }
+        if self.memory.is_empty() {
+            return Err(DescriptionError::Memory);
+        }
+        Ok(())
+    }
+
+    /// Takes in one device and what hangs below it. Buses are followed three
+    /// levels deep, which is deeper than any board's devices that matter here.
+    fn visit(&mut self, root: FdtNode<'_>, node: FdtNode<'_>, console: Option<&str>, depth: u8) {
+        if !is_enabled(node) || node.name() == "cpus" || node.name() == "chosen" {
+            return;
+        }
+        if is_any(node, &["ns16550a", "ns16550", "snps,dw-apb-uart"]) {
+            let named = console.is_some_and(|path| path.ends_with(node.name()));
+            if named || self.console.is_none() {
+                self.console = Uart::read(node).or(self.console);
+            }
+        } else if is_any(node, &["riscv,clint0", "sifive,clint0"]) {
+            self.take_clint(node);
+        } else if is_any(node, &["riscv,aclint-mtimer"]) {
+            self.take_mtimer(node);
+        } else if is_any(node, &["riscv,aclint-mswi"]) {
+            self.take_mswi(node);
+        } else if is_any(node, &["riscv,plic0", "sifive,plic-1.0.0", "thead,c900-plic"]) {
+            self.interrupts.take_plic(node, &mut self.harts);
+        } else if is_any(node, &["riscv,imsics"]) {
+            self.interrupts.take_imsics(node, &mut self.harts, &mut self.machine_only);
+        } else if is_any(node, &["riscv,aplic"]) {
+            self.interrupts.take_aplic(node, &mut self.harts, &mut self.machine_only);
+        } else if is_any(node, &["pci-host-ecam-generic"]) {
+            // More bridges than there is room for are left alone.
+            let _ = PciHost::read(node).map(|host| self.pci.try_push(host));
+        } else if is_any(node, &["syscon-poweroff"]) {
+            self.power_off = Syscon::read(root, node).or(self.power_off);
+        } else if is_any(node, &["syscon-reboot"]) {
+            self.reset = Syscon::read(root, node).or(self.reset);
+        } else if is_any(node, &["google,goldfish-rtc"]) {
+            self.rtc = reg(node, 0).map(|range| range.start);
+        } else if depth < 3 {
+            for child in node.children() {
+                self.visit(root, child, console, depth + 1);
+            }
+        }
+    }
+
+    /// SiFive CLINT: MSIP at 0, MTIMECMP at 0x4000, MTIME at 0xbff8.
+    fn take_clint(&mut self, node: FdtNode<'_>) {
+        let Some(range) = reg(node, 0) else { return };
+        let mut position = [0u64; 2];
+        for (controller, interrupt) in hart_interrupts(node) {
+            // 3 is the machine software interrupt, 7 the machine timer's.
+            let Some(kind) = [3, 7].iter().position(|number| *number == interrupt) else {
+                continue;
+            };
+            let place = position[kind];
+            position[kind] += 1;
+            if let Some(hart) = find_hart(&mut self.harts, controller) {
+                match kind {
+                    0 => hart.msip = Some(range.start + 4 * place),
+                    _ => hart.mtimecmp = Some(range.start + 0x4000 + 8 * place),
+                }
+            }
+        }
+        let _ = self.mtime.try_push(range.start + 0xbff8);
+        let _ = self.machine_only.try_push(range);
+    }
+
+    /// ACLINT MTIMER: `reg` names MTIME first, then the MTIMECMP array.
+    fn take_mtimer(&mut self, node: FdtNode<'_>) {
+        let (Some(time), Some(compare)) = (reg(node, 0), reg(node, 1)) else {
+            return;
+        };
+        for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
+            if let Some(hart) = find_hart(&mut self.harts, controller) {
+                hart.mtimecmp = Some(compare.start + 8 * place);
+            }
+        }
+        let _ = self.mtime.try_push(time.start);
+        let _ = self.machine_only.try_push(compare);
+        let _ = self.machine_only.try_push(time);
+    }
+
+    /// ACLINT MSWI: one MSIP register of 4 bytes for each hart.
+    fn take_mswi(&mut self, node: FdtNode<'_>) {
+        let Some(range) = reg(node, 0) else { return };
+        for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
+            if let Some(hart) = find_hart(&mut self.harts, controller) {
+                hart.msip = Some(range.start + 4 * place);
+            }
+        }
+        let _ = self.machine_only.try_push(range);
+    }
+}
+
+/// The hart whose interrupt controller has the given phandle.
+pub(crate) fn find_hart(harts: &mut [Hart], controller: u32) -> Option<&mut Hart> {
+    harts.iter_mut().find(|hart| hart.controller == controller)
+}
+
+/// The path of the console, without the options behind its colon.
+fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
+    let path = root.child("chosen")?.property("stdout-path")?.value_as::<&'a str>().ok()?;
+    let path = path.split(':').next()?;
+    if path.starts_with('/') {
+        return Some(path);
+    }
+    root.child("aliases")?.property(path)?.value_as::<&'a str>().ok()
+}
+
+/// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
+/// (SiFive's E51) have none.
+fn can_run_os(cpu: FdtNode<'_>) -> bool {
+    let device_type = cpu.property("device_type");
+    device_type.is_some_and(|kind| kind.value() == b"cpu\0")
+        && is_enabled(cpu)
+        && cpu
+            .property("mmu-type")
+            .is_some_and(|kind| kind.value() != b"riscv,none\0")
+}
+
+fn read_extensions(cpu: FdtNode<'_>) -> Extensions {
+    let listed = |name: &str| has_extension(cpu, name);
+    Extensions {
+        sstc: listed("sstc"),
+        hypervisor: listed("h"),
+        ssaia: listed("ssaia"),
+        svadu: listed("svadu") && !listed("svade"),
+        svpbmt: listed("svpbmt"),
+        zicbom: listed("zicbom"),
+        zicboz: listed("zicboz"),
+        smstateen: listed("smstateen"),
+        float: listed("f") && listed("d"),
+        vector: listed("v"),
+    }
+}
+
+/// Looks in `riscv,isa-extensions`, or in the older `riscv,isa` string.
+fn has_extension(cpu: FdtNode<'_>, name: &str) -> bool {
+    if let Some(list) = cpu.property("riscv,isa-extensions") {
+        return list.value().split(|byte| *byte == 0).any(|entry| entry == name.as_bytes());
+    }
+    let Some(isa) = cpu.property("riscv,isa") else {
+        return false;
+    };
+    let isa = isa.value().strip_suffix(b"\0").unwrap_or(isa.value());
+    let mut parts = isa.split(|byte| *byte == b'_');
+    let letters = parts.next().and_then(|part| part.get(4..)).unwrap_or_default();
+    match name.as_bytes() {
+        [letter] => letters.contains(letter) || (b"fd".contains(letter) && letters.contains(&b'g')),
+        long => parts.any(|part| part == long),
+    }
+}
+
+/// The cells of a property as a bounded list; used where a list decides.
+pub(crate) fn first_cells<const N: usize>(node: FdtNode<'_>, name: &str) -> ArrayVec<u32, N> {
+    cells(node, name).into_iter().flatten().take(N).collect()
+}

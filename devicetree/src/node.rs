@@ -1,0 +1,59 @@
+//! Small readers of node properties, shared by the rest of the crate.
+
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::standard::NodeStandard;
+use dtoolkit::{Node, Property};
+use poorwill_memory::PhysRange;
+
+/// Whether any of `names` stands in the node's `compatible`.
+pub(crate) fn is_any(node: FdtNode<'_>, names: &[&str]) -> bool {
+    node.compatible()
+        .is_some_and(|mut list| list.any(|name| names.contains(&name)))
+}
+
+/// Whether the node is in use: `status` absent or "okay".
+pub(crate) fn is_enabled(node: FdtNode<'_>) -> bool {
+    node.property("status").is_none_or(|status| {
+        matches!(status.value().strip_suffix(b"\0"), Some(b"okay" | b"ok"))
+    })
+}
+
+/// The property's first cell.
+pub(crate) fn cell(node: FdtNode<'_>, name: &str) -> Option<u32> {
+    cells(node, name).and_then(|mut list| list.next())
+}
+
+/// All cells of the property.
+pub(crate) fn cells<'a>(
+    node: FdtNode<'a>,
+    name: &str,
+) -> Option<impl Iterator<Item = u32> + use<'a>> {
+    let value = node.property(name)?.value_as::<&'a [u8]>().ok()?;
+    Some(value.as_chunks::<4>().0.iter().map(|bytes| u32::from_be_bytes(*bytes)))
+}
+
+/// The `index`th range of `reg`, as physical addresses.
+pub(crate) fn reg(node: FdtNode<'_>, index: usize) -> Option<PhysRange> {
+    let reg = node.reg().ok()??.nth(index)?;
+    Some(PhysRange::new(reg.address().ok()?, reg.size().unwrap_or(0)))
+}
+
+/// The node's phandle.
+pub(crate) fn phandle(node: FdtNode<'_>) -> Option<u32> {
+    node.phandle().ok().flatten()
+}
+
+/// The pairs (phandle of a hart's interrupt controller, interrupt number) of
+/// `interrupts-extended`.
+pub(crate) fn hart_interrupts<'a>(
+    node: FdtNode<'a>,
+) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+    let value = node
+        .property("interrupts-extended")
+        .and_then(|property| property.value_as::<&'a [u8]>().ok())
+        .unwrap_or_default();
+    value.as_chunks::<8>().0.iter().map(|bytes| {
+        let [a, b, c, d, e, f, g, h] = *bytes;
+        (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+    })
+}

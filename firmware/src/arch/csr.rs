@@ -1,0 +1,178 @@
+//! Control and status registers by number (RISC-V privileged specification,
+//! chapter 2; AIA, chapter 2).
+
+use core::arch::asm;
+
+macro_rules! numbers {
+    ($($name:ident = $number:literal,)*) => {
+        $(#[allow(missing_docs, reason = "the specification's own names")]
+        pub(crate) const $name: u16 = $number;)*
+    };
+}
+
+numbers! {
+    FCSR = 0x003,
+    SIE = 0x104,
+    SCOUNTEREN = 0x106,
+    STIMECMP = 0x14d,
+    SISELECT = 0x150,
+    SIREG = 0x151,
+    SATP = 0x180,
+    MSTATUS = 0x300,
+    MEDELEG = 0x302,
+    MIDELEG = 0x303,
+    MIE = 0x304,
+    MTVEC = 0x305,
+    MCOUNTEREN = 0x306,
+    MENVCFG = 0x30a,
+    MSTATEEN0 = 0x30c,
+    MEPC = 0x341,
+    MCAUSE = 0x342,
+    MTVAL = 0x343,
+    MIP = 0x344,
+    MISELECT = 0x350,
+    MIREG = 0x351,
+    MTOPEI = 0x35c,
+    PMPCFG0 = 0x3a0,
+    PMPCFG2 = 0x3a2,
+    PMPADDR0 = 0x3b0,
+    MVENDORID = 0xf11,
+    MARCHID = 0xf12,
+    MIMPID = 0xf13,
+    MHARTID = 0xf14,
+}
+
+/// Reads a CSR that every hart of ours has.
+#[inline]
+pub(crate) fn read<const CSR: u16>() -> u64 {
+    let value;
+    // SAFETY: reading the CSRs in the list above changes nothing.
+    unsafe { asm!("csrr {0}, {1}", out(reg) value, const CSR, options(nomem, nostack)) }
+    value
+}
+
+/// Writes a CSR that every hart of ours has.
+///
+/// # Safety
+///
+/// The new value must be right for what machine mode relies on.
+#[inline]
+pub(crate) unsafe fn write<const CSR: u16>(value: u64) {
+    // SAFETY: passed on to the caller. No `nomem`: a write may change what
+    // memory is reachable.
+    unsafe { asm!("csrw {1}, {0}", in(reg) value, const CSR, options(nostack)) }
+}
+
+/// Sets bits of a CSR that every hart of ours has.
+///
+/// # Safety
+///
+/// As for [`write`].
+#[inline]
+pub(crate) unsafe fn set<const CSR: u16>(bits: u64) {
+    // SAFETY: passed on to the caller.
+    unsafe { asm!("csrs {1}, {0}", in(reg) bits, const CSR, options(nostack)) }
+}
+
+/// Clears bits of a CSR that every hart of ours has.
+///
+/// # Safety
+///
+/// As for [`write`].
+#[inline]
+pub(crate) unsafe fn clear<const CSR: u16>(bits: u64) {
+    // SAFETY: passed on to the caller.
+    unsafe { asm!("csrc {1}, {0}", in(reg) bits, const CSR, options(nostack)) }
+}
+
+/// Reads a CSR that this hart may lack.
+pub(crate) fn try_read<const CSR: u16>() -> Option<u64> {
+    let (value, there): (u64, usize);
+    // SAFETY: `mtvec` points behind the access while it may trap, so a missing
+    // CSR lands there with `there` still zero. A trap within machine mode
+    // changes only mepc, mcause, mtval and mstatus, and the OS's values of
+    // mepc and mstatus are kept in its trap frame.
+    unsafe {
+        asm!(
+            "la     {old}, 2f",
+            "csrrw  {old}, mtvec, {old}",
+            "li     {value}, 0",
+            "li     {there}, 0",
+            "csrr   {value}, {csr}",
+            "li     {there}, 1",
+            ".balign 4",
+            "2: csrw mtvec, {old}",
+            old = out(reg) _,
+            value = out(reg) value,
+            there = out(reg) there,
+            csr = const CSR,
+            options(nostack),
+        );
+    }
+    (there != 0).then_some(value)
+}
+
+/// Writes a CSR that this hart may lack; says whether it has it.
+///
+/// # Safety
+///
+/// As for [`write`].
+pub(crate) unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
+    let there: usize;
+    // SAFETY: as in `try_read`; the value is the caller's.
+    unsafe {
+        asm!(
+            "la     {old}, 2f",
+            "csrrw  {old}, mtvec, {old}",
+            "li     {there}, 0",
+            "csrw   {csr}, {value}",
+            "li     {there}, 1",
+            ".balign 4",
+            "2: csrw mtvec, {old}",
+            old = out(reg) _,
+            value = in(reg) value,
+            there = out(reg) there,
+            csr = const CSR,
+            options(nostack),
+        );
+    }
+    there != 0
+}
+
+/// Bits of `mstatus` and `sstatus`.
+pub(crate) mod status {
+    /// S-mode interrupts enabled.
+    pub(crate) const SIE: u64 = 1 << 1;
+    /// S-mode interrupts were enabled before the trap.
+    pub(crate) const SPIE: u64 = 1 << 5;
+    /// Machine interrupts were enabled before the trap.
+    pub(crate) const MPIE: u64 = 1 << 7;
+    /// The mode that a trap came from was S.
+    pub(crate) const MPP_SUPERVISOR: u64 = 1 << 11;
+    /// All bits of that field.
+    pub(crate) const MPP: u64 = 3 << 11;
+    /// All bits of the floating point state.
+    pub(crate) const FS: u64 = 3 << 13;
+    /// Loads and stores run with the privilege of MPP.
+    pub(crate) const MPRV: u64 = 1 << 17;
+    /// The OS was in a guest (H extension).
+    pub(crate) const MPV: u64 = 1 << 39;
+}
+
+/// Bits of `mip`, `mie` and `mideleg`.
+pub(crate) mod interrupt {
+    /// S-mode software.
+    pub(crate) const SSI: u64 = 1 << 1;
+    /// Machine software.
+    pub(crate) const MSI: u64 = 1 << 3;
+    /// S-mode timer.
+    pub(crate) const STI: u64 = 1 << 5;
+    /// Machine timer.
+    pub(crate) const MTI: u64 = 1 << 7;
+    /// S-mode external.
+    pub(crate) const SEI: u64 = 1 << 9;
+    /// Machine external.
+    pub(crate) const MEI: u64 = 1 << 11;
+    /// Counter overflow.
+    pub(crate) const LCOFI: u64 = 1 << 13;
+}

@@ -1,0 +1,45 @@
+//! Fences (RISC-V privileged specification, SFENCE.VMA and the H extension).
+
+use core::arch::asm;
+
+/// Drops what this hart knows of instructions and translations.
+pub(crate) fn all() {
+    instructions();
+    // SAFETY: fences only drop cached state.
+    unsafe { asm!("sfence.vma", options(nostack)) }
+}
+
+/// Makes stores visible to this hart's instruction fetches.
+pub(crate) fn instructions() {
+    // SAFETY: a fence only drops cached state.
+    unsafe { asm!(".option push", ".option arch, +zifencei", "fence.i", ".option pop", options(nostack)) }
+}
+
+/// SFENCE.VMA for one page, in one address space or in all.
+pub(crate) fn page(address: u64, space: Option<u64>) {
+    // SAFETY: a fence only drops cached state.
+    unsafe {
+        match space {
+            Some(space) => asm!("sfence.vma {0}, {1}", in(reg) address, in(reg) space, options(nostack)),
+            None => asm!("sfence.vma {0}, zero", in(reg) address, options(nostack)),
+        }
+    }
+}
+
+/// SFENCE.VMA for all pages of one address space.
+pub(crate) fn space(space: u64) {
+    // SAFETY: a fence only drops cached state.
+    unsafe { asm!("sfence.vma zero, {0}", in(reg) space, options(nostack)) }
+}
+
+/// HFENCE.GVMA for everything; only on harts with the H extension.
+pub(crate) fn guests() {
+    // SAFETY: a fence only drops cached state. hfence.gvma x0, x0.
+    unsafe { asm!(".insn r 0x73, 0, 0x31, x0, x0, x0", options(nostack)) }
+}
+
+/// HFENCE.VVMA for everything; only on harts with the H extension.
+pub(crate) fn guest_translations() {
+    // SAFETY: a fence only drops cached state. hfence.vvma x0, x0.
+    unsafe { asm!(".insn r 0x73, 0, 0x11, x0, x0, x0", options(nostack)) }
+}

@@ -1,0 +1,56 @@
+//! Floating point registers.
+
+use core::arch::asm;
+
+use super::csr::{self, status};
+
+/// f0 to f31 and fcsr.
+pub(crate) type FloatRegisters = [u64; 33];
+
+/// The registers; `None` where the OS has the unit off or the hart lacks it.
+///
+/// An OS saves them when it switches tasks, which it need not have done for the
+/// task that asked for the sleep.
+pub(crate) fn save() -> Option<FloatRegisters> {
+    if csr::read::<{ csr::MSTATUS }>() & status::FS == 0 {
+        return None;
+    }
+    let mut registers = [0; 33];
+    registers[32] = csr::read::<{ csr::FCSR }>();
+    // SAFETY: stores f0 to f31, which the check above found to be there, into
+    // the array.
+    unsafe {
+        asm!(
+            ".option push", ".option arch, +d",
+            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+            "fsd f\\n, 8*\\n({0})",
+            ".endr",
+            ".option pop",
+            in(reg) registers.as_mut_ptr(),
+            options(nostack),
+        );
+    }
+    Some(registers)
+}
+
+/// Puts the registers back, and the unit's state as it is in `mstatus` now.
+pub(crate) fn restore(registers: &FloatRegisters) {
+    let before = csr::read::<{ csr::MSTATUS }>() & status::FS;
+    // SAFETY: opens the unit, loads f0 to f31 from the array, and puts FS back.
+    // The firmware is built without floating point, so none of them is in use.
+    unsafe {
+        csr::set::<{ csr::MSTATUS }>(status::FS);
+        csr::write::<{ csr::FCSR }>(registers[32]);
+        asm!(
+            ".option push", ".option arch, +d",
+            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+            "fld f\\n, 8*\\n({0})",
+            ".endr",
+            ".option pop",
+            in(reg) registers.as_ptr(),
+            options(nostack, readonly),
+        );
+        csr::clear::<{ csr::MSTATUS }>(status::FS);
+        csr::set::<{ csr::MSTATUS }>(before);
+    }
+}

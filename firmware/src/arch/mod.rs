@@ -1,0 +1,95 @@
+//! Everything that is assembly or a CSR.
+
+pub(crate) mod csr;
+pub(crate) mod fence;
+pub(crate) mod float;
+pub(crate) mod stack;
+mod supervisor;
+
+use core::arch::{asm, global_asm};
+
+use poorwill_devicetree::MAX_HARTS;
+
+use stack::{STACK_BYTES, STACK_HEAD};
+pub(crate) use supervisor::{Resume, SupervisorCsr, SUPERVISOR_CSRS, enter};
+
+global_asm!(
+    include_str!("entry.S"),
+    MAX_HARTS = const MAX_HARTS,
+    STACK_BYTES = const STACK_BYTES,
+    STACK_HEAD = const STACK_HEAD,
+    STACKS = sym stack::STACKS,
+    DEEP_STACK = sym stack::DEEP_STACK,
+    DEEP_STACK_BYTES = const stack::DEEP_STACK_BYTES,
+);
+
+unsafe extern "C" {
+    /// Where traps from the OS begin (entry.S).
+    pub(crate) safe fn trap_entry();
+    fn restart_on_stack(stack_top: usize) -> !;
+}
+
+/// The registers of the OS at a trap, as entry.S lays them out.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct TrapFrame {
+    /// x0 to x31; the first is unused.
+    pub(crate) x: [usize; 32],
+    /// Where the OS was.
+    pub(crate) mepc: usize,
+    /// Its `mstatus`.
+    pub(crate) mstatus: usize,
+}
+
+/// Waits until an interrupt that is enabled in `mie` is pending.
+pub(crate) fn wait_for_interrupt() {
+    // SAFETY: wfi has no effect on memory or registers.
+    unsafe { asm!("wfi", options(nomem, nostack)) }
+}
+
+/// The ID of the hart that runs this.
+pub(crate) fn hart_id() -> u64 {
+    csr::read::<{ csr::MHARTID }>()
+}
+
+/// Sets `tp`, which holds the pointer to this hart's `Hart` in machine mode.
+pub(crate) fn set_thread_pointer(pointer: usize) {
+    // SAFETY: nothing else in the firmware uses tp; the OS's is in its frame.
+    unsafe { asm!("mv tp, {0}", in(reg) pointer, options(nomem, nostack)) }
+}
+
+/// Reads `tp`.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe { asm!("mv {0}, tp", out(reg) pointer, options(nomem, nostack, preserves_flags)) }
+    pointer
+}
+
+/// Waits for a machine-mode doorbell, before anything is set up for it.
+pub(crate) fn wait_for_doorbell() {
+    use csr::interrupt;
+    // SAFETY: machine mode has its interrupts off, so that enabling them in
+    // `mie` only lets them end the wait.
+    unsafe { csr::write::<{ csr::MIE }>(interrupt::MSI | interrupt::MEI) };
+    wait_for_interrupt();
+}
+
+/// Parks the calling hart for good.
+pub(crate) fn park() -> ! {
+    // SAFETY: nothing is to wake this hart.
+    unsafe { csr::write::<{ csr::MIE }>(0) };
+    loop {
+        wait_for_interrupt();
+    }
+}
+
+/// Drops the call chain of this hart and waits for it to be started.
+///
+/// # Safety
+///
+/// `stack_top` is this hart's own, and nothing on its stack is still needed.
+pub(crate) unsafe fn restart(stack_top: usize) -> ! {
+    // SAFETY: passed on to the caller.
+    unsafe { restart_on_stack(stack_top) }
+}

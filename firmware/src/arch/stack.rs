@@ -1,0 +1,70 @@
+//! The stacks: a small one for each hart, which serves its calls, and a deep one
+//! for whoever boots the machine or saves it.
+
+use core::cell::UnsafeCell;
+
+use poorwill_devicetree::MAX_HARTS;
+use spin::Mutex;
+
+/// Bytes of a hart's stack.
+pub(super) const STACK_BYTES: usize = 8 << 10;
+
+/// Bytes at the top of each hart's stack, out of any call's reach, that hold the
+/// pointer to its `Hart`.
+pub(super) const STACK_HEAD: usize = 16;
+
+/// Bytes of the deep stack.
+pub(super) const DEEP_STACK_BYTES: usize = 96 << 10;
+
+/// Memory for a stack.
+#[repr(C, align(16))]
+pub(super) struct Stack<const BYTES: usize>(UnsafeCell<[u8; BYTES]>);
+
+// SAFETY: a stack is used by one hart at a time: a hart's own by the number
+// that entry.S gave it, the deep one under `DEEP`.
+unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
+
+// Neither may lie in the part of `.bss` that the boot hart clears.
+#[unsafe(link_section = ".bss.stacks")]
+pub(super) static STACKS: [Stack<STACK_BYTES>; MAX_HARTS] =
+    [const { Stack(UnsafeCell::new([0; STACK_BYTES])) }; MAX_HARTS];
+
+#[unsafe(link_section = ".bss.stacks")]
+pub(super) static DEEP_STACK: Stack<DEEP_STACK_BYTES> =
+    Stack(UnsafeCell::new([0; DEEP_STACK_BYTES]));
+
+/// Held by whoever is on the deep stack. The boot hart holds it without saying
+/// so: nobody else runs the OS, and thus nobody sleeps, before it has left.
+static DEEP: Mutex<()> = Mutex::new(());
+
+/// The top of the stack of the hart that arrived as number `number`.
+pub(crate) fn top(number: usize) -> usize {
+    (&raw const STACKS[number]).addr() + STACK_BYTES
+}
+
+unsafe extern "C" {
+    fn call_on_stack(stack_top: usize, function: extern "C" fn(*mut ()), argument: *mut ());
+}
+
+/// Runs `job` on the deep stack.
+pub(crate) fn deep<F: FnOnce() -> R, R>(job: F) -> R {
+    let guard = DEEP.lock();
+    let mut call = Deep { job: Some(job), result: None };
+    let stack_top = (&raw const DEEP_STACK).addr() + DEEP_STACK_BYTES;
+    // SAFETY: the lock makes the stack ours; `run` gets the type that it is
+    // made for, and is done with it when the call returns.
+    unsafe { call_on_stack(stack_top, run::<F, R>, (&raw mut call).cast()) };
+    drop(guard);
+    call.result.expect("the job has run")
+}
+
+struct Deep<F, R> {
+    job: Option<F>,
+    result: Option<R>,
+}
+
+extern "C" fn run<F: FnOnce() -> R, R>(call: *mut ()) {
+    // SAFETY: `deep` passes a `Deep<F, R>` of its own.
+    let call = unsafe { &mut *call.cast::<Deep<F, R>>() };
+    call.result = call.job.take().map(|job| job());
+}

@@ -1,0 +1,94 @@
+//! Poorwill: RISC-V machine-mode firmware whose machines sleep with the power
+//! off. See docs/architecture.md for the way through it.
+#![no_std]
+#![no_main]
+
+mod arch;
+mod hart;
+mod next_stage;
+mod platform;
+mod sbi;
+mod sleep;
+mod trap;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+use crate::hart::{Hart, State, this_hart};
+use crate::next_stage::NextStageError;
+use crate::platform::console::say;
+use crate::platform::{PlatformError, power};
+
+/// Why the machine cannot be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+enum BootError {
+    /// The previous stage's information is of no use.
+    #[error("{0}")]
+    NextStage(#[from] NextStageError),
+    /// The machine is.
+    #[error("{0}")]
+    Platform(#[from] PlatformError),
+    /// This hart, which came first, is not in the device tree.
+    #[error("hart {0}, which the machine started on, is not in the device tree")]
+    UnknownHart(u64),
+}
+
+/// Set once the platform is ready for the other harts. Not in `.bss`, which the
+/// boot hart clears while they look.
+#[unsafe(link_section = ".data")]
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Where the first hart to arrive comes from entry.S.
+#[unsafe(no_mangle)]
+extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
+    match boot(hart_id, tree, information) {
+        Ok(never) => match never {},
+        Err(error) => {
+            say!("cannot start: {error}");
+            power::give_up()
+        }
+    }
+}
+
+/// Brings the machine up, then wakes it or boots it cold.
+fn boot(hart_id: u64, tree: usize, information: usize) -> Result<core::convert::Infallible, BootError> {
+    // SAFETY: entry.S passes on what the previous stage gave, and this hart is
+    // alone on the machine.
+    let (next, tree) = unsafe { next_stage::read(tree, information)? };
+    // SAFETY: as above; the tree was checked for its length.
+    let platform = unsafe { platform::start(tree.bytes())? };
+    let began = platform.time.ticks();
+    let hart = hart::find(hart_id).ok_or(BootError::UnknownHart(hart_id))?;
+    // It came first, as number 0.
+    hart.settle(arch::stack::top(0));
+    READY.store(true, Ordering::Release);
+    platform.harts.iter().for_each(Hart::ring);
+
+    let reason = sleep::wake(began);
+    say!("cold boot: {reason}");
+    let resume = next.prepare(tree, platform)?;
+    // This hart waited to be started, as all do.
+    let _ = hart.advance(State::Stopped, State::Started);
+    // SAFETY: the address was checked to be OS memory, and nothing of this
+    // call chain is needed any more.
+    unsafe { arch::enter(resume, hart.stack_top()) }
+}
+
+/// Where the other harts come from entry.S. They wait for the boot hart, and
+/// then for the OS to start them.
+#[unsafe(no_mangle)]
+extern "C" fn other_hart(hart_id: u64, number: usize) -> ! {
+    platform::interrupts::open_doorbell();
+    while !READY.load(Ordering::Acquire) {
+        arch::wait_for_doorbell();
+    }
+    match hart::find(hart_id) {
+        Some(hart) => {
+            hart.settle(arch::stack::top(number));
+            this_hart().wait()
+        }
+        // A hart that no OS will ask for.
+        None => arch::park(),
+    }
+}

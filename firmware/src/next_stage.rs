@@ -1,0 +1,150 @@
+//! The next stage: what the previous one says of it (fw_dynamic), and the
+//! device tree that it is given.
+
+use poorwill_devicetree::{HandOnError, hand_on};
+use thiserror::Error;
+
+use crate::arch::Resume;
+use crate::platform::Platform;
+
+/// What a previous stage leaves for fw_dynamic (OpenSBI, fw_dynamic.h).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Information {
+    magic: u64,
+    version: u64,
+    next_address: u64,
+    next_mode: u64,
+    options: u64,
+    /// From version 2 on.
+    boot_hart: u64,
+}
+
+/// "OSBI".
+const MAGIC: u64 = 0x4942_534f;
+/// The next stage runs in S-mode.
+const SUPERVISOR: u64 = 1;
+
+/// The header of a device tree: magic and total size, big-endian.
+const TREE_MAGIC: u32 = 0xd00d_feed;
+/// More than any device tree has; a larger one is taken for damage.
+const MAX_TREE: u32 = 2 << 20;
+/// Room that the tree is given to grow by.
+const TREE_GROWTH: usize = 4096;
+
+/// Why the next stage cannot be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum NextStageError {
+    /// a2 does not point at fw_dynamic information.
+    #[error("no fw_dynamic information at {0:#x}")]
+    NoInformation(usize),
+    /// The next stage is not an S-mode one.
+    #[error("the next stage is to run in mode {0}; only S-mode (1) is supported")]
+    Mode(u64),
+    /// a1 does not point at a device tree.
+    #[error("no device tree at {0:#x}")]
+    NoTree(usize),
+    /// The next stage does not lie in the OS's memory.
+    #[error("the next stage at {0:#x} is not in OS memory")]
+    Address(u64),
+    /// The device tree cannot be handed on.
+    #[error(transparent)]
+    HandOn(#[from] HandOnError),
+}
+
+/// The next stage, as the previous one wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextStage {
+    address: u64,
+}
+
+/// The device tree blob in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree {
+    address: usize,
+    length: usize,
+}
+
+impl Tree {
+    /// Its bytes.
+    ///
+    /// The blob lies in memory that is not yet the OS's; nothing writes it
+    /// while the slice is used but [`NextStage::prepare`], which takes the tree.
+    pub(crate) fn bytes(&self) -> &'static [u8] {
+        let start = core::ptr::with_exposed_provenance::<u8>(self.address);
+        // SAFETY: `read` found a blob of this length there.
+        unsafe { core::slice::from_raw_parts(start, self.length) }
+    }
+}
+
+/// Reads what the previous stage left.
+///
+/// # Errors
+///
+/// [`NextStageError`].
+///
+/// # Safety
+///
+/// The addresses are what the previous stage passed in a1 and a2: they may be
+/// wrong, but reading there has no side effects.
+pub(crate) unsafe fn read(
+    tree: usize,
+    information: usize,
+) -> Result<(NextStage, Tree), NextStageError> {
+    let header = core::ptr::with_exposed_provenance::<[u32; 2]>(tree);
+    let pointer = core::ptr::with_exposed_provenance::<Information>(information);
+    if tree == 0 || !header.is_aligned() {
+        return Err(NextStageError::NoTree(tree));
+    }
+    if information == 0 || !pointer.is_aligned() {
+        return Err(NextStageError::NoInformation(information));
+    }
+    // SAFETY: aligned, and readable says the caller.
+    let ([magic, length], information_there) = unsafe { (header.read(), pointer.read()) };
+    let length = u32::from_be(length);
+    if u32::from_be(magic) != TREE_MAGIC || length > MAX_TREE {
+        return Err(NextStageError::NoTree(tree));
+    }
+    let Information { magic, next_address, next_mode, .. } = information_there;
+    if magic != MAGIC {
+        return Err(NextStageError::NoInformation(information));
+    }
+    if next_mode != SUPERVISOR {
+        return Err(NextStageError::Mode(next_mode));
+    }
+    let tree = Tree {
+        address: tree,
+        length: length as usize,
+    };
+    Ok((NextStage { address: next_address }, tree))
+}
+
+impl NextStage {
+    /// Makes the device tree ready for it; returns where it starts, and with
+    /// what.
+    ///
+    /// # Errors
+    ///
+    /// [`NextStageError::Address`], [`NextStageError::HandOn`].
+    pub(crate) fn prepare(self, tree: Tree, platform: &Platform) -> Result<Resume, NextStageError> {
+        if !platform.memory.contains(self.address, 4) {
+            return Err(NextStageError::Address(self.address));
+        }
+        let room = tree.length + TREE_GROWTH;
+        let room = if platform.memory.contains(tree.address as u64, room as u64) {
+            room
+        } else {
+            tree.length
+        };
+        let start = core::ptr::with_exposed_provenance_mut::<u8>(tree.address);
+        // SAFETY: the blob and, where there is room, memory behind it that is
+        // the OS's and thus nobody's before it starts; previous stages leave
+        // such room, as OpenSBI grows the tree in place too.
+        let buffer = unsafe { core::slice::from_raw_parts_mut(start, room) };
+        hand_on(buffer, platform.firmware)?;
+        Ok(Resume {
+            address: self.address,
+            argument: tree.address as u64,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! What the OS may touch: physical memory protection.
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::Machine;
+use poorwill_memory::PhysRange;
+
+use crate::arch::csr;
+
+/// Entries that can be had: eight for each of `pmpcfg0` and `pmpcfg2`.
+const ENTRIES: usize = 16;
+
+/// PMP configuration of an entry (privileged specification, 3.7.1).
+mod config {
+    /// Off, or no access for S and U mode.
+    pub(super) const NOTHING: u8 = 0;
+    /// Read, write, execute.
+    pub(super) const ALL: u8 = 0b111;
+    /// The address register names a naturally aligned power of two.
+    pub(super) const NAPOT: u8 = 0b11 << 3;
+}
+
+/// The PMP entries of every hart, lowest first, which is the one that decides.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    addresses: ArrayVec<u64, ENTRIES>,
+    configs: [u8; ENTRIES],
+}
+
+impl Fence {
+    /// Fences off the firmware and what only machine mode may touch; all else
+    /// is the OS's.
+    pub(crate) fn new(firmware: PhysRange, machine: &Machine) -> Self {
+        let mut fence = Fence {
+            addresses: ArrayVec::new(),
+            configs: [0; ENTRIES],
+        };
+        fence.push(napot(firmware), config::NOTHING | config::NAPOT);
+        for range in &machine.machine_only {
+            for block in aligned_blocks(*range) {
+                fence.push(napot(block), config::NOTHING | config::NAPOT);
+            }
+        }
+        // All ones: everything.
+        fence.push(u64::MAX, config::ALL | config::NAPOT);
+        fence
+    }
+
+    /// Adds an entry. The last place is for "all else"; should a machine have
+    /// more ranges than fit, the later ones stay unfenced rather than the OS
+    /// without memory.
+    fn push(&mut self, address: u64, config: u8) {
+        let index = self.addresses.len();
+        let last = config & config::ALL == config::ALL;
+        if index < ENTRIES - 1 || last {
+            self.addresses.push(address);
+            self.configs[index] = config;
+        }
+    }
+
+    /// Sets the calling hart's PMP.
+    pub(crate) fn raise(&self) {
+        macro_rules! write_addresses {
+            ($($index:literal)*) => {
+                $(if let Some(address) = self.addresses.get($index) {
+                    // SAFETY: entries bind only S and U mode, as none is locked.
+                    // A hart with fewer entries lacks the register; the write
+                    // is skipped.
+                    unsafe { csr::try_write::<{ csr::PMPADDR0 + $index }>(*address) };
+                })*
+            };
+        }
+        write_addresses!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        let (low, high) = self.configs.split_at(8);
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        // SAFETY: as above.
+        unsafe {
+            csr::write::<{ csr::PMPCFG0 }>(word(low));
+            csr::try_write::<{ csr::PMPCFG2 }>(word(high));
+        }
+        crate::arch::fence::all();
+    }
+}
+
+/// The address register for a naturally aligned power of two.
+fn napot(range: PhysRange) -> u64 {
+    (range.start >> 2) | ((range.length() >> 3) - 1)
+}
+
+/// Cuts a range into naturally aligned powers of two of at least 8 bytes.
+fn aligned_blocks(range: PhysRange) -> impl Iterator<Item = PhysRange> {
+    let mut start = range.start & !7;
+    core::iter::from_fn(move || {
+        if start >= range.end {
+            return None;
+        }
+        let left = (range.end - start).next_multiple_of(8);
+        let size = (1 << left.ilog2()).min(1 << start.trailing_zeros().min(63));
+        let block = PhysRange::new(start, size);
+        start += size;
+        Some(block)
+    })
+}

@@ -1,0 +1,151 @@
+//! The interrupt controllers: what machine mode sets up at every power-on, and
+//! the OS's state of them, saved and put back around a sleep.
+//!
+//! The OS programs them itself at boot, and takes for granted at a wake that
+//! they are as it left them (see docs/architecture.md, "What a wake puts back").
+
+mod aplic;
+mod imsic;
+mod plic;
+
+use poorwill_devicetree::Machine;
+use poorwill_image::{Record, StateError, StateWriter};
+use zerocopy::{FromBytes, Immutable};
+
+pub(crate) use imsic::FileState;
+
+use crate::arch::csr;
+use crate::hart::Hart;
+
+/// The interrupt controllers of the machine.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    plic: Option<plic::Plic>,
+    aplic: Option<aplic::Aplic>,
+    identities: Option<u32>,
+}
+
+impl Interrupts {
+    /// The controllers that the device tree names.
+    ///
+    /// # Safety
+    ///
+    /// `machine` describes this machine; one value for a machine.
+    pub(crate) unsafe fn new(machine: &Machine) -> Self {
+        let described = &machine.interrupts;
+        Interrupts {
+            // SAFETY: passed on to the caller, here and below.
+            plic: described.plic.map(|plic| unsafe { plic::Plic::new(plic, machine) }),
+            // SAFETY: as above.
+            aplic: unsafe { aplic::Aplic::new(described, machine) },
+            identities: described.os_imsic.map(|layout| layout.identities),
+        }
+    }
+
+    /// What the OS finds at a power-on.
+    pub(crate) fn start(&self) {
+        if let Some(plic) = &self.plic {
+            plic.start();
+        }
+        if let Some(aplic) = &self.aplic {
+            aplic.start();
+        }
+    }
+
+    /// Writes down the OS's state; run on the hart that sleeps, whose IMSIC
+    /// file only it can reach.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`].
+    pub(crate) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        if let Some(plic) = &self.plic {
+            plic.save(into)?;
+        }
+        if let Some(aplic) = &self.aplic {
+            aplic.save(into)?;
+        }
+        if let Some(identities) = self.identities {
+            imsic::save(identities, into)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a record of an image in, once it is found to fit this machine;
+    /// `false` when it is none of ours. Nothing is put back yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Payload`] when it does not fit.
+    pub(crate) fn read<'a>(
+        &self,
+        record: &Record<'a>,
+        devices: &mut DeviceState<'a>,
+        file: &mut Option<FileState>,
+    ) -> Result<bool, StateError> {
+        match (record.tag, &self.plic, &self.aplic, self.identities) {
+            (plic::TAG, Some(plic), _, _) => devices.plic = Some(plic.read(record)?),
+            (aplic::TAG, _, Some(aplic), _) => devices.aplic = Some(aplic.read(record)?),
+            (imsic::TAG, _, _, Some(identities)) => {
+                *file = Some(FileState::read(identities, record)?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Puts the controllers' registers back.
+    pub(crate) fn restore(&self, state: &DeviceState<'_>) {
+        if let (Some(plic), Some(words)) = (&self.plic, state.plic) {
+            plic.restore(words);
+        }
+        if let (Some(aplic), Some(words)) = (&self.aplic, state.aplic) {
+            aplic.restore(words);
+        }
+    }
+}
+
+/// The registers of the controllers that all harts share, in an image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DeviceState<'a> {
+    plic: Option<&'a [u32]>,
+    aplic: Option<&'a [u32]>,
+}
+
+/// Gets the calling hart's own IMSIC file ready to receive machine-mode IPIs.
+pub(crate) fn start_hart(hart: &Hart) {
+    if hart.description.machine_imsic.is_some() {
+        imsic::start_machine_file();
+    }
+}
+
+/// Lets the calling hart be woken through its IMSIC, if it has one, before the
+/// device tree has been read.
+pub(crate) fn open_doorbell() {
+    if csr::try_read::<{ csr::MISELECT }>().is_some() {
+        imsic::start_machine_file();
+    }
+}
+
+/// Takes what has arrived in the calling hart's machine-mode IMSIC file.
+pub(crate) fn take_machine_interrupts() {
+    imsic::take_machine_interrupts();
+}
+
+/// The interrupt identity that machine mode uses for its IPIs.
+pub(crate) const IPI_IDENTITY: u32 = imsic::IPI_IDENTITY;
+
+/// The words of a record that must have this version and length.
+fn words<'a, T>(record: &Record<'a>, version: u16, count: usize) -> Result<&'a [T], StateError>
+where
+    T: FromBytes + Immutable,
+{
+    <[T]>::ref_from_bytes(record.payload)
+        .ok()
+        .filter(|words| record.version == version && words.len() == count)
+        .ok_or(StateError::Payload {
+            tag: record.tag,
+            version: record.version,
+            found: record.payload.len(),
+        })
+}

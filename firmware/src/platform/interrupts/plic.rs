@@ -1,0 +1,90 @@
+//! PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{self as devicetree, MAX_HARTS, Machine};
+use poorwill_image::{Record, StateError, StateWriter};
+
+use crate::platform::mmio::Mmio;
+
+/// Tag of the PLIC's record in an image.
+pub(super) const TAG: u32 = u32::from_le_bytes(*b"PLIC");
+/// Version of its payload: priorities, then for each S-mode context its enable
+/// words and its threshold, all 32 bits wide.
+const VERSION: u16 = 1;
+
+/// Most words that a payload can have.
+const MAX_WORDS: usize = 1024 + MAX_HARTS * 33;
+
+/// Register offsets (PLIC specification, chapter 3).
+mod register {
+    pub(super) const PRIORITY: usize = 0;
+    pub(super) const ENABLE: usize = 0x2000;
+    pub(super) const ENABLE_STRIDE: usize = 0x80;
+    pub(super) const THRESHOLD: usize = 0x20_0000;
+    pub(super) const CONTEXT_STRIDE: usize = 0x1000;
+}
+
+#[derive(Debug)]
+pub(super) struct Plic {
+    registers: Mmio,
+    sources: usize,
+    contexts: ArrayVec<usize, MAX_HARTS>,
+}
+
+impl Plic {
+    /// # Safety
+    ///
+    /// `plic` and `machine` describe this machine.
+    pub(super) unsafe fn new(plic: devicetree::Plic, machine: &Machine) -> Self {
+        Plic {
+            // SAFETY: passed on to the caller.
+            registers: unsafe { Mmio::new(plic.base) },
+            sources: plic.sources as usize,
+            contexts: machine
+                .harts
+                .iter()
+                .filter_map(|hart| hart.plic_context)
+                .map(|context| context as usize)
+                .collect(),
+        }
+    }
+
+    /// Lets every priority through to the OS, which relies on it for the hart
+    /// that it boots on.
+    pub(super) fn start(&self) {
+        for context in &self.contexts {
+            let threshold = register::THRESHOLD + context * register::CONTEXT_STRIDE;
+            self.registers.write32(threshold, 0);
+        }
+    }
+
+    /// All registers of the OS that keep state. Pending bits are the devices'
+    /// to raise again; a claim is never open while the OS sleeps.
+    fn offsets(&self) -> impl Iterator<Item = usize> + '_ {
+        let priorities = (1..=self.sources).map(|source| register::PRIORITY + 4 * source);
+        let contexts = self.contexts.iter().flat_map(|context| {
+            let words = self.sources / 32 + 1;
+            let enables = register::ENABLE + context * register::ENABLE_STRIDE;
+            let threshold = register::THRESHOLD + context * register::CONTEXT_STRIDE;
+            (0..words).map(move |word| enables + 4 * word).chain([threshold])
+        });
+        priorities.chain(contexts)
+    }
+
+    pub(super) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        let words: ArrayVec<u32, MAX_WORDS> =
+            self.offsets().map(|offset| self.registers.read32(offset)).collect();
+        into.record(TAG, VERSION, &words[..])
+    }
+
+    /// The words of an image's record, if they fit this machine.
+    pub(super) fn read<'a>(&self, record: &Record<'a>) -> Result<&'a [u32], StateError> {
+        super::words(record, VERSION, self.offsets().count())
+    }
+
+    pub(super) fn restore(&self, words: &[u32]) {
+        for (offset, word) in self.offsets().zip(words) {
+            self.registers.write32(offset, *word);
+        }
+    }
+}

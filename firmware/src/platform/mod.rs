@@ -1,0 +1,109 @@
+//! The machine: what its device tree says, and the devices that machine mode
+//! drives.
+
+pub(crate) mod console;
+pub(crate) mod fence;
+pub(crate) mod interrupts;
+pub(crate) mod mmio;
+pub(crate) mod pci;
+pub(crate) mod power;
+pub(crate) mod time;
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{DescriptionError, MAX_HARTS, Machine};
+use poorwill_image::MachineIdentity;
+use poorwill_memory::{OsMemory, OsMemoryError, PhysRange};
+use spin::Once;
+use thiserror::Error;
+
+use crate::hart::Hart;
+
+/// Everything about the machine, set once at power-on.
+#[derive(Debug)]
+pub(crate) struct Platform {
+    /// The harts that can run the OS.
+    pub(crate) harts: ArrayVec<Hart, MAX_HARTS>,
+    /// The memory that is the OS's.
+    pub(crate) memory: OsMemory,
+    /// The firmware's own.
+    pub(crate) firmware: PhysRange,
+    /// Clocks.
+    pub(crate) time: time::Time,
+    /// Interrupt controllers.
+    pub(crate) interrupts: interrupts::Interrupts,
+    /// What the OS may touch.
+    pub(crate) fence: fence::Fence,
+    /// PCI host bridges.
+    pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, 4>,
+    /// What tells this machine from others.
+    pub(crate) identity: MachineIdentity,
+}
+
+/// Why the machine cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum PlatformError {
+    /// The device tree is of no use.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// The memory is of no use.
+    #[error(transparent)]
+    Memory(#[from] OsMemoryError),
+}
+
+static PLATFORM: Once<Platform> = Once::new();
+
+/// The machine.
+///
+/// # Panics
+///
+/// Before [`start`], which no code that is reached does.
+pub(crate) fn platform() -> &'static Platform {
+    PLATFORM.get().expect("the platform is set up before anything uses it")
+}
+
+unsafe extern "C" {
+    #[link_name = "FIRMWARE_BASE"]
+    static FIRMWARE_BASE: u8;
+    #[link_name = "FIRMWARE_SIZE"]
+    static FIRMWARE_SIZE: u8;
+}
+
+/// The memory that is the firmware's (firmware.ld).
+fn firmware_range() -> PhysRange {
+    PhysRange::new((&raw const FIRMWARE_BASE).addr() as u64, (&raw const FIRMWARE_SIZE).addr() as u64)
+}
+
+/// Takes the machine into use: the console first, so that whatever follows can
+/// say why it failed.
+///
+/// # Errors
+///
+/// [`PlatformError`].
+///
+/// # Safety
+///
+/// `tree` describes this machine, and no OS runs on it yet.
+pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformError> {
+    let machine = Machine::read(tree)?;
+    let firmware = firmware_range();
+    // SAFETY: the device tree is right, says the caller; each device is taken
+    // into use once, here; what is neither firmware nor device is the OS's.
+    let platform = unsafe {
+        if let Some(uart) = machine.console {
+            console::start(uart);
+        }
+        power::start(&machine);
+        Platform {
+            harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
+            memory: OsMemory::new(&machine.memory, &[firmware])?,
+            firmware,
+            time: time::Time::new(&machine),
+            interrupts: interrupts::Interrupts::new(&machine),
+            fence: fence::Fence::new(firmware, &machine),
+            pci: machine.pci.iter().cloned().collect(),
+            identity: machine.fingerprint,
+        }
+    };
+    platform.interrupts.start();
+    Ok(PLATFORM.call_once(|| platform))
+}

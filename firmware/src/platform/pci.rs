@@ -1,0 +1,96 @@
+//! PCI configuration space and NVMe registers, by memory-mapped access.
+
+use poorwill_devicetree::PciHost;
+use poorwill_medium::nvme;
+use poorwill_medium::pci::{Claim, ConfigSpace, Function};
+
+use super::mmio::Mmio;
+
+/// The configuration space of a host bridge (PCI Express ECAM).
+#[derive(Debug)]
+pub(crate) struct Ecam {
+    registers: Mmio,
+    first_bus: u8,
+    length: u64,
+}
+
+impl Ecam {
+    /// The configuration space that the device tree names.
+    ///
+    /// # Safety
+    ///
+    /// `host` describes a host bridge of this machine, and no OS uses it while
+    /// the value is in use.
+    pub(crate) unsafe fn new(host: &PciHost) -> Self {
+        Ecam {
+            // SAFETY: passed on to the caller.
+            registers: unsafe { Mmio::new(host.ecam.start) },
+            first_bus: host.bridge.first_bus,
+            length: host.ecam.length(),
+        }
+    }
+
+    /// Where a register lies; `None` beyond the mapped part.
+    fn place(&self, function: Function, register: u16) -> Option<usize> {
+        let bus = function.bus.checked_sub(self.first_bus)?;
+        let place = u64::from(bus) << 20
+            | u64::from(function.device) << 15
+            | u64::from(function.function) << 12
+            | u64::from(register & 0xffc);
+        (place + 4 <= self.length).then_some(place as usize)
+    }
+}
+
+impl ConfigSpace for Ecam {
+    fn read32(&self, function: Function, register: u16) -> u32 {
+        // All ones is what a bus answers where nothing is.
+        self.place(function, register).map_or(u32::MAX, |place| self.registers.read32(place))
+    }
+
+    fn write32(&self, function: Function, register: u16, value: u32) {
+        if let Some(place) = self.place(function, register) {
+            self.registers.write32(place, value);
+        }
+    }
+}
+
+/// The registers of a claimed NVMe controller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NvmeRegisters<'a> {
+    registers: Mmio,
+    claim: &'a Claim,
+    config: &'a Ecam,
+}
+
+impl<'a> NvmeRegisters<'a> {
+    /// The registers that the claimed function answers to.
+    pub(crate) fn new(claim: &'a Claim, config: &'a Ecam) -> Self {
+        NvmeRegisters {
+            // SAFETY: the claim made the function decode that address, and
+            // lasts as long as the value.
+            registers: unsafe { Mmio::new(claim.cpu_address()) },
+            claim,
+            config,
+        }
+    }
+}
+
+impl nvme::Registers for NvmeRegisters<'_> {
+    fn length(&self) -> u64 {
+        self.claim.length()
+    }
+
+    fn read32(&self, offset: u64) -> u32 {
+        self.registers.read32(offset as usize)
+    }
+
+    fn write32(&self, offset: u64, value: u32) {
+        // What the device is to find in memory is there before it is told.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        self.registers.write32(offset as usize, value);
+    }
+
+    fn cut_dma(&self) {
+        self.claim.cut_dma(self.config);
+    }
+}

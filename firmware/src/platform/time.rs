@@ -1,0 +1,117 @@
+//! Time: `mtime`, the timer of each hart, and the real-time clock.
+
+use poorwill_devicetree::{Extensions, Machine};
+use poorwill_medium::Clock;
+
+use super::mmio::Mmio;
+use crate::arch::csr::{self, interrupt};
+use crate::hart::Hart;
+
+/// The machine's time.
+#[derive(Debug)]
+pub(crate) struct Time {
+    counters: arrayvec::ArrayVec<Mmio, 4>,
+    hertz: u64,
+    rtc: Option<Mmio>,
+}
+
+/// Goldfish RTC: nanoseconds since the Unix epoch. Reading the low half
+/// latches the high one.
+mod goldfish {
+    pub(super) const TIME_LOW: usize = 0;
+    pub(super) const TIME_HIGH: usize = 4;
+}
+
+impl Time {
+    /// The clocks that the device tree names.
+    ///
+    /// # Safety
+    ///
+    /// `machine` describes this machine.
+    pub(crate) unsafe fn new(machine: &Machine) -> Self {
+        Time {
+            counters: machine
+                .mtime
+                .iter()
+                .map(|address| {
+                    // SAFETY: passed on to the caller.
+                    unsafe { Mmio::new(*address) }
+                })
+                .collect(),
+            hertz: machine.timebase_hz,
+            rtc: machine.rtc.map(|address| {
+                // SAFETY: passed on to the caller.
+                unsafe { Mmio::new(address) }
+            }),
+        }
+    }
+
+    /// Ticks of `time` now.
+    pub(crate) fn ticks(&self) -> u64 {
+        // A machine without a time register was refused at the start.
+        self.counters.first().map_or(0, |counter| counter.read64(0))
+    }
+
+    /// Sets `time`, for all harts.
+    pub(crate) fn set_ticks(&self, ticks: u64) {
+        for counter in &self.counters {
+            counter.write64(0, ticks);
+        }
+    }
+
+    /// Ticks in so many nanoseconds.
+    pub(crate) fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        scale(nanoseconds, self.hertz, 1_000_000_000)
+    }
+
+    /// Milliseconds in so many ticks.
+    pub(crate) fn milliseconds_in(&self, ticks: u64) -> u64 {
+        scale(ticks, 1000, self.hertz)
+    }
+
+    /// Nanoseconds since the Unix epoch; `None` on a machine without a clock
+    /// that runs while the power is off.
+    pub(crate) fn now_ns(&self) -> Option<u64> {
+        let rtc = self.rtc?;
+        let low = rtc.read32(goldfish::TIME_LOW);
+        let high = rtc.read32(goldfish::TIME_HIGH);
+        Some(u64::from(high) << 32 | u64::from(low))
+    }
+}
+
+impl Clock for Time {
+    fn milliseconds(&self) -> u64 {
+        self.milliseconds_in(self.ticks())
+    }
+}
+
+/// `value * numerator / denominator`, in 128 bits; cut off at the top.
+fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
+/// Sets the calling hart's S-mode timer (SBI 3.0, chapter 6).
+pub(crate) fn set_supervisor_timer(hart: &Hart, deadline: u64) {
+    let Extensions { sstc, .. } = hart.description.extensions;
+    // SAFETY: these bits and registers are the OS's timer and nothing else.
+    unsafe {
+        if sstc {
+            csr::write::<{ csr::STIMECMP }>(deadline);
+        } else if let Some(compare) = hart.timer {
+            csr::clear::<{ csr::MIP }>(interrupt::STI);
+            compare.write64(0, deadline);
+            csr::set::<{ csr::MIE }>(interrupt::MTI);
+        }
+    }
+}
+
+/// Hands an expired machine timer on to the OS as its own.
+pub(crate) fn forward_timer() {
+    // SAFETY: STIP is the OS's view of its timer; MTIE is set again with the
+    // next deadline.
+    unsafe {
+        csr::clear::<{ csr::MIE }>(interrupt::MTI);
+        csr::set::<{ csr::MIP }>(interrupt::STI);
+    }
+}

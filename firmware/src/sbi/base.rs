@@ -1,0 +1,42 @@
+//! BASE (SBI 3.0, chapter 4).
+
+use sbi_spec::base::{
+    GET_MARCHID, GET_MIMPID, GET_MVENDORID, GET_SBI_IMPL_ID, GET_SBI_IMPL_VERSION,
+    GET_SBI_SPEC_VERSION, PROBE_EXTENSION,
+};
+use sbi_spec::binary::SbiRet;
+
+use super::Call;
+use crate::arch::csr;
+
+/// SBI 3.0.
+const SPECIFICATION: usize = 3 << 24;
+
+/// Poorwill has no implementation ID in the specification's list; this says
+/// "PWIL" and lies far from the numbers that are given out.
+const IMPLEMENTATION: usize = u32::from_be_bytes(*b"PWIL") as usize;
+
+/// Major version in the upper half, minor in the lower.
+const VERSION: usize = version(env!("CARGO_PKG_VERSION_MAJOR")) << 16
+    | version(env!("CARGO_PKG_VERSION_MINOR"));
+
+const fn version(digits: &str) -> usize {
+    match usize::from_str_radix(digits, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("a version is a number"),
+    }
+}
+
+pub(super) fn call(call: Call) -> SbiRet {
+    let [argument, ..] = call.arguments;
+    SbiRet::success(match call.function {
+        GET_SBI_SPEC_VERSION => SPECIFICATION,
+        GET_SBI_IMPL_ID => IMPLEMENTATION,
+        GET_SBI_IMPL_VERSION => VERSION,
+        PROBE_EXTENSION => super::is_available(argument).into(),
+        GET_MVENDORID => csr::read::<{ csr::MVENDORID }>() as usize,
+        GET_MARCHID => csr::read::<{ csr::MARCHID }>() as usize,
+        GET_MIMPID => csr::read::<{ csr::MIMPID }>() as usize,
+        _ => return SbiRet::not_supported(),
+    })
+}

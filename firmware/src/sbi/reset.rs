@@ -1,0 +1,41 @@
+//! SRST (SBI 3.0, chapter 10).
+
+use sbi_spec::binary::SbiRet;
+use sbi_spec::srst::{
+    RESET_REASON_SYSTEM_FAILURE, RESET_TYPE_COLD_REBOOT, RESET_TYPE_SHUTDOWN,
+    RESET_TYPE_WARM_REBOOT, SYSTEM_RESET,
+};
+
+use super::Call;
+use crate::platform::power;
+
+/// First of the reasons and types that are a platform's own, of which we
+/// define none.
+const VENDOR: u32 = 0xf000_0000;
+
+pub(super) fn is_available() -> bool {
+    power::can_power_off() || power::can_reset()
+}
+
+pub(super) fn call(call: Call) -> SbiRet {
+    let [kind, reason, ..] = call.arguments;
+    match call.function {
+        // Both are 32 bits wide; the upper halves are ignored.
+        SYSTEM_RESET => system_reset(kind as u32, reason as u32),
+        _ => SbiRet::not_supported(),
+    }
+}
+
+fn system_reset(kind: u32, reason: u32) -> SbiRet {
+    if reason > RESET_REASON_SYSTEM_FAILURE {
+        return SbiRet::invalid_param();
+    }
+    match kind {
+        RESET_TYPE_SHUTDOWN if power::can_power_off() => power::power_off(),
+        // Memory is not kept over either, as nothing here relies on it.
+        RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => power::reset(),
+        RESET_TYPE_SHUTDOWN..=RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),
+        VENDOR.. => SbiRet::not_supported(),
+        _ => SbiRet::invalid_param(),
+    }
+}

@@ -1,0 +1,46 @@
+//! SUSP (SBI 3.0, chapter 13).
+
+use sbi_spec::binary::SbiRet;
+use sbi_spec::susp::SUSPEND;
+
+use super::Call;
+use crate::arch::{Resume, stack};
+use crate::hart::{State, this_hart};
+use crate::platform::console::say;
+use crate::platform::platform;
+use crate::sleep::{self, SleepError};
+
+/// `SUSPEND_TO_RAM`, the only sleep type there is.
+const SUSPEND_TO_RAM: u32 = 0;
+pub(super) fn call(call: Call) -> SbiRet {
+    let [kind, address, argument, ..] = call.arguments;
+    match call.function {
+        // The type is 32 bits wide.
+        SUSPEND => suspend(kind as u32, address, argument as u64),
+        _ => SbiRet::not_supported(),
+    }
+}
+
+fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
+    if kind != SUSPEND_TO_RAM {
+        say!("sleep refused: sleep type {kind:#x} is not known");
+        // Reserved, or a platform's own, of which we have none.
+        return SbiRet::invalid_param();
+    }
+    let Some(address) = super::executable(&platform().memory, address) else {
+        say!("sleep refused: resume address {address:#x} is not the OS's to execute");
+        return SbiRet::invalid_address();
+    };
+    let own = this_hart();
+    let others = || platform().harts.iter().filter(|hart| !core::ptr::eq(*hart, own));
+    if let Some(hart) = others().find(|hart| hart.state() != State::Stopped) {
+        say!("sleep refused: hart {} is not stopped", hart.id());
+        return SbiRet::denied();
+    }
+    let error = stack::deep(|| sleep::persist(Resume { address, argument }));
+    say!("sleep refused: {error}");
+    match error {
+        SleepError::NotArmed(_) => SbiRet::not_supported(),
+        SleepError::Failed(_) => SbiRet::failed(),
+    }
+}

@@ -1,0 +1,49 @@
+//! Sleeping and waking.
+//!
+//! A sleep is a chain of values, each made from the one before and none to be
+//! had otherwise: [`Quiesced`](persist::Quiesced), captured, written,
+//! [`Committed`]. Switching the power off takes the last one.
+
+mod disk;
+mod persist;
+mod progress;
+mod state;
+mod wake;
+
+use poorwill_image::Workspace;
+use poorwill_medium::nvme::QueueMemory;
+use poorwill_memory::{OsMemory, PAGE_BYTES, Page};
+use spin::Mutex;
+
+pub(crate) use persist::{SleepError, persist};
+pub(crate) use poorwill_store::Committed;
+pub(crate) use wake::{restore_hart, wake};
+
+/// OS memory that a sleep can take: what the workspace below has room for.
+const MAX_OS_PAGES: u64 = (16 << 30) / PAGE_BYTES;
+
+const WORKSPACE_PAGES: usize = Workspace::pages_needed(MAX_OS_PAGES) as usize;
+
+/// Pages to look at a partition table with.
+const SCRATCH_PAGES: usize = 8;
+
+/// The memory that a sleep or a wake works in; there is never more than one.
+struct Memory {
+    queues: QueueMemory,
+    scratch: [Page; SCRATCH_PAGES],
+    record: Page,
+    workspace: [Page; WORKSPACE_PAGES],
+}
+
+static MEMORY: Mutex<Memory> = Mutex::new(Memory {
+    queues: QueueMemory::EMPTY,
+    scratch: [const { Page::ZERO }; SCRATCH_PAGES],
+    record: Page::ZERO,
+    workspace: [const { Page::ZERO }; WORKSPACE_PAGES],
+});
+
+/// The OS memory of this machine, to read and to write: a value of its own, as
+/// a wake fills the memory that the platform only describes.
+fn os_memory() -> OsMemory {
+    crate::platform::platform().memory.clone()
+}
