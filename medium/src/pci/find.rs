@@ -26,12 +26,25 @@ pub struct Search {
 ///
 /// No [`Claim`](super::Claim) may be held meanwhile.
 pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) -> Search {
-    let mut search = Search::default();
-    search.look(config, clock, Bus::root(host), &ArrayVec::new());
-    search
+    let mut walk = Walk {
+        search: Search::default(),
+        buses: MAX_BUSES,
+    };
+    walk.look(config, clock, Bus::root(host), &ArrayVec::new());
+    walk.search
 }
 
-impl Search {
+/// Buses looked at, at most: as many as there are numbers, so that bridges that
+/// lie about theirs cannot lead the search on for years.
+const MAX_BUSES: u32 = 256;
+
+struct Walk {
+    search: Search,
+    /// How many more buses are looked at.
+    buses: u32,
+}
+
+impl Walk {
     fn look(
         &mut self,
         config: &impl ConfigSpace,
@@ -52,14 +65,11 @@ impl Search {
                 }
             } else if is_controller(config, function, header) {
                 let bridges = bridges.clone();
-                if self
-                    .controllers
-                    .try_push(Location {
-                        bridges,
-                        controller,
-                    })
-                    .is_err()
-                {
+                let location = Location {
+                    bridges,
+                    controller,
+                };
+                if self.search.controllers.try_push(location).is_err() {
                     self.complain(PciError::TooMany(function));
                 }
             }
@@ -73,6 +83,10 @@ impl Search {
         (bus, bridge): (Bus, Function),
         bridges: &ArrayVec<Step, MAX_DEPTH>,
     ) {
+        let Some(left) = self.buses.checked_sub(1) else {
+            return self.complain(PciError::NoBus(bridge));
+        };
+        self.buses = left;
         let mut journal = Journal::default();
         match bus.behind(config, clock, bridge, &mut journal) {
             Ok(behind) => self.look(config, clock, behind, bridges),
@@ -82,7 +96,7 @@ impl Search {
     }
 
     fn complain(&mut self, error: PciError) {
-        self.complaint.get_or_insert(error);
+        self.search.complaint.get_or_insert(error);
     }
 }
 

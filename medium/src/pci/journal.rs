@@ -73,8 +73,11 @@ impl Journal {
         function: Function,
         register: u16,
     ) -> Result<(), PciError> {
+        let found = config.read32(function, register) & Kept::POWER.0;
+        self.note(function, register, found)?;
         self.power = true;
-        self.change(config, function, (register, Kept::POWER), POWER_STATE, 0)?;
+        config.write32(function, register, found & !POWER_STATE);
+        // Not even to be read before.
         pause(clock, POWER_DELAY_MS);
         match config.read32(function, register) {
             u32::MAX => Err(PciError::Absent(function)),

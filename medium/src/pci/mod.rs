@@ -30,3 +30,6 @@ pub use error::PciError;
 pub use find::{MAX_CONTROLLERS, Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use location::{Location, MAX_DEPTH, Step};
+
+#[cfg(test)]
+mod tests;

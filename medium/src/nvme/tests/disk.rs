@@ -52,7 +52,12 @@ impl Disk {
         match what {
             0 => self.find(id)?.describe(&mut answer),
             1 => {
-                let highest = self.namespaces.iter().map(|space| space.id).max().unwrap_or(0);
+                let highest = self
+                    .namespaces
+                    .iter()
+                    .map(|space| space.id)
+                    .max()
+                    .unwrap_or(0);
                 answer[77] = self.exponent;
                 answer[88..92].copy_from_slice(&self.shutdown.to_le_bytes());
                 answer[516..520].copy_from_slice(&highest.to_le_bytes());
@@ -75,7 +80,11 @@ impl Disk {
         let id = (entry[0] >> 32) as u32;
         if opcode == 0 {
             self.flushed.push(id);
-            return if self.flush_status == 0 { Ok(()) } else { Err(self.flush_status) };
+            return if self.flush_status == 0 {
+                Ok(())
+            } else {
+                Err(self.flush_status)
+            };
         }
         let (block, blocks) = (entry[5], (entry[6] & 0xffff) + 1);
         if let Some((bad, status)) = self.bad_block
@@ -83,7 +92,11 @@ impl Disk {
         {
             return Err(status);
         }
-        let most = if self.exponent == 0 { u64::MAX } else { 1 << self.exponent };
+        let most = if self.exponent == 0 {
+            u64::MAX
+        } else {
+            1 << self.exponent
+        };
         let space = self.find(id)?;
         let shift = space.block_shift;
         let (start, length) = (block << shift, blocks << shift);
@@ -91,7 +104,11 @@ impl Disk {
             return Err(0x002);
         }
         let places: Vec<u64> = pages(entry[3], entry[4], length);
-        let space = self.namespaces.iter_mut().find(|space| space.id == id).ok_or(0x00bu16)?;
+        let space = self
+            .namespaces
+            .iter_mut()
+            .find(|space| space.id == id)
+            .ok_or(0x00bu16)?;
         let range = start as usize..(start + length) as usize;
         let bytes = space.bytes.get_mut(range).ok_or(0x080u16)?;
         for (place, bytes) in places.into_iter().zip(bytes.chunks_mut(4096)) {
@@ -105,7 +122,10 @@ impl Disk {
     }
 
     fn find(&self, id: u32) -> Result<&Space, u16> {
-        self.namespaces.iter().find(|space| space.id == id).ok_or(0x00b)
+        self.namespaces
+            .iter()
+            .find(|space| space.id == id)
+            .ok_or(0x00b)
     }
 }
 
@@ -143,7 +163,11 @@ fn pages(first: u64, second: u64, length: u64) -> Vec<u64> {
             pages.extend((0..count - 1).map(|index| load(second + 8 * index)));
         }
     }
-    assert!(pages.iter().all(|page| *page != 0 && page % PAGE_BYTES == 0));
+    assert!(
+        pages
+            .iter()
+            .all(|page| *page != 0 && page % PAGE_BYTES == 0)
+    );
     pages
 }
 

@@ -28,11 +28,12 @@ fn provoke(fault: Fault, check: impl FnOnce(&mut Tested<'_, '_>, &Model, MediumE
         let mut medium = controller.medium(1).unwrap();
         for tag in 0..8 {
             let page = pages.at(tag as usize);
-            medium.start(Direction::Write, u64::from(tag) * 4096, &[page], tag).unwrap();
+            medium
+                .start(Direction::Write, u64::from(tag) * 4096, &[page], tag)
+                .unwrap();
         }
         let error = (0..=8).find_map(|_| wait(&mut medium).err()).unwrap();
         check(&mut medium, &model, error);
-        drop(medium);
         assert_eq!(controller.medium(1).err(), Some(NvmeError::Stopped));
         controller.stop(Stop::PowerOff).unwrap();
     }
@@ -64,7 +65,11 @@ fn a_lost_phase_tag_is_a_time_out() {
 #[test]
 fn answers_to_what_was_not_asked_are_protocol_errors() {
     for number in [0, 5] {
-        for fault in [Fault::WrongId(number), Fault::WrongQueue(number), Fault::Twice(number)] {
+        for fault in [
+            Fault::WrongId(number),
+            Fault::WrongQueue(number),
+            Fault::Twice(number),
+        ] {
             provoke(fault, |medium, model, error| {
                 assert_eq!(error, MediumError::Protocol, "{fault:?}");
                 medium.quiesce();
@@ -85,8 +90,10 @@ fn a_device_that_does_not_stop_is_cut_off() {
     medium.start(Direction::Read, 0, &[pages.at(0)], 1).unwrap();
     medium.quiesce();
     assert!(model.with(|state| state.is_cut));
-    drop(medium);
-    assert_eq!(controller.stop(Stop::PowerOff), Err(NvmeError::WillNotStop(7_500)));
+    assert_eq!(
+        controller.stop(Stop::PowerOff),
+        Err(NvmeError::WillNotStop(7_500))
+    );
 }
 
 #[test]
@@ -97,10 +104,21 @@ fn a_bad_block_names_itself_and_spares_the_rest() {
     let mut controller = start(&model, &mut memory).unwrap();
     model.with(|state| state.disk.bad_block = Some((8 * 5 + 3, 0x281)));
     let mut medium = controller.medium(1).unwrap();
-    let error = MediumError::Device { direction: Direction::Read, offset: 5 * 4096, status: 0x281 };
+    let error = MediumError::Device {
+        direction: Direction::Read,
+        offset: 5 * 4096,
+        status: 0x281,
+    };
 
     for tag in 0..8 {
-        medium.start(Direction::Read, u64::from(tag) * 4096, &[pages.at(tag as usize)], tag).unwrap();
+        medium
+            .start(
+                Direction::Read,
+                u64::from(tag) * 4096,
+                &[pages.at(tag as usize)],
+                tag,
+            )
+            .unwrap();
     }
     let answers: Vec<_> = (0..8).map(|_| wait(&mut medium)).collect();
     let mut tags: Vec<u32> = answers.iter().filter_map(|answer| answer.ok()).collect();
@@ -110,7 +128,11 @@ fn a_bad_block_names_itself_and_spares_the_rest() {
 
     medium.quiesce();
     let mut into = vec![Page::ZERO; 8];
-    let error = MediumError::Device { direction: Direction::Read, offset: 0, status: 0x281 };
+    let error = MediumError::Device {
+        direction: Direction::Read,
+        offset: 0,
+        status: 0x281,
+    };
     assert_eq!(medium.read(0, &mut into), Err(error));
     medium.read(6 * 4096, &mut into).unwrap();
 }
@@ -172,19 +194,40 @@ fn callers_faults_are_refused() {
     let some: Vec<_> = (0..513).map(|index| pages.at(index)).collect();
     assert_eq!((medium.max_pages(), medium.depth()), (512, 32));
 
-    assert_eq!(medium.start(Direction::Read, 0, &[], 0), Err(MediumError::TooMany));
-    assert_eq!(medium.start(Direction::Read, 0, &some, 0), Err(MediumError::TooMany));
-    let beyond = MediumError::OutOfRange { offset: 599 * 4096, end: 601 * 4096 };
-    assert_eq!(medium.start(Direction::Read, 599 * 4096, &some[..2], 0), Err(beyond));
-    let beyond = MediumError::OutOfRange { offset: u64::MAX - 511, end: u64::MAX };
+    assert_eq!(
+        medium.start(Direction::Read, 0, &[], 0),
+        Err(MediumError::TooMany)
+    );
+    assert_eq!(
+        medium.start(Direction::Read, 0, &some, 0),
+        Err(MediumError::TooMany)
+    );
+    let beyond = MediumError::OutOfRange {
+        offset: 599 * 4096,
+        end: 601 * 4096,
+    };
+    assert_eq!(
+        medium.start(Direction::Read, 599 * 4096, &some[..2], 0),
+        Err(beyond)
+    );
+    let beyond = MediumError::OutOfRange {
+        offset: u64::MAX - 511,
+        end: u64::MAX,
+    };
     assert_eq!(medium.read(u64::MAX - 511, &mut [Page::ZERO]), Err(beyond));
-    assert_eq!(medium.read(100, &mut [Page::ZERO]), Err(MediumError::Misaligned(100)));
+    assert_eq!(
+        medium.read(100, &mut [Page::ZERO]),
+        Err(MediumError::Misaligned(100))
+    );
     assert_eq!(medium.poll(), Ok(None));
 
     for tag in 0..32 {
         medium.start(Direction::Read, 0, &some[..512], tag).unwrap();
     }
-    assert_eq!(medium.start(Direction::Read, 0, &some[..1], 99), Err(MediumError::TooMany));
+    assert_eq!(
+        medium.start(Direction::Read, 0, &some[..1], 99),
+        Err(MediumError::TooMany)
+    );
     assert_eq!(medium.read(0, &mut [Page::ZERO]), Err(MediumError::TooMany));
     wait(&mut medium).unwrap();
     medium.start(Direction::Read, 0, &some[..1], 99).unwrap();

@@ -16,14 +16,28 @@ fn queue_memory_is_small_and_in_pages() {
 fn lists_namespaces_and_refuses_strange_formats() {
     let mut with_metadata = Space::new(5, 9, 8);
     with_metadata.metadata = 8;
-    let spaces = vec![Space::new(1, 9, 8), Space::new(3, 12, 16), with_metadata, Space::new(7, 13, 8)];
+    let spaces = vec![
+        Space::new(1, 9, 8),
+        Space::new(3, 12, 16),
+        with_metadata,
+        Space::new(7, 13, 8),
+    ];
     let model = Model::new(Disk::new(spaces));
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
 
-    let ids: Vec<u32> = controller.namespaces().iter().map(|space| space.id).collect();
+    let ids: Vec<u32> = controller
+        .namespaces()
+        .iter()
+        .map(|space| space.id)
+        .collect();
     assert_eq!(ids, [1, 3, 5, 7]);
-    let second = Namespace { id: 3, blocks: 16, block_bytes: 4096, metadata_bytes: 0 };
+    let second = Namespace {
+        id: 3,
+        blocks: 16,
+        block_bytes: 4096,
+        metadata_bytes: 0,
+    };
     assert_eq!(controller.namespaces()[1], second);
     assert!(!controller.has_more_namespaces());
 
@@ -40,8 +54,16 @@ fn lists_namespaces_of_a_version_without_a_list() {
     model.with(|state| state.version = 0x0001_0000);
     let mut memory = queue_memory();
     let controller = start(&model, &mut memory).unwrap();
-    let blocks: Vec<u64> = controller.namespaces().iter().map(|space| space.blocks).collect();
-    assert_eq!(blocks, [64, 0, 64], "number 2 is not there, and said to be of no use");
+    let blocks: Vec<u64> = controller
+        .namespaces()
+        .iter()
+        .map(|space| space.blocks)
+        .collect();
+    assert_eq!(
+        blocks,
+        [64, 0, 64],
+        "number 2 is not there, and said to be of no use"
+    );
 }
 
 #[test]
@@ -61,7 +83,10 @@ fn refuses_a_list_of_namespaces_that_goes_back() {
     for listed in [vec![2, 1], vec![1, 1]] {
         let model = simple(8);
         model.with(|state| state.disk.listed = Some(listed));
-        assert_eq!(start(&model, &mut queue_memory()).err(), Some(NvmeError::Protocol));
+        assert_eq!(
+            start(&model, &mut queue_memory()).err(),
+            Some(NvmeError::Protocol)
+        );
     }
 }
 
@@ -93,7 +118,10 @@ fn gives_a_controller_back_as_it_found_it() {
             let mut memory = queue_memory();
             start(&model, &mut memory).unwrap().stop(how).unwrap();
             let registers = model.registers();
-            assert_eq!(registers, (left, 0x001f_001f, 0x8123_4000, 0x1_8123_5000, 0xf0));
+            assert_eq!(
+                registers,
+                (left, 0x001f_001f, 0x8123_4000, 0x1_8123_5000, 0xf0)
+            );
             assert_eq!(model.with(|state| state.status & 1), 0);
         }
     }
@@ -130,7 +158,10 @@ fn waits_as_long_for_a_shutdown_as_the_device_asks() {
         });
         let mut memory = queue_memory();
         let controller = start(&model, &mut memory).unwrap();
-        assert_eq!(controller.stop(Stop::PowerOff), Err(NvmeError::WillNotShutDown(limit)));
+        assert_eq!(
+            controller.stop(Stop::PowerOff),
+            Err(NvmeError::WillNotShutDown(limit))
+        );
         assert_eq!(model.registers().0, 0, "stopped all the same");
     }
 }
@@ -145,19 +176,29 @@ fn refuses_what_it_cannot_drive() {
     for (capabilities, length, what) in cases {
         let model = simple(8);
         model.with(|state| (state.capabilities, state.length) = (capabilities, length));
-        assert_eq!(start(&model, &mut queue_memory()).err(), Some(NvmeError::Unsupported(what)));
+        assert_eq!(
+            start(&model, &mut queue_memory()).err(),
+            Some(NvmeError::Unsupported(what))
+        );
     }
 }
 
 #[test]
 fn refuses_registers_that_end_before_the_doorbells() {
-    for (stride, length, needed) in [(0, 0xfff, 0x1000), (0, 0x100f, 0x1010), (15, 0x4000, 0x8_1000)] {
+    for (stride, length, needed) in [
+        (0, 0xfff, 0x1000),
+        (0, 0x100f, 0x1010),
+        (15, 0x4000, 0x8_1000),
+    ] {
         let model = simple(8);
         model.with(|state| {
             state.capabilities |= stride << 32;
             state.length = length;
         });
-        let error = NvmeError::Registers { needed, given: length };
+        let error = NvmeError::Registers {
+            needed,
+            given: length,
+        };
         assert_eq!(start(&model, &mut queue_memory()).err(), Some(error));
     }
 }
@@ -165,7 +206,10 @@ fn refuses_registers_that_end_before_the_doorbells() {
 #[test]
 fn every_start_that_fails_says_why_and_ends() {
     let refused = |opcode| NvmeError::Command { opcode, status: 2 };
-    let silent = |opcode| NvmeError::TimedOut { opcode, milliseconds: 5_000 };
+    let silent = |opcode| NvmeError::TimedOut {
+        opcode,
+        milliseconds: 5_000,
+    };
     let cases = [
         (Fault::Absent, NvmeError::Absent),
         (Fault::NeverReady, NvmeError::NotReady(7_500)),
@@ -181,8 +225,16 @@ fn every_start_that_fails_says_why_and_ends() {
     for (fault, error) in cases {
         let model = simple(8);
         model.with(|state| state.fault = fault);
-        assert_eq!(start(&model, &mut queue_memory()).err(), Some(error), "{fault:?}");
-        assert_eq!(model.registers(), (0, 0, 0, 0, 0), "{fault:?} leaves traces");
+        assert_eq!(
+            start(&model, &mut queue_memory()).err(),
+            Some(error),
+            "{fault:?}"
+        );
+        assert_eq!(
+            model.registers(),
+            (0, 0, 0, 0, 0),
+            "{fault:?} leaves traces"
+        );
         assert!(!model.with(|state| state.is_cut));
     }
 }
@@ -194,6 +246,9 @@ fn cuts_off_a_controller_that_does_not_stop() {
         state.fault = Fault::NeverStops;
         (state.configuration, state.status) = (0x0046_0001, 1);
     });
-    assert_eq!(start(&model, &mut queue_memory()).err(), Some(NvmeError::WillNotStop(7_500)));
+    assert_eq!(
+        start(&model, &mut queue_memory()).err(),
+        Some(NvmeError::WillNotStop(7_500))
+    );
     assert!(model.with(|state| state.is_cut));
 }

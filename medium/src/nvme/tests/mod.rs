@@ -47,11 +47,19 @@ impl Pages {
 
     fn fill(&self, index: usize, value: u64) {
         for word in 0..512 {
-            model::store(self.at(index).address() + 8 * word, value.wrapping_mul(word + 1));
+            model::store(
+                self.at(index).address() + 8 * word,
+                value.wrapping_mul(word + 1),
+            );
         }
     }
 
     fn bytes(&self, index: usize) -> Vec<u8> {
-        self.0.page(self.at(index)).0.iter().flat_map(|word| word.to_le_bytes()).collect()
+        self.0
+            .page(self.at(index))
+            .0
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect()
     }
 }

@@ -148,14 +148,14 @@ impl Registers for Model {
 
     fn read32(&self, offset: u64) -> u32 {
         self.with(|state| {
-            assert!(offset % 4 == 0 && offset < state.length);
+            assert!(offset.is_multiple_of(4) && offset < state.length);
             state.read(offset)
         })
     }
 
     fn write32(&self, offset: u64, value: u32) {
         self.with(|state| {
-            assert!(offset % 4 == 0 && offset < state.length);
+            assert!(offset.is_multiple_of(4) && offset < state.length);
             state.write(offset, value);
         });
     }
@@ -199,7 +199,10 @@ impl State {
             0x10 => self.masked &= !value,
             0x14 => self.configure(value),
             0x24..=0x34 => {
-                assert!(!enabled, "an admin queue register was changed while enabled");
+                assert!(
+                    !enabled,
+                    "an admin queue register was changed while enabled"
+                );
                 match offset {
                     0x24 => self.admin_entries = value,
                     0x28 | 0x2c => put_half(&mut self.admin_submissions, offset == 0x2c, value),
@@ -266,7 +269,14 @@ impl State {
         }
         let value = u64::from(value);
         let pair = &mut self.queues[queue];
-        assert!(value < if is_head { pair.completion_entries } else { pair.entries });
+        assert!(
+            value
+                < if is_head {
+                    pair.completion_entries
+                } else {
+                    pair.entries
+                }
+        );
         if is_head {
             pair.taken = value;
         } else {
@@ -296,8 +306,9 @@ impl State {
             return;
         }
         for _ in 0..=self.roll() % 4 {
-            let ready: Vec<usize> =
-                (0..self.pending.len()).filter(|&index| self.pending[index].3 <= self.now).collect();
+            let ready: Vec<usize> = (0..self.pending.len())
+                .filter(|&index| self.pending[index].3 <= self.now)
+                .collect();
             if ready.is_empty() {
                 break;
             }
@@ -360,7 +371,10 @@ impl State {
             0x09 => Err(0x00d),
             0x05 | 0x01 => {
                 assert_eq!((low & 0xffff, data % 4096, high & 1), (1, 0, 1));
-                assert!(entries <= most, "{entries} entries where {most} are the most");
+                assert!(
+                    entries <= most,
+                    "{entries} entries where {most} are the most"
+                );
                 let pair = &mut self.queues[1];
                 if opcode == 0x05 {
                     assert_eq!(high & 2, 0, "interrupts are on");

@@ -13,8 +13,15 @@ const MEMORY_PAGES: usize = 96;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Write { block: usize, pages: usize, value: u64 },
-    Read { block: usize, pages: usize },
+    Write {
+        block: usize,
+        pages: usize,
+        value: u64,
+    },
+    Read {
+        block: usize,
+        pages: usize,
+    },
     /// Transfers under way at once: direction, first block, pages of memory.
     Gather(Vec<(bool, usize, Vec<usize>)>),
     Flush,
@@ -22,15 +29,24 @@ enum Operation {
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let block = 0..DISK_PAGES * 8;
-    let gather = (any::<bool>(), block.clone(), prop::collection::vec(0..MEMORY_PAGES, 1..20));
+    let gather = (
+        any::<bool>(),
+        block.clone(),
+        prop::collection::vec(0..MEMORY_PAGES, 1..20),
+    );
     let operation = prop_oneof![
-        (block.clone(), 0..DISK_PAGES, any::<u64>())
-            .prop_map(|(block, pages, value)| Operation::Write { block, pages, value }),
+        (block.clone(), 0..DISK_PAGES, any::<u64>()).prop_map(|(block, pages, value)| {
+            Operation::Write {
+                block,
+                pages,
+                value,
+            }
+        }),
         (block, 0..DISK_PAGES).prop_map(|(block, pages)| Operation::Read { block, pages }),
-        prop::collection::vec(gather, 1..50).prop_map(Operation::Gather),
+        prop::collection::vec(gather, 1..40).prop_map(Operation::Gather),
         Just(Operation::Flush),
     ];
-    prop::collection::vec(operation, 1..12)
+    prop::collection::vec(operation, 1..8)
 }
 
 fn model(block_shift: u32, exponent: u8, queue: u64, stride: u64, seed: u64) -> Model {
@@ -55,7 +71,10 @@ fn pages_of(bytes: &[u8]) -> Vec<Page> {
 }
 
 fn bytes_of(pages: &[Page]) -> Vec<u8> {
-    pages.iter().flat_map(|page| page.0.iter().flat_map(|word| word.to_le_bytes())).collect()
+    pages
+        .iter()
+        .flat_map(|page| page.0.iter().flat_map(|word| word.to_le_bytes()))
+        .collect()
 }
 
 struct Test<'a, M> {
@@ -75,10 +94,15 @@ impl<M: Medium> Test<'_, M> {
 
     fn run(&mut self, operation: Operation) {
         match operation {
-            Operation::Write { block, pages, value } => {
+            Operation::Write {
+                block,
+                pages,
+                value,
+            } => {
                 let (offset, pages) = self.place(block, pages);
-                let bytes: Vec<u8> =
-                    (0..pages as u64 * 512).flat_map(|word| (word ^ value).to_le_bytes()).collect();
+                let bytes: Vec<u8> = (0..pages as u64 * 512)
+                    .flat_map(|word| (word ^ value).to_le_bytes())
+                    .collect();
                 self.medium.write(offset as u64, &pages_of(&bytes)).unwrap();
                 self.expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
             }
@@ -114,8 +138,14 @@ impl<M: Medium> Test<'_, M> {
                 self.memory.fill(page, (tag * 1000 + page) as u64 + 1);
             }
             let places: Vec<_> = pages.iter().map(|&page| self.memory.at(page)).collect();
-            let direction = if write { Direction::Write } else { Direction::Read };
-            self.medium.start(direction, offset as u64, &places, tag as u32).unwrap();
+            let direction = if write {
+                Direction::Write
+            } else {
+                Direction::Read
+            };
+            self.medium
+                .start(direction, offset as u64, &places, tag as u32)
+                .unwrap();
             tags.push(tag as u32);
             busy.push((offset, pages, write));
         }
@@ -125,7 +155,10 @@ impl<M: Medium> Test<'_, M> {
     fn drain(&mut self, tags: &mut Vec<u32>, busy: &mut Vec<(usize, Vec<usize>, bool)>) {
         while !tags.is_empty() {
             if let Some(tag) = self.medium.poll().unwrap() {
-                let index = tags.iter().position(|&other| other == tag).expect("a tag that is under way");
+                let index = tags
+                    .iter()
+                    .position(|&other| other == tag)
+                    .expect("a tag that is under way");
                 tags.remove(index);
             }
         }
@@ -143,7 +176,7 @@ impl<M: Medium> Test<'_, M> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Whatever is written is read again, by any device that keeps to the
     /// specification: any order, any sizes of blocks, queues and transfers.
@@ -206,7 +239,14 @@ fn started_and_awaited_transfers_mix() {
     let mut medium = controller.medium(1).unwrap();
     for tag in 0..4 {
         pages.fill(tag, tag as u64 + 1);
-        medium.start(Direction::Write, tag as u64 * 4096, &[pages.at(tag)], tag as u32).unwrap();
+        medium
+            .start(
+                Direction::Write,
+                tag as u64 * 4096,
+                &[pages.at(tag)],
+                tag as u32,
+            )
+            .unwrap();
     }
     let mut into = vec![Page::ZERO; 32];
     medium.read(8 * 4096, &mut into).unwrap();
@@ -218,5 +258,10 @@ fn started_and_awaited_transfers_mix() {
     tags.sort_unstable();
     assert_eq!(tags, [0, 1, 2, 3]);
     medium.read(0, &mut into[..4]).unwrap();
-    assert!(bytes_of(&into[..4]) == (0..4).flat_map(|page| pages.bytes(page)).collect::<Vec<_>>());
+    assert!(
+        bytes_of(&into[..4])
+            == (0..4)
+                .flat_map(|page| pages.bytes(page))
+                .collect::<Vec<_>>()
+    );
 }

@@ -1,0 +1,119 @@
+//! What holds on any hierarchy.
+
+use proptest::prelude::*;
+
+use super::model::{Model, Node};
+use super::{decode, host, os};
+use crate::pci::{Step, claim, find};
+
+/// The locations of all controllers, as steps.
+fn controllers(nodes: &[Node]) -> Vec<Vec<Step>> {
+    let mut found = Vec::new();
+    for node in nodes {
+        if node.is_bridge() {
+            for mut steps in controllers(&node.children) {
+                steps.insert(0, node.step);
+                found.push(steps);
+            }
+        } else if node.registers[2] >> 8 == 0x01_08_02 {
+            found.push(vec![node.step]);
+        }
+    }
+    found
+}
+
+/// The address on the bus that the test's host bridge translates.
+fn pci_address(cpu_address: u64) -> u64 {
+    if cpu_address < 1 << 32 {
+        cpu_address
+    } else {
+        cpu_address - 0x1_0000_0000
+    }
+}
+
+/// Finds and claims every controller; each must be the only one to answer to
+/// its registers' addresses, and all must be as before in the end.
+fn claim_all(nodes: Vec<Node>) {
+    let mut expected = controllers(&nodes);
+    let model = Model::new(nodes);
+    let before = model.snapshot();
+    let search = find(&model, &model, &host());
+    model.assert_unchanged(&before);
+    let too_many = expected.len() > search.controllers.capacity();
+    assert_eq!(
+        search.complaint.is_some(),
+        too_many,
+        "{:?}",
+        search.complaint
+    );
+    expected.truncate(search.controllers.capacity());
+    let steps = |location: &crate::pci::Location| {
+        location
+            .bridges
+            .iter()
+            .copied()
+            .chain([location.controller])
+            .collect::<Vec<Step>>()
+    };
+    assert_eq!(
+        search.controllers.iter().map(steps).collect::<Vec<_>>(),
+        expected
+    );
+
+    for location in &search.controllers {
+        let claimed = claim(&model, &model, &host(), location).unwrap();
+        let address = pci_address(claimed.cpu_address());
+        for address in [address, address + claimed.length() - 1] {
+            let answering = decode::decoders(&model.root.borrow(), address);
+            assert_eq!(answering, [(steps(location), true)]);
+        }
+        claimed.release(&model, &model);
+        model.assert_unchanged(&before);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn at_power_on_every_controller_can_be_claimed(seed: u64) {
+        let mut random = os::Random(seed);
+        claim_all(os::hierarchy(&mut random, 3));
+    }
+
+    #[test]
+    fn after_an_os_every_controller_can_be_claimed(seed: u64) {
+        let mut random = os::Random(seed);
+        let mut nodes = os::hierarchy(&mut random, 3);
+        os::configure(&mut nodes);
+        os::disturb(&mut random, &mut nodes);
+        claim_all(nodes);
+    }
+
+    /// Whatever registers hold, search and claims end and leave no traces.
+    #[test]
+    fn hostile_hierarchies_do_no_harm(seed: u64, configured: bool) {
+        let mut random = os::Random(seed);
+        let mut nodes = os::hierarchy(&mut random, 3);
+        if configured {
+            os::configure(&mut nodes);
+            os::disturb(&mut random, &mut nodes);
+        }
+        os::corrupt(&mut random, &mut nodes);
+        let model = Model::new(nodes);
+        let before = model.snapshot();
+        let search = find(&model, &model, &host());
+        model.assert_unchanged(&before);
+        for location in &search.controllers {
+            if let Ok(claimed) = claim(&model, &model, &host(), location) {
+                let is_inside = host().windows.iter().any(|window| {
+                    let offset = claimed.cpu_address().checked_sub(window.cpu_address);
+                    offset.is_some_and(|offset| offset + claimed.length() <= window.length)
+                });
+                prop_assert!(is_inside);
+                claimed.release(&model, &model);
+            }
+            model.assert_unchanged(&before);
+        }
+    }
+}
