@@ -290,3 +290,86 @@ impl Header {
         self.data.first_page * PAGE_BYTES + self.data.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn the_layout_is_pinned() {
+        assert_eq!(FORMAT_VERSION, 1);
+        assert_eq!(&MAGIC, b"POORWILL");
+        assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
+        let offsets = [
+            (offset_of!(RawHeader, magic), 0),
+            (offset_of!(RawHeader, format), 8),
+            (offset_of!(RawHeader, zero), 10),
+            (offset_of!(RawHeader, header_bytes), 12),
+            (offset_of!(RawHeader, checksum), 16),
+            (offset_of!(RawHeader, generation), 24),
+            (offset_of!(RawHeader, saved_at_ns), 32),
+            (offset_of!(RawHeader, os_pages), 40),
+            (offset_of!(RawHeader, saved_pages), 48),
+            (offset_of!(RawHeader, piece_pages), 56),
+            (offset_of!(RawHeader, section_count), 64),
+            (offset_of!(RawHeader, zero_too), 68),
+            (offset_of!(RawHeader, identity), 72),
+            (offset_of!(RawHeader, sections), 104),
+            (offset_of!(RawHeader, later), 232),
+            (size_of::<RawHeader>(), 4096),
+            (offset_of!(RawSection, kind), 0),
+            (offset_of!(RawSection, zero), 4),
+            (offset_of!(RawSection, first_page), 8),
+            (offset_of!(RawSection, bytes), 16),
+            (offset_of!(RawSection, checksum), 24),
+            (size_of::<RawSection>(), 32),
+        ];
+        for (number, (found, right)) in offsets.into_iter().enumerate() {
+            assert_eq!(found, right, "line {number}");
+        }
+    }
+
+    #[test]
+    fn the_numbers_are_pinned() {
+        assert_eq!(PIECE_PAGES, 256);
+        assert_eq!(layout::DATA_ALIGN, 1 << 20);
+        let kinds = [
+            SectionKind::State,
+            SectionKind::Map,
+            SectionKind::Digests,
+            SectionKind::Data,
+        ];
+        assert_eq!(kinds.map(|kind| kind as u32), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        let section = |first_page, bytes, checksum| Section {
+            first_page,
+            bytes,
+            checksum,
+        };
+        let mut header = Header {
+            checksum: 0,
+            generation: 5,
+            saved_at_ns: 6,
+            os_pages: 70_000,
+            saved_pages: 1000,
+            identity: MachineIdentity {
+                memory: 9,
+                harts: 10,
+                isa: 11,
+                device_tree: 12,
+            },
+            state: section(1, 5000, 13),
+            map: section(3, 3 * 4096, 14),
+            digests: section(6, 32, 15),
+            data: section(256, 1000 * 4096, 0),
+        };
+        let mut page = Page([!0; 512]);
+        header.checksum = header.write(&mut page);
+        assert_eq!(Header::parse(&page), Ok(header));
+    }
+}

@@ -162,6 +162,9 @@ fn save_memory<M: Medium>(
     workspace.digests.fill(Page::ZERO);
     let mut writer = Writer::new(slot, data, Page::words_mut(workspace.digests));
     let mut pages = memory.iter();
+    if !writer.has_room_for(0) {
+        return Err(too_small(&writer, memory, pages, 0));
+    }
     while let Some((index, page)) = pages.next() {
         if index % PROGRESS_PAGES == 0 {
             progress(Progress {
@@ -174,13 +177,8 @@ fn save_memory<M: Medium>(
             continue;
         }
         map.insert(index);
-        if writer.is_full() {
-            let rest = pages.filter(|(_, page)| !memory.page(*page).is_zero());
-            let saved = writer.saved + writer.batch.len() as u64 + 1 + rest.count() as u64;
-            return Err(SaveError::TooSmall {
-                needed_bytes: (data + saved) * PAGE_BYTES,
-                slot_bytes: writer.slot.capacity(),
-            });
+        if !writer.has_room_for(1) {
+            return Err(too_small(&writer, memory, pages, 1));
         }
         writer.push(memory, page)?;
     }
@@ -191,6 +189,21 @@ fn save_memory<M: Medium>(
         moved_bytes: saved * PAGE_BYTES,
     });
     Ok(saved)
+}
+
+/// The error that says how much room an image needs: for the pages taken so
+/// far, for `more` pages, and for those of `rest` that are not zero.
+fn too_small<M: Medium>(
+    writer: &Writer<'_, M>,
+    memory: &OsMemory,
+    rest: impl Iterator<Item = (u64, OsPage)>,
+    more: u64,
+) -> SaveError {
+    let rest = rest.filter(|(_, page)| !memory.page(*page).is_zero());
+    SaveError::TooSmall {
+        needed_bytes: (writer.end() + more + rest.count() as u64) * PAGE_BYTES,
+        slot_bytes: writer.slot.capacity(),
+    }
 }
 
 /// A map that does not fit in its room, which was checked before.
@@ -237,10 +250,13 @@ impl<'w, M: Medium> Writer<'w, M> {
         }
     }
 
-    /// Whether the slot ends behind the pages taken so far.
-    fn is_full(&self) -> bool {
-        let end = self.data + self.saved + self.batch.len() as u64;
-        end >= self.slot.capacity() / PAGE_BYTES
+    /// The first page of the slot behind the pages taken so far.
+    fn end(&self) -> u64 {
+        self.data + self.saved + self.batch.len() as u64
+    }
+
+    fn has_room_for(&self, pages: u64) -> bool {
+        self.end() + pages <= self.slot.capacity() / PAGE_BYTES
     }
 
     fn push(&mut self, memory: &OsMemory, page: OsPage) -> Result<(), MediumError> {

@@ -193,3 +193,92 @@ impl<'a> Iterator for StateReader<'a> {
         Some(record.ok_or(StateError::Malformed(start)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn records_come_back(
+            records in prop::collection::vec((any::<u32>(), any::<u16>(), any::<Vec<u8>>()), 0..20),
+        ) {
+            let mut pages = vec![Page([!0; 512]); 2];
+            let mut writer = StateWriter::new(&mut pages);
+            for (tag, version, payload) in &records {
+                writer.record(*tag, *version, payload.as_slice()).unwrap();
+            }
+            let bytes = writer.finish();
+            let read: Vec<_> = StateReader::new(&pages, bytes)
+                .map(|record| record.map(|r| (r.tag, r.version, r.payload.to_vec())))
+                .collect();
+            let wanted: Vec<_> = records.into_iter().map(Ok).collect();
+            prop_assert_eq!(read, wanted);
+        }
+
+        #[test]
+        fn no_state_leads_astray(words in prop::collection::vec(0u64..40, 512), bytes in 0u64..=4096) {
+            let page = [Page(words.try_into().unwrap())];
+            let mut ended = false;
+            for record in StateReader::new(&page, bytes) {
+                prop_assert!(!ended, "nothing comes after an error");
+                ended = record.is_err();
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_does_not_fit_is_refused_whole() {
+        let mut pages = [Page::ZERO];
+        let mut writer = StateWriter::new(&mut pages);
+        writer.record(1, 1, &[0u64; 500]).unwrap();
+        let error = StateError::NoRoom {
+            tag: 2,
+            needed: 88,
+            left: 80,
+        };
+        assert_eq!(writer.record(2, 1, &[1u64; 9]), Err(error));
+        writer.record(3, 1, &[1u64; 8]).unwrap();
+        assert_eq!(writer.finish(), 4096);
+        let tags: Vec<_> = StateReader::new(&pages, 4096)
+            .map(|record| record.unwrap().tag)
+            .collect();
+        assert_eq!(tags, [1, 3]);
+    }
+
+    #[test]
+    fn payloads_are_what_their_reader_takes_or_an_error() {
+        let record = Record {
+            tag: 5,
+            version: 3,
+            payload: &[0; 24],
+        };
+        assert!(record.words().is_ok());
+        assert!(record.read::<[u64; 3]>().is_ok());
+        let error = StateError::Payload {
+            tag: 5,
+            version: 3,
+            found: 24,
+        };
+        assert_eq!(record.read::<[u64; 4]>(), Err(error));
+    }
+
+    #[test]
+    fn the_layout_of_a_record_is_pinned() {
+        let mut pages = [Page::ZERO];
+        let mut writer = StateWriter::new(&mut pages);
+        writer.record(0x1234_5678, 0x9abc, b"abcdefghi").unwrap();
+        assert_eq!(writer.finish(), 32);
+        let wanted = [
+            0x9abc_1234_5678,
+            9,
+            u64::from_le_bytes(*b"abcdefgh"),
+            u64::from(b'i'),
+        ];
+        assert_eq!(pages[0].0[..4], wanted);
+    }
+}

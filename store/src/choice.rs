@@ -49,3 +49,77 @@ pub fn choose(slots: &[SlotStatus; 2]) -> Result<SlotId, NoImage> {
     }
     Err(NoImage::None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{DiscardReason, SlotRecord, SlotState};
+
+    fn status(state: SlotState, generation: u64) -> SlotStatus {
+        SlotStatus::Record(SlotRecord {
+            state,
+            generation,
+            slot_offset: 0,
+            slot_bytes: 0,
+            header_checksum: 0,
+            image_bytes: 0,
+        })
+    }
+
+    #[test]
+    fn every_pair_of_records_has_its_choice() {
+        let consumed = SlotState::Consumed {
+            failure: None,
+            reported: false,
+        };
+        let discarded = SlotState::Discarded(DiscardReason::ColdBoot);
+        let committed = |generation| status(SlotState::Committed, generation);
+        let error = RecordError::Damaged;
+        let unusable = SlotStatus::Unusable(error);
+        let unusable_slot = |slot| Err(NoImage::Unusable { slot, error });
+        let (first, second) = (SlotId::First, SlotId::Second);
+        let cases = [
+            (SlotStatus::New, SlotStatus::New, Err(NoImage::None)),
+            (committed(1), SlotStatus::New, Ok(first)),
+            (committed(2), committed(1), Ok(first)),
+            (committed(2), status(consumed, 1), Ok(first)),
+            (committed(2), status(discarded, 1), Ok(first)),
+            (committed(2), unusable, Ok(first)),
+            (
+                committed(2),
+                status(consumed, 3),
+                Err(NoImage::OutOfDate(first)),
+            ),
+            (
+                committed(2),
+                status(discarded, 3),
+                Err(NoImage::OutOfDate(first)),
+            ),
+            (
+                committed(2),
+                status(discarded, 2),
+                Err(NoImage::OutOfDate(first)),
+            ),
+            (committed(2), committed(2), Err(NoImage::OutOfDate(first))),
+            (
+                status(consumed, 2),
+                status(discarded, 1),
+                Err(NoImage::None),
+            ),
+            (status(consumed, 2), unusable, unusable_slot(second)),
+            (unusable, SlotStatus::New, unusable_slot(first)),
+            (unusable, unusable, unusable_slot(first)),
+        ];
+        for (one, other, choice) in cases {
+            assert_eq!(choose(&[one, other]), choice, "{one:?}, {other:?}");
+            // The same the other way round, but for which of two is named.
+            let turned = choose(&[other, one]);
+            assert_eq!(
+                turned.ok(),
+                choice.ok().map(SlotId::other),
+                "{other:?}, {one:?}"
+            );
+            assert_eq!(turned.is_err(), choice.is_err());
+        }
+    }
+}

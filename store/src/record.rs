@@ -311,3 +311,117 @@ impl SlotStatus {
             .filter(|record| record.state == SlotState::Committed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::mem::offset_of;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_layout_is_pinned() {
+        assert_eq!(FORMAT_VERSION, 1);
+        assert_eq!(&MAGIC, b"PWILSLOT");
+        assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawRecord, checksum));
+        let offsets = [
+            (offset_of!(RawRecord, magic), 0),
+            (offset_of!(RawRecord, format), 8),
+            (offset_of!(RawRecord, zero), 10),
+            (offset_of!(RawRecord, state), 12),
+            (offset_of!(RawRecord, checksum), 16),
+            (offset_of!(RawRecord, generation), 24),
+            (offset_of!(RawRecord, slot_offset), 32),
+            (offset_of!(RawRecord, slot_bytes), 40),
+            (offset_of!(RawRecord, header_checksum), 48),
+            (offset_of!(RawRecord, image_bytes), 56),
+            (offset_of!(RawRecord, discard_reason), 64),
+            (offset_of!(RawRecord, failure_code), 68),
+            (offset_of!(RawRecord, failure_detail), 72),
+            (offset_of!(RawRecord, reported), 80),
+            (offset_of!(RawRecord, zero_too), 84),
+            (offset_of!(RawRecord, later), 88),
+            (size_of::<RawRecord>(), 512),
+        ];
+        for (number, (found, right)) in offsets.into_iter().enumerate() {
+            assert_eq!(found, right, "line {number}");
+        }
+    }
+
+    #[test]
+    fn the_numbers_are_pinned() {
+        assert_eq!([COMMITTED, CONSUMED, DISCARDED], [1, 2, 3]);
+        assert_eq!(
+            DiscardReason::ALL.map(|reason| reason as u32),
+            [1, 2, 3, 4, 5]
+        );
+    }
+
+    fn failures() -> impl Strategy<Value = Failure> {
+        prop_oneof![
+            any::<u64>().prop_map(Failure::DamagedPiece),
+            any::<u16>().prop_map(Failure::Device),
+            any::<u32>().prop_map(Failure::TimedOut),
+            any::<u32>().prop_map(Failure::State),
+            (0u32..1 << 31, any::<u64>()).prop_map(|(code, detail)| Failure::Other(code, detail)),
+        ]
+    }
+
+    fn states() -> impl Strategy<Value = SlotState> {
+        prop_oneof![
+            Just(SlotState::Committed),
+            (prop::option::of(failures()), any::<bool>())
+                .prop_map(|(failure, reported)| SlotState::Consumed { failure, reported }),
+            prop::sample::select(&DiscardReason::ALL[..]).prop_map(SlotState::Discarded),
+        ]
+    }
+
+    fn record(state: SlotState, numbers: [u64; 5]) -> SlotRecord {
+        let [
+            generation,
+            slot_offset,
+            slot_bytes,
+            header_checksum,
+            image_bytes,
+        ] = numbers;
+        SlotRecord {
+            state,
+            generation,
+            slot_offset,
+            slot_bytes,
+            header_checksum,
+            image_bytes,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(state in states(), numbers: [u64; 5]) {
+            let record = record(state, numbers);
+            let mut page = Page([!0; 512]);
+            record.write(&mut page);
+            prop_assert_eq!(SlotRecord::parse(&page), Ok(record));
+        }
+
+        #[test]
+        fn no_record_leads_astray(state in states(), word in 1usize..64, value: u64) {
+            let mut page = Page::ZERO;
+            record(state, [1, 2, 3, 4, 5]).write(&mut page);
+            page.0[word] = value;
+            page.0[CHECKSUM_WORD] = checksum::of_words_but(&page.0[..RECORD_WORDS], CHECKSUM_WORD);
+            let _ = SlotRecord::parse(&page);
+        }
+    }
+
+    #[test]
+    fn an_unknown_version_is_named() {
+        let mut page = Page::ZERO;
+        record(SlotState::Committed, [1; 5]).write(&mut page);
+        page.0[1] = page.0[1] & !0xffff | 2;
+        page.0[CHECKSUM_WORD] = checksum::of_words_but(&page.0[..RECORD_WORDS], CHECKSUM_WORD);
+        let error = RecordError::Version { found: 2, known: 1 };
+        assert_eq!(SlotRecord::parse(&page), Err(error));
+        assert_eq!(SlotStatus::read(&page, 1, 1), SlotStatus::Unusable(error));
+    }
+}

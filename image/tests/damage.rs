@@ -1,0 +1,207 @@
+//! Images that are not what they were: none of them opens.
+
+mod common;
+
+use common::{MIB, Machine};
+use poorwill_image::{Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect};
+use poorwill_medium::fake::FakeMedium;
+use poorwill_memory::{PAGE_BYTES, Page};
+use proptest::prelude::*;
+
+fn image() -> (Machine, FakeMedium, u64) {
+    let mut machine = Machine::filled(&[3, 5], |index| index % 2 == 0);
+    let mut medium = FakeMedium::new(2 * MIB);
+    let committed = machine.save(&mut medium).unwrap().header_checksum();
+    (machine, medium, committed)
+}
+
+/// Page 0 is the header, 1 the state, 2 the map, 3 the digests: each one page.
+fn expected(byte: u64) -> OpenError {
+    match byte / PAGE_BYTES {
+        0 if byte < 8 => OpenError::Header(HeaderError::NotAnImage),
+        0 => OpenError::Header(HeaderError::Damaged),
+        1 => OpenError::Damaged(SectionKind::State),
+        2 => OpenError::Damaged(SectionKind::Map),
+        _ => OpenError::Damaged(SectionKind::Digests),
+    }
+}
+
+#[test]
+fn every_single_bit_counts() {
+    let (mut machine, mut medium, committed) = image();
+    for byte in 0..4 * PAGE_BYTES {
+        for bit in 0..8 {
+            medium.flip(byte, bit);
+            assert_eq!(
+                machine.open(&mut medium, committed),
+                Err(expected(byte)),
+                "byte {byte}, bit {bit}"
+            );
+            medium.flip(byte, bit);
+        }
+    }
+    assert_eq!(machine.open(&mut medium, committed), Ok(()));
+}
+
+#[test]
+fn an_empty_or_an_older_slot_is_no_image() {
+    let (mut machine, mut medium, committed) = image();
+    assert_eq!(
+        machine.open(&mut medium, committed ^ 1),
+        Err(OpenError::NotCommitted)
+    );
+    medium.edit(|bytes| bytes.fill(0));
+    let error = OpenError::Header(HeaderError::NotAnImage);
+    assert_eq!(machine.open(&mut medium, committed), Err(error));
+}
+
+#[test]
+fn a_slot_cut_short_is_refused() {
+    let (mut machine, medium, committed) = image();
+    let image_bytes = MIB + 4 * PAGE_BYTES;
+    for slot_bytes in [PAGE_BYTES, 3 * PAGE_BYTES, MIB, image_bytes - PAGE_BYTES] {
+        let mut short = FakeMedium::new(slot_bytes);
+        short.edit(|bytes| bytes.copy_from_slice(&medium.bytes()[..bytes.len()]));
+        let error = OpenError::BeyondSlot {
+            image_bytes,
+            slot_bytes,
+        };
+        assert_eq!(machine.open(&mut short, committed), Err(error));
+    }
+}
+
+#[test]
+fn an_unknown_version_is_named() {
+    let (mut machine, mut medium, _) = image();
+    let committed = forge(&mut medium, |header| {
+        header.0[1] = header.0[1] & !0xffff | 7
+    });
+    let error = HeaderError::Version { found: 7, known: 1 };
+    assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
+    assert_eq!(
+        error.to_string(),
+        "the image has format 7, this Poorwill reads format 1"
+    );
+}
+
+/// Changes the header and makes its checksum fit again.
+fn forge(medium: &mut FakeMedium, change: impl FnOnce(&mut Page)) -> u64 {
+    use zerocopy::IntoBytes;
+    let mut header = Page::ZERO;
+    header
+        .as_mut_bytes()
+        .copy_from_slice(&medium.bytes()[..4096]);
+    change(&mut header);
+    header.0[2] = checksum::of_words_but(&header.0, 2);
+    medium.edit(|bytes| bytes[..4096].copy_from_slice(header.as_bytes()));
+    header.0[2]
+}
+
+#[test]
+fn lengths_that_cannot_be_are_refused() {
+    // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 4 words
+    // each (kind, first page, bytes, checksum).
+    let changes = [
+        (5, u64::MAX),
+        (6, 9),
+        (7, 255),
+        (8, 5),
+        (8, 4 | 1 << 32),
+        (14, 0),
+        (14, 2),
+        (15, u64::MAX),
+        (15, 4097),
+        (18, 1),
+        (19, 8192),
+        (22, 2),
+        (23, 16),
+        (26, 3),
+        (26, u64::MAX),
+        (27, 0),
+        (29, 1),
+        (511, 1),
+    ];
+    for (word, value) in changes {
+        let (mut machine, mut medium, _) = image();
+        let committed = forge(&mut medium, |header| {
+            assert_ne!(header.0[word], value, "word {word} shall change");
+            header.0[word] = value;
+        });
+        let error = machine.open(&mut medium, committed).unwrap_err();
+        let refused = matches!(
+            error,
+            OpenError::Header(HeaderError::Invalid(_)) | OpenError::BeyondSlot { .. }
+        );
+        assert!(refused, "word {word} = {value}: {error:?}");
+    }
+}
+
+#[test]
+fn sections_larger_than_their_room_are_not_read() {
+    let (mut machine, mut medium, _) = image();
+    // 33 pages of state, one more than there is room for; all else moves up.
+    let committed = forge(&mut medium, |header| {
+        header.0[15] = 33 * PAGE_BYTES;
+        header.0[18] = 40;
+        header.0[22] = 41;
+    });
+    let error = OpenError::TooLarge(SectionKind::State);
+    assert_eq!(machine.open(&mut medium, committed), Err(error));
+}
+
+#[test]
+fn a_map_that_differs_from_the_header_is_refused() {
+    for (map, reason) in [
+        (0b1_0101_0101, "its map names pages that do not exist"),
+        (
+            0b0101_0111,
+            "its map and its header differ in the number of pages",
+        ),
+    ] {
+        let (mut machine, mut medium, _) = image();
+        let mut page = Page::ZERO;
+        page.0[0] = map;
+        medium.edit(|bytes| bytes[8192..8200].copy_from_slice(&map.to_le_bytes()));
+        let committed = forge(&mut medium, |header| {
+            header.0[20] = checksum::of_words(&page.0)
+        });
+        assert_eq!(
+            machine.open(&mut medium, committed),
+            Err(OpenError::Inconsistent(reason))
+        );
+    }
+}
+
+/// Values that lie near limits.
+fn value() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        0u64..64,
+        (0u32..64).prop_map(|bit| 1 << bit),
+        (0u64..64).prop_map(|n| u64::MAX - n)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn no_header_leads_astray(changes in prop::collection::vec((1usize..32, value()), 1..6)) {
+        // Whatever a header with a fitting checksum says, opening it neither
+        // panics nor reads beyond what there is.
+        let (mut machine, mut medium, _) = image();
+        let committed = forge(&mut medium, |header| {
+            for (word, value) in changes {
+                header.0[word] = value;
+            }
+        });
+        let _ = machine.open(&mut medium, committed);
+        let workspace = Workspace::new(&mut machine.workspace, 8).unwrap();
+        let _ = inspect(&mut medium, committed, workspace);
+    }
+
+    #[test]
+    fn no_page_leads_astray(words in prop::collection::vec(any::<u64>(), 512)) {
+        let page = Page(words.try_into().unwrap());
+        prop_assert_eq!(Header::parse(&page), Err(HeaderError::NotAnImage));
+    }
+}

@@ -1,0 +1,81 @@
+//! An image of format 1, kept as text: a change of the format shows here, and
+//! has to raise the format's version and add another golden image.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use common::{MIB, Machine};
+use poorwill_image::{FORMAT_VERSION, Header};
+use poorwill_medium::fake::FakeMedium;
+use poorwill_memory::{Page, to_usize};
+use zerocopy::IntoBytes;
+
+/// Bytes in a line of the text.
+const LINE: usize = 32;
+
+fn machine() -> Machine {
+    Machine::filled(&[2, 3, 4], |index| index % 3 == 1)
+}
+
+fn path() -> PathBuf {
+    let name = format!("tests/golden/format-{FORMAT_VERSION}.txt");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Offset and contents of each line that is not all zeros.
+fn to_text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (line, bytes) in bytes.chunks(LINE).enumerate() {
+        if bytes.iter().any(|byte| *byte != 0) {
+            write!(text, "{:08x} ", line * LINE).unwrap();
+            bytes
+                .iter()
+                .for_each(|byte| write!(text, "{byte:02x}").unwrap());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn fill_from_text(bytes: &mut [u8], text: &str) {
+    for line in text.lines() {
+        let (offset, contents) = line.split_once(' ').unwrap();
+        let offset = usize::from_str_radix(offset, 16).unwrap();
+        for (place, byte) in contents.as_bytes().chunks(2).enumerate() {
+            let byte = str::from_utf8(byte).unwrap();
+            bytes[offset + place] = u8::from_str_radix(byte, 16).unwrap();
+        }
+    }
+}
+
+#[test]
+fn images_are_written_as_ever() {
+    let mut medium = FakeMedium::new(2 * MIB);
+    let saved = machine().save(&mut medium).unwrap();
+    let text = to_text(&medium.bytes()[..to_usize(saved.image_bytes())]);
+    if std::env::var_os("POORWILL_BLESS").is_some() {
+        std::fs::write(path(), &text).unwrap();
+    }
+    assert_eq!(
+        text,
+        std::fs::read_to_string(path()).unwrap(),
+        "the format has changed: raise its version"
+    );
+}
+
+#[test]
+fn images_of_old_are_read() {
+    let mut medium = FakeMedium::new(2 * MIB);
+    let text = std::fs::read_to_string(path()).unwrap();
+    medium.edit(|bytes| fill_from_text(bytes, &text));
+    let mut page = Page::ZERO;
+    page.as_mut_bytes().copy_from_slice(&medium.bytes()[..4096]);
+    let committed = Header::parse(&page).unwrap().checksum;
+
+    let wanted = machine().memory.contents();
+    let mut machine = Machine::new(&[2, 3, 4]);
+    machine.load(&mut medium, committed).unwrap().unwrap();
+    assert!(machine.memory.contents() == wanted);
+}
