@@ -1,0 +1,77 @@
+//! Where the firmware enters the test kernel, and where traps end it.
+
+use crate::{machine::MAX_HARTS, say, verdict};
+use core::arch::global_asm;
+
+// The first instruction of the image. a0 = hart id, a1 = device tree.
+global_asm!(
+    "
+    .section .text.entry, \"ax\"
+    .globl _start
+_start:
+    csrw sie, zero
+    la   t0, fatal_vector
+    csrw stvec, t0
+    la   sp, __boot_stack_top
+    la   t0, __bss_start
+    la   t1, __bss_end
+1:  bgeu t0, t1, 2f
+    sd   zero, 0(t0)
+    addi t0, t0, 8
+    j    1b
+2:  call {main}
+
+    # Where HSM starts another hart. a0 = hart id, a1 = top of its stack.
+    .globl worker_entry
+worker_entry:
+    csrw sie, zero
+    la   t0, fatal_vector
+    csrw stvec, t0
+    mv   sp, a1
+    call {work}
+
+    # A trap that nobody waited for: say which, and end with a failure.
+    .balign 4
+fatal_vector:
+    la   sp, __fatal_stack_top
+    csrr a0, scause
+    csrr a1, sepc
+    csrr a2, stval
+    call {fatal}
+",
+    main = sym crate::main,
+    work = sym crate::workers::work,
+    fatal = sym fatal,
+);
+
+unsafe extern "C" {
+    safe fn fatal_vector();
+    static __worker_stacks: u8;
+    static __image_start: u8;
+    static __image_end: u8;
+}
+
+/// What `stvec` holds unless somebody waits for a trap.
+pub(super) fn fatal_vector_address() -> usize {
+    fatal_vector as *const () as usize
+}
+
+/// The first and the first-beyond-the-last address of the running image,
+/// stacks included.
+pub(crate) fn image() -> core::ops::Range<usize> {
+    (&raw const __image_start).addr()..(&raw const __image_end).addr()
+}
+
+/// The top of the stack for the hart at `index` in the device tree's order.
+pub(crate) fn worker_stack_top(index: usize) -> usize {
+    assert!(index < MAX_HARTS, "the linker script has stacks for {MAX_HARTS} harts");
+    (&raw const __worker_stacks).addr() + (index + 1) * STACK_SIZE
+}
+
+/// Must be as in `kernel.ld`.
+const STACK_SIZE: usize = 64 * 1024;
+
+extern "C" fn fatal(cause: usize, pc: usize, value: usize) -> ! {
+    say!("FAIL: unexpected trap: scause {cause:#x}, sepc {pc:#x}, stval {value:#x}");
+    verdict::exit(verdict::FAILURE)
+}

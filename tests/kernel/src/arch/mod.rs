@@ -1,0 +1,69 @@
+//! All assembly, and all access to CSRs.
+
+mod entry;
+pub(crate) mod float;
+pub(crate) mod guard;
+pub(crate) mod sleep;
+
+pub(crate) use entry::{image, worker_stack_top};
+
+/// Reads a CSR.
+#[macro_export]
+macro_rules! read_csr {
+    ($name:literal) => {{
+        let value: usize;
+        // SAFETY: reading the CSRs named in this crate has no side effect; one
+        // that the hart lacks ends in the fatal trap.
+        unsafe { core::arch::asm!(concat!("csrr {}, ", $name), out(reg) value) };
+        value
+    }};
+}
+
+/// Writes a CSR.
+#[macro_export]
+macro_rules! write_csr {
+    ($name:literal, $value:expr) => {{
+        let value: usize = $value;
+        // SAFETY: the CSRs written in this crate hold no state that the
+        // compiler relies on: translation stays off, and traps go to
+        // handlers that end the machine or restore what they changed.
+        unsafe { core::arch::asm!(concat!("csrw ", $name, ", {}"), in(reg) value) };
+    }};
+}
+
+/// `sstatus.SIE`: interrupts are taken in S-mode.
+pub(crate) const SSTATUS_SIE: usize = 1 << 1;
+/// `sstatus.FS`: the floating point unit's state; 0 is off.
+pub(crate) const SSTATUS_FS: usize = 3 << 13;
+/// `sstatus.SUM`: S-mode may access user pages.
+pub(crate) const SSTATUS_SUM: usize = 1 << 18;
+/// `sstatus.MXR`: executable pages may be read.
+pub(crate) const SSTATUS_MXR: usize = 1 << 19;
+/// `sie`/`sip`: software interrupts (IPIs).
+pub(crate) const SOFTWARE: usize = 1 << 1;
+/// `sie`/`sip`: timer interrupts.
+pub(crate) const TIMER: usize = 1 << 5;
+
+/// `scause` of an interrupt with the number whose bit is `mask`.
+pub(crate) const fn interrupt_cause(mask: usize) -> usize {
+    1 << 63 | mask.trailing_zeros() as usize
+}
+
+/// The machine's time, in ticks of `timebase-frequency`.
+pub(crate) fn time() -> u64 {
+    read_csr!("time") as u64
+}
+
+/// Lets no interrupt through, and points traps to the fatal handler.
+///
+/// For use after `sbi-testing`, which leaves its own handler behind.
+pub(crate) fn quiet() {
+    write_csr!("sie", 0);
+    write_csr!("stvec", entry::fatal_vector_address());
+}
+
+/// Makes instructions written as data visible to instruction fetches.
+pub(crate) fn fence_i() {
+    // SAFETY: a fence changes no state.
+    unsafe { core::arch::asm!("fence.i") };
+}

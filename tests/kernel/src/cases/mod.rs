@@ -1,0 +1,29 @@
+//! The cases, by name.
+
+mod calls;
+mod sbi;
+mod sleep_wake;
+mod susp;
+mod wild;
+
+use crate::{check, machine::Machine, say};
+
+/// Runs the case of that name on the boot hart `hart`.
+///
+/// # Panics
+/// If there is no such case.
+pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
+    match case {
+        "alive" => check!(true, "the machine came up"),
+        "sbi" => sbi::run(machine, hart),
+        "calls" => calls::run(machine, hart),
+        "wild" => wild::run(machine, hart),
+        "susp-errors" => susp::errors(machine, hart),
+        "susp-no-area" => susp::refused(machine, hart),
+        "sleep-wake" => sleep_wake::run(machine, hart),
+        _ => {
+            say!("cases: alive, sbi, calls, wild, susp-errors, susp-no-area, sleep-wake");
+            panic!("no case {case:?}; give one as case=NAME on the kernel command line");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Sleeping and waking, with all that must come back looked at.
+//!
+//! On the command line: `cycles=N` sleeps in a row, `fill_mib=N` MiB of memory
+//! filled page by page, `slept_ms=N` the least that each sleep lasts, and
+//! `alarm_ms=N` a timer armed as an OS arms a wake alarm (a firmware whose sleep
+//! is a test of itself, such as OpenSBI's, needs one to wake), and `from=other` to sleep on a hart other than the one that booted.
+
+use crate::{
+    arch::{self, sleep::{self, Context, Outcome}},
+    check,
+    machine::Machine,
+    say,
+    state::State,
+    verdict, workers,
+};
+
+pub(super) fn run(machine: &Machine, hart: usize) {
+    let other = workers::others(machine, hart).last();
+    match (machine.option("from"), other) {
+        (Some("other"), Some(other)) => workers::hand_over(machine, other, |machine, other| {
+            say!("on hart {other}, with the boot hart stopped");
+            cycles(machine, other);
+            verdict::finish("sleep-wake")
+        }),
+        (Some("other"), None) => panic!("from=other needs a second hart"),
+        _ => cycles(machine, hart),
+    }
+}
+
+fn cycles(machine: &Machine, hart: usize) {
+    // The count is kept in memory alone: if that is lost, so is the count,
+    // and the runner sees a start too many.
+    for cycle in 1..=machine.number("cycles", 2) {
+        let state = State::set_up(machine, hart, cycle, machine.number("fill_mib", 64));
+        let mut context = Context::default();
+        let opaque = (&raw const context).addr();
+        say!("cycle {cycle}: sleeping with {} bytes filled", state.filled_bytes());
+        let alarm_ms = machine.number("alarm_ms", 0) as u64;
+        if alarm_ms > 0 {
+            let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);
+        }
+        match sleep::suspend(0, &mut context) {
+            Outcome::Returned(answer) => {
+                check!(false, "cycle {cycle}: SUSP returned {:?}", answer.into_result());
+                return;
+            }
+            Outcome::Woke(found) => {
+                say!("cycle {cycle}: woke");
+                check!(found.a0 == hart, "a0 is the hart's id: {:#x}", found.a0);
+                check!(found.a1 == opaque, "a1 is the opaque argument: {:#x}", found.a1);
+                state.check_after_wake(machine, hart, &found);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! SUSP calls that must come back with an error, the machine running on.
+
+use super::calls::bad_code_addresses;
+use crate::{
+    arch::sleep::{self, Outcome, suspend_invalid, wake_vector},
+    check,
+    machine::Machine,
+    say,
+    state::State,
+    verdict::check_error,
+    workers,
+};
+use sbi_spec::binary::{Error, Error::*};
+
+/// Arguments that no machine takes.
+pub(super) fn errors(machine: &Machine, hart: usize) {
+    let state = State::set_up(machine, hart, 1, 1);
+    for (what, address) in bad_code_addresses(machine) {
+        check_error(what, suspend_invalid(0, address), &[InvalidAddress]);
+    }
+    for kind in [1, 2, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff] {
+        let answer = suspend_invalid(kind, wake_vector());
+        check_error("a type that is reserved or unknown", answer, &[InvalidParam]);
+    }
+    for kind in [1 << 32, usize::MAX << 32, usize::MAX] {
+        let answer = suspend_invalid(kind, wake_vector());
+        check_error("a type of more than 32 bits", answer, &[InvalidParam]);
+    }
+    for other in workers::others(machine, hart) {
+        if workers::start(machine, other) {
+            let answer = suspend_invalid(0, wake_vector());
+            check_error("with another hart running", answer, &[Denied]);
+            check!(workers::stop(machine, other), "hart {other} stops");
+        }
+    }
+    state.check_unchanged(machine, hart);
+}
+
+/// A good call, on a machine that cannot sleep. `answer=failed` on the command
+/// line wants `FAILED` (the device broke), and else it is `NOT_SUPPORTED` (no
+/// medium or no area). `times=N` repeats it.
+pub(super) fn refused(machine: &Machine, hart: usize) {
+    let wanted: &[Error] = match machine.option("answer") {
+        Some("failed") => &[Failed],
+        None | Some("not-supported") => &[NotSupported],
+        Some(other) => panic!("answer={other}: it is failed or not-supported"),
+    };
+    let dense_mib = machine.number("fill_mib", 16);
+    for time in 1..=machine.number("times", 1) {
+        let state = State::set_up(machine, hart, time, dense_mib);
+        match sleep::suspend(0, &mut sleep::Context::default()) {
+            Outcome::Returned(answer) => check_error("a good call", answer, wanted),
+            Outcome::Woke(_) => check!(false, "the machine slept, which it could not"),
+        }
+        state.check_unchanged(machine, hart);
+        say!("refused {time}: the machine runs on");
+    }
+}

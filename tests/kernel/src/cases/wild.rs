@@ -1,0 +1,144 @@
+//! A hostile next stage: accesses and calls that must neither reach the
+//! firmware's memory nor bring the machine down.
+
+use super::calls::fence;
+use crate::{
+    arch::{self, guard},
+    check,
+    machine::Machine,
+    mmio,
+    verdict::check_error,
+    workers,
+};
+use sbi_rt::raw::{sbi_call_1, sbi_call_3};
+use sbi_spec::{
+    binary::{Error, Error::*, SbiRet},
+    dbcn, rfnc, time,
+};
+
+pub(super) fn run(machine: &Machine, hart: usize) {
+    firmware_memory(machine);
+    machine_devices(machine);
+    console(machine);
+    fences(machine);
+    timer(machine);
+    workers::check_all(machine, hart);
+}
+
+/// An address in the firmware's memory: where every machine starts it.
+pub(super) fn firmware_address(machine: &Machine) -> usize {
+    machine.ram.start
+}
+
+/// Addresses all over the firmware's memory.
+fn firmware_addresses(machine: &Machine) -> impl Iterator<Item = usize> + '_ {
+    let edges = machine.reserved.iter().flat_map(|range| {
+        let middle = range.start + range.len() / 2;
+        [range.start, middle & !7, range.end - 8]
+    });
+    core::iter::once(firmware_address(machine)).chain(edges)
+}
+
+fn firmware_memory(machine: &Machine) {
+    check!(
+        machine.reserved.iter().any(|range| range.contains(&firmware_address(machine))),
+        "the device tree reserves the firmware's memory: {:x?}",
+        machine.reserved
+    );
+    for address in firmware_addresses(machine) {
+        let load = guard::load64(address);
+        check!(load == Some(guard::LOAD_FAULT), "load from {address:#x}: {load:?}");
+        let store = guard::store32(address, 0);
+        check!(store == Some(guard::STORE_FAULT), "store to {address:#x}: {store:?}");
+        let fetch = guard::fetch(address);
+        check!(fetch == Some(guard::FETCH_FAULT), "fetch from {address:#x}: {fetch:?}");
+    }
+    let csr = guard::read_machine_csr();
+    check!(csr == Some(guard::ILLEGAL_INSTRUCTION), "read mstatus: {csr:?}");
+}
+
+fn machine_devices(machine: &Machine) {
+    // After the firmware took machine mode's nodes out of the device tree,
+    // there may be nothing left to name here: then only the CLINT's usual
+    // place is tried, which every `virt` machine without IMSICs has.
+    check!(machine.uart != 0 && guard::load32(machine.test_device).is_none(), "S-mode's devices are open");
+    for &(name, address) in &machine.machine_devices {
+        let load = guard::load32(address);
+        check!(load == Some(guard::LOAD_FAULT), "load from the {name} at {address:#x}: {load:?}");
+        let store = guard::store32(address, 0);
+        check!(store == Some(guard::STORE_FAULT), "store to the {name} at {address:#x}: {store:?}");
+    }
+}
+
+fn write(bytes: usize, low: usize, high: usize) -> SbiRet {
+    // SAFETY: writing to the console reads memory only.
+    unsafe { sbi_call_3(dbcn::EID_DBCN, dbcn::CONSOLE_WRITE, bytes, low, high) }
+}
+
+fn read(bytes: usize, low: usize, high: usize) -> SbiRet {
+    // SAFETY: called with memory that is not ours, where no byte may arrive.
+    unsafe { sbi_call_3(dbcn::EID_DBCN, dbcn::CONSOLE_READ, bytes, low, high) }
+}
+
+fn console(machine: &Machine) {
+    let refused: &[Error] = &[InvalidParam];
+    let own = arch::image().start;
+    let firmware = firmware_address(machine);
+    let claims = [
+        ("all memory there is", usize::MAX, own, 0),
+        ("a range that wraps", usize::MAX - own + 2, own, 0),
+        ("from the firmware's memory", 16, firmware, 0),
+        ("across the end of memory", 4096, machine.ram.end - 16, 0),
+        ("beyond memory", 16, machine.ram.end, 0),
+        ("at the last address", 1, usize::MAX, 0),
+        ("at address zero", 16, 0, 0),
+        ("from a device", 16, machine.uart, 0),
+        ("above 64 bits", 16, own, 1),
+        ("far above 64 bits", 16, own, usize::MAX),
+    ];
+    for (what, bytes, low, high) in claims {
+        check_error(what, write(bytes, low, high), refused);
+        check_error(what, read(bytes, low, high), refused);
+    }
+    for range in &machine.reserved {
+        // From our memory into the firmware's, or the other way round.
+        let below = range.start.wrapping_sub(8);
+        check_error("into the firmware's memory", read(4096, below, 0), refused);
+        check_error("into the firmware's memory", read(8, range.end - 8, 0), refused);
+        check_error("out of the firmware's memory", read(16, range.end - 8, 0), refused);
+    }
+    let nothing = write(0, own, 0).into_result();
+    check!(nothing == Ok(0), "writing nothing: {nothing:?}");
+    // SAFETY: the call takes a byte, of which all but eight bits are ignored.
+    let byte = unsafe { sbi_call_1(dbcn::EID_DBCN, dbcn::CONSOLE_WRITE_BYTE, usize::MAX << 8 | 0x0a) };
+    check!(byte.is_ok(), "a byte with more above it: {byte:?}");
+}
+
+fn fences(machine: &Machine) {
+    let (mask, first) = (1, machine.harts[0]);
+    let ranges = [(usize::MAX & !0xfff, 0x10_000), (0, usize::MAX), (usize::MAX, usize::MAX), (1, 1)];
+    for (start, size) in ranges {
+        for function in [rfnc::REMOTE_SFENCE_VMA, rfnc::REMOTE_SFENCE_VMA_ASID] {
+            let answer = fence(function, mask, first, start, size).into_result();
+            let held = matches!(answer, Ok(_) | Err(InvalidAddress));
+            check!(held, "fence {start:#x}+{size:#x}: {answer:?}");
+        }
+        for function in [rfnc::REMOTE_HFENCE_GVMA, rfnc::REMOTE_HFENCE_VVMA] {
+            let answer = fence(function, mask, first, start, size).into_result();
+            let held = matches!(answer, Ok(_) | Err(InvalidAddress | NotSupported));
+            check!(held, "hypervisor fence {start:#x}+{size:#x}: {answer:?}");
+        }
+    }
+}
+
+fn timer(machine: &Machine) {
+    // SAFETY: the timer is ours.
+    let set = |at: usize| unsafe { sbi_call_1(time::EID_TIME, time::SET_TIMER, at) };
+    check!(set(0).is_ok(), "a timer long past");
+    let cause = guard::wait_for_interrupt(arch::TIMER, machine.timebase);
+    check!(cause == Some(arch::interrupt_cause(arch::TIMER)), "it fires at once: {cause:x?}");
+    check!(set(usize::MAX).is_ok(), "a timer that never fires");
+    let cause = guard::wait_for_interrupt(arch::TIMER, machine.timebase / 20);
+    check!(cause.is_none(), "it does not fire: {cause:x?}");
+    check!(mmio::read32(machine.test_device) != u32::MAX, "the machine runs on");
+}

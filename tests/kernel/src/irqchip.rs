@@ -1,0 +1,151 @@
+//! S-mode's interrupt controller: set up as an OS does before a sleep, then
+//! expected to be the same, and to deliver, after it.
+
+use crate::{
+    arch::{self, guard},
+    check,
+    machine::Machine,
+    mmio, read_csr, write_csr,
+};
+use arrayvec::ArrayVec;
+
+/// External interrupts in `sie`/`sip`.
+const EXTERNAL: usize = 1 << 9;
+
+/// Which controller, and what was written to it.
+#[derive(Debug)]
+pub(crate) struct Chip {
+    /// Registers and what they held.
+    registers: ArrayVec<(usize, u32), 320>,
+    /// IMSIC registers by their select number, and what they held.
+    imsic: ArrayVec<(usize, usize), 8>,
+    /// The PLIC context of the hart in question.
+    context: usize,
+}
+
+// PLIC, by its specification's memory map.
+const PLIC_ENABLE: usize = 0x2000;
+const PLIC_THRESHOLD: usize = 0x20_0000;
+const PLIC_CLAIM: usize = 0x20_0004;
+
+// APLIC, by the AIA specification 1.0, chapter 4.
+const APLIC_SOURCECFG: usize = 0x0;
+const APLIC_SETIENUM: usize = 0x1edc;
+const APLIC_SETIE: usize = 0x1e00;
+const APLIC_TARGET: usize = 0x3000;
+/// `domaincfg`: interrupts enabled, delivered as messages.
+const APLIC_ON: u32 = 0x104;
+/// `sourcecfg`: active while high.
+const APLIC_LEVEL_HIGH: u32 = 6;
+
+// IMSIC, by the AIA specification 1.0, chapter 3: numbers for `siselect`.
+const EIDELIVERY: usize = 0x70;
+const EITHRESHOLD: usize = 0x72;
+const EIE0: usize = 0xc0;
+
+impl Chip {
+    /// Sets the controller up; what it then holds is what must come back.
+    pub(crate) fn set_up(machine: &Machine, hart: usize, number: usize) -> Self {
+        let mut chip = Self { registers: ArrayVec::new(), imsic: ArrayVec::new(), context: 0 };
+        let index = machine.index_of(hart);
+        if let Some(plic) = machine.plic {
+            chip.context = machine.plic_contexts[index];
+            chip.set_up_plic(machine, plic, number);
+        } else if let Some(aplic) = machine.aplic {
+            if machine.has_imsic {
+                chip.set_up_imsic(machine, number);
+            }
+            chip.set_up_aplic(machine, aplic, index, number);
+        }
+        chip
+    }
+
+    fn set_up_plic(&mut self, machine: &Machine, plic: usize, number: usize) {
+        for source in 1..=machine.uart_interrupt + 8 {
+            self.write(plic + 4 * source, ((source + number) % 7 + 1) as u32);
+        }
+        let enables = plic + PLIC_ENABLE + self.context * 0x80;
+        self.write(enables, (1 << machine.uart_interrupt) | 2 << number % 4);
+        self.write(plic + PLIC_THRESHOLD + self.context * 0x1000, 0);
+    }
+
+    fn set_up_aplic(&mut self, machine: &Machine, aplic: usize, hart_index: usize, number: usize) {
+        self.write(aplic, APLIC_ON);
+        for source in 1..=machine.uart_interrupt + 8 {
+            self.write(aplic + APLIC_SOURCECFG + 4 * source, APLIC_LEVEL_HIGH);
+            let identity = (source + number % 3) as u32;
+            let target = if machine.has_imsic { identity } else { 1 };
+            self.write(aplic + APLIC_TARGET + 4 * source, (hart_index as u32) << 18 | target);
+        }
+        mmio::write32(aplic + APLIC_SETIENUM, machine.uart_interrupt as u32);
+        let enables = aplic + APLIC_SETIE;
+        self.registers.push((enables, mmio::read32(enables)));
+        if !machine.has_imsic {
+            // Direct delivery: this hart's idelivery and ithreshold.
+            mmio::write32(aplic, 0x100);
+            self.registers[0].1 = mmio::read32(aplic);
+            self.write(aplic + 0x4000 + hart_index * 32, 1);
+            self.write(aplic + 0x4008 + hart_index * 32, 0);
+        }
+    }
+
+    fn set_up_imsic(&mut self, machine: &Machine, number: usize) {
+        let identity = machine.uart_interrupt + number % 3;
+        for (select, value) in [(EIDELIVERY, 1), (EITHRESHOLD, 0), (EIE0, 1 << identity | 1 << 40)] {
+            write_csr!("siselect", select);
+            write_csr!("sireg", value);
+            self.imsic.push((select, read_csr!("sireg")));
+        }
+    }
+
+    /// Writes a register, and keeps what it then holds: fields may be fixed.
+    fn write(&mut self, address: usize, value: u32) {
+        mmio::write32(address, value);
+        self.registers.push((address, mmio::read32(address)));
+    }
+
+    /// Checks that every register is as it was.
+    pub(crate) fn check(&self, machine: &Machine) {
+        for &(address, was) in &self.registers {
+            let now = mmio::read32(address);
+            check!(now == was, "interrupt controller register {address:#x}: {now:#x}, was {was:#x}");
+        }
+        for &(select, was) in &self.imsic {
+            write_csr!("siselect", select);
+            let now = read_csr!("sireg");
+            check!(now == was, "IMSIC register {select:#x}: {now:#x}, was {was:#x}");
+        }
+        let set_up = !self.registers.is_empty();
+        check!(set_up, "there is a controller to look at (PLIC {:x?}, APLIC {:x?})", machine.plic, machine.aplic);
+    }
+
+    /// Checks that the console's interrupt reaches this hart, by letting the
+    /// 16550 say that it has room to send.
+    pub(crate) fn check_delivery(&self, machine: &Machine) {
+        const INTERRUPT_ENABLE: usize = 1;
+        const ROOM_TO_SEND: u8 = 2;
+        let old = mmio::read8(machine.uart + INTERRUPT_ENABLE);
+        mmio::write8(machine.uart + INTERRUPT_ENABLE, 0);
+        mmio::write8(machine.uart + INTERRUPT_ENABLE, ROOM_TO_SEND);
+        let cause = guard::wait_for_interrupt(EXTERNAL, machine.timebase);
+        check!(cause == Some(arch::interrupt_cause(EXTERNAL)), "the console's interrupt arrives: {cause:x?}");
+        mmio::write8(machine.uart + INTERRUPT_ENABLE, old);
+        self.acknowledge(machine);
+    }
+
+    /// Claims and completes whatever is pending.
+    fn acknowledge(&self, machine: &Machine) {
+        if let Some(plic) = machine.plic {
+            let claim = plic + PLIC_CLAIM + self.context * 0x1000;
+            let source = mmio::read32(claim);
+            check!(source as usize == machine.uart_interrupt, "the PLIC names source {source}");
+            mmio::write32(claim, source);
+        } else if machine.has_imsic {
+            let top: usize;
+            // SAFETY: `stopei` (AIA) is there with an IMSIC; the write takes
+            // the pending interrupt off.
+            unsafe { core::arch::asm!("csrrw {}, 0x15c, zero", out(reg) top) };
+            check!(top != 0, "the IMSIC names an identity: {top:#x}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What the test kernel knows of its machine: all of it from the device tree.
+
+use arrayvec::{ArrayString, ArrayVec};
+use core::ops::Range;
+use dtoolkit::{
+    Node, Property, ToCellInt,
+    fdt::{Fdt, FdtNode},
+};
+
+/// How many harts a machine may have (the linker script has a stack for each).
+pub(crate) const MAX_HARTS: usize = 8;
+
+/// The interrupt number by which a PLIC context is known as S-mode's.
+const SUPERVISOR_EXTERNAL: u32 = 9;
+/// The interrupt number by which an IMSIC or APLIC is known as machine mode's.
+const MACHINE_EXTERNAL: u32 = 11;
+
+/// The machine, copied out of the device tree, which may be overwritten then.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    /// Hart ids, in the device tree's order.
+    pub(crate) harts: ArrayVec<usize, MAX_HARTS>,
+    /// All harts have the D extension (and so F).
+    pub(crate) has_double: bool,
+    /// RAM, firmware's part included.
+    pub(crate) ram: Range<usize>,
+    /// The parts of RAM that the firmware keeps to itself.
+    pub(crate) reserved: ArrayVec<Range<usize>, 16>,
+    /// What the loader put into RAM for the kernel (`-initrd`).
+    pub(crate) initrd: Option<Range<usize>>,
+    /// `/chosen/bootargs`
+    pub(crate) command_line: ArrayString<256>,
+    /// Ticks of `time` per second.
+    pub(crate) timebase: u64,
+    /// The 16550's registers.
+    pub(crate) uart: usize,
+    /// The test device (`sifive,test0`).
+    pub(crate) test_device: usize,
+    /// The real-time clock (`google,goldfish-rtc`).
+    pub(crate) clock: Option<usize>,
+    /// QEMU's configuration device (`qemu,fw-cfg-mmio`).
+    pub(crate) fw_cfg: Option<usize>,
+    /// The 16550's interrupt source number.
+    pub(crate) uart_interrupt: usize,
+    /// The PLIC.
+    pub(crate) plic: Option<usize>,
+    /// The PLIC's S-mode contexts, in the harts' order.
+    pub(crate) plic_contexts: ArrayVec<usize, MAX_HARTS>,
+    /// S-mode has IMSICs.
+    pub(crate) has_imsic: bool,
+    /// S-mode's APLIC.
+    pub(crate) aplic: Option<usize>,
+    /// Registers that are machine mode's: with a name, and an address in them.
+    pub(crate) machine_devices: ArrayVec<(&'static str, usize), 16>,
+}
+
+impl Machine {
+    /// Reads the device tree.
+    ///
+    /// # Panics
+    /// If the tree does not parse, or lacks what no machine can lack.
+    pub(crate) fn from_device_tree(tree: Fdt) -> Self {
+        let mut machine = Self::default();
+        machine.take_memory(tree);
+        machine.take_harts(tree);
+        machine.take_chosen(tree);
+        if let Some(soc) = tree.find_node("/soc") {
+            for node in soc.children() {
+                machine.take_device(&node);
+            }
+        }
+        assert!(machine.test_device != 0, "no sifive,test0 in the device tree");
+        machine
+    }
+
+    fn take_memory(&mut self, tree: Fdt) {
+        let memory = tree.find_node("/memory").expect("a memory node");
+        self.ram = first_range(&memory).expect("memory has a reg");
+        for node in tree.reserved_memory().into_iter().flatten() {
+            let ranges = node.reg().ok().flatten().into_iter().flatten();
+            self.reserved.extend(ranges.filter_map(|reg| {
+                let start: u64 = reg.address().ok()?;
+                let size: u64 = reg.size().ok()?;
+                Some(start as usize..(start + size) as usize)
+            }));
+        }
+    }
+
+    fn take_harts(&mut self, tree: Fdt) {
+        let cpus = tree.find_node("/cpus").expect("a cpus node");
+        self.timebase = number(&cpus, "timebase-frequency").expect("a timebase-frequency").into();
+        self.has_double = true;
+        for cpu in cpus.children().filter(|node| node.name_without_address() == "cpu") {
+            let Some(id) = number(&cpu, "reg") else { continue };
+            self.harts.push(id as usize);
+            self.has_double &= has_double(&cpu);
+        }
+        assert!(!self.harts.is_empty(), "no hart in the device tree");
+    }
+
+    fn take_chosen(&mut self, tree: Fdt) {
+        let Some(chosen) = tree.find_node("/chosen") else { return };
+        if let Some(line) = text(&chosen, "bootargs") {
+            self.command_line = ArrayString::from(line).expect("a command line of up to 256 bytes");
+        }
+        let address = |name| {
+            let value = chosen.property(name)?;
+            // One or two cells, as the loader pleases.
+            let bytes = value.value();
+            Some(bytes.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)))
+        };
+        self.initrd = address("linux,initrd-start").zip(address("linux,initrd-end")).map(|(a, b)| a..b);
+    }
+
+    fn take_device(&mut self, node: &FdtNode) {
+        let Some(range) = first_range(node) else { return };
+        let of_machine_mode = interrupts_machine_mode(node);
+        let mut of_machine = |name| {
+            // Beyond 16 devices the rest goes untested.
+            let _ = self.machine_devices.try_push((name, range.start));
+        };
+        if is(node, "sifive,test0") {
+            self.test_device = range.start;
+        } else if is(node, "ns16550a") {
+            self.uart = range.start;
+            self.uart_interrupt = first_interrupt(node).unwrap_or(0);
+        } else if is(node, "google,goldfish-rtc") {
+            self.clock = Some(range.start);
+        } else if is(node, "qemu,fw-cfg-mmio") {
+            self.fw_cfg = Some(range.start);
+        } else if is(node, "sifive,plic-1.0.0") || is(node, "riscv,plic0") {
+            self.plic = Some(range.start);
+            self.plic_contexts = supervisor_contexts(node);
+        } else if is(node, "riscv,clint0") || is(node, "sifive,clint0") {
+            of_machine("CLINT");
+        } else if is(node, "riscv,aclint-mswi") {
+            of_machine("ACLINT MSWI");
+        } else if is(node, "riscv,aclint-mtimer") {
+            of_machine("ACLINT MTIMER");
+        } else if is(node, "riscv,imsics") && of_machine_mode {
+            of_machine("machine mode's IMSIC");
+        } else if is(node, "riscv,imsics") {
+            self.has_imsic = true;
+        } else if is(node, "riscv,aplic") && (of_machine_mode || node.property("riscv,children").is_some()) {
+            of_machine("machine mode's APLIC");
+        } else if is(node, "riscv,aplic") {
+            self.aplic = Some(range.start);
+        }
+    }
+
+    /// The value of `name=value` on the command line.
+    pub(crate) fn option(&self, name: &str) -> Option<&str> {
+        option_of(&self.command_line, name)
+    }
+
+    /// A number on the command line.
+    pub(crate) fn number(&self, name: &str, default: usize) -> usize {
+        let Some(value) = self.option(name) else { return default };
+        value.parse().unwrap_or_else(|_| panic!("{name}={value} on the command line is no number"))
+    }
+
+    /// Where a hart stands in the device tree's order.
+    pub(crate) fn index_of(&self, hart: usize) -> usize {
+        self.harts.iter().position(|&id| id == hart).expect("a hart of the device tree")
+    }
+}
+
+/// The value of `name=value` in a command line.
+pub(crate) fn option_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn first_range(node: &FdtNode) -> Option<Range<usize>> {
+    let reg = node.reg().ok()??.next()?;
+    let (start, size): (u64, u64) = (reg.address().ok()?, reg.size().ok()?);
+    Some(start as usize..(start + size) as usize)
+}
+
+fn number(node: &FdtNode, name: &str) -> Option<u32> {
+    node.property(name)?.value_as().ok()
+}
+
+fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
+    node.property(name)?.value_as().ok()
+}
+
+fn is(node: &FdtNode, compatible: &str) -> bool {
+    node.compatible().is_some_and(|mut all| all.any(|one| one == compatible))
+}
+
+fn has_double(cpu: &FdtNode) -> bool {
+    if let Some(list) = cpu.property("riscv,isa-extensions") {
+        return list.value().split(|&byte| byte == 0).any(|one| one == b"d");
+    }
+    // The single letters stand before the first underscore: rv64imafdch_…
+    let isa = text(cpu, "riscv,isa").unwrap_or("");
+    isa.split('_').next().is_some_and(|letters| letters.trim_start_matches("rv64").contains('d'))
+}
+
+/// The source of a node's first interrupt, in one cell (PLIC) or two (APLIC).
+fn first_interrupt(node: &FdtNode) -> Option<usize> {
+    let bytes = *node.property("interrupts")?.value().first_chunk()?;
+    Some(u32::from_be_bytes(bytes) as usize)
+}
+
+fn supervisor_contexts(plic: &FdtNode) -> ArrayVec<usize, MAX_HARTS> {
+    let Some(list) = plic.property("interrupts-extended") else { return ArrayVec::new() };
+    let Ok(pairs) = list.as_prop_encoded_array([1, 1]) else { return ArrayVec::new() };
+    let of_supervisor = pairs.enumerate().filter(|(_, [_, number])| number.to_int() == Ok(SUPERVISOR_EXTERNAL));
+    of_supervisor.map(|(context, _)| context).take(MAX_HARTS).collect()
+}
+
+fn interrupts_machine_mode(node: &FdtNode) -> bool {
+    let Some(list) = node.property("interrupts-extended") else { return false };
+    let Ok(mut pairs) = list.as_prop_encoded_array([1, 1]) else { return false };
+    pairs.any(|[_, number]| number.to_int::<u32>() == Ok(MACHINE_EXTERNAL))
+}

@@ -1,0 +1,45 @@
+//! What stands in the OS's place in the tests.
+//!
+//! QEMU loads this S-mode binary with `-kernel`; the firmware under test starts
+//! it. The kernel command line names the case to run (`case=sleep-wake`), and
+//! QEMU's exit status is the verdict (see [`verdict`]).
+#![no_std]
+#![no_main]
+
+mod arch;
+mod cases;
+mod console;
+mod fw_cfg;
+mod machine;
+mod memory;
+mod irqchip;
+mod mmio;
+mod state;
+mod verdict;
+mod workers;
+
+use dtoolkit::fdt::Fdt;
+use machine::Machine;
+
+/// Where the entry code goes to, on the boot hart alone.
+extern "C" fn main(hart: usize, device_tree: *const u8) -> ! {
+    // SAFETY: the firmware hands on a device tree here, and nobody writes to
+    // it while it is borrowed, which is for this one expression.
+    let machine = match unsafe { Fdt::from_raw(device_tree) } {
+        Ok(tree) => Machine::from_device_tree(tree),
+        Err(error) => panic!("the device tree at {device_tree:?}: {error}"),
+    };
+    verdict::set_up(&machine);
+    let instead = machine.fw_cfg.and_then(fw_cfg::read);
+    let line = instead.as_deref().unwrap_or(&machine.command_line);
+    let case = machine::option_of(line, "case").unwrap_or("none");
+    say!("start: case {case}, hart {hart} of {:?}, RAM {:x?}", machine.harts, machine.ram);
+    cases::run(case, &machine, hart);
+    verdict::finish(case)
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo) -> ! {
+    say!("FAIL: {info}");
+    verdict::exit(verdict::FAILURE)
+}

@@ -1,0 +1,196 @@
+//! The machine's state that a sleep, or a refused sleep, must leave as it was:
+//! set to odd values before, looked at after.
+
+use crate::{
+    arch::{self, SSTATUS_FS, SSTATUS_MXR, SSTATUS_SIE, SSTATUS_SUM, float, guard, sleep::Found},
+    check,
+    irqchip::Chip,
+    machine::Machine,
+    memory::Memory,
+    mmio, read_csr, say, workers, write_csr,
+};
+
+/// What the state was before.
+#[derive(Debug)]
+pub(crate) struct State {
+    memory: Memory,
+    /// Which sleep this is: memory's content depends on it.
+    number: usize,
+    csrs: Found,
+    senvcfg: Option<usize>,
+    floats: Option<float::Registers>,
+    chip: Chip,
+    /// The real-time clock, in nanoseconds.
+    clock: Option<u64>,
+}
+
+/// How far the time may be off after a wake, in seconds^-1.
+const TIME_TOLERANCE: u64 = 2;
+
+impl State {
+    /// Fills memory and registers for the sleep number `number`.
+    pub(crate) fn set_up(machine: &Machine, hart: usize, number: usize, dense_mib: usize) -> Self {
+        let memory = Memory::new(machine, dense_mib);
+        memory.fill(number);
+        let senvcfg = set_csrs(number);
+        let floats = machine.has_double.then(|| set_floats(number));
+        let chip = Chip::set_up(machine, hart, number);
+        Self {
+            memory,
+            number,
+            senvcfg,
+            floats,
+            chip,
+            clock: machine.clock.map(read_clock),
+            // Last, as all the rest may change `sstatus` and `time`.
+            csrs: arch::sleep::csrs_now(),
+        }
+    }
+
+    /// Bytes of memory that are not zero, the test kernel's own left out.
+    pub(crate) fn filled_bytes(&self) -> usize {
+        self.memory.filled_bytes(self.number)
+    }
+
+    /// After a call that failed: nothing may be different.
+    pub(crate) fn check_unchanged(&self, machine: &Machine, hart: usize) {
+        let now = arch::sleep::csrs_now();
+        check!(now.sstatus == self.csrs.sstatus, "sstatus: {:#x}, was {:#x}", now.sstatus, self.csrs.sstatus);
+        check!(now.sie == self.csrs.sie, "sie: {:#x}, was {:#x}", now.sie, self.csrs.sie);
+        self.check_csrs(&now);
+        check!(now.time >= self.csrs.time, "time goes on");
+        self.check_rest(machine, hart);
+    }
+
+    /// After a wake, with what the wake vector found.
+    pub(crate) fn check_after_wake(&self, machine: &Machine, hart: usize, found: &Found) {
+        check!(found.satp == 0, "satp is zero: {:#x}", found.satp);
+        check!(found.sstatus & SSTATUS_SIE == 0, "sstatus.SIE is off: {:#x}", found.sstatus);
+        let kept = SSTATUS_SUM | SSTATUS_MXR;
+        check!(
+            found.sstatus & kept == self.csrs.sstatus & kept,
+            "sstatus: {:#x}, was {:#x}", found.sstatus, self.csrs.sstatus
+        );
+        check!(
+            found.sstatus & SSTATUS_FS != 0 || self.floats.is_none(),
+            "sstatus.FS is not off: {:#x}", found.sstatus
+        );
+        self.check_csrs(found);
+        self.check_time(machine, found);
+        self.check_rest(machine, hart);
+    }
+
+    fn check_csrs(&self, now: &Found) {
+        let was = &self.csrs;
+        check!(now.stvec == was.stvec, "stvec: {:#x}, was {:#x}", now.stvec, was.stvec);
+        check!(now.sscratch == was.sscratch, "sscratch: {:#x}, was {:#x}", now.sscratch, was.sscratch);
+        check!(now.sepc == was.sepc, "sepc: {:#x}, was {:#x}", now.sepc, was.sepc);
+        check!(now.scause == was.scause, "scause: {:#x}, was {:#x}", now.scause, was.scause);
+        check!(now.stval == was.stval, "stval: {:#x}, was {:#x}", now.stval, was.stval);
+        check!(now.scounteren == was.scounteren, "scounteren: {:#x}, was {:#x}", now.scounteren, was.scounteren);
+        if let Some(was) = self.senvcfg {
+            let now = read_csr!("senvcfg");
+            check!(now == was, "senvcfg: {now:#x}, was {was:#x}");
+        }
+    }
+
+    /// Time goes on by the time slept, as the real-time clock has it.
+    fn check_time(&self, machine: &Machine, found: &Found) {
+        check!(found.time > self.csrs.time, "time goes on: {} after {}", found.time, self.csrs.time);
+        let (Some(before), Some(clock)) = (self.clock, machine.clock) else { return };
+        let ticks = arch::time().wrapping_sub(self.csrs.time as u64);
+        let ticks_by_clock = (read_clock(clock) - before) / 1000 * machine.timebase / 1_000_000;
+        let off = ticks.abs_diff(ticks_by_clock);
+        check!(
+            off < machine.timebase / TIME_TOLERANCE,
+            "time went on by {ticks} ticks, the real-time clock by {ticks_by_clock}"
+        );
+        let slept_ms = ticks_by_clock * 1000 / machine.timebase;
+        let least = machine.number("slept_ms", 0) as u64;
+        check!(slept_ms >= least, "slept {slept_ms} ms, at least {least}");
+        say!("slept {slept_ms} ms, time is off by {} us", off * 1_000_000 / machine.timebase);
+    }
+
+    /// What is the same after a wake and after a refused sleep.
+    fn check_rest(&self, machine: &Machine, hart: usize) {
+        if let Some(was) = &self.floats {
+            let now = read_floats();
+            check!(now == *was, "the floating point registers: {now:x?}, were {was:x?}");
+        }
+        self.chip.check(machine);
+        let wrong = self.memory.verify(self.number);
+        check!(wrong == 0, "{wrong} pages are not as they were");
+        self.chip.check_delivery(machine);
+        check_timer(machine);
+        check_own_ipi(machine, hart);
+        workers::check_all(machine, hart);
+    }
+}
+
+/// Sets the CSRs to values that no reset leaves there; returns `senvcfg`'s.
+fn set_csrs(number: usize) -> Option<usize> {
+    write_csr!("sscratch", 0x5c5c_0000 + number);
+    write_csr!("sepc", 0x8040_0000 + number * 4);
+    write_csr!("scause", 2 + number % 2);
+    write_csr!("stval", 0x57a1_0000 + number);
+    write_csr!("scounteren", 0b101 + number % 2 * 2);
+    write_csr!("sie", arch::TIMER | number % 2 * arch::SOFTWARE);
+    let flags = if number % 2 == 1 { SSTATUS_SUM } else { SSTATUS_MXR };
+    let others = read_csr!("sstatus") & !(SSTATUS_SUM | SSTATUS_MXR | SSTATUS_SIE);
+    write_csr!("sstatus", others | flags);
+    // This reads first, as reading tells whether there is one.
+    let cause = read_csr!("scause");
+    if guard::read_senvcfg().is_some() {
+        write_csr!("scause", cause);
+        return None;
+    }
+    // FIOM, the one bit that every hart of version 1.12 with an MMU has.
+    write_csr!("senvcfg", 1);
+    Some(read_csr!("senvcfg"))
+}
+
+fn set_floats(number: usize) -> float::Registers {
+    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_FS);
+    let mut floats: float::Registers = core::array::from_fn(|index| {
+        0x4009_21fb_5444_2d18_u64.rotate_left(index as u32) ^ number as u64
+    });
+    // fcsr: a rounding mode, and an exception flag.
+    floats[32] = 0b010_00001 | (number as u64 % 2) << 1;
+    // SAFETY: called if all harts have D only, and FS is on.
+    unsafe { float::load(&floats) };
+    floats
+}
+
+fn read_floats() -> float::Registers {
+    let mut floats = [0; 33];
+    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_FS);
+    // SAFETY: called if all harts have D only, and FS is on.
+    unsafe { float::store(&mut floats) };
+    floats
+}
+
+/// A timer set now fires.
+fn check_timer(machine: &Machine) {
+    let set = sbi_rt::set_timer(arch::time() + machine.timebase / 100);
+    check!(set.is_ok(), "set_timer: {set:?}");
+    let cause = guard::wait_for_interrupt(arch::TIMER, machine.timebase);
+    check!(cause == Some(arch::interrupt_cause(arch::TIMER)), "the timer interrupt arrives: {cause:x?}");
+    let _ = sbi_rt::set_timer(u64::MAX);
+}
+
+/// An IPI to this hart arrives.
+fn check_own_ipi(machine: &Machine, hart: usize) {
+    let sent = sbi_rt::send_ipi(sbi_rt::HartMask::from_mask_base(1, hart));
+    check!(sent.is_ok(), "send_ipi: {sent:?}");
+    let cause = guard::wait_for_interrupt(arch::SOFTWARE, machine.timebase);
+    check!(cause == Some(arch::interrupt_cause(arch::SOFTWARE)), "the IPI arrives: {cause:x?}");
+    write_csr!("sip", 0);
+}
+
+/// The goldfish real-time clock, in nanoseconds since 1970.
+fn read_clock(clock: usize) -> u64 {
+    // Reading the low half latches the high half.
+    let low = mmio::read32(clock);
+    let high = mmio::read32(clock + 4);
+    u64::from(high) << 32 | u64::from(low)
+}

@@ -1,0 +1,88 @@
+//! Checks, how they are counted, and how the outcome leaves the machine.
+//!
+//! A case's verdict is QEMU's exit status: 42 for success and 1 for failure,
+//! both written to the test device. A machine that was powered off by its
+//! firmware exits with 0, so the three cannot be taken for one another.
+
+use crate::{arch, machine::Machine, mmio};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use sbi_spec::binary::{Error, SbiRet};
+
+/// QEMU's exit status when every check held.
+pub(crate) const SUCCESS: u32 = 42;
+/// QEMU's exit status when a check failed.
+pub(crate) const FAILURE: u32 = 1;
+
+/// What the test device takes for "exit with the status in the upper half".
+const FINISHER_FAIL: u32 = 0x3333;
+
+/// Five seconds at the 10 MHz that QEMU's machines tick with.
+const PATIENCE_TICKS: u64 = 50_000_000;
+
+static HELD: AtomicU32 = AtomicU32::new(0);
+static FAILED: AtomicU32 = AtomicU32::new(0);
+/// The test device's address, once it is known.
+static TEST_DEVICE: AtomicUsize = AtomicUsize::new(0);
+
+/// Learns where the test device is. Before this, no verdict can be given.
+pub(crate) fn set_up(machine: &Machine) {
+    TEST_DEVICE.store(machine.test_device, Ordering::Relaxed);
+}
+
+/// Counts a check, and prints it if it failed.
+pub(crate) fn count(held: bool, what: core::fmt::Arguments) {
+    if held {
+        HELD.fetch_add(1, Ordering::Relaxed);
+    } else {
+        FAILED.fetch_add(1, Ordering::Relaxed);
+        crate::say!("FAIL: {what}");
+    }
+}
+
+/// Checks that a condition holds; the rest says what was expected.
+#[macro_export]
+macro_rules! check {
+    ($held:expr, $($what:tt)+) => {
+        $crate::verdict::count($held, format_args!($($what)+))
+    };
+}
+
+/// Checks that a call was answered by one of `wanted`, and prints the answer.
+pub(crate) fn check_error(what: &str, answer: SbiRet, wanted: &[Error]) {
+    let got = answer.into_result();
+    let held = matches!(&got, Err(error) if wanted.contains(error));
+    crate::say!("{what}: {got:?}");
+    count(held, format_args!("{what}: {got:?}, wanted {wanted:?}"));
+}
+
+/// Checks that a call succeeded.
+pub(crate) fn check_success(what: &str, answer: SbiRet) {
+    let got = answer.into_result();
+    count(got.is_ok(), format_args!("{what}: {got:?}, wanted success"));
+}
+
+/// Sums up and ends the machine.
+pub(crate) fn finish(case: &str) -> ! {
+    let (held, failed) = (HELD.load(Ordering::Relaxed), FAILED.load(Ordering::Relaxed));
+    crate::say!("case {case}: {held} checks held, {failed} failed");
+    // A case that checked nothing has shown nothing.
+    exit(if failed == 0 && held > 0 { SUCCESS } else { FAILURE })
+}
+
+/// Ends the machine with QEMU's exit status `status`.
+pub(crate) fn exit(status: u32) -> ! {
+    let device = TEST_DEVICE.load(Ordering::Relaxed);
+    if device != 0 {
+        mmio::write32(device, FINISHER_FAIL | status << 16);
+        // QEMU stops the harts a moment later.
+        let end = arch::time().saturating_add(PATIENCE_TICKS);
+        while arch::time() < end {
+            core::hint::spin_loop();
+        }
+    }
+    crate::say!("the test device at {device:#x} did not end the machine: powering off");
+    let _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
+    loop {
+        core::hint::spin_loop();
+    }
+}
