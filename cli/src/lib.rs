@@ -5,8 +5,10 @@
 //! command does.
 #![forbid(unsafe_code)]
 
+pub mod area;
 pub mod commands;
 pub mod console;
+pub mod demo;
 pub mod disk;
 pub mod interrupt;
 pub mod machine;

@@ -4,6 +4,8 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use poorwill::commands::area::Area;
+use poorwill::commands::demo::Demo;
 use poorwill::commands::disk::Disk;
 use poorwill::commands::run::Run;
 use poorwill::interrupt;
@@ -20,6 +22,8 @@ struct Arguments {
 enum Command {
     Run(Run),
     Disk(Disk),
+    Demo(Demo),
+    Area(Area),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +31,8 @@ fn main() -> ExitCode {
     let result = interrupt::install().map_err(Into::into).and_then(|()| match arguments.command {
         Command::Run(run) => run.execute(),
         Command::Disk(disk) => disk.execute(),
+        Command::Demo(demo) => demo.execute(),
+        Command::Area(area) => area.execute(),
     });
     match result {
         Ok(code) => code,

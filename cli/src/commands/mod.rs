@@ -1,4 +1,6 @@
 //! One file for each command; `main` parses and dispatches.
 
+pub mod area;
+pub mod demo;
 pub mod disk;
 pub mod run;

@@ -6,6 +6,11 @@ use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 use zerocopy::IntoBytes;
 
+use crate::interrupt;
+
+/// `EINTR`: Ctrl-C.
+const INTERRUPTED: u16 = 4;
+
 /// A disk file or block device of the host as a medium, for looking at sleep
 /// areas and for tests that damage them.
 ///
@@ -51,6 +56,10 @@ impl Medium for FileMedium {
 
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
         self.check(offset, into.len())?;
+        if interrupt::requested() {
+            let status = INTERRUPTED;
+            return Err(MediumError::Device { direction: Direction::Read, offset, status });
+        }
         self.file.read_exact_at(into.as_mut_bytes(), offset).map_err(|error| {
             MediumError::Device { direction: Direction::Read, offset, status: status(&error) }
         })

@@ -1,0 +1,244 @@
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use indicatif::ProgressBar;
+use poorwill_image::{Header, Workspace, verify};
+use poorwill_medium::{Medium, MediumError, Window};
+use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_store::{
+    AREA_TYPE, Area, AreaLocation, GptError, SlotId, SlotRecord, SlotState, SlotStatus as Record,
+    StoreError, find_areas,
+};
+use thiserror::Error;
+
+use super::report::{AreaReport, ImageReport, SlotReport, SlotStatus, Verdict};
+use crate::disk::{FileMedium, KindError, look_at};
+use crate::interrupt::{self, Interrupted};
+
+/// Pages read at once while verifying: 4 MiB.
+const SCRATCH_PAGES: usize = 1024;
+
+/// Why a disk's sleep areas cannot be looked at.
+#[derive(Debug, Error)]
+pub enum AreaError {
+    /// Not a raw disk.
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    /// No partition table.
+    #[error("{} has no GPT partition table: is it a disk, not a partition or a file system? \
+             `poorwill disk create` makes one", .0.display())]
+    NoTable(PathBuf),
+    /// No sleep area.
+    #[error("{} has no sleep area: add a partition of type {AREA_TYPE}, or make a disk \
+             with `poorwill disk create`", .0.display())]
+    NoArea(PathBuf),
+    /// A partition table that cannot be used.
+    #[error("{}: {source}{}", .file.display(), cut_short(.source))]
+    Table {
+        /// The disk.
+        file: PathBuf,
+        /// What is the matter.
+        source: GptError,
+    },
+    /// A sleep area that cannot be used.
+    #[error("{}, partition {partition}: {source}", .file.display())]
+    Area {
+        /// The disk.
+        file: PathBuf,
+        /// Number of the partition.
+        partition: u32,
+        /// What is the matter.
+        source: StoreError,
+    },
+    /// Ctrl-C.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+fn cut_short(error: &GptError) -> &'static str {
+    match error {
+        GptError::BeyondDisk(_) => ": the file has been cut short",
+        _ => "",
+    }
+}
+
+/// Looks at every sleep area of `disk`, without writing. With a bar, images that
+/// may wake are verified, every byte.
+///
+/// # Errors
+///
+/// [`AreaError`]. What is wrong with a slot is in the report instead.
+pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaReport>, AreaError> {
+    let (file, kind) = look_at(disk)?;
+    let mut medium = FileMedium::new(file, kind.bytes);
+    let mut scratch = vec![Page::ZERO; SCRATCH_PAGES];
+    let table = |source| AreaError::Table { file: disk.to_owned(), source };
+    let areas = find_areas(&mut medium, kind.block_bytes, &mut scratch).map_err(table)?;
+    if areas.is_empty() {
+        let found = has_table(&mut medium, kind.block_bytes).map_err(|error| table(error.into()))?;
+        let file = disk.to_owned();
+        return Err(if found { AreaError::NoArea(file) } else { AreaError::NoTable(file) });
+    }
+    let mut reports = Vec::new();
+    for location in &areas {
+        let report = inspect_area(&mut medium, location, &mut scratch, verify);
+        interrupt::check()?;
+        reports.push(report.map_err(|source| AreaError::Area {
+            file: disk.to_owned(),
+            partition: location.partition,
+            source,
+        })?);
+    }
+    Ok(reports)
+}
+
+/// The image of `disk` that wakes at the next power-on, if there is one that can
+/// be seen.
+#[must_use]
+pub fn find_sleeping(disk: &Path) -> Option<SlotReport> {
+    let areas = inspect(disk, None).ok()?;
+    areas.into_iter().flat_map(|area| area.slots).find(|slot| slot.wakes)
+}
+
+/// Whether the disk has a GPT, by its first header's signature.
+fn has_table(medium: &mut FileMedium, block_bytes: u32) -> Result<bool, MediumError> {
+    let mut pages = [Page::ZERO, Page::ZERO];
+    if medium.capacity() < 2 * PAGE_BYTES {
+        return Ok(false);
+    }
+    medium.read(0, &mut pages)?;
+    let word = block_bytes as usize / 8;
+    let [first, second] = &pages;
+    let signature = first.0.iter().chain(&second.0).nth(word);
+    Ok(signature == Some(&u64::from_le_bytes(*b"EFI PART")))
+}
+
+fn inspect_area(
+    medium: &mut FileMedium,
+    location: &AreaLocation,
+    scratch: &mut [Page],
+    bar: Option<&ProgressBar>,
+) -> Result<AreaReport, StoreError> {
+    let window = Window::new(medium, location.start, location.length)?;
+    let mut record_page = Page::ZERO;
+    let mut area = Area::open(window, &mut record_page)?;
+    let newest = area.newest().ok().map(|image| image.slot());
+    let records = *area.slots();
+    let mut slots = Vec::new();
+    for (id, record) in SlotId::BOTH.into_iter().zip(records) {
+        let mut report = describe(id, &record);
+        report.wakes = newest == Some(id);
+        if let Record::Record(record) = record {
+            let mut slot = area.slot(id)?;
+            match read_header(&mut slot, &record) {
+                Ok(header) => {
+                    report.image = Some(describe_image(&header));
+                    if let (Some(bar), SlotState::Committed) = (bar, record.state) {
+                        report.verdict = Some(verify_image(&mut slot, &header, scratch, bar));
+                    }
+                }
+                // An image that is gone may be overwritten; one that wakes may not.
+                Err(reason) if record.state == SlotState::Committed => {
+                    report.verdict = Some(Verdict::Damaged(reason));
+                }
+                Err(_) => {}
+            }
+        }
+        slots.push(report);
+    }
+    let (partition, start, bytes) = (location.partition, location.start, location.length);
+    Ok(AreaReport { partition, start, bytes, slot_bytes: area.slot_bytes(), slots })
+}
+
+fn describe(id: SlotId, record: &Record) -> SlotReport {
+    let record = match record {
+        Record::New => return SlotReport::new(id.index(), SlotStatus::Empty),
+        Record::Unusable(error) => {
+            let mut report = SlotReport::new(id.index(), SlotStatus::Unusable);
+            report.reason = Some(error.to_string());
+            return report;
+        }
+        Record::Record(record) => record,
+    };
+    let (status, reason) = match record.state {
+        SlotState::Committed => (SlotStatus::Committed, None),
+        SlotState::Consumed { failure: None, .. } => (SlotStatus::Consumed, None),
+        SlotState::Consumed { failure: Some(failure), .. } => {
+            (SlotStatus::Consumed, Some(format!("its wake failed: {failure}")))
+        }
+        SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(discarded(reason).to_owned())),
+    };
+    SlotReport {
+        reason,
+        generation: Some(record.generation),
+        image_bytes: Some(record.image_bytes),
+        ..SlotReport::new(id.index(), status)
+    }
+}
+
+fn discarded(reason: poorwill_store::DiscardReason) -> &'static str {
+    use poorwill_store::DiscardReason as Reason;
+    match reason {
+        Reason::NewSleep => "the machine went on to another sleep",
+        Reason::ColdBoot => "the machine was cold booted",
+        Reason::CommitFailed => "its commit failed, and the OS went on",
+        Reason::Unreadable => "its record could not be read",
+        Reason::Refused => "it could not have woken",
+    }
+}
+
+/// The header of the image that `record` speaks of.
+fn read_header<M: Medium>(slot: &mut M, record: &SlotRecord) -> Result<Header, String> {
+    let mut page = [Page::ZERO];
+    slot.read(0, &mut page).map_err(|error| error.to_string())?;
+    let header = Header::parse(&page[0]).map_err(|error| error.to_string())?;
+    if header.checksum == record.header_checksum {
+        Ok(header)
+    } else {
+        Err("the image is not the one that was committed".to_owned())
+    }
+}
+
+fn describe_image(header: &Header) -> ImageReport {
+    let saved_at = (header.saved_at_ns != 0)
+        .then(|| UNIX_EPOCH.checked_add(Duration::from_nanos(header.saved_at_ns)))
+        .flatten()
+        .map(|time| humantime::format_rfc3339_seconds(time).to_string());
+    let identity = &header.identity;
+    let aspects = [identity.memory, identity.harts, identity.isa, identity.device_tree];
+    ImageReport {
+        saved_at,
+        memory_bytes: header.os_pages.saturating_mul(PAGE_BYTES),
+        saved_bytes: header.saved_pages.saturating_mul(PAGE_BYTES),
+        machine: aspects.map(|digest| format!("{:08x}", digest >> 32)),
+    }
+}
+
+/// Checks every checksum of an image.
+fn verify_image<M: Medium>(
+    slot: &mut M,
+    header: &Header,
+    scratch: &mut [Page],
+    bar: &ProgressBar,
+) -> Verdict {
+    let needed = Workspace::pages_needed(header.os_pages);
+    if needed > slot.capacity() / PAGE_BYTES {
+        return Verdict::Damaged("the image speaks of more memory than its slot could hold".into());
+    }
+    let mut pages = vec![Page::ZERO; usize::try_from(needed).unwrap_or_default()];
+    let mut check = || -> Result<(), String> {
+        let workspace =
+            Workspace::new(&mut pages, header.os_pages).map_err(|error| error.to_string())?;
+        let checked = poorwill_image::inspect(slot, header.checksum, workspace)
+            .map_err(|error| error.to_string())?;
+        verify(slot, &checked, scratch, &mut |progress| {
+            bar.set_length(progress.total_pages * PAGE_BYTES);
+            bar.set_position(progress.done_pages * PAGE_BYTES);
+        })
+        .map_err(|error| error.to_string())
+    };
+    match check() {
+        Ok(()) => Verdict::Whole,
+        Err(reason) => Verdict::Damaged(reason),
+    }
+}

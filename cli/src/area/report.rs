@@ -1,0 +1,169 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::size::Bytes;
+
+/// A sleep area of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AreaReport {
+    /// Number of the partition, from 1.
+    pub partition: u32,
+    /// First byte on the disk.
+    pub start: u64,
+    /// Bytes of the partition.
+    pub bytes: u64,
+    /// Most bytes an image may have.
+    pub slot_bytes: u64,
+    /// The two slots.
+    pub slots: Vec<SlotReport>,
+}
+
+/// One slot of a sleep area.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SlotReport {
+    /// 0 or 1.
+    pub slot: usize,
+    /// What is in it.
+    pub status: SlotStatus,
+    /// Why, where there is a reason.
+    pub reason: Option<String>,
+    /// The image's number; it counts the sleeps of the area.
+    pub generation: Option<u64>,
+    /// Bytes of the slot that the image takes.
+    pub image_bytes: Option<u64>,
+    /// What the image says of itself, as long as it is there.
+    pub image: Option<ImageReport>,
+    /// Whether it is the image that wakes at the next power-on.
+    pub wakes: bool,
+    /// What verification found; only of images that may wake, and only when asked.
+    pub verdict: Option<Verdict>,
+}
+
+/// What has become of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlotStatus {
+    /// Never used.
+    Empty,
+    /// Holds an image that may wake.
+    Committed,
+    /// Its image has woken, or its wake failed.
+    Consumed,
+    /// Its image was given up.
+    Discarded,
+    /// Its record cannot be read.
+    Unusable,
+}
+
+/// What an image's header says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageReport {
+    /// When the sleep began, RFC 3339 in UTC; none if the machine did not know.
+    pub saved_at: Option<String>,
+    /// RAM of the machine that the OS has, in bytes.
+    pub memory_bytes: u64,
+    /// Bytes of pages that were saved.
+    pub saved_bytes: u64,
+    /// The machine, as one short digest for each aspect that must be the same at
+    /// the wake: memory map, harts, instruction set, device tree.
+    pub machine: [String; 4],
+}
+
+/// What verification found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "result", content = "reason")]
+pub enum Verdict {
+    /// Every checksum fits.
+    Whole,
+    /// The image would not wake.
+    Damaged(String),
+}
+
+impl AreaReport {
+    /// Whether something in it is not as Poorwill left it.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.slots.iter().any(SlotReport::is_damaged)
+    }
+}
+
+impl SlotReport {
+    /// A slot without anything known.
+    #[must_use]
+    pub fn new(slot: usize, status: SlotStatus) -> Self {
+        SlotReport {
+            slot,
+            status,
+            reason: None,
+            generation: None,
+            image_bytes: None,
+            image: None,
+            wakes: false,
+            verdict: None,
+        }
+    }
+
+    /// Whether it is not as Poorwill left it.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.status == SlotStatus::Unusable || matches!(self.verdict, Some(Verdict::Damaged(_)))
+    }
+}
+
+impl fmt::Display for SlotStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SlotStatus::Empty => "empty",
+            SlotStatus::Committed => "committed",
+            SlotStatus::Consumed => "consumed",
+            SlotStatus::Discarded => "discarded",
+            SlotStatus::Unusable => "unusable",
+        })
+    }
+}
+
+impl fmt::Display for AreaReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, room) = (Bytes(self.bytes), Bytes(self.slot_bytes));
+        writeln!(f, "partition {}: sleep area of {bytes}, images of up to {room}", self.partition)?;
+        self.slots.iter().try_for_each(|slot| slot.fmt(f))
+    }
+}
+
+impl fmt::Display for SlotReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "  slot {}: {}", self.slot, self.status)?;
+        if let Some(reason) = &self.reason {
+            write!(f, " ({reason})")?;
+        }
+        if let Some(generation) = self.generation {
+            write!(f, ", generation {generation}")?;
+        }
+        if let Some(bytes) = self.image_bytes {
+            write!(f, ", {}", Bytes(bytes))?;
+        }
+        if self.wakes {
+            write!(f, ", wakes at the next power-on")?;
+        }
+        writeln!(f)?;
+        if let Some(image) = &self.image {
+            image.fmt(f)?;
+        }
+        match &self.verdict {
+            None => Ok(()),
+            Some(Verdict::Whole) => writeln!(f, "    verified: every checksum fits"),
+            Some(Verdict::Damaged(reason)) => writeln!(f, "    DAMAGED: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for ImageReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.saved_at.as_deref().unwrap_or("at an unknown time");
+        let (saved, memory) = (Bytes(self.saved_bytes), Bytes(self.memory_bytes));
+        writeln!(f, "    saved {time}: {saved} of {memory} of RAM")?;
+        let [map, harts, isa, tree] = &self.machine;
+        writeln!(f, "    machine: memory map {map}, harts {harts}, instruction set {isa}, device tree {tree}")
+    }
+}

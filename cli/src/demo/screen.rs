@@ -1,0 +1,93 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use console::{Term, style, truncate_str};
+
+use crate::console::Event;
+use crate::machine::Watcher;
+
+/// What the user sees while machines run: steps, the console lines that matter,
+/// and on a terminal one line below them that shows where the machine is.
+///
+/// Clones write to the same screen.
+#[derive(Clone, Debug)]
+pub struct Screen {
+    terminal: Term,
+    /// Whether the line below is drawn now.
+    below: Arc<Mutex<bool>>,
+}
+
+/// Console lines that tell the story.
+const TELLING: [&str; 6] =
+    ["poorwill", "Linux version", "PM: suspend", "Kernel panic", "Oops", "reboot: "];
+
+impl Default for Screen {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Screen {
+    /// Standard output.
+    #[must_use]
+    pub fn new() -> Self {
+        Screen { terminal: Term::stdout(), below: Arc::default() }
+    }
+
+    /// Begins a step.
+    pub fn step(&self, text: &str) {
+        self.line(&format!("{} {}", style("==>").green().bold(), style(text).bold()));
+    }
+
+    /// Says something that is Poorwill's own, not the machine's.
+    pub fn say(&self, text: &str) {
+        self.line(&format!("    {text}"));
+    }
+
+    /// Shows a machine's console: for [`crate::machine::PowerOn::watch`].
+    #[must_use]
+    pub fn watcher(&self) -> Watcher {
+        let screen = self.clone();
+        Box::new(move |event| screen.show(event))
+    }
+
+    fn show(&self, event: &Event) {
+        match event {
+            Event::Line(line) if TELLING.iter().any(|word| line.text.contains(word)) => {
+                let at = format!("{:8.3} |", line.at.as_secs_f64());
+                self.line(&format!("{} {}", style(at).dim(), line.text));
+            }
+            Event::Line(line) => self.below(&line.text),
+            Event::Redraw(text) => self.below(text),
+        }
+    }
+
+    fn line(&self, text: &str) {
+        let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody may be reading: that is no reason to stop.
+        let _ = self.clear(&mut below).and_then(|()| writeln!(&self.terminal, "{text}"));
+    }
+
+    fn below(&self, text: &str) {
+        if !self.terminal.is_term() {
+            return;
+        }
+        let width = usize::from(self.terminal.size().1).saturating_sub(12);
+        let text = truncate_str(text, width, "…");
+        let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.clear(&mut below).and_then(|()| {
+            *below = true;
+            (&self.terminal).write_all(format!("{}", style(format!("         | {text}")).dim()).as_bytes())
+        });
+    }
+
+    fn clear(&self, below: &mut bool) -> io::Result<()> {
+        if std::mem::take(below) { self.terminal.clear_line() } else { Ok(()) }
+    }
+
+    /// Removes the line below.
+    pub fn finish(&self) {
+        let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.clear(&mut below);
+    }
+}

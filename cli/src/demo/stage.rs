@@ -1,0 +1,223 @@
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use indicatif::HumanDuration;
+
+use super::compare::{Held, compare};
+use super::figures::{Column, Figures};
+use super::screen::Screen;
+use crate::console::{Fields, Line};
+use crate::disk::NewDisk;
+use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn, Qemu, RunningMachine};
+use crate::paths::Guest;
+use crate::progress;
+use crate::size::Bytes;
+
+/// Console lines that end the demo wherever they come.
+const FAILURES: [&str; 5] = [
+    "Kernel panic",
+    "poorwill: panic",
+    "poorwill-guest: FAIL",
+    "poorwill-demo: FAIL",
+    "poorwill-initramfs: FAIL",
+];
+
+/// Slow hosts take their time; a machine that hangs must still be found out.
+const BOOT_LIMIT: Duration = Duration::from_secs(180);
+const FILL_LIMIT: Duration = Duration::from_secs(180);
+const SLEEP_LIMIT: Duration = Duration::from_secs(120);
+const WAKE_LIMIT: Duration = Duration::from_secs(60);
+const POWER_OFF_LIMIT: Duration = Duration::from_secs(60);
+
+/// Room for two images; what is not written takes none.
+const AREA: Bytes = Bytes::gib(3);
+
+/// Choices of the demo.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// RAM of the machine.
+    pub memory: Bytes,
+    /// Its harts.
+    pub harts: u32,
+    /// MiB put into redis, and as many into tmpfs.
+    pub data_mib: u32,
+    /// The firmware.
+    pub firmware: PathBuf,
+    /// Where the machine's disk is made; removed by the caller.
+    pub folder: PathBuf,
+    /// Where the console goes, besides the screen.
+    pub log: PathBuf,
+}
+
+/// Plays the demo and returns what it measured. An error names its step; the
+/// machine is off then, and its last console lines are on the screen.
+///
+/// # Errors
+///
+/// Any step's.
+pub fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
+    let qemu = Qemu::find()?;
+    let machine = prepare(options, screen)?;
+    let stage = Stage { options, screen, qemu: &qemu, machine: &machine };
+    let before = stage.cold_boot_and_sleep()?;
+    stage.wake(&before)
+}
+
+fn prepare(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Machine> {
+    let guest = Guest::find()?;
+    screen.step("Making a disk: Debian's root and an empty sleep area");
+    let disk = options.folder.join("machine.disk");
+    let bar = progress::bytes("    copying", 0);
+    NewDisk { root: Some(guest.root), areas: vec![AREA] }
+        .create(&disk, false, &bar)
+        .context("making the machine's disk")?;
+    bar.finish_and_clear();
+    Ok(Machine {
+        harts: options.harts,
+        memory: options.memory,
+        kernel: Some(guest.kernel),
+        initrd: Some(guest.initrd),
+        command_line: format!(
+            "{DEBIAN_COMMAND_LINE} poorwill.demo poorwill.demo_mib={}",
+            options.data_mib
+        ),
+        disks: vec![Disk::nvme(disk)],
+        ..Machine::new(&options.firmware)
+    })
+}
+
+struct Stage<'a> {
+    options: &'a DemoOptions,
+    screen: &'a Screen,
+    qemu: &'a Qemu,
+    machine: &'a Machine,
+}
+
+/// What is known when the machine sleeps.
+struct Asleep {
+    held: Held,
+    cold_boot: Column,
+    sleep_total: Duration,
+    sleep: Fields,
+    since: Instant,
+}
+
+impl Stage<'_> {
+    fn cold_boot_and_sleep(&self) -> anyhow::Result<Asleep> {
+        self.screen.step(&format!(
+            "Cold boot: Debian on {} harts and {} of RAM",
+            self.options.harts, self.options.memory
+        ));
+        let mut running = self.power_on(&FAILURES)?;
+        let outcome = self.until_asleep(&mut running);
+        self.explain(&running, outcome)
+    }
+
+    fn until_asleep(&self, running: &mut RunningMachine) -> anyhow::Result<Asleep> {
+        let cold_boot = time_cold_boot(running).context("cold boot")?;
+        self.screen.step(&format!("Filling redis and tmpfs with {} MiB each", self.options.data_mib));
+        let ready = running.wait_for("poorwill-demo: ready", FILL_LIMIT).context("filling")?;
+        let held = Held::parse(&ready.text, "poorwill-demo: ready")?;
+
+        self.screen.step("Going to sleep: `systemctl suspend`");
+        let resident = running.resident();
+        let line = running.wait_for("poorwill: sleep ", SLEEP_LIMIT).context("going to sleep")?;
+        let sleep = Fields::parse(&line.text, "poorwill: sleep ").unwrap_or_default();
+        let exit = running.wait_exit(POWER_OFF_LIMIT).context("switching off after the save")?;
+        check_exit(&exit)?;
+        self.show_gone(running, resident)?;
+        let sleep_total = exit.at.saturating_sub(ready.at);
+        Ok(Asleep { held, cold_boot, sleep_total, sleep, since: Instant::now() })
+    }
+
+    /// Shows that nothing of the machine is left but its disk.
+    fn show_gone(&self, running: &RunningMachine, resident: Option<Bytes>) -> anyhow::Result<()> {
+        let pid = running.pid();
+        ensure!(!Path::new(&format!("/proc/{pid}")).exists(), "QEMU (process {pid}) is still there");
+        let memory = resident.map_or(String::new(), |bytes| format!(" and the {bytes} that it held"));
+        self.screen.step("The power is off");
+        self.screen.say(&format!("QEMU (process {pid}) has ended{memory}; only the disk is left"));
+        Ok(())
+    }
+
+    fn wake(&self, asleep: &Asleep) -> anyhow::Result<Figures> {
+        self.screen.step("Power on again: the same command line");
+        let failures: Vec<_> = FAILURES.into_iter().chain(["poorwill: cold boot"]).collect();
+        let mut running = self.power_on(&failures)?;
+        let outcome = self.until_off(&mut running, asleep);
+        self.explain(&running, outcome)
+    }
+
+    fn until_off(&self, running: &mut RunningMachine, asleep: &Asleep) -> anyhow::Result<Figures> {
+        let slept = asleep.since.elapsed().saturating_sub(running.elapsed());
+        let handed_over = running.wait_for("poorwill: wake ", WAKE_LIMIT).context("waking")?;
+        let wake = Fields::parse(&handed_over.text, "poorwill: wake ").unwrap_or_default();
+        let answer = running
+            .wait_for("poorwill-guest: redis ready", WAKE_LIMIT)
+            .context("waiting for redis's first answer after the wake")?;
+        let woke = running
+            .wait_for("poorwill-demo: woke", WAKE_LIMIT)
+            .context("asking the woken guest what it holds")?;
+        let held = Held::parse(&woke.text, "poorwill-demo: woke")?;
+        let woke = Fields::parse(&woke.text, "poorwill-demo: woke").unwrap_or_default();
+
+        self.screen.step(&format!("Awake after {} without power. Comparing", HumanDuration(slept)));
+        for compared in compare(&asleep.held, &held)? {
+            self.screen.say(&format!("{:28} {}", compared.what, compared.outcome));
+        }
+        check_exit(&running.wait_exit(POWER_OFF_LIMIT).context("switching off at the end")?)?;
+        Ok(Figures {
+            sleep: Column::of_sleep(asleep.sleep_total, &asleep.sleep, &woke),
+            wake: Column::of_wake(handed_over.at, answer.at, &wake, &woke),
+            cold_boot: asleep.cold_boot,
+            used: asleep.sleep.number("used_bytes").map(Bytes),
+        })
+    }
+
+    fn power_on(&self, failures: &[&str]) -> anyhow::Result<RunningMachine> {
+        let options =
+            PowerOn { log: Some(self.options.log.clone()), watch: Some(self.screen.watcher()) };
+        let mut running = self.machine.power_on(self.qemu, options)?;
+        self.screen.say(&format!("QEMU is process {}", running.pid()));
+        running.fail_on(failures);
+        Ok(running)
+    }
+
+    /// Shows the last console lines beside an error.
+    fn explain<T>(
+        &self,
+        running: &RunningMachine,
+        outcome: anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        if outcome.is_err() && !crate::interrupt::requested() {
+            self.screen.step("It failed. The last lines of the console:");
+            for line in running.tail(15) {
+                self.screen.say(&line);
+            }
+        }
+        outcome
+    }
+}
+
+fn time_cold_boot(running: &mut RunningMachine) -> anyhow::Result<Column> {
+    let handed_over = running.wait_for("poorwill: cold boot", BOOT_LIMIT)?;
+    let redis = "poorwill-guest: redis ready";
+    let mut line = running.wait_where("the kernel's first program", BOOT_LIMIT, |line| {
+        line.contains("Run /init") || line.contains(redis)
+    })?;
+    let mut first_program = None;
+    if !line.text.contains(redis) {
+        first_program = Some(line.at);
+        line = running.wait_for(redis, BOOT_LIMIT)?;
+    }
+    let Line { at: total, .. } = line;
+    Ok(Column::of_cold_boot(handed_over.at, first_program, total))
+}
+
+fn check_exit(exit: &Exit) -> anyhow::Result<()> {
+    if !exit.status.success() {
+        bail!("QEMU failed ({}): {}", exit.status, exit.errors.trim_end());
+    }
+    Ok(())
+}
