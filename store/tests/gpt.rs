@@ -1,5 +1,7 @@
 //! Partition tables as disks have them, whole and damaged.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 use gpt_disk_types::{
     Crc32, GptHeader, GptHeaderRevision, GptHeaderSignature, GptPartitionEntry, GptPartitionType,
     LbaLe, MasterBootRecord, U32Le, crc, guid,

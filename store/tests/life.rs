@@ -1,5 +1,7 @@
 //! Sleeps and wakes with nothing going wrong but what a user does.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 mod common;
 
 use common::{Boot, MIB, Machine, NoSleep, START, area, disk, record_at};
