@@ -10,6 +10,7 @@ pub mod commands;
 pub mod console;
 pub mod demo;
 pub mod disk;
+pub mod doctor;
 pub mod interrupt;
 pub mod machine;
 pub mod paths;

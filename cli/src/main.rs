@@ -7,12 +7,30 @@ use clap::{Parser, Subcommand};
 use poorwill::commands::area::Area;
 use poorwill::commands::demo::Demo;
 use poorwill::commands::disk::Disk;
+use poorwill::commands::doctor::Doctor;
 use poorwill::commands::run::Run;
 use poorwill::interrupt;
 
-/// Runs RISC-V machines that sleep with the power off.
+/// Runs RISC-V machines that sleep with the power off and wake where they were.
 #[derive(Debug, Parser)]
-#[command(name = "poorwill", version)]
+#[command(
+    name = "poorwill",
+    version,
+    after_help = "\
+Examples:
+  poorwill doctor                  what this host lacks
+  poorwill demo                    a Debian machine sleeps and wakes, measured
+  poorwill run                     a Debian machine of your own
+  poorwill area machine.disk       what is in the sleep area of a disk
+
+Environment:
+  POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
+  POORWILL_QEMU       the emulator (default: qemu-system-riscv64 in PATH)
+  POORWILL_CACHE      what can be made again (default: ~/.cache/poorwill)
+  POORWILL_DATA       the machine of `run` (default: ~/.local/share/poorwill)
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -24,6 +42,7 @@ enum Command {
     Disk(Disk),
     Demo(Demo),
     Area(Area),
+    Doctor(Doctor),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +52,7 @@ fn main() -> ExitCode {
         Command::Disk(disk) => disk.execute(),
         Command::Demo(demo) => demo.execute(),
         Command::Area(area) => area.execute(),
+        Command::Doctor(doctor) => doctor.execute(),
     });
     match result {
         Ok(code) => code,

@@ -6,6 +6,13 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+/// OpenSBI as Debian installs it, to compare with.
+pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
+
+/// What `--help` says of an option for the firmware.
+pub(crate) const FIRMWARE_HELP: &str =
+    "Firmware [default: $POORWILL_FIRMWARE, else build/poorwill.elf]";
+
 /// A file that Poorwill needs and that is not there.
 #[derive(Debug, Error)]
 pub enum PathError {
@@ -16,18 +23,18 @@ pub enum PathError {
     #[error("no firmware found: build it with `make firmware`, or name it with --firmware FILE")]
     NoFirmware,
     /// The guest has not been built.
-    #[error("no guest {file}: build it with `tools/guest` (once, about three minutes)",
+    #[error("no guest ({file} is missing): build it once with `tools/guest`",
             file = .0.display())]
     NoGuest(PathBuf),
     /// A file named by the user cannot be read.
-    #[error("cannot read {what} {path}: {source}", path = .path.display())]
+    #[error("cannot read {what} {path}: {reason}", path = .path.display())]
     Unreadable {
         /// What the file is for.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// The operating system's reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
 }
 
@@ -141,7 +148,7 @@ pub fn readable<'p>(what: &'static str, path: &'p Path) -> Result<&'p Path, Path
     std::fs::File::open(path)
         .and_then(|file| file.metadata())
         .and_then(|data| if data.is_dir() { Err(is_directory()) } else { Ok(path) })
-        .map_err(|source| PathError::Unreadable { what, path: path.to_owned(), source })
+        .map_err(|reason| PathError::Unreadable { what, path: path.to_owned(), reason })
 }
 
 #[cfg(test)]

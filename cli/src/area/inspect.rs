@@ -33,22 +33,22 @@ pub enum AreaError {
              with `poorwill disk create`", .0.display())]
     NoArea(PathBuf),
     /// A partition table that cannot be used.
-    #[error("{}: {source}{}", .file.display(), cut_short(.source))]
+    #[error("{}: {reason}{}", .file.display(), cut_short(.reason))]
     Table {
         /// The disk.
         file: PathBuf,
         /// What is the matter.
-        source: GptError,
+        reason: GptError,
     },
     /// A sleep area that cannot be used.
-    #[error("{}, partition {partition}: {source}", .file.display())]
+    #[error("{}, partition {partition}: {reason}", .file.display())]
     Area {
         /// The disk.
         file: PathBuf,
         /// Number of the partition.
         partition: u32,
         /// What is the matter.
-        source: StoreError,
+        reason: StoreError,
     },
     /// Ctrl-C.
     #[error(transparent)]
@@ -72,7 +72,7 @@ pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaRepo
     let (file, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(file, kind.bytes);
     let mut scratch = vec![Page::ZERO; SCRATCH_PAGES];
-    let table = |source| AreaError::Table { file: disk.to_owned(), source };
+    let table = |reason| AreaError::Table { file: disk.to_owned(), reason };
     let areas = find_areas(&mut medium, kind.block_bytes, &mut scratch).map_err(table)?;
     if areas.is_empty() {
         let found = has_table(&mut medium, kind.block_bytes).map_err(|error| table(error.into()))?;
@@ -83,10 +83,10 @@ pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaRepo
     for location in &areas {
         let report = inspect_area(&mut medium, location, &mut scratch, verify);
         interrupt::check()?;
-        reports.push(report.map_err(|source| AreaError::Area {
+        reports.push(report.map_err(|reason| AreaError::Area {
             file: disk.to_owned(),
             partition: location.partition,
-            source,
+            reason,
         })?);
     }
     Ok(reports)

@@ -31,8 +31,7 @@ pub struct Demo {
     /// MiB to put into redis, and as many into tmpfs
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
     data: u32,
-    /// Firmware [default: $`POORWILL_FIRMWARE`, else build/poorwill.elf]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = paths::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Keep the machine's disk and the console log
     #[arg(long)]

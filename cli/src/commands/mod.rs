@@ -3,4 +3,5 @@
 pub mod area;
 pub mod demo;
 pub mod disk;
+pub mod doctor;
 pub mod run;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
+use crate::area::{SlotReport, find_sleeping};
 use crate::disk::{NewDisk, check_unused, look_at};
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, interactive};
 use crate::paths::{self, Guest};
@@ -60,8 +61,7 @@ pub struct Run {
     /// loses interrupts there
     #[arg(long, value_enum, default_value_t)]
     interrupts: Interrupts,
-    /// Firmware [default: $`POORWILL_FIRMWARE`, else build/poorwill.elf]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = paths::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Handed to QEMU as they are
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
@@ -81,12 +81,22 @@ impl Run {
             look_at(&disk.file)?;
             check_unused(&disk.file)?;
         }
+        if let Some(image) = sleeping(&machine) {
+            eprintln!("poorwill: this machine sleeps ({}): waking it", size_of(&image));
+        }
         if std::io::stdin().is_terminal() {
             eprintln!("poorwill: Ctrl-A x ends QEMU, all other keys go to the machine");
         }
         let status = interactive::run(&machine, &qemu)?;
         if !status.success() {
             bail!("QEMU ended with {status}");
+        }
+        match sleeping(&machine) {
+            Some(image) => eprintln!(
+                "\npoorwill: asleep ({}): run the same command again to wake it",
+                size_of(&image)
+            ),
+            None => eprintln!("\npoorwill: switched off"),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -118,6 +128,20 @@ impl Run {
             extra_arguments: self.qemu_arguments,
             ..Machine::new(firmware)
         })
+    }
+}
+
+/// The image that the machine would wake from now. Its disks tell, not its
+/// console: that is the user's.
+fn sleeping(machine: &Machine) -> Option<SlotReport> {
+    machine.disks.iter().find_map(|disk| find_sleeping(&disk.file))
+}
+
+fn size_of(image: &SlotReport) -> String {
+    let bytes = Bytes(image.image_bytes.unwrap_or_default());
+    match image.image.as_ref().and_then(|image| image.saved_at.as_deref()) {
+        Some(time) => format!("{bytes}, saved {time}"),
+        None => bytes.to_string(),
     }
 }
 

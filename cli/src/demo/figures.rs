@@ -17,7 +17,7 @@ pub struct Column {
     pub transfer: Option<Duration>,
     /// The OS's kernel.
     pub kernel: Option<Duration>,
-    /// The rest: systemd and redis.
+    /// The rest: initramfs, systemd, redis.
     pub userland: Option<Duration>,
     /// All of it, by the host's clock.
     pub total: Duration,
@@ -109,7 +109,7 @@ impl Figures {
         row("firmware", &|column| seconds(column.firmware));
         row("firmware saves, loads", &|column| seconds(column.transfer));
         row("kernel", &|column| seconds(column.kernel));
-        row("systemd and redis", &|column| seconds(column.userland));
+        row("userland", &|column| seconds(column.userland));
         row("total", &|column| seconds(Some(column.total)));
         row("bytes", &|column| column.bytes.map_or("-".into(), |bytes| bytes.to_string()));
         for index in 1..=3 {

@@ -18,8 +18,17 @@ pub struct Screen {
 }
 
 /// Console lines that tell the story.
-const TELLING: [&str; 6] =
-    ["poorwill", "Linux version", "PM: suspend", "Kernel panic", "Oops", "reboot: "];
+const TELLING: [&str; 9] = [
+    "poorwill: ",
+    "poorwill-guest: ",
+    "poorwill-demo: ",
+    "poorwill-initramfs: ",
+    "Linux version",
+    "PM: suspend",
+    "Kernel panic",
+    "Oops",
+    "reboot: ",
+];
 
 impl Default for Screen {
     fn default() -> Self {

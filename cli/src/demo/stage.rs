@@ -2,7 +2,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use indicatif::HumanDuration;
 
 use super::compare::{Held, compare};
 use super::figures::{Column, Figures};
@@ -162,7 +161,10 @@ impl Stage<'_> {
         let held = Held::parse(&woke.text, "poorwill-demo: woke")?;
         let woke = Fields::parse(&woke.text, "poorwill-demo: woke").unwrap_or_default();
 
-        self.screen.step(&format!("Awake after {} without power. Comparing", HumanDuration(slept)));
+        self.screen.step(&format!(
+            "Awake after {:.2} s without power. Comparing",
+            slept.as_secs_f64()
+        ));
         for compared in compare(&asleep.held, &held)? {
             self.screen.say(&format!("{:28} {}", compared.what, compared.outcome));
         }

@@ -38,23 +38,23 @@ pub enum DiskError {
     #[error(transparent)]
     InUse(#[from] InUse),
     /// The root file system cannot be read.
-    #[error("cannot read the root file system {file}: {source}", file = .file.display())]
+    #[error("cannot read the root file system {file}: {reason}", file = .file.display())]
     Root {
         /// The file system image.
         file: PathBuf,
         /// The operating system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// No room.
     #[error("no room for {} in its file system: free some, or choose another place", .0.display())]
     Full(PathBuf),
     /// Cannot be written.
-    #[error("cannot write {file}: {source}", file = .file.display())]
+    #[error("cannot write {file}: {reason}", file = .file.display())]
     Write {
         /// The disk.
         file: PathBuf,
         /// The operating system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Ctrl-C.
     #[error(transparent)]
@@ -75,11 +75,11 @@ impl NewDisk {
         progress: &ProgressBar,
     ) -> Result<(), DiskError> {
         check_target(file, replace)?;
-        let failed = |source: io::Error| match source.kind() {
+        let failed = |reason: io::Error| match reason.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 DiskError::Full(file.to_owned())
             }
-            _ => DiskError::Write { file: file.to_owned(), source },
+            _ => DiskError::Write { file: file.to_owned(), reason },
         };
         let mut root = self.root.as_deref().map(open_root).transpose()?;
         let root_bytes = root.as_ref().map(|(_, bytes)| (Use::Root, *bytes));
@@ -114,7 +114,7 @@ fn check_target(file: &Path, replace: bool) -> Result<(), DiskError> {
 }
 
 fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
-    let failed = |source| DiskError::Root { file: file.to_owned(), source };
+    let failed = |reason| DiskError::Root { file: file.to_owned(), reason };
     let mut root = File::open(file).map_err(failed)?;
     if root.metadata().map_err(failed)?.is_dir() {
         return Err(failed(io::ErrorKind::IsADirectory.into()));

@@ -26,12 +26,12 @@ pub enum InUse {
         holders: Vec<Holder>,
     },
     /// It cannot be opened for reading and writing.
-    #[error("cannot open disk {file}: {source}", file = .file.display())]
+    #[error("cannot open disk {file}: {reason}", file = .file.display())]
     Unusable {
         /// The disk.
         file: PathBuf,
         /// The operating system's reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
 }
 
@@ -49,7 +49,7 @@ fn by(holders: &[Holder]) -> String {
 ///
 /// [`InUse`].
 pub fn check_unused(file: &Path) -> Result<(), InUse> {
-    let unusable = |source| InUse::Unusable { file: file.to_owned(), source };
+    let unusable = |reason| InUse::Unusable { file: file.to_owned(), reason };
     let disk = File::options().read(true).write(true).open(file).map_err(unusable)?;
     // A lock for a moment, gone when `disk` is closed. It conflicts with any
     // lock of another process, QEMU's byte ranges included.

@@ -18,12 +18,12 @@ pub struct Kind {
 #[derive(Debug, Error)]
 pub enum KindError {
     /// Cannot be opened or read.
-    #[error("cannot read disk {file}: {source}{}", hint(.source), file = .file.display())]
+    #[error("cannot read disk {file}: {reason}{}", hint(.reason), file = .file.display())]
     Unreadable {
         /// The disk.
         file: PathBuf,
         /// The operating system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A directory, a pipe, a terminal.
     #[error("{} is neither a file nor a block device", .0.display())]
@@ -56,7 +56,7 @@ const FORMATS: [(&[u8], &str); 4] =
 ///
 /// [`KindError`].
 pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
-    let unreadable = |source| KindError::Unreadable { file: file.to_owned(), source };
+    let unreadable = |reason| KindError::Unreadable { file: file.to_owned(), reason };
     // Asked before opening: opening a pipe would wait for its other end.
     let data = fs::metadata(file).map_err(unreadable)?;
     let is_block_device = data.file_type().is_block_device();

@@ -64,7 +64,7 @@ impl Drop for KillOnDrop {
 pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
     let mut command = machine.command(qemu, Console::Terminal);
     let spawn_error =
-        |source| StartError::Spawn { program: qemu.program.clone(), source };
+        |reason| StartError::Spawn { program: qemu.program.clone(), reason };
     let _terminal = Terminal::keep();
     let mut child = KillOnDrop(command.spawn().map_err(spawn_error)?);
     let mut asked: Option<Instant> = None;

@@ -4,7 +4,7 @@
 
 mod arguments;
 pub mod interactive;
-mod qemu;
+pub(crate) mod qemu;
 mod running;
 
 use std::ffi::OsString;

@@ -40,20 +40,20 @@ impl std::fmt::Debug for PowerOn {
 #[derive(Debug, Error)]
 pub enum StartError {
     /// QEMU could not be executed.
-    #[error("cannot start {program}: {source}", program = .program.display())]
+    #[error("cannot start {program}: {reason}", program = .program.display())]
     Spawn {
         /// What was executed.
         program: PathBuf,
         /// The operating system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The log could not be opened.
-    #[error("cannot write the console log {file}: {source}", file = .file.display())]
+    #[error("cannot write the console log {file}: {reason}", file = .file.display())]
     Log {
         /// The log.
         file: PathBuf,
         /// The operating system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -89,7 +89,7 @@ pub enum WaitError {
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     /// The operating system failed.
-    #[error("waiting for QEMU failed: {0}")]
+    #[error("waiting for QEMU failed")]
     Os(#[from] io::Error),
 }
 
@@ -157,7 +157,7 @@ impl Machine {
     pub fn power_on(&self, qemu: &Qemu, options: PowerOn) -> Result<RunningMachine, StartError> {
         let log = match options.log {
             None => None,
-            Some(file) => Some(open_log(&file).map_err(|source| StartError::Log { file, source })?),
+            Some(file) => Some(open_log(&file).map_err(|reason| StartError::Log { file, reason })?),
         };
         let mut command = self.command(qemu, Console::Pipe);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -166,7 +166,7 @@ impl Machine {
         let power_on = Instant::now();
         let mut child = command
             .spawn()
-            .map_err(|source| StartError::Spawn { program: command.get_program().into(), source })?;
+            .map_err(|reason| StartError::Spawn { program: command.get_program().into(), reason })?;
         let shared = Arc::<Shared>::default();
         let console = child.stdout.take().map(|from| {
             let shared = Arc::clone(&shared);

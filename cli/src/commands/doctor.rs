@@ -1,0 +1,40 @@
+//! `poorwill doctor`: what this host lacks.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use console::style;
+
+use crate::doctor::{Finding, Health, examine};
+
+/// Tell what this host lacks, and what mends it.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = "\
+Exit status: 0 everything needed is there, 1 something is missing, 2 wrong usage.")]
+pub struct Doctor {}
+
+impl Doctor {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// None at present.
+    pub fn execute(self) -> anyhow::Result<ExitCode> {
+        let findings = examine();
+        findings.iter().for_each(show);
+        let ill = findings.iter().any(|finding| finding.health == Health::Missing);
+        Ok(if ill { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn show(finding: &Finding) {
+    let health = match finding.health {
+        Health::Good => style("ok     ").green(),
+        Health::Lacking => style("warning").yellow(),
+        Health::Missing => style("missing").red(),
+    };
+    println!("{health}  {:15} {}", finding.what, finding.detail);
+    if let Some(cure) = &finding.cure {
+        println!("{:25}-> {cure}", "");
+    }
+}

@@ -1,0 +1,250 @@
+//! What a host must have to build and run Poorwill's machines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::machine::qemu::in_path;
+use crate::machine::{Qemu, RECOMMENDED};
+use crate::paths::{self, Guest, PathError};
+use crate::size::Bytes;
+
+/// How a part of the host does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Good.
+    Good,
+    /// Something works less well, or not in every case, without.
+    Lacking,
+    /// Machines do not run without.
+    Missing,
+}
+
+/// One part of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which part.
+    pub what: &'static str,
+    /// How it does.
+    pub health: Health,
+    /// What was found.
+    pub detail: String,
+    /// What mends it.
+    pub cure: Option<String>,
+}
+
+impl Finding {
+    fn good(what: &'static str, detail: impl Into<String>) -> Self {
+        Finding { what, health: Health::Good, detail: detail.into(), cure: None }
+    }
+
+    fn bad(what: &'static str, health: Health, detail: impl Into<String>, cure: &str) -> Self {
+        Finding { what, health, detail: detail.into(), cure: Some(cure.to_owned()) }
+    }
+}
+
+const SETUP: &str = "as root, run `tools/setup`";
+
+/// Free room that a machine's disk and two images of it take.
+const DISK_FOR_MACHINE: Bytes = Bytes::gib(3);
+/// Free room that building the guest takes besides.
+const DISK_FOR_GUEST: Bytes = Bytes::gib(4);
+/// RAM of the default machine, and QEMU's own.
+const MEMORY: Bytes = Bytes::mib(2560);
+
+/// Looks at every part. Nothing is changed.
+#[must_use]
+pub fn examine() -> Vec<Finding> {
+    let guest_there = Guest::find().is_ok();
+    let mut findings = vec![qemu(), setpriv(), firmware(), guest()];
+    findings.push(guest_tools(guest_there));
+    findings.push(binfmt(guest_there));
+    findings.push(disk(guest_there));
+    findings.push(memory());
+    findings.push(opensbi());
+    findings
+}
+
+fn qemu() -> Finding {
+    match Qemu::find() {
+        Err(error) => Finding::bad("QEMU", Health::Missing, error.to_string(), SETUP),
+        Ok(Qemu { program, version }) => {
+            let detail = format!("{version} ({})", program.display());
+            if version < RECOMMENDED {
+                let detail = format!("{detail}; tested with {RECOMMENDED} and later");
+                return Finding::bad("QEMU", Health::Lacking, detail, SETUP);
+            }
+            Finding::good("QEMU", detail)
+        }
+    }
+}
+
+fn setpriv() -> Finding {
+    match in_path("setpriv") {
+        Some(program) => Finding::good("setpriv", program.display().to_string()),
+        None => Finding::bad(
+            "setpriv",
+            Health::Lacking,
+            "not in PATH: QEMU goes on if poorwill is killed",
+            "as root, run `apt-get install util-linux`",
+        ),
+    }
+}
+
+fn firmware() -> Finding {
+    match paths::firmware() {
+        Ok(file) => Finding::good("firmware", file.display().to_string()),
+        Err(PathError::NoFirmware) => {
+            Finding::bad("firmware", Health::Missing, "not built", "run `make firmware`")
+        }
+        Err(error) => {
+            Finding::bad("firmware", Health::Missing, error.to_string(), "mend POORWILL_FIRMWARE")
+        }
+    }
+}
+
+fn guest() -> Finding {
+    let cure = "as root, run `tools/guest` (about three minutes)";
+    match Guest::find() {
+        Ok(guest) => {
+            let folder = guest.kernel.parent().unwrap_or(Path::new("")).display().to_string();
+            Finding::good("guest", folder)
+        }
+        Err(PathError::NoGuest(file)) => {
+            let detail = format!("{} is missing", file.display());
+            Finding::bad("guest", Health::Missing, detail, cure)
+        }
+        Err(error) => Finding::bad("guest", Health::Missing, error.to_string(), cure),
+    }
+}
+
+/// What is needed to build the guest, as long as it is not built.
+fn needed_for_guest(guest_there: bool) -> Health {
+    if guest_there { Health::Lacking } else { Health::Missing }
+}
+
+fn guest_tools(guest_there: bool) -> Finding {
+    let tools = ["mmdebstrap", "mkfs.ext4", "cpio", "zstd", "xz", "depmod"];
+    let missing: Vec<_> = tools.into_iter().filter(|tool| !has_tool(tool)).collect();
+    if missing.is_empty() {
+        return Finding::good("guest's tools", tools.join(", "));
+    }
+    let detail = format!("not in PATH: {} (to build the guest)", missing.join(", "));
+    Finding::bad("guest's tools", needed_for_guest(guest_there), detail, SETUP)
+}
+
+/// In PATH, or where administration's tools are when a user's PATH leaves them
+/// out.
+fn has_tool(name: &str) -> bool {
+    in_path(name).is_some()
+        || (std::env::var_os("PATH").is_some_and(|path| !path.is_empty())
+            && ["/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join(name).is_file()))
+}
+
+fn binfmt(guest_there: bool) -> Finding {
+    let registered = Path::new("/proc/sys/fs/binfmt_misc/qemu-riscv64").exists();
+    let can_be = Path::new("/usr/lib/binfmt.d/qemu-riscv64.conf").exists()
+        || Path::new("/usr/share/binfmts/qemu-riscv64").exists();
+    match (registered, can_be) {
+        (true, _) => Finding::good("binfmt", "qemu-riscv64 is registered"),
+        (false, true) => Finding::good("binfmt", "`tools/guest` registers qemu-riscv64"),
+        (false, false) => Finding::bad(
+            "binfmt",
+            needed_for_guest(guest_there),
+            "no qemu-user-static (to build the guest)",
+            SETUP,
+        ),
+    }
+}
+
+fn disk(guest_there: bool) -> Finding {
+    let needed = match guest_there {
+        true => DISK_FOR_MACHINE,
+        false => Bytes(DISK_FOR_MACHINE.0 + DISK_FOR_GUEST.0),
+    };
+    let cache = match paths::cache() {
+        Ok(cache) => cache,
+        Err(error) => {
+            return Finding::bad("disk space", Health::Missing, error.to_string(), "set HOME");
+        }
+    };
+    let Some(free) = free_at(&cache) else {
+        return Finding::bad(
+            "disk space",
+            Health::Lacking,
+            format!("cannot tell what is free at {}", cache.display()),
+            "look at POORWILL_CACHE",
+        );
+    };
+    let detail = format!("{free} free at {}, {needed} needed", cache.display());
+    if free < needed {
+        let cure = "free some, or point POORWILL_CACHE to a larger file system";
+        return Finding::bad("disk space", Health::Missing, detail, cure);
+    }
+    Finding::good("disk space", detail)
+}
+
+/// What is free at `folder`, or where it would be made.
+fn free_at(folder: &Path) -> Option<Bytes> {
+    let there: PathBuf = folder.ancestors().find(|folder| folder.exists())?.to_owned();
+    let about = rustix::fs::statvfs(&there).ok()?;
+    Some(Bytes(about.f_bavail.saturating_mul(about.f_frsize)))
+}
+
+fn memory() -> Finding {
+    let available = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+    match available {
+        Some(free) if free >= MEMORY => {
+            Finding::good("memory", format!("{free} available, {MEMORY} needed"))
+        }
+        Some(free) => Finding::bad(
+            "memory",
+            Health::Lacking,
+            format!("{free} available, {MEMORY} needed for the default machine"),
+            "give machines less: --memory 1G",
+        ),
+        None => Finding::bad(
+            "memory",
+            Health::Lacking,
+            "cannot tell what is available",
+            "look at /proc/meminfo",
+        ),
+    }
+}
+
+fn available(meminfo: &str) -> Option<Bytes> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kib << 10))
+}
+
+fn opensbi() -> Finding {
+    let file = Path::new(paths::OPENSBI);
+    if file.exists() {
+        return Finding::good("OpenSBI", paths::OPENSBI);
+    }
+    Finding::bad("OpenSBI", Health::Lacking, "not installed (only to compare with)", SETUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_the_kernel_writes_it() {
+        let text = "MemTotal:       24576000 kB\nMemAvailable:    1048576 kB\n";
+        assert_eq!(available(text), Some(Bytes::gib(1)));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn room_is_found_for_folders_that_are_not_there_yet() {
+        assert!(free_at(Path::new("/tmp/not/there/yet")).is_some_and(|free| free.0 > 0));
+    }
+
+    #[test]
+    fn whatever_is_not_good_has_a_cure() {
+        for finding in examine() {
+            assert_eq!(finding.cure.is_none(), finding.health == Health::Good, "{finding:?}");
+        }
+    }
+}
