@@ -119,7 +119,7 @@ struct Loader<'l, M> {
 impl<'l, M: Medium> Loader<'l, M> {
     fn new(slot: &'l mut M, image: &'l Checked<'l>) -> Self {
         let batch_pages = (slot.max_pages() as u64).clamp(1, PIECE_PAGES);
-        let wanted = PageWalk::new(image.map.set());
+        let wanted = PageWalk::new(image.map.members());
         let pieces = core::array::from_fn(|_| Piece {
             pages: wanted.clone(),
             transfers: 0,
@@ -130,7 +130,7 @@ impl<'l, M: Medium> Loader<'l, M> {
             batch: Batch::new(),
             batch_pages,
             wanted,
-            zeros: PageWalk::new(image.map.clear()),
+            zeros: PageWalk::new(image.map.others()),
             asked: 0,
             in_flight: 0,
             verified: 0,

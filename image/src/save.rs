@@ -159,7 +159,7 @@ fn save_memory<M: Medium>(
 ) -> Result<u64, SaveError> {
     let total_pages = memory.pages();
     let mut map = PageMap::new(workspace.map, total_pages).map_err(no_map)?;
-    workspace.digests.fill(Page::ZERO);
+    Page::words_mut(workspace.digests).fill(0);
     let mut writer = Writer::new(slot, data, Page::words_mut(workspace.digests));
     let mut pages = memory.iter();
     if !writer.has_room_for(0) {

@@ -68,7 +68,7 @@ fn state_comes_back() {
     assert_eq!(image.header().generation, 3);
     assert_eq!(image.header().saved_at_ns, 1_700_000_000_000_000_000);
     assert_eq!(image.header().image_bytes(), saved.image_bytes());
-    assert_eq!(image.map().set().collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(image.map().members().collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]

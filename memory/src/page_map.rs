@@ -101,7 +101,7 @@ impl PageMap<'_> {
 
     /// The indices in the set, ascending.
     #[must_use]
-    pub fn set(&self) -> Indices<'_> {
+    pub fn members(&self) -> Indices<'_> {
         Indices {
             words: self.words,
             invert: 0,
@@ -112,17 +112,17 @@ impl PageMap<'_> {
 
     /// The indices of memory that are not in the set, ascending.
     #[must_use]
-    pub fn clear(&self) -> Indices<'_> {
+    pub fn others(&self) -> Indices<'_> {
         Indices {
             invert: !0,
-            ..self.set()
+            ..self.members()
         }
     }
 
     /// The set as extents, ascending, each as long as can be.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let mut set = self.set();
-        let mut clear = self.clear();
+        let mut set = self.members();
+        let mut clear = self.others();
         core::iter::from_fn(move || {
             let first = set.next()?;
             clear.at = first;

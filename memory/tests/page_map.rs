@@ -34,8 +34,8 @@ proptest! {
             map.insert(*index);
         }
         prop_assert_eq!(map.count(), wanted.len() as u64);
-        prop_assert!(map.set().eq(wanted.iter().copied()));
-        prop_assert!(map.clear().eq((0..pages).filter(|index| !wanted.contains(index))));
+        prop_assert!(map.members().eq(wanted.iter().copied()));
+        prop_assert!(map.others().eq((0..pages).filter(|index| !wanted.contains(index))));
         for index in 0..pages + 70 {
             prop_assert_eq!(map.contains(index), wanted.contains(&index));
         }
@@ -45,7 +45,7 @@ proptest! {
             prop_assert!(pair[0].first + pair[0].pages < pair[1].first, "runs are as long as can be");
         }
         let saved = PageMap::from_saved(&mut room, pages).unwrap();
-        prop_assert!(saved.set().eq(wanted));
+        prop_assert!(saved.members().eq(wanted));
     }
 
     #[test]
@@ -69,7 +69,7 @@ proptest! {
         for index in (0..os.pages()).filter(|index| wanted[usize::try_from(*index).unwrap()]) {
             map.insert(index);
         }
-        for (indices, kind) in [(map.set(), true), (map.clear(), false)] {
+        for (indices, kind) in [(map.members(), true), (map.others(), false)] {
             let mut walk = PageWalk::new(indices);
             for (index, page) in os.iter().filter(|(index, _)| map.contains(*index) == kind) {
                 prop_assert_eq!(walk.clone().next(os), Some(page), "page {}", index);

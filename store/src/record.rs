@@ -216,7 +216,9 @@ impl SlotRecord {
             });
         }
         let later = raw.later.iter().any(|byte| *byte != 0);
-        if later || raw.zero.get() != 0 || raw.zero_too.get() != 0 {
+        // The last number there is would leave none for the next sleep.
+        let last = raw.generation.get() == u64::MAX;
+        if last || later || raw.zero.get() != 0 || raw.zero_too.get() != 0 {
             return Err(RecordError::Invalid);
         }
         Ok(SlotRecord {
