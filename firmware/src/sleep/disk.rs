@@ -100,6 +100,22 @@ pub(super) fn with_area<R>(
     }
 }
 
+/// Runs `job` on every sleep area that can be reached, for machines that have
+/// more than one.
+pub(super) fn for_each_area(mut job: impl FnMut(&mut Area<'_, Disk<'_, '_, '_>>)) {
+    let memory = &mut *MEMORY.lock();
+    let places = controllers();
+    for found in survey(&places, memory) {
+        let place = &places[found.controller];
+        let done = on_controller(place, memory, |_| Stop::Handover, |controller, memory| {
+            on_area(controller, found, memory, |area, _| job(area))
+        });
+        if let Err(error) = done {
+            say!("NVMe disk {}: {error}", found.controller);
+        }
+    }
+}
+
 /// How to leave a controller whose job may not have run.
 fn stop_of_result<R>(
     stop: impl Fn(&R) -> Stop,

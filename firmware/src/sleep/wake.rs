@@ -90,7 +90,10 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
             power::give_up()
         }
         Err(error) if error.is_absence() => return ColdBoot::NoArea(error),
-        Err(error) => return ColdBoot::Disk(error),
+        Err(error) => {
+            disk::for_each_area(|area| discard_images(area));
+            return ColdBoot::Disk(error);
+        }
     };
     say!(
         "wake loaded_bytes={} ms={} load_ms={}",
@@ -118,12 +121,17 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Attempt {
         Ok(attempt) => return attempt,
         Err(reason) => reason,
     };
-    // Whatever the reason, the OS now goes on without the image: none that was
-    // made before may wake later on.
+    discard_images(area);
+    Attempt::Cold(cold)
+}
+
+/// At a cold boot the OS goes on without the images in the area, whatever the
+/// reason: none that was made before may wake later on, over disks that have
+/// changed meanwhile.
+fn discard_images<M: Medium>(area: &mut Area<'_, M>) {
     if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
         say!("the images in the sleep area cannot be discarded: {error}");
     }
-    Attempt::Cold(cold)
 }
 
 fn try_wake<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Result<Attempt, ColdBoot> {

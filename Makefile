@@ -1,0 +1,84 @@
+# Poorwill's front door. `make help` lists what there is.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+CARGO := tools/cargo
+BARE := riscv64imac-unknown-none-elf
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+CLI := $(TARGET)/release/poorwill
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: demo
+demo: setup build guest ## Show the main job: Debian sleeps with the power off, and wakes (first time about 12 minutes, then 3)
+	@$(CLI) demo
+
+.PHONY: test
+test: setup build guest test-kernel ## Run every test (first time about 30 minutes, then 20)
+	@$(MAKE) --no-print-directory check-code test-host
+	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests
+
+.PHONY: check
+check: setup-tools check-code test-host ## Format, lints, host tests, licences, advisories: needs no emulator
+
+.PHONY: check-code
+check-code:
+	@echo "check: format"
+	@$(CARGO) fmt --all --check
+	@echo "check: clippy"
+	@$(CARGO) clippy --locked --quiet --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-test-kernel -- -D warnings
+	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-test-kernel -- -D warnings
+	@tools/advisories
+
+.PHONY: test-host
+test-host: ## Run the tests that need no emulator
+	@$(CARGO) test --locked --quiet --workspace --exclude poorwill-firmware --exclude poorwill-test-kernel --exclude poorwill-tests
+	@$(CARGO) test --locked --quiet -p poorwill-tests --lib
+
+.PHONY: bench
+bench: setup build guest test-kernel ## Measure: start beside OpenSBI's, loading beside a plain read (about 3 minutes)
+	@$(CLI) bench
+
+.PHONY: run
+run: setup build guest ## Start a Debian machine on this terminal; run again, it wakes
+	@$(CLI) run
+
+.PHONY: build
+build: firmware cli ## Build the firmware and the host command
+
+.PHONY: firmware
+firmware: setup-tools ## Build build/poorwill.elf
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware
+	@cp $(TARGET)/$(BARE)/release/poorwill build/poorwill.elf
+
+.PHONY: cli
+cli: setup-tools ## Build the host command, target/release/poorwill
+	@$(CARGO) build --release --locked --quiet -p poorwill
+
+.PHONY: test-kernel
+test-kernel: setup-tools
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-test-kernel
+	@cp $(TARGET)/$(BARE)/release/poorwill-test-kernel build/test-kernel.elf
+
+.PHONY: guest
+guest: setup ## Build the Debian guest in the cache (first time about 8 minutes)
+	@tools/guest >/dev/null
+
+.PHONY: setup
+setup: ## Install what building and testing need (Debian 12 or 13, root)
+	@tools/setup
+
+# Building needs fewer packages than running machines does; tools/setup is quick
+# where all is there.
+.PHONY: setup-tools
+setup-tools: setup
+
+.PHONY: clean
+clean: ## Remove what was built (the cache with the guest stays)
+	@rm -rf build
+	@$(CARGO) clean --quiet
