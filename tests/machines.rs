@@ -1,0 +1,37 @@
+//! `cargo test -p poorwill-tests --test machines`: every trial of the plan.
+//! See `docs/testing.md`.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+use poorwill::interrupt;
+use poorwill_tests::{Setup, expand, load_plan, run_trial};
+
+/// Trials at a time, unless `--test-threads` says otherwise: what two cores carry.
+const THREADS: usize = 2;
+
+fn main() -> anyhow::Result<ExitCode> {
+    // A thing that is missing lets its trials be ignored, or fail with this.
+    let (own, others): (Vec<_>, Vec<_>) = std::env::args().partition(|word| word == "--strict");
+    let strict = !own.is_empty() || std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1");
+    let mut arguments = Arguments::from_iter(others);
+    arguments.test_threads.get_or_insert(THREADS);
+    interrupt::install()?;
+
+    let setup = Setup::find();
+    if !arguments.list {
+        setup.missing().iter().for_each(|what| eprintln!("missing: {what}"));
+    }
+    let mut trials = Vec::new();
+    for trial in expand(&load_plan()?)? {
+        let absent = setup.missing_for(&trial).is_some();
+        let (setup, name) = (setup.clone(), trial.name.clone());
+        let test = Trial::test(name, move || match setup.missing_for(&trial) {
+            Some(what) => Err(what.into()),
+            None => run_trial(&trial, &setup).map_err(|error| format!("{error:#}").into()),
+        });
+        trials.push(test.with_ignored_flag(absent && !strict));
+    }
+    // Long ones first, so that the last to end is a short one: the plan is so ordered.
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}

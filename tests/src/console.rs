@@ -1,0 +1,103 @@
+//! What the console must say, and must not.
+
+use anyhow::{Context, bail, ensure};
+use regex_lite::Regex;
+
+/// The firmware's line when it has saved the machine.
+pub(crate) const SLEPT: &str = "poorwill: sleep mode=persist ";
+/// The firmware's line when it has loaded the machine.
+pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
+/// The firmware's line when it starts the next stage without an image.
+pub(crate) const COLD_BOOT: &str = "poorwill: cold boot: ";
+
+/// How the firmware starts the OS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// It wakes it.
+    Wake,
+    /// It boots it, for a reason that matches this.
+    Cold(String),
+}
+
+impl Start {
+    /// Checks the lines of one power-on: this way, and not the other.
+    pub(crate) fn check(&self, lines: &[&str]) -> anyhow::Result<()> {
+        let woke = lines.iter().any(|line| line.contains(WOKE));
+        let reasons: Vec<_> =
+            lines.iter().filter_map(|line| Some(line.split_once(COLD_BOOT)?.1)).collect();
+        match self {
+            Self::Wake => {
+                if let Some(reason) = reasons.first() {
+                    bail!("it booted cold instead of waking: {reason}");
+                }
+                ensure!(woke, "it did not wake: no line {WOKE:?}");
+            }
+            Self::Cold(wanted) => {
+                ensure!(!woke, "it woke, and should have booted cold: {wanted}");
+                let wanted = pattern(wanted)?;
+                ensure!(!reasons.is_empty(), "no line {COLD_BOOT:?}");
+                for reason in reasons {
+                    ensure!(wanted.is_match(reason), "cold boot: {reason:?}, wanted {wanted:?}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that lines match all of `wanted`, one after the other.
+pub(crate) fn check_order(lines: &[&str], wanted: &[String]) -> anyhow::Result<()> {
+    let mut rest = lines.iter();
+    for text in wanted {
+        let pattern = pattern(text)?;
+        ensure!(rest.any(|line| pattern.is_match(line)), "no line {text:?}, or not in the order of the plan");
+    }
+    Ok(())
+}
+
+/// Checks that no line matches any of `forbidden`.
+pub(crate) fn check_absent(lines: &[&str], forbidden: &[String]) -> anyhow::Result<()> {
+    for text in forbidden {
+        let pattern = pattern(text)?;
+        if let Some(line) = lines.iter().find(|line| pattern.is_match(line)) {
+            bail!("a line that must not be: {line:?}");
+        }
+    }
+    Ok(())
+}
+
+fn pattern(text: &str) -> anyhow::Result<Regex> {
+    Regex::new(text).with_context(|| format!("the pattern {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_and_a_cold_boot_are_told_apart() {
+        let woke = ["poorwill: wake loaded_bytes=1 ms=2"];
+        let cold = ["x", "poorwill: cold boot: no image"];
+        let no_image = Start::Cold("^no image$".to_owned());
+        Start::Wake.check(&woke).unwrap();
+        no_image.check(&cold).unwrap();
+        for bad in [&cold[..], &[], &[woke[0], cold[1]]] {
+            Start::Wake.check(bad).unwrap_err();
+        }
+        let other = ["poorwill: cold boot: the image is damaged"];
+        for bad in [&woke[..], &[], &[woke[0], cold[1]], &other] {
+            no_image.check(bad).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn order_counts() {
+        let wanted = ["^a".to_owned(), "b$".to_owned()];
+        check_order(&["ax", "c", "xb"], &wanted).unwrap();
+        check_order(&["xb", "ax"], &wanted).unwrap_err();
+        // One line is one line.
+        check_order(&["ab"], &wanted).unwrap_err();
+        check_absent(&["c"], &wanted).unwrap();
+        check_absent(&["ab"], &wanted).unwrap_err();
+    }
+}

@@ -1,0 +1,126 @@
+//! Where things lie on a disk with a sleep area, and how they are damaged.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use poorwill::disk::FileMedium;
+use poorwill_image::{Header, Section};
+use poorwill_medium::{Medium, Window};
+use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_store::{Area, AreaLocation, SlotId, find_areas};
+
+use crate::plan::{Damage, Place};
+
+/// The sleep area of a disk, and the image in it if there is one.
+pub(crate) struct Found {
+    area: AreaLocation,
+    /// Where the slot's record lies on the disk.
+    record: u64,
+    /// Where the slot begins on the disk.
+    slot: u64,
+    header: Option<Header>,
+}
+
+impl Found {
+    /// Looks at the first sleep area of a disk.
+    pub(crate) fn on(disk: &Path, block_bytes: u32) -> anyhow::Result<Self> {
+        let file = File::open(disk)?;
+        let bytes = file.metadata()?.len();
+        let mut medium = FileMedium::new(file, bytes);
+        let mut page = Page::ZERO;
+        let areas = find_areas(&mut medium, block_bytes, core::slice::from_mut(&mut page))?;
+        let location = *areas.first().with_context(|| format!("no sleep area on {}", disk.display()))?;
+        let window = Window::new(&mut medium, location.start, location.length)?;
+        let mut scratch = Page::ZERO;
+        let mut area = Area::open(window, &mut scratch)?;
+        let committed = area.newest().ok().map(|image| image.slot());
+        let slot = committed.unwrap_or(SlotId::First);
+        let slot_offset = match area.slots()[slot.index()].record() {
+            Some(record) => record.slot_offset,
+            None => FIRST_SLOT,
+        };
+        let header = committed.is_some().then(|| {
+            area.slot(slot)?.read(0, core::slice::from_mut(&mut page))?;
+            anyhow::Ok(Header::parse(&page)?)
+        });
+        Ok(Self {
+            area: location,
+            record: location.start + (1 + slot.index() as u64) * PAGE_BYTES,
+            slot: location.start + slot_offset,
+            header: header.transpose()?,
+        })
+    }
+
+    /// Where a place lies on the disk, in bytes.
+    pub(crate) fn offset(&self, place: Place) -> anyhow::Result<u64> {
+        let header = || self.header.as_ref().context("there is no image on the disk to look into");
+        let middle = |section: &Section| self.slot + section.first_page * PAGE_BYTES + section.bytes / 2;
+        Ok(match place {
+            Place::Record => self.record + RECORD_BYTE,
+            Place::Header => self.slot + RECORD_BYTE,
+            Place::State => middle(&header()?.state),
+            Place::Map => middle(&header()?.map),
+            Place::Digests => middle(&header()?.digests),
+            Place::Data => middle(&header()?.data),
+            Place::DataEnd => {
+                let data = &header()?.data;
+                self.slot + data.first_page * PAGE_BYTES + data.bytes - 1
+            }
+        })
+    }
+}
+
+/// Where the first slot begins in an area.
+const FIRST_SLOT: u64 = 1 << 20;
+
+/// A byte of a record or a header that is in use.
+const RECORD_BYTE: u64 = 20;
+
+/// Damages a disk.
+pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Result<()> {
+    let found = Found::on(disk, block_bytes)?;
+    let file = File::options().read(true).write(true).open(disk)?;
+    match damage {
+        Damage::Flip(place) => flip(&file, found.offset(place)?)?,
+        Damage::Truncate => file.set_len(found.offset(Place::Data)? / PAGE_BYTES * PAGE_BYTES)?,
+        Damage::ZeroData => {
+            let data = found.header.as_ref().context("there is no image")?.data;
+            let start = found.slot + data.first_page * PAGE_BYTES;
+            overwrite(&file, start, data.bytes, &mut std::io::repeat(0))?;
+        }
+        Damage::RandomArea => {
+            // The head and what is in use of the first slot are enough.
+            let bytes = found.area.length.min(64 << 20);
+            overwrite(&file, found.area.start, bytes, &mut File::open("/dev/urandom")?)?;
+        }
+        Damage::NoTable => {
+            let table = u64::from(block_bytes) * 34;
+            let end = file.metadata()?.len();
+            overwrite(&file, 0, table, &mut std::io::repeat(0))?;
+            overwrite(&file, end - table, table, &mut std::io::repeat(0))?;
+        }
+    }
+    file.sync_all()?;
+    Ok(())
+}
+
+fn flip(file: &File, offset: u64) -> anyhow::Result<()> {
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset)?;
+    byte[0] ^= 0x10;
+    file.write_all_at(&byte, offset)?;
+    Ok(())
+}
+
+fn overwrite(file: &File, start: u64, bytes: u64, with: &mut dyn Read) -> anyhow::Result<()> {
+    let mut from = with.take(bytes);
+    let mut to = file;
+    std::io::Seek::seek(&mut to, std::io::SeekFrom::Start(start))?;
+    let copied = std::io::copy(&mut from, &mut to)?;
+    to.flush()?;
+    ensure!(copied == bytes, "wrote {copied} of {bytes} bytes");
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! A trial's disks: files that are made for it.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use gpt_disk_io::{BlockIoAdapter, Disk as TableDisk, DiskError};
+use gpt_disk_types::{
+    BlockSize, GptHeader, GptPartitionEntry, GptPartitionEntryArray, GptPartitionEntryArrayLayout,
+    GptPartitionEntrySize, GptPartitionType, Guid, Lba, LbaLe, U32Le,
+};
+use indicatif::ProgressBar;
+use poorwill::disk::NewDisk;
+use poorwill::machine::Disk;
+use poorwill::size::Bytes;
+use serde_json::json;
+
+use crate::plan::{Attached, DiskKind};
+
+/// A disk of a trial.
+#[derive(Clone, Debug)]
+pub(crate) struct TrialDisk {
+    pub(crate) file: PathBuf,
+    pub(crate) attached: Attached,
+}
+
+impl TrialDisk {
+    /// Makes the disk's file; `root` is the guest's root file system.
+    pub(crate) fn make(kind: &DiskKind, file: PathBuf, root: Option<&Path>) -> anyhow::Result<Self> {
+        let areas = kind.areas.iter().map(|size| size.parse()).collect::<Result<Vec<Bytes>, _>>()?;
+        if kind.attached == Attached::Nvme4k {
+            let area = areas.first().context("a disk of 4096-byte blocks has one area")?;
+            make_4k(&file, area.0)?;
+        } else {
+            let root = kind.root.then(|| root.context("a root is for Linux")).transpose()?;
+            let new = NewDisk { root: root.map(Path::to_owned), areas };
+            new.create(&file, false, &ProgressBar::hidden())?;
+        }
+        Ok(Self { file, attached: kind.attached })
+    }
+
+    /// Bytes of a logical block.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        if self.attached == Attached::Nvme4k { 4096 } else { 512 }
+    }
+
+    /// The disk as the command's library attaches it, if it can.
+    pub(crate) fn plain(&self) -> Option<Disk> {
+        match self.attached {
+            Attached::Nvme => Some(Disk::nvme(&self.file)),
+            Attached::Virtio => Some(Disk::virtio(&self.file)),
+            Attached::NvmeBehindPort | Attached::Nvme4k => None,
+        }
+    }
+
+    /// The disk as arguments for QEMU, where the library has no word for it.
+    pub(crate) fn arguments(&self, number: usize) -> Vec<String> {
+        let node = format!("test{number}");
+        let file = json!({ "driver": "file", "filename": self.file.to_string_lossy() });
+        let block = json!({ "driver": "raw", "node-name": node, "file": file });
+        let mut arguments = vec!["-blockdev".to_owned(), block.to_string()];
+        let mut device = |text: String| arguments.extend(["-device".to_owned(), text]);
+        match self.attached {
+            Attached::NvmeBehindPort => {
+                device(format!("pcie-root-port,id=port{number},chassis={}", number + 1));
+                device(format!("nvme,drive={node},serial={node},bus=port{number}"));
+            }
+            _ => device(format!(
+                "nvme,drive={node},serial={node},logical_block_size=4096,physical_block_size=4096"
+            )),
+        }
+        arguments
+    }
+}
+
+/// Where the only partition of a disk of 4096-byte blocks begins.
+const START: u64 = 1 << 20;
+const BLOCK: BlockSize = BlockSize::BS_4096;
+const ENTRIES: u32 = 128;
+
+/// A disk whose table counts in blocks of 4096 bytes, with one sleep area.
+/// (`poorwill disk` makes tables for blocks of 512 bytes only.)
+fn make_4k(path: &Path, area_bytes: u64) -> anyhow::Result<()> {
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    file.set_len(START + area_bytes + START)?;
+    write_4k(&file, area_bytes).map_err(|error| match error {
+        DiskError::Io(error) => error.into(),
+        other => anyhow::anyhow!("partition table of {}: {other}", path.display()),
+    })
+}
+
+fn write_4k(file: &File, area_bytes: u64) -> Result<(), DiskError<io::Error>> {
+    let invalid = |_| DiskError::Io(io::ErrorKind::InvalidInput.into());
+    let last = (START + area_bytes + START) / BLOCK.to_u64() - 1;
+    let entry_blocks = u64::from(ENTRIES) * 128 / BLOCK.to_u64();
+    let entry = GptPartitionEntry {
+        partition_type_guid: GptPartitionType(
+            poorwill_store::AREA_TYPE.parse().expect("the store's constant is a GUID"),
+        ),
+        unique_partition_guid: Guid::from_random_bytes([7; 16]),
+        starting_lba: LbaLe::from_u64(START / BLOCK.to_u64()),
+        ending_lba: LbaLe::from_u64((START + area_bytes) / BLOCK.to_u64() - 1),
+        ..GptPartitionEntry::default()
+    };
+    let layout = GptPartitionEntryArrayLayout {
+        start_lba: Lba(2),
+        entry_size: GptPartitionEntrySize::new(128).expect("128 is the usual size"),
+        num_entries: ENTRIES,
+    };
+    let mut storage = vec![0; 128 * 128];
+    let mut entries = GptPartitionEntryArray::new(layout, BLOCK, &mut storage)
+        .map_err(|_| DiskError::BufferTooSmall)?;
+    *entries.get_partition_entry_mut(0).expect("there are 128") = entry;
+
+    let mut disk = TableDisk::new(BlockIoAdapter::new(file, BLOCK))?;
+    let mut block = vec![0; BLOCK.to_usize().ok_or(()).map_err(invalid)?];
+    disk.write_protective_mbr(&mut block)?;
+    let mut header = GptHeader {
+        my_lba: LbaLe::from_u64(1),
+        alternate_lba: LbaLe::from_u64(last),
+        first_usable_lba: LbaLe::from_u64(2 + entry_blocks),
+        last_usable_lba: LbaLe::from_u64(last - 1 - entry_blocks),
+        disk_guid: Guid::from_random_bytes([8; 16]),
+        partition_entry_lba: LbaLe::from_u64(2),
+        number_of_partition_entries: U32Le::from_u32(ENTRIES),
+        partition_entry_array_crc32: entries.calculate_crc32(),
+        ..GptHeader::default()
+    };
+    header.update_header_crc32();
+    disk.write_primary_gpt_header(&header, &mut block)?;
+    disk.write_gpt_partition_entry_array(&entries)?;
+    header.my_lba = LbaLe::from_u64(last);
+    header.alternate_lba = LbaLe::from_u64(1);
+    header.partition_entry_lba = LbaLe::from_u64(last - entry_blocks);
+    header.update_header_crc32();
+    entries.set_start_lba(Lba(last - entry_blocks));
+    disk.write_secondary_gpt_header(&header, &mut block)?;
+    disk.write_gpt_partition_entry_array(&entries)?;
+    disk.flush()
+}

@@ -1,0 +1,122 @@
+//! From the plan's rows to trials.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, bail, ensure};
+use poorwill::machine::Interrupts;
+use poorwill::size::Bytes;
+
+use crate::plan::{Board, DiskKind, End, Guest, Plan, PowerOn, Row, Step};
+
+/// One test: a row on one of its machines.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// `ROW/MACHINE/HARTS/MEMORY`.
+    pub name: String,
+    /// Its interrupt controllers.
+    pub interrupts: Interrupts,
+    /// The kind of machine.
+    pub board: Board,
+    /// Number of harts.
+    pub harts: u32,
+    /// RAM.
+    pub memory: Bytes,
+    /// Its disks.
+    pub disks: Vec<DiskKind>,
+    /// What is done.
+    pub steps: Vec<Step>,
+    /// The rest, as the row has it.
+    pub row: Row,
+}
+
+/// Every trial of the plan.
+///
+/// # Errors
+///
+/// A row that names what is not there, or contradicts itself.
+pub fn expand(plan: &Plan) -> anyhow::Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    let mut names = BTreeSet::new();
+    for row in &plan.rows {
+        let steps = steps(row).with_context(|| format!("row {}", row.name))?;
+        for machine in &row.machines {
+            for &harts in &row.harts {
+                for memory in &row.memory {
+                    let name = format!("{}/{machine}/{harts}/{memory}", row.name);
+                    ensure!(names.insert(name.clone()), "two rows make a trial {name}");
+                    let one = trial(plan, row, &name, machine, harts, memory, &steps);
+                    trials.push(one.with_context(|| format!("trial {name}"))?);
+                }
+            }
+        }
+    }
+    Ok(trials)
+}
+
+fn trial(
+    plan: &Plan,
+    row: &Row,
+    name: &str,
+    machine: &str,
+    harts: u32,
+    memory: &str,
+    steps: &[Step],
+) -> anyhow::Result<Trial> {
+    let board = plan.machines.get(machine).with_context(|| format!("no machine {machine}"))?;
+    let disk = |name: &String| plan.disks.get(name).cloned().with_context(|| format!("no disk {name}"));
+    Ok(Trial {
+        name: name.to_owned(),
+        interrupts: if board.aia { Interrupts::Aia } else { Interrupts::Plic },
+        board: board.clone(),
+        harts,
+        memory: memory.parse()?,
+        disks: row.disks.iter().map(disk).collect::<anyhow::Result<_>>()?,
+        steps: steps.to_vec(),
+        row: row.clone(),
+    })
+}
+
+fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
+    let power_on = |end, times| Step::PowerOn(Box::new(PowerOn::ending(end, times)));
+    let steps = match (row.sleeps, row.steps.as_slice()) {
+        (Some(0), []) => vec![power_on(End::Success, 1)],
+        (Some(times), []) => vec![power_on(End::Sleep, times), power_on(End::Success, 1)],
+        (None, [_, ..]) => row.steps.clone(),
+        _ => bail!("give either sleeps or steps"),
+    };
+    let instead = |step: &Step| matches!(step, Step::PowerOn(on) if on.instead.is_some());
+    ensure!(row.guest == Guest::Kernel || !steps.iter().any(instead), "`instead` is for the test kernel");
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load_plan;
+
+    #[test]
+    fn the_plan_is_sound() {
+        let trials = expand(&load_plan().unwrap()).unwrap();
+        assert!(trials.iter().any(|trial| trial.name == "linux/aia/2/512M"), "no linux/aia/2/512M");
+        for trial in &trials {
+            let last = trial.steps.last().unwrap();
+            assert!(matches!(last, Step::PowerOn(_)), "{} ends with damage that nobody looks at", trial.name);
+        }
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        let text = |rows: &str| format!("[machines.m]\naia = true\n[disks]\n{rows}");
+        let row = "[[rows]]\nname = 'r'\nharts = [1]\nmemory = ['1G']\nguest = 'kernel'\n";
+        let complaint = |rows: &str| {
+            let plan: Plan = toml::from_str(&text(rows)).unwrap();
+            format!("{:#}", expand(&plan).unwrap_err())
+        };
+        assert!(complaint(&format!("{row}machines = ['m']")).contains("sleeps or steps"));
+        assert!(complaint(&format!("{row}machines = ['x']\nsleeps = 1")).contains("no machine x"));
+        let twice = format!("{row}machines = ['m']\nsleeps = 1\n");
+        assert!(complaint(&format!("{twice}{twice}")).contains("two rows"));
+        let typo = toml::from_str::<Plan>(&text(&format!("{row}machines = ['m']\nsleep = 1")));
+        assert!(typo.unwrap_err().to_string().contains("sleep"));
+    }
+}

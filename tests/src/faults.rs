@@ -1,0 +1,44 @@
+//! Errors of a disk, as rules for QEMU's blkdebug driver.
+
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+
+use crate::damage::Found;
+use crate::plan::{Fault, Operation};
+
+/// `EIO`
+const IO_ERROR: u32 = 5;
+
+/// blkdebug counts places in sectors of 512 bytes, whatever the disk's blocks.
+const SECTOR: u64 = 512;
+
+/// The rules for some faults. They hold from power-on to the end of QEMU.
+pub(crate) fn rules(
+    faults: &[Fault],
+    found: impl Fn() -> anyhow::Result<Found>,
+) -> anyhow::Result<Option<Map<String, Value>>> {
+    if faults.is_empty() {
+        return Ok(None);
+    }
+    let (mut errors, mut counters) = (Vec::new(), Vec::new());
+    for fault in faults {
+        let (event, kind) = match fault.on {
+            Operation::Read => ("read_aio", "read"),
+            Operation::Write => ("write_aio", "write"),
+            Operation::Flush => ("flush_to_disk", "flush"),
+        };
+        let mut rule = json!({ "event": event, "iotype": kind, "errno": IO_ERROR });
+        if let Some(place) = fault.at {
+            rule["sector"] = (found()?.offset(place)? / SECTOR).into();
+        }
+        if let Some(nth) = fault.nth {
+            // blkdebug has no counter, but states, which each event moves on.
+            counters.extend((1..nth).map(|n| json!({ "event": event, "state": n, "new_state": n + 1 })));
+            rule["state"] = nth.into();
+            rule["once"] = true.into();
+        }
+        errors.push(rule);
+    }
+    let rules = json!({ "inject-error": errors, "set-state": counters });
+    Ok(Some(rules.as_object().context("an object was made")?.clone()))
+}

@@ -1,0 +1,21 @@
+//! Tests on whole machines in QEMU.
+//!
+//! The plan is data (`plan.toml`): machines, disks, and rows that say what runs
+//! on them, which faults are put in, and how each power-on must end. [`expand`]
+//! makes trials of its rows, one per combination; [`run_trial`] carries one out.
+//! `docs/testing.md` tells how to run and how to add one.
+#![forbid(unsafe_code)]
+
+mod console;
+mod damage;
+mod disks;
+mod expand;
+mod faults;
+mod plan;
+mod setup;
+mod trial;
+
+pub use expand::{Trial, expand};
+pub use plan::{Plan, load_plan};
+pub use setup::Setup;
+pub use trial::run_trial;

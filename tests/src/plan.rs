@@ -1,0 +1,280 @@
+//! The test plan, as `plan.toml` has it.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+/// The whole plan.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Boards, by the name that rows use.
+    pub machines: BTreeMap<String, Board>,
+    /// Disks, by the name that rows use.
+    pub disks: BTreeMap<String, DiskKind>,
+    /// What is tested, in the order in which it runs.
+    pub rows: Vec<Row>,
+}
+
+/// A kind of machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Board {
+    /// It has APLIC and IMSIC; else a PLIC.
+    pub aia: bool,
+    /// Further arguments for QEMU.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+}
+
+/// A kind of disk.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskKind {
+    /// It holds the guest's root file system.
+    #[serde(default)]
+    pub root: bool,
+    /// The sleep areas on it, such as `["1G"]`.
+    #[serde(default)]
+    pub areas: Vec<String>,
+    /// How it is attached.
+    #[serde(default)]
+    pub attached: Attached,
+}
+
+/// How a disk is attached.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attached {
+    /// An NVMe controller on the host's bridge.
+    #[default]
+    Nvme,
+    /// An NVMe controller behind a PCIe root port.
+    NvmeBehindPort,
+    /// An NVMe controller with logical blocks of 4096 bytes.
+    #[serde(rename = "nvme-4k")]
+    Nvme4k,
+    /// virtio-blk.
+    Virtio,
+}
+
+/// A row: one test, on one or more machines.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// What it shows; the first part of its trials' names.
+    pub name: String,
+    /// Kinds of machines; one trial for each.
+    pub machines: Vec<String>,
+    /// Numbers of harts; one trial for each.
+    pub harts: Vec<u32>,
+    /// Sizes of memory; one trial for each.
+    pub memory: Vec<String>,
+    /// What runs on it.
+    pub guest: Guest,
+    /// The kernel's command line; for Linux, what is added to it.
+    #[serde(default)]
+    pub words: String,
+    /// Its disks, in order.
+    #[serde(default)]
+    pub disks: Vec<String>,
+    /// Junk is loaded as an initrd, for the firmware to zero at a wake.
+    #[serde(default)]
+    pub junk_initrd: bool,
+    /// A reset ends QEMU instead of starting the machine again.
+    #[serde(default)]
+    pub exit_on_reset: bool,
+    /// Short for steps: so many sleeps, then success.
+    pub sleeps: Option<u32>,
+    /// What is done with the machine, one after the other.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// Seconds that a power-on may last.
+    #[serde(default = "default_timeout")]
+    pub timeout_s: u64,
+}
+
+fn default_timeout() -> u64 {
+    60
+}
+
+/// What runs on the machine.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guest {
+    /// `tests/kernel`.
+    Kernel,
+    /// Debian, with the cycle test as its init.
+    Linux,
+    /// U-Boot.
+    UBoot,
+}
+
+/// A step of a trial.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Step {
+    /// The machine is switched on, and ends somehow.
+    PowerOn(Box<PowerOn>),
+    /// The medium is damaged while the machine is off.
+    Damage {
+        /// What of it.
+        damage: Damage,
+    },
+}
+
+/// One power-on, or several that are alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerOn {
+    /// How it must end.
+    pub power_on: End,
+    /// So many times.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// It must boot cold, for a reason that matches this. Without it, a
+    /// machine that sleeps must wake, and any other boots cold with `no image`.
+    pub cold_boot: Option<String>,
+    /// Lines must match these, in this order.
+    #[serde(default)]
+    pub expect: Vec<String>,
+    /// No line may match any of these.
+    #[serde(default)]
+    pub forbid: Vec<String>,
+    /// What the test kernel does instead of what its command line says, by a
+    /// way that leaves the device tree as it is.
+    pub instead: Option<String>,
+    /// Another size of memory.
+    pub memory: Option<String>,
+    /// Another number of harts.
+    pub harts: Option<u32>,
+    /// Further arguments for QEMU.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// Only its first so many disks are attached.
+    pub disks: Option<usize>,
+    /// Errors of the last disk.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// What is typed when a text appears at the end of the console.
+    #[serde(default)]
+    pub typed: Vec<Typed>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+impl PowerOn {
+    /// A power-on with nothing special about it.
+    pub fn ending(power_on: End, times: u32) -> Self {
+        Self {
+            power_on,
+            times,
+            cold_boot: None,
+            expect: Vec::new(),
+            forbid: Vec::new(),
+            instead: None,
+            memory: None,
+            harts: None,
+            arguments: Vec::new(),
+            disks: None,
+            faults: Vec::new(),
+            typed: Vec::new(),
+        }
+    }
+}
+
+/// How a power-on ends.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The firmware saves the machine and powers off.
+    Sleep,
+    /// The guest reports success (QEMU's exit status 42).
+    Success,
+    /// Power-off without a sleep, or a reset where that ends QEMU.
+    Off,
+}
+
+/// A text to wait for, and the answer to type.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Typed {
+    /// The text, in a line that has not ended.
+    pub at: String,
+    /// The answer, without the return key.
+    pub line: String,
+}
+
+/// A place of the sleep area. Before the first sleep, only the record and the
+/// header have one: those of the first slot.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The record of the slot with the image.
+    Record,
+    /// The image's header.
+    Header,
+    /// The image's machine state.
+    State,
+    /// The image's map of pages.
+    Map,
+    /// The image's digests.
+    Digests,
+    /// The middle of the image's page data.
+    Data,
+    /// The last page of the image's page data.
+    DataEnd,
+}
+
+/// What is done to the last disk while the machine is off.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// The disk ends in the middle of the image's data.
+    Truncate,
+    /// The image's data is overwritten with zeros, all of it.
+    ZeroData,
+    /// The whole sleep area is overwritten with random bytes.
+    RandomArea,
+    /// Both copies of the partition table are overwritten with zeros.
+    NoTable,
+    /// One bit of a place is turned over.
+    #[serde(untagged)]
+    Flip(Place),
+}
+
+/// An error that QEMU's blkdebug driver injects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What fails.
+    pub on: Operation,
+    /// Only where this lies; else anywhere.
+    pub at: Option<Place>,
+    /// The so-many-th, counted from 1 and from power-on; else every one.
+    pub nth: Option<u32>,
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Flushing the write cache.
+    Flush,
+}
+
+/// Reads `plan.toml`.
+///
+/// # Errors
+///
+/// What is wrong with it, and where.
+pub fn load_plan() -> anyhow::Result<Plan> {
+    toml::from_str(include_str!("../plan.toml")).context("tests/plan.toml")
+}

@@ -1,0 +1,87 @@
+//! What the trials need and do not make themselves.
+
+use std::path::{Path, PathBuf};
+
+use poorwill::machine::Qemu;
+use poorwill::paths;
+
+use crate::expand::Trial;
+use crate::plan::Guest;
+
+/// Programs and files, each of them there or with the reason why not.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The emulator.
+    pub qemu: Result<Qemu, String>,
+    /// The firmware under test.
+    pub firmware: Result<PathBuf, String>,
+    /// The test kernel.
+    pub kernel: Result<PathBuf, String>,
+    /// Debian.
+    pub linux: Result<paths::Guest, String>,
+    /// U-Boot.
+    pub u_boot: Result<PathBuf, String>,
+    /// Where disks and logs go.
+    pub work: Result<PathBuf, String>,
+}
+
+/// The package `u-boot-qemu`'s, for S-mode.
+const U_BOOT: &str = "/usr/lib/u-boot/qemu-riscv64_smode/uboot.elf";
+
+impl Setup {
+    /// Looks for everything.
+    #[must_use]
+    pub fn find() -> Self {
+        Self {
+            qemu: Qemu::find().map_err(|error| error.to_string()),
+            firmware: paths::firmware().map_err(|error| error.to_string()),
+            kernel: kernel(),
+            linux: paths::Guest::find().map_err(|error| error.to_string()),
+            u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
+            work: paths::cache().map(|cache| cache.join("tests")).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Everything that is missing.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&str> {
+        [
+            self.qemu.as_ref().err(),
+            self.firmware.as_ref().err(),
+            self.kernel.as_ref().err(),
+            self.linux.as_ref().err(),
+            self.u_boot.as_ref().err(),
+            self.work.as_ref().err(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect()
+    }
+
+    /// What keeps a trial from running.
+    #[must_use]
+    pub fn missing_for(&self, trial: &Trial) -> Option<&str> {
+        let guest = match trial.row.guest {
+            Guest::Kernel => self.kernel.as_ref().err(),
+            Guest::Linux => self.linux.as_ref().err(),
+            Guest::UBoot => self.u_boot.as_ref().err(),
+        };
+        let of_all = [self.qemu.as_ref().err(), self.firmware.as_ref().err(), self.work.as_ref().err()];
+        of_all.into_iter().chain([guest]).flatten().next().map(String::as_str)
+    }
+}
+
+fn kernel() -> Result<PathBuf, String> {
+    let named = std::env::var_os("POORWILL_TEST_KERNEL").map(PathBuf::from);
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/test-kernel.elf");
+    file(&named.unwrap_or(built), "build it with `make test-kernel`, or name it in POORWILL_TEST_KERNEL")
+}
+
+fn file(path: &Path, help: &str) -> Result<PathBuf, String> {
+    // QEMU is started elsewhere, and a shorter name is easier to read.
+    match path.canonicalize() {
+        Ok(path) if path.is_file() => Ok(path),
+        _ => Err(format!("no {}: {help}", path.display())),
+    }
+}

@@ -1,0 +1,251 @@
+//! Carrying out one trial.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use poorwill::machine::{
+    Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
+};
+
+use crate::console::{SLEPT, Start, check_absent, check_order};
+use crate::damage::{self, Found};
+use crate::disks::TrialDisk;
+use crate::expand::Trial;
+use crate::faults;
+use crate::plan::{End, Guest, PowerOn, Step};
+use crate::setup::Setup;
+
+/// QEMU's exit status when a guest reports success.
+const SUCCESS: i32 = 42;
+
+/// What the console says when nothing good can come any more.
+const FATAL: [&str; 3] = ["poorwill: panic", "poorwill: cannot start", "poorwill: fault"];
+
+/// Lines of the console that a failure shows.
+const TAIL: usize = 40;
+
+/// Time between a power-off and the next power-on, so that time can be seen to
+/// have been set forward.
+const PAUSE: Duration = Duration::from_millis(1100);
+
+/// Junk that is loaded as an initrd: what a wake must zero.
+const JUNK_BYTES: usize = 3 << 20;
+
+/// Carries out a trial in a folder of its own, which stays if it fails.
+///
+/// # Errors
+///
+/// What went otherwise than planned, with what helps to find out why.
+pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
+    let work = setup.work.clone().map_err(anyhow::Error::msg)?;
+    let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
+    remove_old(&work, &folder)?;
+    fs::create_dir_all(&folder)?;
+    match (Run { trial, setup, folder: &folder, disks: Vec::new(), asleep: false }).all() {
+        Ok(()) => Ok(fs::remove_dir_all(&folder)?),
+        Err(error) => Err(error.context(format!(
+            "{} failed; its disks and its console.log are kept in {}\nalone: \
+             cargo test -p poorwill-tests --test machines -- --exact {}",
+            trial.name,
+            folder.display(),
+            trial.name
+        ))),
+    }
+}
+
+/// Removes what earlier failures of the same trial left, but not what a runner
+/// that is still there works with.
+fn remove_old(work: &Path, folder: &Path) -> anyhow::Result<()> {
+    let (Some(stem), Ok(entries)) = (folder.file_stem(), fs::read_dir(work)) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        let owner = path.extension().and_then(|pid| pid.to_str()).unwrap_or_default();
+        let abandoned = path == folder || !Path::new("/proc").join(owner).exists();
+        if path.file_stem() == Some(stem) && abandoned {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    trial: &'a Trial,
+    setup: &'a Setup,
+    folder: &'a Path,
+    disks: Vec<TrialDisk>,
+    /// The machine slept in the last power-on, and its image is untouched.
+    asleep: bool,
+}
+
+impl Run<'_> {
+    fn all(&mut self) -> anyhow::Result<()> {
+        let root = self.setup.linux.as_ref().ok().map(|linux| linux.root.as_path());
+        for (number, kind) in self.trial.disks.iter().enumerate() {
+            let file = self.folder.join(format!("disk{number}.raw"));
+            self.disks.push(TrialDisk::make(kind, file, root)?);
+        }
+        if self.trial.row.junk_initrd {
+            fs::write(self.folder.join("junk"), vec![0xa5; JUNK_BYTES])?;
+        }
+        for (number, step) in self.trial.steps.iter().enumerate() {
+            let number = number + 1;
+            match step {
+                Step::Damage { damage } => {
+                    let disk = self.last_disk()?;
+                    damage::apply(*damage, &disk.file, disk.block_bytes())
+                        .with_context(|| format!("step {number}: damage {damage:?}"))?;
+                    self.asleep = false;
+                }
+                Step::PowerOn(on) => {
+                    for time in 1..=on.times {
+                        self.power_on(on).with_context(|| match on.times {
+                            1 => format!("step {number}"),
+                            _ => format!("step {number}, time {time} of {}", on.times),
+                        })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn last_disk(&self) -> anyhow::Result<&TrialDisk> {
+        self.disks.last().context("the row has no disk")
+    }
+
+    /// Switches the machine on, and checks how it ends.
+    fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<()> {
+        let start = match (&on.cold_boot, self.asleep) {
+            (Some(reason), _) => Start::Cold(reason.clone()),
+            (None, true) => Start::Wake,
+            (None, false) => Start::Cold("^no image$".to_owned()),
+        };
+        if self.asleep {
+            std::thread::sleep(PAUSE);
+        }
+        let machine = self.machine(on)?;
+        let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
+        let log = self.folder.join("console.log");
+        let mut running = machine.power_on(qemu, Switch { log: Some(log), watch: None })?;
+        running.fail_on(&FATAL);
+        let outcome = self.follow(&mut running, on, &start);
+        self.asleep = on.power_on == End::Sleep;
+        outcome.map_err(|error| {
+            let tail = running.tail(TAIL).join("\n    ");
+            anyhow!("{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}", reproduce(&machine, qemu))
+        })
+    }
+
+    fn follow(&self, running: &mut RunningMachine, on: &PowerOn, start: &Start) -> anyhow::Result<()> {
+        let limit = Duration::from_secs(self.trial.row.timeout_s);
+        for typed in &on.typed {
+            running.wait_for_prompt(&typed.at, limit)?;
+            running.send(format!("{}\r", typed.line).as_bytes())?;
+        }
+        let exit = wait_exit(running, limit)?;
+        let lines = running.lines();
+        let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
+        check_end(on.power_on, &exit, &lines)?;
+        start.check(&lines)?;
+        check_order(&lines, &on.expect)?;
+        check_absent(&lines, &on.forbid)
+    }
+
+    /// The machine of one power-on.
+    fn machine(&self, on: &PowerOn) -> anyhow::Result<Machine> {
+        let (trial, setup) = (self.trial, self.setup);
+        let found = |file: &Result<PathBuf, String>| file.clone().map_err(anyhow::Error::msg);
+        let mut machine = Machine {
+            harts: on.harts.unwrap_or(trial.harts),
+            memory: on.memory.as_deref().map(str::parse).transpose()?.unwrap_or(trial.memory),
+            interrupts: trial.interrupts,
+            command_line: trial.row.words.clone(),
+            exit_on_reset: trial.row.exit_on_reset,
+            ..Machine::new(found(&setup.firmware)?)
+        };
+        match trial.row.guest {
+            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
+            Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
+            Guest::Linux => {
+                let linux = setup.linux.clone().map_err(anyhow::Error::msg)?;
+                machine.kernel = Some(linux.kernel);
+                machine.initrd = Some(linux.initrd);
+                machine.command_line =
+                    format!("{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/cycle {}", trial.row.words);
+            }
+        }
+        if trial.row.junk_initrd {
+            machine.initrd = Some(self.folder.join("junk"));
+        }
+        let mut more = trial.board.arguments.clone();
+        self.attach(on, &mut machine, &mut more)?;
+        more.extend(on.arguments.iter().cloned());
+        if let Some(instead) = &on.instead {
+            more.extend(["-fw_cfg".to_owned(), format!("name=opt/poorwill/test,string={instead}")]);
+        }
+        machine.extra_arguments = more.into_iter().map(OsString::from).collect();
+        Ok(machine)
+    }
+
+    fn attach(&self, on: &PowerOn, machine: &mut Machine, more: &mut Vec<String>) -> anyhow::Result<()> {
+        let count = on.disks.unwrap_or(self.disks.len());
+        for (number, disk) in self.disks.iter().take(count).enumerate() {
+            match disk.plain() {
+                Some(plain) => machine.disks.push(plain),
+                None => more.extend(disk.arguments(number)),
+            }
+        }
+        let found = || {
+            let disk = self.last_disk()?;
+            Found::on(&disk.file, disk.block_bytes())
+        };
+        if let Some(rules) = faults::rules(&on.faults, found)? {
+            let last: &mut Disk = machine.disks.last_mut().context("no disk for the faults")?;
+            last.faults = Some(rules);
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the end of QEMU, or for a line after which none is to be waited for.
+fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Exit> {
+    match running.wait_where("its end", limit, |_| false) {
+        Err(poorwill::machine::WaitError::Ended { exit, .. }) => Ok(exit),
+        Err(error) => Err(error.into()),
+        Ok(line) => bail!("no line was waited for, but {line:?} came"),
+    }
+}
+
+fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<()> {
+    let slept = lines.iter().any(|line| line.contains(SLEPT));
+    let code = exit.status.code();
+    let held = match wanted {
+        End::Sleep => code == Some(0) && slept,
+        End::Off => code == Some(0) && !slept,
+        End::Success => code == Some(SUCCESS),
+    };
+    ensure!(
+        held,
+        "QEMU ended ({}) {} the firmware's sleep line; wanted {wanted:?}{}{}",
+        exit.status,
+        if slept { "after" } else { "without" },
+        if exit.errors.is_empty() { "" } else { "; " },
+        exit.errors.trim_end()
+    );
+    Ok(())
+}
+
+/// The command line to type for the same machine.
+fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
+    let program = qemu.program.clone().into_os_string();
+    let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));
+    let quoted = words.map(|word| {
+        let word = word.to_string_lossy().into_owned();
+        if word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
