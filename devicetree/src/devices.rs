@@ -23,7 +23,11 @@ impl Uart {
         Some(Uart {
             base: reg(node, 0)?.start + offset,
             shift: cell(node, "reg-shift").unwrap_or(0).min(8),
-            width: if cell(node, "reg-io-width") == Some(4) { 4 } else { 1 },
+            width: if cell(node, "reg-io-width") == Some(4) {
+                4
+            } else {
+                1
+            },
         })
     }
 }
@@ -61,7 +65,8 @@ fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtN
     if depth > 4 {
         return None;
     }
-    node.children().find_map(|child| find_by_phandle(child, wanted, depth + 1))
+    node.children()
+        .find_map(|child| find_by_phandle(child, wanted, depth + 1))
 }
 
 /// A PCI host bridge whose configuration space is mapped (ECAM).
@@ -77,7 +82,10 @@ impl PciHost {
     pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
         let mut buses = cells(node, "bus-range").into_iter().flatten();
         let mut bus = |default: u8| {
-            buses.next().and_then(|number| u8::try_from(number).ok()).unwrap_or(default)
+            buses
+                .next()
+                .and_then(|number| u8::try_from(number).ok())
+                .unwrap_or(default)
         };
         Some(PciHost {
             ecam: reg(node, 0)?,
@@ -111,7 +119,12 @@ fn read_windows(node: FdtNode<'_>) -> ArrayVec<Window, MAX_WINDOWS> {
             length: int(length)?,
         })
     };
-    entries.into_iter().flatten().filter_map(window).take(MAX_WINDOWS).collect()
+    entries
+        .into_iter()
+        .flatten()
+        .filter_map(window)
+        .take(MAX_WINDOWS)
+        .collect()
 }
 
 fn int(cells: impl ToCellInt) -> Option<u64> {

@@ -1,9 +1,9 @@
 use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
+use dtoolkit::Node;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
-use dtoolkit::Node;
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
@@ -68,7 +68,9 @@ fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
 /// Disables the nodes one at a time, as each change moves what lies behind it.
 fn hide_machine_level(tree: &mut Tree<'_>) -> Option<()> {
     while let Some(path) = visible_machine_level(tree.as_read_only()) {
-        tree.find_node_mut(&path)?.add_property("status", "disabled").ok()?;
+        tree.find_node_mut(&path)?
+            .add_property("status", "disabled")
+            .ok()?;
     }
     Some(())
 }
@@ -76,7 +78,9 @@ fn hide_machine_level(tree: &mut Tree<'_>) -> Option<()> {
 /// The path of an interrupt controller of machine mode that is still in sight.
 fn visible_machine_level(tree: Fdt<'_>) -> Option<ArrayString<96>> {
     const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
-    let buses = [("", tree.root())].into_iter().chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
+    let buses = [("", tree.root())]
+        .into_iter()
+        .chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
     for (prefix, bus) in buses {
         let found = bus.children().find(|node| {
             is_any(*node, &CONTROLLERS)
@@ -172,7 +176,9 @@ fn end_of(blob: &[u8], child: Option<&str>) -> Option<usize> {
 fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), HandOnError> {
     let no_room = HandOnError::NoRoom(buffer.len());
     let total = word(buffer, field::TOTAL_SIZE).ok_or(HandOnError::Damaged)? as usize;
-    let grown = total.checked_add(bytes.len()).filter(|grown| *grown <= buffer.len());
+    let grown = total
+        .checked_add(bytes.len())
+        .filter(|grown| *grown <= buffer.len());
     grown.ok_or(no_room)?;
     buffer.copy_within(at..total, at + bytes.len());
     buffer[at..at + bytes.len()].copy_from_slice(bytes);

@@ -31,9 +31,17 @@ pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Fingerprint {
         }),
         harts: digest(|into| machine.harts.iter().for_each(|hart| into.word(hart.id))),
         isa: digest(|into| {
-            let cpus = root.child("cpus").into_iter().flat_map(|cpus| cpus.children());
+            let cpus = root
+                .child("cpus")
+                .into_iter()
+                .flat_map(|cpus| cpus.children());
             for cpu in cpus {
-                for name in ["riscv,isa-base", "riscv,isa-extensions", "riscv,isa", "mmu-type"] {
+                for name in [
+                    "riscv,isa-base",
+                    "riscv,isa-extensions",
+                    "riscv,isa",
+                    "mmu-type",
+                ] {
                     into.property(cpu, name);
                 }
             }

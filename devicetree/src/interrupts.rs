@@ -62,7 +62,12 @@ impl Aplic {
             base: reg(node, 0)?.start,
             sources: cell(node, "riscv,num-sources")?.min(1023),
             sends_msi: node.property("msi-parent").is_some(),
-            delegated: ranges.as_chunks::<3>().0.iter().map(|[a, b, c]| (*a, *b, *c)).collect(),
+            delegated: ranges
+                .as_chunks::<3>()
+                .0
+                .iter()
+                .map(|[a, b, c]| (*a, *b, *c))
+                .collect(),
             phandle: phandle(node).unwrap_or(0),
             children: first_cells(node, "riscv,children"),
         })
@@ -118,7 +123,9 @@ impl Interrupts {
         harts: &mut [Hart],
         machine_only: &mut ArrayVec<PhysRange, N>,
     ) {
-        let Some(aplic) = Aplic::read(node) else { return };
+        let Some(aplic) = Aplic::read(node) else {
+            return;
+        };
         if aplic.children.is_empty() {
             for (index, (controller, interrupt)) in (0..).zip(hart_interrupts(node)) {
                 if let (SUPERVISOR_EXTERNAL, Some(hart)) = (interrupt, find_hart(harts, controller))

@@ -168,7 +168,9 @@ impl Machine {
                 extensions: read_extensions(cpu),
                 ..Hart::default()
             };
-            self.harts.try_push(hart).map_err(|_| DescriptionError::TooManyHarts)?;
+            self.harts
+                .try_push(hart)
+                .map_err(|_| DescriptionError::TooManyHarts)?;
         }
         if self.harts.is_empty() {
             return Err(DescriptionError::NoHart);
@@ -213,15 +215,22 @@ impl Machine {
             self.take_mtimer(node);
         } else if is_any(node, &["riscv,aclint-mswi"]) {
             self.take_mswi(node);
-        } else if is_any(node, &["riscv,plic0", "sifive,plic-1.0.0", "thead,c900-plic"]) {
+        } else if is_any(
+            node,
+            &["riscv,plic0", "sifive,plic-1.0.0", "thead,c900-plic"],
+        ) {
             self.interrupts.take_plic(node, &mut self.harts);
         } else if is_any(node, &["riscv,imsics"]) {
-            self.interrupts.take_imsics(node, &mut self.harts, &mut self.machine_only);
+            self.interrupts
+                .take_imsics(node, &mut self.harts, &mut self.machine_only);
         } else if is_any(node, &["riscv,aplic"]) {
-            self.interrupts.take_aplic(node, &mut self.harts, &mut self.machine_only);
+            self.interrupts
+                .take_aplic(node, &mut self.harts, &mut self.machine_only);
         } else if is_any(node, &["pci-host-ecam-generic"]) {
             // More bridges than there is room for are left alone.
-            let _ = PciHost::read(node).map(|host| self.pci.try_push(host));
+            if let (Some(host), false) = (PciHost::read(node), self.pci.is_full()) {
+                self.pci.push(host);
+            }
         } else if is_any(node, &["syscon-poweroff"]) {
             self.power_off = Syscon::read(root, node).or(self.power_off);
         } else if is_any(node, &["syscon-reboot"]) {
@@ -291,12 +300,19 @@ pub(crate) fn find_hart(harts: &mut [Hart], controller: u32) -> Option<&mut Hart
 
 /// The path of the console, without the options behind its colon.
 fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
-    let path = root.child("chosen")?.property("stdout-path")?.value_as::<&'a str>().ok()?;
+    let path = root
+        .child("chosen")?
+        .property("stdout-path")?
+        .value_as::<&'a str>()
+        .ok()?;
     let path = path.split(':').next()?;
     if path.starts_with('/') {
         return Some(path);
     }
-    root.child("aliases")?.property(path)?.value_as::<&'a str>().ok()
+    root.child("aliases")?
+        .property(path)?
+        .value_as::<&'a str>()
+        .ok()
 }
 
 /// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
@@ -329,14 +345,20 @@ fn read_extensions(cpu: FdtNode<'_>) -> Extensions {
 /// Looks in `riscv,isa-extensions`, or in the older `riscv,isa` string.
 fn has_extension(cpu: FdtNode<'_>, name: &str) -> bool {
     if let Some(list) = cpu.property("riscv,isa-extensions") {
-        return list.value().split(|byte| *byte == 0).any(|entry| entry == name.as_bytes());
+        return list
+            .value()
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == name.as_bytes());
     }
     let Some(isa) = cpu.property("riscv,isa") else {
         return false;
     };
     let isa = isa.value().strip_suffix(b"\0").unwrap_or(isa.value());
     let mut parts = isa.split(|byte| *byte == b'_');
-    let letters = parts.next().and_then(|part| part.get(4..)).unwrap_or_default();
+    let letters = parts
+        .next()
+        .and_then(|part| part.get(4..))
+        .unwrap_or_default();
     match name.as_bytes() {
         [letter] => letters.contains(letter) || (b"fd".contains(letter) && letters.contains(&b'g')),
         long => parts.any(|part| part == long),

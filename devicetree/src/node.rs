@@ -13,9 +13,8 @@ pub(crate) fn is_any(node: FdtNode<'_>, names: &[&str]) -> bool {
 
 /// Whether the node is in use: `status` absent or "okay".
 pub(crate) fn is_enabled(node: FdtNode<'_>) -> bool {
-    node.property("status").is_none_or(|status| {
-        matches!(status.value().strip_suffix(b"\0"), Some(b"okay" | b"ok"))
-    })
+    node.property("status")
+        .is_none_or(|status| matches!(status.value().strip_suffix(b"\0"), Some(b"okay" | b"ok")))
 }
 
 /// The property's first cell.
@@ -29,7 +28,13 @@ pub(crate) fn cells<'a>(
     name: &str,
 ) -> Option<impl Iterator<Item = u32> + use<'a>> {
     let value = node.property(name)?.value_as::<&'a [u8]>().ok()?;
-    Some(value.as_chunks::<4>().0.iter().map(|bytes| u32::from_be_bytes(*bytes)))
+    Some(
+        value
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| u32::from_be_bytes(*bytes)),
+    )
 }
 
 /// The `index`th range of `reg`, as physical addresses.
@@ -45,15 +50,16 @@ pub(crate) fn phandle(node: FdtNode<'_>) -> Option<u32> {
 
 /// The pairs (phandle of a hart's interrupt controller, interrupt number) of
 /// `interrupts-extended`.
-pub(crate) fn hart_interrupts<'a>(
-    node: FdtNode<'a>,
-) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+pub(crate) fn hart_interrupts<'a>(node: FdtNode<'a>) -> impl Iterator<Item = (u32, u32)> + use<'a> {
     let value = node
         .property("interrupts-extended")
         .and_then(|property| property.value_as::<&'a [u8]>().ok())
         .unwrap_or_default();
     value.as_chunks::<8>().0.iter().map(|bytes| {
         let [a, b, c, d, e, f, g, h] = *bytes;
-        (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+        (
+            u32::from_be_bytes([a, b, c, d]),
+            u32::from_be_bytes([e, f, g, h]),
+        )
     })
 }

@@ -95,8 +95,12 @@ impl Hart {
     pub(crate) unsafe fn new(description: devicetree::Hart) -> Self {
         // SAFETY: passed on to the caller.
         let mmio = |address| unsafe { Mmio::new(address) };
-        let msip = description.msip.map(|address| Doorbell::Msip(mmio(address)));
-        let imsic = description.machine_imsic.map(|address| Doorbell::Imsic(mmio(address)));
+        let msip = description
+            .msip
+            .map(|address| Doorbell::Msip(mmio(address)));
+        let imsic = description
+            .machine_imsic
+            .map(|address| Doorbell::Imsic(mmio(address)));
         Hart {
             description,
             timer: description.mtimecmp.map(mmio),

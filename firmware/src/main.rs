@@ -2,6 +2,10 @@
 //! off. See docs/architecture.md for the way through it.
 #![no_std]
 #![no_main]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
+)]
 
 mod arch;
 mod hart;
@@ -52,7 +56,11 @@ extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
 }
 
 /// Brings the machine up, then wakes it or boots it cold.
-fn boot(hart_id: u64, tree: usize, information: usize) -> Result<core::convert::Infallible, BootError> {
+fn boot(
+    hart_id: u64,
+    tree: usize,
+    information: usize,
+) -> Result<core::convert::Infallible, BootError> {
     // SAFETY: entry.S passes on what the previous stage gave, and this hart is
     // alone on the machine.
     let (next, tree) = unsafe { next_stage::read(tree, information)? };

@@ -105,7 +105,12 @@ pub(crate) unsafe fn read(
     if u32::from_be(magic) != TREE_MAGIC || length > MAX_TREE {
         return Err(NextStageError::NoTree(tree));
     }
-    let Information { magic, next_address, next_mode, .. } = information_there;
+    let Information {
+        magic,
+        next_address,
+        next_mode,
+        ..
+    } = information_there;
     if magic != MAGIC {
         return Err(NextStageError::NoInformation(information));
     }
@@ -116,7 +121,12 @@ pub(crate) unsafe fn read(
         address: tree,
         length: length as usize,
     };
-    Ok((NextStage { address: next_address }, tree))
+    Ok((
+        NextStage {
+            address: next_address,
+        },
+        tree,
+    ))
 }
 
 impl NextStage {

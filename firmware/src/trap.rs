@@ -45,7 +45,10 @@ pub(crate) fn start_hart(hart: &Hart) {
     let environment = bit(extensions.sstc, environment::STCE)
         | bit(extensions.svadu, environment::ADUE)
         | bit(extensions.svpbmt, environment::PBMTE)
-        | bit(extensions.zicbom || extensions.zicboz, environment::CACHE_BLOCKS);
+        | bit(
+            extensions.zicbom || extensions.zicboz,
+            environment::CACHE_BLOCKS,
+        );
     // SAFETY: these are the settings that the trap handler below relies on;
     // CSRs that the hart may lack are skipped.
     unsafe {

@@ -12,7 +12,15 @@ pub(crate) fn all() {
 /// Makes stores visible to this hart's instruction fetches.
 pub(crate) fn instructions() {
     // SAFETY: a fence only drops cached state.
-    unsafe { asm!(".option push", ".option arch, +zifencei", "fence.i", ".option pop", options(nostack)) }
+    unsafe {
+        asm!(
+            ".option push",
+            ".option arch, +zifencei",
+            "fence.i",
+            ".option pop",
+            options(nostack)
+        )
+    }
 }
 
 /// SFENCE.VMA for one page, in one address space or in all.
@@ -20,7 +28,9 @@ pub(crate) fn page(address: u64, space: Option<u64>) {
     // SAFETY: a fence only drops cached state.
     unsafe {
         match space {
-            Some(space) => asm!("sfence.vma {0}, {1}", in(reg) address, in(reg) space, options(nostack)),
+            Some(space) => {
+                asm!("sfence.vma {0}, {1}", in(reg) address, in(reg) space, options(nostack))
+            }
             None => asm!("sfence.vma {0}, zero", in(reg) address, options(nostack)),
         }
     }

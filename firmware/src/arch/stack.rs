@@ -49,7 +49,10 @@ unsafe extern "C" {
 /// Runs `job` on the deep stack.
 pub(crate) fn deep<F: FnOnce() -> R, R>(job: F) -> R {
     let guard = DEEP.lock();
-    let mut call = Deep { job: Some(job), result: None };
+    let mut call = Deep {
+        job: Some(job),
+        result: None,
+    };
     let stack_top = (&raw const DEEP_STACK).addr() + DEEP_STACK_BYTES;
     // SAFETY: the lock makes the stack ours; `run` gets the type that it is
     // made for, and is done with it when the call returns.

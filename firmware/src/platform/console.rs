@@ -106,7 +106,9 @@ pub(crate) fn send(bytes: &[u8]) {
 /// Fills `buffer` with what has arrived; returns how much that was.
 pub(crate) fn receive(buffer: &mut [u8]) -> usize {
     let console = CONSOLE.lock();
-    let Some(uart) = console.as_ref() else { return 0 };
+    let Some(uart) = console.as_ref() else {
+        return 0;
+    };
     let mut filled = 0;
     while let (Some(slot), Some(byte)) = (buffer.get_mut(filled), uart.get()) {
         *slot = byte;

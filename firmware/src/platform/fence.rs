@@ -71,7 +71,12 @@ impl Fence {
         }
         write_addresses!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
         let (low, high) = self.configs.split_at(8);
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
         // SAFETY: as above.
         unsafe {
             csr::write::<{ csr::PMPCFG0 }>(word(low));

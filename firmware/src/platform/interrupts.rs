@@ -35,7 +35,9 @@ impl Interrupts {
         let described = &machine.interrupts;
         Interrupts {
             // SAFETY: passed on to the caller, here and below.
-            plic: described.plic.map(|plic| unsafe { plic::Plic::new(plic, machine) }),
+            plic: described
+                .plic
+                .map(|plic| unsafe { plic::Plic::new(plic, machine) }),
             // SAFETY: as above.
             aplic: unsafe { aplic::Aplic::new(described, machine) },
             identities: described.os_imsic.map(|layout| layout.identities),

@@ -17,7 +17,9 @@ impl Mmio {
     /// What lies there is a device, as large as the offsets used with it, whose
     /// registers machine mode may access whenever the value is used.
     pub(crate) unsafe fn new(base: u64) -> Self {
-        Mmio { base: base as usize }
+        Mmio {
+            base: base as usize,
+        }
     }
 
     fn at<T>(self, offset: usize) -> *mut T {

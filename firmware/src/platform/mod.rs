@@ -58,7 +58,9 @@ static PLATFORM: Once<Platform> = Once::new();
 ///
 /// Before [`start`], which no code that is reached does.
 pub(crate) fn platform() -> &'static Platform {
-    PLATFORM.get().expect("the platform is set up before anything uses it")
+    PLATFORM
+        .get()
+        .expect("the platform is set up before anything uses it")
 }
 
 unsafe extern "C" {
@@ -70,7 +72,10 @@ unsafe extern "C" {
 
 /// The memory that is the firmware's (firmware.ld).
 fn firmware_range() -> PhysRange {
-    PhysRange::new((&raw const FIRMWARE_BASE).addr() as u64, (&raw const FIRMWARE_SIZE).addr() as u64)
+    PhysRange::new(
+        (&raw const FIRMWARE_BASE).addr() as u64,
+        (&raw const FIRMWARE_SIZE).addr() as u64,
+    )
 }
 
 /// Takes the machine into use: the console first, so that whatever follows can

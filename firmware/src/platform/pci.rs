@@ -44,7 +44,8 @@ impl Ecam {
 impl ConfigSpace for Ecam {
     fn read32(&self, function: Function, register: u16) -> u32 {
         // All ones is what a bus answers where nothing is.
-        self.place(function, register).map_or(u32::MAX, |place| self.registers.read32(place))
+        self.place(function, register)
+            .map_or(u32::MAX, |place| self.registers.read32(place))
     }
 
     fn write32(&self, function: Function, register: u16, value: u32) {

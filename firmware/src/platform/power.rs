@@ -29,12 +29,16 @@ pub(crate) unsafe fn start(machine: &Machine) {
 
 /// Whether the power can be switched off.
 pub(crate) fn can_power_off() -> bool {
-    SWITCHES.get().is_some_and(|switches| switches.power_off.is_some())
+    SWITCHES
+        .get()
+        .is_some_and(|switches| switches.power_off.is_some())
 }
 
 /// Whether the machine can be reset.
 pub(crate) fn can_reset() -> bool {
-    SWITCHES.get().is_some_and(|switches| switches.reset.is_some())
+    SWITCHES
+        .get()
+        .is_some_and(|switches| switches.reset.is_some())
 }
 
 /// Switches the power off, at the OS's wish.
@@ -55,17 +59,30 @@ pub(crate) fn reset() -> ! {
 
 /// Ends what cannot go on: a reset, or else power-off.
 pub(crate) fn give_up() -> ! {
-    throw(SWITCHES.get().and_then(|switches| switches.reset.or(switches.power_off)))
+    throw(
+        SWITCHES
+            .get()
+            .and_then(|switches| switches.reset.or(switches.power_off)),
+    )
 }
 
 /// Writes the switch. Hardware that has no switch, or whose switch takes its
 /// time, finds the hart asleep with interrupts off; there is nothing left that
 /// it could do.
 fn throw(switch: Option<Syscon>) -> ! {
-    if let Some(Syscon { address, value, mask }) = switch {
+    if let Some(Syscon {
+        address,
+        value,
+        mask,
+    }) = switch
+    {
         // SAFETY: `start` was told that the machine has this register.
         let register = unsafe { Mmio::new(address) };
-        let kept = if mask == u32::MAX { 0 } else { register.read32(0) & !mask };
+        let kept = if mask == u32::MAX {
+            0
+        } else {
+            register.read32(0) & !mask
+        };
         register.write32(0, kept | (value & mask));
     }
     arch::park()

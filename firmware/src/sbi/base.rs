@@ -17,8 +17,8 @@ const SPECIFICATION: usize = 3 << 24;
 const IMPLEMENTATION: usize = u32::from_be_bytes(*b"PWIL") as usize;
 
 /// Major version in the upper half, minor in the lower.
-const VERSION: usize = version(env!("CARGO_PKG_VERSION_MAJOR")) << 16
-    | version(env!("CARGO_PKG_VERSION_MINOR"));
+const VERSION: usize =
+    version(env!("CARGO_PKG_VERSION_MAJOR")) << 16 | version(env!("CARGO_PKG_VERSION_MINOR"));
 
 const fn version(digits: &str) -> usize {
     match usize::from_str_radix(digits, 10) {

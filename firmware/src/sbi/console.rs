@@ -24,7 +24,12 @@ pub(super) fn call(call: Call) -> SbiRet {
 }
 
 /// Checks that the bytes are OS memory throughout before a part is moved.
-fn transfer(length: usize, low: usize, high: usize, move_some: fn(usize, usize) -> usize) -> SbiRet {
+fn transfer(
+    length: usize,
+    low: usize,
+    high: usize,
+    move_some: fn(usize, usize) -> usize,
+) -> SbiRet {
     if high != 0 || !platform().memory.contains(low as u64, length as u64) {
         return SbiRet::invalid_param();
     }

@@ -48,8 +48,13 @@ pub(crate) fn call(frame: &mut TrapFrame) {
 fn is_available(extension: usize) -> bool {
     match extension {
         srst::EID_SRST => reset::is_available(),
-        spec_base::EID_BASE | time::EID_TIME | spi::EID_SPI | rfnc::EID_RFNC
-        | spec_hsm::EID_HSM | dbcn::EID_DBCN | susp::EID_SUSP => true,
+        spec_base::EID_BASE
+        | time::EID_TIME
+        | spi::EID_SPI
+        | rfnc::EID_RFNC
+        | spec_hsm::EID_HSM
+        | dbcn::EID_DBCN
+        | susp::EID_SUSP => true,
         _ => false,
     }
 }

@@ -102,8 +102,16 @@ pub(super) fn call(call: Call) -> SbiRet {
     let hypervisor = this_hart().description.extensions.hypervisor;
     let fence = match call.function {
         REMOTE_FENCE_I => Fence::Instructions,
-        REMOTE_SFENCE_VMA => Fence::Translations { start, size, space: None },
-        REMOTE_SFENCE_VMA_ASID => Fence::Translations { start, size, space: Some(space) },
+        REMOTE_SFENCE_VMA => Fence::Translations {
+            start,
+            size,
+            space: None,
+        },
+        REMOTE_SFENCE_VMA_ASID => Fence::Translations {
+            start,
+            size,
+            space: Some(space),
+        },
         REMOTE_HFENCE_GVMA | REMOTE_HFENCE_GVMA_VMID if hypervisor => Fence::Guests,
         REMOTE_HFENCE_VVMA | REMOTE_HFENCE_VVMA_ASID if hypervisor => Fence::GuestTranslations,
         _ => return SbiRet::not_supported(),

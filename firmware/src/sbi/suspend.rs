@@ -32,7 +32,12 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
         return SbiRet::invalid_address();
     };
     let own = this_hart();
-    let others = || platform().harts.iter().filter(|hart| !core::ptr::eq(*hart, own));
+    let others = || {
+        platform()
+            .harts
+            .iter()
+            .filter(|hart| !core::ptr::eq(*hart, own))
+    };
     if let Some(hart) = others().find(|hart| hart.state() != State::Stopped) {
         say!("sleep refused: hart {} is not stopped", hart.id());
         return SbiRet::denied();

@@ -87,7 +87,7 @@ pub(super) fn with_area<R>(
         // Starting a controller takes long on real disks: do it once where
         // there is only one.
         [only] => on_controller(only, memory, stop_of_result(stop), |controller, memory| {
-            let areas = areas_of(controller, 0, &mut memory.scratch)?;
+            let areas = areas_of(controller, 0, memory.scratch)?;
             on_area(controller, the_only(&areas)?, memory, job)
         }),
         several => {
@@ -107,9 +107,12 @@ pub(super) fn for_each_area(mut job: impl FnMut(&mut Area<'_, Disk<'_, '_, '_>>)
     let places = controllers();
     for found in survey(&places, memory) {
         let place = &places[found.controller];
-        let done = on_controller(place, memory, |_| Stop::Handover, |controller, memory| {
-            on_area(controller, found, memory, |area, _| job(area))
-        });
+        let done = on_controller(
+            place,
+            memory,
+            |_| Stop::Handover,
+            |controller, memory| on_area(controller, found, memory, |area, _| job(area)),
+        );
         if let Err(error) = done {
             say!("NVMe disk {}: {error}", found.controller);
         }
@@ -117,9 +120,7 @@ pub(super) fn for_each_area(mut job: impl FnMut(&mut Area<'_, Disk<'_, '_, '_>>)
 }
 
 /// How to leave a controller whose job may not have run.
-fn stop_of_result<R>(
-    stop: impl Fn(&R) -> Stop,
-) -> impl Fn(&Result<R, DiskError>) -> Stop {
+fn stop_of_result<R>(stop: impl Fn(&R) -> Stop) -> impl Fn(&Result<R, DiskError>) -> Stop {
     move |result| result.as_ref().map_or(Stop::Handover, &stop)
 }
 
@@ -133,7 +134,10 @@ fn controllers() -> ArrayVec<Place, MAX_CONTROLLERS> {
         if let Some(complaint) = search.complaint {
             say!("PCI: {complaint}");
         }
-        let here = search.controllers.into_iter().map(|location| Place { host, location });
+        let here = search
+            .controllers
+            .into_iter()
+            .map(|location| Place { host, location });
         places.extend(here.take(MAX_CONTROLLERS - places.len()));
     }
     places
@@ -144,9 +148,12 @@ fn controllers() -> ArrayVec<Place, MAX_CONTROLLERS> {
 fn survey(places: &[Place], memory: &mut Memory) -> FoundAreas {
     let mut all = FoundAreas::new();
     for (index, place) in places.iter().enumerate() {
-        let areas = on_controller(place, memory, |_| Stop::Handover, |controller, memory| {
-            areas_of(controller, index, &mut memory.scratch)
-        });
+        let areas = on_controller(
+            place,
+            memory,
+            |_| Stop::Handover,
+            |controller, memory| areas_of(controller, index, memory.scratch),
+        );
         match areas {
             Ok(areas) => {
                 let room = all.remaining_capacity();
@@ -179,8 +186,17 @@ fn on_controller<R>(
     // SAFETY: as in `controllers`.
     let config = unsafe { Ecam::new(described) };
     let claim = pci::claim(&config, time, &described.bridge, &place.location)?;
-    let Memory { queues, scratch, record, workspace } = memory;
-    let mut rest = Rest { scratch, record, workspace };
+    let Memory {
+        queues,
+        scratch,
+        record,
+        workspace,
+    } = memory;
+    let mut rest = Rest {
+        scratch,
+        record,
+        workspace,
+    };
     let result = match Controller::start(NvmeRegisters::new(&claim, &config), time, queues) {
         Ok(mut controller) => {
             let result = job(&mut controller, &mut rest);

@@ -1,6 +1,8 @@
 //! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{NoRoom, SaveError, SaveRequest, Saved, StateError, StateWriter, Workspace, save};
+use poorwill_image::{
+    NoRoom, SaveError, SaveRequest, Saved, StateError, StateWriter, Workspace, save,
+};
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{OsMemory, PAGE_BYTES, Page};
@@ -103,7 +105,9 @@ impl Captured {
         workspace: &mut Workspace<'_>,
     ) -> Result<Written, Failed> {
         let mut bar = Bar::new("sleeping");
-        let saved = save(slot, memory, &self.request, workspace, &mut |progress| bar.show(progress));
+        let saved = save(slot, memory, &self.request, workspace, &mut |progress| {
+            bar.show(progress)
+        });
         bar.end();
         Ok(Written { saved: saved? })
     }
@@ -126,7 +130,13 @@ pub(crate) fn persist(resume: Resume) -> SleepError {
     let began = time.ticks();
     let outcome = disk::with_area(
         |area, pages| sleep(Quiesced { resume }, area, pages),
-        |result| if result.is_ok() { Stop::PowerOff } else { Stop::Handover },
+        |result| {
+            if result.is_ok() {
+                Stop::PowerOff
+            } else {
+                Stop::Handover
+            }
+        },
     );
     match outcome {
         Ok(Ok((committed, saved))) => {

@@ -29,7 +29,12 @@ impl Bar {
             let (done, left) = ("####################", "....................");
             let step = step as usize;
             let percent = 100 * step as u64 / STEPS;
-            print!("\rpoorwill: {} [{}{}] {percent:3} %", self.title, &done[..step], &left[step..]);
+            print!(
+                "\rpoorwill: {} [{}{}] {percent:3} %",
+                self.title,
+                &done[..step],
+                &left[step..]
+            );
         }
     }
 

@@ -84,7 +84,9 @@ impl HartState {
             file.restore();
         }
         for CsrValue { number, value } in &self.csrs {
-            let known = SUPERVISOR_CSRS.iter().find(|csr| u64::from(csr.number) == *number);
+            let known = SUPERVISOR_CSRS
+                .iter()
+                .find(|csr| u64::from(csr.number) == *number);
             if let Some(SupervisorCsr { write, .. }) = known {
                 write(*value);
             }
@@ -173,11 +175,15 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
             tag::CORE => core = Some(*typed::<Core>(&record)?),
             tag::CSRS => {
                 let list = typed::<[CsrValue]>(&record)?;
-                hart.csrs.try_extend_from_slice(list).map_err(|_| refused(&record))?;
+                hart.csrs
+                    .try_extend_from_slice(list)
+                    .map_err(|_| refused(&record))?;
             }
             tag::FLOAT => hart.float = Some(*typed::<FloatRegisters>(&record)?),
             tag => {
-                let taken = platform().interrupts.read(&record, &mut devices, &mut hart.file)?;
+                let taken = platform()
+                    .interrupts
+                    .read(&record, &mut devices, &mut hart.file)?;
                 if !taken {
                     return Err(StateRefusal::Unknown(tag));
                 }
@@ -186,7 +192,11 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
     }
     let core = core.ok_or(StateRefusal::NoCore)?;
     check(core)?;
-    Ok(MachineState { core, hart, devices })
+    Ok(MachineState {
+        core,
+        hart,
+        devices,
+    })
 }
 
 fn check(core: Core) -> Result<(), StateRefusal> {

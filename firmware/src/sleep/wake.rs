@@ -9,9 +9,9 @@ use spin::Mutex;
 use thiserror::Error;
 
 use super::disk::{self, DiskError};
+use super::os_memory;
 use super::progress::Bar;
 use super::state::{self, Core, HartState, StateRefusal};
-use super::os_memory;
 use crate::hart::{self, Task};
 use crate::platform::console::say;
 use crate::platform::{platform, power};
@@ -57,11 +57,10 @@ pub(crate) enum Refusal {
 }
 
 /// A machine whose memory and devices are as they were; what is left to do is
-/// the waking hart's.
+/// the waking hart's, and lies in [`WAKING`].
 #[derive(Debug)]
 struct Woken {
     core: Core,
-    hart: HartState,
     loaded_bytes: u64,
     load_ms: u64,
 }
@@ -82,6 +81,10 @@ static WAKING: Mutex<Option<HartState>> = Mutex::new(None);
 /// is `time` at power-on.
 pub(crate) fn wake(began: u64) -> ColdBoot {
     let time = &platform().time;
+    #[expect(
+        clippy::redundant_closure,
+        reason = "the function itself is not general enough over the disk's lifetimes"
+    )]
     let woken = match disk::with_area(|area, pages| attempt(area, pages), |_| Stop::Handover) {
         Ok(Attempt::Woken(woken)) => woken,
         Ok(Attempt::Cold(reason)) => return reason,
@@ -91,6 +94,7 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
         }
         Err(error) if error.is_absence() => return ColdBoot::NoArea(error),
         Err(error) => {
+            #[expect(clippy::redundant_closure, reason = "as above")]
             disk::for_each_area(|area| discard_images(area));
             return ColdBoot::Disk(error);
         }
@@ -102,7 +106,6 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
         woken.load_ms,
     );
     time.set_ticks(woken.core.ticks_now());
-    *WAKING.lock() = Some(woken.hart);
     let hart = hart::find(woken.core.hart).expect("the state was checked to name a hart");
     hart.start(Task::Wake(woken.core.resume()))
         .expect("every hart waits to be started");
@@ -144,8 +147,14 @@ fn try_wake<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Result<Att
     let opened = {
         let mut slot = area.slot(image.slot()).map_err(Refusal::from)?;
         let identity = &platform().identity;
-        open(&mut slot, image.header_checksum(), identity, memory.pages(), workspace)
-            .map_err(Refusal::from)?
+        open(
+            &mut slot,
+            image.header_checksum(),
+            identity,
+            memory.pages(),
+            workspace,
+        )
+        .map_err(Refusal::from)?
     };
     let state = state::read(opened.state()).map_err(Refusal::from)?;
     let consumed = area.consume(&image).map_err(Refusal::NotConsumed)?;
@@ -155,15 +164,17 @@ fn try_wake<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Result<Att
     let mut bar = Bar::new("waking");
     let loaded = {
         let mut slot = area.slot(image.slot()).map_err(Refusal::from)?;
-        load(&mut slot, &opened, &mut memory, &mut |progress| bar.show(progress))
+        load(&mut slot, &opened, &mut memory, &mut |progress| {
+            bar.show(progress)
+        })
     };
     bar.end();
     match loaded {
         Ok(loaded) => {
             platform().interrupts.restore(&state.devices);
+            *WAKING.lock() = Some(state.hart);
             Ok(Attempt::Woken(Woken {
                 core: state.core,
-                hart: state.hart,
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
                 load_ms: time.milliseconds_in(time.ticks().saturating_sub(began)),
             }))

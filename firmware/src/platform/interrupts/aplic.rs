@@ -57,7 +57,10 @@ impl Aplic {
     /// # Safety
     ///
     /// `described` and `machine` describe this machine.
-    pub(super) unsafe fn new(described: &devicetree::Interrupts, machine: &Machine) -> Option<Self> {
+    pub(super) unsafe fn new(
+        described: &devicetree::Interrupts,
+        machine: &Machine,
+    ) -> Option<Self> {
         let os = described.os_aplic.as_ref()?;
         let root = described.machine_aplic.as_ref().map(|root| Root {
             // SAFETY: passed on to the caller.
@@ -76,7 +79,9 @@ impl Aplic {
             delivery: if os.sends_msi {
                 ArrayVec::new()
             } else {
-                harts.map(|index| register::IDC + index as usize * register::IDC_STRIDE).collect()
+                harts
+                    .map(|index| register::IDC + index as usize * register::IDC_STRIDE)
+                    .collect()
             },
         })
     }
@@ -107,7 +112,10 @@ impl Aplic {
         let per_source = |base| (0..self.sources).map(move |source| base + 4 * source);
         let enables = (0..=self.sources / 32).map(|word| register::SETIE + 4 * word);
         let delivery = self.delivery.iter().flat_map(|control| {
-            [control + register::IDC_THRESHOLD, control + register::IDC_DELIVERY]
+            [
+                control + register::IDC_THRESHOLD,
+                control + register::IDC_DELIVERY,
+            ]
         });
         per_source(register::SOURCECFG)
             .chain(per_source(register::TARGET))
@@ -117,8 +125,10 @@ impl Aplic {
     }
 
     pub(super) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        let words: ArrayVec<u32, MAX_WORDS> =
-            self.offsets().map(|offset| self.os.read32(offset)).collect();
+        let words: ArrayVec<u32, MAX_WORDS> = self
+            .offsets()
+            .map(|offset| self.os.read32(offset))
+            .collect();
         into.record(TAG, VERSION, &words[..])
     }
 
@@ -140,13 +150,20 @@ impl Root {
     fn point_at_imsics(&self, machine: ImsicLayout, os: ImsicLayout) {
         let spread = |layout: ImsicLayout| {
             let group_shift = layout.group_shift.saturating_sub(24);
-            layout.hart_bits << 12 | layout.group_bits << 16 | layout.guest_bits << 20 | group_shift << 24
+            layout.hart_bits << 12
+                | layout.group_bits << 16
+                | layout.guest_bits << 20
+                | group_shift << 24
         };
         let page = |layout: ImsicLayout| layout.base >> 12;
         let high = |layout: ImsicLayout| (page(layout) >> 32) as u32 & 0xfff;
-        self.registers.write32(register::MMSICFGADDR, page(machine) as u32);
-        self.registers.write32(register::MMSICFGADDRH, high(machine) | spread(machine));
-        self.registers.write32(register::SMSICFGADDR, page(os) as u32);
-        self.registers.write32(register::SMSICFGADDRH, high(os) | os.guest_bits << 20);
+        self.registers
+            .write32(register::MMSICFGADDR, page(machine) as u32);
+        self.registers
+            .write32(register::MMSICFGADDRH, high(machine) | spread(machine));
+        self.registers
+            .write32(register::SMSICFGADDR, page(os) as u32);
+        self.registers
+            .write32(register::SMSICFGADDRH, high(os) | os.guest_bits << 20);
     }
 }

@@ -46,9 +46,11 @@ fn write(register: u64, value: u64) {
 /// last so that nothing is delivered half restored.
 fn registers(identities: u32) -> impl Iterator<Item = u64> {
     let groups = u64::from(identities / 64 + 1);
-    let bits = (0..groups)
-        .flat_map(|group| [register::EIP0 + 2 * group, register::EIE0 + 2 * group]);
-    core::iter::once(register::EITHRESHOLD).chain(bits).chain([register::EIDELIVERY])
+    let bits =
+        (0..groups).flat_map(|group| [register::EIP0 + 2 * group, register::EIE0 + 2 * group]);
+    core::iter::once(register::EITHRESHOLD)
+        .chain(bits)
+        .chain([register::EIDELIVERY])
 }
 
 /// Writes down the calling hart's S-level file. The other harts are stopped;

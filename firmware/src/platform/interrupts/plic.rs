@@ -66,14 +66,18 @@ impl Plic {
             let words = self.sources / 32 + 1;
             let enables = register::ENABLE + context * register::ENABLE_STRIDE;
             let threshold = register::THRESHOLD + context * register::CONTEXT_STRIDE;
-            (0..words).map(move |word| enables + 4 * word).chain([threshold])
+            (0..words)
+                .map(move |word| enables + 4 * word)
+                .chain([threshold])
         });
         priorities.chain(contexts)
     }
 
     pub(super) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        let words: ArrayVec<u32, MAX_WORDS> =
-            self.offsets().map(|offset| self.registers.read32(offset)).collect();
+        let words: ArrayVec<u32, MAX_WORDS> = self
+            .offsets()
+            .map(|offset| self.registers.read32(offset))
+            .collect();
         into.record(TAG, VERSION, &words[..])
     }
 
