@@ -85,7 +85,10 @@ impl Splitter {
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let plain = console::strip_ansi_codes(&text);
-    plain.chars().filter(|c| !c.is_control() || *c == '\t').collect()
+    plain
+        .chars()
+        .filter(|c| !c.is_control() || *c == '\t')
+        .collect()
 }
 
 /// The `key=value` words of a console line.
@@ -176,7 +179,10 @@ mod tests {
     #[test]
     fn an_endless_line_is_cut() {
         let (lines, _, pending) = split(&[&[b'x'; LONGEST_LINE + 3]]);
-        assert_eq!((lines.len(), lines[0].len(), pending.len()), (1, LONGEST_LINE, 3));
+        assert_eq!(
+            (lines.len(), lines[0].len(), pending.len()),
+            (1, LONGEST_LINE, 3)
+        );
     }
 
     #[test]
@@ -184,7 +190,10 @@ mod tests {
         let line = "[   12.5] poorwill: wake loaded_bytes=4096 ms=170.5 new_key=x done";
         let fields = Fields::parse(line, "poorwill: wake").unwrap();
         assert_eq!(fields.number("loaded_bytes"), Some(4096));
-        assert_eq!(fields.milliseconds("ms"), Some(Duration::from_micros(170_500)));
+        assert_eq!(
+            fields.milliseconds("ms"),
+            Some(Duration::from_micros(170_500))
+        );
         assert_eq!(fields.get("new_key"), Some("x"));
         assert_eq!(fields.get("absent"), None);
         assert_eq!(Fields::parse(line, "poorwill: sleep"), None);

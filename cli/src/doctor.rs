@@ -34,11 +34,21 @@ pub struct Finding {
 
 impl Finding {
     fn good(what: &'static str, detail: impl Into<String>) -> Self {
-        Finding { what, health: Health::Good, detail: detail.into(), cure: None }
+        Finding {
+            what,
+            health: Health::Good,
+            detail: detail.into(),
+            cure: None,
+        }
     }
 
     fn bad(what: &'static str, health: Health, detail: impl Into<String>, cure: &str) -> Self {
-        Finding { what, health, detail: detail.into(), cure: Some(cure.to_owned()) }
+        Finding {
+            what,
+            health,
+            detail: detail.into(),
+            cure: Some(cure.to_owned()),
+        }
     }
 }
 
@@ -93,12 +103,18 @@ fn setpriv() -> Finding {
 fn firmware() -> Finding {
     match paths::firmware() {
         Ok(file) => Finding::good("firmware", file.display().to_string()),
-        Err(PathError::NoFirmware) => {
-            Finding::bad("firmware", Health::Missing, "not built", "run `make firmware`")
-        }
-        Err(error) => {
-            Finding::bad("firmware", Health::Missing, error.to_string(), "mend POORWILL_FIRMWARE")
-        }
+        Err(PathError::NoFirmware) => Finding::bad(
+            "firmware",
+            Health::Missing,
+            "not built",
+            "run `make firmware`",
+        ),
+        Err(error) => Finding::bad(
+            "firmware",
+            Health::Missing,
+            error.to_string(),
+            "mend POORWILL_FIRMWARE",
+        ),
     }
 }
 
@@ -106,7 +122,12 @@ fn guest() -> Finding {
     let cure = "as root, run `tools/guest` (about three minutes)";
     match Guest::find() {
         Ok(guest) => {
-            let folder = guest.kernel.parent().unwrap_or(Path::new("")).display().to_string();
+            let folder = guest
+                .kernel
+                .parent()
+                .unwrap_or(Path::new(""))
+                .display()
+                .to_string();
             Finding::good("guest", folder)
         }
         Err(PathError::NoGuest(file)) => {
@@ -119,7 +140,11 @@ fn guest() -> Finding {
 
 /// What is needed to build the guest, as long as it is not built.
 fn needed_for_guest(guest_there: bool) -> Health {
-    if guest_there { Health::Lacking } else { Health::Missing }
+    if guest_there {
+        Health::Lacking
+    } else {
+        Health::Missing
+    }
 }
 
 fn guest_tools(guest_there: bool) -> Finding {
@@ -129,7 +154,12 @@ fn guest_tools(guest_there: bool) -> Finding {
         return Finding::good("guest's tools", tools.join(", "));
     }
     let detail = format!("not in PATH: {} (to build the guest)", missing.join(", "));
-    Finding::bad("guest's tools", needed_for_guest(guest_there), detail, SETUP)
+    Finding::bad(
+        "guest's tools",
+        needed_for_guest(guest_there),
+        detail,
+        SETUP,
+    )
 }
 
 /// In PATH, or where administration's tools are when a user's PATH leaves them
@@ -137,7 +167,9 @@ fn guest_tools(guest_there: bool) -> Finding {
 fn has_tool(name: &str) -> bool {
     in_path(name).is_some()
         || (std::env::var_os("PATH").is_some_and(|path| !path.is_empty())
-            && ["/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join(name).is_file()))
+            && ["/usr/sbin", "/sbin"]
+                .iter()
+                .any(|folder| Path::new(folder).join(name).is_file()))
 }
 
 fn binfmt(guest_there: bool) -> Finding {
@@ -185,13 +217,18 @@ fn disk(guest_there: bool) -> Finding {
 
 /// What is free at `folder`, or where it would be made.
 fn free_at(folder: &Path) -> Option<Bytes> {
-    let there: PathBuf = folder.ancestors().find(|folder| folder.exists())?.to_owned();
+    let there: PathBuf = folder
+        .ancestors()
+        .find(|folder| folder.exists())?
+        .to_owned();
     let about = rustix::fs::statvfs(&there).ok()?;
     Some(Bytes(about.f_bavail.saturating_mul(about.f_frsize)))
 }
 
 fn memory() -> Finding {
-    let available = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+    let available = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| available(&text));
     match available {
         Some(free) if free >= MEMORY => {
             Finding::good("memory", format!("{free} available, {MEMORY} needed"))
@@ -212,7 +249,9 @@ fn memory() -> Finding {
 }
 
 fn available(meminfo: &str) -> Option<Bytes> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(Bytes(kib << 10))
 }
@@ -222,7 +261,12 @@ fn opensbi() -> Finding {
     if file.exists() {
         return Finding::good("OpenSBI", paths::OPENSBI);
     }
-    Finding::bad("OpenSBI", Health::Lacking, "not installed (only to compare with)", SETUP)
+    Finding::bad(
+        "OpenSBI",
+        Health::Lacking,
+        "not installed (only to compare with)",
+        SETUP,
+    )
 }
 
 #[cfg(test)]
@@ -244,7 +288,11 @@ mod tests {
     #[test]
     fn whatever_is_not_good_has_a_cure() {
         for finding in examine() {
-            assert_eq!(finding.cure.is_none(), finding.health == Health::Good, "{finding:?}");
+            assert_eq!(
+                finding.cure.is_none(),
+                finding.health == Health::Good,
+                "{finding:?}"
+            );
         }
     }
 }

@@ -48,5 +48,9 @@ pub fn requested() -> bool {
 ///
 /// [`Interrupted`] once the user asked to stop.
 pub fn check() -> Result<(), Interrupted> {
-    if requested() { Err(Interrupted) } else { Ok(()) }
+    if requested() {
+        Err(Interrupted)
+    } else {
+        Ok(())
+    }
 }

@@ -47,13 +47,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = interrupt::install().map_err(Into::into).and_then(|()| match arguments.command {
-        Command::Run(run) => run.execute(),
-        Command::Disk(disk) => disk.execute(),
-        Command::Demo(demo) => demo.execute(),
-        Command::Area(area) => area.execute(),
-        Command::Doctor(doctor) => doctor.execute(),
-    });
+    let result = interrupt::install()
+        .map_err(Into::into)
+        .and_then(|()| match arguments.command {
+            Command::Run(run) => run.execute(),
+            Command::Disk(disk) => disk.execute(),
+            Command::Demo(demo) => demo.execute(),
+            Command::Area(area) => area.execute(),
+            Command::Doctor(doctor) => doctor.execute(),
+        });
     match result {
         Ok(code) => code,
         Err(_) if interrupt::requested() => ExitCode::from(interrupt::EXIT_INTERRUPTED),

@@ -44,7 +44,11 @@ fn directory(
     in_home: &str,
     get: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf, PathError> {
-    let set = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name: &str| {
+        get(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set(own)
         .or_else(|| set(xdg).map(|base| base.join("poorwill")))
         .or_else(|| set("HOME").map(|home| home.join(in_home).join("poorwill")))
@@ -57,7 +61,9 @@ fn directory(
 ///
 /// [`PathError::NoHome`].
 pub fn cache() -> Result<PathBuf, PathError> {
-    directory("POORWILL_CACHE", "XDG_CACHE_HOME", ".cache", |name| env::var_os(name))
+    directory("POORWILL_CACHE", "XDG_CACHE_HOME", ".cache", |name| {
+        env::var_os(name)
+    })
 }
 
 /// The machines of `poorwill run`: `$POORWILL_DATA`, else the user's data
@@ -67,7 +73,9 @@ pub fn cache() -> Result<PathBuf, PathError> {
 ///
 /// [`PathError::NoHome`].
 pub fn data() -> Result<PathBuf, PathError> {
-    directory("POORWILL_DATA", "XDG_DATA_HOME", ".local/share", |name| env::var_os(name))
+    directory("POORWILL_DATA", "XDG_DATA_HOME", ".local/share", |name| {
+        env::var_os(name)
+    })
 }
 
 /// The stock Debian guest, as `tools/guest` leaves it in the cache.
@@ -147,8 +155,18 @@ pub fn readable<'p>(what: &'static str, path: &'p Path) -> Result<&'p Path, Path
     let is_directory = || std::io::Error::from(std::io::ErrorKind::IsADirectory);
     std::fs::File::open(path)
         .and_then(|file| file.metadata())
-        .and_then(|data| if data.is_dir() { Err(is_directory()) } else { Ok(path) })
-        .map_err(|reason| PathError::Unreadable { what, path: path.to_owned(), reason })
+        .and_then(|data| {
+            if data.is_dir() {
+                Err(is_directory())
+            } else {
+                Ok(path)
+            }
+        })
+        .map_err(|reason| PathError::Unreadable {
+            what,
+            path: path.to_owned(),
+            reason,
+        })
 }
 
 #[cfg(test)]
@@ -157,7 +175,9 @@ mod tests {
 
     fn with(set: &[(&str, &str)]) -> Result<PathBuf, PathError> {
         directory("OWN", "XDG", ".cache", |name| {
-            set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+            set.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| OsString::from(value))
         })
     }
 
@@ -166,8 +186,14 @@ mod tests {
         let all = [("OWN", "/own"), ("XDG", "/xdg"), ("HOME", "/home/me")];
         assert_eq!(with(&all).unwrap(), Path::new("/own"));
         assert_eq!(with(&all[1..]).unwrap(), Path::new("/xdg/poorwill"));
-        assert_eq!(with(&all[2..]).unwrap(), Path::new("/home/me/.cache/poorwill"));
-        assert_eq!(with(&[("OWN", ""), ("HOME", "/h")]).unwrap(), Path::new("/h/.cache/poorwill"));
+        assert_eq!(
+            with(&all[2..]).unwrap(),
+            Path::new("/home/me/.cache/poorwill")
+        );
+        assert_eq!(
+            with(&[("OWN", ""), ("HOME", "/h")]).unwrap(),
+            Path::new("/h/.cache/poorwill")
+        );
         assert!(matches!(with(&[]), Err(PathError::NoHome("OWN"))));
     }
 }

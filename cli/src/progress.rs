@@ -6,7 +6,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[must_use]
 pub fn bytes(message: &str, total: u64) -> ProgressBar {
     let template = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
-    let style = ProgressStyle::with_template(template)
-        .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("=> "));
-    ProgressBar::new(total).with_style(style).with_message(message.to_owned())
+    let style = ProgressStyle::with_template(template).map_or_else(
+        |_| ProgressStyle::default_bar(),
+        |style| style.progress_chars("=> "),
+    );
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_message(message.to_owned())
 }

@@ -51,7 +51,9 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let malformed = || SizeError::Malformed(text.to_owned());
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let shift = match unit.to_ascii_uppercase().as_str() {
             "" | "B" => 0,
@@ -95,10 +97,16 @@ mod tests {
     #[test]
     fn refuses_the_rest() {
         for text in ["", "G", "2X", "-1G", "1.5G", "2 G", "two"] {
-            assert!(matches!(text.parse::<Bytes>(), Err(SizeError::Malformed(_))), "{text}");
+            assert!(
+                matches!(text.parse::<Bytes>(), Err(SizeError::Malformed(_))),
+                "{text}"
+            );
         }
         for text in ["99999999999999999999", "16777217T"] {
-            assert!(matches!(text.parse::<Bytes>(), Err(SizeError::TooLarge(_))), "{text}");
+            assert!(
+                matches!(text.parse::<Bytes>(), Err(SizeError::TooLarge(_))),
+                "{text}"
+            );
         }
     }
 

@@ -72,12 +72,20 @@ pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaRepo
     let (file, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(file, kind.bytes);
     let mut scratch = vec![Page::ZERO; SCRATCH_PAGES];
-    let table = |reason| AreaError::Table { file: disk.to_owned(), reason };
+    let table = |reason| AreaError::Table {
+        file: disk.to_owned(),
+        reason,
+    };
     let areas = find_areas(&mut medium, kind.block_bytes, &mut scratch).map_err(table)?;
     if areas.is_empty() {
-        let found = has_table(&mut medium, kind.block_bytes).map_err(|error| table(error.into()))?;
+        let found =
+            has_table(&mut medium, kind.block_bytes).map_err(|error| table(error.into()))?;
         let file = disk.to_owned();
-        return Err(if found { AreaError::NoArea(file) } else { AreaError::NoTable(file) });
+        return Err(if found {
+            AreaError::NoArea(file)
+        } else {
+            AreaError::NoTable(file)
+        });
     }
     let mut reports = Vec::new();
     for location in &areas {
@@ -97,7 +105,10 @@ pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaRepo
 #[must_use]
 pub fn find_sleeping(disk: &Path) -> Option<SlotReport> {
     let areas = inspect(disk, None).ok()?;
-    areas.into_iter().flat_map(|area| area.slots).find(|slot| slot.wakes)
+    areas
+        .into_iter()
+        .flat_map(|area| area.slots)
+        .find(|slot| slot.wakes)
 }
 
 /// Whether the disk has a GPT, by its first header's signature.
@@ -147,7 +158,13 @@ fn inspect_area(
         slots.push(report);
     }
     let (partition, start, bytes) = (location.partition, location.start, location.length);
-    Ok(AreaReport { partition, start, bytes, slot_bytes: area.slot_bytes(), slots })
+    Ok(AreaReport {
+        partition,
+        start,
+        bytes,
+        slot_bytes: area.slot_bytes(),
+        slots,
+    })
 }
 
 fn describe(id: SlotId, record: &Record) -> SlotReport {
@@ -163,9 +180,13 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
     let (status, reason) = match record.state {
         SlotState::Committed => (SlotStatus::Committed, None),
         SlotState::Consumed { failure: None, .. } => (SlotStatus::Consumed, None),
-        SlotState::Consumed { failure: Some(failure), .. } => {
-            (SlotStatus::Consumed, Some(format!("its wake failed: {failure}")))
-        }
+        SlotState::Consumed {
+            failure: Some(failure),
+            ..
+        } => (
+            SlotStatus::Consumed,
+            Some(format!("its wake failed: {failure}")),
+        ),
         SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(discarded(reason).to_owned())),
     };
     SlotReport {
@@ -205,7 +226,12 @@ fn describe_image(header: &Header) -> ImageReport {
         .flatten()
         .map(|time| humantime::format_rfc3339_seconds(time).to_string());
     let identity = &header.identity;
-    let aspects = [identity.memory, identity.harts, identity.isa, identity.device_tree];
+    let aspects = [
+        identity.memory,
+        identity.harts,
+        identity.isa,
+        identity.device_tree,
+    ];
     ImageReport {
         saved_at,
         memory_bytes: header.os_pages.saturating_mul(PAGE_BYTES),

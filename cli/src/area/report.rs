@@ -126,7 +126,11 @@ impl fmt::Display for SlotStatus {
 impl fmt::Display for AreaReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, room) = (Bytes(self.bytes), Bytes(self.slot_bytes));
-        writeln!(f, "partition {}: sleep area of {bytes}, images of up to {room}", self.partition)?;
+        writeln!(
+            f,
+            "partition {}: sleep area of {bytes}, images of up to {room}",
+            self.partition
+        )?;
         self.slots.iter().try_for_each(|slot| slot.fmt(f))
     }
 }
@@ -164,6 +168,9 @@ impl fmt::Display for ImageReport {
         let (saved, memory) = (Bytes(self.saved_bytes), Bytes(self.memory_bytes));
         writeln!(f, "    saved {time}: {saved} of {memory} of RAM")?;
         let [map, harts, isa, tree] = &self.machine;
-        writeln!(f, "    machine: memory map {map}, harts {harts}, instruction set {isa}, device tree {tree}")
+        writeln!(
+            f,
+            "    machine: memory map {map}, harts {harts}, instruction set {isa}, device tree {tree}"
+        )
     }
 }

@@ -55,6 +55,10 @@ impl Area {
             }
         }
         let damaged = areas.iter().any(AreaReport::is_damaged);
-        Ok(if damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(if damaged {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }

@@ -51,7 +51,9 @@ impl Demo {
         fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
         remove_left_over(&cache);
         let id = std::process::id();
-        let folder = tempfile::Builder::new().prefix(&format!("demo-{id}-")).tempdir_in(&cache)?;
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("demo-{id}-"))
+            .tempdir_in(&cache)?;
         let log = cache.join(format!("demo-{id}.log"));
         let options = DemoOptions {
             memory: self.memory,
@@ -81,7 +83,10 @@ fn report(figures: &Figures) {
     if let Some(used) = figures.used {
         println!("\nThe machine used {used} of its RAM when it went to sleep.");
     }
-    let (wake, cold) = (figures.wake.total.as_secs_f64(), figures.cold_boot.total.as_secs_f64());
+    let (wake, cold) = (
+        figures.wake.total.as_secs_f64(),
+        figures.cold_boot.total.as_secs_f64(),
+    );
     println!(
         "From power-on to redis's answer: {wake:.2} s waking, {cold:.2} s cold, {:.1} times as long.",
         cold / wake
@@ -92,7 +97,13 @@ fn report(figures: &Figures) {
 fn remove_left_over(cache: &Path) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix("demo-")?.split_once('-')?.0.parse::<u32>().ok());
+        let pid = name.to_str().and_then(|name| {
+            name.strip_prefix("demo-")?
+                .split_once('-')?
+                .0
+                .parse::<u32>()
+                .ok()
+        });
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -55,11 +55,18 @@ impl Disk {
     /// What keeps the disk from being made.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
         let Action::Create(create) = self.action;
-        let disk = NewDisk { root: create.root, areas: vec![create.area] };
+        let disk = NewDisk {
+            root: create.root,
+            areas: vec![create.area],
+        };
         let bar = progress::bytes("copying the root file system", 0);
         disk.create(&create.file, create.force, &bar)?;
         bar.finish_and_clear();
-        println!("made {} with a sleep area of {}", create.file.display(), create.area);
+        println!(
+            "made {} with a sleep area of {}",
+            create.file.display(),
+            create.area
+        );
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -22,8 +22,14 @@ impl Doctor {
     pub fn execute(self) -> anyhow::Result<ExitCode> {
         let findings = examine();
         findings.iter().for_each(show);
-        let ill = findings.iter().any(|finding| finding.health == Health::Missing);
-        Ok(if ill { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        let ill = findings
+            .iter()
+            .any(|finding| finding.health == Health::Missing);
+        Ok(if ill {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }
 

@@ -82,7 +82,10 @@ impl Run {
             check_unused(&disk.file)?;
         }
         if let Some(image) = sleeping(&machine) {
-            eprintln!("poorwill: this machine sleeps ({}): waking it", size_of(&image));
+            eprintln!(
+                "poorwill: this machine sleeps ({}): waking it",
+                size_of(&image)
+            );
         }
         if std::io::stdin().is_terminal() {
             eprintln!("poorwill: Ctrl-A x ends QEMU, all other keys go to the machine");
@@ -134,12 +137,19 @@ impl Run {
 /// The image that the machine would wake from now. Its disks tell, not its
 /// console: that is the user's.
 fn sleeping(machine: &Machine) -> Option<SlotReport> {
-    machine.disks.iter().find_map(|disk| find_sleeping(&disk.file))
+    machine
+        .disks
+        .iter()
+        .find_map(|disk| find_sleeping(&disk.file))
 }
 
 fn size_of(image: &SlotReport) -> String {
     let bytes = Bytes(image.image_bytes.unwrap_or_default());
-    match image.image.as_ref().and_then(|image| image.saved_at.as_deref()) {
+    match image
+        .image
+        .as_ref()
+        .and_then(|image| image.saved_at.as_deref())
+    {
         Some(time) => format!("{bytes}, saved {time}"),
         None => bytes.to_string(),
     }
@@ -156,7 +166,11 @@ fn command_line(interrupts: Interrupts, more: Option<&str>) -> String {
 }
 
 /// The disk that the user named, or the user's own machine's, made if need be.
-fn disks(named: Option<PathBuf>, interrupts: Interrupts, memory: Bytes) -> anyhow::Result<Vec<Disk>> {
+fn disks(
+    named: Option<PathBuf>,
+    interrupts: Interrupts,
+    memory: Bytes,
+) -> anyhow::Result<Vec<Disk>> {
     let root_on: fn(PathBuf) -> Disk = match interrupts {
         Interrupts::Aia => |file| Disk::nvme(file),
         Interrupts::Plic => |file| Disk::virtio(file),
@@ -173,7 +187,10 @@ fn disks(named: Option<PathBuf>, interrupts: Interrupts, memory: Bytes) -> anyho
             Ok(vec![root_on(file)])
         }
         Interrupts::Plic => {
-            let (root, sleep) = (folder.join("debian-plic.disk"), folder.join("debian-plic-sleep.disk"));
+            let (root, sleep) = (
+                folder.join("debian-plic.disk"),
+                folder.join("debian-plic-sleep.disk"),
+            );
             make_once(&root, true, None)?;
             make_once(&sleep, false, Some(area))?;
             Ok(vec![root_on(root), Disk::nvme(sleep)])
@@ -190,13 +207,21 @@ fn make_once(file: &Path, with_root: bool, area: Option<Bytes>) -> anyhow::Resul
     if file.exists() {
         return Ok(());
     }
-    let root = if with_root { Some(Guest::find()?.root) } else { None };
+    let root = if with_root {
+        Some(Guest::find()?.root)
+    } else {
+        None
+    };
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
     eprintln!("poorwill: making {}", file.display());
     let bar = progress::bytes("copying Debian", 0);
-    NewDisk { root, areas: area.into_iter().collect() }.create(file, false, &bar)?;
+    NewDisk {
+        root,
+        areas: area.into_iter().collect(),
+    }
+    .create(file, false, &bar)?;
     bar.finish_and_clear();
     Ok(())
 }

@@ -64,14 +64,21 @@ impl Held {
         let fields = Fields::parse(line, prefix).unwrap_or_default();
         let missing = |key| Lost::Key(key, line.to_owned());
         let text = |key| {
-            fields.get(key).filter(|text| !text.is_empty()).map(str::to_owned).ok_or(missing(key))
+            fields
+                .get(key)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+                .ok_or(missing(key))
         };
         Ok(Held {
             nonce: text("nonce_sha256")?,
             counter: fields.number("counter").ok_or(missing("counter"))?,
             redis: text("redis_digest")?,
             files: text("files_sha256")?,
-            uptime_ms: fields.seconds("uptime_s").ok_or(missing("uptime_s"))?.as_millis(),
+            uptime_ms: fields
+                .seconds("uptime_s")
+                .ok_or(missing("uptime_s"))?
+                .as_millis(),
         })
     }
 }
@@ -89,9 +96,16 @@ pub fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost> {
         ("tmpfs file and database", &before.files, &after.files),
     ] {
         if before != after {
-            return Err(Lost::Changed { what, before: before.clone(), after: after.clone() });
+            return Err(Lost::Changed {
+                what,
+                before: before.clone(),
+                after: after.clone(),
+            });
         }
-        all.push(Compared { what, outcome: format!("the same ({})", short(after)) });
+        all.push(Compared {
+            what,
+            outcome: format!("the same ({})", short(after)),
+        });
     }
     let seconds = |ms: u128| format!("{}.{:02} s", ms / 1000, ms % 1000 / 10);
     for (what, went_on, before, after) in [
@@ -109,9 +123,16 @@ pub fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost> {
         ),
     ] {
         if !went_on {
-            return Err(Lost::Stopped { what, before, after });
+            return Err(Lost::Stopped {
+                what,
+                before,
+                after,
+            });
         }
-        all.push(Compared { what, outcome: format!("went on from {before} to {after}") });
+        all.push(Compared {
+            what,
+            outcome: format!("went on from {before} to {after}"),
+        });
     }
     Ok(all)
 }
@@ -137,7 +158,10 @@ mod tests {
     #[test]
     fn reads_the_guest_s_line() {
         let held = held();
-        assert_eq!((held.counter, held.uptime_ms, held.redis.as_str()), (41, 20_500, "11"));
+        assert_eq!(
+            (held.counter, held.uptime_ms, held.redis.as_str()),
+            (41, 20_500, "11")
+        );
         let cut = READY.replace("files_sha256=22 ", "");
         let error = Held::parse(&cut, "poorwill-demo: ready").unwrap_err();
         assert_eq!(error, Lost::Key("files_sha256", cut));
@@ -145,7 +169,11 @@ mod tests {
 
     #[test]
     fn all_is_well_when_all_goes_on() {
-        let after = Held { counter: 42, uptime_ms: 21_000, ..held() };
+        let after = Held {
+            counter: 42,
+            uptime_ms: 21_000,
+            ..held()
+        };
         let compared = compare(&held(), &after).unwrap();
         assert_eq!(compared.len(), 5);
         assert_eq!(compared[0].outcome, "the same (aabbccddeeff…)");
@@ -154,14 +182,48 @@ mod tests {
 
     #[test]
     fn every_loss_is_named() {
-        let after = || Held { counter: 42, uptime_ms: 21_000, ..held() };
+        let after = || Held {
+            counter: 42,
+            uptime_ms: 21_000,
+            ..held()
+        };
         let other = || "other".to_owned();
         for (after, what) in [
-            (Held { nonce: other(), ..after() }, "nonce"),
-            (Held { redis: other(), ..after() }, "redis"),
-            (Held { files: other(), ..after() }, "tmpfs"),
-            (Held { counter: 41, ..after() }, "counter"),
-            (Held { uptime_ms: 20_500, ..after() }, "uptime"),
+            (
+                Held {
+                    nonce: other(),
+                    ..after()
+                },
+                "nonce",
+            ),
+            (
+                Held {
+                    redis: other(),
+                    ..after()
+                },
+                "redis",
+            ),
+            (
+                Held {
+                    files: other(),
+                    ..after()
+                },
+                "tmpfs",
+            ),
+            (
+                Held {
+                    counter: 41,
+                    ..after()
+                },
+                "counter",
+            ),
+            (
+                Held {
+                    uptime_ms: 20_500,
+                    ..after()
+                },
+                "uptime",
+            ),
         ] {
             let error = compare(&held(), &after).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");

@@ -47,7 +47,15 @@ impl Column {
         let (firmware, transfer) = firmware_parts(sleep, "save_ms");
         let userland = rest(total, &[firmware, transfer, kernel]);
         let bytes = sleep.number("saved_bytes").map(Bytes);
-        Column { emulator: None, firmware, transfer, kernel, userland, total, bytes }
+        Column {
+            emulator: None,
+            firmware,
+            transfer,
+            kernel,
+            userland,
+            total,
+            bytes,
+        }
     }
 
     /// A wake whose firmware line came at `handed_over` and whose redis answered
@@ -59,7 +67,15 @@ impl Column {
         let emulator = rest(handed_over, &[firmware, transfer]);
         let userland = rest(total.saturating_sub(handed_over), &[kernel]);
         let bytes = wake.number("loaded_bytes").map(Bytes);
-        Column { emulator, firmware, transfer, kernel, userland, total, bytes }
+        Column {
+            emulator,
+            firmware,
+            transfer,
+            kernel,
+            userland,
+            total,
+            bytes,
+        }
     }
 
     /// A cold boot: when the firmware handed over, when the kernel started its
@@ -111,7 +127,9 @@ impl Figures {
         row("kernel", &|column| seconds(column.kernel));
         row("userland", &|column| seconds(column.userland));
         row("total", &|column| seconds(Some(column.total)));
-        row("bytes", &|column| column.bytes.map_or("-".into(), |bytes| bytes.to_string()));
+        row("bytes", &|column| {
+            column.bytes.map_or("-".into(), |bytes| bytes.to_string())
+        });
         for index in 1..=3 {
             if let Some(column) = table.column_mut(index) {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -154,14 +172,20 @@ mod tests {
         let column = Column::of_wake(ms(400), ms(700), &wake, &fields("kernel_ms=100"));
         assert_eq!(column.emulator, Some(ms(230)));
         assert_eq!((column.firmware, column.transfer), (None, Some(ms(170))));
-        assert_eq!((column.kernel, column.userland), (Some(ms(100)), Some(ms(200))));
+        assert_eq!(
+            (column.kernel, column.userland),
+            (Some(ms(100)), Some(ms(200)))
+        );
     }
 
     #[test]
     fn clocks_that_disagree_do_not_give_negative_times() {
         let wake = fields("ms=900");
         let column = Column::of_wake(ms(400), ms(300), &wake, &fields("kernel_ms=100"));
-        assert_eq!((column.emulator, column.userland), (Some(ms(0)), Some(ms(0))));
+        assert_eq!(
+            (column.emulator, column.userland),
+            (Some(ms(0)), Some(ms(0)))
+        );
     }
 
     #[test]
@@ -172,7 +196,13 @@ mod tests {
         };
         let table = figures.table();
         let kernel = table.lines().find(|line| line.contains("kernel")).unwrap();
-        assert_eq!(kernel.split('|').map(str::trim).collect::<Vec<_>>(), ["", "kernel", "-", "-", "2.000", ""]);
-        assert!(table.contains("12.700") && table.contains("10.400"), "{table}");
+        assert_eq!(
+            kernel.split('|').map(str::trim).collect::<Vec<_>>(),
+            ["", "kernel", "-", "-", "2.000", ""]
+        );
+        assert!(
+            table.contains("12.700") && table.contains("10.400"),
+            "{table}"
+        );
     }
 }

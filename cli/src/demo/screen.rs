@@ -40,12 +40,19 @@ impl Screen {
     /// Standard output.
     #[must_use]
     pub fn new() -> Self {
-        Screen { terminal: Term::stdout(), below: Arc::default() }
+        Screen {
+            terminal: Term::stdout(),
+            below: Arc::default(),
+        }
     }
 
     /// Begins a step.
     pub fn step(&self, text: &str) {
-        self.line(&format!("{} {}", style("==>").green().bold(), style(text).bold()));
+        self.line(&format!(
+            "{} {}",
+            style("==>").green().bold(),
+            style(text).bold()
+        ));
     }
 
     /// Says something that is Poorwill's own, not the machine's.
@@ -74,7 +81,9 @@ impl Screen {
     fn line(&self, text: &str) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody may be reading: that is no reason to stop.
-        let _ = self.clear(&mut below).and_then(|()| writeln!(&self.terminal, "{text}"));
+        let _ = self
+            .clear(&mut below)
+            .and_then(|()| writeln!(&self.terminal, "{text}"));
     }
 
     fn below(&self, text: &str) {
@@ -86,12 +95,17 @@ impl Screen {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.clear(&mut below).and_then(|()| {
             *below = true;
-            (&self.terminal).write_all(format!("{}", style(format!("         | {text}")).dim()).as_bytes())
+            (&self.terminal)
+                .write_all(format!("{}", style(format!("         | {text}")).dim()).as_bytes())
         });
     }
 
     fn clear(&self, below: &mut bool) -> io::Result<()> {
-        if std::mem::take(below) { self.terminal.clear_line() } else { Ok(()) }
+        if std::mem::take(below) {
+            self.terminal.clear_line()
+        } else {
+            Ok(())
+        }
     }
 
     /// Removes the line below.

@@ -58,7 +58,12 @@ pub struct DemoOptions {
 pub fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
     let qemu = Qemu::find()?;
     let machine = prepare(options, screen)?;
-    let stage = Stage { options, screen, qemu: &qemu, machine: &machine };
+    let stage = Stage {
+        options,
+        screen,
+        qemu: &qemu,
+        machine: &machine,
+    };
     let before = stage.cold_boot_and_sleep()?;
     stage.wake(&before)
 }
@@ -68,9 +73,12 @@ fn prepare(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Machine> {
     screen.step("Making a disk: Debian's root and an empty sleep area");
     let disk = options.folder.join("machine.disk");
     let bar = progress::bytes("    copying", 0);
-    NewDisk { root: Some(guest.root), areas: vec![AREA] }
-        .create(&disk, false, &bar)
-        .context("making the machine's disk")?;
+    NewDisk {
+        root: Some(guest.root),
+        areas: vec![AREA],
+    }
+    .create(&disk, false, &bar)
+    .context("making the machine's disk")?;
     bar.finish_and_clear();
     Ok(Machine {
         harts: options.harts,
@@ -115,34 +123,59 @@ impl Stage<'_> {
 
     fn until_asleep(&self, running: &mut RunningMachine) -> anyhow::Result<Asleep> {
         let cold_boot = time_cold_boot(running).context("cold boot")?;
-        self.screen.step(&format!("Filling redis and tmpfs with {} MiB each", self.options.data_mib));
-        let ready = running.wait_for("poorwill-demo: ready", FILL_LIMIT).context("filling")?;
+        self.screen.step(&format!(
+            "Filling redis and tmpfs with {} MiB each",
+            self.options.data_mib
+        ));
+        let ready = running
+            .wait_for("poorwill-demo: ready", FILL_LIMIT)
+            .context("filling")?;
         let held = Held::parse(&ready.text, "poorwill-demo: ready")?;
 
         self.screen.step("Going to sleep: `systemctl suspend`");
         let resident = running.resident();
-        let line = running.wait_for("poorwill: sleep ", SLEEP_LIMIT).context("going to sleep")?;
+        let line = running
+            .wait_for("poorwill: sleep ", SLEEP_LIMIT)
+            .context("going to sleep")?;
         let sleep = Fields::parse(&line.text, "poorwill: sleep ").unwrap_or_default();
-        let exit = running.wait_exit(POWER_OFF_LIMIT).context("switching off after the save")?;
+        let exit = running
+            .wait_exit(POWER_OFF_LIMIT)
+            .context("switching off after the save")?;
         check_exit(&exit)?;
         self.show_gone(running, resident)?;
         let sleep_total = exit.at.saturating_sub(ready.at);
-        Ok(Asleep { held, cold_boot, sleep_total, sleep, since: Instant::now() })
+        Ok(Asleep {
+            held,
+            cold_boot,
+            sleep_total,
+            sleep,
+            since: Instant::now(),
+        })
     }
 
     /// Shows that nothing of the machine is left but its disk.
     fn show_gone(&self, running: &RunningMachine, resident: Option<Bytes>) -> anyhow::Result<()> {
         let pid = running.pid();
-        ensure!(!Path::new(&format!("/proc/{pid}")).exists(), "QEMU (process {pid}) is still there");
-        let memory = resident.map_or(String::new(), |bytes| format!(" and the {bytes} that it held"));
+        ensure!(
+            !Path::new(&format!("/proc/{pid}")).exists(),
+            "QEMU (process {pid}) is still there"
+        );
+        let memory = resident.map_or(String::new(), |bytes| {
+            format!(" and the {bytes} that it held")
+        });
         self.screen.step("The power is off");
-        self.screen.say(&format!("QEMU (process {pid}) has ended{memory}; only the disk is left"));
+        self.screen.say(&format!(
+            "QEMU (process {pid}) has ended{memory}; only the disk is left"
+        ));
         Ok(())
     }
 
     fn wake(&self, asleep: &Asleep) -> anyhow::Result<Figures> {
         self.screen.step("Power on again: the same command line");
-        let failures: Vec<_> = FAILURES.into_iter().chain(["poorwill: cold boot"]).collect();
+        let failures: Vec<_> = FAILURES
+            .into_iter()
+            .chain(["poorwill: cold boot"])
+            .collect();
         let mut running = self.power_on(&failures)?;
         let outcome = self.until_off(&mut running, asleep);
         self.explain(&running, outcome)
@@ -150,7 +183,9 @@ impl Stage<'_> {
 
     fn until_off(&self, running: &mut RunningMachine, asleep: &Asleep) -> anyhow::Result<Figures> {
         let slept = asleep.since.elapsed().saturating_sub(running.elapsed());
-        let handed_over = running.wait_for("poorwill: wake ", WAKE_LIMIT).context("waking")?;
+        let handed_over = running
+            .wait_for("poorwill: wake ", WAKE_LIMIT)
+            .context("waking")?;
         let wake = Fields::parse(&handed_over.text, "poorwill: wake ").unwrap_or_default();
         let answer = running
             .wait_for("poorwill-guest: redis ready", WAKE_LIMIT)
@@ -166,9 +201,14 @@ impl Stage<'_> {
             slept.as_secs_f64()
         ));
         for compared in compare(&asleep.held, &held)? {
-            self.screen.say(&format!("{:28} {}", compared.what, compared.outcome));
+            self.screen
+                .say(&format!("{:28} {}", compared.what, compared.outcome));
         }
-        check_exit(&running.wait_exit(POWER_OFF_LIMIT).context("switching off at the end")?)?;
+        check_exit(
+            &running
+                .wait_exit(POWER_OFF_LIMIT)
+                .context("switching off at the end")?,
+        )?;
         Ok(Figures {
             sleep: Column::of_sleep(asleep.sleep_total, &asleep.sleep, &woke),
             wake: Column::of_wake(handed_over.at, answer.at, &wake, &woke),
@@ -178,10 +218,13 @@ impl Stage<'_> {
     }
 
     fn power_on(&self, failures: &[&str]) -> anyhow::Result<RunningMachine> {
-        let options =
-            PowerOn { log: Some(self.options.log.clone()), watch: Some(self.screen.watcher()) };
+        let options = PowerOn {
+            log: Some(self.options.log.clone()),
+            watch: Some(self.screen.watcher()),
+        };
         let mut running = self.machine.power_on(self.qemu, options)?;
-        self.screen.say(&format!("QEMU is process {}", running.pid()));
+        self.screen
+            .say(&format!("QEMU is process {}", running.pid()));
         running.fail_on(failures);
         Ok(running)
     }
@@ -193,7 +236,8 @@ impl Stage<'_> {
         outcome: anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         if outcome.is_err() && !crate::interrupt::requested() {
-            self.screen.step("It failed. The last lines of the console:");
+            self.screen
+                .step("It failed. The last lines of the console:");
             for line in running.tail(15) {
                 self.screen.say(&line);
             }

@@ -79,24 +79,31 @@ impl NewDisk {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 DiskError::Full(file.to_owned())
             }
-            _ => DiskError::Write { file: file.to_owned(), reason },
+            _ => DiskError::Write {
+                file: file.to_owned(),
+                reason,
+            },
         };
         let mut root = self.root.as_deref().map(open_root).transpose()?;
         let root_bytes = root.as_ref().map(|(_, bytes)| (Use::Root, *bytes));
         let areas = self.areas.iter().map(|area| (Use::SleepArea, area.0));
-        let (partitions, length) = gpt::lay_out(&root_bytes.into_iter().chain(areas).collect::<Vec<_>>());
+        let (partitions, length) =
+            gpt::lay_out(&root_bytes.into_iter().chain(areas).collect::<Vec<_>>());
 
         let temporary = temporary_beside(file).map_err(failed)?;
         temporary.as_file().set_len(length).map_err(failed)?;
         if let (Some((from, bytes)), Some(to)) = (&mut root, partitions.first()) {
             progress.set_length(*bytes);
-            copy_sparse(from, temporary.as_file(), to.start, *bytes, progress)
-                .map_err(failed)?;
+            copy_sparse(from, temporary.as_file(), to.start, *bytes, progress).map_err(failed)?;
             interrupt::check()?;
         }
         gpt::write(temporary.as_file(), &partitions).map_err(failed)?;
         temporary.as_file().sync_data().map_err(failed)?;
-        let kept = if replace { temporary.persist(file) } else { temporary.persist_noclobber(file) };
+        let kept = if replace {
+            temporary.persist(file)
+        } else {
+            temporary.persist_noclobber(file)
+        };
         kept.map(drop).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => DiskError::Exists(file.to_owned()),
             _ => failed(error.error),
@@ -114,7 +121,10 @@ fn check_target(file: &Path, replace: bool) -> Result<(), DiskError> {
 }
 
 fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
-    let failed = |reason| DiskError::Root { file: file.to_owned(), reason };
+    let failed = |reason| DiskError::Root {
+        file: file.to_owned(),
+        reason,
+    };
     let mut root = File::open(file).map_err(failed)?;
     if root.metadata().map_err(failed)?.is_dir() {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
@@ -124,7 +134,9 @@ fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
 }
 
 fn temporary_beside(file: &Path) -> io::Result<NamedTempFile> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     tempfile::Builder::new()
         .prefix(".poorwill-")
         .suffix(".partial")
@@ -158,11 +170,21 @@ fn copy_sparse(
     Ok(())
 }
 
-fn copy_range(mut from: &File, mut to: &File, read_at: u64, write_at: u64, count: u64) -> io::Result<()> {
+fn copy_range(
+    mut from: &File,
+    mut to: &File,
+    read_at: u64,
+    write_at: u64,
+    count: u64,
+) -> io::Result<()> {
     from.seek(SeekFrom::Start(read_at))?;
     to.seek(SeekFrom::Start(write_at))?;
     let copied = io::copy(&mut from.by_ref().take(count), &mut to)?;
-    if copied == count { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    if copied == count {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 /// The next stretch of data in `file` from `at` on; `None` when there is none.
@@ -199,19 +221,33 @@ mod tests {
     fn copies_data_and_keeps_holes() {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path().join("disk");
-        let new = NewDisk { root: Some(sparse_root(folder.path())), areas: vec![Bytes::gib(3)] };
+        let new = NewDisk {
+            root: Some(sparse_root(folder.path())),
+            areas: vec![Bytes::gib(3)],
+        };
         new.create(&disk, false, &ProgressBar::hidden()).unwrap();
 
         let file = File::open(&disk).unwrap();
         assert_eq!(file.metadata().unwrap().len(), (3 << 30) + (66 << 20));
-        assert!(file.metadata().unwrap().blocks() * 512 < 4 << 20, "not sparse");
+        assert!(
+            file.metadata().unwrap().blocks() * 512 < 4 << 20,
+            "not sparse"
+        );
         let start = 1 << 20;
-        for (text, at) in [("first", 0), ("middle", (20 << 20) + 5), ("last", (64 << 20) - 4)] {
+        for (text, at) in [
+            ("first", 0),
+            ("middle", (20 << 20) + 5),
+            ("last", (64 << 20) - 4),
+        ] {
             let mut found = vec![0; text.len()];
             file.read_exact_at(&mut found, start + at).unwrap();
             assert_eq!(found, text.as_bytes());
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "something was left behind");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            2,
+            "something was left behind"
+        );
     }
 
     #[test]
@@ -219,9 +255,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path().join("disk");
         fs::write(&disk, "precious").unwrap();
-        let new = NewDisk { root: None, areas: vec![Bytes::mib(8)] };
+        let new = NewDisk {
+            root: None,
+            areas: vec![Bytes::mib(8)],
+        };
         let hidden = ProgressBar::hidden();
-        assert!(matches!(new.create(&disk, false, &hidden), Err(DiskError::Exists(_))));
+        assert!(matches!(
+            new.create(&disk, false, &hidden),
+            Err(DiskError::Exists(_))
+        ));
         assert_eq!(fs::read(&disk).unwrap(), b"precious");
         new.create(&disk, true, &hidden).unwrap();
         assert_eq!(fs::metadata(&disk).unwrap().len(), 10 << 20);
@@ -231,15 +273,30 @@ mod tests {
     fn what_cannot_be_made_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let hidden = ProgressBar::hidden();
-        let no_root = NewDisk { root: Some(folder.path().join("absent")), areas: vec![] };
-        let error = no_root.create(&folder.path().join("disk"), false, &hidden).unwrap_err();
+        let no_root = NewDisk {
+            root: Some(folder.path().join("absent")),
+            areas: vec![],
+        };
+        let error = no_root
+            .create(&folder.path().join("disk"), false, &hidden)
+            .unwrap_err();
         assert!(matches!(error, DiskError::Root { .. }), "{error}");
-        let error = NewDisk::default().create(folder.path(), true, &hidden).unwrap_err();
+        let error = NewDisk::default()
+            .create(folder.path(), true, &hidden)
+            .unwrap_err();
         assert!(matches!(error, DiskError::NotAFile(_)), "{error}");
         // No file may be longer than i64::MAX bytes.
-        let huge = NewDisk { root: None, areas: vec![Bytes(i64::MAX as u64)] };
-        let error = huge.create(&folder.path().join("disk"), false, &hidden).unwrap_err();
-        assert!(matches!(error, DiskError::Write { .. } | DiskError::Full(_)), "{error}");
+        let huge = NewDisk {
+            root: None,
+            areas: vec![Bytes(i64::MAX as u64)],
+        };
+        let error = huge
+            .create(&folder.path().join("disk"), false, &hidden)
+            .unwrap_err();
+        assert!(
+            matches!(error, DiskError::Write { .. } | DiskError::Full(_)),
+            "{error}"
+        );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -26,19 +26,29 @@ impl FileMedium {
     /// The first `bytes` bytes of `file`, cut to whole pages.
     #[must_use]
     pub fn new(file: File, bytes: u64) -> Self {
-        FileMedium { file, capacity: bytes / PAGE_BYTES * PAGE_BYTES }
+        FileMedium {
+            file,
+            capacity: bytes / PAGE_BYTES * PAGE_BYTES,
+        }
     }
 
     fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
         let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
-        if end > self.capacity { Err(MediumError::OutOfRange { offset, end }) } else { Ok(()) }
+        if end > self.capacity {
+            Err(MediumError::OutOfRange { offset, end })
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn status(error: &io::Error) -> u16 {
     /// `EIO`, for what has no number of its own.
     const INPUT_OUTPUT: u16 = 5;
-    error.raw_os_error().and_then(|code| code.try_into().ok()).unwrap_or(INPUT_OUTPUT)
+    error
+        .raw_os_error()
+        .and_then(|code| code.try_into().ok())
+        .unwrap_or(INPUT_OUTPUT)
 }
 
 impl Medium for FileMedium {
@@ -58,24 +68,36 @@ impl Medium for FileMedium {
         self.check(offset, into.len())?;
         if interrupt::requested() {
             let status = INTERRUPTED;
-            return Err(MediumError::Device { direction: Direction::Read, offset, status });
+            return Err(MediumError::Device {
+                direction: Direction::Read,
+                offset,
+                status,
+            });
         }
-        self.file.read_exact_at(into.as_mut_bytes(), offset).map_err(|error| {
-            MediumError::Device { direction: Direction::Read, offset, status: status(&error) }
-        })
+        self.file
+            .read_exact_at(into.as_mut_bytes(), offset)
+            .map_err(|error| MediumError::Device {
+                direction: Direction::Read,
+                offset,
+                status: status(&error),
+            })
     }
 
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
         self.check(offset, from.len())?;
-        self.file.write_all_at(from.as_bytes(), offset).map_err(|error| MediumError::Device {
-            direction: Direction::Write,
-            offset,
-            status: status(&error),
-        })
+        self.file
+            .write_all_at(from.as_bytes(), offset)
+            .map_err(|error| MediumError::Device {
+                direction: Direction::Write,
+                offset,
+                status: status(&error),
+            })
     }
 
     fn flush(&mut self) -> Result<(), MediumError> {
-        self.file.sync_data().map_err(|error| MediumError::Flush(status(&error)))
+        self.file
+            .sync_data()
+            .map_err(|error| MediumError::Flush(status(&error)))
     }
 
     fn start(
@@ -87,7 +109,11 @@ impl Medium for FileMedium {
     ) -> Result<(), MediumError> {
         /// `ENOSYS`.
         const NOT_IMPLEMENTED: u16 = 38;
-        Err(MediumError::Device { direction, offset, status: NOT_IMPLEMENTED })
+        Err(MediumError::Device {
+            direction,
+            offset,
+            status: NOT_IMPLEMENTED,
+        })
     }
 
     fn poll(&mut self) -> Result<Option<u32>, MediumError> {
@@ -115,7 +141,10 @@ mod tests {
         medium.read(PAGE_BYTES, &mut read).unwrap();
         assert_eq!(read, written);
 
-        let beyond = MediumError::OutOfRange { offset: 2 * PAGE_BYTES, end: 4 * PAGE_BYTES };
+        let beyond = MediumError::OutOfRange {
+            offset: 2 * PAGE_BYTES,
+            end: 4 * PAGE_BYTES,
+        };
         assert_eq!(medium.read(2 * PAGE_BYTES, &mut read), Err(beyond));
         assert_eq!(medium.write(2 * PAGE_BYTES, &read), Err(beyond));
         assert!(medium.read(u64::MAX - PAGE_BYTES + 1, &mut read).is_err());
@@ -126,6 +155,15 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let mut medium = FileMedium::new(file, PAGE_BYTES);
         let error = medium.read(0, &mut [Page::ZERO]).unwrap_err();
-        assert!(matches!(error, MediumError::Device { direction: Direction::Read, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                MediumError::Device {
+                    direction: Direction::Read,
+                    ..
+                }
+            ),
+            "{error}"
+        );
     }
 }

@@ -52,7 +52,11 @@ pub(super) fn lay_out(wanted: &[(Use, u64)]) -> (Vec<Partition>, u64) {
     let mut partitions = Vec::new();
     for &(purpose, bytes) in wanted {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
-        partitions.push(Partition { purpose, start: end, bytes });
+        partitions.push(Partition {
+            purpose,
+            start: end,
+            bytes,
+        });
         end += bytes;
     }
     // The second copy of the table takes the last 33 blocks.
@@ -76,8 +80,9 @@ pub(super) fn write(file: &File, partitions: &[Partition]) -> io::Result<()> {
     let mut entries =
         GptPartitionEntryArray::new(layout, BLOCK, &mut storage).map_err(io::Error::other)?;
     for (index, partition) in (0..).zip(partitions) {
-        *entries.get_partition_entry_mut(index).ok_or(io::ErrorKind::InvalidInput)? =
-            entry(partition)?;
+        *entries
+            .get_partition_entry_mut(index)
+            .ok_or(io::ErrorKind::InvalidInput)? = entry(partition)?;
     }
 
     let last = blocks - 1;
@@ -93,16 +98,20 @@ pub(super) fn write(file: &File, partitions: &[Partition]) -> io::Result<()> {
         ..GptHeader::default()
     };
     header.update_header_crc32();
-    disk.write_primary_gpt_header(&header, &mut block).map_err(plain)?;
-    disk.write_gpt_partition_entry_array(&entries).map_err(plain)?;
+    disk.write_primary_gpt_header(&header, &mut block)
+        .map_err(plain)?;
+    disk.write_gpt_partition_entry_array(&entries)
+        .map_err(plain)?;
 
     header.my_lba = LbaLe::from_u64(last);
     header.alternate_lba = LbaLe::from_u64(1);
     header.partition_entry_lba = LbaLe::from_u64(last - ENTRY_BLOCKS);
     header.update_header_crc32();
     entries.set_start_lba(Lba(last - ENTRY_BLOCKS));
-    disk.write_secondary_gpt_header(&header, &mut block).map_err(plain)?;
-    disk.write_gpt_partition_entry_array(&entries).map_err(plain)?;
+    disk.write_secondary_gpt_header(&header, &mut block)
+        .map_err(plain)?;
+    disk.write_gpt_partition_entry_array(&entries)
+        .map_err(plain)?;
     disk.flush().map_err(plain)
 }
 
@@ -151,8 +160,16 @@ mod tests {
         assert_eq!(
             partitions,
             [
-                Partition { purpose: Use::Root, start: 1 << 20, bytes: 4 << 20 },
-                Partition { purpose: Use::SleepArea, start: 5 << 20, bytes: 1 << 20 },
+                Partition {
+                    purpose: Use::Root,
+                    start: 1 << 20,
+                    bytes: 4 << 20
+                },
+                Partition {
+                    purpose: Use::SleepArea,
+                    start: 5 << 20,
+                    bytes: 1 << 20
+                },
             ]
         );
         assert_eq!(length, 7 << 20);

@@ -49,15 +49,23 @@ fn by(holders: &[Holder]) -> String {
 ///
 /// [`InUse`].
 pub fn check_unused(file: &Path) -> Result<(), InUse> {
-    let unusable = |reason| InUse::Unusable { file: file.to_owned(), reason };
-    let disk = File::options().read(true).write(true).open(file).map_err(unusable)?;
+    let unusable = |reason| InUse::Unusable {
+        file: file.to_owned(),
+        reason,
+    };
+    let disk = File::options()
+        .read(true)
+        .write(true)
+        .open(file)
+        .map_err(unusable)?;
     // A lock for a moment, gone when `disk` is closed. It conflicts with any
     // lock of another process, QEMU's byte ranges included.
     match fcntl_lock(&disk, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
-        Err(Errno::ACCESS | Errno::AGAIN) => {
-            Err(InUse::Locked { file: file.to_owned(), holders: holders(file) })
-        }
+        Err(Errno::ACCESS | Errno::AGAIN) => Err(InUse::Locked {
+            file: file.to_owned(),
+            holders: holders(file),
+        }),
         // No locks here (some network file systems): nobody can tell.
         Err(_) => Ok(()),
     }
@@ -66,20 +74,28 @@ pub fn check_unused(file: &Path) -> Result<(), InUse> {
 /// The other processes that have `file` open, as far as this user may know.
 #[must_use]
 pub fn holders(file: &Path) -> Vec<Holder> {
-    let Ok(file) = fs::canonicalize(file) else { return Vec::new() };
+    let Ok(file) = fs::canonicalize(file) else {
+        return Vec::new();
+    };
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .filter(|&pid: &u32| pid != std::process::id() && has_open(pid, &file))
         .map(|pid| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            Holder { pid, name: name.trim_end().to_owned() }
+            Holder {
+                pid,
+                name: name.trim_end().to_owned(),
+            }
         })
         .collect()
 }
 
 fn has_open(pid: u32, file: &Path) -> bool {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
     descriptors
         .filter_map(|descriptor| fs::read_link(descriptor.path()).ok())
         .any(|target| target == file)
@@ -93,7 +109,12 @@ mod tests {
     fn a_free_file_is_free_and_a_missing_one_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         check_unused(file.path()).unwrap();
-        let error = check_unused(Path::new("/no/such/disk")).unwrap_err().to_string();
-        assert!(error.contains("/no/such/disk") && error.contains("No such file"), "{error}");
+        let error = check_unused(Path::new("/no/such/disk"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/no/such/disk") && error.contains("No such file"),
+            "{error}"
+        );
     }
 }

@@ -47,8 +47,12 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 /// First bytes of disk image formats that are not raw.
-const FORMATS: [(&[u8], &str); 4] =
-    [(b"QFI\xfb", "qcow2"), (b"KDMV", "VMDK"), (b"vhdxfile", "VHDX"), (b"conectix", "VHD")];
+const FORMATS: [(&[u8], &str); 4] = [
+    (b"QFI\xfb", "qcow2"),
+    (b"KDMV", "VMDK"),
+    (b"vhdxfile", "VHDX"),
+    (b"conectix", "VHD"),
+];
 
 /// Opens `file` for reading and tells what it is.
 ///
@@ -56,7 +60,10 @@ const FORMATS: [(&[u8], &str); 4] =
 ///
 /// [`KindError`].
 pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
-    let unreadable = |reason| KindError::Unreadable { file: file.to_owned(), reason };
+    let unreadable = |reason| KindError::Unreadable {
+        file: file.to_owned(),
+        reason,
+    };
     // Asked before opening: opening a pipe would wait for its other end.
     let data = fs::metadata(file).map_err(unreadable)?;
     let is_block_device = data.file_type().is_block_device();
@@ -65,12 +72,22 @@ pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
     }
     let mut disk = File::open(file).map_err(unreadable)?;
     let mut start = Vec::new();
-    disk.by_ref().take(8).read_to_end(&mut start).map_err(unreadable)?;
+    disk.by_ref()
+        .take(8)
+        .read_to_end(&mut start)
+        .map_err(unreadable)?;
     if let Some((_, format)) = FORMATS.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return Err(KindError::Wrapped { file: file.to_owned(), format });
+        return Err(KindError::Wrapped {
+            file: file.to_owned(),
+            format,
+        });
     }
     let bytes = disk.seek(SeekFrom::End(0)).map_err(unreadable)?;
-    let block_bytes = if is_block_device { block_bytes(data.rdev()) } else { 512 };
+    let block_bytes = if is_block_device {
+        block_bytes(data.rdev())
+    } else {
+        512
+    };
     Ok((disk, Kind { bytes, block_bytes }))
 }
 
@@ -78,8 +95,10 @@ pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
 /// does not.
 fn block_bytes(device: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/logical_block_size"))
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(512)
+    fs::read_to_string(format!(
+        "/sys/dev/block/{major}:{minor}/queue/logical_block_size"
+    ))
+    .ok()
+    .and_then(|text| text.trim().parse().ok())
+    .unwrap_or(512)
 }

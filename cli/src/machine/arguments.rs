@@ -95,7 +95,11 @@ fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
 /// name. The host's page cache is used (the default): a flush of the guest is an
 /// `fdatasync` of the file, so what is flushed survives a power cut.
 fn block_node(name: &str, disk: &Disk) -> Value {
-    let driver = if is_block_device(&disk.file) { "host_device" } else { "file" };
+    let driver = if is_block_device(&disk.file) {
+        "host_device"
+    } else {
+        "file"
+    };
     let file = json!({
         "driver": driver,
         "filename": disk.file.to_string_lossy(),

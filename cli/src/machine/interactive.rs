@@ -63,8 +63,10 @@ impl Drop for KillOnDrop {
 /// [`StartError::Spawn`].
 pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
     let mut command = machine.command(qemu, Console::Terminal);
-    let spawn_error =
-        |reason| StartError::Spawn { program: qemu.program.clone(), reason };
+    let spawn_error = |reason| StartError::Spawn {
+        program: qemu.program.clone(),
+        reason,
+    };
     let _terminal = Terminal::keep();
     let mut child = KillOnDrop(command.spawn().map_err(spawn_error)?);
     let mut asked: Option<Instant> = None;
@@ -85,9 +87,6 @@ pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
 }
 
 fn terminate(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        // Fails only when it has ended already.
-        let _ = kill_process(pid, Signal::TERM);
-    }
+    // Fails only when it has ended already.
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
 }

@@ -3,6 +3,7 @@
 //! runs ([`RunningMachine`] for programs, [`interactive`] for people).
 
 mod arguments;
+mod capture;
 pub mod interactive;
 pub(crate) mod qemu;
 mod running;
@@ -11,8 +12,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use arguments::Console;
+pub use capture::Watcher;
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version};
-pub use running::{Exit, PowerOn, RunningMachine, StartError, WaitError, Watcher};
+pub use running::{Exit, PowerOn, RunningMachine, StartError, WaitError};
 
 use crate::size::Bytes;
 
@@ -57,13 +59,21 @@ impl Disk {
     /// A disk behind an NVMe controller.
     #[must_use]
     pub fn nvme(file: impl Into<PathBuf>) -> Self {
-        Disk { file: file.into(), bus: Bus::Nvme, faults: None }
+        Disk {
+            file: file.into(),
+            bus: Bus::Nvme,
+            faults: None,
+        }
     }
 
     /// A virtio-blk disk.
     #[must_use]
     pub fn virtio(file: impl Into<PathBuf>) -> Self {
-        Disk { file: file.into(), bus: Bus::Virtio, faults: None }
+        Disk {
+            file: file.into(),
+            bus: Bus::Virtio,
+            faults: None,
+        }
     }
 }
 

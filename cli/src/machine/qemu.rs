@@ -66,7 +66,10 @@ impl Version {
     fn parse(answer: &str) -> Option<Self> {
         let numbers = answer.split("QEMU emulator version ").nth(1)?;
         let mut parts = numbers.split(|c: char| !c.is_ascii_digit());
-        Some(Version(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        Some(Version(
+            parts.next()?.parse().ok()?,
+            parts.next()?.parse().ok()?,
+        ))
     }
 }
 
@@ -90,8 +93,10 @@ impl Qemu {
 }
 
 fn ask_version(program: &Path) -> Result<Version, QemuError> {
-    let unusable =
-        |reason: String| QemuError::Unusable { program: program.to_owned(), reason };
+    let unusable = |reason: String| QemuError::Unusable {
+        program: program.to_owned(),
+        reason,
+    };
     let output = Command::new(program)
         .arg("--version")
         .output()
@@ -104,10 +109,13 @@ fn ask_version(program: &Path) -> Result<Version, QemuError> {
 #[must_use]
 pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| {
-        use std::os::unix::fs::PermissionsExt;
-        file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    })
+    env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| {
+            use std::os::unix::fs::PermissionsExt;
+            file.metadata()
+                .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+        })
 }
 
 #[cfg(test)]
@@ -118,7 +126,10 @@ mod tests {
     fn versions_are_read_and_compared() {
         let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright";
         assert_eq!(Version::parse(debian), Some(Version(10, 0)));
-        assert_eq!(Version::parse("QEMU emulator version 7.2.19"), Some(Version(7, 2)));
+        assert_eq!(
+            Version::parse("QEMU emulator version 7.2.19"),
+            Some(Version(7, 2))
+        );
         assert_eq!(Version::parse("bash 5.2"), None);
         assert_eq!(Version::parse("QEMU emulator version x"), None);
         assert!(Version(7, 2) < MINIMUM && MINIMUM < Version(10, 0) && Version(8, 2) >= MINIMUM);

@@ -1,25 +1,23 @@
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
+use super::capture::{Seen, Shared, Watcher, open_log, read_console, read_errors};
 use super::qemu::in_path;
 use super::{Console, Machine, Qemu};
-use crate::console::{Event, Line, Splitter};
+use crate::console::Line;
 use crate::interrupt::{self, Interrupted};
 use crate::size::Bytes;
 
 /// How often a wait looks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
-
-/// A listener for what appears on the console; called from a thread.
-pub type Watcher = Box<dyn FnMut(&Event) + Send>;
 
 /// What happens with the console of a machine that is switched on.
 #[derive(Default)]
@@ -32,7 +30,9 @@ pub struct PowerOn {
 
 impl std::fmt::Debug for PowerOn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PowerOn").field("log", &self.log).finish_non_exhaustive()
+        f.debug_struct("PowerOn")
+            .field("log", &self.log)
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,26 +104,6 @@ pub struct Exit {
     pub errors: String,
 }
 
-#[derive(Default)]
-struct Seen {
-    lines: Vec<Line>,
-    pending: String,
-    closed: Option<Duration>,
-}
-
-#[derive(Default)]
-struct Shared {
-    seen: Mutex<Seen>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        // A watcher that panicked leaves the lines as they were.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// A machine that is switched on, with its console in the program's hands.
 ///
 /// Dropping it is pulling the plug: QEMU is killed and waited for. QEMU is also
@@ -143,7 +123,9 @@ pub struct RunningMachine {
 
 impl std::fmt::Debug for RunningMachine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunningMachine").field("pid", &self.child.id()).finish_non_exhaustive()
+        f.debug_struct("RunningMachine")
+            .field("pid", &self.child.id())
+            .finish_non_exhaustive()
     }
 }
 
@@ -160,19 +142,26 @@ impl Machine {
             Some(file) => Some(open_log(&file).map_err(|reason| StartError::Log { file, reason })?),
         };
         let mut command = self.command(qemu, Console::Pipe);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         // A group of its own: Ctrl-C on the terminal is ours to handle.
         command.process_group(0);
         let power_on = Instant::now();
-        let mut child = command
-            .spawn()
-            .map_err(|reason| StartError::Spawn { program: command.get_program().into(), reason })?;
+        let mut child = command.spawn().map_err(|reason| StartError::Spawn {
+            program: command.get_program().into(),
+            reason,
+        })?;
         let shared = Arc::<Shared>::default();
         let console = child.stdout.take().map(|from| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || read_console(from, power_on, &shared, log, options.watch))
         });
-        let errors = child.stderr.take().map(|from| thread::spawn(move || read_errors(from)));
+        let errors = child
+            .stderr
+            .take()
+            .map(|from| thread::spawn(move || read_errors(from)));
         Ok(RunningMachine {
             input: child.stdin.take(),
             child,
@@ -191,7 +180,9 @@ impl Machine {
         let mut command = match in_path("setpriv") {
             Some(setpriv) => {
                 let mut wrapped = Command::new(setpriv);
-                wrapped.args(["--pdeathsig", "KILL", "--"]).arg(&qemu.program);
+                wrapped
+                    .args(["--pdeathsig", "KILL", "--"])
+                    .arg(&qemu.program);
                 wrapped
             }
             None => Command::new(&qemu.program),
@@ -218,7 +209,9 @@ impl RunningMachine {
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(Bytes(kib << 10))
     }
@@ -308,8 +301,17 @@ impl RunningMachine {
     ///
     /// The operating system's.
     pub fn kill(&mut self) -> io::Result<Exit> {
-        self.child.kill()?;
+        self.kill_group();
         self.reap()
+    }
+
+    /// Kills QEMU and whatever it may have started: all of its group.
+    fn kill_group(&self) {
+        if self.exit.is_none() {
+            // Fails only when all have ended already. The id is still QEMU's, as
+            // nobody has waited for it.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
     }
 
     /// Every complete line so far.
@@ -323,8 +325,16 @@ impl RunningMachine {
     pub fn tail(&self, count: usize) -> Vec<String> {
         let seen = self.shared.lock();
         let pending = (!seen.pending.is_empty()).then_some(&seen.pending);
-        let all: Vec<_> = seen.lines.iter().map(|line| &line.text).chain(pending).collect();
-        all[all.len().saturating_sub(count)..].iter().map(|&text| text.clone()).collect()
+        let all: Vec<_> = seen
+            .lines
+            .iter()
+            .map(|line| &line.text)
+            .chain(pending)
+            .collect();
+        all[all.len().saturating_sub(count)..]
+            .iter()
+            .map(|&text| text.clone())
+            .collect()
     }
 
     /// Waits until `look` finds something in what was seen.
@@ -345,11 +355,17 @@ impl RunningMachine {
             if seen.closed.is_some() {
                 drop(seen);
                 let exit = self.reap()?;
-                return Err(WaitError::Ended { what: what.to_owned(), exit });
+                return Err(WaitError::Ended {
+                    what: what.to_owned(),
+                    exit,
+                });
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(WaitError::TimedOut { what: what.to_owned(), limit });
+                return Err(WaitError::TimedOut {
+                    what: what.to_owned(),
+                    limit,
+                });
             }
             let waited = shared.changed.wait_timeout(seen, left.min(TICK));
             seen = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -367,7 +383,11 @@ impl RunningMachine {
         if let Some(console) = self.console.take() {
             let _ = console.join();
         }
-        let errors = self.errors.take().and_then(|errors| errors.join().ok()).unwrap_or_default();
+        let errors = self
+            .errors
+            .take()
+            .and_then(|errors| errors.join().ok())
+            .unwrap_or_default();
         let exit = Exit { status, at, errors };
         self.exit = Some(exit.clone());
         Ok(exit)
@@ -376,81 +396,7 @@ impl RunningMachine {
 
 impl Drop for RunningMachine {
     fn drop(&mut self) {
-        // Fails only when it has ended already.
-        let _ = self.child.kill();
+        self.kill_group();
         let _ = self.reap();
     }
-}
-
-fn open_log(file: &std::path::Path) -> io::Result<BufWriter<File>> {
-    File::options().create(true).append(true).open(file).map(BufWriter::new)
-}
-
-fn read_console(
-    mut from: impl Read,
-    power_on: Instant,
-    shared: &Shared,
-    mut log: Option<BufWriter<File>>,
-    mut watch: Option<Watcher>,
-) {
-    let mut splitter = Splitter::default();
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        let count = match from.read(&mut buffer) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => 0,
-        };
-        let at = power_on.elapsed();
-        let mut events = Vec::new();
-        if count == 0 {
-            splitter.close(at, |event| events.push(event));
-        } else {
-            splitter.push(&buffer[..count], at, |event| events.push(event));
-        }
-        for event in &events {
-            if let Some(watch) = &mut watch {
-                watch(event);
-            }
-        }
-        write_log(&mut log, &events);
-        let mut seen = shared.lock();
-        seen.lines.extend(events.into_iter().filter_map(|event| match event {
-            Event::Line(line) => Some(line),
-            Event::Redraw(_) => None,
-        }));
-        seen.pending = splitter.pending();
-        if count == 0 {
-            seen.closed = Some(at);
-        }
-        drop(seen);
-        shared.changed.notify_all();
-        if count == 0 {
-            return;
-        }
-    }
-}
-
-/// Logs lines. A full disk ends the log, not the machine.
-fn write_log(log: &mut Option<BufWriter<File>>, events: &[Event]) {
-    let Some(file) = log else { return };
-    let lines = events.iter().filter_map(|event| match event {
-        Event::Line(line) => Some(line),
-        Event::Redraw(_) => None,
-    });
-    let write = || -> io::Result<()> {
-        for line in lines {
-            writeln!(file, "[{:10.4}] {}", line.at.as_secs_f64(), line.text)?;
-        }
-        file.flush()
-    };
-    if write().is_err() {
-        *log = None;
-    }
-}
-
-fn read_errors(mut from: impl Read) -> String {
-    let mut bytes = Vec::new();
-    let _ = from.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
 }

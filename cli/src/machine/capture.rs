@@ -1,0 +1,113 @@
+//! The reading end of a machine's console.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::console::{Event, Line, Splitter};
+
+/// A listener for what appears on the console; called from a thread.
+pub type Watcher = Box<dyn FnMut(&Event) + Send>;
+
+/// What has been seen of a console.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) lines: Vec<Line>,
+    pub(super) pending: String,
+    /// When it ended.
+    pub(super) closed: Option<Duration>,
+}
+
+/// [`Seen`], shared between the thread that reads and those that wait.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) seen: Mutex<Seen>,
+    pub(super) changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Seen> {
+        // A watcher that panicked leaves the lines as they were.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn open_log(file: &Path) -> io::Result<BufWriter<File>> {
+    File::options()
+        .create(true)
+        .append(true)
+        .open(file)
+        .map(BufWriter::new)
+}
+
+pub(super) fn read_console(
+    mut from: impl Read,
+    power_on: Instant,
+    shared: &Shared,
+    mut log: Option<BufWriter<File>>,
+    mut watch: Option<Watcher>,
+) {
+    let mut splitter = Splitter::default();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        let at = power_on.elapsed();
+        let mut events = Vec::new();
+        if count == 0 {
+            splitter.close(at, |event| events.push(event));
+        } else {
+            splitter.push(&buffer[..count], at, |event| events.push(event));
+        }
+        for event in &events {
+            if let Some(watch) = &mut watch {
+                watch(event);
+            }
+        }
+        write_log(&mut log, &events);
+        let mut seen = shared.lock();
+        seen.lines
+            .extend(events.into_iter().filter_map(|event| match event {
+                Event::Line(line) => Some(line),
+                Event::Redraw(_) => None,
+            }));
+        seen.pending = splitter.pending();
+        if count == 0 {
+            seen.closed = Some(at);
+        }
+        drop(seen);
+        shared.changed.notify_all();
+        if count == 0 {
+            return;
+        }
+    }
+}
+
+/// Logs lines. A full disk ends the log, not the machine.
+fn write_log(log: &mut Option<BufWriter<File>>, events: &[Event]) {
+    let Some(file) = log else { return };
+    let lines = events.iter().filter_map(|event| match event {
+        Event::Line(line) => Some(line),
+        Event::Redraw(_) => None,
+    });
+    let write = || -> io::Result<()> {
+        for line in lines {
+            writeln!(file, "[{:10.4}] {}", line.at.as_secs_f64(), line.text)?;
+        }
+        file.flush()
+    };
+    if write().is_err() {
+        *log = None;
+    }
+}
+
+pub(super) fn read_errors(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    let _ = from.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}

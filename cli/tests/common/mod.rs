@@ -1,0 +1,121 @@
+//! The command in a world of its own: no QEMU, no guest, no home but those that
+//! a test puts there.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+pub(crate) struct World {
+    pub(crate) folder: TempDir,
+}
+
+impl World {
+    /// Nothing at all.
+    pub(crate) fn empty() -> Self {
+        World {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A firmware, a guest, and a QEMU that is the given shell script.
+    pub(crate) fn with_qemu(script: &str) -> Self {
+        let world = Self::empty();
+        fs::create_dir_all(world.path("cache/guest")).unwrap();
+        for file in [
+            "firmware",
+            "cache/guest/Image",
+            "cache/guest/initrd.img",
+            "cache/guest/root.ext4",
+        ] {
+            fs::write(world.path(file), "contents").unwrap();
+        }
+        world.set_qemu(script);
+        world
+    }
+
+    pub(crate) fn set_qemu(&self, script: &str) {
+        let version = "if [ \"$1\" = --version ]; then echo QEMU emulator version 10.0.2; exit; fi";
+        self.set_program("qemu", &format!("#!/bin/sh\n{version}\n{script}\n"));
+    }
+
+    pub(crate) fn set_program(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `poorwill`, to be run in this world.
+    pub(crate) fn poorwill(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_poorwill"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("POORWILL_CACHE", self.path("cache"))
+            .env("POORWILL_DATA", self.path("data"))
+            .env("POORWILL_FIRMWARE", self.path("firmware"))
+            .env("POORWILL_QEMU", self.path("qemu"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
+        Outcome::of(&mut self.poorwill(arguments))
+    }
+}
+
+/// How a run of the command ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Outcome {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        command.output().unwrap().into()
+    }
+
+    /// Failed with this exit status, and says each of these.
+    #[track_caller]
+    pub(crate) fn refuses(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        for word in words {
+            assert!(self.err.contains(word), "does not say {word:?}: {self:#?}");
+        }
+    }
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        Outcome {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Names in `folder`, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,257 @@
+//! What the command refuses, and that it says what to do.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use common::{MIB, Outcome, World, names};
+use rustix::fs::{FlockOperation, fcntl_lock};
+
+fn disk(world: &World) -> String {
+    let made = world.run(&["disk", "create", "disk", "--area", "8M"]);
+    assert_eq!(made.code, Some(0), "{made:#?}");
+    "disk".to_owned()
+}
+
+#[test]
+fn no_qemu() {
+    let world = World::with_qemu("exit 0");
+    let mut command = world.poorwill(&["run"]);
+    command
+        .env_remove("POORWILL_QEMU")
+        .env("PATH", world.folder.path());
+    Outcome::of(&mut command).refuses(1, &["no qemu-system-riscv64 in PATH", "tools/setup"]);
+}
+
+#[test]
+fn a_qemu_that_is_too_old_or_none() {
+    let world = World::with_qemu("");
+    world.set_program("qemu", "#!/bin/sh\necho QEMU emulator version 7.2.19\n");
+    world
+        .run(&["run"])
+        .refuses(1, &["version 7.2", "8.2 or later", "tools/setup"]);
+    world.set_program("qemu", "#!/bin/sh\necho hello\n");
+    world.run(&["run"]).refuses(1, &["does not tell a version"]);
+    fs::remove_file(world.path("qemu")).unwrap();
+    world.run(&["run"]).refuses(1, &["does not start"]);
+}
+
+#[test]
+fn no_firmware_no_guest_no_kernel() {
+    let world = World::with_qemu("exit 0");
+    world
+        .run(&["run", "--firmware", "absent"])
+        .refuses(1, &["cannot read firmware absent"]);
+    world
+        .run(&["run", "--kernel", "absent"])
+        .refuses(1, &["cannot read kernel absent"]);
+    world
+        .run(&["run", "--initrd", "."])
+        .refuses(1, &["cannot read initrd .", "directory"]);
+    fs::remove_file(world.path("cache/guest/root.ext4")).unwrap();
+    for command in ["run", "demo"] {
+        world
+            .run(&[command])
+            .refuses(1, &["root.ext4 is missing", "tools/guest"]);
+    }
+    // Neither in nor above / or the command's folder is a build/poorwill.elf.
+    let moved = world.path("poorwill");
+    fs::copy(env!("CARGO_BIN_EXE_poorwill"), &moved).unwrap();
+    let mut command = std::process::Command::new(moved);
+    command
+        .arg("demo")
+        .current_dir("/")
+        .env_remove("POORWILL_FIRMWARE");
+    Outcome::of(&mut command).refuses(1, &["no firmware found", "make firmware"]);
+}
+
+#[test]
+fn a_disk_that_is_missing_or_none() {
+    let world = World::with_qemu("exit 0");
+    for arguments in [["run", "--disk", "absent"].as_slice(), &["area", "absent"]] {
+        world
+            .run(arguments)
+            .refuses(1, &["cannot read disk absent", "No such file"]);
+    }
+    for arguments in [["run", "--disk", "cache"].as_slice(), &["area", "cache"]] {
+        world
+            .run(arguments)
+            .refuses(1, &["cache is neither a file nor a block device"]);
+    }
+}
+
+#[test]
+fn a_disk_that_is_in_use() {
+    let world = World::with_qemu("exit 0");
+    let disk = disk(&world);
+    let holder = File::options()
+        .read(true)
+        .write(true)
+        .open(world.path(&disk))
+        .unwrap();
+    fcntl_lock(&holder, FlockOperation::LockShared).unwrap();
+    let process = format!("process {}", std::process::id());
+    world
+        .run(&["run", "--disk", &disk])
+        .refuses(1, &["disk disk is in use by", &process]);
+    world
+        .run(&["disk", "create", &disk, "--force"])
+        .refuses(1, &["disk disk is in use by"]);
+    let looked_at = world.run(&["area", &disk]);
+    assert_eq!(looked_at.code, Some(0));
+    assert!(looked_at.out.contains(&process), "{looked_at:#?}");
+    drop(holder);
+    assert_eq!(world.run(&["run", "--disk", &disk]).code, Some(0));
+}
+
+#[test]
+fn qcow2() {
+    let world = World::with_qemu("exit 0");
+    fs::write(world.path("disk.qcow2"), b"QFI\xfb\0\0\0\x03 and more").unwrap();
+    for arguments in [
+        ["run", "--disk", "disk.qcow2"].as_slice(),
+        &["area", "disk.qcow2"],
+    ] {
+        world
+            .run(arguments)
+            .refuses(1, &["is a qcow2 image", "qemu-img convert -O raw"]);
+    }
+}
+
+#[test]
+fn disks_without_a_table_or_an_area() {
+    let world = World::empty();
+    for (name, bytes) in [("none", 0), ("small", 100), ("zeros", 4 * MIB)] {
+        File::create(world.path(name))
+            .unwrap()
+            .set_len(bytes)
+            .unwrap();
+        world
+            .run(&["area", name])
+            .refuses(1, &[name, "no GPT", "poorwill disk create"]);
+    }
+    let disk = disk(&world);
+    // The only entry goes: first in one copy of the table, then in both.
+    let file = File::options().write(true).open(world.path(&disk)).unwrap();
+    file.write_all_at(&[0; 128], 1024).unwrap();
+    let refused = world.run(&["area", &disk]);
+    assert_eq!(
+        refused.code,
+        Some(0),
+        "the second copy of the table serves: {refused:#?}"
+    );
+    let end = file.metadata().unwrap().len();
+    file.write_all_at(&[0; 128], end - 33 * 512).unwrap();
+    world
+        .run(&["area", &disk])
+        .refuses(1, &["partition table are damaged"]);
+}
+
+#[test]
+fn a_disk_that_was_cut_short() {
+    let world = World::empty();
+    let disk = disk(&world);
+    File::options()
+        .write(true)
+        .open(world.path(&disk))
+        .unwrap()
+        .set_len(4 * MIB)
+        .unwrap();
+    world.run(&["area", &disk]).refuses(1, &["disk"]);
+    assert!(world.run(&["area", &disk]).err.contains("cut short"));
+}
+
+#[test]
+fn disks_are_not_overwritten() {
+    let world = World::empty();
+    fs::write(world.path("precious"), "precious").unwrap();
+    world
+        .run(&["disk", "create", "precious"])
+        .refuses(1, &["precious exists", "--force"]);
+    assert_eq!(fs::read(world.path("precious")).unwrap(), b"precious");
+    world
+        .run(&["disk", "create", "d", "--root", "absent"])
+        .refuses(1, &["root file system absent"]);
+    world
+        .run(&["disk", "create", "no/d"])
+        .refuses(1, &["cannot write no/d", "No such file"]);
+    assert_eq!(names(world.folder.path()), ["precious"]);
+}
+
+#[test]
+fn a_full_file_system() {
+    let world = World::empty();
+    fs::write(world.path("root"), vec![1; 4 << 20]).unwrap();
+    let command = env!("CARGO_BIN_EXE_poorwill");
+    // A file system of 1 MiB, seen by nobody else.
+    let script = "mkdir full && mount -t tmpfs -o size=1M full full || exit 77
+        \"$0\" disk create full/disk --root root; code=$?; ls -A full; exit $code";
+    let mut unshare = std::process::Command::new("unshare");
+    unshare.args(["--map-root-user", "--mount", "sh", "-c", script, command]);
+    let Ok(output) = unshare.current_dir(world.folder.path()).output() else {
+        return;
+    };
+    let outcome = Outcome::from(output);
+    if outcome.code == Some(77) || outcome.err.contains("unshare") {
+        eprintln!("skipped: no mounts here: {}", outcome.err);
+        return;
+    }
+    outcome.refuses(1, &["no room for full/disk"]);
+    assert_eq!(outcome.out, "", "something was left behind");
+}
+
+#[test]
+fn wrong_usage() {
+    let world = World::empty();
+    for arguments in [
+        ["run", "--memory", "lots"].as_slice(),
+        &["run", "--harts", "0"],
+        &["run", "--interrupts", "none"],
+        &["area"],
+        &["disk", "create", "d", "--area", "3X"],
+        &["nonsense"],
+        &[],
+    ] {
+        let outcome = world.run(arguments);
+        outcome.refuses(2, &["--help"]);
+        assert!(
+            !outcome.err.contains("panicked") && outcome.out.is_empty(),
+            "{outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn doctor_with_nothing() {
+    let world = World::empty();
+    let mut command = world.poorwill(&["doctor"]);
+    command.env("PATH", "").env_remove("POORWILL_QEMU");
+    let outcome = Outcome::of(&mut command);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    for (what, cure) in [
+        ("QEMU", "tools/setup"),
+        ("guest", "tools/guest"),
+        ("firmware", "POORWILL_FIRMWARE"),
+    ] {
+        let found = outcome
+            .out
+            .lines()
+            .position(|line| line.starts_with("missing") && line.contains(what));
+        let at = found.unwrap_or_else(|| panic!("{what} is not missing: {outcome:#?}"));
+        assert!(
+            outcome.out.lines().nth(at + 1).unwrap().contains(cure),
+            "{outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn doctor_with_everything_of_ours() {
+    let world = World::with_qemu("exit 0");
+    let outcome = world.run(&["doctor"]);
+    for what in ["QEMU", "firmware", "guest "] {
+        let good = |line: &str| line.starts_with("ok") && line.contains(what);
+        assert!(outcome.out.lines().any(good), "{what}: {outcome:#?}");
+    }
+}
