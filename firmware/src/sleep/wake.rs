@@ -94,8 +94,7 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
         }
         Err(error) if error.is_absence() => return ColdBoot::NoArea(error),
         Err(error) => {
-            #[expect(clippy::redundant_closure, reason = "as above")]
-            disk::for_each_area(|area| discard_images(area));
+            disk::for_each_area(|area| discard_images(area, DiscardReason::ColdBoot));
             return ColdBoot::Disk(error);
         }
     };
@@ -124,15 +123,19 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Attempt {
         Ok(attempt) => return attempt,
         Err(reason) => reason,
     };
-    discard_images(area);
+    let reason = match cold {
+        ColdBoot::Refused(_) => DiscardReason::Refused,
+        _ => DiscardReason::ColdBoot,
+    };
+    discard_images(area, reason);
     Attempt::Cold(cold)
 }
 
 /// At a cold boot the OS goes on without the images in the area, whatever the
 /// reason: none that was made before may wake later on, over disks that have
 /// changed meanwhile.
-fn discard_images<M: Medium>(area: &mut Area<'_, M>) {
-    if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
+fn discard_images<M: Medium>(area: &mut Area<'_, M>, reason: DiscardReason) {
+    if let Err(error) = area.discard_all(reason) {
         say!("the images in the sleep area cannot be discarded: {error}");
     }
 }

@@ -1,0 +1,250 @@
+//! The trees of QEMU's machines (`-machine …,dumpdtb=`), read and handed on.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use dtoolkit::fdt::Fdt;
+use dtoolkit::{Node, Property};
+use poorwill_devicetree::{DescriptionError, HandOnError, Machine, hand_on};
+use poorwill_memory::PhysRange;
+use proptest::prelude::*;
+
+/// Compiles a tree of `tests/machines`, by the device tree compiler.
+fn blob(name: &str) -> Vec<u8> {
+    let source: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/machines", name]
+        .iter()
+        .collect();
+    let output = Command::new("dtc")
+        .args(["-q", "-I", "dts", "-O", "dtb"])
+        .arg(&source)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("dtc is needed: apt-get install device-tree-compiler");
+    assert!(output.status.success(), "dtc refuses {}", source.display());
+    output.stdout
+}
+
+fn machine(name: &str) -> Machine {
+    Machine::read(&blob(name)).expect("the tree is good")
+}
+
+const FIRMWARE: PhysRange = PhysRange {
+    start: 0x8000_0000,
+    end: 0x8020_0000,
+};
+
+#[test]
+fn what_all_virt_machines_share() {
+    for name in ["plic", "aia", "aplic", "aclint", "aclint-imsic"] {
+        let machine = machine(&format!("virt-{name}.dts"));
+        assert_eq!(
+            machine.harts.iter().map(|hart| hart.id).collect::<Vec<_>>(),
+            [0, 1]
+        );
+        assert_eq!(machine.memory[..], [PhysRange::new(0x8000_0000, 1 << 30)]);
+        assert_eq!(machine.timebase_hz, 10_000_000);
+        assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
+        let switches = [machine.power_off, machine.reset].map(Option::unwrap);
+        assert_eq!(switches.map(|switch| switch.address), [0x10_0000; 2]);
+        assert_eq!(switches.map(|switch| switch.value), [0x5555, 0x7777]);
+        assert_eq!(machine.rtc, Some(0x10_1000));
+        // Without MSWI the ACLINT's timer lies at the front.
+        let timer = if name == "aclint-imsic" {
+            0x200_0000
+        } else {
+            0x200_4000
+        };
+        assert_eq!(machine.mtime[..], [timer + 0x7ff8]);
+        let compare = machine.harts.iter().map(|hart| hart.mtimecmp.unwrap());
+        assert_eq!(compare.collect::<Vec<_>>(), [timer, timer + 8]);
+        let [host] = &machine.pci[..] else {
+            panic!("{name}: one host bridge")
+        };
+        assert_eq!(host.ecam, PhysRange::new(0x3000_0000, 0x1000_0000));
+        assert_eq!((host.bridge.first_bus, host.bridge.last_bus), (0, 255));
+        assert_eq!(host.bridge.windows.len(), 2);
+        assert_eq!(host.bridge.windows[0].cpu_address, 0x4000_0000);
+        assert!(machine.harts[0].extensions.sstc && machine.harts[0].extensions.float);
+        assert!(!machine.harts[0].extensions.vector);
+    }
+}
+
+#[test]
+fn doorbells_and_interrupt_controllers() {
+    let plic = machine("virt-plic.dts");
+    assert_eq!(plic.harts[1].msip, Some(0x200_0004));
+    assert_eq!(
+        plic.harts
+            .iter()
+            .map(|hart| hart.plic_context.unwrap())
+            .collect::<Vec<_>>(),
+        [1, 3]
+    );
+    assert_eq!(plic.interrupts.plic.unwrap().sources, 95);
+    assert!(plic.interrupts.os_aplic.is_none());
+
+    let aia = machine("virt-aia.dts");
+    let root = aia.interrupts.machine_aplic.as_ref().unwrap();
+    assert_eq!(
+        (root.base, &root.delegated[..]),
+        (0xc00_0000, &[(0, 1, 96)][..])
+    );
+    let os = aia.interrupts.os_aplic.as_ref().unwrap();
+    assert!(os.base == 0xd00_0000 && os.sends_msi);
+    let files = aia.interrupts.os_imsic.unwrap();
+    assert_eq!(
+        (files.base, files.identities, files.hart_bits),
+        (0x2800_0000, 255, 1)
+    );
+    assert_eq!(aia.harts[1].machine_imsic, Some(0x2400_1000));
+
+    let direct = machine("virt-aplic.dts");
+    assert!(!direct.interrupts.os_aplic.as_ref().unwrap().sends_msi);
+    assert_eq!(direct.harts[1].external_index, Some(1));
+
+    let aclint = machine("virt-aclint.dts");
+    assert_eq!(aclint.harts[1].msip, Some(0x200_0004));
+    let imsic_only = machine("virt-aclint-imsic.dts");
+    assert!(imsic_only.harts.iter().all(|hart| hart.msip.is_none()));
+    assert_eq!(imsic_only.harts[0].machine_imsic, Some(0x2400_0000));
+}
+
+#[test]
+fn what_only_machine_mode_may_touch() {
+    let aia = machine("virt-aia.dts");
+    let covered = |address| aia.machine_only.iter().any(|range| range.contains(address));
+    for address in [0x200_0000, 0x200_bff8, 0xc00_0000, 0x2400_0000] {
+        assert!(covered(address), "{address:#x}");
+    }
+    for address in [0x10_0000, 0xd00_0000, 0x1000_0000, 0x2800_0000, 0x3000_0000] {
+        assert!(!covered(address), "{address:#x}");
+    }
+}
+
+#[test]
+fn monitor_cores_are_left_out() {
+    let sifive = machine("sifive-u.dts");
+    assert_eq!(
+        sifive.harts.iter().map(|hart| hart.id).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert!(sifive.harts[0].extensions.float && !sifive.harts[0].extensions.sstc);
+    // Its contexts are numbered behind hart 0's only one.
+    assert_eq!(sifive.harts[0].plic_context, Some(2));
+    assert_eq!(sifive.harts[0].msip, Some(0x200_0004));
+}
+
+#[test]
+fn each_part_of_the_fingerprint_stands_for_itself() {
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/machines/virt-plic.dts"
+    ));
+    let text = text.unwrap();
+    let here = machine("virt-plic.dts").fingerprint;
+    let changed = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        let dir =
+            std::env::temp_dir().join(format!("poorwill-dts-{}-{}", std::process::id(), to.len()));
+        std::fs::write(&dir, text.replace(from, to)).unwrap();
+        let machine = machine(dir.to_str().unwrap());
+        std::fs::remove_file(dir).unwrap();
+        machine.fingerprint
+    };
+    assert_eq!(
+        here.compare(&changed("stdout-path", "other-path")),
+        Ok(()),
+        "/chosen may differ"
+    );
+    let bigger = changed(
+        "reg = <0x00 0x80000000 0x00 0x40000000>",
+        "reg = <0x00 0x80000000 0x00 0x50000000>",
+    );
+    assert!(here.memory != bigger.memory && here.harts == bigger.harts);
+    let other_isa = changed("\\0zbb", "");
+    assert!(here.isa != other_isa.isa && here.memory == other_isa.memory);
+    let other_tree = changed("goldfish-rtc", "other-rtc");
+    assert!(here.device_tree != other_tree.device_tree && here.isa == other_tree.isa);
+}
+
+#[test]
+fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
+    for name in ["plic", "aia", "aplic", "aclint-imsic"] {
+        let mut buffer = blob(&format!("virt-{name}.dts"));
+        let length = buffer.len();
+        buffer.resize(length + 4096, 0xaa);
+        hand_on(&mut buffer, FIRMWARE).unwrap();
+        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+        let tree = Fdt::new(&buffer[..total]).unwrap();
+        let node = tree
+            .find_node("/reserved-memory/poorwill@80000000")
+            .unwrap();
+        let reg = node.reg().unwrap().unwrap().next().unwrap();
+        assert_eq!(reg.address::<u64>().unwrap(), FIRMWARE.start);
+        assert_eq!(reg.size::<u64>().unwrap(), FIRMWARE.length());
+        assert!(node.property("no-map").is_some());
+        assert!(
+            tree.find_node("/reserved-memory")
+                .unwrap()
+                .property("ranges")
+                .is_some()
+        );
+        for (path, level) in [
+            ("/soc/interrupt-controller@24000000", "machine"),
+            ("/soc/interrupt-controller@28000000", "os"),
+            ("/soc/interrupt-controller@c000000", "machine"),
+            ("/soc/interrupt-controller@d000000", "os"),
+        ] {
+            let Some(node) = tree.find_node(path) else {
+                continue;
+            };
+            let disabled = node
+                .property("status")
+                .is_some_and(|status| status.value() == b"disabled\0");
+            assert_eq!(disabled, level == "machine", "{name} {path}");
+        }
+        // The rest is as it was.
+        let before = Machine::read(&blob(&format!("virt-{name}.dts"))).unwrap();
+        let after = Machine::read(&buffer[..total]).unwrap();
+        assert_eq!(before.memory, after.memory);
+        assert_eq!(before.harts.len(), after.harts.len());
+    }
+}
+
+#[test]
+fn no_room_to_grow_is_an_error() {
+    let mut buffer = blob("virt-plic.dts");
+    assert!(matches!(
+        hand_on(&mut buffer, FIRMWARE),
+        Err(HandOnError::NoRoom(_))
+    ));
+}
+
+#[test]
+fn what_a_machine_cannot_do_without() {
+    assert_eq!(
+        Machine::read(b"no tree").unwrap_err(),
+        DescriptionError::Damaged
+    );
+    let mut cut = blob("virt-plic.dts");
+    cut.truncate(cut.len() / 2);
+    assert_eq!(Machine::read(&cut).unwrap_err(), DescriptionError::Damaged);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Damage is met with an error or a machine, never with a panic or a hang.
+    #[test]
+    fn damage_does_not_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+        let original = { static BLOB: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new(); BLOB.get_or_init(|| blob("virt-aia.dts")) };
+        let mut buffer = original.clone();
+        for (index, value) in changes {
+            let index = index.index(buffer.len());
+            buffer[index] = value;
+        }
+        let _ = Machine::read(&buffer);
+        buffer.resize(buffer.len() + 4096, 0);
+        let _ = hand_on(&mut buffer, FIRMWARE);
+    }
+}
