@@ -139,6 +139,46 @@ fn a_bad_block_names_itself_and_spares_the_rest() {
 }
 
 #[test]
+fn a_failed_read_returns_when_the_device_has_let_go() {
+    for seed in 1..20 {
+        let model = simple(64);
+        model.with(|state| {
+            state.disk.exponent = 1;
+            state.disk.bad_block = Some((0, 0x281));
+            state.random = seed;
+        });
+        let mut memory = queue_memory();
+        let mut controller = start(&model, &mut memory).unwrap();
+        let mut medium = controller.medium(1).unwrap();
+        let mut into = vec![Page::ZERO; 64];
+        assert!(medium.read(0, &mut into).is_err());
+        assert!(model.with(|state| state.is_idle()));
+    }
+}
+
+#[test]
+fn finished_transfers_keep_their_place_until_asked_for() {
+    let model = simple(64);
+    let pages = Pages::new(1);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    let mut medium = controller.medium(1).unwrap();
+    let mut under_way = 0;
+    for _ in 0..100 {
+        if medium.start(Direction::Write, 0, &[pages.at(0)], 0).is_ok() {
+            under_way += 1;
+        }
+        // Takes completions, also those that nobody has asked for.
+        let _ = medium.flush();
+    }
+    assert_eq!(under_way, medium.depth());
+    for _ in 0..under_way {
+        assert_eq!(wait(&mut medium), Ok(0));
+    }
+    assert_eq!(medium.poll(), Ok(None));
+}
+
+#[test]
 fn waiting_calls_end_when_the_device_stalls() {
     for kind in 0..3 {
         let model = simple(64);

@@ -128,6 +128,21 @@ fn gives_a_controller_back_as_it_found_it() {
 }
 
 #[test]
+fn lets_a_shutdown_end_before_it_starts_anew() {
+    let model = simple(8);
+    model.with(|state| {
+        (state.configuration, state.status) = (0x0046_4001, 0b0101);
+        state.shut_down_at = 3_000;
+    });
+    let mut memory = queue_memory();
+    start(&model, &mut memory)
+        .unwrap()
+        .stop(Stop::Handover)
+        .unwrap();
+    assert_eq!(model.registers().0, 0x0046_0000);
+}
+
+#[test]
 fn a_dropped_controller_is_stopped() {
     let model = simple(8);
     let mut memory = queue_memory();

@@ -65,6 +65,8 @@ pub(super) struct State {
     /// Writes to the tail and the head doorbell of the I/O queue.
     pub(super) doorbells: [usize; 2],
     pub(super) random: u64,
+    /// When a shutdown that is under way ends.
+    pub(super) shut_down_at: u64,
     now: u64,
     queues: [Pair; 2],
     /// Fetched and not executed: queue, number, entry, when it is due.
@@ -105,6 +107,7 @@ impl Model {
             commands: 0,
             doorbells: [0; 2],
             random: 1,
+            shut_down_at: u64::MAX,
             now: 0,
             queues: [Pair::default(); 2],
             pending: Vec::new(),
@@ -135,6 +138,9 @@ impl Clock for Model {
     fn milliseconds(&self) -> u64 {
         self.with(|state| {
             state.now += 1;
+            if state.now == state.shut_down_at {
+                state.status = state.status & !0b1100 | 0b1000;
+            }
             state.work();
             state.now
         })
@@ -175,6 +181,11 @@ fn put_half(value: &mut u64, upper: bool, half: u32) {
 }
 
 impl State {
+    /// Whether the device has nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.done.is_empty()
+    }
+
     fn read(&mut self, offset: u64) -> u32 {
         if self.fault == Fault::Absent {
             return u32::MAX;
@@ -249,8 +260,12 @@ impl State {
     }
 
     fn reset(&mut self) {
+        assert_ne!(
+            self.status & 0b1100,
+            0b0100,
+            "disabled in the middle of a shutdown"
+        );
         self.status = 0;
-        self.masked = 0;
         self.queues = [Pair::default(); 2];
         self.pending.clear();
         self.done.clear();

@@ -143,11 +143,31 @@ fn bridges_are_numbered_and_opened() {
 }
 
 #[test]
+fn an_address_that_one_bridge_withholds_is_replaced() {
+    for closed in [0, 1] {
+        let inner = Node::bridge(step(0), 4, vec![Node::nvme(step(0), LENGTH, true)]);
+        let mut nodes = vec![Node::bridge(step(1), 5, vec![inner])];
+        os::configure(&mut nodes);
+        let bridge = if closed == 0 {
+            &mut nodes[0]
+        } else {
+            &mut nodes[0].children[0]
+        };
+        bridge.registers[8] = 0xfff0;
+        let model = Model::new(nodes);
+        borrow(&model, &location(&[1, 0], 0), |claim| {
+            assert_eq!(claim.cpu_address(), 0x7ff0_0000)
+        });
+    }
+}
+
+#[test]
 fn sleepers_are_woken_and_put_to_sleep_again() {
     for keeps in [true, false] {
         let mut port = Node::bridge(step(1), 4, vec![Node::nvme(step(0), LENGTH, true)]);
         os::configure(std::slice::from_mut(&mut port));
         port.registers[POWER / 4 + 1] = 0x8103;
+        port.registers[0x3c / 4] |= 0x0403_0000;
         port.keeps = keeps;
         port.children[0].registers[POWER / 4 + 1] = 0x8003;
         port.children[0].registers[EXPRESS / 4 + 2] = 0x000f_2810;
@@ -313,6 +333,23 @@ fn bus_numbers_can_run_out() {
     let search = find(&model, &model, &host);
     assert!(matches!(search.complaint, Some(PciError::NoBus(_))));
     assert!(search.controllers.is_empty());
+}
+
+#[test]
+fn numbers_that_lead_out_of_the_bridge_above_are_replaced() {
+    let inner = Node::bridge(step(0), 4, vec![Node::nvme(step(0), LENGTH, true)]);
+    let mut nodes = vec![Node::bridge(step(1), 5, vec![inner])];
+    os::configure(&mut nodes);
+    nodes[0].registers[6] = 0x0003_0100;
+    nodes[0].children[0].registers[6] = 0x0009_0901;
+    let model = Model::new(nodes);
+    assert_eq!(
+        find(&model, &model, &host()).controllers.as_slice(),
+        [location(&[1, 0], 0)]
+    );
+    borrow(&model, &location(&[1, 0], 0), |claim| {
+        assert_eq!(claim.function().bus, 2)
+    });
 }
 
 #[test]
