@@ -174,10 +174,12 @@ fn sleepers_are_woken_and_put_to_sleep_again() {
         port.children[0].keeps = keeps;
         let address = u64::from(port.children[0].registers[4] & !0xf);
         let model = Model::new(vec![port]);
+        let before = model.snapshot();
         assert_eq!(
             find(&model, &model, &host()).controllers.as_slice(),
             [location(&[1], 0)]
         );
+        model.assert_unchanged(&before);
         borrow(&model, &location(&[1], 0), |claim| {
             assert_eq!(claim.cpu_address(), address, "the OS's address is kept");
             let root = model.root.borrow();
