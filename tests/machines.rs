@@ -20,7 +20,10 @@ fn main() -> anyhow::Result<ExitCode> {
 
     let setup = Setup::find();
     if !arguments.list {
-        setup.missing().iter().for_each(|what| eprintln!("missing: {what}"));
+        setup
+            .missing()
+            .iter()
+            .for_each(|what| eprintln!("missing: {what}"));
     }
     let mut trials = Vec::new();
     for trial in expand(&load_plan()?)? {

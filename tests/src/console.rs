@@ -23,8 +23,10 @@ impl Start {
     /// Checks the lines of one power-on: this way, and not the other.
     pub(crate) fn check(&self, lines: &[&str]) -> anyhow::Result<()> {
         let woke = lines.iter().any(|line| line.contains(WOKE));
-        let reasons: Vec<_> =
-            lines.iter().filter_map(|line| Some(line.split_once(COLD_BOOT)?.1)).collect();
+        let reasons: Vec<_> = lines
+            .iter()
+            .filter_map(|line| Some(line.split_once(COLD_BOOT)?.1))
+            .collect();
         match self {
             Self::Wake => {
                 if let Some(reason) = reasons.first() {
@@ -37,7 +39,10 @@ impl Start {
                 let wanted = pattern(wanted)?;
                 ensure!(!reasons.is_empty(), "no line {COLD_BOOT:?}");
                 for reason in reasons {
-                    ensure!(wanted.is_match(reason), "cold boot: {reason:?}, wanted {wanted:?}");
+                    ensure!(
+                        wanted.is_match(reason),
+                        "cold boot: {reason:?}, wanted {wanted:?}"
+                    );
                 }
             }
         }
@@ -50,7 +55,10 @@ pub(crate) fn check_order(lines: &[&str], wanted: &[String]) -> anyhow::Result<(
     let mut rest = lines.iter();
     for text in wanted {
         let pattern = pattern(text)?;
-        ensure!(rest.any(|line| pattern.is_match(line)), "no line {text:?}, or not in the order of the plan");
+        ensure!(
+            rest.any(|line| pattern.is_match(line)),
+            "no line {text:?}, or not in the order of the plan"
+        );
     }
     Ok(())
 }

@@ -32,7 +32,9 @@ impl Found {
         let mut medium = FileMedium::new(file, bytes);
         let mut page = Page::ZERO;
         let areas = find_areas(&mut medium, block_bytes, core::slice::from_mut(&mut page))?;
-        let location = *areas.first().with_context(|| format!("no sleep area on {}", disk.display()))?;
+        let location = *areas
+            .first()
+            .with_context(|| format!("no sleep area on {}", disk.display()))?;
         let window = Window::new(&mut medium, location.start, location.length)?;
         let mut scratch = Page::ZERO;
         let mut area = Area::open(window, &mut scratch)?;
@@ -56,8 +58,13 @@ impl Found {
 
     /// Where a place lies on the disk, in bytes.
     pub(crate) fn offset(&self, place: Place) -> anyhow::Result<u64> {
-        let header = || self.header.as_ref().context("there is no image on the disk to look into");
-        let middle = |section: &Section| self.slot + section.first_page * PAGE_BYTES + section.bytes / 2;
+        let header = || {
+            self.header
+                .as_ref()
+                .context("there is no image on the disk to look into")
+        };
+        let middle =
+            |section: &Section| self.slot + section.first_page * PAGE_BYTES + section.bytes / 2;
         Ok(match place {
             Place::Record => self.record + RECORD_BYTE,
             Place::Header => self.slot + RECORD_BYTE,
@@ -94,7 +101,12 @@ pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Re
         Damage::RandomArea => {
             // The head and what is in use of the first slot are enough.
             let bytes = found.area.length.min(64 << 20);
-            overwrite(&file, found.area.start, bytes, &mut File::open("/dev/urandom")?)?;
+            overwrite(
+                &file,
+                found.area.start,
+                bytes,
+                &mut File::open("/dev/urandom")?,
+            )?;
         }
         Damage::NoTable => {
             let table = u64::from(block_bytes) * 34;

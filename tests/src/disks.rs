@@ -27,22 +27,45 @@ pub(crate) struct TrialDisk {
 
 impl TrialDisk {
     /// Makes the disk's file; `root` is the guest's root file system.
-    pub(crate) fn make(kind: &DiskKind, file: PathBuf, root: Option<&Path>) -> anyhow::Result<Self> {
-        let areas = kind.areas.iter().map(|size| size.parse()).collect::<Result<Vec<Bytes>, _>>()?;
+    pub(crate) fn make(
+        kind: &DiskKind,
+        file: PathBuf,
+        root: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let areas = kind
+            .areas
+            .iter()
+            .map(|size| size.parse())
+            .collect::<Result<Vec<Bytes>, _>>()?;
         if kind.attached == Attached::Nvme4k {
-            let area = areas.first().context("a disk of 4096-byte blocks has one area")?;
+            let area = areas
+                .first()
+                .context("a disk of 4096-byte blocks has one area")?;
             make_4k(&file, area.0)?;
         } else {
-            let root = kind.root.then(|| root.context("a root is for Linux")).transpose()?;
-            let new = NewDisk { root: root.map(Path::to_owned), areas };
+            let root = kind
+                .root
+                .then(|| root.context("a root is for Linux"))
+                .transpose()?;
+            let new = NewDisk {
+                root: root.map(Path::to_owned),
+                areas,
+            };
             new.create(&file, false, &ProgressBar::hidden())?;
         }
-        Ok(Self { file, attached: kind.attached })
+        Ok(Self {
+            file,
+            attached: kind.attached,
+        })
     }
 
     /// Bytes of a logical block.
     pub(crate) fn block_bytes(&self) -> u32 {
-        if self.attached == Attached::Nvme4k { 4096 } else { 512 }
+        if self.attached == Attached::Nvme4k {
+            4096
+        } else {
+            512
+        }
     }
 
     /// The disk as the command's library attaches it, if it can.
@@ -63,7 +86,10 @@ impl TrialDisk {
         let mut device = |text: String| arguments.extend(["-device".to_owned(), text]);
         match self.attached {
             Attached::NvmeBehindPort => {
-                device(format!("pcie-root-port,id=port{number},chassis={}", number + 1));
+                device(format!(
+                    "pcie-root-port,id=port{number},chassis={}",
+                    number + 1
+                ));
                 device(format!("nvme,drive={node},serial={node},bus=port{number}"));
             }
             _ => device(format!(
@@ -82,7 +108,11 @@ const ENTRIES: u32 = 128;
 /// A disk whose table counts in blocks of 4096 bytes, with one sleep area.
 /// (`poorwill disk` makes tables for blocks of 512 bytes only.)
 fn make_4k(path: &Path, area_bytes: u64) -> anyhow::Result<()> {
-    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)?;
     file.set_len(START + area_bytes + START)?;
     write_4k(&file, area_bytes).map_err(|error| match error {
         DiskError::Io(error) => error.into(),
@@ -96,7 +126,9 @@ fn write_4k(file: &File, area_bytes: u64) -> Result<(), DiskError<io::Error>> {
     let entry_blocks = u64::from(ENTRIES) * 128 / BLOCK.to_u64();
     let entry = GptPartitionEntry {
         partition_type_guid: GptPartitionType(
-            poorwill_store::AREA_TYPE.parse().expect("the store's constant is a GUID"),
+            poorwill_store::AREA_TYPE
+                .parse()
+                .expect("the store's constant is a GUID"),
         ),
         unique_partition_guid: Guid::from_random_bytes([7; 16]),
         starting_lba: LbaLe::from_u64(START / BLOCK.to_u64()),

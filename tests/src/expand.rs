@@ -62,11 +62,23 @@ fn trial(
     memory: &str,
     steps: &[Step],
 ) -> anyhow::Result<Trial> {
-    let board = plan.machines.get(machine).with_context(|| format!("no machine {machine}"))?;
-    let disk = |name: &String| plan.disks.get(name).cloned().with_context(|| format!("no disk {name}"));
+    let board = plan
+        .machines
+        .get(machine)
+        .with_context(|| format!("no machine {machine}"))?;
+    let disk = |name: &String| {
+        plan.disks
+            .get(name)
+            .cloned()
+            .with_context(|| format!("no disk {name}"))
+    };
     Ok(Trial {
         name: name.to_owned(),
-        interrupts: if board.aia { Interrupts::Aia } else { Interrupts::Plic },
+        interrupts: if board.aia {
+            Interrupts::Aia
+        } else {
+            Interrupts::Plic
+        },
         board: board.clone(),
         harts,
         memory: memory.parse()?,
@@ -85,7 +97,10 @@ fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
         _ => bail!("give either sleeps or steps"),
     };
     let instead = |step: &Step| matches!(step, Step::PowerOn(on) if on.instead.is_some());
-    ensure!(row.guest == Guest::Kernel || !steps.iter().any(instead), "`instead` is for the test kernel");
+    ensure!(
+        row.guest == Guest::Kernel || !steps.iter().any(instead),
+        "`instead` is for the test kernel"
+    );
     Ok(steps)
 }
 
@@ -97,10 +112,17 @@ mod tests {
     #[test]
     fn the_plan_is_sound() {
         let trials = expand(&load_plan().unwrap()).unwrap();
-        assert!(trials.iter().any(|trial| trial.name == "linux/aia/2/512M"), "no linux/aia/2/512M");
+        assert!(
+            trials.iter().any(|trial| trial.name == "linux/aia/2/512M"),
+            "no linux/aia/2/512M"
+        );
         for trial in &trials {
             let last = trial.steps.last().unwrap();
-            assert!(matches!(last, Step::PowerOn(_)), "{} ends with damage that nobody looks at", trial.name);
+            assert!(
+                matches!(last, Step::PowerOn(_)),
+                "{} ends with damage that nobody looks at",
+                trial.name
+            );
         }
     }
 

@@ -33,12 +33,20 @@ pub(crate) fn rules(
         }
         if let Some(nth) = fault.nth {
             // blkdebug has no counter, but states, which each event moves on.
-            counters.extend((1..nth).map(|n| json!({ "event": event, "state": n, "new_state": n + 1 })));
+            counters.extend(
+                (1..nth).map(|n| json!({ "event": event, "state": n, "new_state": n + 1 })),
+            );
             rule["state"] = nth.into();
             rule["once"] = true.into();
         }
         errors.push(rule);
     }
-    let rules = json!({ "inject-error": errors, "set-state": counters });
-    Ok(Some(rules.as_object().context("an object was made")?.clone()))
+    let mut rules = json!({ "inject-error": errors });
+    if !counters.is_empty() {
+        // QEMU does not know an empty list.
+        rules["set-state"] = counters.into();
+    }
+    Ok(Some(
+        rules.as_object().context("an object was made")?.clone(),
+    ))
 }

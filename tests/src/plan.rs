@@ -136,6 +136,9 @@ pub struct PowerOn {
     /// It must boot cold, for a reason that matches this. Without it, a
     /// machine that sleeps must wake, and any other boots cold with `no image`.
     pub cold_boot: Option<String>,
+    /// It must wake, though it did something else in between.
+    #[serde(default)]
+    pub wake: bool,
     /// Lines must match these, in this order.
     #[serde(default)]
     pub expect: Vec<String>,
@@ -173,6 +176,7 @@ impl PowerOn {
             power_on,
             times,
             cold_boot: None,
+            wake: false,
             expect: Vec::new(),
             forbid: Vec::new(),
             instead: None,

@@ -38,7 +38,9 @@ impl Setup {
             kernel: kernel(),
             linux: paths::Guest::find().map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
-            work: paths::cache().map(|cache| cache.join("tests")).map_err(|error| error.to_string()),
+            work: paths::cache()
+                .map(|cache| cache.join("tests"))
+                .map_err(|error| error.to_string()),
         }
     }
 
@@ -67,15 +69,27 @@ impl Setup {
             Guest::Linux => self.linux.as_ref().err(),
             Guest::UBoot => self.u_boot.as_ref().err(),
         };
-        let of_all = [self.qemu.as_ref().err(), self.firmware.as_ref().err(), self.work.as_ref().err()];
-        of_all.into_iter().chain([guest]).flatten().next().map(String::as_str)
+        let of_all = [
+            self.qemu.as_ref().err(),
+            self.firmware.as_ref().err(),
+            self.work.as_ref().err(),
+        ];
+        of_all
+            .into_iter()
+            .chain([guest])
+            .flatten()
+            .next()
+            .map(String::as_str)
     }
 }
 
 fn kernel() -> Result<PathBuf, String> {
     let named = std::env::var_os("POORWILL_TEST_KERNEL").map(PathBuf::from);
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/test-kernel.elf");
-    file(&named.unwrap_or(built), "build it with `make test-kernel`, or name it in POORWILL_TEST_KERNEL")
+    file(
+        &named.unwrap_or(built),
+        "build it with `make test-kernel`, or name it in POORWILL_TEST_KERNEL",
+    )
 }
 
 fn file(path: &Path, help: &str) -> Result<PathBuf, String> {

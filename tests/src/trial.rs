@@ -22,7 +22,14 @@ use crate::setup::Setup;
 const SUCCESS: i32 = 42;
 
 /// What the console says when nothing good can come any more.
-const FATAL: [&str; 3] = ["poorwill: panic", "poorwill: cannot start", "poorwill: fault"];
+const FATAL: [&str; 3] = [
+    "poorwill: panic",
+    "poorwill: cannot start",
+    "poorwill: fault",
+];
+
+/// Why a machine boots cold that did not sleep.
+const NO_IMAGE: &str = "^no image(:|$)";
 
 /// Lines of the console that a failure shows.
 const TAIL: usize = 40;
@@ -44,7 +51,15 @@ pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
     let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
     remove_old(&work, &folder)?;
     fs::create_dir_all(&folder)?;
-    match (Run { trial, setup, folder: &folder, disks: Vec::new(), asleep: false }).all() {
+    match (Run {
+        trial,
+        setup,
+        folder: &folder,
+        disks: Vec::new(),
+        asleep: false,
+    })
+    .all()
+    {
         Ok(()) => Ok(fs::remove_dir_all(&folder)?),
         Err(error) => Err(error.context(format!(
             "{} failed; its disks and its console.log are kept in {}\nalone: \
@@ -59,10 +74,15 @@ pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
 /// Removes what earlier failures of the same trial left, but not what a runner
 /// that is still there works with.
 fn remove_old(work: &Path, folder: &Path) -> anyhow::Result<()> {
-    let (Some(stem), Ok(entries)) = (folder.file_stem(), fs::read_dir(work)) else { return Ok(()) };
+    let (Some(stem), Ok(entries)) = (folder.file_stem(), fs::read_dir(work)) else {
+        return Ok(());
+    };
     for entry in entries {
         let path = entry?.path();
-        let owner = path.extension().and_then(|pid| pid.to_str()).unwrap_or_default();
+        let owner = path
+            .extension()
+            .and_then(|pid| pid.to_str())
+            .unwrap_or_default();
         let abandoned = path == folder || !Path::new("/proc").join(owner).exists();
         if path.file_stem() == Some(stem) && abandoned {
             fs::remove_dir_all(&path)?;
@@ -82,7 +102,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(&mut self) -> anyhow::Result<()> {
-        let root = self.setup.linux.as_ref().ok().map(|linux| linux.root.as_path());
+        let root = self
+            .setup
+            .linux
+            .as_ref()
+            .ok()
+            .map(|linux| linux.root.as_path());
         for (number, kind) in self.trial.disks.iter().enumerate() {
             let file = self.folder.join(format!("disk{number}.raw"));
             self.disks.push(TrialDisk::make(kind, file, root)?);
@@ -118,10 +143,10 @@ impl Run<'_> {
 
     /// Switches the machine on, and checks how it ends.
     fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<()> {
-        let start = match (&on.cold_boot, self.asleep) {
+        let start = match (&on.cold_boot, self.asleep || on.wake) {
             (Some(reason), _) => Start::Cold(reason.clone()),
             (None, true) => Start::Wake,
-            (None, false) => Start::Cold("^no image$".to_owned()),
+            (None, false) => Start::Cold(NO_IMAGE.to_owned()),
         };
         if self.asleep {
             std::thread::sleep(PAUSE);
@@ -129,17 +154,31 @@ impl Run<'_> {
         let machine = self.machine(on)?;
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let log = self.folder.join("console.log");
-        let mut running = machine.power_on(qemu, Switch { log: Some(log), watch: None })?;
+        let mut running = machine.power_on(
+            qemu,
+            Switch {
+                log: Some(log),
+                watch: None,
+            },
+        )?;
         running.fail_on(&FATAL);
         let outcome = self.follow(&mut running, on, &start);
         self.asleep = on.power_on == End::Sleep;
         outcome.map_err(|error| {
             let tail = running.tail(TAIL).join("\n    ");
-            anyhow!("{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}", reproduce(&machine, qemu))
+            anyhow!(
+                "{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}",
+                reproduce(&machine, qemu)
+            )
         })
     }
 
-    fn follow(&self, running: &mut RunningMachine, on: &PowerOn, start: &Start) -> anyhow::Result<()> {
+    fn follow(
+        &self,
+        running: &mut RunningMachine,
+        on: &PowerOn,
+        start: &Start,
+    ) -> anyhow::Result<()> {
         let limit = Duration::from_secs(self.trial.row.timeout_s);
         for typed in &on.typed {
             running.wait_for_prompt(&typed.at, limit)?;
@@ -160,7 +199,12 @@ impl Run<'_> {
         let found = |file: &Result<PathBuf, String>| file.clone().map_err(anyhow::Error::msg);
         let mut machine = Machine {
             harts: on.harts.unwrap_or(trial.harts),
-            memory: on.memory.as_deref().map(str::parse).transpose()?.unwrap_or(trial.memory),
+            memory: on
+                .memory
+                .as_deref()
+                .map(str::parse)
+                .transpose()?
+                .unwrap_or(trial.memory),
             interrupts: trial.interrupts,
             command_line: trial.row.words.clone(),
             exit_on_reset: trial.row.exit_on_reset,
@@ -173,8 +217,10 @@ impl Run<'_> {
                 let linux = setup.linux.clone().map_err(anyhow::Error::msg)?;
                 machine.kernel = Some(linux.kernel);
                 machine.initrd = Some(linux.initrd);
-                machine.command_line =
-                    format!("{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/cycle {}", trial.row.words);
+                machine.command_line = format!(
+                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/cycle {}",
+                    trial.row.words
+                );
             }
         }
         if trial.row.junk_initrd {
@@ -184,13 +230,21 @@ impl Run<'_> {
         self.attach(on, &mut machine, &mut more)?;
         more.extend(on.arguments.iter().cloned());
         if let Some(instead) = &on.instead {
-            more.extend(["-fw_cfg".to_owned(), format!("name=opt/poorwill/test,string={instead}")]);
+            more.extend([
+                "-fw_cfg".to_owned(),
+                format!("name=opt/poorwill/test,string={instead}"),
+            ]);
         }
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
         Ok(machine)
     }
 
-    fn attach(&self, on: &PowerOn, machine: &mut Machine, more: &mut Vec<String>) -> anyhow::Result<()> {
+    fn attach(
+        &self,
+        on: &PowerOn,
+        machine: &mut Machine,
+        more: &mut Vec<String>,
+    ) -> anyhow::Result<()> {
         let count = on.disks.unwrap_or(self.disks.len());
         for (number, disk) in self.disks.iter().take(count).enumerate() {
             match disk.plain() {
@@ -245,7 +299,11 @@ fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
     let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));
     let quoted = words.map(|word| {
         let word = word.to_string_lossy().into_owned();
-        if word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     });
     quoted.collect::<Vec<_>>().join(" ")
 }

@@ -46,7 +46,11 @@ const EIE0: usize = 0xc0;
 impl Chip {
     /// Sets the controller up; what it then holds is what must come back.
     pub(crate) fn set_up(machine: &Machine, hart: usize, number: usize) -> Self {
-        let mut chip = Self { registers: ArrayVec::new(), imsic: ArrayVec::new(), context: 0 };
+        let mut chip = Self {
+            registers: ArrayVec::new(),
+            imsic: ArrayVec::new(),
+            context: 0,
+        };
         let index = machine.index_of(hart);
         if let Some(plic) = machine.plic {
             chip.context = machine.plic_contexts[index];
@@ -62,10 +66,10 @@ impl Chip {
 
     fn set_up_plic(&mut self, machine: &Machine, plic: usize, number: usize) {
         for source in 1..=machine.uart_interrupt + 8 {
-            self.write(plic + 4 * source, ((source + number) % 7 + 1) as u32);
+            self.write(plic + 4 * source, cell((source + number) % 7 + 1));
         }
         let enables = plic + PLIC_ENABLE + self.context * 0x80;
-        self.write(enables, (1 << machine.uart_interrupt) | 2 << number % 4);
+        self.write(enables, (1 << machine.uart_interrupt) | (2 << (number % 4)));
         self.write(plic + PLIC_THRESHOLD + self.context * 0x1000, 0);
     }
 
@@ -73,11 +77,14 @@ impl Chip {
         self.write(aplic, APLIC_ON);
         for source in 1..=machine.uart_interrupt + 8 {
             self.write(aplic + APLIC_SOURCECFG + 4 * source, APLIC_LEVEL_HIGH);
-            let identity = (source + number % 3) as u32;
+            let identity = cell(source + number % 3);
             let target = if machine.has_imsic { identity } else { 1 };
-            self.write(aplic + APLIC_TARGET + 4 * source, (hart_index as u32) << 18 | target);
+            self.write(
+                aplic + APLIC_TARGET + 4 * source,
+                cell(hart_index) << 18 | target,
+            );
         }
-        mmio::write32(aplic + APLIC_SETIENUM, machine.uart_interrupt as u32);
+        mmio::write32(aplic + APLIC_SETIENUM, cell(machine.uart_interrupt));
         let enables = aplic + APLIC_SETIE;
         self.registers.push((enables, mmio::read32(enables)));
         if !machine.has_imsic {
@@ -91,7 +98,11 @@ impl Chip {
 
     fn set_up_imsic(&mut self, machine: &Machine, number: usize) {
         let identity = machine.uart_interrupt + number % 3;
-        for (select, value) in [(EIDELIVERY, 1), (EITHRESHOLD, 0), (EIE0, 1 << identity | 1 << 40)] {
+        for (select, value) in [
+            (EIDELIVERY, 1),
+            (EITHRESHOLD, 0),
+            (EIE0, 1 << identity | 1 << 40),
+        ] {
             write_csr!("siselect", select);
             write_csr!("sireg", value);
             self.imsic.push((select, read_csr!("sireg")));
@@ -108,15 +119,26 @@ impl Chip {
     pub(crate) fn check(&self, machine: &Machine) {
         for &(address, was) in &self.registers {
             let now = mmio::read32(address);
-            check!(now == was, "interrupt controller register {address:#x}: {now:#x}, was {was:#x}");
+            check!(
+                now == was,
+                "interrupt controller register {address:#x}: {now:#x}, was {was:#x}"
+            );
         }
         for &(select, was) in &self.imsic {
             write_csr!("siselect", select);
             let now = read_csr!("sireg");
-            check!(now == was, "IMSIC register {select:#x}: {now:#x}, was {was:#x}");
+            check!(
+                now == was,
+                "IMSIC register {select:#x}: {now:#x}, was {was:#x}"
+            );
         }
         let set_up = !self.registers.is_empty();
-        check!(set_up, "there is a controller to look at (PLIC {:x?}, APLIC {:x?})", machine.plic, machine.aplic);
+        check!(
+            set_up,
+            "there is a controller to look at (PLIC {:x?}, APLIC {:x?})",
+            machine.plic,
+            machine.aplic
+        );
     }
 
     /// Checks that the console's interrupt reaches this hart, by letting the
@@ -128,7 +150,10 @@ impl Chip {
         mmio::write8(machine.uart + INTERRUPT_ENABLE, 0);
         mmio::write8(machine.uart + INTERRUPT_ENABLE, ROOM_TO_SEND);
         let cause = guard::wait_for_interrupt(EXTERNAL, machine.timebase);
-        check!(cause == Some(arch::interrupt_cause(EXTERNAL)), "the console's interrupt arrives: {cause:x?}");
+        check!(
+            cause == Some(arch::interrupt_cause(EXTERNAL)),
+            "the console's interrupt arrives: {cause:x?}"
+        );
         mmio::write8(machine.uart + INTERRUPT_ENABLE, old);
         self.acknowledge(machine);
     }
@@ -138,7 +163,10 @@ impl Chip {
         if let Some(plic) = machine.plic {
             let claim = plic + PLIC_CLAIM + self.context * 0x1000;
             let source = mmio::read32(claim);
-            check!(source as usize == machine.uart_interrupt, "the PLIC names source {source}");
+            check!(
+                source as usize == machine.uart_interrupt,
+                "the PLIC names source {source}"
+            );
             mmio::write32(claim, source);
         } else if machine.has_imsic {
             let top: usize;
@@ -148,4 +176,9 @@ impl Chip {
             check!(top != 0, "the IMSIC names an identity: {top:#x}");
         }
     }
+}
+
+/// A number for a register of 32 bits.
+fn cell(number: usize) -> u32 {
+    u32::try_from(number).expect("numbers of sources and harts are small")
 }

@@ -64,12 +64,16 @@ impl Machine {
         machine.take_memory(tree);
         machine.take_harts(tree);
         machine.take_chosen(tree);
-        if let Some(soc) = tree.find_node("/soc") {
-            for node in soc.children() {
-                machine.take_device(&node);
-            }
-        }
-        assert!(machine.test_device != 0, "no sifive,test0 in the device tree");
+        let soc = tree.find_node("/soc").map(|soc| soc.children());
+        // QEMU's configuration device is no child of /soc.
+        tree.root()
+            .children()
+            .chain(soc.into_iter().flatten())
+            .for_each(|node| machine.take_device(&node));
+        assert!(
+            machine.test_device != 0,
+            "no sifive,test0 in the device tree"
+        );
         machine
     }
 
@@ -81,17 +85,24 @@ impl Machine {
             self.reserved.extend(ranges.filter_map(|reg| {
                 let start: u64 = reg.address().ok()?;
                 let size: u64 = reg.size().ok()?;
-                Some(start as usize..(start + size) as usize)
+                Some(range(start, size))
             }));
         }
     }
 
     fn take_harts(&mut self, tree: Fdt) {
         let cpus = tree.find_node("/cpus").expect("a cpus node");
-        self.timebase = number(&cpus, "timebase-frequency").expect("a timebase-frequency").into();
+        self.timebase = number(&cpus, "timebase-frequency")
+            .expect("a timebase-frequency")
+            .into();
         self.has_double = true;
-        for cpu in cpus.children().filter(|node| node.name_without_address() == "cpu") {
-            let Some(id) = number(&cpu, "reg") else { continue };
+        for cpu in cpus
+            .children()
+            .filter(|node| node.name_without_address() == "cpu")
+        {
+            let Some(id) = number(&cpu, "reg") else {
+                continue;
+            };
             self.harts.push(id as usize);
             self.has_double &= has_double(&cpu);
         }
@@ -99,7 +110,9 @@ impl Machine {
     }
 
     fn take_chosen(&mut self, tree: Fdt) {
-        let Some(chosen) = tree.find_node("/chosen") else { return };
+        let Some(chosen) = tree.find_node("/chosen") else {
+            return;
+        };
         if let Some(line) = text(&chosen, "bootargs") {
             self.command_line = ArrayString::from(line).expect("a command line of up to 256 bytes");
         }
@@ -107,13 +120,21 @@ impl Machine {
             let value = chosen.property(name)?;
             // One or two cells, as the loader pleases.
             let bytes = value.value();
-            Some(bytes.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)))
+            Some(
+                bytes
+                    .iter()
+                    .fold(0, |sum, &byte| sum << 8 | usize::from(byte)),
+            )
         };
-        self.initrd = address("linux,initrd-start").zip(address("linux,initrd-end")).map(|(a, b)| a..b);
+        self.initrd = address("linux,initrd-start")
+            .zip(address("linux,initrd-end"))
+            .map(|(a, b)| a..b);
     }
 
     fn take_device(&mut self, node: &FdtNode) {
-        let Some(range) = first_range(node) else { return };
+        let Some(range) = first_range(node) else {
+            return;
+        };
         let of_machine_mode = interrupts_machine_mode(node);
         let mut of_machine = |name| {
             // Beyond 16 devices the rest goes untested.
@@ -141,7 +162,9 @@ impl Machine {
             of_machine("machine mode's IMSIC");
         } else if is(node, "riscv,imsics") {
             self.has_imsic = true;
-        } else if is(node, "riscv,aplic") && (of_machine_mode || node.property("riscv,children").is_some()) {
+        } else if is(node, "riscv,aplic")
+            && (of_machine_mode || node.property("riscv,children").is_some())
+        {
             of_machine("machine mode's APLIC");
         } else if is(node, "riscv,aplic") {
             self.aplic = Some(range.start);
@@ -155,25 +178,39 @@ impl Machine {
 
     /// A number on the command line.
     pub(crate) fn number(&self, name: &str, default: usize) -> usize {
-        let Some(value) = self.option(name) else { return default };
-        value.parse().unwrap_or_else(|_| panic!("{name}={value} on the command line is no number"))
+        let Some(value) = self.option(name) else {
+            return default;
+        };
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={value} on the command line is no number"))
     }
 
     /// Where a hart stands in the device tree's order.
     pub(crate) fn index_of(&self, hart: usize) -> usize {
-        self.harts.iter().position(|&id| id == hart).expect("a hart of the device tree")
+        self.harts
+            .iter()
+            .position(|&id| id == hart)
+            .expect("a hart of the device tree")
     }
 }
 
 /// The value of `name=value` in a command line.
 pub(crate) fn option_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    line.split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 fn first_range(node: &FdtNode) -> Option<Range<usize>> {
     let reg = node.reg().ok()??.next()?;
     let (start, size): (u64, u64) = (reg.address().ok()?, reg.size().ok()?);
-    Some(start as usize..(start + size) as usize)
+    Some(range(start, size))
+}
+
+/// Addresses from the device tree.
+fn range(start: u64, size: u64) -> Range<usize> {
+    let address = |value: u64| usize::try_from(value).expect("rv64's addresses have 64 bits");
+    address(start)..address(start + size)
 }
 
 fn number(node: &FdtNode, name: &str) -> Option<u32> {
@@ -185,7 +222,8 @@ fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
 }
 
 fn is(node: &FdtNode, compatible: &str) -> bool {
-    node.compatible().is_some_and(|mut all| all.any(|one| one == compatible))
+    node.compatible()
+        .is_some_and(|mut all| all.any(|one| one == compatible))
 }
 
 fn has_double(cpu: &FdtNode) -> bool {
@@ -194,7 +232,9 @@ fn has_double(cpu: &FdtNode) -> bool {
     }
     // The single letters stand before the first underscore: rv64imafdch_…
     let isa = text(cpu, "riscv,isa").unwrap_or("");
-    isa.split('_').next().is_some_and(|letters| letters.trim_start_matches("rv64").contains('d'))
+    isa.split('_')
+        .next()
+        .is_some_and(|letters| letters.trim_start_matches("rv64").contains('d'))
 }
 
 /// The source of a node's first interrupt, in one cell (PLIC) or two (APLIC).
@@ -204,14 +244,27 @@ fn first_interrupt(node: &FdtNode) -> Option<usize> {
 }
 
 fn supervisor_contexts(plic: &FdtNode) -> ArrayVec<usize, MAX_HARTS> {
-    let Some(list) = plic.property("interrupts-extended") else { return ArrayVec::new() };
-    let Ok(pairs) = list.as_prop_encoded_array([1, 1]) else { return ArrayVec::new() };
-    let of_supervisor = pairs.enumerate().filter(|(_, [_, number])| number.to_int() == Ok(SUPERVISOR_EXTERNAL));
-    of_supervisor.map(|(context, _)| context).take(MAX_HARTS).collect()
+    let Some(list) = plic.property("interrupts-extended") else {
+        return ArrayVec::new();
+    };
+    let Ok(pairs) = list.as_prop_encoded_array([1, 1]) else {
+        return ArrayVec::new();
+    };
+    let of_supervisor = pairs
+        .enumerate()
+        .filter(|(_, [_, number])| number.to_int() == Ok(SUPERVISOR_EXTERNAL));
+    of_supervisor
+        .map(|(context, _)| context)
+        .take(MAX_HARTS)
+        .collect()
 }
 
 fn interrupts_machine_mode(node: &FdtNode) -> bool {
-    let Some(list) = node.property("interrupts-extended") else { return false };
-    let Ok(mut pairs) = list.as_prop_encoded_array([1, 1]) else { return false };
+    let Some(list) = node.property("interrupts-extended") else {
+        return false;
+    };
+    let Ok(mut pairs) = list.as_prop_encoded_array([1, 1]) else {
+        return false;
+    };
     pairs.any(|[_, number]| number.to_int::<u32>() == Ok(MACHINE_EXTERNAL))
 }

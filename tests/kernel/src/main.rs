@@ -10,9 +10,9 @@ mod arch;
 mod cases;
 mod console;
 mod fw_cfg;
+mod irqchip;
 mod machine;
 mod memory;
-mod irqchip;
 mod mmio;
 mod state;
 mod verdict;
@@ -33,7 +33,11 @@ extern "C" fn main(hart: usize, device_tree: *const u8) -> ! {
     let instead = machine.fw_cfg.and_then(fw_cfg::read);
     let line = instead.as_deref().unwrap_or(&machine.command_line);
     let case = machine::option_of(line, "case").unwrap_or("none");
-    say!("start: case {case}, hart {hart} of {:?}, RAM {:x?}", machine.harts, machine.ram);
+    say!(
+        "start: case {case}, hart {hart} of {:?}, RAM {:x?}",
+        machine.harts,
+        machine.ram
+    );
     cases::run(case, &machine, hart);
     verdict::finish(case)
 }

@@ -58,12 +58,18 @@ impl Memory {
         if at < machine.ram.end {
             usable.push(at..machine.ram.end);
         }
-        Self { usable, dense_pages: dense_mib * (1 << 20) / PAGE }
+        Self {
+            usable,
+            dense_pages: dense_mib * (1 << 20) / PAGE,
+        }
     }
 
     /// Bytes that the rule fills, at the sleep number `sleep`.
     pub(crate) fn filled_bytes(&self, sleep: usize) -> usize {
-        self.pages().filter(|&(n, page)| self.content(n, page, sleep) != Content::Zero).count() * PAGE
+        self.pages()
+            .filter(|&(n, page)| self.content(n, page, sleep) != Content::Zero)
+            .count()
+            * PAGE
     }
 
     /// Writes every page as the rule has it for the sleep number `sleep`.
@@ -83,7 +89,10 @@ impl Memory {
         for (number, page) in self.pages() {
             let content = self.content(number, page, sleep);
             let words: &[u64; WORDS] = page_at(page);
-            let bad = words.iter().enumerate().position(|(index, word)| *word != content.word(index));
+            let bad = words
+                .iter()
+                .enumerate()
+                .position(|(index, word)| *word != content.word(index));
             let Some(index) = bad else { continue };
             wrong += 1;
             // A few say what is wrong; the count says how much.
@@ -98,7 +107,11 @@ impl Memory {
 
     /// Every usable page, with its number.
     fn pages(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.usable.iter().cloned().flat_map(|range| range.step_by(PAGE)).enumerate()
+        self.usable
+            .iter()
+            .cloned()
+            .flat_map(|range| range.step_by(PAGE))
+            .enumerate()
     }
 
     fn content(&self, number: usize, page: usize, sleep: usize) -> Content {
@@ -106,13 +119,13 @@ impl Memory {
         if number < self.dense_pages {
             return Content::Full(seed);
         }
-        if (number + sleep * 7) % SCATTER != 0 {
+        if !(number + sleep * 7).is_multiple_of(SCATTER) {
             return Content::Zero;
         }
         match number / SCATTER % 3 {
             0 => Content::Full(seed),
-            1 => Content::LastByte((seed as u8) | 1),
-            _ => Content::FirstByte((seed as u8) | 1),
+            1 => Content::LastByte(seed.to_le_bytes()[0] | 1),
+            _ => Content::FirstByte(seed.to_le_bytes()[0] | 1),
         }
     }
 }

@@ -55,8 +55,18 @@ impl State {
     /// After a call that failed: nothing may be different.
     pub(crate) fn check_unchanged(&self, machine: &Machine, hart: usize) {
         let now = arch::sleep::csrs_now();
-        check!(now.sstatus == self.csrs.sstatus, "sstatus: {:#x}, was {:#x}", now.sstatus, self.csrs.sstatus);
-        check!(now.sie == self.csrs.sie, "sie: {:#x}, was {:#x}", now.sie, self.csrs.sie);
+        check!(
+            now.sstatus == self.csrs.sstatus,
+            "sstatus: {:#x}, was {:#x}",
+            now.sstatus,
+            self.csrs.sstatus
+        );
+        check!(
+            now.sie == self.csrs.sie,
+            "sie: {:#x}, was {:#x}",
+            now.sie,
+            self.csrs.sie
+        );
         self.check_csrs(&now);
         check!(now.time >= self.csrs.time, "time goes on");
         self.check_rest(machine, hart);
@@ -65,15 +75,22 @@ impl State {
     /// After a wake, with what the wake vector found.
     pub(crate) fn check_after_wake(&self, machine: &Machine, hart: usize, found: &Found) {
         check!(found.satp == 0, "satp is zero: {:#x}", found.satp);
-        check!(found.sstatus & SSTATUS_SIE == 0, "sstatus.SIE is off: {:#x}", found.sstatus);
+        check!(
+            found.sstatus & SSTATUS_SIE == 0,
+            "sstatus.SIE is off: {:#x}",
+            found.sstatus
+        );
         let kept = SSTATUS_SUM | SSTATUS_MXR;
         check!(
             found.sstatus & kept == self.csrs.sstatus & kept,
-            "sstatus: {:#x}, was {:#x}", found.sstatus, self.csrs.sstatus
+            "sstatus: {:#x}, was {:#x}",
+            found.sstatus,
+            self.csrs.sstatus
         );
         check!(
             found.sstatus & SSTATUS_FS != 0 || self.floats.is_none(),
-            "sstatus.FS is not off: {:#x}", found.sstatus
+            "sstatus.FS is not off: {:#x}",
+            found.sstatus
         );
         self.check_csrs(found);
         self.check_time(machine, found);
@@ -82,12 +99,42 @@ impl State {
 
     fn check_csrs(&self, now: &Found) {
         let was = &self.csrs;
-        check!(now.stvec == was.stvec, "stvec: {:#x}, was {:#x}", now.stvec, was.stvec);
-        check!(now.sscratch == was.sscratch, "sscratch: {:#x}, was {:#x}", now.sscratch, was.sscratch);
-        check!(now.sepc == was.sepc, "sepc: {:#x}, was {:#x}", now.sepc, was.sepc);
-        check!(now.scause == was.scause, "scause: {:#x}, was {:#x}", now.scause, was.scause);
-        check!(now.stval == was.stval, "stval: {:#x}, was {:#x}", now.stval, was.stval);
-        check!(now.scounteren == was.scounteren, "scounteren: {:#x}, was {:#x}", now.scounteren, was.scounteren);
+        check!(
+            now.stvec == was.stvec,
+            "stvec: {:#x}, was {:#x}",
+            now.stvec,
+            was.stvec
+        );
+        check!(
+            now.sscratch == was.sscratch,
+            "sscratch: {:#x}, was {:#x}",
+            now.sscratch,
+            was.sscratch
+        );
+        check!(
+            now.sepc == was.sepc,
+            "sepc: {:#x}, was {:#x}",
+            now.sepc,
+            was.sepc
+        );
+        check!(
+            now.scause == was.scause,
+            "scause: {:#x}, was {:#x}",
+            now.scause,
+            was.scause
+        );
+        check!(
+            now.stval == was.stval,
+            "stval: {:#x}, was {:#x}",
+            now.stval,
+            was.stval
+        );
+        check!(
+            now.scounteren == was.scounteren,
+            "scounteren: {:#x}, was {:#x}",
+            now.scounteren,
+            was.scounteren
+        );
         if let Some(was) = self.senvcfg {
             let now = read_csr!("senvcfg");
             check!(now == was, "senvcfg: {now:#x}, was {was:#x}");
@@ -96,8 +143,15 @@ impl State {
 
     /// Time goes on by the time slept, as the real-time clock has it.
     fn check_time(&self, machine: &Machine, found: &Found) {
-        check!(found.time > self.csrs.time, "time goes on: {} after {}", found.time, self.csrs.time);
-        let (Some(before), Some(clock)) = (self.clock, machine.clock) else { return };
+        check!(
+            found.time > self.csrs.time,
+            "time goes on: {} after {}",
+            found.time,
+            self.csrs.time
+        );
+        let (Some(before), Some(clock)) = (self.clock, machine.clock) else {
+            return;
+        };
         let ticks = arch::time().wrapping_sub(self.csrs.time as u64);
         let ticks_by_clock = (read_clock(clock) - before) / 1000 * machine.timebase / 1_000_000;
         let off = ticks.abs_diff(ticks_by_clock);
@@ -108,14 +162,20 @@ impl State {
         let slept_ms = ticks_by_clock * 1000 / machine.timebase;
         let least = machine.number("slept_ms", 0) as u64;
         check!(slept_ms >= least, "slept {slept_ms} ms, at least {least}");
-        say!("slept {slept_ms} ms, time is off by {} us", off * 1_000_000 / machine.timebase);
+        say!(
+            "slept {slept_ms} ms, time is off by {} us",
+            off * 1_000_000 / machine.timebase
+        );
     }
 
     /// What is the same after a wake and after a refused sleep.
     fn check_rest(&self, machine: &Machine, hart: usize) {
         if let Some(was) = &self.floats {
             let now = read_floats();
-            check!(now == *was, "the floating point registers: {now:x?}, were {was:x?}");
+            check!(
+                now == *was,
+                "the floating point registers: {now:x?}, were {was:x?}"
+            );
         }
         self.chip.check(machine);
         let wrong = self.memory.verify(self.number);
@@ -134,8 +194,12 @@ fn set_csrs(number: usize) -> Option<usize> {
     write_csr!("scause", 2 + number % 2);
     write_csr!("stval", 0x57a1_0000 + number);
     write_csr!("scounteren", 0b101 + number % 2 * 2);
-    write_csr!("sie", arch::TIMER | number % 2 * arch::SOFTWARE);
-    let flags = if number % 2 == 1 { SSTATUS_SUM } else { SSTATUS_MXR };
+    write_csr!("sie", arch::TIMER | (number % 2 * arch::SOFTWARE));
+    let flags = if number % 2 == 1 {
+        SSTATUS_SUM
+    } else {
+        SSTATUS_MXR
+    };
     let others = read_csr!("sstatus") & !(SSTATUS_SUM | SSTATUS_MXR | SSTATUS_SIE);
     write_csr!("sstatus", others | flags);
     // This reads first, as reading tells whether there is one.
@@ -152,7 +216,7 @@ fn set_csrs(number: usize) -> Option<usize> {
 fn set_floats(number: usize) -> float::Registers {
     write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_FS);
     let mut floats: float::Registers = core::array::from_fn(|index| {
-        0x4009_21fb_5444_2d18_u64.rotate_left(index as u32) ^ number as u64
+        0x4009_21fb_5444_2d18_u64.wrapping_mul(2 * index as u64 + 1) ^ number as u64
     });
     // fcsr: a rounding mode, and an exception flag.
     floats[32] = 0b010_00001 | (number as u64 % 2) << 1;
@@ -174,7 +238,10 @@ fn check_timer(machine: &Machine) {
     let set = sbi_rt::set_timer(arch::time() + machine.timebase / 100);
     check!(set.is_ok(), "set_timer: {set:?}");
     let cause = guard::wait_for_interrupt(arch::TIMER, machine.timebase);
-    check!(cause == Some(arch::interrupt_cause(arch::TIMER)), "the timer interrupt arrives: {cause:x?}");
+    check!(
+        cause == Some(arch::interrupt_cause(arch::TIMER)),
+        "the timer interrupt arrives: {cause:x?}"
+    );
     let _ = sbi_rt::set_timer(u64::MAX);
 }
 
@@ -183,7 +250,10 @@ fn check_own_ipi(machine: &Machine, hart: usize) {
     let sent = sbi_rt::send_ipi(sbi_rt::HartMask::from_mask_base(1, hart));
     check!(sent.is_ok(), "send_ipi: {sent:?}");
     let cause = guard::wait_for_interrupt(arch::SOFTWARE, machine.timebase);
-    check!(cause == Some(arch::interrupt_cause(arch::SOFTWARE)), "the IPI arrives: {cause:x?}");
+    check!(
+        cause == Some(arch::interrupt_cause(arch::SOFTWARE)),
+        "the IPI arrives: {cause:x?}"
+    );
     write_csr!("sip", 0);
 }
 

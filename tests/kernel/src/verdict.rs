@@ -66,7 +66,11 @@ pub(crate) fn finish(case: &str) -> ! {
     let (held, failed) = (HELD.load(Ordering::Relaxed), FAILED.load(Ordering::Relaxed));
     crate::say!("case {case}: {held} checks held, {failed} failed");
     // A case that checked nothing has shown nothing.
-    exit(if failed == 0 && held > 0 { SUCCESS } else { FAILURE })
+    exit(if failed == 0 && held > 0 {
+        SUCCESS
+    } else {
+        FAILURE
+    })
 }
 
 /// Ends the machine with QEMU's exit status `status`.

@@ -1,7 +1,7 @@
 //! The other harts: started when a case needs them, told what to do by a
 //! word in memory, and stopped again.
 
-use crate::{arch, check, machine::Machine, machine::MAX_HARTS, read_csr, verdict, write_csr};
+use crate::{arch, check, machine::MAX_HARTS, machine::Machine, read_csr, verdict, write_csr};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use sbi_spec::hsm::hart_state;
 
@@ -39,7 +39,11 @@ pub(crate) fn entry_address() -> usize {
 
 /// All harts but this one.
 pub(crate) fn others(machine: &Machine, this: usize) -> impl Iterator<Item = usize> {
-    machine.harts.iter().copied().filter(move |&hart| hart != this)
+    machine
+        .harts
+        .iter()
+        .copied()
+        .filter(move |&hart| hart != this)
 }
 
 /// Starts a hart and waits until it runs; says whether it does.
@@ -77,7 +81,11 @@ pub(crate) fn state(hart: usize) -> Option<usize> {
 /// Starts each other hart, sends it an IPI, and stops it.
 pub(crate) fn check_all(machine: &Machine, this: usize) {
     for hart in others(machine, this) {
-        check!(state(hart) == Some(hart_state::STOPPED), "hart {hart} is stopped: {:?}", state(hart));
+        check!(
+            state(hart) == Some(hart_state::STOPPED),
+            "hart {hart} is stopped: {:?}",
+            state(hart)
+        );
         check!(start(machine, hart), "hart {hart} starts");
         check!(interrupt(machine, hart), "hart {hart} takes an IPI");
         check!(stop(machine, hart), "hart {hart} stops");
@@ -101,7 +109,10 @@ fn take_over(hart: usize) -> ! {
     // before these loads; null is no function, but then the word is not set.
     let (machine, successor) = unsafe {
         let successor = SUCCESSOR.load(Ordering::Relaxed);
-        (&*MACHINE.load(Ordering::Relaxed), core::mem::transmute::<*mut (), Successor>(successor))
+        (
+            &*MACHINE.load(Ordering::Relaxed),
+            core::mem::transmute::<*mut (), Successor>(successor),
+        )
     };
     for other in others(machine, hart) {
         let stopped = || state(other) == Some(hart_state::STOPPED);
@@ -124,9 +135,18 @@ fn wait_until(machine: &Machine, done: impl Fn() -> bool) -> bool {
 
 /// What a started hart runs. It never returns: it stops itself.
 pub(crate) extern "C" fn work(hart: usize) -> ! {
-    let index = IDS.iter().position(|id| id.load(Ordering::Relaxed) == hart).expect("a known hart");
-    check!(read_csr!("satp") == 0, "hart {hart} starts without translation");
-    check!(read_csr!("sstatus") & arch::SSTATUS_SIE == 0, "hart {hart} starts with interrupts off");
+    let index = IDS
+        .iter()
+        .position(|id| id.load(Ordering::Relaxed) == hart)
+        .expect("a known hart");
+    check!(
+        read_csr!("satp") == 0,
+        "hart {hart} starts without translation"
+    );
+    check!(
+        read_csr!("sstatus") & arch::SSTATUS_SIE == 0,
+        "hart {hart} starts with interrupts off"
+    );
     RUNS[index].fetch_add(1, Ordering::Release);
     loop {
         match WORD[index].load(Ordering::Acquire) {

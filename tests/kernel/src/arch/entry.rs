@@ -64,7 +64,10 @@ pub(crate) fn image() -> core::ops::Range<usize> {
 
 /// The top of the stack for the hart at `index` in the device tree's order.
 pub(crate) fn worker_stack_top(index: usize) -> usize {
-    assert!(index < MAX_HARTS, "the linker script has stacks for {MAX_HARTS} harts");
+    assert!(
+        index < MAX_HARTS,
+        "the linker script has stacks for {MAX_HARTS} harts"
+    );
     (&raw const __worker_stacks).addr() + (index + 1) * STACK_SIZE
 }
 

@@ -12,7 +12,8 @@ pub(crate) type Registers = [u64; 33];
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn load(from: &Registers) {
     naked_asm!(
-        ".option push", ".option arch, +d",
+        ".option push",
+        ".option arch, +d",
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
         "fld f\\n, 8*\\n(a0)",
         ".endr",
@@ -30,7 +31,8 @@ pub(crate) unsafe extern "C" fn load(from: &Registers) {
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store(to: &mut Registers) {
     naked_asm!(
-        ".option push", ".option arch, +d",
+        ".option push",
+        ".option arch, +d",
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
         "fsd f\\n, 8*\\n(a0)",
         ".endr",

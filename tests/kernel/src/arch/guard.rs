@@ -44,7 +44,10 @@ macro_rules! guarded {
 }
 
 fn ensure_quiet() {
-    assert!(read_csr!("sstatus") & SSTATUS_SIE == 0, "interrupts must be off");
+    assert!(
+        read_csr!("sstatus") & SSTATUS_SIE == 0,
+        "interrupts must be off"
+    );
 }
 
 /// Loads a double word; the cause if that traps.

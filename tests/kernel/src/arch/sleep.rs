@@ -63,7 +63,11 @@ pub(crate) fn suspend(sleep_type: usize, context: &mut Context) -> Outcome {
     // SAFETY: `context` is borrowed for all of this function; the wake
     // vector wrote to it behind the compiler's back, hence volatile.
     let found = unsafe { core::ptr::read_volatile(&raw const (*opaque).found) };
-    if answer.error == WOKE { Outcome::Woke(found) } else { Outcome::Returned(answer) }
+    if answer.error == WOKE {
+        Outcome::Woke(found)
+    } else {
+        Outcome::Returned(answer)
+    }
 }
 
 /// Calls SUSP with any arguments, which must not be valid ones.
@@ -81,7 +85,11 @@ pub(crate) fn wake_vector() -> usize {
 const WOKE: usize = 0x57_4f_4b_45;
 
 #[unsafe(naked)]
-unsafe extern "C" fn suspend_raw(sleep_type: usize, vector: usize, context: *mut Context) -> SbiRet {
+unsafe extern "C" fn suspend_raw(
+    sleep_type: usize,
+    vector: usize,
+    context: *mut Context,
+) -> SbiRet {
     naked_asm!(
         "sd ra, 0(a2)", "sd sp, 8(a2)", "sd gp, 16(a2)", "sd tp, 24(a2)",
         "sd s0, 32(a2)", "sd s1, 40(a2)", "sd s2, 48(a2)", "sd s3, 56(a2)",

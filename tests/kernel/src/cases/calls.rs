@@ -10,9 +10,7 @@ use crate::{
     workers,
 };
 use sbi_rt::{HartMask, raw::sbi_call_1, raw::sbi_call_2, raw::sbi_call_3, raw::sbi_call_4};
-use sbi_spec::{
-    base, binary::Error::*, binary::SbiRet, dbcn, hsm, rfnc, spi, srst, susp, time,
-};
+use sbi_spec::{base, binary::Error::*, binary::SbiRet, dbcn, hsm, rfnc, spi, srst, susp, time};
 
 pub(super) fn run(machine: &Machine, hart: usize) {
     probes();
@@ -34,7 +32,10 @@ fn call(extension: usize, function: usize, arguments: [usize; 3]) -> SbiRet {
 
 fn probes() {
     let version = sbi_rt::get_spec_version();
-    check!(version.major() >= 2, "SBI {version} is at least 2.0, which SUSP and DBCN need");
+    check!(
+        version.major() >= 2,
+        "SBI {version} is at least 2.0, which SUSP and DBCN need"
+    );
     let wanted = [
         ("TIME", time::EID_TIME),
         ("sPI", spi::EID_SPI),
@@ -46,15 +47,29 @@ fn probes() {
     ];
     for (name, extension) in wanted {
         let answer = call(base::EID_BASE, base::PROBE_EXTENSION, [extension, 0, 0]);
-        check!(answer.into_result().is_ok_and(|found| found != 0), "{name} is there");
+        check!(
+            answer.into_result().is_ok_and(|found| found != 0),
+            "{name} is there"
+        );
     }
     let answer = call(base::EID_BASE, base::PROBE_EXTENSION, [0x0bad_cafe, 0, 0]);
-    check!(answer.into_result() == Ok(0), "an unknown extension is not there");
+    check!(
+        answer.into_result() == Ok(0),
+        "an unknown extension is not there"
+    );
 }
 
 fn unknown_numbers() {
-    check_error("unknown extension", call(0x0bad_cafe, 0, [0; 3]), &[NotSupported]);
-    check_error("all ones as extension", call(usize::MAX, 0, [0; 3]), &[NotSupported]);
+    check_error(
+        "unknown extension",
+        call(0x0bad_cafe, 0, [0; 3]),
+        &[NotSupported],
+    );
+    check_error(
+        "all ones as extension",
+        call(usize::MAX, 0, [0; 3]),
+        &[NotSupported],
+    );
     let extensions = [
         base::EID_BASE,
         time::EID_TIME,
@@ -82,20 +97,40 @@ fn hart_masks(machine: &Machine) {
         ("a base that wraps", (0b100, usize::MAX - 1)),
     ];
     for (what, (mask, first)) in masks {
-        check_error(what, call(spi::EID_SPI, spi::SEND_IPI, [mask, first, 0]), &[InvalidParam]);
+        check_error(
+            what,
+            call(spi::EID_SPI, spi::SEND_IPI, [mask, first, 0]),
+            &[InvalidParam],
+        );
         for function in [rfnc::REMOTE_FENCE_I, rfnc::REMOTE_SFENCE_VMA] {
             check_error(what, fence(function, mask, first, 0, 0), &[InvalidParam]);
         }
     }
     let everywhere = usize::MAX;
-    for function in [rfnc::REMOTE_FENCE_I, rfnc::REMOTE_SFENCE_VMA, rfnc::REMOTE_SFENCE_VMA_ASID] {
-        check_success("a fence everywhere", fence(function, 0, everywhere, 0, usize::MAX));
-        check_success("a fence of one page", fence(function, 1, machine.harts[0], 0x1000, 0x1000));
+    for function in [
+        rfnc::REMOTE_FENCE_I,
+        rfnc::REMOTE_SFENCE_VMA,
+        rfnc::REMOTE_SFENCE_VMA_ASID,
+    ] {
+        check_success(
+            "a fence everywhere",
+            fence(function, 0, everywhere, 0, usize::MAX),
+        );
+        check_success(
+            "a fence of one page",
+            fence(function, 1, machine.harts[0], 0x1000, 0x1000),
+        );
     }
 }
 
 /// A remote fence.
-pub(super) fn fence(function: usize, mask: usize, first: usize, start: usize, size: usize) -> SbiRet {
+pub(super) fn fence(
+    function: usize,
+    mask: usize,
+    first: usize,
+    start: usize,
+    size: usize,
+) -> SbiRet {
     // SAFETY: a fence changes no memory.
     unsafe { sbi_call_4(rfnc::EID_RFNC, function, mask, first, start, size) }
 }
@@ -104,19 +139,40 @@ fn hart_start(machine: &Machine, hart: usize) {
     let start = |hart, address| call(hsm::EID_HSM, hsm::HART_START, [hart, address, 0]);
     let entry = workers::entry_address();
     let beyond = machine.harts.iter().max().map_or(0, |last| last + 1);
-    check_error("start a hart beyond the last", start(beyond, entry), &[InvalidParam]);
+    check_error(
+        "start a hart beyond the last",
+        start(beyond, entry),
+        &[InvalidParam],
+    );
     check_error("start hart -1", start(usize::MAX, entry), &[InvalidParam]);
-    check_error("start the running hart", start(hart, entry), &[AlreadyAvailable]);
+    check_error(
+        "start the running hart",
+        start(hart, entry),
+        &[AlreadyAvailable],
+    );
     // SAFETY: this call only asks.
     let state = unsafe { sbi_call_1(hsm::EID_HSM, hsm::HART_GET_STATUS, beyond) };
-    check_error("the state of a hart beyond the last", state, &[InvalidParam]);
-    check!(workers::state(hart) == Some(hsm::hart_state::STARTED), "this hart is started");
-    let Some(other) = workers::others(machine, hart).next() else { return };
+    check_error(
+        "the state of a hart beyond the last",
+        state,
+        &[InvalidParam],
+    );
+    check!(
+        workers::state(hart) == Some(hsm::hart_state::STARTED),
+        "this hart is started"
+    );
+    let Some(other) = workers::others(machine, hart).next() else {
+        return;
+    };
     for (what, address) in bad_code_addresses(machine) {
         check_error(what, start(other, address), &[InvalidAddress]);
     }
     if workers::start(machine, other) {
-        check_error("start a started hart", start(other, entry), &[AlreadyAvailable]);
+        check_error(
+            "start a started hart",
+            start(other, entry),
+            &[AlreadyAvailable],
+        );
         check!(workers::stop(machine, other), "hart {other} stops");
     }
 }
@@ -145,24 +201,42 @@ fn hart_suspend(machine: &Machine) {
     }
     for kind in [0x1000_0000, 0x9000_0000] {
         let answer = suspend(kind, workers::entry_address());
-        check_error("a platform's suspend type", answer, &[InvalidParam, NotSupported]);
+        check_error(
+            "a platform's suspend type",
+            answer,
+            &[InvalidParam, NotSupported],
+        );
     }
 }
 
 fn reset() {
     // SAFETY: these must be refused; if not, the machine is gone, and the
     // exit status tells.
-    let reset = |kind, reason| unsafe { sbi_call_2(srst::EID_SRST, srst::SYSTEM_RESET, kind, reason) };
+    let reset =
+        |kind, reason| unsafe { sbi_call_2(srst::EID_SRST, srst::SYSTEM_RESET, kind, reason) };
     check_error("a reserved reset type", reset(3, 0), &[InvalidParam]);
-    check_error("a reserved reset type", reset(0xefff_ffff, 0), &[InvalidParam]);
-    check_error("a vendor's reset type", reset(0xf000_0000, 0), &[InvalidParam, NotSupported]);
+    check_error(
+        "a reserved reset type",
+        reset(0xefff_ffff, 0),
+        &[InvalidParam],
+    );
+    check_error(
+        "a vendor's reset type",
+        reset(0xf000_0000, 0),
+        &[InvalidParam, NotSupported],
+    );
     check_error("a reserved reset reason", reset(0, 2), &[InvalidParam]);
-    check_error("a reserved reset reason", reset(0, 0xdfff_ffff), &[InvalidParam]);
+    check_error(
+        "a reserved reset reason",
+        reset(0, 0xdfff_ffff),
+        &[InvalidParam],
+    );
 }
 
 /// `remote_fence_i` reaches this hart itself.
 fn own_code_changes() {
-    static CODE: [core::sync::atomic::AtomicU32; 2] = [const { core::sync::atomic::AtomicU32::new(0) }; 2];
+    static CODE: [core::sync::atomic::AtomicU32; 2] =
+        [const { core::sync::atomic::AtomicU32::new(0) }; 2];
     let address = CODE.as_ptr().addr();
     // `addi a0, a0, n; ret`, written twice.
     for n in [1_u32, 2] {
@@ -171,7 +245,10 @@ fn own_code_changes() {
         if n == 1 {
             fence_i();
         } else {
-            check_success("fence.i on this hart", sbi_rt::remote_fence_i(HartMask::from_mask_base(0, usize::MAX)));
+            check_success(
+                "fence.i on this hart",
+                sbi_rt::remote_fence_i(HartMask::from_mask_base(0, usize::MAX)),
+            );
         }
         // SAFETY: the two instructions above keep to the C calling convention.
         let run: extern "C" fn(u32) -> u32 = unsafe { core::mem::transmute(address) };

@@ -6,7 +6,10 @@
 //! is a test of itself, such as OpenSBI's, needs one to wake), and `from=other` to sleep on a hart other than the one that booted.
 
 use crate::{
-    arch::{self, sleep::{self, Context, Outcome}},
+    arch::{
+        self,
+        sleep::{self, Context, Outcome},
+    },
     check,
     machine::Machine,
     say,
@@ -34,20 +37,31 @@ fn cycles(machine: &Machine, hart: usize) {
         let state = State::set_up(machine, hart, cycle, machine.number("fill_mib", 64));
         let mut context = Context::default();
         let opaque = (&raw const context).addr();
-        say!("cycle {cycle}: sleeping with {} bytes filled", state.filled_bytes());
+        say!(
+            "cycle {cycle}: sleeping with {} bytes filled",
+            state.filled_bytes()
+        );
         let alarm_ms = machine.number("alarm_ms", 0) as u64;
         if alarm_ms > 0 {
             let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);
         }
         match sleep::suspend(0, &mut context) {
             Outcome::Returned(answer) => {
-                check!(false, "cycle {cycle}: SUSP returned {:?}", answer.into_result());
+                check!(
+                    false,
+                    "cycle {cycle}: SUSP returned {:?}",
+                    answer.into_result()
+                );
                 return;
             }
             Outcome::Woke(found) => {
                 say!("cycle {cycle}: woke");
                 check!(found.a0 == hart, "a0 is the hart's id: {:#x}", found.a0);
-                check!(found.a1 == opaque, "a1 is the opaque argument: {:#x}", found.a1);
+                check!(
+                    found.a1 == opaque,
+                    "a1 is the opaque argument: {:#x}",
+                    found.a1
+                );
                 state.check_after_wake(machine, hart, &found);
             }
         }

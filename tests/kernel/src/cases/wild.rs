@@ -41,32 +41,56 @@ fn firmware_addresses(machine: &Machine) -> impl Iterator<Item = usize> + '_ {
 
 fn firmware_memory(machine: &Machine) {
     check!(
-        machine.reserved.iter().any(|range| range.contains(&firmware_address(machine))),
+        machine
+            .reserved
+            .iter()
+            .any(|range| range.contains(&firmware_address(machine))),
         "the device tree reserves the firmware's memory: {:x?}",
         machine.reserved
     );
     for address in firmware_addresses(machine) {
         let load = guard::load64(address);
-        check!(load == Some(guard::LOAD_FAULT), "load from {address:#x}: {load:?}");
+        check!(
+            load == Some(guard::LOAD_FAULT),
+            "load from {address:#x}: {load:?}"
+        );
         let store = guard::store32(address, 0);
-        check!(store == Some(guard::STORE_FAULT), "store to {address:#x}: {store:?}");
+        check!(
+            store == Some(guard::STORE_FAULT),
+            "store to {address:#x}: {store:?}"
+        );
         let fetch = guard::fetch(address);
-        check!(fetch == Some(guard::FETCH_FAULT), "fetch from {address:#x}: {fetch:?}");
+        check!(
+            fetch == Some(guard::FETCH_FAULT),
+            "fetch from {address:#x}: {fetch:?}"
+        );
     }
     let csr = guard::read_machine_csr();
-    check!(csr == Some(guard::ILLEGAL_INSTRUCTION), "read mstatus: {csr:?}");
+    check!(
+        csr == Some(guard::ILLEGAL_INSTRUCTION),
+        "read mstatus: {csr:?}"
+    );
 }
 
 fn machine_devices(machine: &Machine) {
     // After the firmware took machine mode's nodes out of the device tree,
     // there may be nothing left to name here: then only the CLINT's usual
     // place is tried, which every `virt` machine without IMSICs has.
-    check!(machine.uart != 0 && guard::load32(machine.test_device).is_none(), "S-mode's devices are open");
+    check!(
+        machine.uart != 0 && guard::load32(machine.test_device).is_none(),
+        "S-mode's devices are open"
+    );
     for &(name, address) in &machine.machine_devices {
         let load = guard::load32(address);
-        check!(load == Some(guard::LOAD_FAULT), "load from the {name} at {address:#x}: {load:?}");
+        check!(
+            load == Some(guard::LOAD_FAULT),
+            "load from the {name} at {address:#x}: {load:?}"
+        );
         let store = guard::store32(address, 0);
-        check!(store == Some(guard::STORE_FAULT), "store to the {name} at {address:#x}: {store:?}");
+        check!(
+            store == Some(guard::STORE_FAULT),
+            "store to the {name} at {address:#x}: {store:?}"
+        );
     }
 }
 
@@ -104,19 +128,38 @@ fn console(machine: &Machine) {
         // From our memory into the firmware's, or the other way round.
         let below = range.start.wrapping_sub(8);
         check_error("into the firmware's memory", read(4096, below, 0), refused);
-        check_error("into the firmware's memory", read(8, range.end - 8, 0), refused);
-        check_error("out of the firmware's memory", read(16, range.end - 8, 0), refused);
+        check_error(
+            "into the firmware's memory",
+            read(8, range.end - 8, 0),
+            refused,
+        );
+        check_error(
+            "out of the firmware's memory",
+            read(16, range.end - 8, 0),
+            refused,
+        );
     }
     let nothing = write(0, own, 0).into_result();
     check!(nothing == Ok(0), "writing nothing: {nothing:?}");
     // SAFETY: the call takes a byte, of which all but eight bits are ignored.
-    let byte = unsafe { sbi_call_1(dbcn::EID_DBCN, dbcn::CONSOLE_WRITE_BYTE, usize::MAX << 8 | 0x0a) };
+    let byte = unsafe {
+        sbi_call_1(
+            dbcn::EID_DBCN,
+            dbcn::CONSOLE_WRITE_BYTE,
+            usize::MAX << 8 | 0x0a,
+        )
+    };
     check!(byte.is_ok(), "a byte with more above it: {byte:?}");
 }
 
 fn fences(machine: &Machine) {
     let (mask, first) = (1, machine.harts[0]);
-    let ranges = [(usize::MAX & !0xfff, 0x10_000), (0, usize::MAX), (usize::MAX, usize::MAX), (1, 1)];
+    let ranges = [
+        (usize::MAX & !0xfff, 0x10_000),
+        (0, usize::MAX),
+        (usize::MAX, usize::MAX),
+        (1, 1),
+    ];
     for (start, size) in ranges {
         for function in [rfnc::REMOTE_SFENCE_VMA, rfnc::REMOTE_SFENCE_VMA_ASID] {
             let answer = fence(function, mask, first, start, size).into_result();
@@ -136,9 +179,15 @@ fn timer(machine: &Machine) {
     let set = |at: usize| unsafe { sbi_call_1(time::EID_TIME, time::SET_TIMER, at) };
     check!(set(0).is_ok(), "a timer long past");
     let cause = guard::wait_for_interrupt(arch::TIMER, machine.timebase);
-    check!(cause == Some(arch::interrupt_cause(arch::TIMER)), "it fires at once: {cause:x?}");
+    check!(
+        cause == Some(arch::interrupt_cause(arch::TIMER)),
+        "it fires at once: {cause:x?}"
+    );
     check!(set(usize::MAX).is_ok(), "a timer that never fires");
     let cause = guard::wait_for_interrupt(arch::TIMER, machine.timebase / 20);
     check!(cause.is_none(), "it does not fire: {cause:x?}");
-    check!(mmio::read32(machine.test_device) != u32::MAX, "the machine runs on");
+    check!(
+        mmio::read32(machine.test_device) != u32::MAX,
+        "the machine runs on"
+    );
 }
