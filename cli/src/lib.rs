@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod area;
+pub mod bench;
 pub mod commands;
 pub mod console;
 pub mod demo;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use poorwill::commands::area::Area;
+use poorwill::commands::bench::Bench;
 use poorwill::commands::demo::Demo;
 use poorwill::commands::disk::Disk;
 use poorwill::commands::doctor::Doctor;
@@ -43,6 +44,7 @@ enum Command {
     Demo(Demo),
     Area(Area),
     Doctor(Doctor),
+    Bench(Bench),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
             Command::Demo(demo) => demo.execute(),
             Command::Area(area) => area.execute(),
             Command::Doctor(doctor) => doctor.execute(),
+            Command::Bench(bench) => bench.execute(),
         });
     match result {
         Ok(code) => code,

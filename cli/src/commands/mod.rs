@@ -1,6 +1,7 @@
 //! One file for each command; `main` parses and dispatches.
 
 pub mod area;
+pub mod bench;
 pub mod demo;
 pub mod disk;
 pub mod doctor;

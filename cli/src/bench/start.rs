@@ -1,0 +1,141 @@
+//! Instructions from power-on to the next stage, beside OpenSBI's.
+//!
+//! The next stage is a handful of instructions that read `instret` before they
+//! do anything else and print it. Under `-icount` QEMU counts instructions
+//! exactly; with several harts the count is of all of them, one after another.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::BenchOptions;
+use crate::disk::NewDisk;
+use crate::machine::{Disk, Interrupts, Machine, PowerOn, Qemu};
+use crate::size::Bytes;
+
+/// OpenSBI as Debian's package `opensbi` installs it.
+pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
+
+/// Prints `instret` as 16 hexadecimal digits on the SBI console, then shuts down.
+const PROBE: [u32; 20] = [
+    0xc020_2473, // rdinstret s0
+    0x03c0_0493, // li   s1, 60
+    0x0094_5533, // srl  a0, s0, s1        <- the next digit
+    0x00f5_7513, // andi a0, a0, 15
+    0x0305_0513, // addi a0, a0, '0'
+    0x03a0_0293, // li   t0, '9' + 1
+    0x0055_4463, // blt  a0, t0, 2 on
+    0x0275_0513, // addi a0, a0, 'a' - '0' - 10
+    0x4442_48b7, // lui  a7, "DBCN"
+    0x34e8_889b, // addiw a7, a7
+    0x0020_0813, // li   a6, console_write_byte
+    0x0000_0073, // ecall
+    0xffc4_8493, // addi s1, s1, -4
+    0xfc04_dae3, // bgez s1, 11 back
+    0x5352_58b7, // lui  a7, "SRST"
+    0x3548_889b, // addiw a7, a7
+    0x0000_0813, // li   a6, system_reset
+    0x0000_0513, // li   a0, shutdown
+    0x0000_0593, // li   a1, no reason
+    0x0000_0073, // ecall
+];
+
+/// One machine's start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its interrupt controllers.
+    pub interrupts: Interrupts,
+    /// Its harts.
+    pub harts: u32,
+    /// Instructions with Poorwill, which looks for an image on an NVMe disk.
+    pub poorwill: u64,
+    /// Instructions with OpenSBI, which does not.
+    pub opensbi: u64,
+}
+
+impl Start {
+    /// Poorwill's instructions, in OpenSBI's.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio to two digits")]
+    pub fn ratio(&self) -> f64 {
+        self.poorwill as f64 / self.opensbi as f64
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "interrupts": format!("{:?}", self.interrupts).to_lowercase(),
+            "harts": self.harts,
+            "poorwill_instructions": self.poorwill,
+            "opensbi_instructions": self.opensbi,
+            "ratio": self.ratio(),
+        })
+    }
+}
+
+pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
+    let probe = options.folder.join("probe.bin");
+    let bytes: Vec<u8> = PROBE.iter().flat_map(|word| word.to_le_bytes()).collect();
+    fs::write(&probe, bytes).with_context(|| format!("writing {}", probe.display()))?;
+    let disk = options.folder.join("empty-area.disk");
+    let area = NewDisk {
+        root: None,
+        areas: vec![Bytes::gib(1)],
+    };
+    area.create(&disk, false, &indicatif::ProgressBar::hidden())?;
+    let qemu = Qemu::find()?;
+    let machines = [
+        (Interrupts::Aia, 1),
+        (Interrupts::Aia, 4),
+        (Interrupts::Plic, 1),
+        (Interrupts::Plic, 4),
+    ];
+    let measured = machines.map(|(interrupts, harts)| {
+        let count = |firmware: &Path| {
+            let machine = machine(firmware, &probe, &disk, interrupts, harts);
+            count(&machine, &qemu).with_context(|| format!("starting {}", firmware.display()))
+        };
+        Ok(Start {
+            interrupts,
+            harts,
+            poorwill: count(&options.firmware)?,
+            opensbi: count(Path::new(OPENSBI))?,
+        })
+    });
+    measured.into_iter().collect()
+}
+
+fn machine(
+    firmware: &Path,
+    probe: &Path,
+    disk: &Path,
+    interrupts: Interrupts,
+    harts: u32,
+) -> Machine {
+    let mut machine = Machine::new(firmware);
+    machine.interrupts = interrupts;
+    machine.harts = harts;
+    machine.memory = Bytes::gib(1);
+    machine.kernel = Some(PathBuf::from(probe));
+    machine.disks = vec![Disk::nvme(disk)];
+    machine.extra_arguments = vec!["-icount".into(), "shift=0,sleep=off".into()];
+    machine
+}
+
+fn count(machine: &Machine, qemu: &Qemu) -> anyhow::Result<u64> {
+    let mut running = machine.power_on(qemu, PowerOn::default())?;
+    running.wait_exit(Duration::from_secs(60))?;
+    let lines = running.lines();
+    let count = lines.iter().rev().find_map(|line| {
+        (line.text.len() == 16).then(|| u64::from_str_radix(&line.text, 16).ok())?
+    });
+    match count {
+        Some(count) => Ok(count),
+        None => bail!(
+            "the next stage printed no count; the console's end:\n{}",
+            running.tail(5).join("\n")
+        ),
+    }
+}
