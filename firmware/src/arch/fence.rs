@@ -1,4 +1,5 @@
-//! Fences (RISC-V privileged specification, SFENCE.VMA and the H extension).
+//! Fences (RISC-V unprivileged specification, FENCE; privileged specification,
+//! SFENCE.VMA and the H extension).
 
 use core::arch::asm;
 
@@ -52,4 +53,17 @@ pub(crate) fn guests() {
 pub(crate) fn guest_translations() {
     // SAFETY: a fence only drops cached state. hfence.vvma x0, x0.
     unsafe { asm!(".insn r 0x73, 0, 0x11, x0, x0, x0", options(nostack)) }
+}
+
+/// Orders writes to memory before the device writes that follow: what a device
+/// is to find is there before it is told.
+pub(crate) fn before_device_write() {
+    // SAFETY: a fence only orders accesses.
+    unsafe { asm!("fence w, o", options(nostack, preserves_flags)) }
+}
+
+/// Orders a device read before the reads of memory that follow.
+pub(crate) fn after_device_read() {
+    // SAFETY: a fence only orders accesses.
+    unsafe { asm!("fence i, r", options(nostack, preserves_flags)) }
 }

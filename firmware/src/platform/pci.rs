@@ -5,6 +5,7 @@ use poorwill_medium::nvme;
 use poorwill_medium::pci::{Claim, ConfigSpace, Function};
 
 use super::mmio::Mmio;
+use crate::arch::fence;
 
 /// The configuration space of a host bridge (PCI Express ECAM).
 #[derive(Debug)]
@@ -82,12 +83,13 @@ impl nvme::Registers for NvmeRegisters<'_> {
     }
 
     fn read32(&self, offset: u64) -> u32 {
-        self.registers.read32(offset as usize)
+        let value = self.registers.read32(offset as usize);
+        fence::after_device_read();
+        value
     }
 
     fn write32(&self, offset: u64, value: u32) {
-        // What the device is to find in memory is there before it is told.
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        fence::before_device_write();
         self.registers.write32(offset as usize, value);
     }
 

@@ -199,16 +199,25 @@ fn on_controller<R>(
     };
     let result = match Controller::start(NvmeRegisters::new(&claim, &config), time, queues) {
         Ok(mut controller) => {
-            let result = job(&mut controller, &mut rest);
-            if let Err(error) = controller.stop(stop(&result)) {
-                say!("NVMe: {error}");
+            if controller.has_more_namespaces() {
+                say!("NVMe: only the first namespaces are looked at");
             }
+            let result = job(&mut controller, &mut rest);
+            stop_controller(controller, stop(&result));
             result
         }
         Err(error) => Err(error.into()),
     };
     claim.release(&config, time);
     result
+}
+
+/// Stops the controller. One that does not stop has lost its access to memory;
+/// only a reset makes it usable again, which an OS's own driver may try.
+fn stop_controller(controller: Running<'_, '_>, how: Stop) {
+    if let Err(error) = controller.stop(how) {
+        say!("NVMe: {error}");
+    }
 }
 
 /// What is left of [`Memory`] beside the queues.
