@@ -11,6 +11,8 @@ mod damage;
 mod disks;
 mod expand;
 mod faults;
+#[cfg(test)]
+mod licences;
 mod plan;
 mod setup;
 mod trial;
