@@ -53,7 +53,7 @@ build: firmware cli ## Build the firmware and the host command
 firmware: setup-tools ## Build build/poorwill.elf
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware
-	@cp $(TARGET)/$(BARE)/release/poorwill build/poorwill.elf
+	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill.elf
 
 .PHONY: cli
 cli: setup-tools ## Build the host command, target/release/poorwill
@@ -63,7 +63,7 @@ cli: setup-tools ## Build the host command, target/release/poorwill
 test-kernel: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-test-kernel
-	@cp $(TARGET)/$(BARE)/release/poorwill-test-kernel build/test-kernel.elf
+	@cp $(TARGET)/$(BARE)/bare/poorwill-test-kernel build/test-kernel.elf
 
 .PHONY: guest
 guest: setup ## Build the Debian guest in the cache (first time about 8 minutes)
