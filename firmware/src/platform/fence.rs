@@ -34,9 +34,11 @@ impl Fence {
             addresses: ArrayVec::new(),
             configs: [0; ENTRIES],
         };
-        fence.push(napot(firmware), config::NOTHING | config::NAPOT);
-        for range in &machine.machine_only {
-            for block in aligned_blocks(*range) {
+        for block in aligned_blocks(firmware) {
+            fence.push(napot(block), config::NOTHING | config::NAPOT);
+        }
+        for range in in_pages(&machine.machine_only) {
+            for block in aligned_blocks(range) {
                 fence.push(napot(block), config::NOTHING | config::NAPOT);
             }
         }
@@ -91,14 +93,34 @@ fn napot(range: PhysRange) -> u64 {
     (range.start >> 2) | ((range.length() >> 3) - 1)
 }
 
-/// Cuts a range into naturally aligned powers of two of at least 8 bytes.
-fn aligned_blocks(range: PhysRange) -> impl Iterator<Item = PhysRange> {
-    let mut start = range.start & !7;
-    core::iter::from_fn(move || {
-        if start >= range.end {
-            return None;
+/// The ranges grown to whole pages, ascending, those that touch joined: devices
+/// that share a page or lie side by side cost one entry instead of dozens.
+fn in_pages(ranges: &[PhysRange]) -> ArrayVec<PhysRange, ENTRIES> {
+    const PAGE: u64 = poorwill_memory::PAGE_BYTES;
+    let mut pages: ArrayVec<PhysRange, ENTRIES> = ranges
+        .iter()
+        .map(|range| PhysRange {
+            start: range.start / PAGE * PAGE,
+            end: range.end.next_multiple_of(PAGE),
+        })
+        .take(ENTRIES)
+        .collect();
+    pages.sort_unstable_by_key(|range| range.start);
+    let mut joined: ArrayVec<PhysRange, ENTRIES> = ArrayVec::new();
+    for range in pages {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
         }
-        let left = (range.end - start).next_multiple_of(8);
+    }
+    joined
+}
+
+/// Cuts a range of whole pages into naturally aligned powers of two.
+fn aligned_blocks(range: PhysRange) -> impl Iterator<Item = PhysRange> {
+    let mut start = range.start;
+    core::iter::from_fn(move || {
+        let left = range.end.checked_sub(start).filter(|left| *left > 0)?;
         let size = (1 << left.ilog2()).min(1 << start.trailing_zeros().min(63));
         let block = PhysRange::new(start, size);
         start += size;

@@ -4,7 +4,7 @@ use poorwill_image::{LoadError, NoRoom, OpenError, Workspace, load, open};
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_store::{Area, DiscardReason, Failure, NoImage, SlotId, StoreError};
+use poorwill_store::{Area, Consumed, DiscardReason, Failure, NoImage, SlotId, StoreError};
 use spin::Mutex;
 use thiserror::Error;
 
@@ -71,7 +71,7 @@ enum Attempt {
     Woken(Woken),
     Cold(ColdBoot),
     /// OS memory is half written: only a reset makes a cold boot possible.
-    Spoilt(Failure),
+    Spoilt(Consumed, Failure),
 }
 
 /// The state that the waking hart takes over.
@@ -88,10 +88,7 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
     let woken = match disk::with_area(|area, pages| attempt(area, pages), |_| Stop::Handover) {
         Ok(Attempt::Woken(woken)) => woken,
         Ok(Attempt::Cold(reason)) => return reason,
-        Ok(Attempt::Spoilt(failure)) => {
-            say!("wake failed: {failure}; reset");
-            power::give_up()
-        }
+        Ok(Attempt::Spoilt(image, failure)) => give_up(image, failure),
         Err(error) if error.is_absence() => return ColdBoot::NoArea(error),
         Err(error) => {
             disk::for_each_area(|area| discard_images(area, DiscardReason::ColdBoot));
@@ -109,6 +106,23 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
     hart.start(Task::Wake(woken.core.resume()))
         .expect("every hart waits to be started");
     hart::this_hart().wait()
+}
+
+/// Ends a wake that failed half-way. Why is written into the image's record, for
+/// the next power-on to name: by a controller started anew, as loading that
+/// fails leaves it stopped.
+fn give_up(image: Consumed, failure: Failure) -> ! {
+    let recorded = disk::with_area(
+        |area, _| area.record_failure(image, failure),
+        |_| Stop::Handover,
+    );
+    match recorded {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => say!("why the wake failed cannot be kept: {error}"),
+        Err(error) => say!("why the wake failed cannot be kept: {error}"),
+    }
+    say!("wake failed: {failure}; reset");
+    power::give_up()
 }
 
 /// Puts back what is the calling hart's own; run as it starts for a wake.
@@ -182,13 +196,7 @@ fn try_wake<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Result<Att
                 load_ms: time.milliseconds_in(time.ticks().saturating_sub(began)),
             }))
         }
-        Err(error) => {
-            let failure = failure_of(error);
-            if let Err(error) = area.record_failure(consumed, failure) {
-                say!("why the wake failed cannot be kept: {error}");
-            }
-            Ok(Attempt::Spoilt(failure))
-        }
+        Err(error) => Ok(Attempt::Spoilt(consumed, failure_of(error))),
     }
 }
 

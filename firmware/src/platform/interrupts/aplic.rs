@@ -163,7 +163,10 @@ impl Root {
             .write32(register::MMSICFGADDRH, high(machine) | spread(machine));
         self.registers
             .write32(register::SMSICFGADDR, page(os) as u32);
+        // Beyond the page number the specification has only the guest bits here,
+        // and takes the rest from the registers above. QEMU takes all from here;
+        // elsewhere the other fields are reserved and ignored.
         self.registers
-            .write32(register::SMSICFGADDRH, high(os) | os.guest_bits << 20);
+            .write32(register::SMSICFGADDRH, high(os) | spread(os));
     }
 }
