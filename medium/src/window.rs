@@ -23,7 +23,11 @@ impl<'a, M: Medium> Window<'a, M> {
             return Err(MediumError::OutOfRange { offset: start, end });
         }
         let length = length / PAGE_BYTES * PAGE_BYTES;
-        Ok(Window { medium, start, length })
+        Ok(Window {
+            medium,
+            start,
+            length,
+        })
     }
 
     /// Where `pages` pages from `offset` lie on the medium underneath.

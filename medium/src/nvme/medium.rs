@@ -13,6 +13,10 @@ use crate::{Clock, Direction, Medium, MediumError};
 /// would cost a machine its image.
 pub const TRANSFER_TIMEOUT_MS: u32 = 30_000;
 
+/// How long a device may be silent, in milliseconds, when what is under way is
+/// only waited for to be rid of it.
+const QUIESCE_TIMEOUT_MS: u32 = 2_000;
+
 /// How long a flush may take, in milliseconds: it may have to move all that a
 /// cache holds.
 pub const FLUSH_TIMEOUT_MS: u32 = 60_000;
@@ -220,11 +224,20 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
         Ok(None)
     }
 
+    /// A device that answers is let finish: it can then be used on, and some
+    /// (QEMU's) fail when they are disabled amid transfers. One that does not is
+    /// halted.
     fn quiesce(&mut self) {
-        if self.controller.engine.is_quiet() {
-            self.controller.engine.forget();
-        } else {
-            self.halt();
+        while !self.controller.engine.is_quiet() {
+            if !self.controller.engine.is_running() {
+                self.halt();
+                return;
+            }
+            // The outer error halts; what a command came to does not matter.
+            if self.progress(QUIESCE_TIMEOUT_MS).is_err() {
+                return;
+            }
         }
+        self.controller.engine.forget();
     }
 }

@@ -89,12 +89,28 @@ fn a_device_that_does_not_stop_is_cut_off() {
     model.with(|state| state.fault = Fault::NeverStops);
     let mut medium = controller.medium(1).unwrap();
     medium.start(Direction::Read, 0, &[pages.at(0)], 1).unwrap();
-    medium.quiesce();
-    assert!(model.with(|state| state.is_cut));
     assert_eq!(
         controller.stop(Stop::PowerOff),
         Err(NvmeError::WillNotStop(7_500))
     );
+    assert!(model.with(|state| state.is_cut));
+}
+
+#[test]
+fn a_device_that_answers_is_let_finish_and_used_on() {
+    let model = simple(64);
+    let pages = Pages::new(8);
+    let mut memory = queue_memory();
+    let mut controller = start(&model, &mut memory).unwrap();
+    let mut medium = controller.medium(1).unwrap();
+    for tag in 0..8 {
+        let page = [pages.at(tag as usize)];
+        medium.start(Direction::Read, 0, &page, tag).unwrap();
+    }
+    medium.quiesce();
+    assert_eq!(model.with(|state| state.status & 1), 1, "still enabled");
+    assert_eq!(medium.poll(), Ok(None), "what was under way is forgotten");
+    medium.read(0, &mut [Page::ZERO]).unwrap();
 }
 
 #[test]
