@@ -28,14 +28,15 @@ macro_rules! supervisor_csrs {
 }
 
 /// What a hart keeps of the OS, but for `satp` (the OS puts it back itself, and
-/// expects zero), `sip` (a view of devices, restored with them) and the
-/// counters. sstatus comes first as it opens the floating point unit. An OS
-/// saves some of these; which ones is its own affair, so all are put back.
+/// expects zero) and the counters. Of `sip` only what the OS can write sticks;
+/// the rest is a view of devices. `sstatus` comes first, as it opens the floating
+/// point unit. An OS saves some of these itself; which ones is its own affair, so
+/// all are put back.
 pub(crate) static SUPERVISOR_CSRS: &[SupervisorCsr] = supervisor_csrs![
     // sstatus, sie, stvec, scounteren, senvcfg, sstateen0 to 3
     0x100, 0x104, 0x105, 0x106, 0x10a, 0x10c, 0x10d, 0x10e, 0x10f,
-    // sscratch, sepc, scause, stval, stimecmp, siselect, scontext
-    0x140, 0x141, 0x142, 0x143, 0x14d, 0x150, 0x5a8,
+    // sscratch, sepc, scause, stval, sip, stimecmp, siselect, scontext
+    0x140, 0x141, 0x142, 0x143, 0x144, 0x14d, 0x150, 0x5a8,
     // hstatus, hedeleg, hideleg, hie, htimedelta, hcounteren, hgeie, henvcfg
     0x600, 0x602, 0x603, 0x604, 0x605, 0x606, 0x607, 0x60a,
     // hstateen0 to 3, htval, hvip, htinst, hgatp

@@ -106,6 +106,19 @@ pub(crate) fn set_supervisor_timer(hart: &Hart, deadline: u64) {
     }
 }
 
+/// When the calling hart's S-mode timer is to ring, where machine mode keeps it
+/// for the OS; all ones when it is not set, or is the OS's own (Sstc). A timer
+/// that has rung rings again: the OS may not have seen it.
+pub(crate) fn supervisor_deadline(hart: &Hart) -> u64 {
+    let Extensions { sstc, .. } = hart.description.extensions;
+    let is_set = csr::read::<{ csr::MIE }>() & interrupt::MTI != 0
+        || csr::read::<{ csr::MIP }>() & interrupt::STI != 0;
+    match hart.timer {
+        Some(compare) if !sstc && is_set => compare.read64(0),
+        _ => u64::MAX,
+    }
+}
+
 /// Hands an expired machine timer on to the OS as its own.
 pub(crate) fn forward_timer() {
     // SAFETY: STIP is the OS's view of its timer; MTIE is set again with the

@@ -10,7 +10,7 @@ use crate::arch::float::{self, FloatRegisters};
 use crate::arch::{Resume, SUPERVISOR_CSRS, SupervisorCsr};
 use crate::hart::this_hart;
 use crate::platform::interrupts::{DeviceState, FileState};
-use crate::platform::platform;
+use crate::platform::{platform, time};
 
 /// Tags of the records of this module; the interrupt controllers have theirs.
 mod tag {
@@ -37,6 +37,9 @@ pub(super) struct Core {
     ticks: u64,
     /// Nanoseconds since the Unix epoch at that moment, or [`NO_TIME`].
     now_ns: u64,
+    /// When the OS's timer of this hart was to ring, where machine mode keeps it
+    /// (no Sstc); all ones when it is not set.
+    deadline: u64,
 }
 
 impl Core {
@@ -51,12 +54,12 @@ impl Core {
     /// What `time` is to be now: it has gone on while the power was off.
     /// Without a clock, or with one that was set back, it goes on where it was.
     pub(super) fn ticks_now(&self) -> u64 {
-        let time = &platform().time;
-        let slept_ns = match (self.now_ns, time.now_ns()) {
+        let clock = &platform().time;
+        let slept_ns = match (self.now_ns, clock.now_ns()) {
             (NO_TIME, _) | (_, None) => 0,
             (then, Some(now)) => now.saturating_sub(then),
         };
-        self.ticks.saturating_add(time.ticks_in(slept_ns))
+        self.ticks.saturating_add(clock.ticks_in(slept_ns))
     }
 }
 
@@ -71,6 +74,7 @@ struct CsrValue {
 /// What only the waking hart itself can put back.
 #[derive(Debug)]
 pub(super) struct HartState {
+    deadline: u64,
     csrs: ArrayVec<CsrValue, 64>,
     float: Option<FloatRegisters>,
     file: Option<FileState>,
@@ -93,6 +97,10 @@ impl HartState {
         }
         if let Some(registers) = &self.float {
             float::restore(registers);
+        }
+        let hart = this_hart();
+        if !hart.description.extensions.sstc {
+            time::set_supervisor_timer(hart, self.deadline);
         }
     }
 }
@@ -131,13 +139,14 @@ pub(crate) enum StateRefusal {
 ///
 /// [`StateError::NoRoom`].
 pub(super) fn capture(resume: Resume, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-    let time = &platform().time;
+    let clock = &platform().time;
     let core = Core {
         hart: this_hart().id(),
         address: resume.address,
         argument: resume.argument,
-        ticks: time.ticks(),
-        now_ns: time.now_ns().unwrap_or(NO_TIME),
+        ticks: clock.ticks(),
+        now_ns: clock.now_ns().unwrap_or(NO_TIME),
+        deadline: time::supervisor_deadline(this_hart()),
     };
     into.record(tag::CORE, VERSION, &core)?;
     let csrs: ArrayVec<CsrValue, 64> = SUPERVISOR_CSRS
@@ -164,6 +173,7 @@ pub(super) fn capture(resume: Resume, into: &mut StateWriter<'_>) -> Result<(), 
 pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRefusal> {
     let mut core = None;
     let mut hart = HartState {
+        deadline: u64::MAX,
         csrs: ArrayVec::new(),
         float: None,
         file: None,
@@ -192,6 +202,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
     }
     let core = core.ok_or(StateRefusal::NoCore)?;
     check(core)?;
+    hart.deadline = core.deadline;
     Ok(MachineState {
         core,
         hart,
