@@ -8,7 +8,8 @@ mod aplic;
 mod imsic;
 mod plic;
 
-use poorwill_devicetree::Machine;
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{MAX_HARTS, Machine};
 use poorwill_image::{Record, StateError, StateWriter};
 use zerocopy::{FromBytes, Immutable};
 
@@ -16,6 +17,7 @@ pub(crate) use imsic::FileState;
 
 use crate::arch::csr;
 use crate::hart::Hart;
+use crate::platform::mmio::Mmio;
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
@@ -86,8 +88,8 @@ impl Interrupts {
         file: &mut Option<FileState>,
     ) -> Result<bool, StateError> {
         match (record.tag, &self.plic, &self.aplic, self.identities) {
-            (plic::TAG, Some(plic), _, _) => devices.plic = Some(plic.read(record)?),
-            (aplic::TAG, _, Some(aplic), _) => devices.aplic = Some(aplic.read(record)?),
+            (plic::Plic::TAG, Some(plic), _, _) => devices.plic = Some(plic.read(record)?),
+            (aplic::Aplic::TAG, _, Some(aplic), _) => devices.aplic = Some(aplic.read(record)?),
             (imsic::TAG, _, _, Some(identities)) => {
                 *file = Some(FileState::read(identities, record)?);
             }
@@ -136,6 +138,47 @@ pub(crate) fn take_machine_interrupts() {
 
 /// The interrupt identity that machine mode uses for its IPIs.
 pub(crate) const IPI_IDENTITY: u32 = imsic::IPI_IDENTITY;
+
+/// Most registers of a controller: an APLIC's with 1023 sources and delivery
+/// controls for every hart, and a PLIC's with as many.
+const MAX_REGISTERS: usize = 2 * 1024 + 32 + MAX_HARTS * 33;
+
+/// A controller whose state is a list of 32-bit registers.
+trait RegisterSet {
+    /// Tag of its record in an image.
+    const TAG: u32;
+    /// Version of the record: which registers, in which order.
+    const VERSION: u16;
+
+    /// The registers.
+    fn registers(&self) -> Mmio;
+
+    /// The offsets of those that keep the OS's state, in the order in which they
+    /// are put back. Pending bits are not among them: they are the devices' to
+    /// raise again.
+    fn offsets(&self) -> impl Iterator<Item = usize>;
+
+    /// Writes the state down.
+    fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        let words: ArrayVec<u32, MAX_REGISTERS> = self
+            .offsets()
+            .map(|offset| self.registers().read32(offset))
+            .collect();
+        into.record(Self::TAG, Self::VERSION, &words[..])
+    }
+
+    /// The words of an image's record, if they fit this machine.
+    fn read<'a>(&self, record: &Record<'a>) -> Result<&'a [u32], StateError> {
+        words(record, Self::VERSION, self.offsets().count())
+    }
+
+    /// Puts the state back.
+    fn restore(&self, words: &[u32]) {
+        for (offset, word) in self.offsets().zip(words) {
+            self.registers().write32(offset, *word);
+        }
+    }
+}
 
 /// The words of a record that must have this version and length.
 fn words<'a, T>(record: &Record<'a>, version: u16, count: usize) -> Result<&'a [T], StateError>

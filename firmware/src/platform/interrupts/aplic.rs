@@ -2,17 +2,9 @@
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{self as devicetree, ImsicLayout, MAX_HARTS, Machine};
-use poorwill_image::{Record, StateError, StateWriter};
 
+use super::RegisterSet;
 use crate::platform::mmio::Mmio;
-
-/// Tag of the APLIC's record in an image.
-pub(super) const TAG: u32 = u32::from_le_bytes(*b"APLC");
-/// Version of its payload: see [`Aplic::offsets`], all 32 bits wide.
-const VERSION: u16 = 1;
-
-/// Most words that a payload can have.
-const MAX_WORDS: usize = 1 + 2 * 1023 + 32 + 2 * MAX_HARTS;
 
 /// Register offsets (AIA, section 4.5).
 mod register {
@@ -104,11 +96,18 @@ impl Aplic {
             root.point_at_imsics(machine, os);
         }
     }
+}
 
-    /// The OS's registers that keep state, in the order in which they are put
-    /// back: a source's mode before its target, and the domain's own switch
-    /// last. Pending bits are the devices' to raise again.
-    fn offsets(&self) -> impl Iterator<Item = usize> + '_ {
+impl RegisterSet for Aplic {
+    const TAG: u32 = u32::from_le_bytes(*b"APLC");
+    const VERSION: u16 = 1;
+
+    fn registers(&self) -> Mmio {
+        self.os
+    }
+
+    /// A source's mode before its target, and the domain's own switch last.
+    fn offsets(&self) -> impl Iterator<Item = usize> {
         let per_source = |base| (0..self.sources).map(move |source| base + 4 * source);
         let enables = (0..=self.sources / 32).map(|word| register::SETIE + 4 * word);
         let delivery = self.delivery.iter().flat_map(|control| {
@@ -122,25 +121,6 @@ impl Aplic {
             .chain(enables)
             .chain(delivery)
             .chain([register::DOMAINCFG])
-    }
-
-    pub(super) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        let words: ArrayVec<u32, MAX_WORDS> = self
-            .offsets()
-            .map(|offset| self.os.read32(offset))
-            .collect();
-        into.record(TAG, VERSION, &words[..])
-    }
-
-    /// The words of an image's record, if they fit this machine.
-    pub(super) fn read<'a>(&self, record: &Record<'a>) -> Result<&'a [u32], StateError> {
-        super::words(record, VERSION, self.offsets().count())
-    }
-
-    pub(super) fn restore(&self, words: &[u32]) {
-        for (offset, word) in self.offsets().zip(words) {
-            self.os.write32(offset, *word);
-        }
     }
 }
 

@@ -2,18 +2,9 @@
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{self as devicetree, MAX_HARTS, Machine};
-use poorwill_image::{Record, StateError, StateWriter};
 
+use super::RegisterSet;
 use crate::platform::mmio::Mmio;
-
-/// Tag of the PLIC's record in an image.
-pub(super) const TAG: u32 = u32::from_le_bytes(*b"PLIC");
-/// Version of its payload: priorities, then for each S-mode context its enable
-/// words and its threshold, all 32 bits wide.
-const VERSION: u16 = 1;
-
-/// Most words that a payload can have.
-const MAX_WORDS: usize = 1024 + MAX_HARTS * 33;
 
 /// Register offsets (PLIC specification, chapter 3).
 mod register {
@@ -57,10 +48,19 @@ impl Plic {
             self.registers.write32(threshold, 0);
         }
     }
+}
 
-    /// All registers of the OS that keep state. Pending bits are the devices'
-    /// to raise again; a claim is never open while the OS sleeps.
-    fn offsets(&self) -> impl Iterator<Item = usize> + '_ {
+impl RegisterSet for Plic {
+    const TAG: u32 = u32::from_le_bytes(*b"PLIC");
+    const VERSION: u16 = 1;
+
+    fn registers(&self) -> Mmio {
+        self.registers
+    }
+
+    /// Priorities, then for each S-mode context its enables and its threshold. A
+    /// claim is never open while the OS sleeps.
+    fn offsets(&self) -> impl Iterator<Item = usize> {
         let priorities = (1..=self.sources).map(|source| register::PRIORITY + 4 * source);
         let contexts = self.contexts.iter().flat_map(|context| {
             let words = self.sources / 32 + 1;
@@ -71,24 +71,5 @@ impl Plic {
                 .chain([threshold])
         });
         priorities.chain(contexts)
-    }
-
-    pub(super) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        let words: ArrayVec<u32, MAX_WORDS> = self
-            .offsets()
-            .map(|offset| self.registers.read32(offset))
-            .collect();
-        into.record(TAG, VERSION, &words[..])
-    }
-
-    /// The words of an image's record, if they fit this machine.
-    pub(super) fn read<'a>(&self, record: &Record<'a>) -> Result<&'a [u32], StateError> {
-        super::words(record, VERSION, self.offsets().count())
-    }
-
-    pub(super) fn restore(&self, words: &[u32]) {
-        for (offset, word) in self.offsets().zip(words) {
-            self.registers.write32(offset, *word);
-        }
     }
 }
