@@ -19,7 +19,7 @@ demo: setup build guest ## Show the main job: Debian sleeps with the power off, 
 .PHONY: test
 test: setup build guest test-kernel ## Run every test (first time about 30 minutes, then 20)
 	@$(MAKE) --no-print-directory check-code test-host
-	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests
+	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: check
 check: setup-tools check-code test-host ## Format, lints, host tests, licences, advisories: needs no emulator
