@@ -13,13 +13,21 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: demo
-demo: setup build guest ## Show the main job: Debian sleeps with the power off, and wakes (first time about 12 minutes, then 3)
+demo: say-demo setup build guest ## Show the main job: Debian sleeps with the power off, and wakes
 	@$(CLI) demo
 
 .PHONY: test
-test: setup build guest test-kernel ## Run every test (first time about 30 minutes, then 20)
+test: say-test setup build guest test-kernel ## Run every test
 	@$(MAKE) --no-print-directory check-code test-host
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
+
+.PHONY: say-demo say-test say-bench
+say-demo:
+	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
+say-test:
+	@echo "test: about 20 minutes; the first time about 30, for the toolchain and the guest"
+say-bench:
+	@echo "bench: about 3 minutes; the first time about 12, for the toolchain and the guest"
 
 .PHONY: check
 check: setup-tools check-code test-host ## Format, lints, host tests, licences, advisories: needs no emulator
@@ -39,7 +47,7 @@ test-host: ## Run the tests that need no emulator
 	@$(CARGO) test --locked --quiet -p poorwill-tests --lib
 
 .PHONY: bench
-bench: setup build guest test-kernel ## Measure: start beside OpenSBI's, loading beside a plain read (about 3 minutes)
+bench: say-bench setup build guest ## Measure: start beside OpenSBI's, loading beside a plain read
 	@$(CLI) bench
 
 .PHONY: run
