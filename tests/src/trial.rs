@@ -36,7 +36,7 @@ const TAIL: usize = 40;
 
 /// Time between a power-off and the next power-on, so that time can be seen to
 /// have been set forward.
-const PAUSE: Duration = Duration::from_millis(1100);
+const PAUSE: Duration = Duration::from_millis(2100);
 
 /// Junk that is loaded as an initrd: what a wake must zero.
 const JUNK_BYTES: usize = 3 << 20;
