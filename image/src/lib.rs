@@ -19,6 +19,7 @@ const _: () = assert!(
 );
 
 pub mod checksum;
+mod crew;
 mod header;
 mod identity;
 mod layout;
@@ -29,6 +30,7 @@ mod state;
 mod verify;
 mod workspace;
 
+pub use crew::{Alone, Crew};
 pub use header::{FORMAT_VERSION, Header, HeaderError, Section, SectionKind};
 pub use identity::{Difference, MachineIdentity};
 pub use layout::{PIECE_PAGES, data_offset};
