@@ -8,6 +8,7 @@
 )]
 
 mod arch;
+mod crew;
 mod hart;
 mod next_stage;
 mod platform;
