@@ -2,13 +2,14 @@ use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
 use dtoolkit::Node;
-use dtoolkit::fdt::Fdt;
+use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
+use crate::devices::{FLASH, flash_banks};
 use crate::interrupts::is_machine_level;
-use crate::node::is_any;
+use crate::node::{is_any, is_enabled};
 
 /// Why the device tree could not be prepared for the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -24,25 +25,36 @@ pub enum HandOnError {
 /// Name of our node below `/reserved-memory`: unit address and all.
 type NodeName = ArrayString<32>;
 
+/// What the next stage is not to see.
+#[derive(Clone, Copy, Debug)]
+pub struct Hidden<'a> {
+    /// The firmware's memory.
+    pub firmware: PhysRange,
+    /// Flash banks that are the firmware's.
+    pub flash: &'a [PhysRange],
+}
+
 /// Turns the blob at the start of `buffer` into the one for the next stage, in
 /// place; the rest of the buffer is room to grow.
 ///
 /// The firmware's memory is reserved (`no-map`: an OS that maps it would let
-/// its speculation run into PMP faults), and interrupt controllers of machine
-/// mode are disabled, since an S-mode driver would only fault on them.
+/// its speculation run into PMP faults). Interrupt controllers of machine mode
+/// are disabled, since an S-mode driver would only fault on them; likewise a
+/// flash of which any bank is the firmware's, with all its banks: an OS's driver
+/// takes them for one device.
 ///
 /// # Errors
 ///
 /// [`HandOnError`]; the blob may be half changed then.
-pub fn hand_on(buffer: &mut [u8], firmware: PhysRange) -> Result<(), HandOnError> {
+pub fn hand_on(buffer: &mut [u8], hidden: Hidden<'_>) -> Result<(), HandOnError> {
     let room = buffer.len();
     let mut name = NodeName::new();
     // Cannot fail: the longest is 25 characters.
-    let _ = write!(name, "poorwill@{:x}", firmware.start);
+    let _ = write!(name, "poorwill@{:x}", hidden.firmware.start);
     insert_reserved_memory(buffer, &name)?;
     let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
-    reserve(&mut tree, &name, firmware).ok_or(HandOnError::NoRoom(room))?;
-    hide_machine_level(&mut tree).ok_or(HandOnError::NoRoom(room))
+    reserve(&mut tree, &name, hidden.firmware).ok_or(HandOnError::NoRoom(room))?;
+    hide(&mut tree, hidden.flash).ok_or(HandOnError::NoRoom(room))
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
@@ -66,27 +78,30 @@ fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
 }
 
 /// Disables the nodes one at a time, as each change moves what lies behind it.
-fn hide_machine_level(tree: &mut Tree<'_>) -> Option<()> {
-    while let Some(path) = visible_machine_level(tree.as_read_only()) {
-        tree.find_node_mut(&path)?
-            .add_property("status", "disabled")
-            .ok()?;
+fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
+    while let Some(path) = next_to_hide(tree.as_read_only(), flash) {
+        let mut node = tree.find_node_mut(&path)?;
+        node.remove_property("status");
+        node.add_property("status", "disabled").ok()?;
     }
     Some(())
 }
 
-/// The path of an interrupt controller of machine mode that is still in sight.
-fn visible_machine_level(tree: Fdt<'_>) -> Option<ArrayString<96>> {
+/// The path of a node that is not the next stage's, and still in sight.
+fn next_to_hide(tree: Fdt<'_>, flash: &[PhysRange]) -> Option<ArrayString<96>> {
     const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
+    let is_ours = |bank: PhysRange| flash.iter().any(|ours| ours.overlaps(&bank));
+    let is_wanted = |node: FdtNode<'_>| {
+        (is_any(node, &CONTROLLERS) && is_machine_level(node))
+            || (is_any(node, &[FLASH]) && flash_banks(node).any(is_ours))
+    };
     let buses = [("", tree.root())]
         .into_iter()
         .chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
     for (prefix, bus) in buses {
-        let found = bus.children().find(|node| {
-            is_any(*node, &CONTROLLERS)
-                && is_machine_level(*node)
-                && node.property("status").is_none()
-        });
+        let found = bus
+            .children()
+            .find(|node| is_enabled(*node) && is_wanted(*node));
         if let Some(node) = found {
             let mut path = ArrayString::new();
             write!(path, "{prefix}/{}", node.name()).ok()?;

@@ -4,7 +4,7 @@ use dtoolkit::{Node, Property};
 use poorwill_memory::{MAX_RANGES, PhysRange};
 use thiserror::Error;
 
-use crate::devices::{PciHost, Syscon, Uart};
+use crate::devices::{FLASH, Flash, PciHost, Syscon, Uart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::Interrupts;
 use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
@@ -14,6 +14,9 @@ pub const MAX_HARTS: usize = 32;
 
 /// How many PCI host bridges are looked at.
 const MAX_PCI_HOSTS: usize = 4;
+
+/// How many bytes of the previous stage's seed are kept.
+pub const MAX_SEED: usize = 64;
 
 /// Why a device tree is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -57,6 +60,8 @@ pub struct Extensions {
     pub zicboz: bool,
     /// Smstateen: state enable registers.
     pub smstateen: bool,
+    /// Zkr: the hart has an entropy source (the seed CSR).
+    pub zkr: bool,
     /// F and D: floating point registers.
     pub float: bool,
     /// V: vector registers.
@@ -109,6 +114,11 @@ pub struct Machine {
     pub reset: Option<Syscon>,
     /// Address of the goldfish real-time clock.
     pub rtc: Option<u64>,
+    /// The first flash with a Common Flash Interface.
+    pub flash: Option<Flash>,
+    /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
+    /// [`MAX_SEED`] of them; empty where it gives none.
+    pub seed: ArrayVec<u8, MAX_SEED>,
     /// What tells this machine from others.
     pub fingerprint: Fingerprint,
 }
@@ -135,6 +145,8 @@ impl Machine {
             power_off: None,
             reset: None,
             rtc: None,
+            flash: None,
+            seed: read_seed(root),
             fingerprint: identity::NONE,
         };
         machine.read_cpus(root)?;
@@ -237,6 +249,8 @@ impl Machine {
             self.reset = Syscon::read(root, node).or(self.reset);
         } else if is_any(node, &["google,goldfish-rtc"]) {
             self.rtc = reg(node, 0).map(|range| range.start);
+        } else if is_any(node, &[FLASH]) {
+            self.flash = self.flash.take().or_else(|| Flash::read(node));
         } else if depth < 3 {
             for child in node.children() {
                 self.visit(root, child, console, depth + 1);
@@ -315,6 +329,15 @@ fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
         .ok()
 }
 
+fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {
+    let chosen = root.child("chosen");
+    let seed = chosen.and_then(|chosen| chosen.property("rng-seed"));
+    let Some(seed) = seed else {
+        return ArrayVec::new();
+    };
+    seed.value().iter().copied().take(MAX_SEED).collect()
+}
+
 /// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
 /// (SiFive's E51) have none.
 fn can_run_os(cpu: FdtNode<'_>) -> bool {
@@ -337,6 +360,7 @@ fn read_extensions(cpu: FdtNode<'_>) -> Extensions {
         zicbom: listed("zicbom"),
         zicboz: listed("zicboz"),
         smstateen: listed("smstateen"),
+        zkr: listed("zkr"),
         float: listed("f") && listed("d"),
         vector: listed("v"),
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use poorwill_devicetree::{DescriptionError, HandOnError, Machine, hand_on};
+use poorwill_devicetree::{DescriptionError, HandOnError, Hidden, Machine, hand_on};
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
 
@@ -31,6 +31,17 @@ fn machine(name: &str) -> Machine {
 const FIRMWARE: PhysRange = PhysRange {
     start: 0x8000_0000,
     end: 0x8020_0000,
+};
+
+/// The second bank of the `virt` machines' flash.
+const BANK: PhysRange = PhysRange {
+    start: 0x2200_0000,
+    end: 0x2400_0000,
+};
+
+const HIDDEN: Hidden<'_> = Hidden {
+    firmware: FIRMWARE,
+    flash: &[BANK],
 };
 
 #[test]
@@ -66,7 +77,62 @@ fn what_all_virt_machines_share() {
         assert_eq!(host.bridge.windows[0].cpu_address, 0x4000_0000);
         assert!(machine.harts[0].extensions.sstc && machine.harts[0].extensions.float);
         assert!(!machine.harts[0].extensions.vector);
+        let flash = machine.flash.as_ref().unwrap();
+        assert_eq!(
+            (&flash.banks[..], flash.width),
+            (&[PhysRange::new(0x2000_0000, 0x200_0000), BANK][..], 4)
+        );
     }
+}
+
+/// A tree of `tests/machines`, as text, with some of it replaced.
+fn changed(name: &str, from: &str, to: &str) -> Vec<u8> {
+    let folder = [env!("CARGO_MANIFEST_DIR"), "tests/machines"].join("/");
+    let text = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+    assert!(text.contains(from), "{from}");
+    let number = {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        NUMBER.fetch_add(1, Ordering::Relaxed)
+    };
+    let file = std::env::temp_dir().join(format!("poorwill-{}-{number}.dts", std::process::id()));
+    std::fs::write(&file, text.replace(from, to)).unwrap();
+    let blob = blob(file.to_str().unwrap());
+    std::fs::remove_file(file).unwrap();
+    blob
+}
+
+#[test]
+fn flash_is_found_if_it_can_be_used() {
+    assert_eq!(machine("sifive-u.dts").flash, None);
+    for (from, to) in [
+        ("bank-width = <0x04>;", ""),
+        ("bank-width = <0x04>;", "bank-width = <0x03>;"),
+        (
+            "bank-width = <0x04>;",
+            "bank-width = <0x04>; status = \"disabled\";",
+        ),
+    ] {
+        let blob = changed("virt-aia.dts", from, to);
+        assert_eq!(Machine::read(&blob).unwrap().flash, None, "{to}");
+    }
+}
+
+#[test]
+fn seeds_and_entropy_sources() {
+    let plain = machine("virt-aia.dts");
+    assert!(plain.seed.is_empty() && !plain.harts[0].extensions.zkr);
+    let seeded = |bytes: &str| {
+        let seed = format!("chosen {{ rng-seed = [{bytes}];");
+        Machine::read(&changed("virt-aia.dts", "chosen {", &seed)).unwrap()
+    };
+    let (one, other) = (seeded("01 02 03"), seeded("04"));
+    assert_eq!((&one.seed[..], &other.seed[..]), (&[1, 2, 3][..], &[4][..]));
+    assert_eq!(one.fingerprint.compare(&other.fingerprint), Ok(()));
+    assert_eq!(seeded(&"ab".repeat(100)).seed[..], [0xab; 64]);
+    let zkr = changed("virt-aia.dts", "\\0zbb", "\\0zbb\\0zkr");
+    let zkr = Machine::read(&zkr).unwrap();
+    assert!(zkr.harts.iter().all(|hart| hart.extensions.zkr));
 }
 
 #[test]
@@ -136,20 +202,10 @@ fn monitor_cores_are_left_out() {
 
 #[test]
 fn each_part_of_the_fingerprint_stands_for_itself() {
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/machines/virt-plic.dts"
-    ));
-    let text = text.unwrap();
     let here = machine("virt-plic.dts").fingerprint;
     let changed = |from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        let dir =
-            std::env::temp_dir().join(format!("poorwill-dts-{}-{}", std::process::id(), to.len()));
-        std::fs::write(&dir, text.replace(from, to)).unwrap();
-        let machine = machine(dir.to_str().unwrap());
-        std::fs::remove_file(dir).unwrap();
-        machine.fingerprint
+        let blob = changed("virt-plic.dts", from, to);
+        Machine::read(&blob).unwrap().fingerprint
     };
     assert_eq!(
         here.compare(&changed("stdout-path", "other-path")),
@@ -173,7 +229,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
         let mut buffer = blob(&format!("virt-{name}.dts"));
         let length = buffer.len();
         buffer.resize(length + 4096, 0xaa);
-        hand_on(&mut buffer, FIRMWARE).unwrap();
+        hand_on(&mut buffer, HIDDEN).unwrap();
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
         let node = tree
@@ -194,6 +250,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
             ("/soc/interrupt-controller@28000000", "os"),
             ("/soc/interrupt-controller@c000000", "machine"),
             ("/soc/interrupt-controller@d000000", "os"),
+            ("/flash@20000000", "machine"),
         ] {
             let Some(node) = tree.find_node(path) else {
                 continue;
@@ -212,10 +269,25 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
 }
 
 #[test]
+fn flash_that_is_not_the_firmwares_stays_in_sight() {
+    let okay = "bank-width = <0x04>; status = \"okay\";";
+    let blob = changed("virt-aia.dts", "bank-width = <0x04>;", okay);
+    for (flash, visible) in [(&[][..], true), (&[FIRMWARE], true), (&[BANK], false)] {
+        let mut buffer = blob.clone();
+        buffer.resize(blob.len() + 4096, 0);
+        let hidden = Hidden { flash, ..HIDDEN };
+        hand_on(&mut buffer, hidden).unwrap();
+        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+        let after = Machine::read(&buffer[..total]).unwrap();
+        assert_eq!(after.flash.is_some(), visible, "{flash:x?}");
+    }
+}
+
+#[test]
 fn no_room_to_grow_is_an_error() {
     let mut buffer = blob("virt-plic.dts");
     assert!(matches!(
-        hand_on(&mut buffer, FIRMWARE),
+        hand_on(&mut buffer, HIDDEN),
         Err(HandOnError::NoRoom(_))
     ));
 }
@@ -245,6 +317,6 @@ proptest! {
         }
         let _ = Machine::read(&buffer);
         buffer.resize(buffer.len() + 4096, 0);
-        let _ = hand_on(&mut buffer, FIRMWARE);
+        let _ = hand_on(&mut buffer, HIDDEN);
     }
 }

@@ -1,7 +1,7 @@
 //! The next stage: what the previous one says of it (fw_dynamic), and the
 //! device tree that it is given.
 
-use poorwill_devicetree::{HandOnError, hand_on};
+use poorwill_devicetree::{HandOnError, Hidden, hand_on};
 use thiserror::Error;
 
 use crate::arch::Resume;
@@ -151,7 +151,11 @@ impl NextStage {
         // the OS's and thus nobody's before it starts; previous stages leave
         // such room, as OpenSBI grows the tree in place too.
         let buffer = unsafe { core::slice::from_raw_parts_mut(start, room) };
-        hand_on(buffer, platform.firmware)?;
+        let hidden = Hidden {
+            firmware: platform.firmware,
+            flash: &[],
+        };
+        hand_on(buffer, hidden)?;
         Ok(Resume {
             address: self.address,
             argument: tree.address as u64,
