@@ -5,7 +5,7 @@ use poorwill_devicetree::{HandOnError, Hidden, hand_on};
 use thiserror::Error;
 
 use crate::arch::Resume;
-use crate::platform::Platform;
+use crate::platform::{Platform, flash};
 
 /// What a previous stage leaves for fw_dynamic (OpenSBI, fw_dynamic.h).
 #[derive(Clone, Copy, Debug)]
@@ -151,9 +151,10 @@ impl NextStage {
         // the OS's and thus nobody's before it starts; previous stages leave
         // such room, as OpenSBI grows the tree in place too.
         let buffer = unsafe { core::slice::from_raw_parts_mut(start, room) };
+        let vault = flash::bank();
         let hidden = Hidden {
             firmware: platform.firmware,
-            flash: &[],
+            flash: vault.as_slice(),
         };
         hand_on(buffer, hidden)?;
         Ok(Resume {

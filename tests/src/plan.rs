@@ -82,6 +82,9 @@ pub struct Row {
     /// Junk is loaded as an initrd, for the firmware to zero at a wake.
     #[serde(default)]
     pub junk_initrd: bool,
+    /// The machine has flash for a vault, erased at first.
+    #[serde(default)]
+    pub vault: bool,
     /// A reset ends QEMU instead of starting the machine again.
     #[serde(default)]
     pub exit_on_reset: bool,

@@ -41,6 +41,9 @@ const PAUSE: Duration = Duration::from_millis(2100);
 /// Junk that is loaded as an initrd: what a wake must zero.
 const JUNK_BYTES: usize = 3 << 20;
 
+/// The second bank of a `virt` machine's flash: so many bytes, each all ones.
+const VAULT_BYTES: usize = 32 << 20;
+
 /// Carries out a trial in a folder of its own, which stays if it fails.
 ///
 /// # Errors
@@ -115,6 +118,9 @@ impl Run<'_> {
         if self.trial.row.junk_initrd {
             fs::write(self.folder.join("junk"), vec![0xa5; JUNK_BYTES])?;
         }
+        if self.trial.row.vault {
+            fs::write(self.vault(), vec![0xff; VAULT_BYTES])?;
+        }
         for (number, step) in self.trial.steps.iter().enumerate() {
             let number = number + 1;
             match step {
@@ -135,6 +141,10 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    fn vault(&self) -> PathBuf {
+        self.folder.join("vault")
     }
 
     fn last_disk(&self) -> anyhow::Result<&TrialDisk> {
@@ -227,6 +237,12 @@ impl Run<'_> {
             machine.initrd = Some(self.folder.join("junk"));
         }
         let mut more = trial.board.arguments.clone();
+        if trial.row.vault {
+            // A comma in a name is written twice.
+            let file = self.vault().display().to_string().replace(',', ",,");
+            let drive = format!("if=pflash,unit=1,format=raw,file={file}");
+            more.extend(["-drive".to_owned(), drive]);
+        }
         self.attach(on, &mut machine, &mut more)?;
         more.extend(on.arguments.iter().cloned());
         if let Some(instead) = &on.instead {

@@ -3,6 +3,7 @@
 
 pub(crate) mod console;
 pub(crate) mod fence;
+pub(crate) mod flash;
 pub(crate) mod interrupts;
 pub(crate) mod mmio;
 pub(crate) mod pci;
@@ -27,6 +28,8 @@ pub(crate) struct Platform {
     pub(crate) memory: OsMemory,
     /// The firmware's own.
     pub(crate) firmware: PhysRange,
+    /// The flash bank that is the vault's.
+    vault: Option<PhysRange>,
     /// Clocks.
     pub(crate) time: time::Time,
     /// Interrupt controllers.
@@ -98,13 +101,15 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
             console::start(uart);
         }
         power::start(&machine);
+        let vault = flash::find_bank(&machine);
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory: OsMemory::new(&machine.memory, &[firmware])?,
             firmware,
+            vault,
             time: time::Time::new(&machine),
             interrupts: interrupts::Interrupts::new(&machine),
-            fence: fence::Fence::new(firmware, &machine),
+            fence: fence::Fence::new(firmware, vault, &machine),
             pci: machine.pci.iter().cloned().collect(),
             identity: machine.fingerprint,
         }

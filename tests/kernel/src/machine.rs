@@ -50,6 +50,8 @@ pub(crate) struct Machine {
     pub(crate) has_imsic: bool,
     /// S-mode's APLIC.
     pub(crate) aplic: Option<usize>,
+    /// The banks of CFI flash in use.
+    pub(crate) flash: ArrayVec<Range<usize>, 4>,
     /// Registers that are machine mode's: with a name, and an address in them.
     pub(crate) machine_devices: ArrayVec<(&'static str, usize), 16>,
 }
@@ -166,6 +168,13 @@ impl Machine {
             && (of_machine_mode || node.property("riscv,children").is_some())
         {
             of_machine("machine mode's APLIC");
+        } else if is(node, "cfi-flash") && is_enabled(node) {
+            let banks = node.reg().ok().flatten().into_iter().flatten();
+            self.flash.extend(
+                banks
+                    .filter_map(|reg| Some(self::range(reg.address().ok()?, reg.size().ok()?)))
+                    .take(4),
+            );
         } else if is(node, "riscv,aplic") {
             self.aplic = Some(range.start);
         }
@@ -224,6 +233,10 @@ fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
 fn is(node: &FdtNode, compatible: &str) -> bool {
     node.compatible()
         .is_some_and(|mut all| all.any(|one| one == compatible))
+}
+
+fn is_enabled(node: &FdtNode) -> bool {
+    text(node, "status").is_none_or(|status| status == "okay")
 }
 
 fn has_double(cpu: &FdtNode) -> bool {
