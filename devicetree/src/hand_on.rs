@@ -1,9 +1,9 @@
 use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
-use dtoolkit::Node;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
@@ -25,14 +25,24 @@ pub enum HandOnError {
 /// Name of our node below `/reserved-memory`: unit address and all.
 type NodeName = ArrayString<32>;
 
-/// What the next stage is not to see.
+/// Bytes of the report on how the machine came up.
+pub const REPORT_BYTES: usize = 128;
+
+/// What the next stage is to know, and what it is not to see.
 #[derive(Clone, Copy, Debug)]
-pub struct Hidden<'a> {
+pub struct Handover<'a> {
     /// The firmware's memory.
     pub firmware: PhysRange,
     /// Flash banks that are the firmware's.
     pub flash: &'a [PhysRange],
+    /// Random bytes, in place of those that the firmware was given.
+    pub seed: [u8; 32],
+    /// How the machine came up: a text, filled up with zeros.
+    pub report: &'a [u8; REPORT_BYTES],
 }
+
+/// Our property of `/chosen`.
+const REPORT: &str = "poorwill,boot";
 
 /// Turns the blob at the start of `buffer` into the one for the next stage, in
 /// place; the rest of the buffer is room to grow.
@@ -43,18 +53,24 @@ pub struct Hidden<'a> {
 /// flash of which any bank is the firmware's, with all its banks: an OS's driver
 /// takes them for one device.
 ///
+/// The report becomes `/chosen/poorwill,boot`; the offset of its value within
+/// the blob is returned. A seed that the firmware was given is replaced.
+///
 /// # Errors
 ///
 /// [`HandOnError`]; the blob may be half changed then.
-pub fn hand_on(buffer: &mut [u8], hidden: Hidden<'_>) -> Result<(), HandOnError> {
+pub fn hand_on(buffer: &mut [u8], handover: &Handover<'_>) -> Result<usize, HandOnError> {
     let room = buffer.len();
     let mut name = NodeName::new();
     // Cannot fail: the longest is 25 characters.
-    let _ = write!(name, "poorwill@{:x}", hidden.firmware.start);
-    insert_reserved_memory(buffer, &name)?;
+    let _ = write!(name, "poorwill@{:x}", handover.firmware.start);
+    insert_nodes(buffer, &name)?;
     let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
-    reserve(&mut tree, &name, hidden.firmware).ok_or(HandOnError::NoRoom(room))?;
-    hide(&mut tree, hidden.flash).ok_or(HandOnError::NoRoom(room))
+    let no_room = HandOnError::NoRoom(room);
+    reserve(&mut tree, &name, handover.firmware).ok_or(no_room)?;
+    hide(&mut tree, handover.flash).ok_or(no_room)?;
+    tell(&mut tree, handover).ok_or(no_room)?;
+    report_offset(buffer).ok_or(HandOnError::Damaged)
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
@@ -75,6 +91,29 @@ fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
     let empty: &[u8] = &[];
     node.add_property("no-map", empty).ok()?;
     Some(())
+}
+
+fn tell(tree: &mut Tree<'_>, handover: &Handover<'_>) -> Option<()> {
+    const SEED: &str = "rng-seed";
+    let mut chosen = tree.find_node_mut("/chosen")?;
+    if chosen.remove_property(SEED) {
+        chosen.add_property(SEED, &handover.seed[..]).ok()?;
+    }
+    chosen.remove_property(REPORT);
+    chosen.add_property(REPORT, &handover.report[..]).ok()?;
+    Some(())
+}
+
+/// Where the report's value lies, now that nothing moves any more.
+fn report_offset(blob: &[u8]) -> Option<usize> {
+    let total = word(blob, field::TOTAL_SIZE)? as usize;
+    let tree = Fdt::new(blob.get(..total)?).ok()?;
+    let report = tree.find_node("/chosen")?.property(REPORT)?;
+    report
+        .value()
+        .as_ptr()
+        .addr()
+        .checked_sub(blob.as_ptr().addr())
 }
 
 /// Disables the nodes one at a time, as each change moves what lies behind it.
@@ -125,15 +164,17 @@ mod field {
     pub(super) const STRUCTURE_SIZE: usize = 36;
 }
 
-/// Puts an empty node of ours below `/reserved-memory`, and that node itself
-/// where there is none. dtoolkit edits properties in place but adds no nodes
+/// Puts an empty node of ours below `/reserved-memory`, and that node itself and
+/// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
 /// without an allocator.
-fn insert_reserved_memory(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
+fn insert_nodes(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
     let blob = SliceBuffer::new(buffer).map_err(|_| HandOnError::Damaged)?;
     Fdt::new(blob.as_ref()).map_err(|_| HandOnError::Damaged)?;
-    if end_of(buffer, Some(RESERVED_MEMORY)).is_none() {
-        let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
-        insert(buffer, end, &empty_node(RESERVED_MEMORY))?;
+    for wanted in ["chosen", RESERVED_MEMORY] {
+        if end_of(buffer, Some(wanted)).is_none() {
+            let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
+            insert(buffer, end, &empty_node(wanted))?;
+        }
     }
     let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(HandOnError::Damaged)?;
     insert(buffer, end, &empty_node(name))

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use poorwill_devicetree::{DescriptionError, HandOnError, Hidden, Machine, hand_on};
+use poorwill_devicetree::{DescriptionError, HandOnError, Handover, Machine, hand_on};
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
 
@@ -39,9 +39,11 @@ const BANK: PhysRange = PhysRange {
     end: 0x2400_0000,
 };
 
-const HIDDEN: Hidden<'_> = Hidden {
+const HANDOVER: Handover<'_> = Handover {
     firmware: FIRMWARE,
     flash: &[BANK],
+    seed: [0x5e; 32],
+    report: &[b'r'; 128],
 };
 
 #[test]
@@ -229,7 +231,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
         let mut buffer = blob(&format!("virt-{name}.dts"));
         let length = buffer.len();
         buffer.resize(length + 4096, 0xaa);
-        hand_on(&mut buffer, HIDDEN).unwrap();
+        hand_on(&mut buffer, &HANDOVER).unwrap();
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
         let node = tree
@@ -275,8 +277,8 @@ fn flash_that_is_not_the_firmwares_stays_in_sight() {
     for (flash, visible) in [(&[][..], true), (&[FIRMWARE], true), (&[BANK], false)] {
         let mut buffer = blob.clone();
         buffer.resize(blob.len() + 4096, 0);
-        let hidden = Hidden { flash, ..HIDDEN };
-        hand_on(&mut buffer, hidden).unwrap();
+        let handover = Handover { flash, ..HANDOVER };
+        hand_on(&mut buffer, &handover).unwrap();
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let after = Machine::read(&buffer[..total]).unwrap();
         assert_eq!(after.flash.is_some(), visible, "{flash:x?}");
@@ -284,10 +286,36 @@ fn flash_that_is_not_the_firmwares_stays_in_sight() {
 }
 
 #[test]
+fn the_next_stage_is_told_how_the_machine_came_up() {
+    let seeded = changed(
+        "virt-aia.dts",
+        "chosen {",
+        "chosen { rng-seed = [01 02]; poorwill,boot = \"old\";",
+    );
+    let without = changed("virt-aia.dts", "chosen {", "not-chosen {");
+    for (blob, seed) in [
+        (seeded, &[0x5e; 32][..]),
+        (blob("virt-aia.dts"), &[]),
+        (without, &[]),
+    ] {
+        let mut buffer = blob;
+        buffer.resize(buffer.len() + 4096, 0);
+        let offset = hand_on(&mut buffer, &HANDOVER).unwrap();
+        assert_eq!(buffer[offset..offset + 128], [b'r'; 128]);
+        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+        let tree = Fdt::new(&buffer[..total]).unwrap();
+        let chosen = tree.find_node("/chosen").unwrap();
+        let report = chosen.property("poorwill,boot").unwrap();
+        assert_eq!(report.value(), [b'r'; 128]);
+        assert_eq!(Machine::read(&buffer[..total]).unwrap().seed[..], *seed);
+    }
+}
+
+#[test]
 fn no_room_to_grow_is_an_error() {
     let mut buffer = blob("virt-plic.dts");
     assert!(matches!(
-        hand_on(&mut buffer, HIDDEN),
+        hand_on(&mut buffer, &HANDOVER),
         Err(HandOnError::NoRoom(_))
     ));
 }
@@ -317,6 +345,6 @@ proptest! {
         }
         let _ = Machine::read(&buffer);
         buffer.resize(buffer.len() + 4096, 0);
-        let _ = hand_on(&mut buffer, HIDDEN);
+        let _ = hand_on(&mut buffer, &HANDOVER);
     }
 }

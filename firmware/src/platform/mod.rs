@@ -2,6 +2,7 @@
 //! drives.
 
 pub(crate) mod console;
+pub(crate) mod entropy;
 pub(crate) mod fence;
 pub(crate) mod flash;
 pub(crate) mod interrupts;
@@ -101,6 +102,7 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
             console::start(uart);
         }
         power::start(&machine);
+        entropy::start(&machine);
         let vault = flash::find_bank(&machine);
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),

@@ -17,7 +17,7 @@ use spin::Mutex;
 
 pub(crate) use persist::{SleepError, persist};
 pub(crate) use poorwill_store::Committed;
-pub(crate) use wake::{restore_hart, wake};
+pub(crate) use wake::{ColdBoot, restore_hart, wake};
 
 /// OS memory that a sleep can take: what the workspace below has room for.
 const MAX_OS_PAGES: u64 = (16 << 30) / PAGE_BYTES;
