@@ -30,6 +30,10 @@ pub(crate) struct Machine {
     pub(crate) initrd: Option<Range<usize>>,
     /// `/chosen/bootargs`
     pub(crate) command_line: ArrayString<256>,
+    /// `/chosen/poorwill,boot`
+    pub(crate) boot_report: Option<ArrayString<128>>,
+    /// The beginning of `/chosen/rng-seed`.
+    pub(crate) seed: ArrayVec<u8, 32>,
     /// Ticks of `time` per second.
     pub(crate) timebase: u64,
     /// The 16550's registers.
@@ -117,6 +121,14 @@ impl Machine {
         };
         if let Some(line) = text(&chosen, "bootargs") {
             self.command_line = ArrayString::from(line).expect("a command line of up to 256 bytes");
+        }
+        self.boot_report = chosen.property("poorwill,boot").map(|report| {
+            let text = report.value().split(|byte| *byte == 0).next();
+            let text = core::str::from_utf8(text.unwrap_or_default());
+            ArrayString::from(text.expect("the report is text")).expect("of up to 128 bytes")
+        });
+        if let Some(seed) = chosen.property("rng-seed") {
+            self.seed = seed.value().iter().copied().take(32).collect();
         }
         let address = |name| {
             let value = chosen.property(name)?;
