@@ -107,6 +107,7 @@ mod field {
     pub(super) const STRUCTURE: usize = 8;
     pub(super) const STRINGS: usize = 12;
     pub(super) const RESERVATIONS: usize = 16;
+    pub(super) const STRINGS_SIZE: usize = 32;
     pub(super) const STRUCTURE_SIZE: usize = 36;
 }
 
@@ -115,7 +116,11 @@ mod field {
 /// without an allocator.
 fn insert_reserved_memory(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
     let blob = SliceBuffer::new(buffer).map_err(|_| HandOnError::Damaged)?;
-    Fdt::new(blob.as_ref()).map_err(|_| HandOnError::Damaged)?;
+    let blob = blob.as_ref();
+    Fdt::new(blob).map_err(|_| HandOnError::Damaged)?;
+    if !can_be_edited(blob) {
+        return Err(HandOnError::Damaged);
+    }
     if end_of(buffer, Some(RESERVED_MEMORY)).is_none() {
         let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
         insert(buffer, end, &empty_node(RESERVED_MEMORY))?;
@@ -140,6 +145,27 @@ fn empty_node(name: &str) -> ArrayVec<u8, 48> {
 fn word(blob: &[u8], offset: usize) -> Option<u32> {
     let bytes = blob.get(offset..offset + 4)?;
     bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Whether the blocks are what an editor must rely on, beyond what a reader
+/// does: the structure lies within its block, and the strings' block is strings
+/// from end to end, also those that no property names.
+fn can_be_edited(blob: &[u8]) -> bool {
+    let block = |start, size| {
+        let (start, size) = (word(blob, start)? as usize, word(blob, size)? as usize);
+        Some((start, start.checked_add(size)?))
+    };
+    let structure = block(field::STRUCTURE, field::STRUCTURE_SIZE);
+    let strings = block(field::STRINGS, field::STRINGS_SIZE);
+    let (Some(root_end), Some((_, end)), Some((start, strings_end))) =
+        (end_of(blob, None), structure, strings)
+    else {
+        return false;
+    };
+    // Behind the root's END_NODE comes END.
+    let fits = root_end + 8 <= end && end <= start;
+    let strings = blob.get(start..strings_end).unwrap_or_default();
+    fits && strings.last().is_none_or(|byte| *byte == 0) && core::str::from_utf8(strings).is_ok()
 }
 
 /// Where the END_NODE of the root's child of that name lies; without a name,

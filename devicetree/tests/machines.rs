@@ -220,6 +220,39 @@ fn no_room_to_grow_is_an_error() {
     ));
 }
 
+/// The blob's header, whose fields are big-endian words.
+fn field(blob: &mut [u8], number: usize) -> &mut [u8] {
+    &mut blob[4 * number..][..4]
+}
+
+#[test]
+fn a_tree_that_reads_but_cannot_be_edited_is_damaged() {
+    let whole = blob("virt-plic.dts");
+    let read = |blob: &mut [u8], number| {
+        u32::from_be_bytes(field(blob, number).try_into().unwrap()) as usize
+    };
+    // The last string's end lies behind the block.
+    let mut cut = whole.clone();
+    let size = read(&mut cut, 8) as u32;
+    field(&mut cut, 8).copy_from_slice(&(size - 1).to_be_bytes());
+    // A string in the block that no property names is no text.
+    let mut no_text = whole.clone();
+    no_text.extend([0xff, 0]);
+    let total = no_text.len() as u32;
+    field(&mut no_text, 1).copy_from_slice(&total.to_be_bytes());
+    field(&mut no_text, 8).copy_from_slice(&(size + 2).to_be_bytes());
+    // The structure's block ends before the structure does.
+    let mut short = whole.clone();
+    let size = read(&mut short, 9) as u32;
+    field(&mut short, 9).copy_from_slice(&(size - 4).to_be_bytes());
+
+    for mut blob in [cut, no_text, short] {
+        let length = blob.len();
+        blob.resize(length + 4096, 0);
+        assert_eq!(hand_on(&mut blob, FIRMWARE), Err(HandOnError::Damaged));
+    }
+}
+
 #[test]
 fn what_a_machine_cannot_do_without() {
     assert_eq!(
