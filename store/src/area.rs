@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::choice::{NoImage, choose};
 use crate::failure::Failure;
-use crate::record::{DiscardReason, SlotId, SlotRecord, SlotState, SlotStatus};
+use crate::record::{DiscardReason, LAST_GENERATION, SlotId, SlotRecord, SlotState, SlotStatus};
 
 /// Bytes of the smallest sleep area: its head, and two slots that hold an image
 /// of hardly anything.
@@ -206,9 +206,10 @@ impl<'a, M: Medium> Area<'a, M> {
     /// be committed still.
     pub fn begin(&mut self) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
         self.discard_all(DiscardReason::NewSleep)?;
-        let generations = self
-            .slots
-            .map(|slot| slot.record().map_or(0, |record| record.generation));
+        if self.generations().contains(&LAST_GENERATION) {
+            self.restart_numbers()?;
+        }
+        let generations = self.generations();
         // The slot with the newer record keeps what it tells of the last sleep.
         let slot = if generations[0] > generations[1] {
             SlotId::Second
@@ -317,6 +318,26 @@ impl<'a, M: Medium> Area<'a, M> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The numbers of the sleeps that the records tell of; 0 without one.
+    fn generations(&self) -> [u64; 2] {
+        self.slots
+            .map(|slot| slot.record().map_or(0, |record| record.generation))
+    }
+
+    /// Lets the records forget their numbers, as none is left for another
+    /// sleep. No machine gets that far, but a record may say so. There is no
+    /// image when this is called, so a power cut in between does no harm.
+    fn restart_numbers(&mut self) -> Result<(), StoreError> {
+        for slot in SlotId::BOTH {
+            let record = SlotRecord {
+                state: SlotState::Discarded(DiscardReason::NewSleep),
+                ..self.new_record(slot, 0)
+            };
+            self.put_record(slot, record)?;
+        }
+        Ok(())
     }
 
     /// Gives a slot's record another state, durably. A record that could not be

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Boot, MIB, Machine, NoSleep, START, area, disk, record_at};
-use poorwill_image::{LoadError, SaveError};
+use poorwill_image::{LoadError, SaveError, checksum};
 use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, FakeMedium};
 use poorwill_memory::Page;
@@ -49,6 +49,31 @@ fn a_machine_wakes_once() {
         "a cold boot loads nothing"
     );
     assert!(machine.memory.gaps_are_intact());
+}
+
+#[test]
+fn behind_the_last_number_they_start_over() {
+    let (mut machine, mut disk) = (Machine::new(), disk());
+    machine.run(1);
+    machine.sleep(&mut disk).unwrap();
+    disk.edit(|bytes| {
+        let record = &mut bytes[record_at(0) as usize..][..512];
+        let mut words: Vec<u64> = (record.as_chunks::<8>().0.iter())
+            .map(|word| u64::from_le_bytes(*word))
+            .collect();
+        words[3] = u64::MAX - 1;
+        words[2] = checksum::of_words_but(&words, 2);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        record.copy_from_slice(&bytes);
+    });
+    for seed in 2..4 {
+        machine.run(seed);
+        let wanted = machine.memory.contents();
+        machine.sleep(&mut disk).unwrap();
+        machine.run(9);
+        assert!(matches!(machine.boot(&mut disk), Boot::Woken));
+        assert!(machine.memory.contents() == wanted);
+    }
 }
 
 #[test]
