@@ -21,7 +21,7 @@ impl Uart {
     pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
         let offset = u64::from(cell(node, "reg-offset").unwrap_or(0));
         Some(Uart {
-            base: reg(node, 0)?.start + offset,
+            base: reg(node, 0)?.start.checked_add(offset)?,
             shift: cell(node, "reg-shift").unwrap_or(0).min(8),
             width: if cell(node, "reg-io-width") == Some(4) {
                 4
@@ -51,7 +51,7 @@ impl Syscon {
         // Without a value the mask is what to write, says the binding.
         let mask = cell(node, "mask");
         Some(Syscon {
-            address: base.start + u64::from(offset),
+            address: base.start.checked_add(u64::from(offset))?,
             value: cell(node, "value").or(mask)?,
             mask: mask.unwrap_or(u32::MAX),
         })

@@ -15,12 +15,18 @@ pub const MAX_HARTS: usize = 32;
 /// How many PCI host bridges are looked at.
 const MAX_PCI_HOSTS: usize = 4;
 
+/// How deep nodes may lie. Walking them takes stack for each level.
+pub(crate) const MAX_DEPTH: u32 = 32;
+
 /// Why a device tree is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DescriptionError {
     /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
+    /// Nodes within nodes within nodes, deeper than any machine's.
+    #[error("the device tree is nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
     /// No hart that can run an OS.
     #[error("the device tree has no hart with an MMU")]
     NoHart,
@@ -144,7 +150,8 @@ impl Machine {
             machine.visit(root, node, console, 0);
         }
         machine.interrupts.link_domains();
-        machine.fingerprint = identity::fingerprint(root, &machine);
+        machine.fingerprint =
+            identity::fingerprint(root, &machine).ok_or(DescriptionError::TooDeep)?;
         if machine.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
@@ -257,12 +264,14 @@ impl Machine {
             position[kind] += 1;
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 match kind {
-                    0 => hart.msip = Some(range.start + 4 * place),
-                    _ => hart.mtimecmp = Some(range.start + 0x4000 + 8 * place),
+                    0 => hart.msip = range.start.checked_add(4 * place),
+                    _ => hart.mtimecmp = range.start.checked_add(0x4000 + 8 * place),
                 }
             }
         }
-        let _ = self.mtime.try_push(range.start + 0xbff8);
+        if let Some(time) = range.start.checked_add(0xbff8) {
+            let _ = self.mtime.try_push(time);
+        }
         let _ = self.machine_only.try_push(range);
     }
 
@@ -273,7 +282,7 @@ impl Machine {
         };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
-                hart.mtimecmp = Some(compare.start + 8 * place);
+                hart.mtimecmp = compare.start.checked_add(8 * place);
             }
         }
         let _ = self.mtime.try_push(time.start);
@@ -286,7 +295,7 @@ impl Machine {
         let Some(range) = reg(node, 0) else { return };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
-                hart.msip = Some(range.start + 4 * place);
+                hart.msip = range.start.checked_add(4 * place);
             }
         }
         let _ = self.machine_only.try_push(range);

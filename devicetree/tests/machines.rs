@@ -1,5 +1,6 @@
 //! The trees of QEMU's machines (`-machine …,dumpdtb=`), read and handed on.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -11,16 +12,29 @@ use proptest::prelude::*;
 
 /// Compiles a tree of `tests/machines`, by the device tree compiler.
 fn blob(name: &str) -> Vec<u8> {
-    let source: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/machines", name]
+    compile(&source(name))
+}
+
+fn source(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/machines", name]
         .iter()
         .collect();
-    let output = Command::new("dtc")
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn compile(source: &str) -> Vec<u8> {
+    let mut dtc = Command::new("dtc")
         .args(["-q", "-I", "dts", "-O", "dtb"])
-        .arg(&source)
-        .stderr(Stdio::inherit())
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("dtc is needed: apt-get install device-tree-compiler");
-    assert!(output.status.success(), "dtc refuses {}", source.display());
+    // It reads all before it writes.
+    let mut input = dtc.stdin.take().unwrap();
+    input.write_all(source.as_bytes()).unwrap();
+    drop(input);
+    let output = dtc.wait_with_output().unwrap();
+    assert!(output.status.success(), "dtc refuses the tree");
     output.stdout
 }
 
@@ -220,6 +234,39 @@ fn no_room_to_grow_is_an_error() {
     ));
 }
 
+#[test]
+fn devices_at_the_end_of_all_addresses_have_no_registers_beyond() {
+    let end = "reg = <0xffffffff 0xfffffffc 0x00 0x10000>;";
+    for (name, timer) in [
+        ("virt-plic.dts", "reg = <0x00 0x2000000 0x00 0x10000>;"),
+        ("virt-aclint.dts", "reg = <0x00 0x2000000 0x00 0x4000>;"),
+    ] {
+        let tree = source(name);
+        assert!(tree.contains(timer), "{name}");
+        match Machine::read(&compile(&tree.replace(timer, end))) {
+            Ok(machine) => assert_eq!(machine.harts[1].msip, None, "{name}"),
+            Err(error) => assert_eq!(error, DescriptionError::NoTimer, "{name}"),
+        }
+    }
+}
+
+#[test]
+fn a_tree_deeper_than_any_is_refused() {
+    let nested = |depth: usize| {
+        let tree = source("virt-plic.dts");
+        let end = tree.rfind("};").unwrap();
+        let nodes = "a { ".repeat(depth) + &"}; ".repeat(depth);
+        Machine::read(&compile(&format!(
+            "{}{nodes}{}",
+            &tree[..end],
+            &tree[end..]
+        )))
+    };
+    assert!(nested(32).is_ok());
+    assert_eq!(nested(33).unwrap_err(), DescriptionError::TooDeep);
+    assert_eq!(nested(2000).unwrap_err(), DescriptionError::TooDeep);
+}
+
 /// The blob's header, whose fields are big-endian words.
 fn field(blob: &mut [u8], number: usize) -> &mut [u8] {
     &mut blob[4 * number..][..4]
@@ -228,22 +275,21 @@ fn field(blob: &mut [u8], number: usize) -> &mut [u8] {
 #[test]
 fn a_tree_that_reads_but_cannot_be_edited_is_damaged() {
     let whole = blob("virt-plic.dts");
-    let read = |blob: &mut [u8], number| {
-        u32::from_be_bytes(field(blob, number).try_into().unwrap()) as usize
-    };
+    let read =
+        |blob: &mut [u8], number| u32::from_be_bytes(field(blob, number).try_into().unwrap());
     // The last string's end lies behind the block.
     let mut cut = whole.clone();
-    let size = read(&mut cut, 8) as u32;
+    let size = read(&mut cut, 8);
     field(&mut cut, 8).copy_from_slice(&(size - 1).to_be_bytes());
     // A string in the block that no property names is no text.
     let mut no_text = whole.clone();
     no_text.extend([0xff, 0]);
-    let total = no_text.len() as u32;
+    let total = read(&mut no_text, 1) + 2;
     field(&mut no_text, 1).copy_from_slice(&total.to_be_bytes());
     field(&mut no_text, 8).copy_from_slice(&(size + 2).to_be_bytes());
     // The structure's block ends before the structure does.
     let mut short = whole.clone();
-    let size = read(&mut short, 9) as u32;
+    let size = read(&mut short, 9);
     field(&mut short, 9).copy_from_slice(&(size - 4).to_be_bytes());
 
     for mut blob in [cut, no_text, short] {

@@ -4,6 +4,10 @@
 //! when a promise is broken, and [`target!`]. `tools/fuzz` runs it under
 //! libFuzzer; `cargo test` replays its corpus, `corpus/NAME/`; and
 //! `cargo run -p poorwill-fuzz --bin NAME FILE...` replays single files.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers are drawn below small limits, or cut on purpose"
+)]
 
 pub mod area;
 pub mod disk;

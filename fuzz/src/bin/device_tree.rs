@@ -1,6 +1,10 @@
 //! Device trees: any blob is read or refused, and one that is handed on is as
 //! good as before.
 #![cfg_attr(fuzzing, no_main)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers are drawn below small limits"
+)]
 
 use poorwill_devicetree::{HandOnError, Machine, hand_on};
 use poorwill_memory::PhysRange;

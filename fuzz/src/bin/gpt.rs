@@ -1,5 +1,9 @@
 //! Partition tables: whatever stands on a disk, the areas found lie within it.
 #![cfg_attr(fuzzing, no_main)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers are drawn below small limits"
+)]
 
 use gpt_disk_types::crc::Crc;
 use gpt_disk_types::{

@@ -1,6 +1,10 @@
 //! The NVMe driver: whatever a controller does, the driver ends within its
 //! limits, lends no memory but what it was given, and gets it back.
 #![cfg_attr(fuzzing, no_main)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers are drawn below small limits"
+)]
 
 use poorwill_fuzz::Input;
 use poorwill_fuzz::nvme::{Device, RegisterValues, stamp};
