@@ -55,18 +55,8 @@ impl State {
     /// After a call that failed: nothing may be different.
     pub(crate) fn check_unchanged(&self, machine: &Machine, hart: usize) {
         let now = arch::sleep::csrs_now();
-        check!(
-            now.sstatus == self.csrs.sstatus,
-            "sstatus: {:#x}, was {:#x}",
-            now.sstatus,
-            self.csrs.sstatus
-        );
-        check!(
-            now.sie == self.csrs.sie,
-            "sie: {:#x}, was {:#x}",
-            now.sie,
-            self.csrs.sie
-        );
+        check_same("sstatus", now.sstatus, self.csrs.sstatus);
+        check_same("sie", now.sie, self.csrs.sie);
         self.check_csrs(&now);
         check!(now.time >= self.csrs.time, "time goes on");
         self.check_rest(machine, hart);
@@ -99,45 +89,14 @@ impl State {
 
     fn check_csrs(&self, now: &Found) {
         let was = &self.csrs;
-        check!(
-            now.stvec == was.stvec,
-            "stvec: {:#x}, was {:#x}",
-            now.stvec,
-            was.stvec
-        );
-        check!(
-            now.sscratch == was.sscratch,
-            "sscratch: {:#x}, was {:#x}",
-            now.sscratch,
-            was.sscratch
-        );
-        check!(
-            now.sepc == was.sepc,
-            "sepc: {:#x}, was {:#x}",
-            now.sepc,
-            was.sepc
-        );
-        check!(
-            now.scause == was.scause,
-            "scause: {:#x}, was {:#x}",
-            now.scause,
-            was.scause
-        );
-        check!(
-            now.stval == was.stval,
-            "stval: {:#x}, was {:#x}",
-            now.stval,
-            was.stval
-        );
-        check!(
-            now.scounteren == was.scounteren,
-            "scounteren: {:#x}, was {:#x}",
-            now.scounteren,
-            was.scounteren
-        );
+        check_same("stvec", now.stvec, was.stvec);
+        check_same("sscratch", now.sscratch, was.sscratch);
+        check_same("sepc", now.sepc, was.sepc);
+        check_same("scause", now.scause, was.scause);
+        check_same("stval", now.stval, was.stval);
+        check_same("scounteren", now.scounteren, was.scounteren);
         if let Some(was) = self.senvcfg {
-            let now = read_csr!("senvcfg");
-            check!(now == was, "senvcfg: {now:#x}, was {was:#x}");
+            check_same("senvcfg", read_csr!("senvcfg"), was);
         }
     }
 
@@ -187,6 +146,11 @@ impl State {
         check_own_ipi(machine, hart);
         workers::check_all(machine, hart);
     }
+}
+
+/// A register is as it was.
+fn check_same(name: &str, now: usize, was: usize) {
+    check!(now == was, "{name}: {now:#x}, was {was:#x}");
 }
 
 /// Sets the CSRs to values that no reset leaves there; returns `senvcfg`'s.
