@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     pub(crate) reserved: ArrayVec<Range<usize>, 16>,
     /// What the loader put into RAM for the kernel (`-initrd`).
     pub(crate) initrd: Option<Range<usize>>,
+    /// `/chosen/rng-seed`, made shorter; 0 without one.
+    pub(crate) seed: u64,
     /// `/chosen/bootargs`
     pub(crate) command_line: ArrayString<256>,
     /// Ticks of `time` per second.
@@ -116,6 +118,11 @@ impl Machine {
         if let Some(line) = text(&chosen, "bootargs") {
             self.command_line = ArrayString::from(line).expect("a command line of up to 256 bytes");
         }
+        let seed = chosen.property("rng-seed");
+        self.seed = seed.map_or(0, |seed| {
+            let add = |sum: u64, &byte: &u8| sum.rotate_left(8) ^ u64::from(byte);
+            seed.value().iter().fold(0, add)
+        });
         let address = |name| {
             let value = chosen.property(name)?;
             // One or two cells, as the loader pleases.

@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod calls;
+mod endure;
 mod sbi;
 mod sleep_wake;
 mod susp;
@@ -21,8 +22,9 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "susp-errors" => susp::errors(machine, hart),
         "susp-no-area" => susp::refused(machine, hart),
         "sleep-wake" => sleep_wake::run(machine, hart),
+        "endure" => endure::run(machine, hart),
         _ => {
-            say!("cases: alive, sbi, calls, wild, susp-errors, susp-no-area, sleep-wake");
+            say!("cases: alive, sbi, calls, wild, susp-errors, susp-no-area, sleep-wake, endure");
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
     }
