@@ -55,6 +55,8 @@ pub enum Attached {
     /// An NVMe controller with logical blocks of 4096 bytes.
     #[serde(rename = "nvme-4k")]
     Nvme4k,
+    /// An NVMe controller whose disk loses, at a power cut, what was not flushed.
+    NvmeVolatile,
     /// virtio-blk.
     Virtio,
 }
@@ -117,6 +119,14 @@ pub enum Guest {
 pub enum Step {
     /// The machine is switched on, and ends somehow.
     PowerOn(Box<PowerOn>),
+    /// The machine sleeps and wakes (`case=endure`), and its power is cut at
+    /// random moments.
+    Cuts {
+        /// So many times, in about half as many power-ons more.
+        cuts: u32,
+        /// Chooses the moments; else random.
+        seed: Option<u64>,
+    },
     /// The medium is damaged while the machine is off.
     Damage {
         /// What of it.

@@ -10,29 +10,23 @@ use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
 
-use crate::console::{SLEPT, Start, check_absent, check_order};
+use crate::console::{FATAL, SLEPT, Start, check_absent, check_order};
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
 use crate::faults;
 use crate::plan::{End, Guest, PowerOn, Step};
 use crate::setup::Setup;
+use crate::soak::Soak;
 
 /// QEMU's exit status when a guest reports success.
 const SUCCESS: i32 = 42;
-
-/// What the console says when nothing good can come any more.
-const FATAL: [&str; 3] = [
-    "poorwill: panic",
-    "poorwill: cannot start",
-    "poorwill: fault",
-];
 
 /// Why a machine boots cold that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
 
 /// Lines of the console that a failure shows.
-const TAIL: usize = 40;
+pub(crate) const TAIL: usize = 40;
 
 /// Time between a power-off and the next power-on, so that time can be seen to
 /// have been set forward.
@@ -124,6 +118,9 @@ impl Run<'_> {
                         .with_context(|| format!("step {number}: damage {damage:?}"))?;
                     self.asleep = false;
                 }
+                Step::Cuts { cuts, seed } => self
+                    .cut(*cuts, seed.unwrap_or_else(|| fastrand::u64(..)))
+                    .with_context(|| format!("step {number}: {cuts} power cuts"))?,
                 Step::PowerOn(on) => {
                     for time in 1..=on.times {
                         self.power_on(on).with_context(|| match on.times {
@@ -141,6 +138,22 @@ impl Run<'_> {
         self.disks.last().context("the row has no disk")
     }
 
+    /// Cuts the machine's power so many times.
+    fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
+        let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
+        let soak = Soak {
+            machine: self.machine(&PowerOn::ending(End::Sleep, 1))?,
+            qemu,
+            disks: &self.disks,
+            folder: self.folder,
+            limit: Duration::from_secs(self.trial.row.timeout_s),
+        };
+        let counted = soak.run(cuts, seed)?;
+        println!("{}: {counted}", self.trial.name);
+        self.asleep = true;
+        Ok(())
+    }
+
     /// Switches the machine on, and checks how it ends.
     fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<()> {
         let start = match (&on.cold_boot, self.asleep || on.wake) {
@@ -151,6 +164,7 @@ impl Run<'_> {
         if self.asleep {
             std::thread::sleep(PAUSE);
         }
+        self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let machine = self.machine(on)?;
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let log = self.folder.join("console.log");
@@ -170,7 +184,10 @@ impl Run<'_> {
                 "{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}",
                 reproduce(&machine, qemu)
             )
-        })
+        })?;
+        // QEMU has to let go of the disks first.
+        drop(running);
+        self.disks.iter().try_for_each(TrialDisk::switch_off)
     }
 
     fn follow(
@@ -293,7 +310,7 @@ fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<()> {
 }
 
 /// The command line to type for the same machine.
-fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
+pub(crate) fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
     let program = qemu.program.clone().into_os_string();
     let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));
