@@ -21,11 +21,20 @@ test: say-test setup build guest test-kernel ## Run every test
 	@$(MAKE) --no-print-directory check-code test-host
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
-.PHONY: say-demo say-test say-bench
+CUTS ?= 300
+SEED ?=
+
+.PHONY: soak
+soak: say-soak setup build test-kernel ## Cut the power of machines that sleep and wake: CUTS=300 times, SEED= to repeat
+	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
+
+.PHONY: say-demo say-test say-bench say-soak
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
 	@echo "test: about 20 minutes; the first time about 30, for the toolchain and the guest"
+say-soak:
+	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:
 	@echo "bench: about 3 minutes; the first time about 12, for the toolchain and the guest"
 
