@@ -23,9 +23,13 @@ pub struct Plan {
 pub struct Board {
     /// It has APLIC and IMSIC; else a PLIC.
     pub aia: bool,
-    /// Further arguments for QEMU.
+    /// Further arguments for QEMU; `{folder}` in them is where its files are.
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// Files of each of these machines, such as flash: names and sizes. They are
+    /// zeros at its first power-on, and kept from each to the next.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A kind of disk.

@@ -1,7 +1,7 @@
 //! Carrying out one trial.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
+use poorwill::size::Bytes;
 
 use crate::console::{FATAL, SLEPT, Start, check_absent, check_order};
 use crate::damage::{self, Found};
@@ -106,6 +107,10 @@ impl Run<'_> {
             let file = self.folder.join(format!("disk{number}.raw"));
             self.disks.push(TrialDisk::make(kind, file, root)?);
         }
+        for (name, size) in &self.trial.board.files {
+            let size: Bytes = size.parse().with_context(|| format!("file {name}"))?;
+            File::create_new(self.folder.join(name))?.set_len(size.0)?;
+        }
         if self.trial.row.junk_initrd {
             fs::write(self.folder.join("junk"), vec![0xa5; JUNK_BYTES])?;
         }
@@ -145,6 +150,13 @@ impl Run<'_> {
             machine: self.machine(&PowerOn::ending(End::Sleep, 1))?,
             qemu,
             disks: &self.disks,
+            files: self
+                .trial
+                .board
+                .files
+                .keys()
+                .map(|name| self.folder.join(name))
+                .collect(),
             folder: self.folder,
             limit: Duration::from_secs(self.trial.row.timeout_s),
         };
@@ -243,7 +255,7 @@ impl Run<'_> {
         if trial.row.junk_initrd {
             machine.initrd = Some(self.folder.join("junk"));
         }
-        let mut more = trial.board.arguments.clone();
+        let mut more = with_folder(&trial.board.arguments, self.folder);
         self.attach(on, &mut machine, &mut more)?;
         more.extend(on.arguments.iter().cloned());
         if let Some(instead) = &on.instead {
@@ -279,6 +291,13 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// A machine's arguments, with the folder of its files named.
+fn with_folder(arguments: &[String], folder: &Path) -> Vec<String> {
+    let folder = folder.to_string_lossy();
+    let named = |argument: &String| argument.replace("{folder}", &folder);
+    arguments.iter().map(named).collect()
 }
 
 /// Waits for the end of QEMU, or for a line after which none is to be waited for.
@@ -323,4 +342,16 @@ pub(crate) fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
         }
     });
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_finds_its_files() {
+        let words = ["-drive", "if=pflash,unit=1,file={folder}/flash"].map(str::to_owned);
+        let named = with_folder(&words, Path::new("/a b"));
+        assert_eq!(named, ["-drive", "if=pflash,unit=1,file=/a b/flash"]);
+    }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Soak<'a> {
     pub(crate) machine: Machine,
     pub(crate) qemu: &'a Qemu,
     pub(crate) disks: &'a [TrialDisk],
+    /// What else the machine keeps without power.
+    pub(crate) files: Vec<PathBuf>,
     /// Where the console is logged, and disks are kept.
     pub(crate) folder: &'a Path,
     /// How long a power-on may last.
@@ -147,10 +149,11 @@ impl Run<'_> {
         let soak = self.soak;
         let log = soak.folder.join("console.log");
         note(&log, &format!("--- power-on {number}, {aimed}"))?;
-        for disk in soak.disks {
-            keep_copy(&disk.file)?;
-            disk.switch_on()?;
-        }
+        let disks = soak.disks.iter().map(|disk| &disk.file);
+        disks
+            .chain(&soak.files)
+            .try_for_each(|file| keep_copy(file))?;
+        soak.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let (sender, signs) = channel();
         let watch = Box::new(move |event: &_| {
             if let Some(sign) = Sign::of(event) {
@@ -256,14 +259,14 @@ fn note(log: &Path, text: &str) -> anyhow::Result<()> {
     Ok(writeln!(file, "{text}")?)
 }
 
-/// Keeps the disk as it is before a power-on, for whoever looks into a failure.
-fn keep_copy(disk: &Path) -> anyhow::Result<()> {
-    let copy: PathBuf = disk.with_extension("before.raw");
+/// Keeps a disk or another file as it is before a power-on, for whoever looks into a failure.
+fn keep_copy(file: &Path) -> anyhow::Result<()> {
+    let copy = file.with_extension("before");
     // It knows how to copy what a sparse file has, and where a file system can
     // share blocks.
     let status = Command::new("cp")
         .args(["--reflink=auto", "--sparse=auto", "--"])
-        .args([disk, &copy])
+        .args([file, &copy])
         .status()
         .context("cp")?;
     if !status.success() {
