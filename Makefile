@@ -6,6 +6,7 @@ SHELL := /bin/bash
 CARGO := tools/cargo
 BARE := riscv64imac-unknown-none-elf
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+FUZZ_SECONDS := 600
 CLI := $(TARGET)/release/poorwill
 
 .PHONY: help
@@ -19,15 +20,32 @@ demo: say-demo setup build guest ## Show the main job: Debian sleeps with the po
 .PHONY: test
 test: say-test setup build guest test-kernel ## Run every test
 	@$(MAKE) --no-print-directory check-code test-host
+	@tools/fuzz --seconds 60
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
-.PHONY: say-demo say-test say-bench
+CUTS ?= 300
+SEED ?=
+
+.PHONY: soak
+soak: say-soak setup build test-kernel ## Cut the power of machines that sleep and wake: CUTS=300 times, SEED= to repeat
+	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
+
+.PHONY: say-demo say-test say-bench say-soak say-fuzz
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
-	@echo "test: about 20 minutes; the first time about 30, for the toolchain and the guest"
+	@echo "test: about 25 minutes; the first time about 35, for the toolchain and the guest"
+say-soak:
+	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:
 	@echo "bench: about 3 minutes; the first time about 12, for the toolchain and the guest"
+
+say-fuzz:
+	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, as many at a time as there are cores"
+
+.PHONY: fuzz
+fuzz: say-fuzz setup-tools ## Fuzz what reads disks, device trees and buses (FUZZ_SECONDS=600 each)
+	@tools/fuzz --seconds $(FUZZ_SECONDS)
 
 .PHONY: check
 check: setup-tools check-code test-host ## Format, lints, host tests, licences, advisories: needs no emulator

@@ -2,10 +2,12 @@
 //! See `docs/testing.md`.
 
 use std::process::ExitCode;
+use std::str::FromStr;
 
+use anyhow::Context;
 use libtest_mimic::{Arguments, Trial};
 use poorwill::interrupt;
-use poorwill_tests::{Setup, expand, load_plan, run_trial};
+use poorwill_tests::{Setup, ask_for_cuts, expand, load_plan, run_trial};
 
 /// Trials at a time, unless `--test-threads` says otherwise: what two cores carry.
 const THREADS: usize = 2;
@@ -25,8 +27,14 @@ fn main() -> anyhow::Result<ExitCode> {
             .iter()
             .for_each(|what| eprintln!("missing: {what}"));
     }
+    let mut planned = expand(&load_plan()?)?;
+    ask_for_cuts(
+        &mut planned,
+        number_in("POORWILL_CUTS")?,
+        number_in("POORWILL_SEED")?,
+    );
     let mut trials = Vec::new();
-    for trial in expand(&load_plan()?)? {
+    for trial in planned {
         let absent = setup.missing_for(&trial).is_some();
         let (setup, name) = (setup.clone(), trial.name.clone());
         let test = Trial::test(name, move || match setup.missing_for(&trial) {
@@ -37,4 +45,18 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     // Long ones first, so that the last to end is a short one: the plan is so ordered.
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// The number in a variable of the environment; unset and empty are none.
+fn number_in<T: FromStr>(name: &str) -> anyhow::Result<Option<T>>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => {
+            let number = text.parse();
+            Ok(Some(number.with_context(|| format!("{name}={text}"))?))
+        }
+        _ => Ok(None),
+    }
 }

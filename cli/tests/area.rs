@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use common::{MIB, World};
-use poorwill_image::{MachineIdentity, SaveRequest, Workspace, save};
+use poorwill_image::{Alone, MachineIdentity, SaveRequest, Workspace, save};
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
@@ -37,19 +37,21 @@ fn sleep_on(world: &World, file: &str, consume: bool) {
     let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
     {
         let window = Window::new(&mut disk, location.start, location.length).unwrap();
-        let mut area = Area::open(window, &mut scratch[0]).unwrap();
+        let mut area = Area::open(window, &mut scratch[0], None).unwrap();
         let mut slot = area.begin().unwrap();
         let request = SaveRequest {
             identity: IDENTITY,
             generation: slot.generation(),
             saved_at_ns: 1_700_000_000_000_000_000,
             state_bytes: 0,
+            seal: None,
         };
         let saved = save(
             &mut slot.medium().unwrap(),
             os,
             &request,
             &mut workspace,
+            &Alone,
             &mut |_| (),
         )
         .unwrap();

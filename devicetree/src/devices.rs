@@ -21,7 +21,7 @@ impl Uart {
     pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
         let offset = u64::from(cell(node, "reg-offset").unwrap_or(0));
         Some(Uart {
-            base: reg(node, 0)?.start + offset,
+            base: reg(node, 0)?.start.checked_add(offset)?,
             shift: cell(node, "reg-shift").unwrap_or(0).min(8),
             width: if cell(node, "reg-io-width") == Some(4) {
                 4
@@ -51,7 +51,7 @@ impl Syscon {
         // Without a value the mask is what to write, says the binding.
         let mask = cell(node, "mask");
         Some(Syscon {
-            address: base.start + u64::from(offset),
+            address: base.start.checked_add(u64::from(offset))?,
             value: cell(node, "value").or(mask)?,
             mask: mask.unwrap_or(u32::MAX),
         })
@@ -68,6 +68,37 @@ fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtN
     node.children()
         .find_map(|child| find_by_phandle(child, wanted, depth + 1))
 }
+
+/// How many banks of a flash are looked at.
+const MAX_BANKS: usize = 4;
+
+/// NOR flash that answers to the Common Flash Interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flash {
+    /// Its banks, in the tree's order.
+    pub banks: ArrayVec<PhysRange, MAX_BANKS>,
+    /// Width of a bank's bus in bytes: 1, 2, 4 or 8.
+    pub width: u32,
+}
+
+impl Flash {
+    /// A flash without a width, or with an odd one, is of no use.
+    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+        let width = cell(node, "bank-width")?;
+        matches!(width, 1 | 2 | 4 | 8).then(|| Flash {
+            banks: flash_banks(node).collect(),
+            width,
+        })
+    }
+}
+
+/// The banks of a flash node: the ranges of its `reg`.
+pub(crate) fn flash_banks(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> {
+    (0..MAX_BANKS).map_while(move |index| reg(node, index))
+}
+
+/// The binding of [`Flash`].
+pub(crate) const FLASH: &str = "cfi-flash";
 
 /// A PCI host bridge whose configuration space is mapped (ECAM).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,14 +1,15 @@
 use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
-use dtoolkit::Node;
-use dtoolkit::fdt::Fdt;
+use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
+use crate::devices::{FLASH, flash_banks};
 use crate::interrupts::is_machine_level;
-use crate::node::is_any;
+use crate::node::{is_any, is_enabled};
 
 /// Why the device tree could not be prepared for the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -24,25 +25,52 @@ pub enum HandOnError {
 /// Name of our node below `/reserved-memory`: unit address and all.
 type NodeName = ArrayString<32>;
 
+/// Bytes of the report on how the machine came up.
+pub const REPORT_BYTES: usize = 128;
+
+/// What the next stage is to know, and what it is not to see.
+#[derive(Clone, Copy, Debug)]
+pub struct Handover<'a> {
+    /// The firmware's memory.
+    pub firmware: PhysRange,
+    /// Flash banks that are the firmware's.
+    pub flash: &'a [PhysRange],
+    /// Random bytes, in place of those that the firmware was given.
+    pub seed: [u8; 32],
+    /// How the machine came up: a text, filled up with zeros.
+    pub report: &'a [u8; REPORT_BYTES],
+}
+
+/// Our property of `/chosen`.
+const REPORT: &str = "poorwill,boot";
+
 /// Turns the blob at the start of `buffer` into the one for the next stage, in
 /// place; the rest of the buffer is room to grow.
 ///
 /// The firmware's memory is reserved (`no-map`: an OS that maps it would let
-/// its speculation run into PMP faults), and interrupt controllers of machine
-/// mode are disabled, since an S-mode driver would only fault on them.
+/// its speculation run into PMP faults). Interrupt controllers of machine mode
+/// are disabled, since an S-mode driver would only fault on them; likewise a
+/// flash of which any bank is the firmware's, with all its banks: an OS's driver
+/// takes them for one device.
+///
+/// The report becomes `/chosen/poorwill,boot`; the offset of its value within
+/// the blob is returned. A seed that the firmware was given is replaced.
 ///
 /// # Errors
 ///
 /// [`HandOnError`]; the blob may be half changed then.
-pub fn hand_on(buffer: &mut [u8], firmware: PhysRange) -> Result<(), HandOnError> {
+pub fn hand_on(buffer: &mut [u8], handover: &Handover<'_>) -> Result<usize, HandOnError> {
     let room = buffer.len();
     let mut name = NodeName::new();
     // Cannot fail: the longest is 25 characters.
-    let _ = write!(name, "poorwill@{:x}", firmware.start);
-    insert_reserved_memory(buffer, &name)?;
+    let _ = write!(name, "poorwill@{:x}", handover.firmware.start);
+    insert_nodes(buffer, &name)?;
     let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
-    reserve(&mut tree, &name, firmware).ok_or(HandOnError::NoRoom(room))?;
-    hide_machine_level(&mut tree).ok_or(HandOnError::NoRoom(room))
+    let no_room = HandOnError::NoRoom(room);
+    reserve(&mut tree, &name, handover.firmware).ok_or(no_room)?;
+    hide(&mut tree, handover.flash).ok_or(no_room)?;
+    tell(&mut tree, handover).ok_or(no_room)?;
+    report_offset(buffer).ok_or(HandOnError::Damaged)
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
@@ -65,28 +93,54 @@ fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
     Some(())
 }
 
+fn tell(tree: &mut Tree<'_>, handover: &Handover<'_>) -> Option<()> {
+    const SEED: &str = "rng-seed";
+    let mut chosen = tree.find_node_mut("/chosen")?;
+    if chosen.remove_property(SEED) {
+        chosen.add_property(SEED, &handover.seed[..]).ok()?;
+    }
+    chosen.remove_property(REPORT);
+    chosen.add_property(REPORT, &handover.report[..]).ok()?;
+    Some(())
+}
+
+/// Where the report's value lies, now that nothing moves any more.
+fn report_offset(blob: &[u8]) -> Option<usize> {
+    let total = word(blob, field::TOTAL_SIZE)? as usize;
+    let tree = Fdt::new(blob.get(..total)?).ok()?;
+    let report = tree.find_node("/chosen")?.property(REPORT)?;
+    report
+        .value()
+        .as_ptr()
+        .addr()
+        .checked_sub(blob.as_ptr().addr())
+}
+
 /// Disables the nodes one at a time, as each change moves what lies behind it.
-fn hide_machine_level(tree: &mut Tree<'_>) -> Option<()> {
-    while let Some(path) = visible_machine_level(tree.as_read_only()) {
-        tree.find_node_mut(&path)?
-            .add_property("status", "disabled")
-            .ok()?;
+fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
+    while let Some(path) = next_to_hide(tree.as_read_only(), flash) {
+        let mut node = tree.find_node_mut(&path)?;
+        node.remove_property("status");
+        node.add_property("status", "disabled").ok()?;
     }
     Some(())
 }
 
-/// The path of an interrupt controller of machine mode that is still in sight.
-fn visible_machine_level(tree: Fdt<'_>) -> Option<ArrayString<96>> {
+/// The path of a node that is not the next stage's, and still in sight.
+fn next_to_hide(tree: Fdt<'_>, flash: &[PhysRange]) -> Option<ArrayString<96>> {
     const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
+    let is_ours = |bank: PhysRange| flash.iter().any(|ours| ours.overlaps(&bank));
+    let is_wanted = |node: FdtNode<'_>| {
+        (is_any(node, &CONTROLLERS) && is_machine_level(node))
+            || (is_any(node, &[FLASH]) && flash_banks(node).any(is_ours))
+    };
     let buses = [("", tree.root())]
         .into_iter()
         .chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
     for (prefix, bus) in buses {
-        let found = bus.children().find(|node| {
-            is_any(*node, &CONTROLLERS)
-                && is_machine_level(*node)
-                && node.property("status").is_none()
-        });
+        let found = bus
+            .children()
+            .find(|node| is_enabled(*node) && is_wanted(*node));
         if let Some(node) = found {
             let mut path = ArrayString::new();
             write!(path, "{prefix}/{}", node.name()).ok()?;
@@ -107,18 +161,25 @@ mod field {
     pub(super) const STRUCTURE: usize = 8;
     pub(super) const STRINGS: usize = 12;
     pub(super) const RESERVATIONS: usize = 16;
+    pub(super) const STRINGS_SIZE: usize = 32;
     pub(super) const STRUCTURE_SIZE: usize = 36;
 }
 
-/// Puts an empty node of ours below `/reserved-memory`, and that node itself
-/// where there is none. dtoolkit edits properties in place but adds no nodes
+/// Puts an empty node of ours below `/reserved-memory`, and that node itself and
+/// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
 /// without an allocator.
-fn insert_reserved_memory(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
+fn insert_nodes(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
     let blob = SliceBuffer::new(buffer).map_err(|_| HandOnError::Damaged)?;
-    Fdt::new(blob.as_ref()).map_err(|_| HandOnError::Damaged)?;
-    if end_of(buffer, Some(RESERVED_MEMORY)).is_none() {
-        let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
-        insert(buffer, end, &empty_node(RESERVED_MEMORY))?;
+    let blob = blob.as_ref();
+    Fdt::new(blob).map_err(|_| HandOnError::Damaged)?;
+    if !can_be_edited(blob) {
+        return Err(HandOnError::Damaged);
+    }
+    for wanted in ["chosen", RESERVED_MEMORY] {
+        if end_of(buffer, Some(wanted)).is_none() {
+            let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
+            insert(buffer, end, &empty_node(wanted))?;
+        }
     }
     let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(HandOnError::Damaged)?;
     insert(buffer, end, &empty_node(name))
@@ -140,6 +201,27 @@ fn empty_node(name: &str) -> ArrayVec<u8, 48> {
 fn word(blob: &[u8], offset: usize) -> Option<u32> {
     let bytes = blob.get(offset..offset + 4)?;
     bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Whether the blocks are what an editor must rely on, beyond what a reader
+/// does: the structure lies within its block, and the strings' block is strings
+/// from end to end, also those that no property names.
+fn can_be_edited(blob: &[u8]) -> bool {
+    let block = |start, size| {
+        let (start, size) = (word(blob, start)? as usize, word(blob, size)? as usize);
+        Some((start, start.checked_add(size)?))
+    };
+    let structure = block(field::STRUCTURE, field::STRUCTURE_SIZE);
+    let strings = block(field::STRINGS, field::STRINGS_SIZE);
+    let (Some(root_end), Some((_, end)), Some((start, strings_end))) =
+        (end_of(blob, None), structure, strings)
+    else {
+        return false;
+    };
+    // Behind the root's END_NODE comes END.
+    let fits = root_end + 8 <= end && end <= start;
+    let strings = blob.get(start..strings_end).unwrap_or_default();
+    fits && strings.last().is_none_or(|byte| *byte == 0) && core::str::from_utf8(strings).is_ok()
 }
 
 /// Where the END_NODE of the root's child of that name lies; without a name,

@@ -5,7 +5,7 @@ use poorwill_image::checksum::Hasher;
 use poorwill_memory::{PAGE_BYTES, Page};
 use zerocopy::IntoBytes;
 
-use crate::machine::Machine;
+use crate::machine::{MAX_DEPTH, Machine};
 
 /// What tells one machine from another, part by part.
 ///
@@ -21,8 +21,10 @@ pub(crate) const NONE: Fingerprint = Fingerprint {
     device_tree: 0,
 };
 
-pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Fingerprint {
-    Fingerprint {
+/// `None` when the tree is nested too deeply to be walked.
+pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Option<Fingerprint> {
+    let mut is_walked = true;
+    let fingerprint = Fingerprint {
         memory: digest(|into| {
             for range in &machine.memory {
                 into.word(range.start);
@@ -48,10 +50,11 @@ pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Fingerprint {
         }),
         device_tree: digest(|into| {
             for node in root.children().filter(|node| node.name() != "chosen") {
-                into.node(node);
+                is_walked &= into.node(node, MAX_DEPTH).is_some();
             }
         }),
-    }
+    };
+    is_walked.then_some(fingerprint)
 }
 
 fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
@@ -72,17 +75,21 @@ struct Digest {
 }
 
 impl Digest {
-    fn node(&mut self, node: FdtNode<'_>) {
+    /// Takes a node and what lies up to `depth` levels below; `None` when
+    /// that is not all.
+    fn node(&mut self, node: FdtNode<'_>, depth: u32) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
         self.bytes(node.name().as_bytes());
         for property in node.properties() {
             self.bytes(property.name().as_bytes());
             self.bytes(property.value());
         }
         for child in node.children() {
-            self.node(child);
+            self.node(child, depth)?;
         }
         // Tells a child from a sibling.
         self.word(u64::MAX);
+        Some(())
     }
 
     fn property(&mut self, node: FdtNode<'_>, name: &str) {

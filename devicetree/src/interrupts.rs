@@ -165,7 +165,8 @@ impl Interrupts {
         }
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(harts, controller) {
-                hart.machine_imsic = Some(range.start + (place << (12 + layout.guest_bits)));
+                let offset = place << (12 + layout.guest_bits);
+                hart.machine_imsic = range.start.checked_add(offset);
             }
         }
         let _ = machine_only.try_push(range);

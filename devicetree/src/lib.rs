@@ -17,8 +17,8 @@ mod interrupts;
 mod machine;
 mod node;
 
-pub use devices::{PciHost, Syscon, Uart};
-pub use hand_on::{HandOnError, hand_on};
+pub use devices::{Flash, PciHost, Syscon, Uart};
+pub use hand_on::{HandOnError, Handover, REPORT_BYTES, hand_on};
 pub use identity::Fingerprint;
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
-pub use machine::{DescriptionError, Extensions, Hart, MAX_HARTS, Machine};
+pub use machine::{DescriptionError, Extensions, Hart, MAX_HARTS, MAX_SEED, Machine};

@@ -4,7 +4,7 @@ use dtoolkit::{Node, Property};
 use poorwill_memory::{MAX_RANGES, PhysRange};
 use thiserror::Error;
 
-use crate::devices::{PciHost, Syscon, Uart};
+use crate::devices::{FLASH, Flash, PciHost, Syscon, Uart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::Interrupts;
 use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
@@ -15,12 +15,21 @@ pub const MAX_HARTS: usize = 32;
 /// How many PCI host bridges are looked at.
 const MAX_PCI_HOSTS: usize = 4;
 
+/// How many bytes of the previous stage's seed are kept.
+pub const MAX_SEED: usize = 64;
+
+/// How deep nodes may lie. Walking them takes stack for each level.
+pub(crate) const MAX_DEPTH: u32 = 32;
+
 /// Why a device tree is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DescriptionError {
     /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
+    /// Nodes within nodes within nodes, deeper than any machine's.
+    #[error("the device tree is nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
     /// No hart that can run an OS.
     #[error("the device tree has no hart with an MMU")]
     NoHart,
@@ -57,6 +66,8 @@ pub struct Extensions {
     pub zicboz: bool,
     /// Smstateen: state enable registers.
     pub smstateen: bool,
+    /// Zkr: the hart has an entropy source (the seed CSR).
+    pub zkr: bool,
     /// F and D: floating point registers.
     pub float: bool,
     /// V: vector registers.
@@ -109,6 +120,11 @@ pub struct Machine {
     pub reset: Option<Syscon>,
     /// Address of the goldfish real-time clock.
     pub rtc: Option<u64>,
+    /// The first flash with a Common Flash Interface.
+    pub flash: Option<Flash>,
+    /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
+    /// [`MAX_SEED`] of them; empty where it gives none.
+    pub seed: ArrayVec<u8, MAX_SEED>,
     /// What tells this machine from others.
     pub fingerprint: Fingerprint,
 }
@@ -135,6 +151,8 @@ impl Machine {
             power_off: None,
             reset: None,
             rtc: None,
+            flash: None,
+            seed: read_seed(root),
             fingerprint: identity::NONE,
         };
         machine.read_cpus(root)?;
@@ -144,7 +162,8 @@ impl Machine {
             machine.visit(root, node, console, 0);
         }
         machine.interrupts.link_domains();
-        machine.fingerprint = identity::fingerprint(root, &machine);
+        machine.fingerprint =
+            identity::fingerprint(root, &machine).ok_or(DescriptionError::TooDeep)?;
         if machine.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
@@ -237,6 +256,8 @@ impl Machine {
             self.reset = Syscon::read(root, node).or(self.reset);
         } else if is_any(node, &["google,goldfish-rtc"]) {
             self.rtc = reg(node, 0).map(|range| range.start);
+        } else if is_any(node, &[FLASH]) {
+            self.flash = self.flash.take().or_else(|| Flash::read(node));
         } else if depth < 3 {
             for child in node.children() {
                 self.visit(root, child, console, depth + 1);
@@ -257,12 +278,14 @@ impl Machine {
             position[kind] += 1;
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 match kind {
-                    0 => hart.msip = Some(range.start + 4 * place),
-                    _ => hart.mtimecmp = Some(range.start + 0x4000 + 8 * place),
+                    0 => hart.msip = range.start.checked_add(4 * place),
+                    _ => hart.mtimecmp = range.start.checked_add(0x4000 + 8 * place),
                 }
             }
         }
-        let _ = self.mtime.try_push(range.start + 0xbff8);
+        if let Some(time) = range.start.checked_add(0xbff8) {
+            let _ = self.mtime.try_push(time);
+        }
         let _ = self.machine_only.try_push(range);
     }
 
@@ -273,7 +296,7 @@ impl Machine {
         };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
-                hart.mtimecmp = Some(compare.start + 8 * place);
+                hart.mtimecmp = compare.start.checked_add(8 * place);
             }
         }
         let _ = self.mtime.try_push(time.start);
@@ -286,7 +309,7 @@ impl Machine {
         let Some(range) = reg(node, 0) else { return };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
-                hart.msip = Some(range.start + 4 * place);
+                hart.msip = range.start.checked_add(4 * place);
             }
         }
         let _ = self.machine_only.try_push(range);
@@ -315,6 +338,15 @@ fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
         .ok()
 }
 
+fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {
+    let chosen = root.child("chosen");
+    let seed = chosen.and_then(|chosen| chosen.property("rng-seed"));
+    let Some(seed) = seed else {
+        return ArrayVec::new();
+    };
+    seed.value().iter().copied().take(MAX_SEED).collect()
+}
+
 /// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
 /// (SiFive's E51) have none.
 fn can_run_os(cpu: FdtNode<'_>) -> bool {
@@ -337,6 +369,7 @@ fn read_extensions(cpu: FdtNode<'_>) -> Extensions {
         zicbom: listed("zicbom"),
         zicboz: listed("zicboz"),
         smstateen: listed("smstateen"),
+        zkr: listed("zkr"),
         float: listed("f") && listed("d"),
         vector: listed("v"),
     }

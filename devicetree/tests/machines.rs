@@ -1,26 +1,40 @@
 //! The trees of QEMU's machines (`-machine …,dumpdtb=`), read and handed on.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use poorwill_devicetree::{DescriptionError, HandOnError, Machine, hand_on};
+use poorwill_devicetree::{DescriptionError, HandOnError, Handover, Machine, hand_on};
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
 
 /// Compiles a tree of `tests/machines`, by the device tree compiler.
 fn blob(name: &str) -> Vec<u8> {
-    let source: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/machines", name]
+    compile(&source(name))
+}
+
+fn source(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/machines", name]
         .iter()
         .collect();
-    let output = Command::new("dtc")
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn compile(source: &str) -> Vec<u8> {
+    let mut dtc = Command::new("dtc")
         .args(["-q", "-I", "dts", "-O", "dtb"])
-        .arg(&source)
-        .stderr(Stdio::inherit())
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("dtc is needed: apt-get install device-tree-compiler");
-    assert!(output.status.success(), "dtc refuses {}", source.display());
+    // It reads all before it writes.
+    let mut input = dtc.stdin.take().unwrap();
+    input.write_all(source.as_bytes()).unwrap();
+    drop(input);
+    let output = dtc.wait_with_output().unwrap();
+    assert!(output.status.success(), "dtc refuses the tree");
     output.stdout
 }
 
@@ -31,6 +45,19 @@ fn machine(name: &str) -> Machine {
 const FIRMWARE: PhysRange = PhysRange {
     start: 0x8000_0000,
     end: 0x8020_0000,
+};
+
+/// The second bank of the `virt` machines' flash.
+const BANK: PhysRange = PhysRange {
+    start: 0x2200_0000,
+    end: 0x2400_0000,
+};
+
+const HANDOVER: Handover<'_> = Handover {
+    firmware: FIRMWARE,
+    flash: &[BANK],
+    seed: [0x5e; 32],
+    report: &[b'r'; 128],
 };
 
 #[test]
@@ -66,7 +93,62 @@ fn what_all_virt_machines_share() {
         assert_eq!(host.bridge.windows[0].cpu_address, 0x4000_0000);
         assert!(machine.harts[0].extensions.sstc && machine.harts[0].extensions.float);
         assert!(!machine.harts[0].extensions.vector);
+        let flash = machine.flash.as_ref().unwrap();
+        assert_eq!(
+            (&flash.banks[..], flash.width),
+            (&[PhysRange::new(0x2000_0000, 0x200_0000), BANK][..], 4)
+        );
     }
+}
+
+/// A tree of `tests/machines`, as text, with some of it replaced.
+fn changed(name: &str, from: &str, to: &str) -> Vec<u8> {
+    let folder = [env!("CARGO_MANIFEST_DIR"), "tests/machines"].join("/");
+    let text = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+    assert!(text.contains(from), "{from}");
+    let number = {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        NUMBER.fetch_add(1, Ordering::Relaxed)
+    };
+    let file = std::env::temp_dir().join(format!("poorwill-{}-{number}.dts", std::process::id()));
+    std::fs::write(&file, text.replace(from, to)).unwrap();
+    let blob = blob(file.to_str().unwrap());
+    std::fs::remove_file(file).unwrap();
+    blob
+}
+
+#[test]
+fn flash_is_found_if_it_can_be_used() {
+    assert_eq!(machine("sifive-u.dts").flash, None);
+    for (from, to) in [
+        ("bank-width = <0x04>;", ""),
+        ("bank-width = <0x04>;", "bank-width = <0x03>;"),
+        (
+            "bank-width = <0x04>;",
+            "bank-width = <0x04>; status = \"disabled\";",
+        ),
+    ] {
+        let blob = changed("virt-aia.dts", from, to);
+        assert_eq!(Machine::read(&blob).unwrap().flash, None, "{to}");
+    }
+}
+
+#[test]
+fn seeds_and_entropy_sources() {
+    let plain = machine("virt-aia.dts");
+    assert!(plain.seed.is_empty() && !plain.harts[0].extensions.zkr);
+    let seeded = |bytes: &str| {
+        let seed = format!("chosen {{ rng-seed = [{bytes}];");
+        Machine::read(&changed("virt-aia.dts", "chosen {", &seed)).unwrap()
+    };
+    let (one, other) = (seeded("01 02 03"), seeded("04"));
+    assert_eq!((&one.seed[..], &other.seed[..]), (&[1, 2, 3][..], &[4][..]));
+    assert_eq!(one.fingerprint.compare(&other.fingerprint), Ok(()));
+    assert_eq!(seeded(&"ab".repeat(100)).seed[..], [0xab; 64]);
+    let zkr = changed("virt-aia.dts", "\\0zbb", "\\0zbb\\0zkr");
+    let zkr = Machine::read(&zkr).unwrap();
+    assert!(zkr.harts.iter().all(|hart| hart.extensions.zkr));
 }
 
 #[test]
@@ -136,20 +218,10 @@ fn monitor_cores_are_left_out() {
 
 #[test]
 fn each_part_of_the_fingerprint_stands_for_itself() {
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/machines/virt-plic.dts"
-    ));
-    let text = text.unwrap();
     let here = machine("virt-plic.dts").fingerprint;
     let changed = |from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        let dir =
-            std::env::temp_dir().join(format!("poorwill-dts-{}-{}", std::process::id(), to.len()));
-        std::fs::write(&dir, text.replace(from, to)).unwrap();
-        let machine = machine(dir.to_str().unwrap());
-        std::fs::remove_file(dir).unwrap();
-        machine.fingerprint
+        let blob = changed("virt-plic.dts", from, to);
+        Machine::read(&blob).unwrap().fingerprint
     };
     assert_eq!(
         here.compare(&changed("stdout-path", "other-path")),
@@ -173,7 +245,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
         let mut buffer = blob(&format!("virt-{name}.dts"));
         let length = buffer.len();
         buffer.resize(length + 4096, 0xaa);
-        hand_on(&mut buffer, FIRMWARE).unwrap();
+        hand_on(&mut buffer, &HANDOVER).unwrap();
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
         let node = tree
@@ -194,6 +266,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
             ("/soc/interrupt-controller@28000000", "os"),
             ("/soc/interrupt-controller@c000000", "machine"),
             ("/soc/interrupt-controller@d000000", "os"),
+            ("/flash@20000000", "machine"),
         ] {
             let Some(node) = tree.find_node(path) else {
                 continue;
@@ -212,12 +285,118 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
 }
 
 #[test]
+fn flash_that_is_not_the_firmwares_stays_in_sight() {
+    let okay = "bank-width = <0x04>; status = \"okay\";";
+    let blob = changed("virt-aia.dts", "bank-width = <0x04>;", okay);
+    for (flash, visible) in [(&[][..], true), (&[FIRMWARE], true), (&[BANK], false)] {
+        let mut buffer = blob.clone();
+        buffer.resize(blob.len() + 4096, 0);
+        let handover = Handover { flash, ..HANDOVER };
+        hand_on(&mut buffer, &handover).unwrap();
+        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+        let after = Machine::read(&buffer[..total]).unwrap();
+        assert_eq!(after.flash.is_some(), visible, "{flash:x?}");
+    }
+}
+
+#[test]
+fn the_next_stage_is_told_how_the_machine_came_up() {
+    let seeded = changed(
+        "virt-aia.dts",
+        "chosen {",
+        "chosen { rng-seed = [01 02]; poorwill,boot = \"old\";",
+    );
+    let without = changed("virt-aia.dts", "chosen {", "not-chosen {");
+    for (blob, seed) in [
+        (seeded, &[0x5e; 32][..]),
+        (blob("virt-aia.dts"), &[]),
+        (without, &[]),
+    ] {
+        let mut buffer = blob;
+        buffer.resize(buffer.len() + 4096, 0);
+        let offset = hand_on(&mut buffer, &HANDOVER).unwrap();
+        assert_eq!(buffer[offset..offset + 128], [b'r'; 128]);
+        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+        let tree = Fdt::new(&buffer[..total]).unwrap();
+        let chosen = tree.find_node("/chosen").unwrap();
+        let report = chosen.property("poorwill,boot").unwrap();
+        assert_eq!(report.value(), [b'r'; 128]);
+        assert_eq!(Machine::read(&buffer[..total]).unwrap().seed[..], *seed);
+    }
+}
+
+#[test]
 fn no_room_to_grow_is_an_error() {
     let mut buffer = blob("virt-plic.dts");
     assert!(matches!(
-        hand_on(&mut buffer, FIRMWARE),
+        hand_on(&mut buffer, &HANDOVER),
         Err(HandOnError::NoRoom(_))
     ));
+}
+
+#[test]
+fn devices_at_the_end_of_all_addresses_have_no_registers_beyond() {
+    let end = "reg = <0xffffffff 0xfffffffc 0x00 0x10000>;";
+    for (name, timer) in [
+        ("virt-plic.dts", "reg = <0x00 0x2000000 0x00 0x10000>;"),
+        ("virt-aclint.dts", "reg = <0x00 0x2000000 0x00 0x4000>;"),
+    ] {
+        let tree = source(name);
+        assert!(tree.contains(timer), "{name}");
+        match Machine::read(&compile(&tree.replace(timer, end))) {
+            Ok(machine) => assert_eq!(machine.harts[1].msip, None, "{name}"),
+            Err(error) => assert_eq!(error, DescriptionError::NoTimer, "{name}"),
+        }
+    }
+}
+
+#[test]
+fn a_tree_deeper_than_any_is_refused() {
+    let nested = |depth: usize| {
+        let tree = source("virt-plic.dts");
+        let end = tree.rfind("};").unwrap();
+        let nodes = "a { ".repeat(depth) + &"}; ".repeat(depth);
+        Machine::read(&compile(&format!(
+            "{}{nodes}{}",
+            &tree[..end],
+            &tree[end..]
+        )))
+    };
+    assert!(nested(32).is_ok());
+    assert_eq!(nested(33).unwrap_err(), DescriptionError::TooDeep);
+    assert_eq!(nested(2000).unwrap_err(), DescriptionError::TooDeep);
+}
+
+/// The blob's header, whose fields are big-endian words.
+fn field(blob: &mut [u8], number: usize) -> &mut [u8] {
+    &mut blob[4 * number..][..4]
+}
+
+#[test]
+fn a_tree_that_reads_but_cannot_be_edited_is_damaged() {
+    let whole = blob("virt-plic.dts");
+    let read =
+        |blob: &mut [u8], number| u32::from_be_bytes(field(blob, number).try_into().unwrap());
+    // The last string's end lies behind the block.
+    let mut cut = whole.clone();
+    let size = read(&mut cut, 8);
+    field(&mut cut, 8).copy_from_slice(&(size - 1).to_be_bytes());
+    // A string in the block that no property names is no text.
+    let mut no_text = whole.clone();
+    no_text.extend([0xff, 0]);
+    let total = read(&mut no_text, 1) + 2;
+    field(&mut no_text, 1).copy_from_slice(&total.to_be_bytes());
+    field(&mut no_text, 8).copy_from_slice(&(size + 2).to_be_bytes());
+    // The structure's block ends before the structure does.
+    let mut short = whole.clone();
+    let size = read(&mut short, 9);
+    field(&mut short, 9).copy_from_slice(&(size - 4).to_be_bytes());
+
+    for mut blob in [cut, no_text, short] {
+        let length = blob.len();
+        blob.resize(length + 4096, 0);
+        assert_eq!(hand_on(&mut blob, &HANDOVER), Err(HandOnError::Damaged));
+    }
 }
 
 #[test]
@@ -245,6 +424,6 @@ proptest! {
         }
         let _ = Machine::read(&buffer);
         buffer.resize(buffer.len() + 4096, 0);
-        let _ = hand_on(&mut buffer, FIRMWARE);
+        let _ = hand_on(&mut buffer, &HANDOVER);
     }
 }

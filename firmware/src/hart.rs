@@ -6,7 +6,9 @@ use poorwill_devicetree as devicetree;
 use thiserror::Error;
 
 use crate::arch::csr::{self, interrupt};
+use crate::arch::fence;
 use crate::arch::{self, Resume};
+use crate::crew::Helper;
 use crate::platform::interrupts;
 use crate::platform::mmio::Mmio;
 use crate::platform::platform;
@@ -178,8 +180,10 @@ impl Hart {
         self.ring();
     }
 
-    /// Interrupts the hart in machine mode.
+    /// Interrupts the hart in machine mode, which then finds what was written
+    /// for it before.
     pub(crate) fn ring(&self) {
+        fence::before_device_write();
         match self.doorbell {
             Some(Doorbell::Msip(register)) => register.write32(0, 1),
             Some(Doorbell::Imsic(file)) => file.write32(0, interrupts::IPI_IDENTITY),
@@ -196,6 +200,7 @@ impl Hart {
         }
         // The bell is silenced before the requests are looked at, so that one
         // that comes in between rings again.
+        fence::after_device_write();
         self.fences.serve();
         if self.os_ipi.swap(false, Ordering::AcqRel) {
             // SAFETY: SSIP is the OS's own.
@@ -238,8 +243,8 @@ pub(crate) fn find(id: u64) -> Option<&'static Hart> {
     platform().harts.iter().find(|hart| hart.id() == id)
 }
 
-/// Waits for a task, with this hart's stack empty. The hart is stopped, or on
-/// its way there.
+/// Waits for a task, with this hart's stack empty, and helps the crew meanwhile.
+/// The hart is stopped, or on its way there.
 #[unsafe(no_mangle)]
 extern "C" fn wait_for_start() -> ! {
     let hart = this_hart();
@@ -254,12 +259,16 @@ extern "C" fn wait_for_start() -> ! {
     if hart.advance(State::StopPending, State::Stopped).is_err() {
         debug_assert_ne!(hart.state(), State::Started);
     }
+    let mut helper = Helper::new();
     let task = loop {
         hart.answer();
         if let Some(task) = hart.take_task() {
             break task;
         }
-        arch::wait_for_interrupt();
+        // A task that came while it helped is found before it waits.
+        if !helper.help() {
+            arch::wait_for_interrupt();
+        }
     };
     crate::trap::start_hart(hart);
     let resume = match task {

@@ -8,9 +8,11 @@
 )]
 
 mod arch;
+mod crew;
 mod hart;
 mod next_stage;
 mod platform;
+mod report;
 mod sbi;
 mod sleep;
 mod trap;
@@ -75,7 +77,7 @@ fn boot(
 
     let reason = sleep::wake(began);
     say!("cold boot: {reason}");
-    let resume = next.prepare(tree, platform)?;
+    let resume = next.prepare(tree, platform, reason)?;
     // This hart waited to be started, as all do.
     let _ = hart.advance(State::Stopped, State::Started);
     // SAFETY: the address was checked to be OS memory, and nothing of this

@@ -1,11 +1,13 @@
 //! The next stage: what the previous one says of it (fw_dynamic), and the
 //! device tree that it is given.
 
-use poorwill_devicetree::{HandOnError, hand_on};
+use poorwill_devicetree::{HandOnError, Handover, hand_on};
 use thiserror::Error;
 
 use crate::arch::Resume;
-use crate::platform::Platform;
+use crate::platform::{Platform, entropy};
+use crate::report::{self, Report};
+use crate::sleep::ColdBoot;
 
 /// What a previous stage leaves for fw_dynamic (OpenSBI, fw_dynamic.h).
 #[derive(Clone, Copy, Debug)]
@@ -130,13 +132,18 @@ pub(crate) unsafe fn read(
 }
 
 impl NextStage {
-    /// Makes the device tree ready for it; returns where it starts, and with
-    /// what.
+    /// Makes the device tree ready for it, and tells it why the machine boots
+    /// cold; returns where it starts, and with what.
     ///
     /// # Errors
     ///
     /// [`NextStageError::Address`], [`NextStageError::HandOn`].
-    pub(crate) fn prepare(self, tree: Tree, platform: &Platform) -> Result<Resume, NextStageError> {
+    pub(crate) fn prepare(
+        self,
+        tree: Tree,
+        platform: &Platform,
+        reason: ColdBoot,
+    ) -> Result<Resume, NextStageError> {
         if !platform.memory.contains(self.address, 4) {
             return Err(NextStageError::Address(self.address));
         }
@@ -151,7 +158,19 @@ impl NextStage {
         // the OS's and thus nobody's before it starts; previous stages leave
         // such room, as OpenSBI grows the tree in place too.
         let buffer = unsafe { core::slice::from_raw_parts_mut(start, room) };
-        hand_on(buffer, platform.firmware)?;
+        let vault = platform.vault;
+        let text = report::text(format_args!("cold boot: {reason}"));
+        let handover = Handover {
+            firmware: platform.firmware,
+            flash: vault.as_slice(),
+            seed: entropy::os_seed(),
+            report: &text,
+        };
+        let offset = hand_on(buffer, &handover)?;
+        report::remember(Report {
+            address: (tree.address + offset) as u64,
+            text,
+        });
         Ok(Resume {
             address: self.address,
             argument: tree.address as u64,

@@ -26,6 +26,12 @@ mod environment {
 /// `mstateen0`: all state that S-mode may reach (Smstateen; AIA, 2.5).
 const STATE_ENABLES: u64 = 1 << 63 | 1 << 62 | 1 << 60 | 1 << 59 | 1 << 58 | 1 << 57;
 
+/// Bits of `mseccfg`.
+mod security {
+    /// S-mode may read the seed CSR (Zkr).
+    pub(super) const SSEED: u64 = 1 << 9;
+}
+
 /// CYCLE, TIME and INSTRET for S-mode.
 const COUNTERS: u64 = 0b111;
 
@@ -61,6 +67,12 @@ pub(crate) fn start_hart(hart: &Hart) {
         csr::try_write::<{ csr::MENVCFG }>(environment);
         if extensions.smstateen {
             csr::try_write::<{ csr::MSTATEEN0 }>(STATE_ENABLES);
+        }
+        if extensions.zkr
+            && let Some(security) = csr::try_read::<{ csr::MSECCFG }>()
+        {
+            // Not all entropy is to come from us.
+            csr::try_write::<{ csr::MSECCFG }>(security | security::SSEED);
         }
         if extensions.sstc {
             // No timer is set.

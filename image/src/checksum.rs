@@ -6,7 +6,9 @@
 //! are aligned words to begin with, and [`Hasher`] never makes them less. The
 //! value is the standard one, tested against the `twox-hash` crate.
 
-use poorwill_memory::Page;
+use core::sync::atomic::Ordering;
+
+use poorwill_memory::{Page, PageWords};
 
 const P1: u64 = 0x9e37_79b1_85eb_ca87;
 const P2: u64 = 0xc2b2_ae3d_27d4_eb4f;
@@ -42,16 +44,27 @@ impl Hasher {
 
     /// Takes a page.
     pub fn page(&mut self, page: &Page) {
+        self.lines(page.0.as_chunks().0, |word| *word);
+    }
+
+    /// Takes a page that other harts may look at too.
+    pub fn page_words(&mut self, words: &PageWords) {
+        self.lines(words.as_chunks().0, |word| word.load(Ordering::Relaxed));
+    }
+
+    /// Takes whole pages in lines of two stripes, which halves the cost of the
+    /// loop itself.
+    #[inline(always)]
+    fn lines<W>(&mut self, lines: &[[W; 8]], value: impl Fn(&W) -> u64) {
         let [mut a, mut b, mut c, mut d] = self.lanes;
-        // Two stripes at a time halve the cost of the loop itself.
-        for words in page.0.as_chunks::<8>().0 {
-            a = round(round(a, words[0]), words[4]);
-            b = round(round(b, words[1]), words[5]);
-            c = round(round(c, words[2]), words[6]);
-            d = round(round(d, words[3]), words[7]);
+        for words in lines {
+            a = round(round(a, value(&words[0])), value(&words[4]));
+            b = round(round(b, value(&words[1])), value(&words[5]));
+            c = round(round(c, value(&words[2])), value(&words[6]));
+            d = round(round(d, value(&words[3])), value(&words[7]));
         }
         self.lanes = [a, b, c, d];
-        self.bytes += size_of::<Page>() as u64;
+        self.bytes += size_of_val(lines) as u64;
     }
 
     /// The checksum of all that was taken.

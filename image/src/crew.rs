@@ -1,13 +1,21 @@
 /// The harts that can share the work of a save or a load.
 ///
-/// Under no firmware they are threads, and in the simplest case there is only
-/// the calling one ([`Alone`]).
-pub trait Crew {
-    /// Runs `job` at the same time on every hart that has nothing else to do,
-    /// the calling one among them, and returns when the last has come back.
-    /// A hart may come late, or not at all: the caller's own run must be
-    /// enough to get the work done.
-    fn run(&self, job: &(dyn Fn() + Sync));
+/// On the host they are threads, and in the simplest case there is only the
+/// calling one ([`Alone`]).
+pub trait Crew: Sync {
+    /// Runs `lead` on the calling hart and, meanwhile, `help` on every hart that
+    /// has nothing else to do; returns when all of them have come back. Helpers
+    /// may come late, or not at all.
+    fn run(&self, lead: &mut dyn FnMut(), help: &(dyn Fn() + Sync));
+
+    /// Tells resting helpers that there is something to do.
+    fn call(&self) {}
+
+    /// What a helper does that finds nothing to do: it may wait for the next
+    /// [`Crew::call`], and for any that it has not heard yet.
+    fn rest(&self) {
+        core::hint::spin_loop();
+    }
 }
 
 /// A crew of one: the calling hart.
@@ -15,7 +23,7 @@ pub trait Crew {
 pub struct Alone;
 
 impl Crew for Alone {
-    fn run(&self, job: &(dyn Fn() + Sync)) {
-        job();
+    fn run(&self, lead: &mut dyn FnMut(), _help: &(dyn Fn() + Sync)) {
+        lead();
     }
 }

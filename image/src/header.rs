@@ -4,12 +4,14 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::checksum;
+use crate::digest::Digest;
 use crate::identity::MachineIdentity;
-use crate::layout::{self, PIECE_PAGES};
+use crate::layout::{self, DIGEST_BYTES, PIECE_PAGES};
+use crate::seal::{KeyId, Salt, SealMark};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 
 /// The parts of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +34,15 @@ pub struct Section {
     pub first_page: u64,
     /// Length in bytes; the last page is filled up with zeros.
     pub bytes: u64,
-    /// Checksum of all its pages; 0 for data, which the digests cover.
-    pub checksum: u64,
+    /// Digest of all its pages; zeros for data, which has digests of its own.
+    pub digest: Digest,
 }
 
 /// The header of an image, its checksum verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The header's own checksum. It covers the other sections' checksums, and
-    /// so stands for the whole image.
+    /// The header's own checksum. It covers the other sections' digests, and so
+    /// stands for the whole image.
     pub checksum: u64,
     /// Counts the sleeps of an area.
     pub generation: u64,
@@ -52,6 +54,8 @@ pub struct Header {
     pub saved_pages: u64,
     /// The machine that slept.
     pub identity: MachineIdentity,
+    /// The image's seal; `None` for a plain image.
+    pub seal: Option<SealMark>,
     /// The machine's state.
     pub state: Section,
     /// The map of saved pages.
@@ -117,9 +121,15 @@ struct RawHeader {
     /// Memory, harts, ISA, device tree.
     identity: [U64; 4],
     sections: [RawSection; 4],
-    /// Room for further sections and for what sealing and compression need;
-    /// zero in this version.
-    later: [u8; 3864],
+    /// 0 none, 1 XChaCha20-Poly1305.
+    sealing: U32,
+    zero_three: U32,
+    key: [u8; 16],
+    salt: [u8; 8],
+    tag: [u8; 16],
+    /// Room for further sections and for what compression needs; zero in this
+    /// version.
+    later: [u8; 3784],
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -129,10 +139,31 @@ struct RawSection {
     zero: U32,
     first_page: U64,
     bytes: U64,
-    checksum: U64,
+    digest: [u8; 16],
 }
 
 const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES as usize);
+
+/// Ways of sealing.
+const PLAIN: u32 = 0;
+const XCHACHA20_POLY1305: u32 = 1;
+
+impl RawHeader {
+    fn seal_mark(&self) -> Result<Option<SealMark>, HeaderError> {
+        let unsealed = [&self.key[..], &self.salt, &self.tag]
+            .iter()
+            .all(|field| field.iter().all(|byte| *byte == 0));
+        match self.sealing.get() {
+            PLAIN if unsealed => Ok(None),
+            XCHACHA20_POLY1305 => Ok(Some(SealMark {
+                key: KeyId(self.key),
+                salt: Salt(self.salt),
+                tag: Digest::from_bytes(self.tag),
+            })),
+            _ => Err(HeaderError::Invalid("an unknown seal")),
+        }
+    }
+}
 
 impl Header {
     /// Reads the first page of a slot.
@@ -170,6 +201,7 @@ impl Header {
         if later
             || raw.zero.get() != 0
             || raw.zero_too.get() != 0
+            || raw.zero_three.get() != 0
             || raw.header_bytes.get() != HEADER_BYTES
         {
             return Err(HeaderError::Invalid("fields of a later version are in use"));
@@ -189,9 +221,10 @@ impl Header {
             Ok(Section {
                 first_page: section.first_page.get(),
                 bytes: section.bytes.get(),
-                checksum: section.checksum.get(),
+                digest: Digest::from_bytes(section.digest),
             })
         };
+        let seal = raw.seal_mark()?;
         Ok(Header {
             checksum: raw.checksum.get(),
             generation: raw.generation.get(),
@@ -204,6 +237,7 @@ impl Header {
                 isa,
                 device_tree,
             },
+            seal,
             state: section(SectionKind::State)?,
             map: section(SectionKind::Map)?,
             digests: section(SectionKind::Digests)?,
@@ -220,7 +254,10 @@ impl Header {
                 self.map.bytes,
                 PageMap::pages_needed(self.os_pages) * PAGE_BYTES,
             ),
-            (self.digests.bytes, layout::pieces(self.saved_pages) * 8),
+            (
+                self.digests.bytes,
+                layout::pieces(self.saved_pages) * DIGEST_BYTES,
+            ),
             (self.data.bytes, self.saved_pages * PAGE_BYTES),
         ];
         if lengths.iter().any(|(found, right)| found != right) {
@@ -245,15 +282,15 @@ impl Header {
         Ok(())
     }
 
-    /// Fills `page` with this header and its checksum, which it returns;
-    /// [`Header::checksum`] is not looked at.
-    pub(crate) fn write(&self, page: &mut Page) -> u64 {
+    /// Fills `page` with this header. Its own tag and checksum are not looked
+    /// at: [`Header::finish`] puts them there.
+    pub(crate) fn write(&self, page: &mut Page) {
         let section = |kind: SectionKind, section: Section| RawSection {
             kind: (kind as u32).into(),
             zero: U32::ZERO,
             first_page: section.first_page.into(),
             bytes: section.bytes.into(),
-            checksum: section.checksum.into(),
+            digest: section.digest.to_bytes(),
         };
         let identity = self.identity;
         *page = Page::ZERO;
@@ -280,8 +317,27 @@ impl Header {
             section(SectionKind::Digests, self.digests),
             section(SectionKind::Data, self.data),
         ];
+        if let Some(mark) = self.seal {
+            raw.sealing = XCHACHA20_POLY1305.into();
+            raw.key = mark.key.0;
+            raw.salt = mark.salt.0;
+        }
+    }
+
+    /// Completes a written header with its tag, if it has one, and its
+    /// checksum, which it returns.
+    pub(crate) fn finish(page: &mut Page, tag: Option<Digest>) -> u64 {
+        let raw: &mut RawHeader = zerocopy::transmute_mut!(&mut *page);
+        raw.tag = tag.unwrap_or(Digest::ZERO).to_bytes();
         page.0[CHECKSUM_WORD] = checksum::of_words(&page.0);
         page.0[CHECKSUM_WORD]
+    }
+
+    /// Makes of a whole header's page what its tag was made over.
+    pub(crate) fn without_tag(page: &mut Page) {
+        let raw: &mut RawHeader = zerocopy::transmute_mut!(&mut *page);
+        raw.tag = Digest::ZERO.to_bytes();
+        raw.checksum = U64::ZERO;
     }
 
     /// Bytes of the slot that the image takes.
@@ -299,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 1);
+        assert_eq!(FORMAT_VERSION, 2);
         assert_eq!(&MAGIC, b"POORWILL");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
         let offsets = [
@@ -317,14 +373,19 @@ mod tests {
             (offset_of!(RawHeader, zero_too), 68),
             (offset_of!(RawHeader, identity), 72),
             (offset_of!(RawHeader, sections), 104),
-            (offset_of!(RawHeader, later), 232),
+            (offset_of!(RawHeader, sealing), 264),
+            (offset_of!(RawHeader, zero_three), 268),
+            (offset_of!(RawHeader, key), 272),
+            (offset_of!(RawHeader, salt), 288),
+            (offset_of!(RawHeader, tag), 296),
+            (offset_of!(RawHeader, later), 312),
             (size_of::<RawHeader>(), 4096),
             (offset_of!(RawSection, kind), 0),
             (offset_of!(RawSection, zero), 4),
             (offset_of!(RawSection, first_page), 8),
             (offset_of!(RawSection, bytes), 16),
-            (offset_of!(RawSection, checksum), 24),
-            (size_of::<RawSection>(), 32),
+            (offset_of!(RawSection, digest), 24),
+            (size_of::<RawSection>(), 40),
         ];
         for (number, (found, right)) in offsets.into_iter().enumerate() {
             assert_eq!(found, right, "line {number}");
@@ -333,7 +394,9 @@ mod tests {
 
     #[test]
     fn the_numbers_are_pinned() {
+        assert_eq!([PLAIN, XCHACHA20_POLY1305], [0, 1]);
         assert_eq!(PIECE_PAGES, 256);
+        assert_eq!(DIGEST_BYTES, 16);
         assert_eq!(layout::DATA_ALIGN, 1 << 20);
         let kinds = [
             SectionKind::State,
@@ -346,10 +409,15 @@ mod tests {
 
     #[test]
     fn a_header_comes_back() {
-        let section = |first_page, bytes, checksum| Section {
+        let section = |first_page, bytes, digest| Section {
             first_page,
             bytes,
-            checksum,
+            digest: Digest([digest, digest + 1]),
+        };
+        let mark = SealMark {
+            key: KeyId([1; 16]),
+            salt: Salt([2; 8]),
+            tag: Digest([3, 4]),
         };
         let mut header = Header {
             checksum: 0,
@@ -363,13 +431,20 @@ mod tests {
                 isa: 11,
                 device_tree: 12,
             },
+            seal: Some(mark),
             state: section(1, 5000, 13),
             map: section(3, 3 * 4096, 14),
-            digests: section(6, 32, 15),
+            digests: section(6, 64, 15),
             data: section(256, 1000 * 4096, 0),
         };
         let mut page = Page([!0; 512]);
-        header.checksum = header.write(&mut page);
+        header.write(&mut page);
+        header.checksum = Header::finish(&mut page, Some(mark.tag));
+        assert_eq!(Header::parse(&page), Ok(header.clone()));
+
+        header.seal = None;
+        header.write(&mut page);
+        header.checksum = Header::finish(&mut page, None);
         assert_eq!(Header::parse(&page), Ok(header));
     }
 }

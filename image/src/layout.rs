@@ -12,8 +12,11 @@ pub(crate) type Batch = ArrayVec<OsPage, { to_usize(PIECE_PAGES) }>;
 /// Page data starts at a multiple of this many bytes of the slot.
 pub(crate) const DATA_ALIGN: u64 = 1 << 20;
 
+/// Bytes of a digest.
+pub(crate) const DIGEST_BYTES: u64 = 16;
+
 /// Digests in one page of digests.
-const DIGESTS_PER_PAGE: u64 = PAGE_BYTES / 8;
+const DIGESTS_PER_PAGE: u64 = PAGE_BYTES / DIGEST_BYTES;
 
 /// Pieces that `saved_pages` pages make.
 pub(crate) const fn pieces(saved_pages: u64) -> u64 {

@@ -1,7 +1,8 @@
 //! One saved machine.
 //!
 //! An *image* fills one slot: a header, the state of the machine, the map of
-//! the pages saved, a digest of every piece of them, and their contents.
+//! the pages saved, a digest of every piece of them, and their contents; all of
+//! it sealed under the machine's key, where it has one.
 //! `docs/image-format.md` describes it byte by byte. [`save()`] writes one;
 //! [`open`] checks one without touching OS memory; [`load()`] puts the memory
 //! back. What the machine's state means is the firmware's business: here it is
@@ -20,23 +21,29 @@ const _: () = assert!(
 
 pub mod checksum;
 mod crew;
+mod digest;
 mod header;
 mod identity;
 mod layout;
 mod load;
 mod open;
+mod pieces;
 mod save;
+mod seal;
 mod state;
 mod verify;
 mod workspace;
+mod write;
 
 pub use crew::{Alone, Crew};
+pub use digest::Digest;
 pub use header::{FORMAT_VERSION, Header, HeaderError, Section, SectionKind};
 pub use identity::{Difference, MachineIdentity};
 pub use layout::{PIECE_PAGES, data_offset};
 pub use load::{LoadError, Loaded, load};
-pub use open::{Checked, OpenError, Opened, inspect, open};
-pub use save::{SaveError, SaveRequest, Saved, save};
+pub use open::{Checked, Expected, Here, OpenError, Opened, inspect, open};
+pub use save::{SaveError, SaveRequest, Saved, give_back, save};
+pub use seal::{KeyId, Salt, Seal, SealError, SealMark, SealingKey, Trust};
 pub use state::{Record, StateError, StateReader, StateWriter};
 pub use verify::verify;
 pub use workspace::{NoRoom, STATE_PAGES, Workspace};

@@ -1,11 +1,16 @@
+use arrayvec::ArrayVec;
 use poorwill_medium::{Direction, Medium, MediumError};
-use poorwill_memory::{OsMemory, PAGE_BYTES, PageWalk, to_usize};
+use poorwill_memory::{OsMemory, OsPage, PAGE_BYTES, PageWalk, to_usize};
+use spin::Mutex;
 use thiserror::Error;
 
 use crate::Progress;
-use crate::checksum::Hasher;
-use crate::layout::{self, Batch, PIECE_PAGES};
+use crate::crew::Crew;
+use crate::digest::Digest;
+use crate::layout::{self, PIECE_PAGES};
 use crate::open::{Checked, Opened};
+use crate::pieces::{AHEAD, Piece, Pieces, digest};
+use crate::seal::Way;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,8 +49,8 @@ pub enum LoadError {
     Medium(#[from] MediumError),
 }
 
-/// Fills all of memory: saved pages from `slot`, every piece verified, the
-/// others with zeros.
+/// Fills all of memory: saved pages from `slot`, every piece verified and, if
+/// sealed, opened where it lies; the others with zeros.
 ///
 /// # Errors
 ///
@@ -54,6 +59,7 @@ pub fn load<M: Medium>(
     slot: &mut M,
     opened: &Opened<'_>,
     memory: &mut OsMemory,
+    crew: &dyn Crew,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, LoadError> {
     let (image_pages, memory_pages) = (opened.header.os_pages, memory.pages());
@@ -63,128 +69,137 @@ pub fn load<M: Medium>(
             memory_pages,
         });
     }
-    let mut loader = Loader::new(slot, opened);
-    let result = loader.run(memory, progress);
+    let memory = &*memory;
+    let pieces = Pieces::new(crew);
+    let zeros = Zeros(Mutex::new(PageWalk::new(opened.map.others())));
+    let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), Way::Open);
+    let mut loader = Loader {
+        batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
+        slot,
+        image: opened,
+        memory,
+        pieces: &pieces,
+        wanted: PageWalk::new(opened.map.members()),
+        asked: 0,
+        transfers: [0; to_usize(AHEAD)],
+        in_flight: 0,
+        verified: 0,
+    };
+    let mut result = Ok(());
+    crew.run(
+        &mut || {
+            result = loader.run(&work, &zeros, progress);
+            pieces.end();
+        },
+        &|| pieces.help(&work, || zeros.take_some(memory)),
+    );
     if result.is_err() {
-        slot.quiesce();
+        loader.slot.quiesce();
     }
-    result
+    result.map(|()| Loaded {
+        loaded_pages: opened.header.saved_pages,
+    })
 }
 
-/// Pieces that may be read ahead of the one that is verified next: enough to
-/// keep a device busy while a hart hashes.
-const AHEAD: u64 = 16;
-
-/// Pages zeroed between two looks at the medium.
+/// Pages zeroed between two looks at the pieces.
 const ZERO_PAGES: usize = 32;
 
-/// The tag of every transfer of a piece: its entry among the pieces ahead.
-fn tag_of(piece: u64) -> u32 {
-    (piece % AHEAD) as u32
+/// The pages to be zeroed yet.
+struct Zeros<'m>(Mutex<PageWalk<'m>>);
+
+impl Zeros<'_> {
+    /// Zeroes a few pages; whether there were any.
+    fn take_some(&self, memory: &OsMemory) -> bool {
+        let pages: ArrayVec<OsPage, ZERO_PAGES> = {
+            let mut walk = self.0.lock();
+            core::iter::from_fn(|| walk.next(memory))
+                .take(ZERO_PAGES)
+                .collect()
+        };
+        pages.iter().for_each(|page| memory.zero(*page));
+        !pages.is_empty()
+    }
 }
 
-fn entry_of(piece: u64) -> usize {
-    tag_of(piece) as usize
-}
-
-/// A piece on its way.
-#[derive(Clone)]
-struct Piece<'m> {
-    /// Its pages, none taken.
-    pages: PageWalk<'m>,
-    /// Transfers started and not finished.
-    transfers: u32,
-}
-
-/// Keeps the medium busy with reads, verifies pieces in order as they are
-/// complete, and zeroes pages when there is nothing to verify.
+/// The lead of a load: keeps the medium busy with reads, gives pieces that are
+/// there to the crew, and compares their digests.
 struct Loader<'l, M> {
     slot: &'l mut M,
     image: &'l Checked<'l>,
-    batch: Batch,
+    memory: &'l OsMemory,
+    pieces: &'l Pieces<'l>,
     batch_pages: u64,
     /// The pages not yet asked for.
     wanted: PageWalk<'l>,
-    /// The pages to be zeroed yet.
-    zeros: PageWalk<'l>,
     /// Saved pages asked for.
     asked: u64,
+    /// Transfers started and not finished, by piece: its entry among those
+    /// ahead is its transfers' tag.
+    transfers: [u32; to_usize(AHEAD)],
     in_flight: usize,
-    /// Pieces verified; the ones behind are on their way, piece `n` in entry
-    /// `n % AHEAD`.
+    /// Pieces verified.
     verified: u64,
-    pieces: [Piece<'l>; to_usize(AHEAD)],
 }
 
-impl<'l, M: Medium> Loader<'l, M> {
-    fn new(slot: &'l mut M, image: &'l Checked<'l>) -> Self {
-        let batch_pages = (slot.max_pages() as u64).clamp(1, PIECE_PAGES);
-        let wanted = PageWalk::new(image.map.members());
-        let pieces = core::array::from_fn(|_| Piece {
-            pages: wanted.clone(),
-            transfers: 0,
-        });
-        Loader {
-            slot,
-            image,
-            batch: Batch::new(),
-            batch_pages,
-            wanted,
-            zeros: PageWalk::new(image.map.others()),
-            asked: 0,
-            in_flight: 0,
-            verified: 0,
-            pieces,
-        }
-    }
-
+impl<M: Medium> Loader<'_, M> {
     fn run(
         &mut self,
-        memory: &mut OsMemory,
+        work: &impl Fn(&Piece) -> Digest,
+        zeros: &Zeros<'_>,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Loaded, LoadError> {
+    ) -> Result<(), LoadError> {
         let total_pages = self.image.header.saved_pages;
         let mut zeroed = false;
         while self.verified < layout::pieces(total_pages) || !zeroed {
             self.reap()?;
-            while self.ask(memory)? {}
-            if self.is_next_complete() {
-                self.verify_next(memory)?;
-                let done_pages = (self.verified * PIECE_PAGES).min(total_pages);
+            while self.ask()? {}
+            if self.verify()? {
+                let done_pages = self.end_of(self.verified - 1);
                 progress(Progress {
                     done_pages,
                     total_pages,
                     moved_bytes: done_pages * PAGE_BYTES,
                 });
+            } else if self.pieces.work_on_one(work) {
             } else if !zeroed {
-                zeroed = self.zero_some(memory);
+                zeroed = !zeros.take_some(self.memory);
             } else {
                 core::hint::spin_loop();
             }
         }
-        Ok(Loaded {
-            loaded_pages: total_pages,
-        })
+        Ok(())
     }
 
-    /// Takes note of the transfers that have finished.
+    /// The first saved page behind a piece.
+    fn end_of(&self, piece: u64) -> u64 {
+        ((piece + 1) * PIECE_PAGES).min(self.image.header.saved_pages)
+    }
+
+    /// Takes note of the transfers that have finished. A piece that is there is
+    /// the harts'.
     fn reap(&mut self) -> Result<(), MediumError> {
         while self.in_flight > 0 {
             let Some(tag) = self.slot.poll()? else {
                 return Ok(());
             };
-            let piece = self
-                .pieces
+            let transfers = self
+                .transfers
                 .get_mut(tag as usize)
-                .filter(|piece| piece.transfers > 0);
-            piece.ok_or(MediumError::Protocol)?.transfers -= 1;
+                .filter(|transfers| **transfers > 0)
+                .ok_or(MediumError::Protocol)?;
+            *transfers -= 1;
             self.in_flight -= 1;
+            let ahead = (u64::from(tag) + AHEAD - self.verified % AHEAD) % AHEAD;
+            let piece = self.verified + ahead;
+            if *transfers == 0 && self.asked >= self.end_of(piece) {
+                self.pieces.set_ready(piece);
+            }
         }
         Ok(())
     }
 
     /// Starts the next transfer; whether there was one, and room for it.
-    fn ask(&mut self, memory: &OsMemory) -> Result<bool, MediumError> {
+    fn ask(&mut self) -> Result<bool, MediumError> {
         let number = self.asked / PIECE_PAGES;
         let begun = self.asked % PIECE_PAGES;
         let left = self.image.header.saved_pages - self.asked;
@@ -193,64 +208,36 @@ impl<'l, M: Medium> Loader<'l, M> {
             return Ok(false);
         }
         if begun == 0 {
-            self.pieces[entry_of(number)].pages = self.wanted.clone();
+            let mut piece = self.pieces.begin(number);
+            let pages = core::iter::from_fn(|| self.wanted.next(self.memory));
+            piece
+                .pages
+                .extend(pages.take(to_usize(left.min(PIECE_PAGES))));
         }
-        let pages = self.batch_pages.min(PIECE_PAGES - begun).min(left);
-        self.batch.clear();
-        self.batch
-            .extend(core::iter::from_fn(|| self.wanted.next(memory)).take(to_usize(pages)));
+        let piece = self.pieces.piece(number);
+        let rest = piece.pages.get(to_usize(begun)..).unwrap_or_default();
+        let pages = &rest[..rest.len().min(to_usize(self.batch_pages))];
+        let tag = (number % AHEAD) as u32;
         let first_page = self.image.header.data.first_page + self.asked;
-        self.slot.start(
-            Direction::Read,
-            first_page * PAGE_BYTES,
-            &self.batch,
-            tag_of(number),
-        )?;
-        self.pieces[entry_of(number)].transfers += 1;
+        self.slot
+            .start(Direction::Read, first_page * PAGE_BYTES, pages, tag)?;
+        self.transfers[tag as usize] += 1;
         self.in_flight += 1;
-        self.asked += pages;
+        self.asked += pages.len() as u64;
         Ok(true)
     }
 
-    /// The first saved page behind the piece that is verified next.
-    fn next_end(&self) -> u64 {
-        ((self.verified + 1) * PIECE_PAGES).min(self.image.header.saved_pages)
-    }
-
-    fn next_entry(&self) -> &Piece<'l> {
-        &self.pieces[entry_of(self.verified)]
-    }
-
-    fn is_next_complete(&self) -> bool {
-        let begun = self.asked > self.verified * PIECE_PAGES;
-        begun && self.asked >= self.next_end() && self.next_entry().transfers == 0
-    }
-
-    fn verify_next(&mut self, memory: &OsMemory) -> Result<(), LoadError> {
+    /// Compares the next piece's digest, if it is there.
+    fn verify(&mut self) -> Result<bool, LoadError> {
         let piece = self.verified;
-        let mut pages = self.next_entry().pages.clone();
-        let mut hasher = Hasher::new();
-        for _ in piece * PIECE_PAGES..self.next_end() {
-            let Some(page) = pages.next(memory) else {
-                break;
-            };
-            hasher.page(memory.page(page));
+        let asked = piece * PIECE_PAGES < self.asked;
+        if !asked || !self.pieces.is_done(piece) {
+            return Ok(false);
         }
-        if self.image.digest(piece) != Some(hasher.finish()) {
+        if self.image.digest(piece) != Some(self.pieces.retire(piece)) {
             return Err(LoadError::DamagedPiece { piece });
         }
         self.verified += 1;
-        Ok(())
-    }
-
-    /// Zeroes a few pages; whether that was the last of them.
-    fn zero_some(&mut self, memory: &mut OsMemory) -> bool {
-        for _ in 0..ZERO_PAGES {
-            let Some(page) = self.zeros.next(memory) else {
-                return true;
-            };
-            memory.zero(page);
-        }
-        false
+        Ok(true)
     }
 }

@@ -3,9 +3,11 @@ use poorwill_memory::{PAGE_BYTES, Page, PageMap};
 use thiserror::Error;
 
 use crate::checksum;
-use crate::header::{Header, HeaderError, Section, SectionKind};
+use crate::digest::Digest;
+use crate::header::{Header, HeaderError, SectionKind};
 use crate::identity::{Difference, MachineIdentity};
 use crate::layout;
+use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};
 use crate::state::StateReader;
 use crate::workspace::Workspace;
 
@@ -17,6 +19,8 @@ pub struct Checked<'a> {
     pub(crate) state: &'a [Page],
     pub(crate) map: PageMap<'a>,
     pub(crate) digests: &'a [Page],
+    /// Of a sealed image.
+    pub(crate) cipher: Option<Cipher>,
 }
 
 /// A [`Checked`] image of this very machine.
@@ -37,9 +41,10 @@ impl Checked<'_> {
     }
 
     /// The digest of a piece of page data.
-    pub(crate) fn digest(&self, piece: u64) -> Option<u64> {
+    pub(crate) fn digest(&self, piece: u64) -> Option<Digest> {
         let piece = usize::try_from(piece).ok()?;
-        Page::words(self.digests).get(piece).copied()
+        let (digests, _) = Page::words(self.digests).as_chunks();
+        digests.get(piece).map(|words| Digest(*words))
     }
 
     /// The machine's state.
@@ -66,6 +71,9 @@ pub enum OpenError {
     /// The slot holds a header, but not the one that was committed.
     #[error("the image is not the one that was committed")]
     NotCommitted,
+    /// The image's seal does not fit this machine.
+    #[error("the image is refused: {0}")]
+    Seal(#[from] SealError),
     /// The image belongs elsewhere.
     #[error("the image is of another machine: {0}")]
     OtherMachine(#[from] Difference),
@@ -91,52 +99,86 @@ pub enum OpenError {
     Medium(#[from] MediumError),
 }
 
-/// Checks the image in `slot` but for its page data: every checksum, that it is
-/// the one whose header has checksum `committed`, and that it is of this
-/// machine (`here`, with `os_pages` pages of OS memory). Sizes are limited
-/// before anything is read, and nothing is used before its checksum fits.
+/// The image that is to be opened, as its commit named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The checksum of its header.
+    pub header_checksum: u64,
+    /// Its generation.
+    pub generation: u64,
+}
+
+/// This machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Here<'k> {
+    /// What tells it from others.
+    pub identity: MachineIdentity,
+    /// Pages of OS memory.
+    pub os_pages: u64,
+    /// Which images it trusts.
+    pub trust: Trust<'k>,
+}
+
+/// Checks the image in `slot` but for its page data: its seal, every digest,
+/// that it is the one that was committed, and that it is of this machine. Sizes
+/// are limited before anything is read, and nothing is used before its digest
+/// fits.
 ///
 /// # Errors
 ///
 /// See [`OpenError`].
 pub fn open<'a, M: Medium>(
     slot: &mut M,
-    committed: u64,
-    here: &MachineIdentity,
-    os_pages: u64,
+    committed: Expected,
+    here: &Here<'_>,
     workspace: Workspace<'a>,
 ) -> Result<Opened<'a>, OpenError> {
     let header = read_header(slot, committed, workspace.header)?;
-    header.identity.compare(here)?;
-    if header.os_pages != os_pages {
+    let key = here.trust.key_for(header.seal.as_ref())?;
+    header.identity.compare(&here.identity)?;
+    if header.os_pages != here.os_pages {
         return Err(Difference::MemoryMap.into());
     }
-    read_sections(slot, header, workspace).map(Opened)
+    let cipher = authenticate(&header, key, workspace.header)?;
+    read_sections(slot, header, cipher, workspace).map(Opened)
 }
 
-/// As [`open`], on any machine: for looking at an image, not for waking it.
-/// The workspace must be for the [`Header::os_pages`] of the image.
+/// As [`open`], on any machine: for looking at an image, not for waking it. A
+/// sealed one takes its key. The workspace must be for the
+/// [`Header::os_pages`] of the image.
 ///
 /// # Errors
 ///
 /// See [`OpenError`].
 pub fn inspect<'a, M: Medium>(
     slot: &mut M,
-    committed: u64,
+    committed: Expected,
+    key: Option<&SealingKey>,
     workspace: Workspace<'a>,
 ) -> Result<Checked<'a>, OpenError> {
     let header = read_header(slot, committed, workspace.header)?;
-    read_sections(slot, header, workspace)
+    let trust = match (key, header.seal) {
+        (_, None) => Trust::Plain,
+        (Some(key), Some(_)) => Trust::Sealed(key),
+        (None, Some(_)) => Trust::NoKey { erased: false },
+    };
+    let key = trust.key_for(header.seal.as_ref())?;
+    let cipher = authenticate(&header, key, workspace.header)?;
+    read_sections(slot, header, cipher, workspace)
 }
 
 fn read_header<M: Medium>(
     slot: &mut M,
-    committed: u64,
+    committed: Expected,
     page: &mut Page,
 ) -> Result<Header, OpenError> {
     slot.read(0, core::slice::from_mut(page))?;
     let header = Header::parse(page)?;
-    if header.checksum != committed {
+    let found = Expected {
+        header_checksum: header.checksum,
+        generation: header.generation,
+    };
+    if found != committed {
         return Err(OpenError::NotCommitted);
     }
     let (image_bytes, slot_bytes) = (header.image_bytes(), slot.capacity());
@@ -149,9 +191,28 @@ fn read_header<M: Medium>(
     Ok(header)
 }
 
+/// Checks the header's tag, and gives the cipher for the rest of a sealed
+/// image. Spoils the header's page.
+fn authenticate(
+    header: &Header,
+    key: Option<&SealingKey>,
+    page: &mut Page,
+) -> Result<Option<Cipher>, SealError> {
+    let (Some(mark), Some(key)) = (&header.seal, key) else {
+        return Ok(None);
+    };
+    let cipher = Cipher::new(key, header.generation, mark.salt);
+    Header::without_tag(page);
+    if cipher.authenticate(Part::Header, page) != mark.tag {
+        return Err(SealError::Forged);
+    }
+    Ok(Some(cipher))
+}
+
 fn read_sections<'a, M: Medium>(
     slot: &mut M,
     header: Header,
+    cipher: Option<Cipher>,
     workspace: Workspace<'a>,
 ) -> Result<Checked<'a>, OpenError> {
     let Workspace {
@@ -160,9 +221,10 @@ fn read_sections<'a, M: Medium>(
         digests,
         ..
     } = workspace;
-    read_section(slot, SectionKind::State, header.state, state)?;
-    read_section(slot, SectionKind::Map, header.map, map)?;
-    read_section(slot, SectionKind::Digests, header.digests, digests)?;
+    let mut read = |kind, pages| read_section(slot, kind, &header, cipher.as_ref(), pages);
+    read(SectionKind::State, &mut *state)?;
+    read(SectionKind::Map, &mut *map)?;
+    read(SectionKind::Digests, &mut *digests)?;
     let map = PageMap::from_saved(map, header.os_pages)
         .map_err(|_| OpenError::Inconsistent("its map names pages that do not exist"))?;
     if map.count() != header.saved_pages {
@@ -175,16 +237,23 @@ fn read_sections<'a, M: Medium>(
         state,
         map,
         digests,
+        cipher,
     })
 }
 
-/// Fills the start of `room` with a section and verifies it.
+/// Fills the start of `room` with a section, verifies and opens it.
 fn read_section<M: Medium>(
     slot: &mut M,
     kind: SectionKind,
-    section: Section,
+    header: &Header,
+    cipher: Option<&Cipher>,
     room: &mut [Page],
 ) -> Result<(), OpenError> {
+    let (part, section) = match kind {
+        SectionKind::State => (Part::State, header.state),
+        SectionKind::Map => (Part::Map, header.map),
+        SectionKind::Digests | SectionKind::Data => (Part::Digests, header.digests),
+    };
     let pages = usize::try_from(layout::pages_of(section.bytes))
         .ok()
         .and_then(|pages| room.get_mut(..pages))
@@ -192,7 +261,11 @@ fn read_section<M: Medium>(
     if !pages.is_empty() {
         slot.read(section.first_page * PAGE_BYTES, pages)?;
     }
-    if checksum::of_words(Page::words(pages)) != section.checksum {
+    let digest = match cipher {
+        Some(cipher) => cipher.pages(part, Way::Open, pages),
+        None => Digest::of_checksum(checksum::of_words(Page::words(pages))),
+    };
+    if digest != section.digest {
         return Err(OpenError::Damaged(kind));
     }
     Ok(())

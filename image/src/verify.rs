@@ -3,9 +3,11 @@ use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 
 use crate::Progress;
 use crate::checksum::Hasher;
+use crate::digest::Digest;
 use crate::layout::{self, PIECE_PAGES};
 use crate::load::LoadError;
 use crate::open::Checked;
+use crate::seal::{Message, Part, Way};
 
 /// Reads all page data and checks it, without putting it anywhere. `scratch`
 /// holds at least one page; a piece of 256 is best.
@@ -26,17 +28,17 @@ pub fn verify<M: Medium>(
     assert!(!scratch.is_empty(), "verifying needs room for a page");
     let total_pages = image.header.saved_pages;
     for piece in 0..layout::pieces(total_pages) {
-        let mut hasher = Hasher::new();
+        let mut check = Check::new(image, piece);
         let mut page = piece * PIECE_PAGES;
         let end = (page + PIECE_PAGES).min(total_pages);
         while page < end {
             let pages = (scratch.len() as u64).min(end - page);
             let scratch = &mut scratch[..to_usize(pages)];
             slot.read((image.header.data.first_page + page) * PAGE_BYTES, scratch)?;
-            scratch.iter().for_each(|page| hasher.page(page));
+            check.take(scratch);
             page += pages;
         }
-        if image.digest(piece) != Some(hasher.finish()) {
+        if image.digest(piece) != Some(check.finish()) {
             return Err(LoadError::DamagedPiece { piece });
         }
         progress(Progress {
@@ -46,4 +48,34 @@ pub fn verify<M: Medium>(
         });
     }
     Ok(())
+}
+
+/// The digest of a piece, on its way.
+#[allow(clippy::large_enum_variant, reason = "there is one, on the stack")]
+enum Check {
+    Plain(Hasher),
+    Sealed(Message),
+}
+
+impl Check {
+    fn new(image: &Checked<'_>, piece: u64) -> Check {
+        match &image.cipher {
+            Some(cipher) => Check::Sealed(cipher.message(Part::Piece(piece))),
+            None => Check::Plain(Hasher::new()),
+        }
+    }
+
+    fn take(&mut self, pages: &mut [Page]) {
+        match self {
+            Check::Plain(hasher) => pages.iter().for_each(|page| hasher.page(page)),
+            Check::Sealed(message) => message.pages(Way::Open, pages),
+        }
+    }
+
+    fn finish(self) -> Digest {
+        match self {
+            Check::Plain(hasher) => Digest::of(&hasher),
+            Check::Sealed(message) => message.finish(),
+        }
+    }
 }

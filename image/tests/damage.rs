@@ -2,14 +2,17 @@
 
 mod common;
 
-use common::{MIB, Machine};
+use common::{MIB, Machine, committed};
 use poorwill_image::{Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use proptest::prelude::*;
 
 fn image() -> (Machine, FakeMedium, u64) {
-    let mut machine = Machine::filled(&[3, 5], |index| index % 2 == 0);
+    image_of(Machine::filled(&[3, 5], |index| index % 2 == 0))
+}
+
+fn image_of(mut machine: Machine) -> (Machine, FakeMedium, u64) {
     let mut medium = FakeMedium::new(2 * MIB);
     let committed = machine.save(&mut medium).unwrap().header_checksum();
     (machine, medium, committed)
@@ -28,7 +31,19 @@ fn expected(byte: u64) -> OpenError {
 
 #[test]
 fn every_single_bit_counts() {
-    let (mut machine, mut medium, committed) = image();
+    bit_by_bit(image(), expected);
+}
+
+#[test]
+fn every_single_bit_of_a_sealed_image_counts() {
+    let machine = Machine::filled(&[3, 5], |index| index % 2 == 0);
+    bit_by_bit(image_of(machine.sealing()), expected);
+}
+
+fn bit_by_bit(
+    (mut machine, mut medium, committed): (Machine, FakeMedium, u64),
+    expected: impl Fn(u64) -> OpenError,
+) {
     for byte in 0..4 * PAGE_BYTES {
         for bit in 0..8 {
             medium.flip(byte, bit);
@@ -59,7 +74,7 @@ fn an_empty_or_an_older_slot_is_no_image() {
 fn a_slot_cut_short_is_refused() {
     let (mut machine, medium, committed) = image();
     let image_bytes = MIB + 4 * PAGE_BYTES;
-    for slot_bytes in [PAGE_BYTES, 3 * PAGE_BYTES, MIB, image_bytes - PAGE_BYTES] {
+    for slot_bytes in (PAGE_BYTES..image_bytes).step_by(to_usize(PAGE_BYTES)) {
         let mut short = FakeMedium::new(slot_bytes);
         short.edit(|bytes| bytes.copy_from_slice(&medium.bytes()[..bytes.len()]));
         let error = OpenError::BeyondSlot {
@@ -76,11 +91,11 @@ fn an_unknown_version_is_named() {
     let committed = forge(&mut medium, |header| {
         header.0[1] = header.0[1] & !0xffff | 7
     });
-    let error = HeaderError::Version { found: 7, known: 1 };
+    let error = HeaderError::Version { found: 7, known: 2 };
     assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
     assert_eq!(
         error.to_string(),
-        "the image has format 7, this Poorwill reads format 1"
+        "the image has format 7, this Poorwill reads format 2"
     );
 }
 
@@ -99,8 +114,8 @@ fn forge(medium: &mut FakeMedium, change: impl FnOnce(&mut Page)) -> u64 {
 
 #[test]
 fn lengths_that_cannot_be_are_refused() {
-    // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 4 words
-    // each (kind, first page, bytes, checksum).
+    // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 5 words
+    // each (kind, first page, bytes, digest), 33.. the seal.
     let changes = [
         (5, u64::MAX),
         (6, 9),
@@ -111,14 +126,19 @@ fn lengths_that_cannot_be_are_refused() {
         (14, 2),
         (15, u64::MAX),
         (15, 4097),
-        (18, 1),
-        (19, 8192),
-        (22, 2),
-        (23, 16),
-        (26, 3),
-        (26, u64::MAX),
-        (27, 0),
-        (29, 1),
+        (19, 1),
+        (20, 8192),
+        (24, 2),
+        (25, 32),
+        (29, 3),
+        (29, u64::MAX),
+        (30, 0),
+        (33, 2),
+        (33, 1 << 32),
+        (34, 1),
+        (36, 1),
+        (38, 1),
+        (39, 1),
         (511, 1),
     ];
     for (word, value) in changes {
@@ -142,8 +162,8 @@ fn sections_larger_than_their_room_are_not_read() {
     // 33 pages of state, one more than there is room for; all else moves up.
     let committed = forge(&mut medium, |header| {
         header.0[15] = 33 * PAGE_BYTES;
-        header.0[18] = 40;
-        header.0[22] = 41;
+        header.0[19] = 40;
+        header.0[24] = 41;
     });
     let error = OpenError::TooLarge(SectionKind::State);
     assert_eq!(machine.open(&mut medium, committed), Err(error));
@@ -163,7 +183,7 @@ fn a_map_that_differs_from_the_header_is_refused() {
         page.0[0] = map;
         medium.edit(|bytes| bytes[8192..8200].copy_from_slice(&map.to_le_bytes()));
         let committed = forge(&mut medium, |header| {
-            header.0[20] = checksum::of_words(&page.0)
+            header.0[21] = checksum::of_words(&page.0)
         });
         assert_eq!(
             machine.open(&mut medium, committed),
@@ -185,7 +205,7 @@ fn value() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn no_header_leads_astray(changes in prop::collection::vec((1usize..32, value()), 1..6)) {
+    fn no_header_leads_astray(changes in prop::collection::vec((1usize..40, value()), 1..6)) {
         // Whatever a header with a fitting checksum says, opening it neither
         // panics nor reads beyond what there is.
         let (mut machine, mut medium, _) = image();
@@ -196,7 +216,7 @@ proptest! {
         });
         let _ = machine.open(&mut medium, committed);
         let workspace = Workspace::new(&mut machine.workspace, 8).unwrap();
-        let _ = inspect(&mut medium, committed, workspace);
+        let _ = inspect(&mut medium, self::committed(committed), None, workspace);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! An image of format 1, kept as text: a change of the format shows here, and
-//! has to raise the format's version and add another golden image.
+//! Images of this format, plain and sealed, kept as text: a change of the format shows here, and
+//! has to raise the format's version and add other golden images.
 
 mod common;
 
@@ -19,8 +19,13 @@ fn machine() -> Machine {
     Machine::filled(&[2, 3, 4], |index| index % 3 == 1)
 }
 
-fn path() -> PathBuf {
-    let name = format!("tests/golden/format-{FORMAT_VERSION}.txt");
+/// Both kinds, with their names.
+fn machines() -> [(&'static str, Machine); 2] {
+    [("plain", machine()), ("sealed", machine().sealing())]
+}
+
+fn path(kind: &str) -> PathBuf {
+    let name = format!("tests/golden/format-{FORMAT_VERSION}-{kind}.txt");
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
@@ -52,30 +57,34 @@ fn fill_from_text(bytes: &mut [u8], text: &str) {
 
 #[test]
 fn images_are_written_as_ever() {
-    let mut medium = FakeMedium::new(2 * MIB);
-    let saved = machine().save(&mut medium).unwrap();
-    let text = to_text(&medium.bytes()[..to_usize(saved.image_bytes())]);
-    if std::env::var_os("POORWILL_BLESS").is_some() {
-        std::fs::write(path(), &text).unwrap();
+    for (kind, mut machine) in machines() {
+        let mut medium = FakeMedium::new(2 * MIB);
+        let saved = machine.save(&mut medium).unwrap();
+        let text = to_text(&medium.bytes()[..to_usize(saved.image_bytes())]);
+        if std::env::var_os("POORWILL_BLESS").is_some() {
+            std::fs::write(path(kind), &text).unwrap();
+        }
+        assert_eq!(
+            text,
+            std::fs::read_to_string(path(kind)).unwrap(),
+            "the format of {kind} images has changed: raise its version"
+        );
     }
-    assert_eq!(
-        text,
-        std::fs::read_to_string(path()).unwrap(),
-        "the format has changed: raise its version"
-    );
 }
 
 #[test]
 fn images_of_old_are_read() {
-    let mut medium = FakeMedium::new(2 * MIB);
-    let text = std::fs::read_to_string(path()).unwrap();
-    medium.edit(|bytes| fill_from_text(bytes, &text));
-    let mut page = Page::ZERO;
-    page.as_mut_bytes().copy_from_slice(&medium.bytes()[..4096]);
-    let committed = Header::parse(&page).unwrap().checksum;
+    for (kind, mut machine) in machines() {
+        let mut medium = FakeMedium::new(2 * MIB);
+        let text = std::fs::read_to_string(path(kind)).unwrap();
+        medium.edit(|bytes| fill_from_text(bytes, &text));
+        let mut page = Page::ZERO;
+        page.as_mut_bytes().copy_from_slice(&medium.bytes()[..4096]);
+        let committed = Header::parse(&page).unwrap().checksum;
 
-    let wanted = machine().memory.contents();
-    let mut machine = Machine::new(&[2, 3, 4]);
-    machine.load(&mut medium, committed).unwrap().unwrap();
-    assert!(machine.memory.contents() == wanted);
+        let wanted = machine.memory.contents();
+        machine.fill(99, |_| true);
+        machine.load(&mut medium, committed).unwrap().unwrap();
+        assert!(machine.memory.contents() == wanted);
+    }
 }

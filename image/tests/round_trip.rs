@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{HERE, MIB, Machine, NAME, WORDS};
+use common::{HERE, MIB, Machine, NAME, Threads, WORDS, committed, here, key};
 use poorwill_image::{
-    Difference, LoadError, MachineIdentity, OpenError, PIECE_PAGES, Progress, SaveError, Workspace,
-    data_offset, inspect, load, open, verify,
+    Alone, Difference, LoadError, MachineIdentity, OpenError, PIECE_PAGES, Progress, SaveError,
+    Workspace, data_offset, inspect, load, open, verify,
 };
 use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault, INJECTED_STATUS};
@@ -25,11 +25,15 @@ proptest! {
         (before, after) in (density(), density()),
         (max_pages, depth) in (1usize..300, 1usize..=64),
         seed: u64,
+        sealed: bool,
+        threads in 0usize..4,
     ) {
         let used = |density: u64, salt: u64| move |index: u64| {
             (index ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56 < density
         };
         let mut machine = Machine::new(&ranges);
+        machine.key = sealed.then(|| key(1));
+        machine.crew = Box::new(Threads(threads));
         machine.fill(seed, used(before, seed));
         let wanted = machine.memory.contents();
         let mut medium = FakeMedium::new(10 * MIB).with_limits(max_pages, depth).with_seed(seed);
@@ -54,7 +58,13 @@ fn state_comes_back() {
     let mut medium = FakeMedium::new(2 * MIB);
     let saved = machine.save(&mut medium).unwrap();
     let workspace = Workspace::new(&mut machine.workspace, 5).unwrap();
-    let image = inspect(&mut medium, saved.header_checksum(), workspace).unwrap();
+    let image = inspect(
+        &mut medium,
+        committed(saved.header_checksum()),
+        None,
+        workspace,
+    )
+    .unwrap();
     let records: Vec<_> = image.state().map(Result::unwrap).collect();
     assert_eq!(records.len(), 2);
     assert_eq!(
@@ -101,14 +111,13 @@ fn progress_rises_to_its_end() {
     let workspace = Workspace::new(&mut machine.workspace, 10_000).unwrap();
     let opened = open(
         &mut medium,
-        saved.header_checksum(),
-        &HERE,
-        10_000,
+        committed(saved.header_checksum()),
+        &here(HERE, 10_000, None),
         workspace,
     )
     .unwrap();
     let mut seen: Vec<Progress> = Vec::new();
-    load(&mut medium, &opened, os, &mut |progress| {
+    load(&mut medium, &opened, os, &Alone, &mut |progress| {
         seen.push(progress)
     })
     .unwrap();
@@ -167,9 +176,10 @@ fn refuses_another_machine() {
     let mut machine = Machine::filled(&[20], |_| true);
     let mut medium = FakeMedium::new(2 * MIB);
     let committed = machine.save(&mut medium).unwrap().header_checksum();
-    let mut open_as = |here: MachineIdentity, pages| {
+    let mut open_as = |identity: MachineIdentity, pages| {
         let workspace = Workspace::new(&mut machine.workspace, 20).unwrap();
-        open(&mut medium, committed, &here, pages, workspace).err()
+        let here = here(identity, pages, None);
+        open(&mut medium, self::committed(committed), &here, workspace).err()
     };
     let other = |difference| Some(OpenError::OtherMachine(difference));
     assert_eq!(open_as(HERE, 20), None);
@@ -205,21 +215,31 @@ fn refuses_other_memory_than_it_was_opened_for() {
     let committed = machine.save(&mut medium).unwrap().header_checksum();
     let mut other = Machine::new(&[19]);
     let workspace = Workspace::new(&mut machine.workspace, 20).unwrap();
-    let opened = open(&mut medium, committed, &HERE, 20, workspace).unwrap();
+    let here = here(HERE, 20, None);
+    let opened = open(&mut medium, self::committed(committed), &here, workspace).unwrap();
     let error = LoadError::OtherMemory {
         image_pages: 20,
         memory_pages: 19,
     };
     assert_eq!(
-        load(&mut medium, &opened, other.memory.os(), &mut |_| ()),
+        load(&mut medium, &opened, other.memory.os(), &Alone, &mut |_| ()),
         Err(error)
     );
 }
 
 #[test]
 fn every_failing_command_of_a_save_is_reported() {
-    let mut machine = Machine::filled(&[300], |_| true);
-    let mut medium = FakeMedium::new(4 * MIB).with_limits(32, 3);
+    let plain = Machine::filled(&[300], |_| true);
+    a_save_with_failing_commands(plain);
+    let sealing = Machine::filled(&[300], |_| true).sealing();
+    a_save_with_failing_commands(sealing);
+    let mut together = Machine::filled(&[3000], |_| true).sealing();
+    together.crew = Box::new(Threads(2));
+    a_save_with_failing_commands(together);
+}
+
+fn a_save_with_failing_commands(mut machine: Machine) {
+    let mut medium = FakeMedium::new(16 * MIB).with_limits(48, 3);
     machine.save(&mut medium).unwrap();
     let commands = medium.log().len() as u64;
     let wanted = machine.memory.contents();
@@ -245,7 +265,12 @@ fn every_failing_command_of_a_save_is_reported() {
 
 #[test]
 fn every_failing_command_of_a_load_is_reported() {
-    let mut machine = Machine::filled(&[300, 300], |index| index % 3 > 0);
+    let machine = || Machine::filled(&[300, 300], |index| index % 3 > 0);
+    a_load_with_failing_commands(machine());
+    a_load_with_failing_commands(machine().sealing());
+}
+
+fn a_load_with_failing_commands(mut machine: Machine) {
     let mut medium = FakeMedium::new(4 * MIB).with_limits(32, 3);
     let committed = machine.save(&mut medium).unwrap().header_checksum();
     medium.restart();
@@ -285,7 +310,7 @@ fn damaged_data_is_found_and_named() {
             assert_eq!(machine.load(&mut medium, committed).unwrap(), Err(error));
         }
         let workspace = Workspace::new(&mut machine.workspace, 600).unwrap();
-        let image = inspect(&mut medium, committed, workspace).unwrap();
+        let image = inspect(&mut medium, self::committed(committed), None, workspace).unwrap();
         let mut scratch = vec![Page::ZERO; 100];
         assert_eq!(
             verify(&mut medium, &image, &mut scratch, &mut |_| ()),
@@ -294,7 +319,7 @@ fn damaged_data_is_found_and_named() {
         medium.flip(MIB + byte, bit);
     }
     let workspace = Workspace::new(&mut machine.workspace, 600).unwrap();
-    let image = inspect(&mut medium, committed, workspace).unwrap();
+    let image = inspect(&mut medium, self::committed(committed), None, workspace).unwrap();
     for pages in [1, 255, 256, 1000] {
         let mut scratch = vec![Page::ZERO; pages];
         assert_eq!(

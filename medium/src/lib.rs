@@ -4,9 +4,12 @@
 //! in units of pages, transfers that run on their own, and a flush. The NVMe
 //! driver ([`nvme`]) and the search for it on PCI ([`pci`]) speak through small
 //! traits to registers, so that they run on the host against a modelled device.
+//! So does the driver for NOR flash ([`cfi`]), which holds no images but the key
+//! to them.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
+pub mod cfi;
 mod clock;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

@@ -26,7 +26,7 @@ pub const fn to_usize(value: u64) -> usize {
     value as usize
 }
 
-pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PhysRange};
+pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageWords, PhysRange};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
 pub use page_map::{Indices, PageMap, PageMapError, Run};
 pub use walk::{PageCursor, PageWalk};

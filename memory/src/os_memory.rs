@@ -1,7 +1,9 @@
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-use crate::page::{PAGE_BYTES, Page};
+use crate::page::{PAGE_BYTES, PAGE_WORDS, Page};
 use crate::to_usize;
 
 /// How many separate ranges OS memory may have.
@@ -178,17 +180,35 @@ impl OsMemory {
         unsafe { &*pointer }
     }
 
-    /// Fills the page with zeros; a page that is zero already is only read,
-    /// which is cheaper wherever reading does not allocate memory.
+    /// The page as words that several harts may read and write.
+    ///
+    /// The caller sees to it that no DMA into the page is under way, and that
+    /// nobody holds what [`OsMemory::page`] gave while it is written.
+    #[must_use]
     #[inline]
-    pub fn zero(&mut self, page: OsPage) {
+    pub fn words(&self, page: OsPage) -> &PageWords {
+        let pointer = core::ptr::with_exposed_provenance::<PageWords>(to_usize(page.address()));
+        // SAFETY: as in `page`; atomics may be written through shared
+        // references, and have the layout of their integers.
+        unsafe { &*pointer }
+    }
+
+    /// Fills the page with zeros; a page that is zero already is only read,
+    /// which is cheaper wherever reading does not allocate memory. Several
+    /// harts may do so to several pages, under the terms of
+    /// [`OsMemory::words`].
+    #[inline]
+    pub fn zero(&self, page: OsPage) {
         if !self.page(page).is_zero() {
-            let pointer = core::ptr::with_exposed_provenance_mut::<Page>(to_usize(page.address()));
-            // SAFETY: as in `page`, and `&mut self` excludes readers.
-            unsafe { pointer.write(Page::ZERO) }
+            for word in self.words(page) {
+                word.store(0, Ordering::Relaxed);
+            }
         }
     }
 }
+
+/// A page as words that several harts may read and write.
+pub type PageWords = [AtomicU64; PAGE_WORDS];
 
 /// Makes one range of two where one ends and the next begins, so that memory
 /// that is whole is seen as such.

@@ -1,11 +1,14 @@
-use poorwill_image::Saved;
+use core::fmt;
+
+use poorwill_image::{Expected, Saved};
 use poorwill_medium::{Medium, MediumError, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_vault::{Guard, VaultError};
 use thiserror::Error;
 
 use crate::choice::{NoImage, choose};
 use crate::failure::Failure;
-use crate::record::{DiscardReason, SlotId, SlotRecord, SlotState, SlotStatus};
+use crate::record::{DiscardReason, LAST_GENERATION, SlotId, SlotRecord, SlotState, SlotStatus};
 
 /// Bytes of the smallest sleep area: its head, and two slots that hold an image
 /// of hardly anything.
@@ -29,6 +32,20 @@ pub enum StoreError {
     /// The image is not committed any more: a caller's fault.
     #[error("the image in slot {0} is not committed any more")]
     Stale(SlotId),
+    /// The vault failed.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// The machine has slept since: somebody has put an older image back.
+    #[error("sleep {image} is over: the latest is sleep {latest}, so the image was put back")]
+    PutBack {
+        /// The image's generation.
+        image: u64,
+        /// The generation of the machine's latest sleep.
+        latest: u64,
+    },
+    /// The vault knows the sleep, and that its image is not to wake.
+    #[error("sleep {0} was cut short or is over: its image may not wake any more")]
+    Spent(u64),
 }
 
 /// Why an image was not committed.
@@ -45,11 +62,22 @@ pub enum CommitError {
 }
 
 /// A sleep area, its records read.
-#[derive(Debug)]
+///
+/// Where the machine has a [`Guard`], that one decides: no image wakes that it
+/// has not armed, whatever the records say. Without one, the records alone do.
 pub struct Area<'a, M> {
     medium: Window<'a, M>,
     scratch: &'a mut Page,
+    guard: Option<&'a mut dyn Guard>,
     slots: [SlotStatus; 2],
+}
+
+impl<M> fmt::Debug for Area<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Area")
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A committed image, found in an area. It must be consumed before it is
@@ -99,8 +127,11 @@ impl CommittedImage {
 
     /// What [`poorwill_image::open`] expects of the image.
     #[must_use]
-    pub fn header_checksum(&self) -> u64 {
-        self.header_checksum
+    pub fn expected(&self) -> Expected {
+        Expected {
+            header_checksum: self.header_checksum,
+            generation: self.generation,
+        }
     }
 
     /// Bytes of the slot that the image takes.
@@ -138,7 +169,11 @@ impl<'a, M: Medium> Area<'a, M> {
     /// # Errors
     ///
     /// [`StoreError::TooSmall`], [`StoreError::Medium`].
-    pub fn open(mut medium: Window<'a, M>, scratch: &'a mut Page) -> Result<Self, StoreError> {
+    pub fn open(
+        mut medium: Window<'a, M>,
+        scratch: &'a mut Page,
+        guard: Option<&'a mut dyn Guard>,
+    ) -> Result<Self, StoreError> {
         let bytes = medium.capacity();
         if bytes < MIN_AREA_BYTES {
             return Err(StoreError::TooSmall { bytes });
@@ -152,6 +187,7 @@ impl<'a, M: Medium> Area<'a, M> {
         Ok(Area {
             medium,
             scratch,
+            guard,
             slots,
         })
     }
@@ -206,16 +242,14 @@ impl<'a, M: Medium> Area<'a, M> {
     /// be committed still.
     pub fn begin(&mut self) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
         self.discard_all(DiscardReason::NewSleep)?;
-        let generations = self
-            .slots
-            .map(|slot| slot.record().map_or(0, |record| record.generation));
+        let generation = self.next_generation()?;
+        let generations = self.generations();
         // The slot with the newer record keeps what it tells of the last sleep.
         let slot = if generations[0] > generations[1] {
             SlotId::Second
         } else {
             SlotId::First
         };
-        let generation = generations[0].max(generations[1]) + 1;
         Ok(OpenSlot {
             area: self,
             slot,
@@ -229,12 +263,16 @@ impl<'a, M: Medium> Area<'a, M> {
     /// # Errors
     ///
     /// [`StoreError::Stale`] when the image is not committed any more;
-    /// [`StoreError::Medium`], [`StoreError::NotKept`]: the image may be
-    /// committed still, see [`Area::discard_all`].
+    /// [`StoreError::PutBack`], [`StoreError::Spent`] when the machine's guard
+    /// does not let it wake; [`StoreError::Medium`], [`StoreError::NotKept`],
+    /// [`StoreError::Vault`]: the image may be committed still, see
+    /// [`Area::discard_all`].
     pub fn consume(&mut self, image: &CommittedImage) -> Result<Consumed, StoreError> {
         if self.newest() != Ok(*image) {
             return Err(StoreError::Stale(image.slot));
         }
+        self.may_wake(image.generation)?;
+        self.disarm()?;
         let state = SlotState::Consumed {
             failure: None,
             reported: false,
@@ -256,6 +294,7 @@ impl<'a, M: Medium> Area<'a, M> {
     /// [`StoreError::Medium`], [`StoreError::NotKept`]: an image may still be
     /// committed.
     pub fn discard_all(&mut self, reason: DiscardReason) -> Result<(), StoreError> {
+        self.disarm()?;
         for slot in SlotId::BOTH {
             match self.slots[slot.index()] {
                 SlotStatus::Unusable(_) => {
@@ -317,6 +356,66 @@ impl<'a, M: Medium> Area<'a, M> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the machine's guard, if it has one, lets an image wake.
+    fn may_wake(&self, generation: u64) -> Result<(), StoreError> {
+        let Some(guard) = &self.guard else {
+            return Ok(());
+        };
+        if guard.armed() == Some(generation) {
+            return Ok(());
+        }
+        let (image, latest) = (generation, guard.generation());
+        Err(if image < latest {
+            StoreError::PutBack { image, latest }
+        } else {
+            StoreError::Spent(image)
+        })
+    }
+
+    fn disarm(&mut self) -> Result<(), StoreError> {
+        match &mut self.guard {
+            Some(guard) => Ok(guard.disarm()?),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of a new sleep: above the guard's, if there is one, and above
+    /// those of the records. A record on a disk cannot use up a machine's
+    /// numbers: where it is ahead of the guard, the records forget theirs.
+    fn next_generation(&mut self) -> Result<u64, StoreError> {
+        let newest = |area: &Self| area.generations().into_iter().fold(0, u64::max);
+        let last = match &self.guard {
+            Some(guard) => guard.generation(),
+            None => LAST_GENERATION - 1,
+        };
+        if newest(self) > last {
+            self.restart_numbers()?;
+        }
+        match &mut self.guard {
+            Some(guard) => Ok(guard.reserve(0)?),
+            None => Ok(newest(self) + 1),
+        }
+    }
+
+    /// The numbers of the sleeps that the records tell of; 0 without one.
+    fn generations(&self) -> [u64; 2] {
+        self.slots
+            .map(|slot| slot.record().map_or(0, |record| record.generation))
+    }
+
+    /// Lets the records forget their numbers. There is no image when this is
+    /// called, so a power cut in between does no harm.
+    fn restart_numbers(&mut self) -> Result<(), StoreError> {
+        for slot in SlotId::BOTH {
+            let record = SlotRecord {
+                state: SlotState::Discarded(DiscardReason::NewSleep),
+                ..self.new_record(slot, 0)
+            };
+            self.put_record(slot, record)?;
+        }
+        Ok(())
     }
 
     /// Gives a slot's record another state, durably. A record that could not be
@@ -399,18 +498,33 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
             image_bytes: saved.image_bytes(),
             ..area.new_record(slot, generation)
         };
-        let Err(error) = area.put_record(slot, record) else {
+        let Err(error) = area.commit_record(slot, record) else {
             return Ok(Committed { generation });
         };
-        // The record may be on the medium or not. The OS can only go on if it
-        // certainly is not.
+        // The record may be on the medium or not, and the guard armed or not.
+        // The OS can only go on if there is certainly no image.
+        let disarmed = area.guard.is_some() && area.disarm().is_ok();
         let undone = SlotRecord {
             state: SlotState::Discarded(DiscardReason::CommitFailed),
             ..record
         };
-        match area.put_record(slot, undone) {
-            Ok(()) => Err(CommitError::NotCommitted(error)),
-            Err(_) => Err(CommitError::InDoubt(error)),
+        let discarded = area.put_record(slot, undone).is_ok();
+        if disarmed || discarded {
+            Err(CommitError::NotCommitted(error))
+        } else {
+            Err(CommitError::InDoubt(error))
+        }
+    }
+}
+
+impl<M: Medium> Area<'_, M> {
+    /// Writes the record of a committed image, and arms the guard behind it: of
+    /// two steps, the last one is the commit.
+    fn commit_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
+        self.put_record(slot, record)?;
+        match &mut self.guard {
+            Some(guard) => Ok(guard.arm(record.generation)?),
+            None => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Finds sleep areas on a disk ([`find_areas`]), and keeps an area's two slots
 //! ([`Area`]): which image may wake, once, and where the next one goes. Every
 //! step is written and flushed before the next relies on it, so that the power
-//! may go at any instant. `docs/image-format.md` has the bytes and the states.
+//! may go at any instant. [`sleep()`] and [`wake()`] are the whole protocol. `docs/image-format.md` has the bytes and the states.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,8 @@ mod choice;
 mod failure;
 mod gpt;
 mod record;
+mod sleep;
+mod wake;
 
 pub use area::{
     Area, CommitError, Committed, CommittedImage, Consumed, MIN_AREA_BYTES, OpenSlot, StoreError,
@@ -23,3 +25,5 @@ pub use choice::{NoImage, choose};
 pub use failure::Failure;
 pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
 pub use record::{DiscardReason, RecordError, SlotId, SlotRecord, SlotState, SlotStatus};
+pub use sleep::{NoSleep, sleep};
+pub use wake::{NoWake, Refusal, Wake, wake};

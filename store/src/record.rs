@@ -160,6 +160,9 @@ const MAGIC: [u8; 8] = *b"PWILSLOT";
 /// The version of the record that this crate writes, and the only one it reads.
 const FORMAT_VERSION: u16 = 1;
 
+/// The highest number of a sleep; behind it, numbers start over.
+pub(crate) const LAST_GENERATION: u64 = u64::MAX - 1;
+
 /// Number of the word that holds the record's checksum, for every version.
 const CHECKSUM_WORD: usize = 2;
 
@@ -216,9 +219,8 @@ impl SlotRecord {
             });
         }
         let later = raw.later.iter().any(|byte| *byte != 0);
-        // The last number there is would leave none for the next sleep.
-        let last = raw.generation.get() == u64::MAX;
-        if last || later || raw.zero.get() != 0 || raw.zero_too.get() != 0 {
+        let beyond = raw.generation.get() > LAST_GENERATION;
+        if beyond || later || raw.zero.get() != 0 || raw.zero_too.get() != 0 {
             return Err(RecordError::Invalid);
         }
         Ok(SlotRecord {

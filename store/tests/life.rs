@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Boot, MIB, Machine, NoSleep, START, area, disk, record_at};
-use poorwill_image::{LoadError, SaveError};
+use poorwill_image::{SaveError, checksum};
 use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, FakeMedium};
 use poorwill_memory::Page;
@@ -49,6 +49,31 @@ fn a_machine_wakes_once() {
         "a cold boot loads nothing"
     );
     assert!(machine.memory.gaps_are_intact());
+}
+
+#[test]
+fn behind_the_last_number_they_start_over() {
+    let (mut machine, mut disk) = (Machine::new(), disk());
+    machine.run(1);
+    machine.sleep(&mut disk).unwrap();
+    disk.edit(|bytes| {
+        let record = &mut bytes[record_at(0) as usize..][..512];
+        let mut words: Vec<u64> = (record.as_chunks::<8>().0.iter())
+            .map(|word| u64::from_le_bytes(*word))
+            .collect();
+        words[3] = u64::MAX - 1;
+        words[2] = checksum::of_words_but(&words, 2);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        record.copy_from_slice(&bytes);
+    });
+    for seed in 2..4 {
+        machine.run(seed);
+        let wanted = machine.memory.contents();
+        machine.sleep(&mut disk).unwrap();
+        machine.run(9);
+        assert!(matches!(machine.boot(&mut disk), Boot::Woken));
+        assert!(machine.memory.contents() == wanted);
+    }
 }
 
 #[test]
@@ -128,8 +153,8 @@ fn a_failed_wake_is_named_until_it_was_reported() {
     machine.sleep(&mut disk).unwrap();
     // The last byte of page 290 of the data, which is in piece 1.
     disk.flip(START + 2 * MIB + 290 * 4096 - 1, 3);
-    let damaged = LoadError::DamagedPiece { piece: 1 };
-    assert!(matches!(machine.boot(&mut disk), Boot::Failed(error) if error == damaged));
+    let damaged = Failure::DamagedPiece(1);
+    assert!(matches!(machine.boot(&mut disk), Boot::Failed(failure) if failure == damaged));
 
     for _ in 0..2 {
         let mut scratch = Page::ZERO;
@@ -140,11 +165,9 @@ fn a_failed_wake_is_named_until_it_was_reported() {
             Some((SlotId::First, Failure::DamagedPiece(1)))
         );
     }
+    assert!(matches!(machine.boot(&mut disk), Boot::LastWakeFailed(failure) if failure == damaged));
+    assert!(matches!(machine.boot(&mut disk), Boot::Cold(NoImage::None)));
     let mut scratch = Page::ZERO;
-    area(&mut disk, &mut scratch)
-        .unwrap()
-        .mark_reported(SlotId::First)
-        .unwrap();
     let mut area = area(&mut disk, &mut scratch).unwrap();
     assert_eq!(area.unreported_failure(), None);
     area.mark_reported(SlotId::First).unwrap();
@@ -217,7 +240,7 @@ fn a_resized_area_has_no_image() {
     machine.sleep(&mut disk).unwrap();
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, START, 5 * MIB).unwrap();
-    let area = Area::open(window, &mut scratch).unwrap();
+    let area = Area::open(window, &mut scratch, None).unwrap();
     let error = RecordError::Resized;
     assert_eq!(area.slots()[0], SlotStatus::Unusable(error));
     assert_eq!(
@@ -236,14 +259,14 @@ fn an_area_has_a_least_size() {
         let mut disk = FakeMedium::new(bytes);
         let window = Window::new(&mut disk, 0, bytes).unwrap();
         assert_eq!(
-            Area::open(window, &mut scratch).err(),
+            Area::open(window, &mut scratch, None).err(),
             Some(StoreError::TooSmall { bytes })
         );
     }
     let mut disk = FakeMedium::new(MIN_AREA_BYTES);
     let window = Window::new(&mut disk, 0, MIN_AREA_BYTES).unwrap();
     assert_eq!(
-        Area::open(window, &mut scratch).unwrap().slot_bytes(),
+        Area::open(window, &mut scratch, None).unwrap().slot_bytes(),
         2 * MIB
     );
 }

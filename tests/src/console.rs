@@ -10,6 +10,13 @@ pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
 /// The firmware's line when it starts the next stage without an image.
 pub(crate) const COLD_BOOT: &str = "poorwill: cold boot: ";
 
+/// What the console says when nothing good can come any more.
+pub(crate) const FATAL: [&str; 3] = [
+    "poorwill: panic",
+    "poorwill: cannot start",
+    "poorwill: fault",
+];
+
 /// How the firmware starts the OS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use poorwill::disk::FileMedium;
-use poorwill_image::{Header, Section};
+use poorwill_image::{Header, Section, checksum};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{Area, AreaLocation, SlotId, find_areas};
+use zerocopy::IntoBytes;
 
 use crate::plan::{Damage, Place};
 
@@ -37,7 +38,7 @@ impl Found {
             .with_context(|| format!("no sleep area on {}", disk.display()))?;
         let window = Window::new(&mut medium, location.start, location.length)?;
         let mut scratch = Page::ZERO;
-        let mut area = Area::open(window, &mut scratch)?;
+        let mut area = Area::open(window, &mut scratch, None)?;
         let committed = area.newest().ok().map(|image| image.slot());
         let slot = committed.unwrap_or(SlotId::First);
         let slot_offset = match area.slots()[slot.index()].record() {
@@ -116,6 +117,25 @@ pub(crate) fn apply(damage: Damage, disk: &Path, block_bytes: u32) -> anyhow::Re
         }
     }
     file.sync_all()?;
+    Ok(())
+}
+
+/// Makes a sealed image look plain to whoever has no key: takes the mark off
+/// its header, and makes the checksums fit.
+pub(crate) fn unseal(disk: &Path, block_bytes: u32) -> anyhow::Result<()> {
+    let found = Found::on(disk, block_bytes)?;
+    let file = File::options().read(true).write(true).open(disk)?;
+    let mut header = Page::ZERO;
+    file.read_exact_at(header.as_mut_bytes(), found.slot)?;
+    // docs/image-format.md: the seal is bytes 264 to 311.
+    header.0[33..39].fill(0);
+    header.0[2] = checksum::of_words_but(&header.0, 2);
+    file.write_all_at(header.as_bytes(), found.slot)?;
+    let mut record = Page::ZERO;
+    file.read_exact_at(record.as_mut_bytes(), found.record)?;
+    record.0[6] = header.0[2];
+    record.0[2] = checksum::of_words_but(&record.0[..64], 2);
+    file.write_all_at(record.as_bytes(), found.record)?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 use gpt_disk_io::{BlockIoAdapter, Disk as TableDisk, DiskError};
@@ -59,6 +60,57 @@ impl TrialDisk {
         })
     }
 
+    /// Before a power-on.
+    ///
+    /// # Errors
+    ///
+    /// What `qemu-img` says.
+    pub(crate) fn switch_on(&self) -> anyhow::Result<()> {
+        if self.attached != Attached::NvmeVolatile {
+            return Ok(());
+        }
+        // Blocks of 4 KiB, so that what is lost and what is kept lie close together.
+        let options = [
+            "-q",
+            "-f",
+            "qcow2",
+            "-o",
+            "cluster_size=4k",
+            "-F",
+            "raw",
+            "-b",
+        ];
+        image_tool(|tool| {
+            tool.arg("create").args(options);
+            tool.args([&self.file, &self.written()]);
+        })
+    }
+
+    /// After a power-on: what reached the disk, and no more, is the disk's.
+    ///
+    /// # Errors
+    ///
+    /// What `qemu-img` says.
+    pub(crate) fn switch_off(&self) -> anyhow::Result<()> {
+        if self.attached != Attached::NvmeVolatile {
+            return Ok(());
+        }
+        image_tool(|tool| {
+            // It need not reach the host's disk before the next power-on.
+            tool.args(["commit", "-q", "-t", "unsafe", "-f", "qcow2"]);
+            tool.arg(self.written());
+        })?;
+        Ok(std::fs::remove_file(self.written())?)
+    }
+
+    /// What is written while a disk of the volatile kind is switched on. QEMU keeps
+    /// the table of what lies where in its own memory until the guest flushes, or
+    /// until there are too many entries: killed before, it leaves the blocks as they
+    /// were, and not in the order in which they were written.
+    fn written(&self) -> PathBuf {
+        self.file.with_extension("written.qcow2")
+    }
+
     /// Bytes of a logical block.
     pub(crate) fn block_bytes(&self) -> u32 {
         if self.attached == Attached::Nvme4k {
@@ -73,7 +125,7 @@ impl TrialDisk {
         match self.attached {
             Attached::Nvme => Some(Disk::nvme(&self.file)),
             Attached::Virtio => Some(Disk::virtio(&self.file)),
-            Attached::NvmeBehindPort | Attached::Nvme4k => None,
+            Attached::NvmeBehindPort | Attached::Nvme4k | Attached::NvmeVolatile => None,
         }
     }
 
@@ -81,7 +133,16 @@ impl TrialDisk {
     pub(crate) fn arguments(&self, number: usize) -> Vec<String> {
         let node = format!("test{number}");
         let file = json!({ "driver": "file", "filename": self.file.to_string_lossy() });
-        let block = json!({ "driver": "raw", "node-name": node, "file": file });
+        let block = match self.attached {
+            Attached::NvmeVolatile => json!({
+                "driver": "qcow2",
+                "node-name": node,
+                "l2-cache-size": TABLE_CACHE,
+                "file": { "driver": "file", "filename": self.written().to_string_lossy() },
+                "backing": { "driver": "raw", "read-only": true, "file": file },
+            }),
+            _ => json!({ "driver": "raw", "node-name": node, "file": file }),
+        };
         let mut arguments = vec!["-blockdev".to_owned(), block.to_string()];
         let mut device = |text: String| arguments.extend(["-device".to_owned(), text]);
         match self.attached {
@@ -92,12 +153,33 @@ impl TrialDisk {
                 ));
                 device(format!("nvme,drive={node},serial={node},bus=port{number}"));
             }
+            Attached::NvmeVolatile => device(format!("nvme,drive={node},serial={node}")),
             _ => device(format!(
                 "nvme,drive={node},serial={node},logical_block_size=4096,physical_block_size=4096"
             )),
         }
         arguments
     }
+}
+
+/// How much QEMU remembers of a volatile disk's tables: each 4 KiB stand for 2 MiB
+/// of the disk, so an image has more than fit.
+const TABLE_CACHE: u64 = 32 << 10;
+
+/// Runs `qemu-img`.
+fn image_tool(arguments: impl FnOnce(&mut Command)) -> anyhow::Result<()> {
+    let mut tool = Command::new("qemu-img");
+    arguments(&mut tool);
+    let output = tool
+        .output()
+        .context("no qemu-img: install the package qemu-utils")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "qemu-img ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
+    Ok(())
 }
 
 /// Where the only partition of a disk of 4096-byte blocks begins.

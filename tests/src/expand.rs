@@ -104,6 +104,29 @@ fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
+/// Spreads `cuts` power cuts, where given, over all steps that cut the power, and
+/// gives them `seed`.
+pub fn ask_for_cuts(trials: &mut [Trial], cuts: Option<u32>, seed: Option<u64>) {
+    let mut asked: Vec<_> = trials
+        .iter_mut()
+        .flat_map(|trial| &mut trial.steps)
+        .filter_map(|step| match step {
+            Step::Cuts { cuts, seed } => Some((cuts, seed)),
+            _ => None,
+        })
+        .collect();
+    let mut places = u32::try_from(asked.len()).unwrap_or(u32::MAX);
+    let mut left = cuts;
+    for (of_step, seed_of_step) in &mut asked {
+        if let Some(left) = &mut left {
+            **of_step = left.div_ceil(places);
+            *left -= **of_step;
+            places -= 1;
+        }
+        **seed_of_step = seed.or(**seed_of_step);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,11 +142,31 @@ mod tests {
         for trial in &trials {
             let last = trial.steps.last().unwrap();
             assert!(
-                matches!(last, Step::PowerOn(_)),
+                matches!(last, Step::PowerOn(_) | Step::Cuts { .. }),
                 "{} ends with damage that nobody looks at",
                 trial.name
             );
         }
+    }
+
+    #[test]
+    fn cuts_are_spread() {
+        let mut trials = expand(&load_plan().unwrap()).unwrap();
+        ask_for_cuts(&mut trials, Some(301), Some(7));
+        let all: Vec<_> = trials
+            .iter()
+            .flat_map(|trial| &trial.steps)
+            .filter_map(|step| match step {
+                Step::Cuts { cuts, seed } => Some((*cuts, *seed)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(all.iter().map(|(cuts, _)| cuts).sum::<u32>(), 301);
+        let fair = 301 / u32::try_from(all.len()).unwrap();
+        assert!(
+            all.iter()
+                .all(|&(cuts, seed)| cuts >= fair && seed == Some(7))
+        );
     }
 
     #[test]

@@ -15,9 +15,11 @@ mod faults;
 mod licences;
 mod plan;
 mod setup;
+mod soak;
+mod tamper;
 mod trial;
 
-pub use expand::{Trial, expand};
+pub use expand::{Trial, ask_for_cuts, expand};
 pub use plan::{Plan, load_plan};
 pub use setup::Setup;
 pub use trial::run_trial;

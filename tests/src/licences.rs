@@ -17,18 +17,42 @@ fn allowed() -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether an SPDX expression of the forms that crates use is satisfied: `OR`
-/// (or the old `/`) of `AND` of names, with or without parentheses.
+/// Whether an SPDX expression is satisfied; `/` is an old way to write `OR`.
 fn is_satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
-    let plain = expression.replace(['(', ')'], "").replace('/', " OR ");
-    // "A OR B AND C" without parentheses reads as in SPDX: AND binds tighter.
-    // "(A OR B) AND C" read that way asks for more than it must, never for less,
-    // as long as no bare "C" stands alone: then one of its names is refused.
-    plain.split(" OR ").any(|choice| {
-        choice
-            .split(" AND ")
-            .all(|name| allowed.contains(name.trim()))
-    })
+    let spaced = expression
+        .replace('(', " ( ")
+        .replace(')', " ) ")
+        .replace('/', " OR ");
+    let mut words = spaced.split_whitespace().peekable();
+    any_of(&mut words, allowed) && words.next().is_none()
+}
+
+type Words<'w> = std::iter::Peekable<std::str::SplitWhitespace<'w>>;
+
+fn any_of(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
+    let mut satisfied = all_of(words, allowed);
+    while words.next_if_eq(&"OR").is_some() {
+        satisfied |= all_of(words, allowed);
+    }
+    satisfied
+}
+
+fn all_of(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
+    let mut satisfied = one(words, allowed);
+    while words.next_if_eq(&"AND").is_some() {
+        satisfied &= one(words, allowed);
+    }
+    satisfied
+}
+
+/// A name, `WITH` and all, or an expression in parentheses.
+fn one(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
+    if words.next_if_eq(&"(").is_some() {
+        return any_of(words, allowed) & words.next_if_eq(&")").is_some();
+    }
+    let is_name = |word: &&str| !["(", ")", "AND", "OR"].contains(word);
+    let name: Vec<&str> = std::iter::from_fn(|| words.next_if(is_name)).collect();
+    allowed.contains(&name.join(" "))
 }
 
 #[test]
@@ -67,10 +91,21 @@ fn expressions_are_understood() {
         "Apache-2.0/MIT",
         "MIT AND Zlib",
         "GPL-3.0 OR (MIT AND Zlib)",
+        "(GPL-3.0 OR MIT) AND Zlib",
+        "MIT OR GPL-3.0 AND Zlib",
     ] {
         assert!(is_satisfied(good, &allowed), "{good}");
     }
-    for bad in ["GPL-3.0", "MIT AND GPL-3.0", "none", ""] {
+    for bad in [
+        "GPL-3.0",
+        "MIT AND GPL-3.0",
+        "(MIT OR Zlib) AND GPL-3.0",
+        "MIT WITH something",
+        "(MIT",
+        "MIT)",
+        "none",
+        "",
+    ] {
         assert!(!is_satisfied(bad, &allowed), "{bad}");
     }
 }

@@ -55,6 +55,8 @@ pub enum Attached {
     /// An NVMe controller with logical blocks of 4096 bytes.
     #[serde(rename = "nvme-4k")]
     Nvme4k,
+    /// An NVMe controller whose disk loses, at a power cut, what was not flushed.
+    NvmeVolatile,
     /// virtio-blk.
     Virtio,
 }
@@ -82,6 +84,9 @@ pub struct Row {
     /// Junk is loaded as an initrd, for the firmware to zero at a wake.
     #[serde(default)]
     pub junk_initrd: bool,
+    /// The machine has flash for a vault, erased at first.
+    #[serde(default)]
+    pub vault: bool,
     /// A reset ends QEMU instead of starting the machine again.
     #[serde(default)]
     pub exit_on_reset: bool,
@@ -117,11 +122,44 @@ pub enum Guest {
 pub enum Step {
     /// The machine is switched on, and ends somehow.
     PowerOn(Box<PowerOn>),
+    /// The machine sleeps and wakes (`case=endure`), and its power is cut at
+    /// random moments.
+    Cuts {
+        /// So many times, in about half as many power-ons more.
+        cuts: u32,
+        /// Chooses the moments; else random.
+        seed: Option<u64>,
+    },
     /// The medium is damaged while the machine is off.
     Damage {
         /// What of it.
         damage: Damage,
     },
+    /// Somebody has the machine's disk, or its flash, in hands while it is off.
+    Tamper {
+        /// What they do.
+        tamper: Tamper,
+    },
+}
+
+/// What somebody does to a machine that is off.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tamper {
+    /// The last disk is copied.
+    Copy,
+    /// The copy is put in the place of the last disk.
+    PutBack,
+    /// The disk is moved to a machine that has slept too, with a key of its
+    /// own.
+    OtherMachine,
+    /// The disk is moved to a machine that is new.
+    NewMachine,
+    /// The key is erased.
+    EraseKey,
+    /// A plain image is put in the place of the sealed one: the seal's mark is
+    /// taken off, and the checksum made to fit.
+    Unseal,
 }
 
 /// One power-on, or several that are alike.

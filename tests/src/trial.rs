@@ -10,29 +10,24 @@ use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
 
-use crate::console::{SLEPT, Start, check_absent, check_order};
+use crate::console::{FATAL, SLEPT, Start, check_absent, check_order};
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
 use crate::faults;
-use crate::plan::{End, Guest, PowerOn, Step};
+use crate::plan::{End, Guest, PowerOn, Step, Tamper};
 use crate::setup::Setup;
+use crate::soak::Soak;
+use crate::tamper;
 
 /// QEMU's exit status when a guest reports success.
 const SUCCESS: i32 = 42;
-
-/// What the console says when nothing good can come any more.
-const FATAL: [&str; 3] = [
-    "poorwill: panic",
-    "poorwill: cannot start",
-    "poorwill: fault",
-];
 
 /// Why a machine boots cold that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
 
 /// Lines of the console that a failure shows.
-const TAIL: usize = 40;
+pub(crate) const TAIL: usize = 40;
 
 /// Time between a power-off and the next power-on, so that time can be seen to
 /// have been set forward.
@@ -115,6 +110,9 @@ impl Run<'_> {
         if self.trial.row.junk_initrd {
             fs::write(self.folder.join("junk"), vec![0xa5; JUNK_BYTES])?;
         }
+        if self.trial.row.vault {
+            fs::write(self.vault(), tamper::erased())?;
+        }
         for (number, step) in self.trial.steps.iter().enumerate() {
             let number = number + 1;
             match step {
@@ -124,6 +122,15 @@ impl Run<'_> {
                         .with_context(|| format!("step {number}: damage {damage:?}"))?;
                     self.asleep = false;
                 }
+                Step::Tamper { tamper } => {
+                    let disk = self.last_disk()?;
+                    tamper::apply(*tamper, &disk.file, disk.block_bytes(), &self.vault())
+                        .with_context(|| format!("step {number}: tamper {tamper:?}"))?;
+                    self.asleep = self.asleep && *tamper == Tamper::Copy;
+                }
+                Step::Cuts { cuts, seed } => self
+                    .cut(*cuts, seed.unwrap_or_else(|| fastrand::u64(..)))
+                    .with_context(|| format!("step {number}: {cuts} power cuts"))?,
                 Step::PowerOn(on) => {
                     for time in 1..=on.times {
                         self.power_on(on).with_context(|| match on.times {
@@ -137,8 +144,35 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn vault(&self) -> PathBuf {
+        self.folder.join("vault")
+    }
+
     fn last_disk(&self) -> anyhow::Result<&TrialDisk> {
         self.disks.last().context("the row has no disk")
+    }
+
+    /// Cuts the machine's power so many times.
+    fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
+        let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
+        let soak = Soak {
+            machine: self.machine(&PowerOn::ending(End::Sleep, 1))?,
+            qemu,
+            disks: &self.disks,
+            files: self
+                .trial
+                .row
+                .vault
+                .then(|| self.vault())
+                .into_iter()
+                .collect(),
+            folder: self.folder,
+            limit: Duration::from_secs(self.trial.row.timeout_s),
+        };
+        let counted = soak.run(cuts, seed)?;
+        println!("{}: {counted}", self.trial.name);
+        self.asleep = true;
+        Ok(())
     }
 
     /// Switches the machine on, and checks how it ends.
@@ -151,6 +185,7 @@ impl Run<'_> {
         if self.asleep {
             std::thread::sleep(PAUSE);
         }
+        self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let machine = self.machine(on)?;
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let log = self.folder.join("console.log");
@@ -170,7 +205,10 @@ impl Run<'_> {
                 "{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}",
                 reproduce(&machine, qemu)
             )
-        })
+        })?;
+        // QEMU has to let go of the disks first.
+        drop(running);
+        self.disks.iter().try_for_each(TrialDisk::switch_off)
     }
 
     fn follow(
@@ -227,6 +265,12 @@ impl Run<'_> {
             machine.initrd = Some(self.folder.join("junk"));
         }
         let mut more = trial.board.arguments.clone();
+        if trial.row.vault {
+            // A comma in a name is written twice.
+            let file = self.vault().display().to_string().replace(',', ",,");
+            let drive = format!("if=pflash,unit=1,format=raw,file={file}");
+            more.extend(["-drive".to_owned(), drive]);
+        }
         self.attach(on, &mut machine, &mut more)?;
         more.extend(on.arguments.iter().cloned());
         if let Some(instead) = &on.instead {
@@ -293,7 +337,7 @@ fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<()> {
 }
 
 /// The command line to type for the same machine.
-fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
+pub(crate) fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
     let program = qemu.program.clone().into_os_string();
     let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));

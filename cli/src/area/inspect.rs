@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
-use poorwill_image::{Header, Workspace, verify};
+use poorwill_image::{Expected, Header, Workspace, verify};
 use poorwill_medium::{Medium, MediumError, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
@@ -132,7 +132,7 @@ fn inspect_area(
 ) -> Result<AreaReport, StoreError> {
     let window = Window::new(medium, location.start, location.length)?;
     let mut record_page = Page::ZERO;
-    let mut area = Area::open(window, &mut record_page)?;
+    let mut area = Area::open(window, &mut record_page, None)?;
     let newest = area.newest().ok().map(|image| image.slot());
     let records = *area.slots();
     let mut slots = Vec::new();
@@ -255,7 +255,11 @@ fn verify_image<M: Medium>(
     let mut check = || -> Result<(), String> {
         let workspace =
             Workspace::new(&mut pages, header.os_pages).map_err(|error| error.to_string())?;
-        let checked = poorwill_image::inspect(slot, header.checksum, workspace)
+        let expected = Expected {
+            header_checksum: header.checksum,
+            generation: header.generation,
+        };
+        let checked = poorwill_image::inspect(slot, expected, None, workspace)
             .map_err(|error| error.to_string())?;
         verify(slot, &checked, scratch, &mut |progress| {
             bar.set_length(progress.total_pages * PAGE_BYTES);

@@ -36,6 +36,8 @@ numbers! {
     PMPCFG0 = 0x3a0,
     PMPCFG2 = 0x3a2,
     PMPADDR0 = 0x3b0,
+    MSECCFG = 0x747,
+    MCYCLE = 0xb00,
     MVENDORID = 0xf11,
     MARCHID = 0xf12,
     MIMPID = 0xf13,
@@ -137,6 +139,15 @@ pub(crate) unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
         );
     }
     there != 0
+}
+
+/// Swaps the seed CSR with zero, as reading it demands (Zkr). Only on harts that
+/// have it.
+pub(crate) fn swap_seed() -> u64 {
+    let value;
+    // SAFETY: the CSR has no state but that of the entropy source.
+    unsafe { asm!("csrrw {0}, 0x015, zero", out(reg) value, options(nomem, nostack)) }
+    value
 }
 
 /// Bits of `mstatus` and `sstatus`.

@@ -67,3 +67,9 @@ pub(crate) fn after_device_read() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence i, r", options(nostack, preserves_flags)) }
 }
+
+/// Orders a device write before the accesses to memory that follow.
+pub(crate) fn after_device_write() {
+    // SAFETY: a fence only orders accesses.
+    unsafe { asm!("fence o, rw", options(nostack, preserves_flags)) }
+}

@@ -27,17 +27,23 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// Fences off the firmware and what only machine mode may touch; all else
-    /// is the OS's.
-    pub(crate) fn new(firmware: PhysRange, machine: &Machine) -> Self {
+    /// Fences off the firmware, further ranges of its own, and the devices that
+    /// only machine mode may touch; all else is the OS's.
+    ///
+    /// What comes first is certain to find an entry. QEMU's machines need at
+    /// most eleven: three for the firmware, one for a flash bank, one to six for
+    /// devices, and the one for all else.
+    pub(crate) fn new(
+        firmware: PhysRange,
+        own: impl IntoIterator<Item = PhysRange>,
+        machine: &Machine,
+    ) -> Self {
         let mut fence = Fence {
             addresses: ArrayVec::new(),
             configs: [0; ENTRIES],
         };
-        for block in aligned_blocks(firmware) {
-            fence.push(napot(block), config::NOTHING | config::NAPOT);
-        }
-        for range in in_pages(&machine.machine_only) {
+        let devices = in_pages(&machine.machine_only);
+        for range in [firmware].into_iter().chain(own).chain(devices) {
             for block in aligned_blocks(range) {
                 fence.push(napot(block), config::NOTHING | config::NAPOT);
             }

@@ -38,6 +38,18 @@ impl Mmio {
         unsafe { self.at::<u8>(offset).write_volatile(value) }
     }
 
+    /// Reads a 16-bit register.
+    pub(crate) fn read16(self, offset: usize) -> u16 {
+        // SAFETY: as in `read8`.
+        unsafe { self.at::<u16>(offset).read_volatile() }
+    }
+
+    /// Writes a 16-bit register.
+    pub(crate) fn write16(self, offset: usize, value: u16) {
+        // SAFETY: as in `read8`.
+        unsafe { self.at::<u16>(offset).write_volatile(value) }
+    }
+
     /// Reads a 32-bit register.
     pub(crate) fn read32(self, offset: usize) -> u32 {
         // SAFETY: as in `read8`.

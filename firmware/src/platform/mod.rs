@@ -2,12 +2,15 @@
 //! drives.
 
 pub(crate) mod console;
+pub(crate) mod entropy;
 pub(crate) mod fence;
+mod flash;
 pub(crate) mod interrupts;
 pub(crate) mod mmio;
 pub(crate) mod pci;
 pub(crate) mod power;
 pub(crate) mod time;
+pub(crate) mod vault;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DescriptionError, MAX_HARTS, Machine};
@@ -27,6 +30,8 @@ pub(crate) struct Platform {
     pub(crate) memory: OsMemory,
     /// The firmware's own.
     pub(crate) firmware: PhysRange,
+    /// The flash bank that is the vault's.
+    pub(crate) vault: Option<PhysRange>,
     /// Clocks.
     pub(crate) time: time::Time,
     /// Interrupt controllers.
@@ -98,13 +103,17 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
             console::start(uart);
         }
         power::start(&machine);
+        entropy::start(&machine);
+        let time = time::Time::new(&machine);
+        let vault = vault::find(&machine, time.clone());
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory: OsMemory::new(&machine.memory, &[firmware])?,
             firmware,
-            time: time::Time::new(&machine),
+            vault,
+            time,
             interrupts: interrupts::Interrupts::new(&machine),
-            fence: fence::Fence::new(firmware, &machine),
+            fence: fence::Fence::new(firmware, vault, &machine),
             pci: machine.pci.iter().cloned().collect(),
             identity: machine.fingerprint,
         }

@@ -8,7 +8,7 @@ use crate::arch::csr::{self, interrupt};
 use crate::hart::Hart;
 
 /// The machine's time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Time {
     counters: arrayvec::ArrayVec<Mmio, 4>,
     hertz: u64,

@@ -12,8 +12,13 @@ use spin::Mutex;
 use super::Call;
 use crate::arch::fence;
 use crate::hart::{Hart, State, this_hart};
+use crate::platform::platform;
 
 const PAGE: u64 = 4096;
+
+/// How long a hart may take to answer. A virtual machine's harts can stand still
+/// for a while, a board's never do.
+const PATIENCE_MS: u64 = 5000;
 
 /// From so many pages on, one fence for everything is cheaper.
 const MANY_PAGES: u64 = 64;
@@ -129,7 +134,8 @@ pub(super) fn call(call: Call) -> SbiRet {
 }
 
 /// Runs the fence on the given harts and waits until all have. A stopped hart
-/// has nothing to drop: it fences when it starts.
+/// has nothing to drop: it fences when it starts. The wait for the turn ends
+/// with that of whoever has it, which has a limit.
 fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
     let own = this_hart();
     while TURN.swap(true, Ordering::Acquire) {
@@ -147,14 +153,36 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
             asked.push(hart);
         }
     }
-    for hart in asked {
-        // A hart that stops meanwhile serves its inbox on the way.
-        while !hart.fences.is_served() && is_running(hart) {
-            core::hint::spin_loop();
-        }
-    }
+    asked.into_iter().for_each(wait_for);
     *UNDER_WAY.lock() = None;
     TURN.store(false, Ordering::Release);
+}
+
+/// Waits until the hart has fenced, or has stopped: a hart serves its inbox on
+/// the way to a stop.
+///
+/// # Panics
+///
+/// When it does neither within [`PATIENCE_MS`]. The OS cannot go on: it would
+/// take translations for gone that the hart still uses.
+fn wait_for(hart: &Hart) {
+    let time = &platform().time;
+    let began = time.ticks();
+    while !hart.fences.is_served() && is_running(hart) {
+        // The clock is a device, and slower than most answers.
+        for _ in 0..1000 {
+            if hart.fences.is_served() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        let waited = time.milliseconds_in(time.ticks().saturating_sub(began));
+        assert!(
+            waited <= PATIENCE_MS,
+            "hart {} does not answer a fence",
+            hart.id()
+        );
+    }
 }
 
 fn is_running(hart: &Hart) -> bool {

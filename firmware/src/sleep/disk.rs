@@ -6,9 +6,10 @@ use poorwill_medium::nvme::{Controller, NvmeError, NvmeMedium, Stop};
 use poorwill_medium::pci::{self, Location, PciError};
 use poorwill_memory::Page;
 use poorwill_store::{Area, AreaLocation, GptError, StoreError, find_areas};
+use poorwill_vault::Guard;
 use thiserror::Error;
 
-use super::{MEMORY, Memory};
+use super::{MEMORY, Memory, vault};
 use crate::platform::console::say;
 use crate::platform::pci::{Ecam, NvmeRegisters};
 use crate::platform::platform;
@@ -260,6 +261,10 @@ fn on_area<R>(
     let mut disk = controller.medium(found.namespace)?;
     let window = Window::new(&mut disk, found.area.start, found.area.length)
         .map_err(|error| DiskError::Store(error.into()))?;
-    let mut area = Area::open(window, memory.record)?;
-    Ok(job(&mut area, memory.workspace))
+    vault::with_guard(|guard| {
+        // A trait object of any lifetime, which that of the disk is to be.
+        let guard = guard.map(|guard| guard as &mut dyn Guard);
+        let mut area = Area::open(window, memory.record, guard)?;
+        Ok(job(&mut area, memory.workspace))
+    })
 }

@@ -1,13 +1,16 @@
 //! Sleeping and waking.
 //!
-//! A sleep is a chain of values, each made from the one before and none to be
-//! had otherwise: [`Quiesced`](persist::Quiesced), captured, written,
-//! [`Committed`]. Switching the power off takes the last one.
+//! The protocol is the store's ([`poorwill_store::sleep()`],
+//! [`poorwill_store::wake()`]), where it can be explored without hardware; here
+//! are the machine's part in it and its words. A sleep is a chain of values,
+//! each made from the one before and none to be had otherwise: quiesced,
+//! captured, saved, [`Committed`]. Switching the power off takes the last one.
 
 mod disk;
 mod persist;
 mod progress;
 mod state;
+mod vault;
 mod wake;
 
 use poorwill_image::Workspace;
@@ -17,7 +20,7 @@ use spin::Mutex;
 
 pub(crate) use persist::{SleepError, persist};
 pub(crate) use poorwill_store::Committed;
-pub(crate) use wake::{restore_hart, wake};
+pub(crate) use wake::{ColdBoot, restore_hart, wake};
 
 /// OS memory that a sleep can take: what the workspace below has room for.
 const MAX_OS_PAGES: u64 = (16 << 30) / PAGE_BYTES;

@@ -1,20 +1,21 @@
 //! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{
-    NoRoom, SaveError, SaveRequest, Saved, StateError, StateWriter, Workspace, save,
-};
+use poorwill_image::{NoRoom, Salt, SaveRequest, Saved, Seal, StateError, StateWriter, Workspace};
+use poorwill_medium::Medium;
 use poorwill_medium::nvme::Stop;
-use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::{OsMemory, PAGE_BYTES, Page};
-use poorwill_store::{Area, CommitError, Committed, OpenSlot, StoreError};
+use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_store::{Area, CommitError, Committed, NoSleep};
 use thiserror::Error;
 
 use super::disk::{self, DiskError};
 use super::progress::Bar;
+use super::vault::Sealing;
 use super::{os_memory, state};
 use crate::arch::Resume;
+use crate::crew::Crew;
 use crate::platform::console::say;
-use crate::platform::{platform, power};
+use crate::platform::vault::VaultFault;
+use crate::platform::{entropy, platform, power};
 
 /// Why the machine does not sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -47,89 +48,55 @@ pub(crate) enum Failed {
     /// The disk.
     #[error("{0}")]
     Disk(DiskError),
-    /// The sleep area.
+    /// There is a vault, and it cannot be used: a plain image would tell what a
+    /// sealed one was to hide.
     #[error("{0}")]
-    Store(#[from] StoreError),
-    /// The slot could not be opened.
+    Vault(#[from] VaultFault),
+    /// Saving, or the commit.
     #[error("{0}")]
-    Medium(#[from] MediumError),
-    /// The machine's state.
-    #[error("{0}")]
-    State(#[from] StateError),
-    /// The image.
-    #[error("{0}")]
-    Save(#[from] SaveError),
-    /// The commit.
-    #[error("{0}")]
-    Commit(#[from] CommitError),
+    Store(#[from] NoSleep<StateError>),
 }
 
 /// The OS at rest: its other harts are stopped, and this one is in its call.
 #[derive(Debug)]
-pub(super) struct Quiesced {
+struct Quiesced {
     resume: Resume,
 }
 
-/// The state of harts and devices is written down.
-#[derive(Debug)]
-struct Captured {
-    request: SaveRequest,
-}
-
-/// The image is on the medium, whole and durable, but not yet committed.
-#[derive(Debug)]
-struct Written {
-    saved: Saved,
-}
-
 impl Quiesced {
-    fn capture(self, workspace: &mut Workspace<'_>, generation: u64) -> Result<Captured, Failed> {
+    /// Writes down the state of harts and devices.
+    fn capture<'k>(
+        self,
+        workspace: &mut Workspace<'_>,
+        generation: u64,
+        seal: Option<Seal<'k>>,
+    ) -> Result<SaveRequest<'k>, StateError> {
         let mut writer = StateWriter::new(workspace.state);
         state::capture(self.resume, &mut writer)?;
-        Ok(Captured {
-            request: SaveRequest {
-                identity: platform().identity,
-                generation,
-                saved_at_ns: platform().time.now_ns().unwrap_or(0),
-                state_bytes: writer.finish(),
-            },
+        Ok(SaveRequest {
+            identity: platform().identity,
+            generation,
+            saved_at_ns: platform().time.now_ns().unwrap_or(0),
+            state_bytes: writer.finish(),
+            seal,
         })
     }
 }
 
-impl Captured {
-    fn write(
-        self,
-        slot: &mut impl Medium,
-        memory: &OsMemory,
-        workspace: &mut Workspace<'_>,
-    ) -> Result<Written, Failed> {
-        let mut bar = Bar::new("sleeping");
-        let saved = save(slot, memory, &self.request, workspace, &mut |progress| {
-            bar.show(progress)
-        });
-        bar.end();
-        Ok(Written { saved: saved? })
-    }
-}
-
-impl Written {
-    fn commit<M: Medium>(self, slot: OpenSlot<'_, '_, M>) -> Result<(Committed, Saved), Failed> {
-        let committed = slot.commit(&self.saved)?;
-        Ok((committed, self.saved))
-    }
-}
-
 /// Saves the machine and switches the power off. Returns only when that failed,
-/// with the disk as the OS left it.
+/// with the disk and memory as the OS left them.
 pub(crate) fn persist(resume: Resume) -> SleepError {
     if !power::can_power_off() {
         return SleepError::NotArmed(NotArmed::NoPowerOff);
     }
     let time = &platform().time;
     let began = time.ticks();
+    let sealing = match Sealing::at_sleep() {
+        Ok(sealing) => sealing,
+        Err(error) => return SleepError::Failed(error.into()),
+    };
     let outcome = disk::with_area(
-        |area, pages| sleep(Quiesced { resume }, area, pages),
+        |area, pages| sleep(Quiesced { resume }, area, pages, &sealing),
         |result| {
             if result.is_ok() {
                 Stop::PowerOff
@@ -141,14 +108,18 @@ pub(crate) fn persist(resume: Resume) -> SleepError {
     match outcome {
         Ok(Ok((committed, saved))) => {
             say!(
-                "sleep mode=persist used_bytes={} saved_bytes={} ms={}",
+                "sleep mode=persist used_bytes={} saved_bytes={} ms={} sealed={} generation={}",
                 saved.saved_pages() * PAGE_BYTES,
                 saved.image_bytes(),
                 time.milliseconds_in(time.ticks().saturating_sub(began)),
+                sealing.word(),
+                saved.generation(),
             );
             power::power_off_asleep(committed)
         }
-        Ok(Err(SleepError::Failed(Failed::Commit(CommitError::InDoubt(error))))) => {
+        Ok(Err(SleepError::Failed(Failed::Store(NoSleep::Commit(CommitError::InDoubt(
+            error,
+        )))))) => {
             // Were the OS to go on, an image that did get committed would be
             // woken over what it has done since.
             say!("sleep in doubt: {error}; power off, the next power-on wakes or boots cold");
@@ -164,21 +135,24 @@ fn sleep<M: Medium>(
     quiesced: Quiesced,
     area: &mut Area<'_, M>,
     pages: &mut [Page],
+    sealing: &Sealing,
 ) -> Result<(Committed, Saved), SleepError> {
-    let memory = os_memory();
+    let mut memory = os_memory();
     let mut workspace = Workspace::new(pages, memory.pages())
         .map_err(|error| SleepError::NotArmed(NotArmed::Workspace(error)))?;
-    write_image(quiesced, area, &memory, &mut workspace).map_err(SleepError::Failed)
-}
-
-fn write_image<M: Medium>(
-    quiesced: Quiesced,
-    area: &mut Area<'_, M>,
-    memory: &OsMemory,
-    workspace: &mut Workspace<'_>,
-) -> Result<(Committed, Saved), Failed> {
-    let mut slot = area.begin()?;
-    let captured = quiesced.capture(workspace, slot.generation())?;
-    let written = captured.write(&mut slot.medium()?, memory, workspace)?;
-    written.commit(slot)
+    let seal = sealing.key().map(|key| Seal {
+        key,
+        salt: Salt(entropy::salt()),
+    });
+    let mut bar = Bar::new("sleeping");
+    let slept = poorwill_store::sleep(
+        area,
+        &mut memory,
+        &mut workspace,
+        &Crew,
+        |workspace, generation| quiesced.capture(workspace, generation, seal),
+        &mut |progress| bar.show(progress),
+    );
+    bar.end();
+    slept.map_err(|error| SleepError::Failed(error.into()))
 }

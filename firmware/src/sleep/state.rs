@@ -11,12 +11,14 @@ use crate::arch::{Resume, SUPERVISOR_CSRS, SupervisorCsr};
 use crate::hart::this_hart;
 use crate::platform::interrupts::{DeviceState, FileState};
 use crate::platform::{platform, time};
+use crate::report::{self, Report};
 
 /// Tags of the records of this module; the interrupt controllers have theirs.
 mod tag {
     pub(super) const CORE: u32 = u32::from_le_bytes(*b"CORE");
     pub(super) const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
     pub(super) const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
+    pub(super) const REPORT: u32 = u32::from_le_bytes(*b"REPT");
 }
 
 /// Version of the records of this module.
@@ -111,6 +113,8 @@ pub(super) struct MachineState<'a> {
     pub(super) core: Core,
     pub(super) hart: HartState,
     pub(super) devices: DeviceState<'a>,
+    /// What the OS was told of how it came up.
+    pub(super) report: Option<Report>,
 }
 
 /// Why the state of an image cannot be put back here.
@@ -162,6 +166,9 @@ pub(super) fn capture(resume: Resume, into: &mut StateWriter<'_>) -> Result<(), 
     if let Some(registers) = float::save() {
         into.record(tag::FLOAT, VERSION, &registers)?;
     }
+    if let Some(report) = report::current() {
+        into.record(tag::REPORT, VERSION, &report)?;
+    }
     platform().interrupts.save(into)
 }
 
@@ -179,6 +186,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
         file: None,
     };
     let mut devices = DeviceState::default();
+    let mut report = None;
     for record in records {
         let record = record?;
         match record.tag {
@@ -190,6 +198,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
                     .map_err(|_| refused(&record))?;
             }
             tag::FLOAT => hart.float = Some(*typed::<FloatRegisters>(&record)?),
+            tag::REPORT => report = Some(*typed::<Report>(&record)?),
             tag => {
                 let taken = platform()
                     .interrupts
@@ -207,6 +216,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
         core,
         hart,
         devices,
+        report,
     })
 }
 

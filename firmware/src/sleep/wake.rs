@@ -1,10 +1,10 @@
 //! Waking (the thesis's chapter 3.3).
 
-use poorwill_image::{LoadError, NoRoom, OpenError, Workspace, load, open};
+use poorwill_image::Here;
+use poorwill_medium::Medium;
 use poorwill_medium::nvme::Stop;
-use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_store::{Area, Consumed, DiscardReason, Failure, NoImage, SlotId, StoreError};
+use poorwill_store::{Area, Consumed, DiscardReason, Failure, NoWake, Wake};
 use spin::Mutex;
 use thiserror::Error;
 
@@ -12,48 +12,25 @@ use super::disk::{self, DiskError};
 use super::os_memory;
 use super::progress::Bar;
 use super::state::{self, Core, HartState, StateRefusal};
+use super::vault::{self, Sealing};
+use crate::crew::Crew;
 use crate::hart::{self, Task};
 use crate::platform::console::say;
 use crate::platform::{platform, power};
+use crate::report;
 
 /// Why the machine boots cold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ColdBoot {
-    /// The usual reason.
+    /// There is no image, or it is refused.
     #[error("{0}")]
-    NoImage(#[from] NoImage),
+    NoWake(#[from] NoWake<StateRefusal>),
     /// No sleep area.
     #[error("no image: {0}")]
     NoArea(DiskError),
     /// The disk or the area cannot be used.
     #[error("{0}")]
     Disk(DiskError),
-    /// The last power-on had an image and could not load it.
-    #[error("the image could not be loaded: {0}")]
-    LastWakeFailed(Failure),
-    /// The image is refused.
-    #[error("{0}")]
-    Refused(#[from] Refusal),
-}
-
-/// Why an image is refused, before any of it is loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Refusal {
-    /// Damaged, or of another machine.
-    #[error("{0}")]
-    Image(#[from] OpenError),
-    /// Its machine state does not fit.
-    #[error("{0}")]
-    State(#[from] StateRefusal),
-    /// More memory than the firmware can keep track of.
-    #[error("{0}")]
-    Workspace(#[from] NoRoom),
-    /// The slot cannot be read.
-    #[error("{0}")]
-    Medium(#[from] MediumError),
-    /// It could not be marked consumed, so it must not be loaded.
-    #[error("the image cannot be marked consumed: {0}")]
-    NotConsumed(StoreError),
 }
 
 /// A machine whose memory and devices are as they were; what is left to do is
@@ -61,6 +38,7 @@ pub(crate) enum Refusal {
 #[derive(Debug)]
 struct Woken {
     core: Core,
+    generation: u64,
     loaded_bytes: u64,
     load_ms: u64,
 }
@@ -81,31 +59,45 @@ static WAKING: Mutex<Option<HartState>> = Mutex::new(None);
 /// is `time` at power-on.
 pub(crate) fn wake(began: u64) -> ColdBoot {
     let time = &platform().time;
-    #[expect(
-        clippy::redundant_closure,
-        reason = "the function itself is not general enough over the disk's lifetimes"
-    )]
-    let woken = match disk::with_area(|area, pages| attempt(area, pages), |_| Stop::Handover) {
+    let sealing = Sealing::at_wake();
+    let found = disk::with_area(
+        |area, pages| attempt(area, pages, &sealing),
+        |_| Stop::Handover,
+    );
+    let woken = match found {
         Ok(Attempt::Woken(woken)) => woken,
         Ok(Attempt::Cold(reason)) => return reason,
         Ok(Attempt::Spoilt(image, failure)) => give_up(image, failure),
-        Err(error) if error.is_absence() => return ColdBoot::NoArea(error),
-        Err(error) => {
-            disk::for_each_area(|area| discard_images(area, DiscardReason::ColdBoot));
-            return ColdBoot::Disk(error);
-        }
+        Err(error) => return without_area(error),
     };
     say!(
-        "wake loaded_bytes={} ms={} load_ms={}",
+        "wake loaded_bytes={} ms={} load_ms={} sealed={} generation={}",
         woken.loaded_bytes,
         time.milliseconds_in(time.ticks().saturating_sub(began)),
         woken.load_ms,
+        sealing.word(),
+        woken.generation,
     );
     time.set_ticks(woken.core.ticks_now());
     let hart = hart::find(woken.core.hart).expect("the state was checked to name a hart");
     hart.start(Task::Wake(woken.core.resume()))
         .expect("every hart waits to be started");
     hart::this_hart().wait()
+}
+
+/// A cold boot because there is no area to look at, or not one: whatever images
+/// there are elsewhere, none of them may wake later.
+fn without_area(error: DiskError) -> ColdBoot {
+    vault::disarm();
+    if error.is_absence() {
+        return ColdBoot::NoArea(error);
+    }
+    disk::for_each_area(|area| {
+        if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
+            say!("the images in the sleep area cannot be discarded: {error}");
+        }
+    });
+    ColdBoot::Disk(error)
 }
 
 /// Ends a wake that failed half-way. Why is written into the image's record, for
@@ -132,89 +124,52 @@ pub(crate) fn restore_hart() {
     }
 }
 
-fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Attempt {
-    let cold = match try_wake(area, pages) {
-        Ok(attempt) => return attempt,
-        Err(reason) => reason,
-    };
-    let reason = match cold {
-        ColdBoot::Refused(_) => DiscardReason::Refused,
-        _ => DiscardReason::ColdBoot,
-    };
-    discard_images(area, reason);
-    Attempt::Cold(cold)
-}
-
-/// At a cold boot the OS goes on without the images in the area, whatever the
-/// reason: none that was made before may wake later on, over disks that have
-/// changed meanwhile.
-fn discard_images<M: Medium>(area: &mut Area<'_, M>, reason: DiscardReason) {
-    if let Err(error) = area.discard_all(reason) {
-        say!("the images in the sleep area cannot be discarded: {error}");
-    }
-}
-
-fn try_wake<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page]) -> Result<Attempt, ColdBoot> {
-    if let Some((slot, failure)) = area.unreported_failure() {
-        return Err(report(area, slot, failure));
-    }
-    let image = area.newest()?;
-    let mut memory = os_memory();
-    let workspace = Workspace::new(pages, memory.pages()).map_err(Refusal::from)?;
-    let opened = {
-        let mut slot = area.slot(image.slot()).map_err(Refusal::from)?;
-        let identity = &platform().identity;
-        open(
-            &mut slot,
-            image.header_checksum(),
-            identity,
-            memory.pages(),
-            workspace,
-        )
-        .map_err(Refusal::from)?
-    };
-    let state = state::read(opened.state()).map_err(Refusal::from)?;
-    let consumed = area.consume(&image).map_err(Refusal::NotConsumed)?;
-
+fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Sealing) -> Attempt {
     let time = &platform().time;
-    let began = time.ticks();
-    let mut bar = Bar::new("waking");
-    let loaded = {
-        let mut slot = area.slot(image.slot()).map_err(Refusal::from)?;
-        load(&mut slot, &opened, &mut memory, &mut |progress| {
-            bar.show(progress)
-        })
+    let mut memory = os_memory();
+    let here = Here {
+        identity: platform().identity,
+        os_pages: memory.pages(),
+        trust: sealing.trust(),
     };
+    let mut loading_began = time.ticks();
+    let mut bar = Bar::new("waking");
+    let outcome = poorwill_store::wake(
+        area,
+        &mut memory,
+        pages,
+        &here,
+        &Crew,
+        |records| {
+            loading_began = time.ticks();
+            state::read(records).map(drop)
+        },
+        &mut |progress| bar.show(progress),
+    );
     bar.end();
-    match loaded {
-        Ok(loaded) => {
+    let load_ms = time.milliseconds_in(time.ticks().saturating_sub(loading_began));
+    match outcome {
+        Wake::Woken { image, loaded } => {
+            let state = state::read(image.state()).expect("it was read before it was loaded");
+            let generation = image.header().generation;
+            if !report::woken(state.report, generation) {
+                say!("the OS has moved its device tree: /chosen does not say that it woke");
+            }
             platform().interrupts.restore(&state.devices);
             *WAKING.lock() = Some(state.hart);
-            Ok(Attempt::Woken(Woken {
+            Attempt::Woken(Woken {
                 core: state.core,
+                generation,
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
-                load_ms: time.milliseconds_in(time.ticks().saturating_sub(began)),
-            }))
+                load_ms,
+            })
         }
-        Err(error) => Ok(Attempt::Spoilt(consumed, failure_of(error))),
-    }
-}
-
-/// The failure of the last power-on's wake, named once.
-fn report<M: Medium>(area: &mut Area<'_, M>, slot: SlotId, failure: Failure) -> ColdBoot {
-    if let Err(error) = area.mark_reported(slot) {
-        say!("slot {slot}: {error}");
-    }
-    ColdBoot::LastWakeFailed(failure)
-}
-
-fn failure_of(error: LoadError) -> Failure {
-    match error {
-        LoadError::DamagedPiece { piece } => Failure::DamagedPiece(piece),
-        LoadError::Medium(MediumError::Device { status, .. } | MediumError::Flush(status)) => {
-            Failure::Device(status)
+        Wake::Cold(reason, complaint) => {
+            if let Some(error) = complaint {
+                say!("the images in the sleep area cannot be discarded: {error}");
+            }
+            Attempt::Cold(reason.into())
         }
-        LoadError::Medium(MediumError::TimedOut(ms)) => Failure::TimedOut(ms),
-        LoadError::Medium(_) | LoadError::OtherMemory { .. } => Failure::Other(0, 0),
+        Wake::Spoilt(image, failure) => Attempt::Spoilt(image, failure),
     }
 }

@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use poorwill_image::{
-    LoadError, Loaded, MachineIdentity, OpenError, SaveError, SaveRequest, Saved, StateWriter,
-    Workspace, load, open, save,
+    Alone, Crew, Expected, Here, LoadError, Loaded, MachineIdentity, OpenError, Salt, SaveError,
+    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
+    save,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
@@ -23,9 +24,54 @@ pub(crate) const HERE: MachineIdentity = MachineIdentity {
 pub(crate) const WORDS: [u64; 3] = [0x8000_2000, 1, u64::MAX];
 pub(crate) const NAME: &[u8] = b"plic";
 
+/// Threads in the place of harts, beside the calling one.
+pub(crate) struct Threads(pub(crate) usize);
+
+impl Crew for Threads {
+    fn run(&self, lead: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
+        std::thread::scope(|scope| {
+            for _ in 0..self.0 {
+                scope.spawn(help);
+            }
+            lead();
+        });
+    }
+
+    fn rest(&self) {
+        std::thread::yield_now();
+    }
+}
+
 pub(crate) struct Machine {
     pub(crate) memory: FakeMemory,
     pub(crate) workspace: Vec<Page>,
+    /// What it seals its images with, if it does.
+    pub(crate) key: Option<SealingKey>,
+    pub(crate) crew: Box<dyn Crew>,
+}
+
+/// Generation of every test image.
+pub(crate) const GENERATION: u64 = 3;
+
+/// The image whose header has this checksum.
+pub(crate) fn committed(header_checksum: u64) -> Expected {
+    Expected {
+        header_checksum,
+        generation: GENERATION,
+    }
+}
+
+pub(crate) fn key(byte: u8) -> SealingKey {
+    SealingKey::new([byte; 32])
+}
+
+/// A machine with this identity that trusts what the key says.
+pub(crate) fn here(identity: MachineIdentity, os_pages: u64, key: Option<&SealingKey>) -> Here<'_> {
+    Here {
+        identity,
+        os_pages,
+        trust: key.map_or(Trust::Plain, Trust::Sealed),
+    }
 }
 
 impl Machine {
@@ -34,7 +80,18 @@ impl Machine {
         let pages = to_usize(Workspace::pages_needed(memory.os().pages()));
         // Full of rubbish, which must not matter.
         let workspace = vec![Page([0xdead_beef; 512]); pages];
-        Machine { memory, workspace }
+        Machine {
+            memory,
+            workspace,
+            key: None,
+            crew: Box::new(Alone),
+        }
+    }
+
+    /// The same machine, with a key.
+    pub(crate) fn sealing(mut self) -> Self {
+        self.key = Some(key(7));
+        self
     }
 
     /// A machine with something in the pages for which `used` says so.
@@ -63,11 +120,27 @@ impl Machine {
         state.record(9, 2, NAME).unwrap();
         let request = SaveRequest {
             identity: HERE,
-            generation: 3,
+            generation: GENERATION,
             saved_at_ns: 1_700_000_000_000_000_000,
             state_bytes: state.finish(),
+            seal: self.key.as_ref().map(|key| Seal {
+                key,
+                salt: Salt([5; 8]),
+            }),
         };
-        save(medium, os, &request, &mut workspace, &mut |_| ())
+        let saved = save(
+            medium,
+            os,
+            &request,
+            &mut workspace,
+            &*self.crew,
+            &mut |_| (),
+        );
+        // So that the tests see memory as an OS would that goes on.
+        if saved.is_ok() {
+            give_back(&request, os, &mut workspace, &*self.crew);
+        }
+        saved
     }
 
     /// Opens the image and, if it can be opened, loads it.
@@ -78,8 +151,9 @@ impl Machine {
     ) -> Result<Result<Loaded, LoadError>, OpenError> {
         let os = self.memory.os();
         let workspace = Workspace::new(&mut self.workspace, os.pages()).unwrap();
-        let opened = open(medium, committed, &HERE, os.pages(), workspace)?;
-        Ok(load(medium, &opened, os, &mut |_| ()))
+        let here = here(HERE, os.pages(), self.key.as_ref());
+        let opened = open(medium, self::committed(committed), &here, workspace)?;
+        Ok(load(medium, &opened, os, &*self.crew, &mut |_| ()))
     }
 
     pub(crate) fn open(
@@ -89,7 +163,8 @@ impl Machine {
     ) -> Result<(), OpenError> {
         let pages = self.memory.os().pages();
         let workspace = Workspace::new(&mut self.workspace, pages).unwrap();
-        open(medium, committed, &HERE, pages, workspace).map(drop)
+        let here = here(HERE, pages, self.key.as_ref());
+        open(medium, self::committed(committed), &here, workspace).map(drop)
     }
 }
 

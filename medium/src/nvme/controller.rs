@@ -72,7 +72,9 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
     /// # Errors
     ///
     /// See [`NvmeError`]; the controller is stopped and its registers are put
-    /// back then, as by [`Controller::stop`].
+    /// back then, as by [`Controller::stop`]. One that cannot be used by what
+    /// its registers say ([`NvmeError::Absent`], [`NvmeError::Registers`],
+    /// [`NvmeError::Unsupported`]) is not touched.
     pub fn start(registers: R, clock: K, memory: &'a mut QueueMemory) -> Result<Self, NvmeError> {
         let device = Device::new(registers, clock)?;
         device.halt()?;

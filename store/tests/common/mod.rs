@@ -3,13 +3,15 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use poorwill_image::{
-    LoadError, MachineIdentity, OpenError, SaveError, SaveRequest, Workspace, load, open, save,
+    Alone, Here, MachineIdentity, OpenError, Salt, SaveRequest, Seal, SealingKey, Trust, Workspace,
 };
+use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
-use poorwill_medium::{Medium, MediumError, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
-use poorwill_store::{Area, CommitError, CommittedImage, Failure, NoImage, StoreError};
+use poorwill_store::{Area, Failure, NoImage, NoWake, Refusal, StoreError, Wake};
+use poorwill_vault::Guard;
+use poorwill_vault::fake::FakeGuard;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -23,13 +25,12 @@ pub(crate) const HERE: MachineIdentity = MachineIdentity {
     device_tree: 4,
 };
 
+/// A check of the machine's state that cannot fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Never {}
+
 /// Why a machine did not go to sleep.
-#[derive(Debug)]
-pub(crate) enum NoSleep {
-    Store(StoreError),
-    Save(SaveError),
-    Commit(CommitError),
-}
+pub(crate) type NoSleep = poorwill_store::NoSleep<Never>;
 
 /// What a power-on came to.
 #[derive(Debug)]
@@ -38,16 +39,27 @@ pub(crate) enum Boot {
     Woken,
     /// There was nothing to wake.
     Cold(NoImage),
+    /// The last wake had failed.
+    LastWakeFailed(Failure),
     /// The image could not be opened; nothing was consumed.
     Refused(OpenError),
     /// The image was consumed, and could not be loaded.
-    Failed(LoadError),
+    Failed(Failure),
     /// The area or its medium failed before anything was consumed for certain.
     Store(StoreError),
 }
 
+/// What a machine has that seals.
+#[derive(Debug)]
+pub(crate) struct Vault {
+    pub(crate) key: SealingKey,
+    pub(crate) guard: FakeGuard,
+}
+
 pub(crate) struct Machine {
     pub(crate) memory: FakeMemory,
+    /// What it seals its images with, if it does.
+    pub(crate) vault: Option<Vault>,
     workspace: Vec<Page>,
     scratch: Page,
 }
@@ -58,9 +70,27 @@ impl Machine {
         let pages = to_usize(Workspace::pages_needed(memory.os().pages()));
         Machine {
             memory,
+            vault: None,
             workspace: vec![Page::ZERO; pages],
             scratch: Page::ZERO,
         }
+    }
+
+    /// A machine that seals its images.
+    pub(crate) fn sealing() -> Self {
+        let vault = Vault {
+            key: SealingKey::new([7; 32]),
+            guard: FakeGuard::new(0),
+        };
+        Machine {
+            vault: Some(vault),
+            ..Machine::new()
+        }
+    }
+
+    /// One of each kind.
+    pub(crate) fn both() -> [Machine; 2] {
+        [Machine::new(), Machine::sealing()]
     }
 
     /// Fills most of memory with what only this seed gives.
@@ -80,81 +110,67 @@ impl Machine {
 
     /// Sleeps in an area of another length.
     pub(crate) fn sleep_in(&mut self, disk: &mut FakeMedium, bytes: u64) -> Result<(), NoSleep> {
+        let (key, guard) = parts(&mut self.vault);
         let window = Window::new(disk, START, bytes).unwrap();
-        let mut area = Area::open(window, &mut self.scratch).map_err(NoSleep::Store)?;
-        let mut slot = area.begin().map_err(NoSleep::Store)?;
+        let mut area = Area::open(window, &mut self.scratch, guard)?;
         let os = self.memory.os();
         let mut workspace = Workspace::new(&mut self.workspace, os.pages()).unwrap();
-        let request = SaveRequest {
-            identity: HERE,
-            generation: slot.generation(),
-            saved_at_ns: 0,
-            state_bytes: 0,
+        let capture = |_: &mut Workspace<'_>, generation| {
+            Ok(SaveRequest {
+                identity: HERE,
+                generation,
+                saved_at_ns: 0,
+                state_bytes: 0,
+                seal: key.map(|key| Seal {
+                    key,
+                    salt: Salt([0; 8]),
+                }),
+            })
         };
-        let mut window = slot.medium().unwrap();
-        let saved = save(&mut window, os, &request, &mut workspace, &mut |_| ());
-        let saved = saved.map_err(NoSleep::Save)?;
-        slot.commit(&saved).map(drop).map_err(NoSleep::Commit)
+        let slept =
+            poorwill_store::sleep(&mut area, os, &mut workspace, &Alone, capture, &mut |_| ());
+        slept.map(drop)
     }
 
-    /// A power-on. Before a cold boot, all images are given up, as far as the
-    /// medium does.
+    /// A power-on.
     pub(crate) fn boot(&mut self, disk: &mut FakeMedium) -> Boot {
-        let mut area = match area(disk, &mut self.scratch) {
+        let (key, guard) = parts(&mut self.vault);
+        let window = Window::new(disk, START, 7 * MIB).unwrap();
+        let mut area = match Area::open(window, &mut self.scratch, guard) {
             Ok(area) => area,
             Err(error) => return Boot::Store(error),
         };
-        let boot = match area.newest() {
-            Err(reason) => Boot::Cold(reason),
-            Ok(image) => wake(&mut area, &image, &mut self.memory, &mut self.workspace),
+        let os = self.memory.os();
+        let here = Here {
+            identity: HERE,
+            os_pages: os.pages(),
+            trust: key.map_or(Trust::Plain, Trust::Sealed),
         };
-        if !matches!(boot, Boot::Woken) {
-            let _ = area.discard_all(poorwill_store::DiscardReason::ColdBoot);
-        }
-        boot
-    }
-}
-
-fn wake<M: Medium>(
-    area: &mut Area<'_, M>,
-    image: &CommittedImage,
-    memory: &mut FakeMemory,
-    workspace: &mut [Page],
-) -> Boot {
-    let os = memory.os();
-    let workspace = Workspace::new(workspace, os.pages()).unwrap();
-    let mut slot = area.slot(image.slot()).unwrap();
-    let opened = open(
-        &mut slot,
-        image.header_checksum(),
-        &HERE,
-        os.pages(),
-        workspace,
-    );
-    let opened = match opened {
-        Ok(opened) => opened,
-        Err(error) => return Boot::Refused(error),
-    };
-    let consumed = match area.consume(image) {
-        Ok(consumed) => consumed,
-        Err(error) => return Boot::Store(error),
-    };
-    let mut slot = area.slot(consumed.slot()).unwrap();
-    match load(&mut slot, &opened, os, &mut |_| ()) {
-        Ok(_) => Boot::Woken,
-        Err(error) => {
-            let _ = area.record_failure(consumed, failure(error));
-            Boot::Failed(error)
+        let pages = &mut self.workspace;
+        let check = |_: poorwill_image::StateReader<'_>| Ok::<(), Never>(());
+        match poorwill_store::wake(&mut area, os, pages, &here, &Alone, check, &mut |_| ()) {
+            Wake::Woken { .. } => Boot::Woken,
+            Wake::Cold(NoWake::NoImage(reason), _) => Boot::Cold(reason),
+            Wake::Cold(NoWake::LastWakeFailed(failure), _) => Boot::LastWakeFailed(failure),
+            Wake::Cold(NoWake::Refused(refusal), _) => match refusal {
+                Refusal::Image(error) => Boot::Refused(error),
+                Refusal::NotConsumed(error) => Boot::Store(error),
+                Refusal::Medium(error) => Boot::Store(error.into()),
+                Refusal::State(_) | Refusal::Workspace(_) => panic!("{refusal:?}"),
+            },
+            Wake::Spoilt(consumed, failure) => {
+                let _ = area.record_failure(consumed, failure);
+                Boot::Failed(failure)
+            }
         }
     }
 }
 
-fn failure(error: LoadError) -> Failure {
-    match error {
-        LoadError::DamagedPiece { piece } => Failure::DamagedPiece(piece),
-        LoadError::Medium(MediumError::Device { status, .. }) => Failure::Device(status),
-        LoadError::Medium(MediumError::TimedOut(ms)) => Failure::TimedOut(ms),
-        _ => Failure::Other(1, 0),
+/// The vault, as an area and as an image need it.
+fn parts(vault: &mut Option<Vault>) -> (Option<&SealingKey>, Option<&mut dyn Guard>) {
+    match vault {
+        Some(Vault { key, guard }) => (Some(key), Some(guard)),
+        None => (None, None),
     }
 }
 
@@ -167,7 +183,7 @@ pub(crate) fn area<'a>(
     disk: &'a mut FakeMedium,
     scratch: &'a mut Page,
 ) -> Result<Area<'a, FakeMedium>, StoreError> {
-    Area::open(Window::new(disk, START, 7 * MIB).unwrap(), scratch)
+    Area::open(Window::new(disk, START, 7 * MIB).unwrap(), scratch, None)
 }
 
 /// Byte of the disk at which the record of a slot begins.

@@ -30,6 +30,10 @@ pub(crate) struct Machine {
     pub(crate) initrd: Option<Range<usize>>,
     /// `/chosen/bootargs`
     pub(crate) command_line: ArrayString<256>,
+    /// `/chosen/poorwill,boot`
+    pub(crate) boot_report: Option<ArrayString<128>>,
+    /// The beginning of `/chosen/rng-seed`.
+    pub(crate) seed: ArrayVec<u8, 32>,
     /// Ticks of `time` per second.
     pub(crate) timebase: u64,
     /// The 16550's registers.
@@ -50,6 +54,8 @@ pub(crate) struct Machine {
     pub(crate) has_imsic: bool,
     /// S-mode's APLIC.
     pub(crate) aplic: Option<usize>,
+    /// The banks of CFI flash in use.
+    pub(crate) flash: ArrayVec<Range<usize>, 4>,
     /// Registers that are machine mode's: with a name, and an address in them.
     pub(crate) machine_devices: ArrayVec<(&'static str, usize), 16>,
 }
@@ -116,6 +122,14 @@ impl Machine {
         if let Some(line) = text(&chosen, "bootargs") {
             self.command_line = ArrayString::from(line).expect("a command line of up to 256 bytes");
         }
+        self.boot_report = chosen.property("poorwill,boot").map(|report| {
+            let text = report.value().split(|byte| *byte == 0).next();
+            let text = core::str::from_utf8(text.unwrap_or_default());
+            ArrayString::from(text.expect("the report is text")).expect("of up to 128 bytes")
+        });
+        if let Some(seed) = chosen.property("rng-seed") {
+            self.seed = seed.value().iter().copied().take(32).collect();
+        }
         let address = |name| {
             let value = chosen.property(name)?;
             // One or two cells, as the loader pleases.
@@ -166,6 +180,13 @@ impl Machine {
             && (of_machine_mode || node.property("riscv,children").is_some())
         {
             of_machine("machine mode's APLIC");
+        } else if is(node, "cfi-flash") && is_enabled(node) {
+            let banks = node.reg().ok().flatten().into_iter().flatten();
+            self.flash.extend(
+                banks
+                    .filter_map(|reg| Some(self::range(reg.address().ok()?, reg.size().ok()?)))
+                    .take(4),
+            );
         } else if is(node, "riscv,aplic") {
             self.aplic = Some(range.start);
         }
@@ -224,6 +245,10 @@ fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
 fn is(node: &FdtNode, compatible: &str) -> bool {
     node.compatible()
         .is_some_and(|mut all| all.any(|one| one == compatible))
+}
+
+fn is_enabled(node: &FdtNode) -> bool {
+    text(node, "status").is_none_or(|status| status == "okay")
 }
 
 fn has_double(cpu: &FdtNode) -> bool {

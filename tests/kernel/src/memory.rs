@@ -16,12 +16,19 @@ const WORDS: usize = PAGE / 8;
 /// filled ones do not fall into step with anything.
 const SCATTER: usize = 1009;
 
+/// The same for [`Memory::spread`]: a third of all pages, high ones too.
+const SPREAD: usize = 3;
+
 /// The memory under test.
 #[derive(Debug)]
 pub(crate) struct Memory {
     usable: ArrayVec<Range<usize>, 20>,
     /// The first so many pages are all filled.
     dense_pages: usize,
+    /// Beyond those, one page in so many is.
+    scatter: usize,
+    /// Makes one life's patterns differ from another's.
+    life: u64,
 }
 
 /// What a page holds.
@@ -61,6 +68,18 @@ impl Memory {
         Self {
             usable,
             dense_pages: dense_mib * (1 << 20) / PAGE,
+            scatter: SCATTER,
+            life: 0,
+        }
+    }
+
+    /// The same memory, filled thinly from one end to the other, with patterns
+    /// that no other `life` has.
+    pub(crate) fn spread(machine: &Machine, life: u64) -> Self {
+        Self {
+            scatter: SPREAD,
+            life,
+            ..Self::new(machine, 0)
         }
     }
 
@@ -115,14 +134,14 @@ impl Memory {
     }
 
     fn content(&self, number: usize, page: usize, sleep: usize) -> Content {
-        let seed = mix(page as u64 ^ (sleep as u64) << 48);
+        let seed = mix(self.life ^ page as u64 ^ (sleep as u64) << 48);
         if number < self.dense_pages {
             return Content::Full(seed);
         }
-        if !(number + sleep * 7).is_multiple_of(SCATTER) {
+        if !(number + sleep * 7).is_multiple_of(self.scatter) {
             return Content::Zero;
         }
-        match number / SCATTER % 3 {
+        match number / self.scatter % 3 {
             0 => Content::Full(seed),
             1 => Content::LastByte(seed.to_le_bytes()[0] | 1),
             _ => Content::FirstByte(seed.to_le_bytes()[0] | 1),
@@ -143,7 +162,7 @@ impl Content {
 }
 
 /// Spreads a number over all 64 bits.
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let spread = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let spread = (spread ^ spread >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     spread ^ spread >> 31

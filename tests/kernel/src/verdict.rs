@@ -61,6 +61,11 @@ pub(crate) fn check_success(what: &str, answer: SbiRet) {
     count(got.is_ok(), format_args!("{what}: {got:?}, wanted success"));
 }
 
+/// Whether a check has failed so far.
+pub(crate) fn failed() -> bool {
+    FAILED.load(Ordering::Relaxed) != 0
+}
+
 /// Sums up and ends the machine.
 pub(crate) fn finish(case: &str) -> ! {
     let (held, failed) = (HELD.load(Ordering::Relaxed), FAILED.load(Ordering::Relaxed));

@@ -83,6 +83,14 @@ pub(crate) fn read_senvcfg() -> Option<usize> {
     guarded!("csrr {value}, senvcfg", value = out(reg) _)
 }
 
+/// Swaps the seed CSR with zero, as reading it demands; the cause if that traps.
+pub(crate) fn read_seed() -> Result<usize, usize> {
+    ensure_quiet();
+    let mut seed = 0;
+    let cause = guarded!("csrrw {seed}, 0x015, zero", seed = inout(reg) seed);
+    cause.map_or(Ok(seed), Err)
+}
+
 /// Fetches an instruction at `address`; the cause if that traps.
 ///
 /// If it does not trap, the case is lost in the code there, as it should be.

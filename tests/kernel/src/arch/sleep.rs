@@ -1,7 +1,7 @@
 //! The SUSP call, as Linux makes it: the caller's registers are kept in
 //! memory, and the wake vector takes them up again.
 
-use crate::read_csr;
+use crate::{check, read_csr};
 use core::{arch::naked_asm, mem::offset_of};
 use sbi_spec::{binary::SbiRet, susp};
 
@@ -45,6 +45,18 @@ pub(crate) struct Found {
     pub(crate) time: usize,
 }
 
+impl Found {
+    /// The wake vector was given what the specification promises it.
+    pub(crate) fn check_arguments(&self, hart: usize, opaque: usize) {
+        check!(self.a0 == hart, "a0 is the hart's id: {:#x}", self.a0);
+        check!(
+            self.a1 == opaque,
+            "a1 is the opaque argument: {:#x}",
+            self.a1
+        );
+    }
+}
+
 /// How a SUSP call ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
@@ -84,6 +96,18 @@ pub(crate) fn wake_vector() -> usize {
 /// In `SbiRet::error`, where the specification has only small negative values.
 const WOKE: usize = 0x57_4f_4b_45;
 
+/// Stores or loads [`Context::kept`], to or from where a register points.
+macro_rules! kept_registers {
+    ($access:literal, $base:literal) => {
+        kept_registers!($access, $base,
+            "ra" 0, "sp" 8, "gp" 16, "tp" 24, "s0" 32, "s1" 40, "s2" 48, "s3" 56, "s4" 64,
+            "s5" 72, "s6" 80, "s7" 88, "s8" 96, "s9" 104, "s10" 112, "s11" 120)
+    };
+    ($access:literal, $base:literal, $($register:literal $offset:literal),+) => {
+        concat!($($access, " ", $register, ", ", $offset, "(", $base, ")\n"),+)
+    };
+}
+
 #[unsafe(naked)]
 unsafe extern "C" fn suspend_raw(
     sleep_type: usize,
@@ -91,10 +115,7 @@ unsafe extern "C" fn suspend_raw(
     context: *mut Context,
 ) -> SbiRet {
     naked_asm!(
-        "sd ra, 0(a2)", "sd sp, 8(a2)", "sd gp, 16(a2)", "sd tp, 24(a2)",
-        "sd s0, 32(a2)", "sd s1, 40(a2)", "sd s2, 48(a2)", "sd s3, 56(a2)",
-        "sd s4, 64(a2)", "sd s5, 72(a2)", "sd s6, 80(a2)", "sd s7, 88(a2)",
-        "sd s8, 96(a2)", "sd s9, 104(a2)", "sd s10, 112(a2)", "sd s11, 120(a2)",
+        kept_registers!("sd", "a2"),
         "li a7, {extension}",
         "li a6, {function}",
         "ecall",
@@ -120,10 +141,7 @@ unsafe extern "C" fn wake() -> ! {
         "csrr t0, stval",      "sd t0, {stval}(a1)",
         "csrr t0, scounteren", "sd t0, {scounteren}(a1)",
         "csrr t0, time",       "sd t0, {time}(a1)",
-        "ld ra, 0(a1)", "ld sp, 8(a1)", "ld gp, 16(a1)", "ld tp, 24(a1)",
-        "ld s0, 32(a1)", "ld s1, 40(a1)", "ld s2, 48(a1)", "ld s3, 56(a1)",
-        "ld s4, 64(a1)", "ld s5, 72(a1)", "ld s6, 80(a1)", "ld s7, 88(a1)",
-        "ld s8, 96(a1)", "ld s9, 104(a1)", "ld s10, 112(a1)", "ld s11, 120(a1)",
+        kept_registers!("ld", "a1"),
         "li a0, {woke}",
         "ret",
         a0 = const offset_of!(Context, found.a0),

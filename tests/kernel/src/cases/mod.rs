@@ -1,6 +1,8 @@
 //! The cases, by name.
 
 mod calls;
+mod endure;
+mod handover;
 mod sbi;
 mod sleep_wake;
 mod susp;
@@ -17,12 +19,16 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "alive" => check!(true, "the machine came up"),
         "sbi" => sbi::run(machine, hart),
         "calls" => calls::run(machine, hart),
+        "handover" => handover::run(machine),
         "wild" => wild::run(machine, hart),
         "susp-errors" => susp::errors(machine, hart),
         "susp-no-area" => susp::refused(machine, hart),
         "sleep-wake" => sleep_wake::run(machine, hart),
+        "endure" => endure::run(machine, hart),
         _ => {
-            say!("cases: alive, sbi, calls, wild, susp-errors, susp-no-area, sleep-wake");
+            say!(
+                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-no-area, sleep-wake, endure"
+            );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
     }

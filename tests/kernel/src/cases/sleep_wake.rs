@@ -12,6 +12,7 @@ use crate::{
     },
     check,
     machine::Machine,
+    memory::Memory,
     say,
     state::State,
     verdict, workers,
@@ -34,7 +35,8 @@ fn cycles(machine: &Machine, hart: usize) {
     // The count is kept in memory alone: if that is lost, so is the count,
     // and the runner sees a start too many.
     for cycle in 1..=machine.number("cycles", 2) {
-        let state = State::set_up(machine, hart, cycle, machine.number("fill_mib", 64));
+        let memory = Memory::new(machine, machine.number("fill_mib", 64));
+        let state = State::set_up(machine, hart, cycle, memory);
         let mut context = Context::default();
         let opaque = (&raw const context).addr();
         say!(
@@ -56,12 +58,8 @@ fn cycles(machine: &Machine, hart: usize) {
             }
             Outcome::Woke(found) => {
                 say!("cycle {cycle}: woke");
-                check!(found.a0 == hart, "a0 is the hart's id: {:#x}", found.a0);
-                check!(
-                    found.a1 == opaque,
-                    "a1 is the opaque argument: {:#x}",
-                    found.a1
-                );
+                found.check_arguments(hart, opaque);
+                state.check_time(machine);
                 state.check_after_wake(machine, hart, &found);
             }
         }

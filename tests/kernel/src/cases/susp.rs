@@ -5,6 +5,7 @@ use crate::{
     arch::sleep::{self, Outcome, suspend_invalid, wake_vector},
     check,
     machine::Machine,
+    memory::Memory,
     say,
     state::State,
     verdict::check_error,
@@ -14,7 +15,7 @@ use sbi_spec::binary::{Error, Error::*};
 
 /// Arguments that no machine takes.
 pub(super) fn errors(machine: &Machine, hart: usize) {
-    let state = State::set_up(machine, hart, 1, 1);
+    let state = State::set_up(machine, hart, 1, Memory::new(machine, 1));
     for (what, address) in bad_code_addresses(machine) {
         check_error(what, suspend_invalid(0, address), &[InvalidAddress]);
     }
@@ -56,7 +57,7 @@ pub(super) fn refused(machine: &Machine, hart: usize) {
     };
     let dense_mib = machine.number("fill_mib", 16);
     for time in 1..=machine.number("times", 1) {
-        let state = State::set_up(machine, hart, time, dense_mib);
+        let state = State::set_up(machine, hart, time, Memory::new(machine, dense_mib));
         match sleep::suspend(0, &mut sleep::Context::default()) {
             Outcome::Returned(answer) => check_error("a good call", answer, wanted),
             Outcome::Woke(_) => check!(false, "the machine slept, which it could not"),

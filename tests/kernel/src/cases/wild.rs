@@ -19,6 +19,7 @@ use sbi_spec::{
 pub(super) fn run(machine: &Machine, hart: usize) {
     firmware_memory(machine);
     machine_devices(machine);
+    flash(machine);
     console(machine);
     fences(machine);
     timer(machine);
@@ -90,6 +91,42 @@ fn machine_devices(machine: &Machine) {
         check!(
             store == Some(guard::STORE_FAULT),
             "store to the {name} at {address:#x}: {store:?}"
+        );
+    }
+}
+
+/// With `vault=ADDRESS` (hexadecimal) on the command line, the flash bank there
+/// is the firmware's; without it, all flash is open.
+fn flash(machine: &Machine) {
+    let Some(vault) = machine.option("vault") else {
+        for bank in &machine.flash {
+            let load = guard::load32(bank.end - 4);
+            check!(load.is_none(), "load from flash {bank:x?}: {load:?}");
+        }
+        return;
+    };
+    let vault = usize::from_str_radix(vault, 16).expect("vault= is a hexadecimal address");
+    check!(
+        !machine.flash.iter().any(|bank| bank.contains(&vault)),
+        "the vault's flash is out of sight: {:x?}",
+        machine.flash
+    );
+    for address in [vault, vault + (16 << 20), vault + (32 << 20) - 4] {
+        let load = guard::load32(address);
+        check!(
+            load == Some(guard::LOAD_FAULT),
+            "load from the vault at {address:#x}: {load:?}"
+        );
+        // "Read array": harmless where it gets through.
+        let store = guard::store32(address, 0x00ff_00ff);
+        check!(
+            store == Some(guard::STORE_FAULT),
+            "store to the vault at {address:#x}: {store:?}"
+        );
+        let fetch = guard::fetch(address);
+        check!(
+            fetch == Some(guard::FETCH_FAULT),
+            "fetch from the vault at {address:#x}: {fetch:?}"
         );
     }
 }

@@ -1,0 +1,210 @@
+use blake2::digest::{KeyInit, Mac};
+use blake2::{Blake2s256, Blake2sMac256, Digest};
+
+/// Where bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Source {
+    /// An entropy source of the hardware (RISC-V's seed CSR).
+    Hardware = 1,
+    /// A seed that the previous boot stage gave.
+    PreviousStage = 2,
+    /// How long things take, again and again.
+    Jitter = 3,
+    /// What differs from machine to machine or from one power-on to the next,
+    /// and that others may know: clocks, IDs.
+    Circumstance = 4,
+}
+
+/// How good the bytes are that a pool gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quality {
+    /// Nothing but jitter and circumstances: nobody vouches for them.
+    Weak,
+    /// As good as the previous stage's seed.
+    Seeded,
+    /// From an entropy source of the hardware.
+    Strong,
+}
+
+/// What drawn bytes are for. Bytes for one purpose say nothing about those for
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// A key that seals images.
+    Key = 1,
+    /// A value that is never to repeat, and that need not be secret.
+    Salt = 2,
+    /// A seed for the OS.
+    OsSeed = 3,
+}
+
+/// So many bytes of a source count as a whole seed: as many as a key has.
+const SEED_BYTES: usize = 32;
+
+/// Gathered randomness, of which 256 bits are kept.
+///
+/// Adding never makes it worse, whatever the bytes are. Drawing moves the pool
+/// on in one direction only: who learns its state later learns nothing of what
+/// was drawn before.
+#[derive(Clone)]
+pub struct Pool {
+    state: [u8; 32],
+    quality: Quality,
+}
+
+impl core::fmt::Debug for Pool {
+    /// Without the state, which is secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pool")
+            .field("quality", &self.quality)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool::new()
+    }
+}
+
+impl Pool {
+    /// A pool with nothing in it.
+    #[must_use]
+    pub const fn new() -> Self {
+        Pool {
+            state: [0; 32],
+            quality: Quality::Weak,
+        }
+    }
+
+    /// Mixes bytes in. Those of a source that vouches for them raise the
+    /// quality, if there are at least 32.
+    pub fn add(&mut self, source: Source, bytes: &[u8]) {
+        let mut hash = Blake2s256::new();
+        Digest::update(&mut hash, b"poorwill entropy add");
+        Digest::update(&mut hash, self.state);
+        Digest::update(&mut hash, [source as u8]);
+        Digest::update(&mut hash, bytes);
+        self.state = hash.finalize().into();
+        let vouched = match source {
+            Source::Hardware => Quality::Strong,
+            Source::PreviousStage => Quality::Seeded,
+            Source::Jitter | Source::Circumstance => Quality::Weak,
+        };
+        if bytes.len() >= SEED_BYTES {
+            self.quality = self.quality.max(vouched);
+        }
+    }
+
+    /// How good the bytes are that can be drawn now.
+    #[must_use]
+    pub fn quality(&self) -> Quality {
+        self.quality
+    }
+
+    /// Takes `N` bytes for the given purpose. No two draws are alike.
+    ///
+    /// `N` is at most 32: a draw is never longer than what the pool holds.
+    #[must_use]
+    pub fn draw<const N: usize>(&mut self, purpose: Purpose) -> [u8; N] {
+        const { assert!(N <= 32) };
+        let drawn = self.derive(b"poorwill entropy draw", purpose as u8);
+        self.state = self.derive(b"poorwill entropy next", 0);
+        core::array::from_fn(|index| drawn[index])
+    }
+
+    fn derive(&self, label: &[u8], number: u8) -> [u8; 32] {
+        let mut mac = Blake2sMac256::new(&self.state.into());
+        Mac::update(&mut mac, label);
+        Mac::update(&mut mac, &[number]);
+        mac.finalize().into_bytes().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(parts: &[(Source, &[u8])]) -> Pool {
+        let mut pool = Pool::new();
+        for (source, bytes) in parts {
+            pool.add(*source, bytes);
+        }
+        pool
+    }
+
+    fn key(parts: &[(Source, &[u8])]) -> [u8; 32] {
+        pool(parts).draw(Purpose::Key)
+    }
+
+    #[test]
+    fn known_answers() {
+        // Worked out apart from this code, with Python's hashlib.blake2s.
+        let mut pool = pool(&[
+            (Source::PreviousStage, &[0x11; 32]),
+            (Source::Jitter, b"abc"),
+        ]);
+        assert_eq!(hex(&pool.draw::<32>(Purpose::Key)), KEY);
+        assert_eq!(hex(&pool.draw::<16>(Purpose::Salt)), SALT);
+    }
+
+    const KEY: &str = "59ce9196b7f3c550a8ba27a470614e32e71cb6a7db44df20d9333ea0a360c42d";
+    const SALT: &str = "cdfd251c9de29ce0911ca8e3f0cc37b9";
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn every_part_counts() {
+        let (a, b) = (&[1; 32][..], &[2; 32][..]);
+        let variants = [
+            key(&[]),
+            key(&[(Source::Hardware, a)]),
+            key(&[(Source::PreviousStage, a)]),
+            key(&[(Source::Hardware, b)]),
+            key(&[(Source::Hardware, a), (Source::Hardware, b)]),
+            key(&[(Source::Hardware, b), (Source::Hardware, a)]),
+            // Where one part ends matters.
+            key(&[(Source::Jitter, b"ab"), (Source::Jitter, b"c")]),
+            key(&[(Source::Jitter, b"a"), (Source::Jitter, b"bc")]),
+            key(&[(Source::Jitter, b"abc")]),
+        ];
+        for (index, one) in variants.iter().enumerate() {
+            assert!(variants[..index].iter().all(|other| other != one));
+        }
+    }
+
+    #[test]
+    fn draws_differ_by_purpose_and_from_one_to_the_next() {
+        let seed: &[(Source, &[u8])] = &[(Source::Hardware, &[7; 32])];
+        let one = pool(seed).draw::<32>(Purpose::Key);
+        assert_ne!(one, pool(seed).draw(Purpose::Salt));
+        assert_ne!(one, pool(seed).draw(Purpose::OsSeed));
+        let mut pool = pool(seed);
+        assert_eq!(one, pool.draw(Purpose::Key));
+        assert_ne!(one, pool.draw(Purpose::Key));
+    }
+
+    #[test]
+    fn quality_is_that_of_the_best_whole_seed() {
+        let quality = |parts: &[(Source, &[u8])]| pool(parts).quality();
+        let (long, short) = (&[1; 32][..], &[1; 31][..]);
+        assert_eq!(quality(&[(Source::Jitter, &[1; 900])]), Quality::Weak);
+        assert_eq!(quality(&[(Source::Circumstance, long)]), Quality::Weak);
+        assert_eq!(quality(&[(Source::PreviousStage, short)]), Quality::Weak);
+        assert_eq!(quality(&[(Source::Hardware, short)]), Quality::Weak);
+        let seeded = [(Source::PreviousStage, long), (Source::Jitter, short)];
+        assert_eq!(quality(&seeded), Quality::Seeded);
+        let strong = [(Source::Hardware, long), (Source::PreviousStage, long)];
+        assert_eq!(quality(&strong), Quality::Strong);
+    }
+
+    #[test]
+    fn nothing_secret_is_printed() {
+        let printed = format!("{:?}", pool(&[(Source::Hardware, &[7; 32])]));
+        assert_eq!(printed, "Pool { quality: Strong, .. }");
+    }
+}

@@ -1,0 +1,106 @@
+//! Sleep areas made of inputs.
+
+use poorwill_image::checksum;
+use poorwill_image::{Alone, SaveRequest, Saved, Workspace, save};
+use poorwill_medium::fake::FakeMedium;
+use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_store::{OpenSlot, SlotId};
+use zerocopy::IntoBytes;
+
+use crate::image::{IDENTITY, workspace};
+use crate::{Cases, Input, disk};
+
+const MIB: u64 = 1 << 20;
+
+/// A medium that is a sleep area of a few MiB, or too small to be one.
+pub fn medium(input: &mut Input<'_>) -> FakeMedium {
+    let bytes = if input.one_in(16) {
+        input.below(5) * MIB
+    } else {
+        5 * MIB
+    };
+    let mut medium = FakeMedium::new(bytes + input.below(700) * PAGE_BYTES).with_seed(input.any());
+    for slot in SlotId::BOTH {
+        let length = medium.bytes().len() as u64;
+        if length > 4 * PAGE_BYTES {
+            let record = record(input, slot, length);
+            let offset = (1 + slot.index() as u64) * PAGE_BYTES;
+            disk::put(&mut medium, offset, record.as_bytes());
+        }
+    }
+    medium
+}
+
+/// The page of a slot's record (`docs/image-format.md`): none, a good one but
+/// for what the input changes, or anything.
+fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
+    let mut page = Page::ZERO;
+    match input.below(4) {
+        0 => return page,
+        1 => {
+            for word in &mut page.0[..16] {
+                *word = input.any();
+            }
+            return page;
+        }
+        _ => {}
+    }
+    let slot_bytes = area_bytes.saturating_sub(MIB) / 2 / MIB * MIB;
+    let state = 1 + input.below(3);
+    let generation = match input.below(4) {
+        0 => input.edgy(),
+        _ => input.below(4),
+    };
+    page.0[..12].copy_from_slice(&[
+        u64::from_le_bytes(*b"PWILSLOT"),
+        1 | state << 32,
+        0,
+        generation,
+        MIB + slot.index() as u64 * slot_bytes,
+        slot_bytes,
+        input.any(),
+        input.edgy(),
+        input.below(7) | input.below(5) << 32,
+        input.edgy(),
+        input.below(2),
+        0,
+    ]);
+    for _ in 0..input.below(3) {
+        page.0[input.below(64) as usize] = input.edgy();
+    }
+    page.0[2] = checksum::of_words_but(&page.0[..64], 2);
+    if input.one_in(16) {
+        page.0[input.below(512) as usize] ^= 1 << input.below(64);
+    }
+    page
+}
+
+/// Saves a machine of one page; `None` when the medium failed.
+///
+/// # Panics
+///
+/// When the slot's medium has shrunk.
+pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>) -> Option<Saved> {
+    let mut memory = FakeMemory::new(&[1]);
+    memory.set(0, &Page([7; 512]));
+    let mut room = workspace(1);
+    let mut workspace = Workspace::new(&mut room, 1).expect("enough room");
+    let request = SaveRequest {
+        identity: IDENTITY,
+        generation: slot.generation(),
+        saved_at_ns: 0,
+        state_bytes: 0,
+        seal: None,
+    };
+    let mut window = slot.medium().expect("a medium does not shrink");
+    save(
+        &mut window,
+        memory.os(),
+        &request,
+        &mut workspace,
+        &Alone,
+        &mut |_| (),
+    )
+    .ok()
+}

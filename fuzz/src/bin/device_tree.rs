@@ -1,0 +1,64 @@
+//! Device trees: any blob is read or refused, and one that is handed on is as
+//! good as before.
+#![cfg_attr(fuzzing, no_main)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers are drawn below small limits"
+)]
+
+use poorwill_devicetree::{HandOnError, Handover, Machine, REPORT_BYTES, hand_on};
+use poorwill_memory::PhysRange;
+
+poorwill_fuzz::target!(max_len = 16384, run);
+
+const HANDOVER: Handover<'_> = Handover {
+    firmware: PhysRange {
+        start: 0x8000_0000,
+        end: 0x801c_0000,
+    },
+    flash: &[PhysRange {
+        start: 0x2200_0000,
+        end: 0x2400_0000,
+    }],
+    seed: [0x5a; 32],
+    report: &[b'r'; REPORT_BYTES],
+};
+
+/// As the firmware gives it.
+const ROOM: usize = 4096;
+
+fn run(blob: &[u8]) {
+    let before = Machine::read(blob);
+    let mut buffer = blob.to_vec();
+    buffer.resize(blob.len() + ROOM, 0);
+    let handed = hand_on(&mut buffer, &HANDOVER);
+    let Ok(before) = before else { return };
+    // Without room it is refused.
+    let tight = hand_on(&mut blob.to_vec(), &HANDOVER);
+    if let Ok(offset) = handed {
+        assert_eq!(buffer[offset..][..REPORT_BYTES], *HANDOVER.report);
+        let after = Machine::read(&buffer[..total_size(&buffer)]);
+        compare(&before, &after.expect("what is handed on can be read"));
+        assert_eq!(tight, Err(HandOnError::NoRoom(blob.len())));
+    } else {
+        assert!(tight.is_err());
+    }
+}
+
+fn total_size(blob: &[u8]) -> usize {
+    let bytes = [blob[4], blob[5], blob[6], blob[7]];
+    u32::from_be_bytes(bytes) as usize
+}
+
+/// Another stage sees the same machine.
+fn compare(before: &Machine, after: &Machine) {
+    assert_eq!(before.harts.len(), after.harts.len());
+    for (before, after) in before.harts.iter().zip(&after.harts) {
+        assert_eq!((before.id, before.extensions), (after.id, after.extensions));
+    }
+    assert_eq!(before.memory, after.memory);
+    assert_eq!(before.timebase_hz, after.timebase_hz);
+    assert_eq!(before.fingerprint.memory, after.fingerprint.memory);
+    assert_eq!(before.fingerprint.harts, after.fingerprint.harts);
+    assert_eq!(before.fingerprint.isa, after.fingerprint.isa);
+}

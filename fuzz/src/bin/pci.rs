@@ -1,0 +1,40 @@
+//! The search for controllers and their loan: whatever registers hold, they
+//! end, and leave everything as it was.
+#![cfg_attr(fuzzing, no_main)]
+
+use poorwill_fuzz::pci::{Model, host};
+use poorwill_fuzz::{Cases, Input};
+use poorwill_medium::pci::{HostBridge, claim, find};
+
+poorwill_fuzz::target!(max_len = 2048, run);
+
+fn run(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let host = host(&mut input);
+    let model = Model::new(&mut input, host.first_bus);
+    let before = model.snapshot();
+    let search = find(&model, &model, &host);
+    model.assert_unchanged(&before, false);
+    let mut was_cut = false;
+    for location in &search.controllers {
+        if let Ok(claimed) = claim(&model, &model, &host, location) {
+            assert!(is_inside(&host, claimed.cpu_address(), claimed.length()));
+            if input.one_in(4) {
+                claimed.cut_dma(&model);
+                was_cut = true;
+            }
+            claimed.release(&model, &model);
+        }
+        model.assert_unchanged(&before, was_cut);
+    }
+}
+
+/// Whether the CPU reaches all of the range through one window.
+fn is_inside(host: &HostBridge, address: u64, length: u64) -> bool {
+    host.windows.iter().any(|window| {
+        let offset = address.checked_sub(window.cpu_address);
+        offset
+            .and_then(|offset| offset.checked_add(length))
+            .is_some_and(|end| end <= window.length)
+    })
+}

@@ -1,0 +1,212 @@
+//! Images made of inputs: whole, with checksums that fit, but for what the
+//! input changes.
+
+use poorwill_image::checksum::{self, Hasher};
+use poorwill_image::{Expected, Here, MachineIdentity, PIECE_PAGES, Trust, Workspace};
+use poorwill_medium::fake::FakeMedium;
+use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
+use zerocopy::IntoBytes;
+
+use crate::{Cases, Input, disk};
+
+/// The machine that the images are of.
+pub const IDENTITY: MachineIdentity = MachineIdentity {
+    memory: 1,
+    harts: 2,
+    isa: 3,
+    device_tree: 4,
+};
+
+/// That machine with so much memory, which trusts plain images.
+#[must_use]
+pub fn here(os_pages: u64) -> Here<'static> {
+    Here {
+        identity: IDENTITY,
+        os_pages,
+        trust: Trust::Plain,
+    }
+}
+
+/// Words of the header (`docs/image-format.md`).
+mod word {
+    pub(super) const CHECKSUM: usize = 2;
+    pub(super) const GENERATION: usize = 3;
+    /// First pages of map and data.
+    pub(super) const MAP: usize = 19;
+    pub(super) const DATA: usize = 29;
+}
+
+/// A slot with an image.
+#[derive(Debug)]
+pub struct Forged {
+    /// The slot.
+    pub slot: FakeMedium,
+    /// What a record would say of it.
+    pub committed: Expected,
+    /// Nothing was changed: the image must load.
+    pub is_whole: bool,
+    header: Page,
+}
+
+impl Forged {
+    /// An image for `os_pages` pages of memory, with this state.
+    ///
+    /// # Panics
+    ///
+    /// When it is larger than images are here.
+    pub fn new(input: &mut Input<'_>, os_pages: u64, state: &[u8]) -> Forged {
+        let map = map(input, os_pages);
+        let saved = map.iter().map(|word| u64::from(word.count_ones())).sum();
+        let data: Vec<Page> = (0..saved).map(|_| page(input)).collect();
+        let digests: Vec<[u64; 2]> = data.chunks(to_usize(PIECE_PAGES)).map(digest).collect();
+        let mut header = [0; 512];
+        header[0] = u64::from_le_bytes(*b"POORWILL");
+        header[1] = 2 | 4096 << 32;
+        header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 4]);
+        header[9..13].copy_from_slice(&[1, 2, 3, 4]);
+        let sections = [state, map.as_bytes(), digests.as_bytes(), data.as_bytes()];
+        let mut slot = FakeMedium::new(16 * PAGE_BYTES + pages(&sections) * PAGE_BYTES)
+            .with_limits(1 + to_usize(input.below(64)), 1 + to_usize(input.below(8)))
+            .with_seed(input.any());
+        let mut free = 1;
+        for (number, section) in sections.into_iter().enumerate() {
+            let first = free + input.below(4);
+            disk::put(&mut slot, first * PAGE_BYTES, section);
+            let bytes = match number {
+                1 => PageMap::pages_needed(os_pages) * PAGE_BYTES,
+                _ => section.len() as u64,
+            };
+            free = first + bytes.div_ceil(PAGE_BYTES);
+            let place = to_usize(first * PAGE_BYTES)..to_usize(free * PAGE_BYTES);
+            let sum = match number {
+                3 => 0,
+                _ => checksum::of_words(&words(&slot.bytes()[place])),
+            };
+            let entry = [number as u64 + 1, first, bytes, sum, 0];
+            header[13 + 5 * number..18 + 5 * number].copy_from_slice(&entry);
+        }
+        let mut image = Forged {
+            slot,
+            committed: Expected {
+                header_checksum: 0,
+                generation: 0,
+            },
+            is_whole: names_only(&map, os_pages),
+            header: Page(header),
+        };
+        image.commit();
+        image
+    }
+
+    /// Lets the input change the header, whose checksum still fits, and turn
+    /// over bits anywhere.
+    pub fn damage(&mut self, input: &mut Input<'_>) {
+        for _ in 0..input.below(4) {
+            let word = match input.below(8) {
+                0 => to_usize(input.below(512)),
+                _ => 1 + to_usize(input.below(40)),
+            };
+            self.header.0[word] = match input.below(3) {
+                0 => self.header.0[word]
+                    .wrapping_add(input.below(5))
+                    .wrapping_sub(2),
+                1 => self.header.0[word] ^ 1 << input.below(64),
+                _ => input.edgy(),
+            };
+            self.is_whole = false;
+        }
+        self.commit();
+        for _ in 0..input.below(3) {
+            let length = self.slot.bytes().len() as u64;
+            self.slot.flip(input.below(length), input.any::<u8>() % 8);
+            self.is_whole = false;
+        }
+        if input.one_in(16) {
+            self.committed.header_checksum ^= 1;
+            self.is_whole = false;
+        }
+    }
+
+    fn commit(&mut self) {
+        let header_checksum = checksum::of_words_but(&self.header.0, word::CHECKSUM);
+        self.header.0[word::CHECKSUM] = header_checksum;
+        self.committed = Expected {
+            header_checksum,
+            generation: self.header.0[word::GENERATION],
+        };
+        disk::put(&mut self.slot, 0, self.header.as_bytes());
+    }
+
+    /// What memory holds once the image was loaded, read from the slot without
+    /// the crate that is tested; `None` when the image says what cannot be.
+    #[must_use]
+    pub fn contents(&self, os_pages: u64) -> Option<Vec<Page>> {
+        let bytes = self.slot.bytes();
+        let page = |number: u64| {
+            let start = usize::try_from(number.checked_mul(PAGE_BYTES)?).ok()?;
+            let words = words(bytes.get(start..start.checked_add(4096)?)?);
+            Some(Page(words.try_into().ok()?))
+        };
+        let map = self.header.0[word::MAP];
+        let mut next = self.header.0[word::DATA];
+        let mut contents = Vec::new();
+        for index in 0..os_pages {
+            let bits = page(map.checked_add(index / (8 * PAGE_BYTES))?)?;
+            let bit = index % (8 * PAGE_BYTES);
+            if bits.0[to_usize(bit / 64)] >> (bit % 64) & 1 == 1 {
+                contents.push(page(next)?);
+                next = next.checked_add(1)?;
+            } else {
+                contents.push(Page::ZERO);
+            }
+        }
+        Some(contents)
+    }
+}
+
+/// Room to work in, full of rubbish that must not matter.
+#[must_use]
+pub fn workspace(os_pages: u64) -> Vec<Page> {
+    vec![Page([0xdead_beef; 512]); to_usize(Workspace::pages_needed(os_pages))]
+}
+
+fn map(input: &mut Input<'_>, os_pages: u64) -> Vec<u64> {
+    let mut map = vec![0; to_usize(os_pages.div_ceil(64))];
+    let all = input.one_in(4);
+    for (number, word) in (0..).zip(&mut map) {
+        *word = if all { u64::MAX } else { input.any() };
+        let left = os_pages - 64 * number;
+        if left < 64 && !input.one_in(64) {
+            *word &= (1 << left) - 1;
+        }
+    }
+    map
+}
+
+/// Whether no bit stands for a page that does not exist.
+fn names_only(map: &[u64], os_pages: u64) -> bool {
+    os_pages.is_multiple_of(64) || map.last().is_none_or(|word| word >> (os_pages % 64) == 0)
+}
+
+/// A page of which little is not zero; some are zero altogether.
+fn page(input: &mut Input<'_>) -> Page {
+    let mut page = Page::ZERO;
+    page.0[to_usize(input.below(512))] = input.any();
+    page
+}
+
+fn digest(piece: &[Page]) -> [u64; 2] {
+    let mut hasher = Hasher::new();
+    piece.iter().for_each(|page| hasher.page(page));
+    [hasher.finish(), 0]
+}
+
+fn pages(sections: &[&[u8]]) -> u64 {
+    let pages = |section: &&[u8]| (section.len() as u64).div_ceil(PAGE_BYTES);
+    sections.iter().map(pages).sum()
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}

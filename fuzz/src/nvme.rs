@@ -1,0 +1,428 @@
+//! An NVMe controller that is honest until its input says otherwise.
+
+use std::cell::RefCell;
+
+use poorwill_medium::Clock;
+use poorwill_medium::nvme::Registers;
+use poorwill_memory::PAGE_BYTES;
+
+use crate::dma::Lent;
+use crate::{Cases, Input};
+
+/// The controller, its clock, and the memory that it was lent.
+#[derive(Debug)]
+pub struct Device<'i> {
+    /// What it may access.
+    pub lent: Lent,
+    state: RefCell<State<'i>>,
+}
+
+#[derive(Debug)]
+struct State<'i> {
+    input: Input<'i>,
+    capabilities: u64,
+    version: u32,
+    length: u64,
+    configuration: u32,
+    ready: bool,
+    fatal: bool,
+    shutdown: u32,
+    /// AQA, ASQ, ACQ, as dwords.
+    admin: [u32; 5],
+    masked: u32,
+    is_absent: bool,
+    is_cut: bool,
+    is_honest: bool,
+    tick: u64,
+    now: u64,
+    looks: u64,
+    queues: [Pair; 2],
+    /// Queue and entry of commands fetched and not completed.
+    pending: Vec<(usize, [u64; 8])>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    submissions: u64,
+    completions: u64,
+    entries: u64,
+    fetched: u64,
+    posted: u64,
+    phase: bool,
+}
+
+/// AQA, ASQ and ACQ as dwords, the interrupt mask, and CC without EN and SHN.
+pub type RegisterValues = ([u32; 5], u32, u32);
+
+/// Looks at the clock that nothing here takes.
+const MAX_LOOKS: u64 = 2_000_000;
+
+/// Bytes of a block as a power of two.
+const BLOCK_SHIFT: u32 = 9;
+
+/// Blocks of each namespace.
+pub const BLOCKS: u64 = 4096;
+
+impl<'i> Device<'i> {
+    /// A controller that behaves as the input says.
+    #[must_use]
+    pub fn new(mut input: Input<'i>) -> Self {
+        let tick = [50, 7, 250, 1000][input.below(4) as usize];
+        let mut state = State {
+            capabilities: 0x0000_0020_0f01_07ff,
+            version: 0x0001_0400,
+            length: 0x4000,
+            configuration: 0,
+            ready: false,
+            fatal: false,
+            shutdown: 0,
+            admin: [0; 5],
+            masked: 0,
+            is_absent: false,
+            is_cut: false,
+            is_honest: true,
+            tick,
+            now: 0,
+            looks: 0,
+            queues: [Pair::default(); 2],
+            pending: Vec::new(),
+            input: Input::new(&[]),
+        };
+        if input.one_in(2) {
+            // As some OS left it.
+            state.configuration = input.any::<u32>() & !0b1100_0000_0000_1110;
+            state.ready = state.configuration & 1 == 1;
+            state.admin = input.any();
+            state.masked = input.any();
+        }
+        if input.one_in(4) {
+            state.is_honest = false;
+            state.capabilities = match input.below(3) {
+                0 => state.capabilities & !0xffff | input.below(8),
+                1 => state.capabilities ^ 1 << input.below(64),
+                _ => input.any(),
+            };
+            state.length = input.below(0x4000) & !3;
+            state.version = input.any();
+        }
+        state.input = input;
+        Device {
+            lent: Lent::default(),
+            state: RefCell::new(state),
+        }
+    }
+
+    /// Whether it could access memory on its own.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let state = self.state.borrow();
+        state.ready && !state.is_cut && !state.is_absent
+    }
+
+    /// Whether a command that moves data may still do so.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let io = |(queue, _): &(usize, [u64; 8])| *queue == 1;
+        self.is_running() && self.state.borrow().pending.iter().any(io)
+    }
+
+    /// Whether it has been honest so far.
+    #[must_use]
+    pub fn is_honest(&self) -> bool {
+        self.state.borrow().is_honest
+    }
+
+    /// Milliseconds gone by, without looking at the clock.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.state.borrow().now
+    }
+
+    /// The registers that a driver is to put back.
+    #[must_use]
+    pub fn registers(&self) -> RegisterValues {
+        let state = self.state.borrow();
+        (state.admin, state.masked, state.configuration & !0xc001)
+    }
+
+    /// Something for the driver's user to decide by.
+    pub fn decide(&self, limit: u64) -> u64 {
+        self.state.borrow_mut().input.below(limit)
+    }
+}
+
+impl Clock for Device<'_> {
+    fn milliseconds(&self) -> u64 {
+        let mut state = self.state.borrow_mut();
+        state.looks += 1;
+        assert!(state.looks < MAX_LOOKS, "this does not end");
+        state.now += state.tick;
+        state.work(&self.lent);
+        state.now
+    }
+}
+
+impl Registers for Device<'_> {
+    fn length(&self) -> u64 {
+        self.state.borrow().length
+    }
+
+    fn read32(&self, offset: u64) -> u32 {
+        let mut state = self.state.borrow_mut();
+        assert!(offset.is_multiple_of(4) && offset < state.length);
+        if state.is_absent {
+            return u32::MAX;
+        }
+        match offset {
+            0x00 => state.capabilities as u32,
+            0x04 => (state.capabilities >> 32) as u32,
+            0x08 => state.version,
+            0x0c | 0x10 => state.masked,
+            0x14 => state.configuration,
+            0x1c => state.status(),
+            0x24..=0x34 => state.admin[(offset / 4 - 9) as usize],
+            _ => panic!("register {offset:#x} was read"),
+        }
+    }
+
+    fn write32(&self, offset: u64, value: u32) {
+        let mut state = self.state.borrow_mut();
+        assert!(offset.is_multiple_of(4) && offset < state.length);
+        if state.is_absent {
+            return;
+        }
+        match offset {
+            0x0c => state.masked |= value,
+            0x10 => state.masked &= !value,
+            0x14 => state.configure(value),
+            0x24..=0x34 => {
+                assert!(!state.ready, "an admin queue register was changed");
+                state.admin[(offset / 4 - 9) as usize] = value;
+            }
+            0x1000.. => state.ring(&self.lent, offset - 0x1000, value.into()),
+            _ => panic!("register {offset:#x} was written"),
+        }
+    }
+
+    fn cut_dma(&self) {
+        self.state.borrow_mut().is_cut = true;
+    }
+}
+
+impl Pair {
+    /// Whether both queues were created, not just said to be.
+    fn is_whole(&self) -> bool {
+        self.submissions != 0 && self.completions != 0
+    }
+}
+
+impl State<'_> {
+    /// CSTS. What it says of being ready is true: nobody could tell otherwise.
+    fn status(&mut self) -> u32 {
+        let wants = self.configuration & 1 == 1;
+        if wants != self.ready && !self.lies(8) {
+            self.ready = wants;
+            self.pending.clear();
+        }
+        if self.lies(64) {
+            self.fatal = true;
+        }
+        if self.lies(64) {
+            self.is_absent = true;
+            return u32::MAX;
+        }
+        if self.shutdown == 1 && !self.lies(4) {
+            self.shutdown = 2;
+        }
+        u32::from(self.ready) | u32::from(self.fatal) << 1 | self.shutdown << 2
+    }
+
+    /// Whether the input wants it to do something wrong, or not yet.
+    fn lies(&mut self, one_in: u64) -> bool {
+        let lies = self.input.one_in(one_in);
+        self.is_honest &= !lies;
+        lies
+    }
+
+    fn configure(&mut self, value: u32) {
+        let before = self.configuration;
+        self.configuration = value;
+        if value >> 14 & 3 != 0 && before >> 14 & 3 == 0 {
+            self.shutdown = 1;
+        }
+        if value & 1 == 0 {
+            self.shutdown = 0;
+            self.fatal = false;
+        }
+        if before & 1 == 0 && value & 1 == 1 {
+            let address = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+            let [sizes, admin @ ..] = self.admin;
+            self.queues[0] = Pair {
+                submissions: address(admin[0], admin[1]),
+                completions: address(admin[2], admin[3]),
+                entries: u64::from(sizes & 0xfff) + 1,
+                phase: true,
+                ..Pair::default()
+            };
+            self.queues[1] = Pair::default();
+        }
+    }
+
+    fn ring(&mut self, lent: &Lent, offset: u64, value: u64) {
+        let stride = 4u64 << (self.capabilities >> 32 & 0xf);
+        assert!(offset.is_multiple_of(stride), "not a doorbell");
+        let (queue, is_head) = ((offset / stride / 2) as usize, offset / stride % 2 == 1);
+        let can_run = self.ready && !self.is_cut && !self.is_absent;
+        if is_head || !can_run || !self.queues[queue].is_whole() {
+            return;
+        }
+        let pair = &mut self.queues[queue];
+        assert!(value < pair.entries, "a tail beyond its queue");
+        while pair.fetched != value {
+            let at = pair.submissions + pair.fetched * 64;
+            pair.fetched = (pair.fetched + 1) % pair.entries;
+            let entry = std::array::from_fn(|word| lent.load(at + 8 * word as u64));
+            self.pending.push((queue, entry));
+        }
+    }
+
+    /// Does something with what is pending, if it may.
+    fn work(&mut self, lent: &Lent) {
+        if !self.ready || self.is_cut || self.is_absent || self.lies(32) {
+            return;
+        }
+        if self.lies(64) && self.queues[1].is_whole() {
+            let word = self.input.any();
+            self.post(lent, 1, word, true);
+        }
+        for _ in 0..=self.input.below(4) {
+            if self.pending.is_empty() {
+                return;
+            }
+            let pick = self.input.below(self.pending.len() as u64) as usize;
+            let (queue, entry) = self.pending[pick];
+            self.complete(lent, queue, &entry);
+        }
+    }
+
+    fn complete(&mut self, lent: &Lent, queue: usize, entry: &[u64; 8]) {
+        let id = entry[0] >> 16 & 0xffff;
+        let mut word = (queue as u64) << 16 | id << 32;
+        if self.lies(8) {
+            match self.input.below(7) {
+                // Later, or never.
+                0 => return,
+                1 => word |= (1 + self.input.below(0x7ff)) << 49,
+                2 => word ^= 1 << (32 + self.input.below(16)),
+                3 => word ^= 1 << (16 + self.input.below(16)),
+                4 => self.post(lent, queue, word, true),
+                5 => return self.post(lent, queue, word, false),
+                _ => word = self.input.any(),
+            }
+        } else {
+            word |= u64::from(self.execute(lent, queue, entry)) << 49;
+        }
+        self.post(lent, queue, word, true);
+    }
+
+    /// Writes a completion. Whatever command it names is over, as far as the
+    /// driver can know.
+    fn post(&mut self, lent: &Lent, queue: usize, word: u64, is_new: bool) {
+        let pair = &mut self.queues[queue];
+        let phase = u64::from(pair.phase == is_new);
+        let word = word & !(1 << 48) | phase << 48;
+        lent.store(pair.completions + 16 * pair.posted + 8, word);
+        if is_new {
+            pair.posted = (pair.posted + 1) % pair.entries;
+            pair.phase ^= pair.posted == 0;
+            let id = word >> 32 & 0xffff;
+            self.pending
+                .retain(|(from, entry)| *from != queue || entry[0] >> 16 & 0xffff != id);
+        }
+    }
+
+    /// Does what a command says; the status.
+    fn execute(&mut self, lent: &Lent, queue: usize, entry: &[u64; 8]) -> u16 {
+        let (opcode, data) = (entry[0] as u8, entry[3]);
+        match (queue, opcode) {
+            (0, 0x06) => self.identify(lent, data, entry[5] as u8),
+            (0, 0x09) => return 0x00d,
+            (0, 0x05 | 0x01) => {
+                let entries = (entry[5] >> 16 & 0xffff) + 1;
+                assert!(
+                    entries <= (self.capabilities & 0xffff) + 1,
+                    "a queue too long"
+                );
+                let pair = &mut self.queues[1];
+                (pair.entries, pair.phase) = (entries, true);
+                *(if opcode == 0x05 {
+                    &mut pair.completions
+                } else {
+                    &mut pair.submissions
+                }) = data;
+            }
+            (0, _) => return 0x001,
+            (_, 0) => {}
+            _ => move_data(lent, entry),
+        }
+        0
+    }
+
+    fn identify(&mut self, lent: &Lent, address: u64, what: u8) {
+        let mut answer = [0u8; PAGE_BYTES as usize];
+        match what {
+            0 => {
+                answer[..8].copy_from_slice(&BLOCKS.to_le_bytes());
+                answer[130] = BLOCK_SHIFT as u8;
+            }
+            1 => {
+                answer[77] = 5;
+                answer[516] = 2;
+                answer[525] = 1;
+            }
+            _ => (answer[0], answer[4]) = (1, 2),
+        }
+        if self.lies(4) {
+            for _ in 0..self.input.below(6) {
+                let place = match self.input.below(2) {
+                    0 => [0, 7, 25, 26, 77, 88, 91, 128, 130, 138, 516, 519, 525]
+                        [self.input.below(13) as usize],
+                    _ => self.input.below(PAGE_BYTES) as usize,
+                };
+                answer[place] = self.input.any();
+            }
+        }
+        for (place, word) in (address..).step_by(8).zip(answer.as_chunks::<8>().0) {
+            lent.store(place, u64::from_le_bytes(*word));
+        }
+    }
+}
+
+/// What a read leaves in the first word of a page: where on the medium it is.
+#[must_use]
+pub fn stamp(byte: u64) -> u64 {
+    byte ^ 0x5741_4d50_0000_0000
+}
+
+/// Reads or writes each page that the entry names.
+fn move_data(lent: &Lent, entry: &[u64; 8]) {
+    let blocks = (entry[6] & 0xffff) + 1;
+    let pages = (blocks << BLOCK_SHIFT).div_ceil(PAGE_BYTES);
+    let is_list = pages > 2;
+    for page in 0..pages {
+        let address = match page {
+            0 => entry[3],
+            _ if is_list => lent.load(entry[4] + 8 * (page - 1)),
+            _ => entry[4],
+        };
+        assert!(address.is_multiple_of(PAGE_BYTES), "no page: {address:#x}");
+        let value = stamp((entry[5] << BLOCK_SHIFT).wrapping_add(page * PAGE_BYTES));
+        for word in [0, 511] {
+            if entry[0] as u8 == 2 {
+                lent.store(address + 8 * word, value);
+            } else {
+                let _ = lent.load(address + 8 * word);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Pieces of page data on their way between memory and medium, and the harts
+//! that work on them.
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use poorwill_memory::{OsMemory, to_usize};
+use spin::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::checksum::Hasher;
+use crate::crew::Crew;
+use crate::digest::Digest;
+use crate::layout::Batch;
+use crate::seal::{Cipher, Part, Way};
+
+/// Pieces that may be on their way at once: enough to keep a device busy while
+/// every hart works on one.
+pub(crate) const AHEAD: u64 = 16;
+
+/// Where a piece is in its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    /// The lead's: empty, being filled, or on its way.
+    Lead = 0,
+    /// Waits for a hart.
+    Ready = 1,
+    /// A hart works on it.
+    Taken = 2,
+    /// Its digest is there.
+    Done = 3,
+}
+
+/// One piece: which it is, and where its pages are.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) number: u64,
+    pub(crate) pages: Batch,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stage: AtomicU8,
+    /// Read by several at once: a hart works on pages while the lead sends
+    /// them.
+    piece: RwLock<Piece>,
+    /// What the work came to.
+    digest: [AtomicU64; 2],
+}
+
+/// The pieces on their way: piece `n` in entry `n % AHEAD`. One hart leads: it
+/// fills and empties the entries. All take what is ready and work on it.
+pub(crate) struct Pieces<'c> {
+    crew: &'c dyn Crew,
+    entries: [Entry; to_usize(AHEAD)],
+    /// The piece that the lead waits for: harts take it, and what follows,
+    /// first.
+    oldest: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl<'c> Pieces<'c> {
+    pub(crate) fn new(crew: &'c dyn Crew) -> Self {
+        Pieces {
+            crew,
+            entries: core::array::from_fn(|_| Entry {
+                stage: AtomicU8::new(Stage::Lead as u8),
+                piece: RwLock::new(Piece {
+                    number: 0,
+                    pages: Batch::new(),
+                }),
+                digest: [AtomicU64::new(0), AtomicU64::new(0)],
+            }),
+            oldest: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    fn entry(&self, number: u64) -> &Entry {
+        &self.entries[to_usize(number % AHEAD)]
+    }
+
+    /// Empties the entry of a new piece, for the lead to fill it.
+    pub(crate) fn begin(&self, number: u64) -> RwLockWriteGuard<'_, Piece> {
+        let mut piece = self.entry(number).piece.write();
+        piece.number = number;
+        piece.pages.clear();
+        piece
+    }
+
+    /// A piece, to look at it.
+    pub(crate) fn piece(&self, number: u64) -> RwLockReadGuard<'_, Piece> {
+        self.entry(number).piece.read()
+    }
+
+    /// Gives a piece to the harts.
+    pub(crate) fn set_ready(&self, number: u64) {
+        let stage = &self.entry(number).stage;
+        stage.store(Stage::Ready as u8, Ordering::Release);
+        self.crew.call();
+    }
+
+    /// Passes a piece over that needs no work.
+    pub(crate) fn set_done(&self, number: u64) {
+        let stage = &self.entry(number).stage;
+        stage.store(Stage::Done as u8, Ordering::Release);
+    }
+
+    /// Whether the work on a piece is done.
+    pub(crate) fn is_done(&self, number: u64) -> bool {
+        self.entry(number).stage.load(Ordering::Acquire) == Stage::Done as u8
+    }
+
+    /// Takes the oldest piece back from the harts, with its digest; its entry
+    /// is free then.
+    pub(crate) fn retire(&self, number: u64) -> Digest {
+        let entry = self.entry(number);
+        entry.stage.store(Stage::Lead as u8, Ordering::Release);
+        self.oldest.store(number + 1, Ordering::Relaxed);
+        Digest([0, 1].map(|word: usize| entry.digest[word].load(Ordering::Relaxed)))
+    }
+
+    /// Works on a piece that is ready, if there is one.
+    pub(crate) fn work_on_one(&self, work: &impl Fn(&Piece) -> Digest) -> bool {
+        let oldest = self.oldest.load(Ordering::Relaxed);
+        let taken = (oldest..oldest + AHEAD)
+            .map(|number| self.entry(number))
+            .find(|entry| take(entry));
+        let Some(entry) = taken else {
+            return false;
+        };
+        let digest = work(&entry.piece.read());
+        for (word, value) in entry.digest.iter().zip(digest.0) {
+            word.store(value, Ordering::Relaxed);
+        }
+        entry.stage.store(Stage::Done as u8, Ordering::Release);
+        true
+    }
+
+    /// What a helping hart does until the lead says that it is over: works on
+    /// pieces, on something else when none is ready, and rests when there is
+    /// nothing of that either.
+    pub(crate) fn help(&self, work: &impl Fn(&Piece) -> Digest, other: impl Fn() -> bool) {
+        while !self.ended.load(Ordering::Acquire) {
+            if !self.work_on_one(work) && !other() {
+                self.crew.rest();
+            }
+        }
+    }
+
+    /// Sends the helpers home. Pieces that are ready stay so.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.crew.call();
+    }
+}
+
+fn take(entry: &Entry) -> bool {
+    let (ready, taken) = (Stage::Ready as u8, Stage::Taken as u8);
+    entry
+        .stage
+        .compare_exchange(ready, taken, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// The digest of a piece: of a sealed one by sealing or opening it where it
+/// lies.
+pub(crate) fn digest(
+    piece: &Piece,
+    memory: &OsMemory,
+    cipher: Option<&Cipher>,
+    way: Way,
+) -> Digest {
+    let pages = piece.pages.iter().map(|page| memory.words(*page));
+    match cipher {
+        Some(cipher) => {
+            let mut message = cipher.message(Part::Piece(piece.number));
+            pages.for_each(|words| message.page(way, words));
+            message.finish()
+        }
+        None => {
+            let mut hasher = Hasher::new();
+            pages.for_each(|words| hasher.page_words(words));
+            Digest::of(&hasher)
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Writing page data, and taking it back.
+
+use poorwill_medium::{Direction, Medium, MediumError};
+use poorwill_memory::{
+    OsMemory, PAGE_BYTES, Page, PageCursor, PageMap, PageMapError, PageWalk, to_usize,
+};
+
+use crate::Progress;
+use crate::crew::Crew;
+use crate::digest::Digest;
+use crate::layout::PIECE_PAGES;
+use crate::pieces::{AHEAD, Piece, Pieces, digest};
+use crate::save::SaveError;
+use crate::seal::{Cipher, Part, Way};
+use crate::workspace::{NoRoom, Workspace};
+
+/// Writes the pages of memory that are not zero from page `data` of the slot
+/// on, and fills in the workspace's map and digests; tells how many pages those
+/// were. After an error memory is as it was.
+pub(crate) fn write_memory<M: Medium>(
+    slot: &mut M,
+    memory: &OsMemory,
+    data: u64,
+    workspace: &mut Workspace<'_>,
+    cipher: Option<&Cipher>,
+    crew: &dyn Crew,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<u64, SaveError> {
+    let map = PageMap::new(workspace.map, memory.pages()).map_err(no_map)?;
+    let digests = Page::words_mut(workspace.digests);
+    digests.fill(0);
+    let pieces = Pieces::new(crew);
+    let work = |piece: &Piece| digest(piece, memory, cipher, Way::Seal);
+    let mut writer = Writer {
+        batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
+        slot,
+        memory,
+        pieces: &pieces,
+        sealed: cipher.is_some(),
+        data,
+        digests,
+        map,
+        cursor: PageCursor::new(),
+        scanned: 0,
+        saved: 0,
+        filled: 0,
+        sent: 0,
+        retired: 0,
+        in_flight: 0,
+    };
+    let mut result = Ok(());
+    crew.run(
+        &mut || {
+            result = writer.run(&work, progress);
+            pieces.end();
+        },
+        &|| pieces.help(&work, || false),
+    );
+    if result.is_err() {
+        writer.slot.quiesce();
+        if let Some(cipher) = cipher {
+            let retired = writer.retired;
+            let is_sealed = |number| number < retired || pieces.is_done(number);
+            unseal_memory(memory, &writer.map, cipher, crew, &is_sealed);
+        }
+    }
+    result.map(|()| writer.saved)
+}
+
+/// A map that does not fit in its room, which was checked before.
+fn no_map(error: PageMapError) -> NoRoom {
+    match error {
+        PageMapError::NoRoom { needed, given } => NoRoom { needed, given },
+        PageMapError::BeyondEnd(_) => NoRoom {
+            needed: 0,
+            given: 0,
+        },
+    }
+}
+
+/// Pages looked at between two calls of `progress`: 16 MiB.
+const PROGRESS_PAGES: u64 = 4096;
+
+/// The lead of a save: collects pages into pieces, which the crew digests, and
+/// writes them. A plain piece is written while it is digested, a sealed one
+/// behind that.
+struct Writer<'w, M> {
+    slot: &'w mut M,
+    memory: &'w OsMemory,
+    pieces: &'w Pieces<'w>,
+    sealed: bool,
+    batch_pages: u64,
+    /// First page of the slot that holds page data.
+    data: u64,
+    digests: &'w mut [u64],
+    map: PageMap<'w>,
+    cursor: PageCursor,
+    /// Pages of memory looked at.
+    scanned: u64,
+    /// Pages that have gone into pieces.
+    saved: u64,
+    /// Pieces filled.
+    filled: u64,
+    /// Pages in transfers that have been started.
+    sent: u64,
+    /// Pieces that are digested and sent, whose entries are free.
+    retired: u64,
+    in_flight: usize,
+}
+
+impl<M: Medium> Writer<'_, M> {
+    fn run(
+        &mut self,
+        work: &impl Fn(&Piece) -> Digest,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), SaveError> {
+        if !self.has_room_for(0) {
+            return Err(self.too_small(0));
+        }
+        loop {
+            let moved = self.reap()? | self.send()? | self.retire();
+            if self.scanned < self.memory.pages() && self.filled - self.retired < AHEAD {
+                self.fill(progress)?;
+            } else if self.retired == self.filled && self.in_flight == 0 {
+                break;
+            } else if !moved && !self.pieces.work_on_one(work) {
+                core::hint::spin_loop();
+            }
+        }
+        self.show(progress);
+        Ok(())
+    }
+
+    /// Collects the next piece, as long as there are pages.
+    fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
+        let mut piece = self.pieces.begin(self.filled);
+        while !piece.pages.is_full() {
+            let Some(page) = self.cursor.seek(self.memory, self.scanned) else {
+                break;
+            };
+            if self.scanned.is_multiple_of(PROGRESS_PAGES) {
+                self.show(progress);
+            }
+            let index = self.scanned;
+            self.scanned += 1;
+            if self.memory.page(page).is_zero() {
+                continue;
+            }
+            if !self.has_room_for(1) {
+                return Err(self.too_small(1));
+            }
+            self.map.insert(index);
+            self.saved += 1;
+            piece.pages.push(page);
+        }
+        if !piece.pages.is_empty() {
+            drop(piece);
+            self.pieces.set_ready(self.filled);
+            self.filled += 1;
+        }
+        Ok(())
+    }
+
+    fn show(&self, progress: &mut dyn FnMut(Progress)) {
+        progress(Progress {
+            done_pages: self.scanned,
+            total_pages: self.memory.pages(),
+            moved_bytes: self.sent * PAGE_BYTES,
+        });
+    }
+
+    /// Takes note of the transfers that have finished.
+    fn reap(&mut self) -> Result<bool, MediumError> {
+        let mut moved = false;
+        while self.in_flight > 0 && self.slot.poll()?.is_some() {
+            self.in_flight -= 1;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Starts the next transfer; whether there was one, and room for it.
+    fn send(&mut self) -> Result<bool, MediumError> {
+        let number = self.sent / PIECE_PAGES;
+        let begun = self.sent % PIECE_PAGES;
+        let none = self.sent == self.saved || self.in_flight >= self.slot.depth();
+        if none || self.sealed && !self.pieces.is_done(number) {
+            return Ok(false);
+        }
+        let piece = self.pieces.piece(number);
+        let rest = &piece.pages[to_usize(begun)..];
+        let pages = &rest[..rest.len().min(to_usize(self.batch_pages))];
+        let offset = (self.data + self.sent) * PAGE_BYTES;
+        self.slot.start(Direction::Write, offset, pages, 0)?;
+        self.in_flight += 1;
+        self.sent += pages.len() as u64;
+        Ok(true)
+    }
+
+    /// Notes the digest of the oldest piece, when it is there and the piece is
+    /// sent.
+    fn retire(&mut self) -> bool {
+        let number = self.retired;
+        let end = ((number + 1) * PIECE_PAGES).min(self.saved);
+        let ready = number < self.filled && self.sent >= end;
+        if !ready || !self.pieces.is_done(number) {
+            return false;
+        }
+        let digest = self.pieces.retire(number);
+        let at = to_usize(number) * digest.0.len();
+        self.digests[at..at + digest.0.len()].copy_from_slice(&digest.0);
+        self.retired += 1;
+        true
+    }
+
+    /// The first page of the slot behind the pages taken so far.
+    fn end(&self) -> u64 {
+        self.data + self.saved
+    }
+
+    fn has_room_for(&self, pages: u64) -> bool {
+        self.end() + pages <= self.slot.capacity() / PAGE_BYTES
+    }
+
+    /// The error that says how much room an image needs: for the pages taken so
+    /// far, for `more` pages, and for those not looked at that are not zero.
+    fn too_small(&self, more: u64) -> SaveError {
+        let mut cursor = self.cursor.clone();
+        let rest = (self.scanned..self.memory.pages())
+            .filter_map(|index| cursor.seek(self.memory, index))
+            .filter(|page| !self.memory.page(*page).is_zero());
+        SaveError::TooSmall {
+            needed_bytes: (self.end() + more + rest.count() as u64) * PAGE_BYTES,
+            slot_bytes: self.slot.capacity(),
+        }
+    }
+}
+
+/// Opens those pieces of the pages in `map` that are sealed in memory.
+pub(crate) fn unseal_memory(
+    memory: &OsMemory,
+    map: &PageMap<'_>,
+    cipher: &Cipher,
+    crew: &dyn Crew,
+    is_sealed: &dyn Fn(u64) -> bool,
+) {
+    let pieces = Pieces::new(crew);
+    let work = |piece: &Piece| {
+        let mut message = cipher.message(Part::Piece(piece.number));
+        for page in &piece.pages {
+            message.unseal(memory.words(*page));
+        }
+        Digest::ZERO
+    };
+    let mut pages = PageWalk::new(map.members());
+    crew.run(
+        &mut || {
+            let (mut filled, mut retired, mut ended) = (0, 0, false);
+            while !ended || retired < filled {
+                if !ended && filled - retired < AHEAD {
+                    let mut piece = pieces.begin(filled);
+                    let rest = core::iter::from_fn(|| pages.next(memory));
+                    piece.pages.extend(rest.take(to_usize(PIECE_PAGES)));
+                    ended = piece.pages.is_empty();
+                    drop(piece);
+                    if !ended && is_sealed(filled) {
+                        pieces.set_ready(filled);
+                    } else {
+                        pieces.set_done(filled);
+                    }
+                    filled += 1;
+                } else if pieces.is_done(retired) {
+                    pieces.retire(retired);
+                    retired += 1;
+                } else if !pieces.work_on_one(&work) {
+                    core::hint::spin_loop();
+                }
+            }
+            pieces.end();
+        },
+        &|| pieces.help(&work, || false),
+    );
+}

@@ -1,0 +1,265 @@
+use core::ops::Range;
+
+use super::query::{Geometry, Table};
+use super::{CfiError, Part, Registers};
+use crate::Clock;
+use crate::clock::wait_for;
+
+/// Commands; each chip gets them in the lowest byte of its lanes.
+const READ_ARRAY: u8 = 0xff;
+const QUERY: u8 = 0x98;
+const READ_STATUS: u8 = 0x70;
+const CLEAR_STATUS: u8 = 0x50;
+const PROGRAM: u8 = 0x40;
+const ERASE: u8 = 0x20;
+const LOCK_SETUP: u8 = 0x60;
+const CONFIRM: u8 = 0xd0;
+
+/// Bits of a chip's status.
+const READY: u8 = 1 << 7;
+const ERASE_ERROR: u8 = 1 << 5;
+const PROGRAM_ERROR: u8 = 1 << 4;
+const VOLTAGE_ERROR: u8 = 1 << 3;
+const LOCKED: u8 = 1 << 1;
+
+/// Where the query command is written, in units of the bank's width.
+const QUERY_ADDRESS: u64 = 0x55;
+
+/// How long a bank may take to answer the query: an erase that the OS began
+/// before a reset may still be under way.
+const ANSWER_MS: u64 = 1000;
+
+/// How long unlocking a block may take.
+const UNLOCK_MS: u64 = 100;
+
+/// A bank of flash.
+#[derive(Debug)]
+pub struct Cfi<R, K> {
+    registers: R,
+    clock: K,
+    geometry: Geometry,
+}
+
+impl<R: Registers, K: Clock> Cfi<R, K> {
+    /// Takes over the bank behind `registers`, in whatever mode it is, and
+    /// leaves it reading as memory.
+    ///
+    /// # Errors
+    ///
+    /// [`CfiError::NotCfi`], [`CfiError::CommandSet`], [`CfiError::Mixed`],
+    /// [`CfiError::Width`], [`CfiError::Geometry`], [`CfiError::Registers`].
+    pub fn start(registers: R, clock: K) -> Result<Self, CfiError> {
+        let width = registers.width();
+        if ![1, 2, 4].contains(&width) {
+            return Err(CfiError::Width(width));
+        }
+        let needed = 0x100 * u64::from(width);
+        let given = registers.length();
+        if given < needed {
+            return Err(CfiError::Registers { needed, given });
+        }
+        // Two chips of which one is busy can look like one wide chip: it is not
+        // believed while it does not fill the bus.
+        let mut smaller = None;
+        let answer = wait_for(&clock, ANSWER_MS, || match ask(&registers) {
+            Ok(Some(geometry)) if geometry.bytes < given => {
+                smaller = Some(geometry.bytes);
+                None
+            }
+            other => other.transpose(),
+        });
+        let geometry = match (answer, smaller) {
+            (Some(geometry), _) => geometry?,
+            (None, Some(needed)) => return Err(CfiError::Registers { needed, given }),
+            (None, None) => return Err(CfiError::NotCfi),
+        };
+        if geometry.bytes > given {
+            let needed = geometry.bytes;
+            return Err(CfiError::Registers { needed, given });
+        }
+        Ok(Cfi {
+            registers,
+            clock,
+            geometry,
+        })
+    }
+
+    /// What the bank is like.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The NOR flash in `range`, in bytes from the start of the bank, with erase
+    /// units of `UNIT` bytes; a unit may be several blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`CfiError::Blocks`] unless every unit is made of whole blocks.
+    pub fn part<const UNIT: usize>(self, range: Range<u64>) -> Result<Part<R, K, UNIT>, CfiError> {
+        Part::new(self, range)
+    }
+
+    /// Bytes of one access.
+    pub(super) fn width(&self) -> usize {
+        usize::from(self.registers.width())
+    }
+
+    /// Copies bytes from `offset`, a multiple of the width, as is their number.
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
+        let width = self.width();
+        for (word, offset) in bytes.chunks_exact_mut(width).zip((offset..).step_by(width)) {
+            let value = self.registers.read(offset).to_le_bytes();
+            word.copy_from_slice(&value[..width]);
+        }
+    }
+
+    /// Programs the word at `offset`, whose block is unlocked: clears the bits that are clear in `word`,
+    /// which is one access long. The bank is left in status mode.
+    pub(super) fn program(&self, offset: u64, word: &[u8]) -> Result<(), CfiError> {
+        let mut value = [0; 4];
+        value[..word.len()].copy_from_slice(word);
+        self.command(offset, PROGRAM);
+        self.registers.write(offset, u32::from_le_bytes(value));
+        self.finish(
+            offset,
+            self.geometry.program_ms,
+            CfiError::ProgramFailed(offset),
+        )
+    }
+
+    /// Erases the block at `offset`, which is unlocked, and leaves the bank in status mode.
+    pub(super) fn erase(&self, offset: u64) -> Result<(), CfiError> {
+        self.command(offset, ERASE);
+        self.command(offset, CONFIRM);
+        self.finish(
+            offset,
+            self.geometry.erase_ms,
+            CfiError::EraseFailed(offset),
+        )
+    }
+
+    /// Unlocks the block at `block`, if the bank can, and leaves it in status
+    /// mode.
+    pub(super) fn unlock(&self, block: u64) -> Result<(), CfiError> {
+        if !self.geometry.can_unlock {
+            return Ok(());
+        }
+        self.command(block, LOCK_SETUP);
+        self.command(block, CONFIRM);
+        self.finish(block, UNLOCK_MS, CfiError::Protected(block))
+    }
+
+    /// Ends an operation: errors are cleared, and the bank reads as memory.
+    pub(super) fn read_array(&self) {
+        self.command(0, CLEAR_STATUS);
+        self.command(0, READ_ARRAY);
+    }
+
+    fn command(&self, offset: u64, command: u8) {
+        command_chips(&self.registers, self.geometry.chip_width, offset, command);
+    }
+
+    /// Waits until all chips are ready; what any of them reports is an error.
+    fn finish(&self, offset: u64, limit: u64, failed: CfiError) -> Result<(), CfiError> {
+        self.command(offset, READ_STATUS);
+        let status = wait_for(&self.clock, limit, || {
+            let statuses = self.statuses(offset);
+            statuses
+                .clone()
+                .all(|status| status & READY != 0)
+                .then(|| statuses.fold(0, |all, status| all | status))
+        });
+        let Some(status) = status else {
+            return Err(CfiError::TimedOut {
+                offset,
+                milliseconds: u32::try_from(limit).unwrap_or(u32::MAX),
+            });
+        };
+        let is = |bits| status & bits == bits;
+        if is(VOLTAGE_ERROR) {
+            Err(CfiError::Voltage(offset))
+        } else if is(LOCKED) {
+            Err(CfiError::Protected(offset))
+        } else if is(ERASE_ERROR | PROGRAM_ERROR) {
+            Err(CfiError::Sequence(offset))
+        } else if is(ERASE_ERROR) || is(PROGRAM_ERROR) {
+            Err(failed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The status of each chip.
+    fn statuses(&self, offset: u64) -> impl Iterator<Item = u8> + Clone + use<R, K> {
+        let value = self.registers.read(offset).to_le_bytes();
+        let (width, chip) = (self.registers.width(), self.geometry.chip_width);
+        (0..width)
+            .step_by(usize::from(chip))
+            .map(move |lane| value[usize::from(lane)])
+    }
+}
+
+/// Asks for the query table in each arrangement of chips, from the narrowest on,
+/// as wide chips do not look at the upper bits of a command. `None`: no answer.
+fn ask(registers: &impl Registers) -> Result<Option<Geometry>, CfiError> {
+    let width = registers.width();
+    for chip in [1, 2, 4].into_iter().filter(|&chip| chip <= width) {
+        restore(registers, chip);
+        let address = QUERY_ADDRESS * u64::from(width);
+        command_chips(registers, chip, address, QUERY);
+        let table = Table {
+            byte: |offset| query_byte(registers, chip, offset),
+            chip_width: chip,
+            chips: width / chip,
+        };
+        let geometry = table.is_there().then(|| table.read());
+        restore(registers, chip);
+        if let Some(geometry) = geometry {
+            return geometry.map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The byte at `offset` of the query table: in the lowest byte of each chip's
+/// lanes, with zeros above.
+fn query_byte(registers: &impl Registers, chip: u8, offset: u64) -> Result<u8, CfiError> {
+    let width = registers.width();
+    let value = registers.read(offset * u64::from(width));
+    let [byte, ..] = value.to_le_bytes();
+    if value == replicate(width, chip, byte) {
+        Ok(byte)
+    } else {
+        Err(CfiError::Mixed)
+    }
+}
+
+/// Brings chips back to reading as memory, from any mode. First comes a word of
+/// all ones: should a chip be waiting for data to program, it changes nothing,
+/// and everywhere else it is the very command. Then errors are cleared.
+fn restore(registers: &impl Registers, chip: u8) {
+    registers.write(0, all_ones(registers.width()));
+    registers.write(0, all_ones(registers.width()));
+    command_chips(registers, chip, 0, CLEAR_STATUS);
+    registers.write(0, all_ones(registers.width()));
+    command_chips(registers, chip, 0, READ_ARRAY);
+}
+
+fn all_ones(width: u8) -> u32 {
+    u32::MAX >> (32 - 8 * u32::from(width))
+}
+
+fn command_chips(registers: &impl Registers, chip: u8, offset: u64, command: u8) {
+    let width = registers.width();
+    registers.write(offset, replicate(width, chip, command));
+}
+
+/// `byte` in the lowest byte of each chip's lanes.
+fn replicate(width: u8, chip: u8, byte: u8) -> u32 {
+    let mut value = [0; 4];
+    for lane in (0..width).step_by(usize::from(chip)) {
+        value[usize::from(lane)] = byte;
+    }
+    u32::from_le_bytes(value)
+}

@@ -1,0 +1,85 @@
+use embedded_storage_async::nor_flash::{
+    ErrorType, MultiwriteNorFlash, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
+};
+use zeroize::Zeroizing;
+
+use crate::FlashFault;
+
+/// A flash that is written, never erased, and where every write is read back.
+///
+/// The map in it (sequential-storage) wants to erase its oldest page when it is
+/// full, and to repair pages by erasing them. Were the power to go in the middle
+/// of such an erase, the page could read as anything: as in use with its items
+/// gone, or as blank with old items in it, and the map's repair would then drop
+/// the good copy or bring an old value back. Here the map never erases; the
+/// vault does, when nothing depends on the blocks any more.
+#[derive(Debug)]
+pub(crate) struct AppendOnly<'a, F>(pub(crate) &'a mut F);
+
+/// Why a flash stopped the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The map wanted to erase: there is no room left.
+    Erase,
+    /// What was written reads back differently.
+    NotKept {
+        offset: u32,
+    },
+    Flash(FlashFault),
+}
+
+impl NorFlashError for Stop {
+    fn kind(&self) -> NorFlashErrorKind {
+        NorFlashErrorKind::Other
+    }
+}
+
+fn flash_fault(error: impl NorFlashError) -> Stop {
+    Stop::Flash(FlashFault::of(&error))
+}
+
+impl<F> ErrorType for AppendOnly<'_, F> {
+    type Error = Stop;
+}
+
+impl<F: ReadNorFlash> ReadNorFlash for AppendOnly<'_, F> {
+    const READ_SIZE: usize = F::READ_SIZE;
+
+    async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Stop> {
+        self.0.read(offset, bytes).await.map_err(flash_fault)
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+/// Bytes that are read back at a time; a multiple of any word.
+const CHUNK: usize = 32;
+
+impl<F: MultiwriteNorFlash> NorFlash for AppendOnly<'_, F> {
+    const WRITE_SIZE: usize = F::WRITE_SIZE;
+    const ERASE_SIZE: usize = F::ERASE_SIZE;
+
+    async fn erase(&mut self, _: u32, _: u32) -> Result<(), Stop> {
+        Err(Stop::Erase)
+    }
+
+    async fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Stop> {
+        self.0.write(offset, bytes).await.map_err(flash_fault)?;
+        let mut offset = offset;
+        for chunk in bytes.chunks(CHUNK) {
+            // It may be the key that is read back.
+            let mut back = Zeroizing::new([0; CHUNK]);
+            let back = &mut back[..chunk.len()];
+            self.0.read(offset, back).await.map_err(flash_fault)?;
+            if back != chunk {
+                return Err(Stop::NotKept { offset });
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "at most CHUNK")]
+            let length = chunk.len() as u32;
+            offset += length;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! A guard in memory, for tests.
+
+use crate::{Guard, VaultError};
+
+/// Keeps the count as a vault does, and forgets it when dropped.
+#[derive(Clone, Debug, Default)]
+pub struct FakeGuard {
+    generation: u64,
+    armed: Option<u64>,
+    is_reserved: bool,
+    fail_next: Option<VaultError>,
+}
+
+impl FakeGuard {
+    /// A guard of a machine that slept `generation` times, without an image.
+    #[must_use]
+    pub fn new(generation: u64) -> Self {
+        FakeGuard {
+            generation,
+            ..FakeGuard::default()
+        }
+    }
+
+    /// The next write fails, and changes nothing.
+    pub fn fail_next(&mut self, error: VaultError) {
+        self.fail_next = Some(error);
+    }
+
+    fn write(&mut self) -> Result<(), VaultError> {
+        self.fail_next.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Guard for FakeGuard {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn armed(&self) -> Option<u64> {
+        self.armed
+    }
+
+    fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
+        let generation = self
+            .generation
+            .max(above)
+            .checked_add(1)
+            .ok_or(VaultError::Exhausted)?;
+        self.write()?;
+        self.generation = generation;
+        self.armed = None;
+        self.is_reserved = true;
+        Ok(generation)
+    }
+
+    fn arm(&mut self, generation: u64) -> Result<(), VaultError> {
+        if self.armed == Some(generation) {
+            return Ok(());
+        }
+        if !self.is_reserved || generation != self.generation {
+            return Err(VaultError::NotReserved {
+                generation,
+                latest: self.generation,
+            });
+        }
+        self.write()?;
+        self.is_reserved = false;
+        self.armed = Some(generation);
+        Ok(())
+    }
+
+    fn disarm(&mut self) -> Result<(), VaultError> {
+        if self.armed.is_some() {
+            self.write()?;
+            self.armed = None;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,416 @@
+//! One half of the vault: two blocks with a map in them that only grows.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use embedded_storage_async::nor_flash::{
+    ErrorType, MultiwriteNorFlash, NorFlash, NorFlashErrorKind, ReadNorFlash,
+};
+use sequential_storage::Error;
+use sequential_storage::cache::{Cache, Uncached};
+use sequential_storage::map::{MapConfig, MapStorage};
+use zeroize::Zeroizing;
+
+use crate::append::{AppendOnly, Stop};
+use crate::items::{
+    self, Count, Header, KEY_ITEM_BYTES, TAG_COUNT, TAG_HEADER, TAG_KEY, decode_header,
+    decode_secret, encode_header, encode_secret,
+};
+use crate::key::Secret;
+use crate::ready::ready;
+use crate::{FlashFault, VaultError};
+
+/// Room for the largest item: its tag and the key's, in whole words of any flash.
+const BUFFER: usize = (1 + KEY_ITEM_BYTES).next_multiple_of(32);
+
+type Map<'a, F> = MapStorage<u8, AppendOnly<'a, F>, Cache<Uncached, Uncached, Uncached, u8>>;
+
+fn map<'a, F: MultiwriteNorFlash>(
+    flash: &'a mut F,
+    range: &Range<u32>,
+) -> Result<Map<'a, F>, VaultError> {
+    let config = MapConfig::try_new(range.clone()).map_err(|_| VaultError::Range)?;
+    Ok(MapStorage::new(
+        AppendOnly(flash),
+        config,
+        Cache::new_uncached(),
+    ))
+}
+
+/// What a half holds.
+#[derive(Debug)]
+pub(crate) enum Contents {
+    /// A whole state of the vault.
+    Valid(Snapshot),
+    /// A header of ours, without all that belongs to it.
+    Begun,
+    /// A header of another version.
+    Version(u16),
+    /// Nothing of ours.
+    Nothing,
+}
+
+/// A whole state of the vault.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) epoch: u64,
+    pub(crate) secret: Secret,
+    pub(crate) count: Count,
+    /// Items in the half, outdated ones too.
+    pub(crate) items: u32,
+}
+
+/// What was found so far; the last item of a kind is the one that counts.
+#[derive(Debug)]
+struct Found {
+    header: Option<Header>,
+    secret: Secret,
+    count: Option<Count>,
+    items: u32,
+    is_strange: bool,
+}
+
+impl Found {
+    fn take(&mut self, tag: u8, value: &[u8]) {
+        self.items += 1;
+        let is_known = match tag {
+            TAG_HEADER => decode_header(value)
+                .map(|header| self.header = Some(header))
+                .is_some(),
+            TAG_KEY => decode_secret(value)
+                .map(|secret| self.secret = secret)
+                .is_some(),
+            TAG_COUNT => Count::decode(value)
+                .map(|count| self.count = Some(count))
+                .is_some(),
+            _ => false,
+        };
+        self.is_strange |= !is_known;
+    }
+
+    fn contents(self) -> Contents {
+        match (self.header, self.count) {
+            (None, _) => Contents::Nothing,
+            (Some(Header::Version(found)), _) => Contents::Version(found),
+            (Some(Header::Epoch(epoch)), Some(count)) if !self.is_strange => {
+                Contents::Valid(Snapshot {
+                    epoch,
+                    secret: self.secret,
+                    count,
+                    items: self.items,
+                })
+            }
+            (Some(Header::Epoch(_)), _) => Contents::Begun,
+        }
+    }
+}
+
+/// Reads a half; writes nothing.
+pub(crate) fn read<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+) -> Result<Contents, VaultError> {
+    let mut map = map(flash, range)?;
+    let mut found = Found {
+        header: None,
+        secret: Secret::Missing,
+        count: None,
+        items: 0,
+        is_strange: false,
+    };
+    let mut buffer = Zeroizing::new([0; BUFFER]);
+    let result = ready(async {
+        let mut items = map.fetch_all_items(&mut buffer[..]).await?;
+        while let Some((tag, value)) = items.next::<&[u8]>(&mut buffer[..]).await? {
+            found.take(tag, value);
+        }
+        Ok(())
+    })?;
+    match result {
+        Ok(()) => Ok(found.contents()),
+        Err(Error::Storage {
+            value: Stop::Flash(fault),
+            ..
+        }) => Err(VaultError::Flash(fault)),
+        // Whatever this is, the map did not write it; or not this far.
+        Err(_) => {
+            found.is_strange = true;
+            Ok(found.contents())
+        }
+    }
+}
+
+/// Why an item is not in a half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PutError {
+    /// There is no room for it, or the map does not find it again. What the
+    /// half says is as before.
+    NoRoom,
+    /// The flash failed: nobody knows what the half says.
+    Failed(VaultError),
+}
+
+impl PutError {
+    /// Where a half that was just begun has no room, the flash is at fault.
+    pub(crate) fn in_new_half(self, range: &Range<u32>) -> VaultError {
+        match self {
+            PutError::NoRoom => VaultError::NotKept {
+                offset: range.start,
+            },
+            PutError::Failed(error) => error,
+        }
+    }
+}
+
+/// Adds an item to a half, and looks that the map finds it there.
+pub(crate) fn put<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+    tag: u8,
+    value: &[u8],
+) -> Result<(), PutError> {
+    let mut map = map(flash, range).map_err(PutError::Failed)?;
+    let mut buffer = Zeroizing::new([0; BUFFER]);
+    let result = ready(async {
+        map.store_item(&mut buffer[..], &tag, &value).await?;
+        let found = map.fetch_item::<&[u8]>(&mut buffer[..], &tag).await?;
+        Ok(found == Some(value))
+    })
+    .map_err(PutError::Failed)?;
+    match result {
+        Ok(true) => Ok(()),
+        Err(Error::Storage {
+            value: Stop::Flash(fault),
+            ..
+        }) => Err(PutError::Failed(VaultError::Flash(fault))),
+        Err(Error::Storage {
+            value: Stop::NotKept { offset },
+            ..
+        }) => Err(PutError::Failed(VaultError::NotKept { offset })),
+        Ok(false) | Err(_) => Err(PutError::NoRoom),
+    }
+}
+
+/// Writes a whole state into a blank half. The count comes last: with it the
+/// half becomes valid.
+pub(crate) fn begin<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+    epoch: u64,
+    secret: &Secret,
+    count: Count,
+) -> Result<u32, VaultError> {
+    let mut items = 0;
+    let mut add = |tag, value: &[u8]| {
+        items += 1;
+        put(flash, range, tag, value).map_err(|error| error.in_new_half(range))
+    };
+    add(TAG_HEADER, &encode_header(epoch))?;
+    if let Some(bytes) = encode_secret(secret) {
+        add(TAG_KEY, &bytes[..])?;
+    }
+    add(TAG_COUNT, &count.encode())?;
+    Ok(items)
+}
+
+/// What flash looks like that nothing was ever written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Survey {
+    /// All bytes are 0xff.
+    pub(crate) is_blank: bool,
+    /// All bytes are zero.
+    pub(crate) is_zero: bool,
+}
+
+/// Looks at every byte of `range`, until neither can be true.
+pub(crate) fn survey<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: Range<u32>,
+) -> Result<Survey, VaultError> {
+    let mut survey = Survey {
+        is_blank: true,
+        is_zero: true,
+    };
+    each_chunk(flash, range, |chunk| {
+        survey.is_blank &= is_blank(chunk);
+        survey.is_zero &= chunk.iter().all(|&byte| byte == 0);
+        survey.is_blank || survey.is_zero
+    })?;
+    Ok(survey)
+}
+
+/// Hands the bytes of `range` to `look`, in order, while it says so.
+fn each_chunk<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: Range<u32>,
+    mut look: impl FnMut(&[u8]) -> bool,
+) -> Result<(), VaultError> {
+    const CHUNK: u32 = 256;
+    let mut buffer = Zeroizing::new([0; CHUNK as usize]);
+    let mut offset = range.start;
+    while offset < range.end {
+        let length = CHUNK.min(range.end - offset);
+        let chunk = &mut buffer[..length as usize];
+        ready(flash.read(offset, chunk))?
+            .map_err(|error| VaultError::Flash(FlashFault::of(&error)))?;
+        if !look(chunk) {
+            break;
+        }
+        offset += length;
+    }
+    Ok(())
+}
+
+/// Erases what is not blank in `range`, and looks that it then is.
+pub(crate) fn wipe<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+) -> Result<(), VaultError> {
+    #[allow(clippy::cast_possible_truncation, reason = "a block lies in the range")]
+    let block_bytes = F::ERASE_SIZE as u32;
+    for start in range.clone().step_by(F::ERASE_SIZE) {
+        let block = start..start + block_bytes;
+        if survey(flash, block.clone())?.is_blank {
+            continue;
+        }
+        ready(flash.erase(block.start, block.end))?
+            .map_err(|error| VaultError::Flash(FlashFault::of(&error)))?;
+        if !survey(flash, block.clone())?.is_blank {
+            return Err(VaultError::NotKept {
+                offset: block.start,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether `range` holds the beginning of a new vault whose making was cut off,
+/// and nothing else: whole words of what is written into a new vault, then at
+/// most one that is written in part, then blank ones. A blank range is one, too.
+pub(crate) fn is_unfinished<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+) -> Result<bool, VaultError> {
+    let paper = Paper::<F>::of_a_new_vault()?;
+    let mut expected = paper.bytes.chunks(F::WRITE_SIZE);
+    let mut is_complete_so_far = true;
+    let mut is_ours = true;
+    each_chunk(flash, range.clone(), |chunk| {
+        for word in chunk.chunks(F::WRITE_SIZE) {
+            let expected = expected.next().unwrap_or(&[]);
+            let is_part = word.len() == expected.len()
+                && word
+                    .iter()
+                    .zip(expected)
+                    .all(|(is, to_be)| is & to_be == *to_be);
+            is_ours &= is_blank(word) || is_complete_so_far && is_part;
+            is_complete_so_far &= word == expected;
+        }
+        is_ours
+    })?;
+    Ok(is_ours)
+}
+
+/// Makes a new vault in the half at `range`, where [`is_unfinished`]. Nothing is
+/// erased for it: the words that are missing, or there in part, are written. So
+/// wherever the power goes, this is unfinished again.
+pub(crate) fn make_new<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+) -> Result<(), VaultError> {
+    let paper = Paper::<F>::of_a_new_vault()?;
+    let mut flash = AppendOnly(flash);
+    for (word, offset) in paper
+        .bytes
+        .chunks(F::WRITE_SIZE)
+        .zip((range.start..).step_by(F::WRITE_SIZE))
+    {
+        if is_blank(word) {
+            continue;
+        }
+        ready(flash.write(offset, word))?.map_err(|stop| match stop {
+            Stop::Flash(fault) => VaultError::Flash(fault),
+            Stop::NotKept { .. } | Stop::Erase => VaultError::NotKept { offset },
+        })?;
+    }
+    Ok(())
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0xff)
+}
+
+/// The first bytes of a blank flash, in memory: what the making of a new vault
+/// writes is written here to be compared.
+struct Paper<F> {
+    bytes: [u8; PAPER_BYTES],
+    flash: PhantomData<F>,
+}
+
+const PAPER_BYTES: usize = 256;
+
+impl<F> Paper<F> {
+    fn new() -> Self {
+        Paper {
+            bytes: [0xff; PAPER_BYTES],
+            flash: PhantomData,
+        }
+    }
+}
+
+impl<F: MultiwriteNorFlash> Paper<F> {
+    fn of_a_new_vault() -> Result<Self, VaultError> {
+        let mut paper = Paper::new();
+        #[allow(clippy::cast_possible_truncation, reason = "half of the vault's range")]
+        let half = 0..2 * F::ERASE_SIZE as u32;
+        begin(
+            &mut paper,
+            &half,
+            items::FIRST_EPOCH,
+            &Secret::Missing,
+            Count::NEW,
+        )?;
+        Ok(paper)
+    }
+}
+
+impl<F> ErrorType for Paper<F> {
+    type Error = NorFlashErrorKind;
+}
+
+impl<F: NorFlash> ReadNorFlash for Paper<F> {
+    const READ_SIZE: usize = F::READ_SIZE;
+
+    async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        let known = self.bytes.get(offset as usize..).unwrap_or(&[]);
+        bytes.fill(0xff);
+        for (byte, known) in bytes.iter_mut().zip(known) {
+            *byte = *known;
+        }
+        Ok(())
+    }
+
+    fn capacity(&self) -> usize {
+        2 * F::ERASE_SIZE
+    }
+}
+
+impl<F: NorFlash> NorFlash for Paper<F> {
+    const WRITE_SIZE: usize = F::WRITE_SIZE;
+    const ERASE_SIZE: usize = F::ERASE_SIZE;
+
+    async fn erase(&mut self, _: u32, _: u32) -> Result<(), Self::Error> {
+        Err(NorFlashErrorKind::Other)
+    }
+
+    async fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+        let start = offset as usize;
+        self.bytes
+            .get_mut(start..start + bytes.len())
+            .ok_or(NorFlashErrorKind::OutOfBounds)?
+            .copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl<F: NorFlash> MultiwriteNorFlash for Paper<F> {}

@@ -1,0 +1,33 @@
+//! The vault: what only machine mode can reach.
+//!
+//! NOR flash that is kept from the OS holds the sealing [`Key`] and the
+//! machine's count of sleeps, of which the store knows as much as [`Guard`]
+//! says. [`Vault`] keeps both through a power cut at any instant, and erases a
+//! key so that no byte of it is left. `docs/image-format.md` has the layout and
+//! the rules, in its section "The vault".
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+#![forbid(unsafe_code)]
+
+mod append;
+mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
+#[cfg(feature = "std")]
+mod file;
+mod guard;
+mod half;
+mod items;
+mod key;
+mod place;
+mod ready;
+mod slice;
+mod vault;
+
+pub use error::{FlashFault, VaultError};
+#[cfg(feature = "std")]
+pub use file::{FileFlash, FileFlashError};
+pub use guard::Guard;
+pub use key::{KEY_BYTES, Key, KeyState};
+pub use place::{BLOCKS, range_in_bank};
+pub use slice::SliceFlash;
+pub use vault::{MAX_ITEMS, Vault};

@@ -1,0 +1,321 @@
+use core::ops::Range;
+
+use embedded_storage_async::nor_flash::MultiwriteNorFlash;
+
+use crate::half::{self, Contents, PutError, Snapshot};
+use crate::items::{Count, Stage, TAG_COUNT, TAG_KEY, VERSION, encode_secret};
+use crate::key::{Key, KeyState, Secret};
+use crate::{BLOCKS, Guard, VaultError};
+
+/// Items that a half may hold before the vault moves on to the other half. Each
+/// access looks at all of them, so this bounds how long one takes; the price is
+/// one erase in so many.
+pub const MAX_ITEMS: u32 = 256;
+
+/// The sealing key and the machine's count of sleeps, in NOR flash.
+///
+/// Of the vault's four blocks two are in use, one *half*, to which items are
+/// added. To begin anew (when it is full, or when a key has to go) the whole
+/// state is written into the other half, and then this one is erased. A half is
+/// valid from the instant that its count is in it, and of two valid halves the
+/// younger one says what is; so each operation happens whole or not at all.
+#[derive(Debug)]
+pub struct Vault<F> {
+    flash: F,
+    halves: [Range<u32>; 2],
+    /// Which half is in use.
+    current: usize,
+    state: Snapshot,
+    /// An operation failed midway: the flash may say something else than
+    /// `state`. The next one writes all of it anew.
+    is_in_doubt: bool,
+}
+
+impl<F: MultiwriteNorFlash> Vault<F> {
+    /// Opens the vault in `range` of `flash` (bytes, whole blocks, four of
+    /// them), makes one where the flash is blank, and finishes what a power cut
+    /// left unfinished.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NotBacked`], [`VaultError::Foreign`],
+    /// [`VaultError::Damaged`] and [`VaultError::Version`] say what is in the
+    /// flash in place of a vault of this version; nothing was written then.
+    /// [`VaultError::Range`], and failures of the flash.
+    pub fn open(mut flash: F, range: Range<u32>) -> Result<Self, VaultError> {
+        let halves = halves::<F>(&range)?;
+        if range.end as usize > flash.capacity() {
+            return Err(VaultError::Range);
+        }
+        let mut choice = choose(&mut flash, &halves)?;
+        if let Choice::Begun | Choice::Nothing = choice {
+            check_new(&mut flash, &range, &choice)?;
+            half::make_new(&mut flash, &halves[0])?;
+            choice = choose(&mut flash, &halves)?;
+        }
+        let Choice::Valid(current, state) = choice else {
+            let offset = range.start;
+            return Err(VaultError::NotKept { offset });
+        };
+        half::wipe(&mut flash, &halves[1 - current])?;
+        Ok(Vault {
+            flash,
+            halves,
+            current,
+            state,
+            is_in_doubt: false,
+        })
+    }
+
+    /// The key, if there is one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        self.state.secret.key()
+    }
+
+    /// Whether there is a key, and if not, whether it was erased on purpose.
+    #[must_use]
+    pub fn key_state(&self) -> KeyState {
+        self.state.secret.state()
+    }
+
+    /// The flash, to ask its driver for more than [`crate::FlashFault`] tells.
+    #[must_use]
+    pub fn flash(&self) -> &F {
+        &self.flash
+    }
+
+    /// The flash, given back.
+    #[must_use]
+    pub fn into_flash(self) -> F {
+        self.flash
+    }
+
+    /// Gives a vault without a key its key, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::KeyPresent`], and failures of the flash; after those the
+    /// key may be in the flash, and is not to be used.
+    pub fn install_key(&mut self, key: Key) -> Result<(), VaultError> {
+        if self.key().is_some() {
+            return Err(VaultError::KeyPresent);
+        }
+        let secret = Secret::Present(key);
+        if !self.has_room() {
+            return self.move_on(Some(secret), self.state.count);
+        }
+        let result = match encode_secret(&secret) {
+            Some(bytes) => self.put(TAG_KEY, &bytes[..]),
+            None => Ok(()),
+        };
+        match result {
+            Ok(()) => {
+                self.state.secret = secret;
+                Ok(())
+            }
+            Err(PutError::NoRoom) => self.move_on(Some(secret), self.state.count),
+            Err(PutError::Failed(error)) => self.doubt(error),
+        }
+    }
+
+    /// Replaces the key, if there is one, by `key`, and disarms. When this
+    /// returns, every block that ever held the old key has been erased and
+    /// reads as blank. A power cut leaves the old key or the new one; the next
+    /// [`Vault::open`] then erases what is left of the old.
+    ///
+    /// # Errors
+    ///
+    /// Failures of the flash: the vault may have either key, and the old key may
+    /// still be in the flash. Rotate again.
+    pub fn rotate_key(&mut self, key: Key) -> Result<(), VaultError> {
+        self.move_on(Some(Secret::Present(key)), self.disarmed())
+    }
+
+    /// Erases the key, and with it every image that is sealed under it; disarms.
+    /// When this returns, every block that ever held the key has been erased and
+    /// reads as blank, and the vault says so ([`KeyState::Erased`]). A power
+    /// cut leaves the key or the word that it was erased; the next
+    /// [`Vault::open`] then erases what is left of it.
+    ///
+    /// # Errors
+    ///
+    /// Failures of the flash: the key may still be there. Erase it again.
+    pub fn erase_key(&mut self) -> Result<(), VaultError> {
+        self.move_on(Some(Secret::Erased), self.disarmed())
+    }
+
+    fn disarmed(&self) -> Count {
+        Count {
+            stage: Stage::Spent,
+            ..self.state.count
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        !self.is_in_doubt && self.state.items < MAX_ITEMS
+    }
+
+    fn put(&mut self, tag: u8, value: &[u8]) -> Result<(), PutError> {
+        half::put(&mut self.flash, &self.halves[self.current], tag, value)?;
+        self.state.items += 1;
+        Ok(())
+    }
+
+    fn doubt(&mut self, error: VaultError) -> Result<(), VaultError> {
+        self.is_in_doubt = true;
+        Err(error)
+    }
+
+    fn put_count(&mut self, count: Count) -> Result<(), VaultError> {
+        if !self.has_room() {
+            return self.move_on(None, count);
+        }
+        match self.put(TAG_COUNT, &count.encode()) {
+            Ok(()) => {
+                self.state.count = count;
+                Ok(())
+            }
+            Err(PutError::NoRoom) => self.move_on(None, count),
+            Err(PutError::Failed(error)) => self.doubt(error),
+        }
+    }
+
+    /// Writes the state with `count` and, where given, another `secret` into the
+    /// other half, and erases this one.
+    fn move_on(&mut self, secret: Option<Secret>, count: Count) -> Result<(), VaultError> {
+        self.is_in_doubt = true;
+        let epoch = self
+            .state
+            .epoch
+            .checked_add(1)
+            .ok_or(VaultError::Exhausted)?;
+        let other = 1 - self.current;
+        let range = &self.halves[other];
+        half::wipe(&mut self.flash, range)?;
+        let new = secret.as_ref().unwrap_or(&self.state.secret);
+        let items = half::begin(&mut self.flash, range, epoch, new, count)?;
+        // From here on that half is the one that says what is.
+        let old = core::mem::replace(&mut self.current, other);
+        if let Some(secret) = secret {
+            self.state.secret = secret;
+        }
+        self.state.epoch = epoch;
+        self.state.count = count;
+        self.state.items = items;
+        half::wipe(&mut self.flash, &self.halves[old])?;
+        self.is_in_doubt = false;
+        Ok(())
+    }
+}
+
+impl<F: MultiwriteNorFlash> Guard for Vault<F> {
+    fn generation(&self) -> u64 {
+        self.state.count.generation
+    }
+
+    fn armed(&self) -> Option<u64> {
+        let count = self.state.count;
+        count.is_armed().then_some(count.generation)
+    }
+
+    fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
+        let generation = self
+            .generation()
+            .max(above)
+            .checked_add(1)
+            .ok_or(VaultError::Exhausted)?;
+        let result = self.put_count(Count {
+            generation,
+            stage: Stage::Reserved,
+        });
+        if result.is_err() {
+            // It may be in the flash, so it is used up.
+            self.state.count = Count {
+                generation,
+                stage: Stage::Spent,
+            };
+        }
+        result.map(|()| generation)
+    }
+
+    fn arm(&mut self, generation: u64) -> Result<(), VaultError> {
+        let count = self.state.count;
+        if generation != count.generation || count.stage == Stage::Spent {
+            return Err(VaultError::NotReserved {
+                generation,
+                latest: count.generation,
+            });
+        }
+        if count.is_armed() && !self.is_in_doubt {
+            return Ok(());
+        }
+        self.put_count(Count {
+            generation,
+            stage: Stage::Armed,
+        })
+    }
+
+    fn disarm(&mut self) -> Result<(), VaultError> {
+        if !self.state.count.is_armed() && !self.is_in_doubt {
+            return Ok(());
+        }
+        self.put_count(self.disarmed())
+    }
+}
+
+fn halves<F: MultiwriteNorFlash>(range: &Range<u32>) -> Result<[Range<u32>; 2], VaultError> {
+    let block = u32::try_from(F::ERASE_SIZE).map_err(|_| VaultError::Range)?;
+    let length = block.checked_mul(BLOCKS).ok_or(VaultError::Range)?;
+    if !range.start.is_multiple_of(block) || range.end.checked_sub(range.start) != Some(length) {
+        return Err(VaultError::Range);
+    }
+    let middle = range.start + length / 2;
+    Ok([range.start..middle, middle..range.end])
+}
+
+/// Which half says what is.
+enum Choice {
+    Valid(usize, Snapshot),
+    Begun,
+    Nothing,
+}
+
+fn choose<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    halves: &[Range<u32>; 2],
+) -> Result<Choice, VaultError> {
+    match [
+        half::read(flash, &halves[0])?,
+        half::read(flash, &halves[1])?,
+    ] {
+        [Contents::Version(found), _] | [_, Contents::Version(found)] => Err(VaultError::Version {
+            found,
+            known: VERSION,
+        }),
+        [Contents::Valid(a), Contents::Valid(b)] if a.epoch == b.epoch => Err(VaultError::Damaged),
+        [Contents::Valid(a), Contents::Valid(b)] if a.epoch < b.epoch => Ok(Choice::Valid(1, b)),
+        [Contents::Valid(a), _] => Ok(Choice::Valid(0, a)),
+        [_, Contents::Valid(b)] => Ok(Choice::Valid(1, b)),
+        [Contents::Begun, _] | [_, Contents::Begun] => Ok(Choice::Begun),
+        [Contents::Nothing, Contents::Nothing] => Ok(Choice::Nothing),
+    }
+}
+
+/// Makes sure that a new vault may be made in `range`, which has no valid half:
+/// it is blank, or the making of one was cut off in it.
+fn check_new<F: MultiwriteNorFlash>(
+    flash: &mut F,
+    range: &Range<u32>,
+    choice: &Choice,
+) -> Result<(), VaultError> {
+    if half::is_unfinished(flash, range)? {
+        Ok(())
+    } else if half::survey(flash, range.clone())?.is_zero {
+        Err(VaultError::NotBacked)
+    } else if let Choice::Begun = choice {
+        Err(VaultError::Damaged)
+    } else {
+        Err(VaultError::Foreign)
+    }
+}
