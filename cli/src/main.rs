@@ -9,6 +9,7 @@ use poorwill::commands::bench::Bench;
 use poorwill::commands::demo::Demo;
 use poorwill::commands::disk::Disk;
 use poorwill::commands::doctor::Doctor;
+use poorwill::commands::key::Key;
 use poorwill::commands::run::Run;
 use poorwill::interrupt;
 
@@ -23,6 +24,7 @@ Examples:
   poorwill demo                    a Debian machine sleeps and wakes, measured
   poorwill run                     a Debian machine of your own
   poorwill area machine.disk       what is in the sleep area of a disk
+  poorwill key machine.flash       the key that a machine seals its images with
 
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
@@ -43,6 +45,7 @@ enum Command {
     Disk(Disk),
     Demo(Demo),
     Area(Area),
+    Key(Key),
     Doctor(Doctor),
     Bench(Bench),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
             Command::Disk(disk) => disk.execute(),
             Command::Demo(demo) => demo.execute(),
             Command::Area(area) => area.execute(),
+            Command::Key(key) => key.execute(),
             Command::Doctor(doctor) => doctor.execute(),
             Command::Bench(bench) => bench.execute(),
         });

@@ -5,4 +5,5 @@ pub mod bench;
 pub mod demo;
 pub mod disk;
 pub mod doctor;
+pub mod key;
 pub mod run;

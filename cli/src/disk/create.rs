@@ -133,7 +133,8 @@ fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
     Ok((root, bytes))
 }
 
-fn temporary_beside(file: &Path) -> io::Result<NamedTempFile> {
+/// A file in the same folder, to be renamed to `file` when it is whole.
+pub(crate) fn temporary_beside(file: &Path) -> io::Result<NamedTempFile> {
     let folder = file
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());

@@ -14,21 +14,25 @@ pub struct Holder {
     pub name: String,
 }
 
-/// A disk that another process uses, or that this user may not use.
+/// A disk or flash that another process uses, or that this user may not use.
 #[derive(Debug, Error)]
 pub enum InUse {
     /// Another process has it locked, as a running QEMU has.
-    #[error("disk {} is in use{}: end that first", .file.display(), by(.holders))]
+    #[error("{what} {} is in use{}: end that first", .file.display(), by(.holders))]
     Locked {
-        /// The disk.
+        /// What the file is to the machine.
+        what: &'static str,
+        /// The file.
         file: PathBuf,
         /// Who has it open, as far as this user may know.
         holders: Vec<Holder>,
     },
     /// It cannot be opened for reading and writing.
-    #[error("cannot open disk {file}: {reason}", file = .file.display())]
+    #[error("cannot open {what} {file}: {reason}", file = .file.display())]
     Unusable {
-        /// The disk.
+        /// What the file is to the machine.
+        what: &'static str,
+        /// The file.
         file: PathBuf,
         /// The operating system's reason.
         reason: std::io::Error,
@@ -49,25 +53,34 @@ fn by(holders: &[Holder]) -> String {
 ///
 /// [`InUse`].
 pub fn check_unused(file: &Path) -> Result<(), InUse> {
-    let unusable = |reason| InUse::Unusable {
+    // The lock is gone when the file is closed, here.
+    open_locked("disk", file).map(drop)
+}
+
+/// Opens `file` for reading and writing, and keeps others from using it until
+/// it is closed; `what` names it in errors.
+///
+/// # Errors
+///
+/// [`InUse`].
+pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse> {
+    let opened = File::options().read(true).write(true).open(file);
+    let opened = opened.map_err(|reason| InUse::Unusable {
+        what,
         file: file.to_owned(),
         reason,
-    };
-    let disk = File::options()
-        .read(true)
-        .write(true)
-        .open(file)
-        .map_err(unusable)?;
-    // A lock for a moment, gone when `disk` is closed. It conflicts with any
-    // lock of another process, QEMU's byte ranges included.
-    match fcntl_lock(&disk, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
+    })?;
+    // It conflicts with any lock of another process, QEMU's byte ranges
+    // included.
+    match fcntl_lock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(opened),
         Err(Errno::ACCESS | Errno::AGAIN) => Err(InUse::Locked {
+            what,
             file: file.to_owned(),
             holders: holders(file),
         }),
         // No locks here (some network file systems): nobody can tell.
-        Err(_) => Ok(()),
+        Err(_) => Ok(opened),
     }
 }
 

@@ -7,7 +7,9 @@ mod gpt;
 mod in_use;
 mod kind;
 
+pub(crate) use create::temporary_beside;
 pub use create::{DiskError, NewDisk};
 pub use file_medium::FileMedium;
+pub(crate) use in_use::open_locked;
 pub use in_use::{Holder, InUse, check_unused, holders};
 pub use kind::{Kind, KindError, look_at};

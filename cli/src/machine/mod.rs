@@ -96,6 +96,10 @@ pub struct Machine {
     pub command_line: String,
     /// Disks in the order in which the OS numbers them.
     pub disks: Vec<Disk>,
+    /// The file behind the board's second flash, where the firmware keeps the
+    /// machine's sealing key; see [`crate::flash`]. Without one that flash
+    /// forgets, and images are plain.
+    pub flash: Option<PathBuf>,
     /// Whether a reset ends QEMU instead of starting the machine again.
     pub exit_on_reset: bool,
     /// Passed to QEMU as they are, last.
@@ -115,6 +119,7 @@ impl Machine {
             initrd: None,
             command_line: String::new(),
             disks: Vec::new(),
+            flash: None,
             exit_on_reset: false,
             extra_arguments: Vec::new(),
         }

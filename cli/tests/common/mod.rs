@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use poorwill_vault::{FileFlash, Vault, range_in_bank};
 use tempfile::TempDir;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -74,6 +75,14 @@ impl World {
     pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
         Outcome::of(&mut self.poorwill(arguments))
     }
+}
+
+/// The vault in a flash file, as a machine opens it.
+pub(crate) fn open_vault(flash: &Path) -> Vault<FileFlash> {
+    let file = fs::File::options().read(true).write(true).open(flash);
+    let range = range_in_bank(32 * MIB, 256 << 10).unwrap();
+    let range = u32::try_from(range.start).unwrap()..u32::try_from(range.end).unwrap();
+    Vault::open(FileFlash::new(file.unwrap()).unwrap(), range).unwrap()
 }
 
 /// How a run of the command ended.
