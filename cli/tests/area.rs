@@ -5,13 +5,16 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use common::{MIB, World};
-use poorwill_image::{Alone, MachineIdentity, SaveRequest, Workspace, save};
+use common::{MIB, World, open_vault};
+use poorwill_image::{
+    Alone, MachineIdentity, Salt, SaveRequest, Seal, SealingKey, Workspace, save,
+};
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{Area, find_areas};
+use poorwill_vault::Guard;
 
 const IDENTITY: MachineIdentity = MachineIdentity {
     memory: 0x1111_1111_0000_0000,
@@ -23,6 +26,15 @@ const IDENTITY: MachineIdentity = MachineIdentity {
 /// A machine of 300 pages, 150 of them in use, sleeps on `file`; with `consume`
 /// its image is marked as woken.
 fn sleep_on(world: &World, file: &str, consume: bool) {
+    sleep_with(world, file, None, consume);
+}
+
+/// The same, sealed with the key in `flash` if there is one.
+fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
+    let mut vault = flash.map(|flash| open_vault(&world.path(flash)));
+    let key = vault
+        .as_ref()
+        .map(|vault| SealingKey::new(*vault.key().unwrap().bytes()));
     let bytes = fs::read(world.path(file)).unwrap();
     let mut disk = FakeMedium::new(bytes.len() as u64);
     disk.edit(|room| room.copy_from_slice(&bytes));
@@ -36,15 +48,19 @@ fn sleep_on(world: &World, file: &str, consume: bool) {
     let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
     let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
     {
+        let guard = vault.as_mut().map(|vault| vault as &mut dyn Guard);
         let window = Window::new(&mut disk, location.start, location.length).unwrap();
-        let mut area = Area::open(window, &mut scratch[0], None).unwrap();
+        let mut area = Area::open(window, &mut scratch[0], guard).unwrap();
         let mut slot = area.begin().unwrap();
         let request = SaveRequest {
             identity: IDENTITY,
             generation: slot.generation(),
             saved_at_ns: 1_700_000_000_000_000_000,
             state_bytes: 0,
-            seal: None,
+            seal: key.as_ref().map(|key| Seal {
+                key,
+                salt: Salt([5; 8]),
+            }),
         };
         let saved = save(
             &mut slot.medium().unwrap(),
@@ -171,4 +187,183 @@ fn damage_is_found() {
             "page {page}: {outcome:#?}"
         );
     }
+}
+
+/// A disk whose machine sleeps with a sealed image, and its flash.
+fn world_with_sealed_image() -> World {
+    let world = world_with_disk();
+    assert_eq!(world.run(&["key", "create", "flash"]).code, Some(0));
+    sleep_with(&world, "disk", Some("flash"), false);
+    world
+}
+
+fn key_id(world: &World, flash: &str) -> String {
+    let shown = world.run(&["key", flash, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
+    report["key_id"].as_str().unwrap().to_owned()
+}
+
+fn slot_of(out: &str) -> serde_json::Value {
+    let areas: serde_json::Value = serde_json::from_str(out).unwrap();
+    let slots = areas[0]["slots"].as_array().unwrap();
+    let slot = slots.iter().find(|slot| slot["status"] == "committed");
+    slot.unwrap().clone()
+}
+
+const WITH_FLASH: [&str; 5] = ["area", "disk", "--verify", "--flash", "flash"];
+
+#[test]
+fn a_sealed_image_is_verified_with_its_flash() {
+    let world = world_with_sealed_image();
+    let before = (
+        fs::read(world.path("disk")).unwrap(),
+        fs::read(world.path("flash")).unwrap(),
+    );
+    let outcome = world.run(&WITH_FLASH);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let sealed = format!("sealed with key {}", key_id(&world, "flash"));
+    for words in [
+        &*sealed,
+        "wakes at the next power-on",
+        "verified: every tag fits",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    let json = world.run(&[&WITH_FLASH[..], &["--json"]].concat());
+    let slot = slot_of(&json.out);
+    assert_eq!(slot["verdict"]["result"], "whole");
+    assert_eq!(slot["wakes"], true);
+    assert_eq!(slot["refused"], serde_json::Value::Null);
+    assert_eq!(slot["image"]["sealed_with"], key_id(&world, "flash"));
+    let after = (
+        fs::read(world.path("disk")).unwrap(),
+        fs::read(world.path("flash")).unwrap(),
+    );
+    assert!(before == after, "something was written");
+}
+
+#[test]
+fn a_sealed_image_without_its_flash_is_not_damaged() {
+    let world = world_with_sealed_image();
+    let outcome = world.run(&["area", "disk"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(outcome.out.contains("sealed with key"), "{outcome:#?}");
+    let outcome = world.run(&["area", "disk", "--verify"]);
+    assert_eq!(outcome.code, Some(1), "it was not verified: {outcome:#?}");
+    assert!(
+        outcome.out.contains("not verified: it is sealed") && outcome.out.contains("--flash FILE"),
+        "{outcome:#?}"
+    );
+    assert!(!outcome.out.contains("DAMAGED"), "{outcome:#?}");
+    let json = world.run(&["area", "disk", "--verify", "--json"]);
+    assert_eq!(slot_of(&json.out)["verdict"]["result"], "sealed");
+}
+
+#[test]
+fn another_flash_is_told_from_damage() {
+    let world = world_with_sealed_image();
+    assert_eq!(world.run(&["key", "create", "other"]).code, Some(0));
+    let other = ["area", "disk", "--verify", "--flash", "other"];
+    let outcome = world.run(&other);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    for words in [
+        "not verified: it is sealed with another key",
+        "does not wake: it is sealed with another key",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    let json = world.run(&[&other[..], &["--json"]].concat());
+    let slot = slot_of(&json.out);
+    assert_eq!(slot["verdict"]["result"], "other-key");
+    assert_eq!(slot["wakes"], false);
+    let erased = world.run(&["key", "erase", "flash", "--yes"]);
+    assert_eq!(erased.code, Some(0), "{erased:#?}");
+    let outcome = world.run(&WITH_FLASH);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.out.contains("the key was erased"), "{outcome:#?}");
+}
+
+#[test]
+fn an_image_that_was_put_back_is_whole_and_does_not_wake() {
+    let world = world_with_sealed_image();
+    let old = fs::read(world.path("disk")).unwrap();
+    sleep_with(&world, "disk", Some("flash"), true);
+    fs::write(world.path("disk"), &old).unwrap();
+    let outcome = world.run(&WITH_FLASH);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    for words in ["verified: every tag fits", "does not wake", "put back"] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    // The record of one that was consumed, put back as committed.
+    let world = world_with_sealed_image();
+    let old = fs::read(world.path("disk")).unwrap();
+    open_vault(&world.path("flash")).disarm().unwrap();
+    fs::write(world.path("disk"), &old).unwrap();
+    let outcome = world.run(&WITH_FLASH);
+    assert!(
+        outcome
+            .out
+            .contains("does not wake: sleep 1 was cut short or is over"),
+        "{outcome:#?}"
+    );
+}
+
+#[test]
+fn a_plain_image_does_not_wake_where_images_are_sealed() {
+    let world = world_with_disk();
+    sleep_on(&world, "disk", false);
+    assert_eq!(world.run(&["key", "create", "flash"]).code, Some(0));
+    let outcome = world.run(&WITH_FLASH);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    for words in [
+        "verified: every checksum fits",
+        "does not wake: it is not sealed",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+}
+
+/// As `damage_is_found`, of a sealed image.
+#[test]
+fn damage_of_a_sealed_image_is_found() {
+    let world = world_with_sealed_image();
+    let whole = fs::read(world.path("disk")).unwrap();
+    let used: Vec<_> = (257..whole.len() / 4096 - 256)
+        .filter(|page| whole[page * 4096..][..4096].iter().any(|byte| *byte != 0))
+        .collect();
+    assert!(used.len() > 150, "{}", used.len());
+    let sample = used.iter().take(6).chain(used.iter().skip(6).step_by(40));
+    for page in sample {
+        let mut bytes = whole.clone();
+        bytes[page * 4096 + 40] ^= 4;
+        fs::write(world.path("disk"), &bytes).unwrap();
+        let outcome = world.run(&WITH_FLASH);
+        assert_eq!(outcome.code, Some(1), "page {page}: {outcome:#?}");
+        assert!(
+            outcome.out.contains("DAMAGED") || outcome.out.contains("unusable"),
+            "page {page}: {outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn run_keeps_a_sealed_image_from_a_machine_without_its_flash() {
+    let world = World::with_qemu("touch started");
+    let made = world.run(&["disk", "create", "disk", "--area", "16M"]);
+    assert_eq!(made.code, Some(0), "{made:#?}");
+    assert_eq!(world.run(&["key", "create", "flash"]).code, Some(0));
+    sleep_with(&world, "disk", Some("flash"), false);
+    world
+        .run(&["run", "--disk", "disk"])
+        .refuses(1, &["sleeps", "sealed", "--flash FILE"]);
+    assert!(!world.path("started").exists());
+    let outcome = world.run(&["run", "--disk", "disk", "--flash", "flash"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(outcome.err.contains("waking it") && outcome.err.contains("asleep"));
+    let outcome = world.run(&["run", "--disk", "disk", "--flash", "other"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(
+        outcome.err.contains("does not wake") && outcome.err.contains("switched off"),
+        "{outcome:#?}"
+    );
 }

@@ -129,10 +129,7 @@ impl Trust<'_> {
     /// # Errors
     ///
     /// See [`SealError`]; all but [`SealError::Forged`].
-    pub(crate) fn key_for(
-        &self,
-        mark: Option<&SealMark>,
-    ) -> Result<Option<&SealingKey>, SealError> {
+    pub fn key_for(&self, mark: Option<&SealMark>) -> Result<Option<&SealingKey>, SealError> {
         match (self, mark) {
             (Trust::Plain, None) => Ok(None),
             (Trust::Plain, Some(_)) => Err(SealError::NoPlace),

@@ -358,8 +358,13 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Whether the machine's guard, if it has one, lets an image wake.
-    fn may_wake(&self, generation: u64) -> Result<(), StoreError> {
+    /// Whether the machine's guard, if it has one, lets the image of
+    /// `generation` wake.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::PutBack`], [`StoreError::Spent`]: it does not.
+    pub fn may_wake(&self, generation: u64) -> Result<(), StoreError> {
         let Some(guard) = &self.guard else {
             return Ok(());
         };

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
-use poorwill_image::{Expected, Header, Workspace, verify};
+use poorwill_image::{Expected, Header, SealingKey, Trust, Workspace, verify};
 use poorwill_medium::{Medium, MediumError, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::report::{AreaReport, ImageReport, SlotReport, SlotStatus, Verdict};
 use crate::disk::{FileMedium, KindError, look_at};
+use crate::flash::Flash;
 use crate::interrupt::{self, Interrupted};
 
 /// Pages read at once while verifying: 4 MiB.
@@ -63,12 +64,18 @@ fn cut_short(error: &GptError) -> &'static str {
 }
 
 /// Looks at every sleep area of `disk`, without writing. With a bar, images that
-/// may wake are verified, every byte.
+/// may wake are verified, every byte. With a flash, the reports say what the
+/// machine that has it would do with the images; sealed ones can only be
+/// verified then.
 ///
 /// # Errors
 ///
 /// [`AreaError`]. What is wrong with a slot is in the report instead.
-pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaReport>, AreaError> {
+pub fn inspect(
+    disk: &Path,
+    verify: Option<&ProgressBar>,
+    mut flash: Option<&mut Flash>,
+) -> Result<Vec<AreaReport>, AreaError> {
     let (file, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(file, kind.bytes);
     let mut scratch = vec![Page::ZERO; SCRATCH_PAGES];
@@ -89,7 +96,13 @@ pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaRepo
     }
     let mut reports = Vec::new();
     for location in &areas {
-        let report = inspect_area(&mut medium, location, &mut scratch, verify);
+        let report = inspect_area(
+            &mut medium,
+            location,
+            &mut scratch,
+            verify,
+            flash.as_deref_mut(),
+        );
         interrupt::check()?;
         reports.push(report.map_err(|reason| AreaError::Area {
             file: disk.to_owned(),
@@ -100,15 +113,15 @@ pub fn inspect(disk: &Path, verify: Option<&ProgressBar>) -> Result<Vec<AreaRepo
     Ok(reports)
 }
 
-/// The image of `disk` that wakes at the next power-on, if there is one that can
-/// be seen.
+/// The image of `disk` that the next power-on finds, of a machine with that
+/// flash, if there is one that can be seen: it wakes, or is refused for good.
 #[must_use]
-pub fn find_sleeping(disk: &Path) -> Option<SlotReport> {
-    let areas = inspect(disk, None).ok()?;
+pub fn find_sleeping(disk: &Path, flash: Option<&mut Flash>) -> Option<SlotReport> {
+    let areas = inspect(disk, None, flash).ok()?;
     areas
         .into_iter()
         .flat_map(|area| area.slots)
-        .find(|slot| slot.wakes)
+        .find(|slot| slot.wakes || slot.refused.is_some())
 }
 
 /// Whether the disk has a GPT, by its first header's signature.
@@ -129,10 +142,15 @@ fn inspect_area(
     location: &AreaLocation,
     scratch: &mut [Page],
     bar: Option<&ProgressBar>,
+    flash: Option<&mut Flash>,
 ) -> Result<AreaReport, StoreError> {
+    let (trust, guard) = match flash.map(Flash::judge) {
+        Some((trust, guard)) => (Some(trust), guard),
+        None => (None, None),
+    };
     let window = Window::new(medium, location.start, location.length)?;
     let mut record_page = Page::ZERO;
-    let mut area = Area::open(window, &mut record_page, None)?;
+    let mut area = Area::open(window, &mut record_page, guard)?;
     let newest = area.newest().ok().map(|image| image.slot());
     let records = *area.slots();
     let mut slots = Vec::new();
@@ -145,7 +163,13 @@ fn inspect_area(
                 Ok(header) => {
                     report.image = Some(describe_image(&header));
                     if let (Some(bar), SlotState::Committed) = (bar, record.state) {
-                        report.verdict = Some(verify_image(&mut slot, &header, scratch, bar));
+                        let verdict =
+                            verify_image(&mut slot, &header, trust.as_ref(), scratch, bar);
+                        report.verdict = Some(verdict);
+                    }
+                    if let (Some(trust), true) = (&trust, report.wakes) {
+                        report.refused = refusal(&area, &header, trust);
+                        report.wakes = report.refused.is_none();
                     }
                 }
                 // An image that is gone may be overwritten; one that wakes may not.
@@ -165,6 +189,17 @@ fn inspect_area(
         slot_bytes: area.slot_bytes(),
         slots,
     })
+}
+
+/// Why the machine that has a flash would not wake an image.
+fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) -> Option<String> {
+    let key = trust.key_for(header.seal.as_ref()).map(drop);
+    key.map_err(|error| error.to_string())
+        .and_then(|()| {
+            let guard = area.may_wake(header.generation);
+            guard.map_err(|error| error.to_string())
+        })
+        .err()
 }
 
 fn describe(id: SlotId, record: &Record) -> SlotReport {
@@ -236,12 +271,31 @@ fn describe_image(header: &Header) -> ImageReport {
         saved_at,
         memory_bytes: header.os_pages.saturating_mul(PAGE_BYTES),
         saved_bytes: header.saved_pages.saturating_mul(PAGE_BYTES),
+        sealed_with: header.seal.map(|mark| mark.key.to_string()),
         machine: aspects.map(|digest| format!("{:08x}", digest >> 32)),
     }
 }
 
-/// Checks every checksum of an image.
+/// Checks every checksum or tag of an image, if the key for it is at hand.
 fn verify_image<M: Medium>(
+    slot: &mut M,
+    header: &Header,
+    trust: Option<&Trust<'_>>,
+    scratch: &mut [Page],
+    bar: &ProgressBar,
+) -> Verdict {
+    match (&header.seal, trust) {
+        (None, _) => verify_with(None, slot, header, scratch, bar),
+        (Some(_), None) => Verdict::Sealed,
+        (Some(mark), Some(trust)) => match trust.key_for(Some(mark)) {
+            Ok(key) => verify_with(key, slot, header, scratch, bar),
+            Err(error) => Verdict::OtherKey(error.to_string()),
+        },
+    }
+}
+
+fn verify_with<M: Medium>(
+    key: Option<&SealingKey>,
     slot: &mut M,
     header: &Header,
     scratch: &mut [Page],
@@ -259,7 +313,7 @@ fn verify_image<M: Medium>(
             header_checksum: header.checksum,
             generation: header.generation,
         };
-        let checked = poorwill_image::inspect(slot, expected, None, workspace)
+        let checked = poorwill_image::inspect(slot, expected, key, workspace)
             .map_err(|error| error.to_string())?;
         verify(slot, &checked, scratch, &mut |progress| {
             bar.set_length(progress.total_pages * PAGE_BYTES);

@@ -34,8 +34,12 @@ pub struct SlotReport {
     pub image_bytes: Option<u64>,
     /// What the image says of itself, as long as it is there.
     pub image: Option<ImageReport>,
-    /// Whether it is the image that wakes at the next power-on.
+    /// Whether it is the image that wakes at the next power-on: by the records,
+    /// and by the machine's flash if that was looked at.
     pub wakes: bool,
+    /// Why the machine whose flash was looked at refuses the image that would
+    /// wake by the records.
+    pub refused: Option<String>,
     /// What verification found; only of images that may wake, and only when asked.
     pub verdict: Option<Verdict>,
 }
@@ -65,6 +69,8 @@ pub struct ImageReport {
     pub memory_bytes: u64,
     /// Bytes of pages that were saved.
     pub saved_bytes: u64,
+    /// The id of the key that it is sealed with; none of a plain image.
+    pub sealed_with: Option<String>,
     /// The machine, as one short digest for each aspect that must be the same at
     /// the wake: memory map, harts, instruction set, device tree.
     pub machine: [String; 4],
@@ -72,19 +78,24 @@ pub struct ImageReport {
 
 /// What verification found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", tag = "result", content = "reason")]
+#[serde(rename_all = "kebab-case", tag = "result", content = "reason")]
 pub enum Verdict {
-    /// Every checksum fits.
+    /// Every checksum or tag fits.
     Whole,
     /// The image would not wake.
     Damaged(String),
+    /// It is sealed, and nobody gave the flash with its key: nothing can be said.
+    Sealed,
+    /// It is sealed, and the flash does not hold its key: nothing can be said.
+    OtherKey(String),
 }
 
 impl AreaReport {
-    /// Whether something in it is not as Poorwill left it.
+    /// Whether all in it is as Poorwill left it, as far as that was to be found
+    /// out.
     #[must_use]
-    pub fn is_damaged(&self) -> bool {
-        self.slots.iter().any(SlotReport::is_damaged)
+    pub fn is_well(&self) -> bool {
+        self.slots.iter().all(SlotReport::is_well)
     }
 }
 
@@ -100,14 +111,23 @@ impl SlotReport {
             image_bytes: None,
             image: None,
             wakes: false,
+            refused: None,
             verdict: None,
         }
     }
 
-    /// Whether it is not as Poorwill left it.
+    /// Whether it is as Poorwill left it. An image that was to be verified and
+    /// could not be is not well.
     #[must_use]
-    pub fn is_damaged(&self) -> bool {
-        self.status == SlotStatus::Unusable || matches!(self.verdict, Some(Verdict::Damaged(_)))
+    pub fn is_well(&self) -> bool {
+        self.status != SlotStatus::Unusable && matches!(self.verdict, None | Some(Verdict::Whole))
+    }
+
+    /// Whether it holds an image that is sealed.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        let image = self.image.as_ref();
+        image.is_some_and(|image| image.sealed_with.is_some())
     }
 }
 
@@ -150,13 +170,24 @@ impl fmt::Display for SlotReport {
         if self.wakes {
             write!(f, ", wakes at the next power-on")?;
         }
+        if let Some(reason) = &self.refused {
+            write!(f, ", does not wake: {reason}")?;
+        }
         writeln!(f)?;
         if let Some(image) = &self.image {
             image.fmt(f)?;
         }
         match &self.verdict {
             None => Ok(()),
+            Some(Verdict::Whole) if self.is_sealed() => {
+                writeln!(f, "    verified: every tag fits")
+            }
             Some(Verdict::Whole) => writeln!(f, "    verified: every checksum fits"),
+            Some(Verdict::Sealed) => writeln!(
+                f,
+                "    not verified: it is sealed; give the machine's flash (--flash FILE)"
+            ),
+            Some(Verdict::OtherKey(reason)) => writeln!(f, "    not verified: {reason}"),
             Some(Verdict::Damaged(reason)) => writeln!(f, "    DAMAGED: {reason}"),
         }
     }
@@ -167,6 +198,9 @@ impl fmt::Display for ImageReport {
         let time = self.saved_at.as_deref().unwrap_or("at an unknown time");
         let (saved, memory) = (Bytes(self.saved_bytes), Bytes(self.memory_bytes));
         writeln!(f, "    saved {time}: {saved} of {memory} of RAM")?;
+        if let Some(key) = &self.sealed_with {
+            writeln!(f, "    sealed with key {key}")?;
+        }
         let [map, harts, isa, tree] = &self.machine;
         writeln!(
             f,

@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::area::{AreaReport, inspect};
 use crate::disk::holders;
+use crate::flash::Flash;
 use crate::progress;
 
 /// List the sleep areas and images of a disk, and verify them.
@@ -17,15 +18,20 @@ use crate::progress;
 Examples:
   poorwill area machine.disk
   poorwill area --verify machine.disk
+  poorwill area --verify machine.disk --flash machine.flash
   poorwill area --json /dev/nvme0n1
 
-Exit status: 0 all is well, 1 an image or a record is damaged or the disk cannot be
-read, 2 wrong usage.")]
+Exit status: 0 all is well, 1 an image or a record is damaged, an image cannot be
+verified, or the disk cannot be read, 2 wrong usage.")]
 pub struct Area {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
-    /// Check every checksum of the images that may wake
+    /// The flash of the disk's machine: to verify sealed images, and to tell
+    /// whether that machine wakes them
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// Check every checksum or tag of the images that may wake
     #[arg(long)]
     verify: bool,
     /// Print JSON
@@ -40,8 +46,9 @@ impl Area {
     ///
     /// What keeps the disk from being looked at.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
+        let mut flash = self.flash.as_deref().map(Flash::read).transpose()?;
         let bar = self.verify.then(|| progress::bytes("verifying", 0));
-        let areas = inspect(&self.disk, bar.as_ref())?;
+        let areas = inspect(&self.disk, bar.as_ref(), flash.as_mut())?;
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
@@ -54,11 +61,10 @@ impl Area {
                 println!("note: {name} (process {pid}) has the disk open: this may change");
             }
         }
-        let damaged = areas.iter().any(AreaReport::is_damaged);
-        Ok(if damaged {
-            ExitCode::FAILURE
-        } else {
+        Ok(if areas.iter().all(AreaReport::is_well) {
             ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 }

@@ -10,6 +10,7 @@ use clap::Args;
 
 use crate::area::{SlotReport, find_sleeping};
 use crate::disk::{NewDisk, check_unused, look_at};
+use crate::flash::{self, Flash, FlashError};
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, interactive};
 use crate::paths::{self, Guest};
 use crate::progress;
@@ -29,6 +30,7 @@ Examples:
   poorwill run                                     the Debian machine
   poorwill run --memory 4G --harts 4               another one: keep to it while it sleeps
   poorwill run --disk machine.disk --append quiet
+  poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
   poorwill run -- -nic user,model=virtio-net-pci   with network
 
@@ -38,6 +40,10 @@ pub struct Run {
     /// [default: made at the first use]
     #[arg(long, value_name = "FILE")]
     disk: Option<PathBuf>,
+    /// Flash for the machine's key: its images are sealed then; made if it is not
+    /// there
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
     /// A further disk, on NVMe; may be repeated
     #[arg(long, value_name = "FILE")]
     extra_disk: Vec<PathBuf>,
@@ -81,11 +87,11 @@ impl Run {
             look_at(&disk.file)?;
             check_unused(&disk.file)?;
         }
-        if let Some(image) = sleeping(&machine) {
-            eprintln!(
-                "poorwill: this machine sleeps ({}): waking it",
-                size_of(&image)
-            );
+        if let Some(flash) = &machine.flash {
+            prepare_flash(flash)?;
+        }
+        if let Some(image) = sleeping(&machine)? {
+            announce(&image, machine.flash.is_some())?;
         }
         if std::io::stdin().is_terminal() {
             eprintln!("poorwill: Ctrl-A x ends QEMU, all other keys go to the machine");
@@ -94,7 +100,7 @@ impl Run {
         if !status.success() {
             bail!("QEMU ended with {status}");
         }
-        match sleeping(&machine) {
+        match sleeping(&machine)?.filter(|image| image.wakes) {
             Some(image) => eprintln!(
                 "\npoorwill: asleep ({}): run the same command again to wake it",
                 size_of(&image)
@@ -128,19 +134,48 @@ impl Run {
             initrd,
             command_line: command_line(self.interrupts, self.append.as_deref()),
             disks,
+            flash: self.flash,
             extra_arguments: self.qemu_arguments,
             ..Machine::new(firmware)
         })
     }
 }
 
-/// The image that the machine would wake from now. Its disks tell, not its
-/// console: that is the user's.
-fn sleeping(machine: &Machine) -> Option<SlotReport> {
-    machine
+/// Makes the machine's flash if it is not there, and sees to it that it can be
+/// used.
+fn prepare_flash(file: &Path) -> Result<(), FlashError> {
+    if !file.exists() {
+        eprintln!("poorwill: making {}", file.display());
+        flash::make_blank(file)?;
+    }
+    flash::check_unused(file)?;
+    Flash::read(file).map(drop)
+}
+
+/// Says what becomes of the image that the machine finds when it starts.
+fn announce(image: &SlotReport, has_flash: bool) -> anyhow::Result<()> {
+    let size = size_of(image);
+    match &image.refused {
+        None if image.is_sealed() && !has_flash => bail!(
+            "this machine sleeps ({size}), and its image is sealed: give its flash with \
+             --flash FILE; without, it would boot cold and the image be lost"
+        ),
+        None => eprintln!("poorwill: this machine sleeps ({size}): waking it"),
+        Some(reason) => eprintln!(
+            "poorwill: the image on its disk ({size}) does not wake, and will be given up: {reason}"
+        ),
+    }
+    Ok(())
+}
+
+/// The image that the machine would find now. Its disks and its flash tell, not
+/// its console: that is the user's.
+fn sleeping(machine: &Machine) -> Result<Option<SlotReport>, FlashError> {
+    let mut flash = machine.flash.as_deref().map(Flash::read).transpose()?;
+    Ok(machine
         .disks
         .iter()
-        .find_map(|disk| find_sleeping(&disk.file))
+        .find_map(|disk| find_sleeping(&disk.file, flash.as_mut())))
 }
 
 fn size_of(image: &SlotReport) -> String {
