@@ -32,6 +32,7 @@ mod save;
 mod seal;
 mod state;
 mod verify;
+mod work;
 mod workspace;
 mod write;
 
@@ -46,6 +47,7 @@ pub use save::{SaveError, SaveRequest, Saved, give_back, save};
 pub use seal::{KeyId, Salt, Seal, SealError, SealMark, SealingKey, Trust};
 pub use state::{Record, StateError, StateReader, StateWriter};
 pub use verify::verify;
+pub use work::CipherWork;
 pub use workspace::{NoRoom, STATE_PAGES, Workspace};
 
 /// How far a save, a load or a verification has come.

@@ -83,6 +83,11 @@ impl Memory {
         }
     }
 
+    /// The memory under test.
+    pub(crate) fn ranges(&self) -> &[Range<usize>] {
+        &self.usable
+    }
+
     /// Bytes that the rule fills, at the sleep number `sleep`.
     pub(crate) fn filled_bytes(&self, sleep: usize) -> usize {
         self.pages()

@@ -13,6 +13,11 @@ const TOOK_IPI: usize = 3;
 const LOST_IPI: usize = 4;
 
 const TAKE_OVER: usize = 5;
+const DO_JOB: usize = 6;
+const DID_JOB: usize = 7;
+
+/// What harts do together.
+pub(crate) type Job<'j> = dyn Fn() + Sync + 'j;
 
 /// What a worker runs that takes over from the boot hart.
 pub(crate) type Successor = fn(&Machine, usize) -> !;
@@ -20,6 +25,8 @@ pub(crate) type Successor = fn(&Machine, usize) -> !;
 /// What [`hand_over`] leaves for the worker: a machine, and a [`Successor`].
 static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(core::ptr::null_mut());
 static SUCCESSOR: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+/// What [`with_all`] leaves: the address of a reference to a [`Job`].
+static JOB: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// By the hart's place in the device tree's order. `Release` by who writes,
 /// `Acquire` by who reads, so what was done before the word is seen with it.
@@ -102,6 +109,44 @@ pub(crate) fn hand_over(machine: &Machine, hart: usize, successor: Successor) ->
     panic!("hart_stop returned {answer:?}");
 }
 
+/// Starts every other hart, lets `lead` run `job` on all of them and this one
+/// at once (by calling what it is given, which returns when all are through),
+/// and stops the others again.
+pub(crate) fn with_all(
+    machine: &Machine,
+    this: usize,
+    job: &Job<'_>,
+    lead: impl FnOnce(&dyn Fn()),
+) {
+    for hart in others(machine, this) {
+        check!(start(machine, hart), "hart {hart} starts");
+    }
+    lead(&|| {
+        let address = (&raw const job).cast_mut().cast();
+        JOB.store(address, Ordering::Relaxed);
+        let word = |hart| &WORD[machine.index_of(hart)];
+        others(machine, this).for_each(|hart| word(hart).store(DO_JOB, Ordering::Release));
+        job();
+        for hart in others(machine, this) {
+            let did = || word(hart).load(Ordering::Acquire) == DID_JOB;
+            // A hart that goes on would use what is gone when this returns.
+            assert!(wait_until(machine, did), "hart {hart} does its part");
+        }
+    });
+    for hart in others(machine, this) {
+        check!(stop(machine, hart), "hart {hart} stops");
+    }
+}
+
+/// Does what [`with_all`] left.
+fn do_job() {
+    // SAFETY: `with_all` waits for every hart that it gave the word to, so the
+    // reference and what it refers to are there; the word ordered the store
+    // before this load.
+    let job = unsafe { *JOB.load(Ordering::Relaxed).cast::<&Job<'_>>() };
+    job();
+}
+
 /// Waits for the others to be stopped, and runs what [`hand_over`] left.
 fn take_over(hart: usize) -> ! {
     // SAFETY: `hand_over` borrowed the machine for ever, as it never returns,
@@ -152,6 +197,10 @@ pub(crate) extern "C" fn work(hart: usize) -> ! {
         match WORD[index].load(Ordering::Acquire) {
             STOP => break,
             TAKE_OVER => take_over(hart),
+            DO_JOB => {
+                do_job();
+                WORD[index].store(DID_JOB, Ordering::Release);
+            }
             TAKE_IPI => {
                 let cause = arch::guard::wait_for_interrupt(arch::SOFTWARE, u64::MAX >> 2);
                 let took = cause == Some(arch::interrupt_cause(arch::SOFTWARE));

@@ -4,6 +4,7 @@ mod calls;
 mod endure;
 mod handover;
 mod sbi;
+mod seal_bench;
 mod sleep_wake;
 mod susp;
 mod wild;
@@ -25,9 +26,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "susp-no-area" => susp::refused(machine, hart),
         "sleep-wake" => sleep_wake::run(machine, hart),
         "endure" => endure::run(machine, hart),
+        "seal-bench" => seal_bench::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-no-area, sleep-wake, endure"
+                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-no-area, sleep-wake, endure, seal-bench"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
