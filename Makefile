@@ -38,7 +38,7 @@ say-test:
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:
-	@echo "bench: about 3 minutes; the first time about 12, for the toolchain and the guest"
+	@echo "bench: about 6 minutes; the first time about 15, for the toolchain and the guest"
 
 say-fuzz:
 	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, as many at a time as there are cores"
@@ -65,7 +65,7 @@ test-host: ## Run the tests that need no emulator
 	@$(CARGO) test --locked --quiet -p poorwill-tests --lib
 
 .PHONY: bench
-bench: say-bench setup build guest ## Measure: start beside OpenSBI's, loading beside a plain read
+bench: say-bench setup build guest test-kernel ## Measure: start beside OpenSBI's, loading beside a plain read, sealing beside the cipher
 	@$(CLI) bench
 
 .PHONY: run

@@ -22,6 +22,12 @@ pub enum PathError {
     /// The firmware has not been built.
     #[error("no firmware found: build it with `make firmware`, or name it with --firmware FILE")]
     NoFirmware,
+    /// The test kernel has not been built.
+    #[error(
+        "no test kernel found: build it with `make test-kernel`, or name it in \
+             POORWILL_TEST_KERNEL"
+    )]
+    NoTestKernel,
     /// The guest has not been built.
     #[error("no guest ({file} is missing): build it once with `tools/guest`",
             file = .0.display())]
@@ -136,14 +142,31 @@ pub fn firmware() -> Result<PathBuf, PathError> {
     if let Some(named) = env::var_os("POORWILL_FIRMWARE").filter(|value| !value.is_empty()) {
         return readable("firmware", Path::new(&named)).map(Path::to_owned);
     }
+    built("build/poorwill.elf").ok_or(PathError::NoFirmware)
+}
+
+/// The kernel that stands in the OS's place in tests: `$POORWILL_TEST_KERNEL`,
+/// else `build/test-kernel.elf`, looked for as the firmware is.
+///
+/// # Errors
+///
+/// [`PathError::NoTestKernel`].
+pub fn test_kernel() -> Result<PathBuf, PathError> {
+    if let Some(named) = env::var_os("POORWILL_TEST_KERNEL").filter(|value| !value.is_empty()) {
+        return readable("test kernel", Path::new(&named)).map(Path::to_owned);
+    }
+    built("build/test-kernel.elf").ok_or(PathError::NoTestKernel)
+}
+
+/// `name` in or above the current directory or that of the running program.
+fn built(name: &str) -> Option<PathBuf> {
     let starts = [env::current_dir(), env::current_exe()];
     starts
         .iter()
         .flatten()
         .flat_map(|start| start.ancestors())
-        .map(|folder| folder.join("build/poorwill.elf"))
+        .map(|folder| folder.join(name))
         .find(|file| file.is_file())
-        .ok_or(PathError::NoFirmware)
 }
 
 /// `path` itself, if it can be opened for reading.

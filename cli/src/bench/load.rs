@@ -34,7 +34,8 @@ impl LoadRound {
     /// Loading's bandwidth in the plain read's.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        bandwidth(self.loaded_bytes, self.load_ms) / bandwidth(self.read_bytes, self.read_ms)
+        bandwidth(self.loaded_bytes, at_least_one(self.load_ms))
+            / bandwidth(self.read_bytes, at_least_one(self.read_ms))
     }
 }
 
@@ -68,8 +69,14 @@ impl Load {
 
 /// MB/s.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
-pub(super) fn bandwidth(bytes: u64, milliseconds: u64) -> f64 {
-    bytes as f64 / 1000.0 / milliseconds.max(1) as f64
+pub(super) fn bandwidth(bytes: u64, milliseconds: f64) -> f64 {
+    bytes as f64 / 1000.0 / milliseconds
+}
+
+/// Milliseconds as they are told: less than one is told as none.
+#[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
+fn at_least_one(milliseconds: u64) -> f64 {
+    milliseconds.max(1) as f64
 }
 
 pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Load> {
@@ -104,7 +111,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
                 .map(|line| &*line.text)
                 .collect::<Vec<_>>(),
         ) {
-            let done = bandwidth(round.loaded_bytes, round.load_ms);
+            let done = bandwidth(round.loaded_bytes, at_least_one(round.load_ms));
             tell(&format!(
                 "round {power_on}: loaded at {done:.0} MB/s, {:.2} of a plain read",
                 round.ratio()

@@ -2,13 +2,16 @@
 //! shared machine where seconds do not.
 
 mod load;
+mod seal;
 mod start;
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use load::bandwidth;
 pub use load::{Load, LoadRound};
+pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
 
 /// What is needed to measure.
@@ -22,36 +25,93 @@ pub struct BenchOptions {
     pub rounds: u32,
     /// MiB of random bytes in its memory.
     pub data_mib: u32,
+    /// The guest that sealing is measured with.
+    pub test_kernel: PathBuf,
+    /// MiB of its memory in use.
+    pub sealed_mib: u32,
+}
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Instructions from power-on to the next stage, beside OpenSBI's.
+    Start,
+    /// The bandwidth of a wake's loading, beside a plain read.
+    Load,
+    /// What sealing costs, beside plain images and the cipher alone.
+    Seal,
 }
 
 /// What was measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bench {
     /// Power-on to the next stage, for each machine.
     pub starts: Vec<Start>,
     /// Loading, and plain reading.
-    pub load: Load,
+    pub load: Option<Load>,
+    /// Plain and sealed, for each number of harts.
+    pub sealing: Vec<Sealing>,
 }
 
 impl Bench {
-    /// Measures everything.
+    /// Measures `parts`.
     ///
     /// # Errors
     ///
     /// What failed, and where its console log is.
-    pub fn run(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Bench> {
-        tell("counting instructions from power-on to the next stage");
-        let starts = start::measure(options)?;
-        tell("measuring how fast a wake loads");
-        let load = load::measure(options, tell)?;
-        Ok(Bench { starts, load })
+    pub fn run(
+        options: &BenchOptions,
+        parts: &[Part],
+        tell: &dyn Fn(&str),
+    ) -> anyhow::Result<Bench> {
+        let mut bench = Bench::default();
+        for part in parts {
+            match part {
+                Part::Start => {
+                    tell("counting instructions from power-on to the next stage");
+                    bench.starts = start::measure(options)?;
+                }
+                Part::Load => {
+                    tell("measuring how fast a wake loads");
+                    bench.load = Some(load::measure(options, tell)?);
+                }
+                Part::Seal => {
+                    tell("measuring what sealing costs");
+                    bench.sealing = seal::measure(options, tell)?;
+                }
+            }
+        }
+        Ok(bench)
     }
 
     /// The figures for programs.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let starts: Vec<Value> = self.starts.iter().map(Start::to_json).collect();
-        json!({ "start": starts, "load": self.load.to_json() })
+        let load = self.load.as_ref().map(Load::to_json);
+        let sealing: Vec<Value> = self.sealing.iter().map(Sealing::to_json).collect();
+        json!({ "start": starts, "load": load, "seal": sealing })
+    }
+}
+
+/// The middle of some values, and their ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// See [`median`].
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+}
+
+impl Spread {
+    fn of(values: Vec<f64>) -> Self {
+        Spread {
+            least: values.iter().copied().fold(f64::NAN, f64::min),
+            most: values.iter().copied().fold(f64::NAN, f64::max),
+            median: median(values),
+        }
     }
 }
 
@@ -68,12 +128,23 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{Spread, median};
 
     #[test]
     fn the_median_is_in_the_middle() {
         assert!(median(vec![3.0, 1.0, 2.0]).to_bits() == 2.0f64.to_bits());
         assert!(median(vec![4.0, 1.0, 2.0, 3.0]).to_bits() == 2.5f64.to_bits());
         assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn a_spread_has_its_ends() {
+        let spread = Spread::of(vec![3.0, 1.0, 7.0]);
+        let wanted = Spread {
+            median: 3.0,
+            least: 1.0,
+            most: 7.0,
+        };
+        assert_eq!(spread, wanted);
     }
 }

@@ -251,10 +251,10 @@ impl fmt::Display for FlashReport {
             }
             (None, _) => writeln!(f, "no key yet: the first sleep makes one")?,
         }
-        writeln!(f, "sleeps begun: {}", self.sleeps)?;
+        writeln!(f, "sleeps so far: {}", self.sleeps)?;
         match self.armed {
             Some(generation) => {
-                writeln!(f, "sleeps: the image of generation {generation} may wake")
+                writeln!(f, "asleep: the image of generation {generation} may wake")
             }
             None => writeln!(f, "no image may wake"),
         }
