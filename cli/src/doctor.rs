@@ -71,6 +71,7 @@ pub fn examine() -> Vec<Finding> {
     findings.push(disk(guest_there));
     findings.push(memory());
     findings.push(opensbi());
+    findings.push(test_kernel());
     findings
 }
 
@@ -267,6 +268,24 @@ fn opensbi() -> Finding {
         "not installed (only to compare with)",
         SETUP,
     )
+}
+
+fn test_kernel() -> Finding {
+    match paths::test_kernel() {
+        Ok(file) => Finding::good("test kernel", file.display().to_string()),
+        Err(PathError::NoTestKernel) => Finding::bad(
+            "test kernel",
+            Health::Lacking,
+            "not built (only to test, and to measure sealing)",
+            "run `make test-kernel`",
+        ),
+        Err(error) => Finding::bad(
+            "test kernel",
+            Health::Lacking,
+            error.to_string(),
+            "mend POORWILL_TEST_KERNEL",
+        ),
+    }
 }
 
 #[cfg(test)]
