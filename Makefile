@@ -99,10 +99,10 @@ guest: setup ## Build the Debian guest in the cache (first time about 8 minutes)
 setup: ## Install what building and testing need (Debian 12 or 13, root)
 	@tools/setup
 
-# Building needs fewer packages than running machines does; tools/setup is quick
-# where all is there.
+# Building needs fewer packages than running machines does.
 .PHONY: setup-tools
-setup-tools: setup
+setup-tools:
+	@tools/setup build
 
 .PHONY: clean
 clean: ## Remove what was built (the cache with the guest stays)
