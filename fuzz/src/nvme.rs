@@ -39,6 +39,9 @@ struct State<'i> {
     queues: [Pair; 2],
     /// Queue and entry of commands fetched and not completed.
     pending: Vec<(usize, [u64; 8])>,
+    /// Identifiers that were answered on the I/O queue before they were given:
+    /// their commands are over when they come.
+    answered: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +89,7 @@ impl<'i> Device<'i> {
             looks: 0,
             queues: [Pair::default(); 2],
             pending: Vec::new(),
+            answered: Vec::new(),
             input: Input::new(&[]),
         };
         if input.one_in(2) {
@@ -282,7 +286,14 @@ impl State<'_> {
             let at = pair.submissions + pair.fetched * 64;
             pair.fetched = (pair.fetched + 1) % pair.entries;
             let entry = std::array::from_fn(|word| lent.load(at + 8 * word as u64));
-            self.pending.push((queue, entry));
+            let answered = self
+                .answered
+                .iter()
+                .position(|id| *id == identifier(&entry));
+            match answered.filter(|_| queue == 1) {
+                Some(place) => drop(self.answered.swap_remove(place)),
+                None => self.pending.push((queue, entry)),
+            }
         }
     }
 
@@ -306,7 +317,7 @@ impl State<'_> {
     }
 
     fn complete(&mut self, lent: &Lent, queue: usize, entry: &[u64; 8]) {
-        let id = entry[0] >> 16 & 0xffff;
+        let id = identifier(entry);
         let mut word = (queue as u64) << 16 | id << 32;
         if self.lies(8) {
             match self.input.below(7) {
@@ -335,9 +346,14 @@ impl State<'_> {
         if is_new {
             pair.posted = (pair.posted + 1) % pair.entries;
             pair.phase ^= pair.posted == 0;
-            let id = word >> 32 & 0xffff;
-            self.pending
-                .retain(|(from, entry)| *from != queue || entry[0] >> 16 & 0xffff != id);
+        }
+        // Even an old phase may look new to a driver that was overrun.
+        let id = word >> 32 & 0xffff;
+        let before = self.pending.len();
+        self.pending
+            .retain(|(from, entry)| *from != queue || identifier(entry) != id);
+        if queue == 1 && self.pending.len() == before {
+            self.answered.push(id);
         }
     }
 
@@ -396,6 +412,11 @@ impl State<'_> {
             lent.store(place, u64::from_le_bytes(*word));
         }
     }
+}
+
+/// A command's identifier.
+fn identifier(entry: &[u64; 8]) -> u64 {
+    entry[0] >> 16 & 0xffff
 }
 
 /// What a read leaves in the first word of a page: where on the medium it is.
