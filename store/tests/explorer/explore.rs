@@ -1,0 +1,611 @@
+//! The search: every state that the protocol can get into, whatever happens.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+
+use crate::Config;
+use crate::bench::{Device, Effect, Fault, Image, Kind, Shared, Snapshot};
+use crate::count::Count;
+use crate::machine::{Boot, Machine, NOISE, Slept};
+use crate::sectors::{Sectors, Tears, every_outcome};
+use crate::state::{Candidate, Key, Records, State, after_cut};
+
+/// What must never happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// An image was loaded that had been loaded before.
+    LoadedTwice,
+    /// An image was loaded though the OS had gone on since.
+    LoadedLate,
+    /// The machine woke with another memory or state than it slept with.
+    WrongMemory,
+    /// A committed image did not wake, though nothing went wrong.
+    Lost,
+    /// Memory was changed, and the machine boots cold.
+    MemoryTouched,
+    /// A cold boot could not give up the images, though nothing went wrong.
+    NotGivenUp,
+    /// A sleep failed, though nothing went wrong.
+    NoSleep,
+    /// The OS goes on after a sleep that failed, with another memory.
+    OsMemoryChanged,
+    /// Two images were sealed under one generation.
+    GenerationReused,
+    /// A slot was read whose record commits no image.
+    ReadUncommitted,
+}
+
+/// What happened, and all that came before it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) violation: Violation,
+    pub(crate) history: Vec<String>,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// States that differ.
+    pub(crate) states: u64,
+    /// Instants at which the power was cut.
+    pub(crate) cuts: u64,
+    /// Media that those cuts left.
+    pub(crate) media: u64,
+    pub(crate) sleeps: u64,
+    pub(crate) power_ons: u64,
+    pub(crate) committed: u64,
+    pub(crate) in_doubt: u64,
+    pub(crate) failed_sleeps: u64,
+    pub(crate) wakes: u64,
+    pub(crate) cold_boots: u64,
+    pub(crate) spoilt: u64,
+    /// Cold boots whose medium failed so that nothing could be given up, on a
+    /// machine without a count: that no protocol can help.
+    pub(crate) helpless: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "states={} cuts={} media={} sleeps={} committed={} in_doubt={} failed={} power_ons={} wakes={} cold_boots={} spoilt={} helpless={}",
+            self.states,
+            self.cuts,
+            self.media,
+            self.sleeps,
+            self.committed,
+            self.in_doubt,
+            self.failed_sleeps,
+            self.power_ons,
+            self.wakes,
+            self.cold_boots,
+            self.spoilt,
+            self.helpless,
+        )
+    }
+}
+
+/// What a power-on is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PowerOn {
+    Wake,
+    ColdBoot,
+}
+
+struct Node {
+    state: State,
+    parent: Option<usize>,
+    how: String,
+}
+
+pub(crate) struct Explorer {
+    pub(crate) config: Config,
+    pub(crate) shared: Shared,
+    pub(crate) counts: Counts,
+    machine: Machine,
+    records: Records,
+    nodes: Vec<Node>,
+    seen: HashMap<Key, usize>,
+    /// The state whose actions are being tried.
+    current: Option<usize>,
+}
+
+impl Explorer {
+    pub(crate) fn new(config: Config) -> Self {
+        let shared = Shared::new(config);
+        Explorer {
+            config,
+            machine: Machine::new(&shared),
+            shared,
+            counts: Counts::default(),
+            records: Records::default(),
+            nodes: Vec::new(),
+            seen: HashMap::new(),
+            current: None,
+        }
+    }
+
+    /// A machine that is switched off for the first time, with an area of zeros.
+    pub(crate) fn new_machine(&self) -> State {
+        State {
+            running: false,
+            sectors: Sectors::default(),
+            count: self.config.sealed.then_some(Count::NEW),
+            used: 0,
+            images: Vec::new(),
+            sleeps: 0,
+            candidate: None,
+            loaded: BTreeSet::new(),
+        }
+    }
+
+    /// Tries everything in every state that `starts` lead to, until no state is
+    /// new.
+    pub(crate) fn run(&mut self, starts: Vec<State>) -> Result<Counts, Found> {
+        for start in starts {
+            self.reach(start, || "start".into());
+        }
+        let mut next = 0;
+        while next < self.nodes.len() {
+            self.current = Some(next);
+            let state = self.nodes[next].state.clone();
+            if state.running {
+                self.lose_power(&state);
+                self.try_all(|explorer, fault| explorer.sleep(&state, fault))?;
+            } else {
+                for what in [PowerOn::Wake, PowerOn::ColdBoot] {
+                    self.try_all(|explorer, fault| explorer.power_on(&state, what, fault))?;
+                }
+            }
+            next += 1;
+        }
+        self.counts.states = self.nodes.len() as u64;
+        Ok(self.counts)
+    }
+
+    /// Does something without a fault, and then with every fault.
+    fn try_all(
+        &mut self,
+        action: impl Fn(&mut Self, Option<Fault>) -> Result<(), Violation>,
+    ) -> Result<(), Found> {
+        let run = |explorer: &mut Self, fault| {
+            action(explorer, fault).map_err(|violation| explorer.found(violation))
+        };
+        run(self, None)?;
+        if !self.config.faults {
+            return Ok(());
+        }
+        let kinds = self.shared.get().kinds.clone();
+        for (device, kinds) in [Device::Disk, Device::Count].into_iter().zip(kinds) {
+            for (nth, kind) in kinds.into_iter().enumerate() {
+                for (effect, lasting) in effects(kind) {
+                    let fault = Fault {
+                        device,
+                        nth,
+                        effect: *effect,
+                        lasting: *lasting,
+                    };
+                    run(self, Some(fault))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&self, violation: Violation) -> Found {
+        let fault = self.shared.get().fault;
+        let mut history = vec![format!("then, with {fault:?}: {violation:?}")];
+        let mut at = self.current;
+        while let Some(index) = at {
+            let node = &self.nodes[index];
+            history.push(node.how.clone());
+            at = node.parent;
+        }
+        history.reverse();
+        Found { violation, history }
+    }
+
+    /// Notes a state, if it is new.
+    fn reach(&mut self, mut state: State, how: impl FnOnce() -> String) {
+        let shared = self.shared.clone();
+        let bench = shared.get();
+        let key = state.key(&bench.contents, &mut self.records);
+        if self.seen.contains_key(&key) {
+            return;
+        }
+        state.forget_images(&bench.contents, &mut self.records);
+        self.seen.insert(key, self.nodes.len());
+        self.nodes.push(Node {
+            state,
+            parent: self.current,
+            how: how(),
+        });
+    }
+
+    /// Notes every state in which a machine may be after a power cut.
+    fn reach_off(&mut self, state: &State, how: &dyn Fn() -> String) {
+        self.counts.cuts += 1;
+        let mut media = Vec::new();
+        {
+            let shared = self.shared.clone();
+            let bench = shared.get();
+            let tears = self.tears();
+            let records = &mut self.records;
+            after_cut(
+                &state.sectors,
+                &bench.contents,
+                records,
+                tears,
+                &mut |sectors| {
+                    media.push(sectors);
+                },
+            );
+        }
+        self.counts.media += media.len() as u64;
+        for sectors in media {
+            let off = State {
+                running: false,
+                sectors,
+                count: state.count.map(Count::reopened),
+                ..state.clone()
+            };
+            self.reach(off, how);
+        }
+    }
+
+    pub(crate) fn tears(&self) -> Tears {
+        if self.config.sealed {
+            Tears::ByPage
+        } else {
+            Tears::EverySector
+        }
+    }
+
+    /// The power goes while the OS runs: no image may wake any more.
+    fn lose_power(&mut self, state: &State) {
+        self.reach_off(state, &|| "the power goes while the OS runs".into());
+    }
+
+    /// Puts a state on the bench.
+    fn load(&mut self, state: &State, fault: Option<Fault>) {
+        let mut bench = self.shared.get();
+        bench.reset(fault);
+        bench.sectors.clone_from(&state.sectors);
+        bench.count = state.count;
+        bench.used = state.used;
+        bench.images.clone_from(&state.images);
+    }
+
+    /// The state on the bench, after an action in `state`.
+    fn result(&self, state: &State, candidate: Option<Candidate>) -> State {
+        let bench = self.shared.get();
+        State {
+            running: false,
+            sectors: bench.sectors.clone(),
+            count: bench.count,
+            used: bench.used,
+            images: bench.images.clone(),
+            sleeps: state.sleeps,
+            candidate,
+            loaded: state.loaded.clone(),
+        }
+    }
+
+    /// Notes what power cuts during the action in `state` leave; `judge` says
+    /// which image may wake after a cut.
+    fn reach_cuts(
+        &mut self,
+        state: &State,
+        judge: &dyn Fn(&Snapshot, &mut State),
+        how: &dyn Fn() -> String,
+    ) {
+        let snapshots = std::mem::take(&mut self.shared.get().snapshots);
+        let count = snapshots.len();
+        for (number, snapshot) in snapshots.into_iter().enumerate() {
+            let mut cut = State {
+                running: false,
+                sectors: snapshot.sectors.clone(),
+                count: snapshot.count,
+                used: snapshot.used,
+                images: snapshot.images.clone(),
+                ..state.clone()
+            };
+            judge(&snapshot, &mut cut);
+            self.reach_off(&cut, &|| {
+                format!("{}, cut at instant {number} of {count}", how())
+            });
+        }
+    }
+
+    /// The OS sleeps.
+    pub(crate) fn sleep(&mut self, state: &State, fault: Option<Fault>) -> Result<(), Violation> {
+        let mut state = state.clone();
+        state.sleeps += 1;
+        let sleep = state.sleeps;
+        self.load(&state, fault);
+        self.shared.get().sleep = Some(sleep);
+        self.machine.use_memory(sleep);
+        let slept = self.machine.sleep(sleep);
+        self.counts.sleeps += 1;
+        self.check_bench([false; 2])?;
+        let how = || format!("sleep {sleep} with {fault:?}: {slept:?}");
+        let doubtful = Candidate {
+            sleep,
+            certain: false,
+        };
+        let judge = |snapshot: &Snapshot, cut: &mut State| {
+            // The OS has not gone on: its image may wake if it is whole.
+            cut.candidate = snapshot.captured.then_some(doubtful);
+        };
+        self.reach_cuts(&state, &judge, &how);
+        match slept {
+            Slept::Committed => {
+                self.counts.committed += 1;
+                let certain = Candidate {
+                    sleep,
+                    certain: true,
+                };
+                let asleep = self.result(&state, Some(certain));
+                self.reach_off(&asleep, &how);
+            }
+            _ if fault.is_none() => return Err(Violation::NoSleep),
+            Slept::InDoubt => {
+                self.counts.in_doubt += 1;
+                let reset = self.result(&state, Some(doubtful));
+                self.reach_off(&reset, &how);
+            }
+            Slept::Not => {
+                self.counts.failed_sleeps += 1;
+                let mut goes_on = self.result(&state, None);
+                goes_on.running = true;
+                self.reach(goes_on, how);
+            }
+        }
+        if slept != Slept::Committed && !self.machine.memory_is(sleep) {
+            return Err(Violation::OsMemoryChanged);
+        }
+        Ok(())
+    }
+
+    /// The machine is switched on.
+    pub(crate) fn power_on(
+        &mut self,
+        state: &State,
+        what: PowerOn,
+        fault: Option<Fault>,
+    ) -> Result<(), Violation> {
+        let committed = {
+            let bench = self.shared.get();
+            let records = &mut self.records;
+            [0, 1].map(|slot| State::commits(&state.sectors, slot, &bench.contents, records))
+        };
+        self.load(state, fault);
+        self.machine.use_memory(NOISE);
+        let boot = match what {
+            PowerOn::Wake => self.machine.power_on(),
+            PowerOn::ColdBoot => self.machine.cold_boot(),
+        };
+        self.counts.power_ons += 1;
+        self.check_bench(committed)?;
+        self.check_loading(state)?;
+        let how = || format!("power-on ({what:?}) with {fault:?}: {boot:?}");
+        let judge = |snapshot: &Snapshot, cut: &mut State| {
+            if snapshot.loading {
+                note_loaded(cut);
+            } else if snapshot.changed
+                && let Some(candidate) = &mut cut.candidate
+            {
+                candidate.certain = false;
+            }
+        };
+        self.reach_cuts(state, &judge, &how);
+        let mut after = self.result(state, state.candidate);
+        match boot {
+            Boot::Woken(sleep) => {
+                self.counts.wakes += 1;
+                self.check_wake(state, sleep)?;
+                note_loaded(&mut after);
+                after.running = true;
+                self.reach(after, how);
+            }
+            Boot::Cold { gave_up } => {
+                self.check_cold_boot(state, what, fault, gave_up)?;
+                let helpless = !gave_up && !self.config.sealed && state.candidate.is_some();
+                self.counts.cold_boots += 1;
+                self.counts.helpless += u64::from(helpless);
+                if !helpless {
+                    after.candidate = None;
+                    after.running = true;
+                    self.reach(after, how);
+                }
+            }
+            Boot::Spoilt => {
+                if fault.is_none() {
+                    return Err(Violation::Lost);
+                }
+                self.counts.spoilt += 1;
+                note_loaded(&mut after);
+                self.reach_off(&after, &how);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_bench(&self, readable: [bool; 2]) -> Result<(), Violation> {
+        let bench = self.shared.get();
+        if bench.reused.is_some() {
+            return Err(Violation::GenerationReused);
+        }
+        let read = bench.read_slots.into_iter().zip(readable);
+        if read.into_iter().any(|(read, readable)| read && !readable) {
+            return Err(Violation::ReadUncommitted);
+        }
+        Ok(())
+    }
+
+    /// Only the candidate may be loaded.
+    fn check_loading(&self, state: &State) -> Result<(), Violation> {
+        if !self.shared.get().loading || state.candidate.is_some() {
+            return Ok(());
+        }
+        let read = self.shared.get().read_slots;
+        let again = |image: &Image| read[image.slot] && state.loaded.contains(&image.sleep);
+        Err(if state.images.iter().any(|image| again(image)) {
+            Violation::LoadedTwice
+        } else {
+            Violation::LoadedLate
+        })
+    }
+
+    fn check_wake(&self, state: &State, sleep: u64) -> Result<(), Violation> {
+        let candidate = state.candidate.map(|candidate| candidate.sleep);
+        if candidate == Some(sleep) && self.machine.memory_is(sleep) {
+            return Ok(());
+        }
+        let whole = (1..=state.sleeps).find(|other| self.machine.memory_is(*other));
+        Err(match whole {
+            Some(other) if other == sleep && state.loaded.contains(&other) => {
+                Violation::LoadedTwice
+            }
+            Some(other) if other == sleep => Violation::LoadedLate,
+            _ => Violation::WrongMemory,
+        })
+    }
+
+    fn check_cold_boot(
+        &self,
+        state: &State,
+        what: PowerOn,
+        fault: Option<Fault>,
+        gave_up: bool,
+    ) -> Result<(), Violation> {
+        let must_wake = state.candidate.is_some_and(|candidate| candidate.certain);
+        if self.shared.get().loading || !self.machine.memory_is(NOISE) {
+            Err(Violation::MemoryTouched)
+        } else if fault.is_none() && what == PowerOn::Wake && must_wake {
+            Err(Violation::Lost)
+        } else if fault.is_none() && !gave_up {
+            Err(Violation::NotGivenUp)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// How a command of this kind can go wrong, and whether for good.
+fn effects(kind: Kind) -> &'static [(Effect, bool)] {
+    const ALL: [(Effect, bool); 5] = [
+        (Effect::Undone, false),
+        (Effect::Undone, true),
+        (Effect::Done, false),
+        (Effect::Done, true),
+        (Effect::Damaged, false),
+    ];
+    match kind {
+        Kind::Read => &ALL,
+        Kind::Write | Kind::Flush | Kind::Step => &ALL[..4],
+    }
+}
+
+/// The candidate has been loaded, if only in part: it must not be again.
+fn note_loaded(state: &mut State) {
+    if let Some(candidate) = state.candidate.take() {
+        state.loaded.insert(candidate.sleep);
+    }
+}
+
+impl Explorer {
+    /// No reduction: every subset of what a sleep of `state` had written and not
+    /// flushed, at every instant of it. From each medium that differs the machine
+    /// is switched on, sleeps, and wakes, all without a fault; `depth` further
+    /// sleeps are torn in the same way before that. Tells how many media that
+    /// were.
+    pub(crate) fn tear_exactly(&mut self, state: &State, depth: u32) -> Result<u64, Violation> {
+        self.load(state, None);
+        let sleep = state.sleeps + 1;
+        self.shared.get().sleep = Some(sleep);
+        self.machine.use_memory(sleep);
+        if self.machine.sleep(sleep) != Slept::Committed {
+            return Err(Violation::NoSleep);
+        }
+        self.shared.get().note();
+        let snapshots = std::mem::take(&mut self.shared.get().snapshots);
+        let last = snapshots.len() - 1;
+        let mut seen = HashSet::new();
+        for (number, snapshot) in snapshots.into_iter().enumerate() {
+            let mut media = Vec::new();
+            let listed: Vec<u32> = snapshot.sectors.pending.keys().copied().collect();
+            every_outcome(&snapshot.sectors, &listed, self.tears(), &mut |sectors| {
+                media.push(sectors);
+            });
+            let count = snapshot.count.map(Count::reopened);
+            let certain = number == last;
+            for sectors in media {
+                if !seen.insert((sectors.durable.clone(), count.map(|c| c.kept), certain)) {
+                    continue;
+                }
+                let candidate = snapshot.captured.then_some(Candidate { sleep, certain });
+                let off = State {
+                    sectors,
+                    count,
+                    used: snapshot.used,
+                    images: snapshot.images.clone(),
+                    sleeps: sleep,
+                    candidate,
+                    ..state.clone()
+                };
+                let running = self.wake_once(&off)?;
+                if depth > 0 {
+                    self.counts.media += self.tear_exactly(&running, depth - 1)?;
+                } else {
+                    self.sleep_and_wake(&running)?;
+                }
+            }
+        }
+        Ok(seen.len() as u64)
+    }
+
+    /// A power-on without a fault; the state in which the OS then runs.
+    fn wake_once(&mut self, off: &State) -> Result<State, Violation> {
+        self.load(off, None);
+        self.machine.use_memory(NOISE);
+        let boot = self.machine.power_on();
+        self.check_loading(off)?;
+        match boot {
+            Boot::Woken(sleep) => {
+                self.counts.wakes += 1;
+                self.check_wake(off, sleep)?;
+            }
+            Boot::Cold { gave_up } => {
+                self.counts.cold_boots += 1;
+                self.check_cold_boot(off, PowerOn::Wake, None, gave_up)?;
+            }
+            Boot::Spoilt => return Err(Violation::Lost),
+        }
+        let mut running = self.result(off, off.candidate);
+        note_loaded(&mut running);
+        running.running = true;
+        Ok(running)
+    }
+
+    fn sleep_and_wake(&mut self, running: &State) -> Result<(), Violation> {
+        let mut state = running.clone();
+        state.sleeps += 1;
+        let sleep = state.sleeps;
+        self.load(&state, None);
+        self.shared.get().sleep = Some(sleep);
+        self.machine.use_memory(sleep);
+        if self.machine.sleep(sleep) != Slept::Committed {
+            return Err(Violation::NoSleep);
+        }
+        let certain = Candidate {
+            sleep,
+            certain: true,
+        };
+        let mut asleep = self.result(&state, Some(certain));
+        // All that counts was flushed, so nothing that was not is needed.
+        asleep.sectors.pending.clear();
+        asleep.count = asleep.count.map(Count::reopened);
+        self.wake_once(&asleep).map(drop)
+    }
+}

@@ -1,0 +1,278 @@
+//! A state of the machine between two actions, what the model knows of it, and
+//! when two states are the same.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use poorwill_store::{RecordError, SlotRecord, SlotState};
+
+use crate::bench::{Image, RECORDS, SLOTS};
+use crate::count::{Count, Stage};
+use crate::sectors::{Content, Contents, Sectors, Tears, ZEROS, every_outcome};
+
+/// The image that may wake at the next power-on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// The sleep that saved it.
+    pub(crate) sleep: u64,
+    /// It must wake: its sleep has returned, and no power-on has got as far as
+    /// to change anything. Otherwise the power was cut, and it may.
+    pub(crate) certain: bool,
+}
+
+/// A machine that is switched off, or whose OS runs.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) running: bool,
+    pub(crate) sectors: Sectors,
+    pub(crate) count: Option<Count>,
+    /// The highest generation that anything was saved under.
+    pub(crate) used: u64,
+    pub(crate) images: Vec<Rc<Image>>,
+    /// Sleeps begun.
+    pub(crate) sleeps: u64,
+    pub(crate) candidate: Option<Candidate>,
+    /// The sleeps whose images were loaded, if only in part.
+    pub(crate) loaded: BTreeSet<u64>,
+}
+
+/// What a record's sector says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    New,
+    Unusable,
+    Committed { generation: u64, checksum: u64 },
+    Over { generation: u64, unreported: bool },
+}
+
+/// Reads records, each content once.
+#[derive(Default)]
+pub(crate) struct Records(HashMap<Content, Record>);
+
+impl Records {
+    pub(crate) fn read(&mut self, contents: &Contents, content: Content) -> Record {
+        *self
+            .0
+            .entry(content)
+            .or_insert_with(|| parse(contents, content))
+    }
+}
+
+fn parse(contents: &Contents, content: Content) -> Record {
+    if content == ZEROS {
+        return Record::New;
+    }
+    let record: Result<SlotRecord, RecordError> = SlotRecord::parse(&contents.page(content));
+    let Ok(record) = record else {
+        return Record::Unusable;
+    };
+    let generation = record.generation;
+    match record.state {
+        SlotState::Committed => Record::Committed {
+            generation,
+            checksum: record.header_checksum,
+        },
+        SlotState::Consumed { failure, reported } => Record::Over {
+            generation,
+            unreported: failure.is_some() && !reported,
+        },
+        SlotState::Discarded(_) => Record::Over {
+            generation,
+            unreported: false,
+        },
+    }
+}
+
+impl Record {
+    fn generation(self) -> u64 {
+        match self {
+            Record::New | Record::Unusable => 0,
+            Record::Committed { generation, .. } | Record::Over { generation, .. } => generation,
+        }
+    }
+}
+
+/// Two states with the same key have the same future.
+///
+/// Numbers count only by their order. Of a slot only that is in the key which
+/// differs from the image that its record commits; a slot without one may hold
+/// whatever it does, as nobody reads it, which the explorer checks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    running: bool,
+    candidate: Option<bool>,
+    used: usize,
+    count: Option<(usize, Stage, usize, Stage, bool)>,
+    records: [Vec<RecordKey>; 2],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum RecordKey {
+    New,
+    Unusable,
+    Committed {
+        generation: usize,
+        is_candidate: bool,
+        /// The sectors of the slot that are not, or may not be, the image's:
+        /// for each version whether it is.
+        wrong: Vec<(u32, Vec<bool>)>,
+    },
+    Over {
+        generation: usize,
+        unreported: bool,
+    },
+}
+
+impl State {
+    /// Whether a slot has a record that may commit an image.
+    pub(crate) fn commits(
+        sectors: &Sectors,
+        slot: usize,
+        contents: &Contents,
+        records: &mut Records,
+    ) -> bool {
+        sectors
+            .versions(RECORDS[slot])
+            .into_iter()
+            .any(|content| matches!(records.read(contents, content), Record::Committed { .. }))
+    }
+
+    pub(crate) fn key(&self, contents: &Contents, records: &mut Records) -> Key {
+        let versions = RECORDS.map(|sector| {
+            let versions = self.sectors.versions(sector);
+            let read = versions
+                .into_iter()
+                .map(|content| records.read(contents, content));
+            read.collect::<Vec<_>>()
+        });
+        let mut numbers: Vec<u64> = versions
+            .iter()
+            .flatten()
+            .map(|record| record.generation())
+            .chain([0])
+            .collect();
+        if let Some(count) = self.count {
+            numbers.extend([count.kept.generation, count.known.generation, self.used]);
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        let rank = |number: u64| numbers.partition_point(|other| *other < number);
+        let records = [0, 1].map(|slot: usize| {
+            let keys = versions[slot].iter();
+            keys.map(|record| self.record_key(slot, *record, &rank))
+                .collect()
+        });
+        Key {
+            running: self.running,
+            candidate: self.candidate.map(|candidate| candidate.certain),
+            used: self.count.map_or(0, |_| rank(self.used)),
+            count: self.count.map(
+                |Count {
+                     kept,
+                     known,
+                     in_doubt,
+                 }| {
+                    let (kept_rank, known_rank) = (rank(kept.generation), rank(known.generation));
+                    (kept_rank, kept.stage, known_rank, known.stage, in_doubt)
+                },
+            ),
+            records,
+        }
+    }
+
+    fn record_key(&self, slot: usize, record: Record, rank: &dyn Fn(u64) -> usize) -> RecordKey {
+        match record {
+            Record::New => RecordKey::New,
+            Record::Unusable => RecordKey::Unusable,
+            Record::Over {
+                generation,
+                unreported,
+            } => RecordKey::Over {
+                generation: rank(generation),
+                unreported,
+            },
+            Record::Committed {
+                generation,
+                checksum,
+            } => {
+                let image = self.image(slot, checksum);
+                let candidate = self.candidate.map(|candidate| candidate.sleep);
+                RecordKey::Committed {
+                    generation: rank(generation),
+                    is_candidate: image.is_some_and(|image| Some(image.sleep) == candidate),
+                    wrong: image.map_or_else(Vec::new, |image| self.wrong(slot, image)),
+                }
+            }
+        }
+    }
+
+    /// The image of a slot that a record names.
+    pub(crate) fn image(&self, slot: usize, checksum: u64) -> Option<&Image> {
+        let mut images = self.images.iter().map(|image| &**image);
+        images.rfind(|image| image.slot == slot && image.checksum == checksum)
+    }
+
+    fn wrong(&self, slot: usize, image: &Image) -> Vec<(u32, Vec<bool>)> {
+        let range = SLOTS[slot]..SLOTS[slot] + (1 << 12);
+        let sectors: BTreeSet<u32> = (self.sectors.durable.range(range.clone()))
+            .map(|(sector, _)| *sector)
+            .chain(self.sectors.pending.range(range).map(|(sector, _)| *sector))
+            .chain(image.sectors.keys().copied())
+            .collect();
+        let right = |sector: &u32| image.sectors.get(sector).copied().unwrap_or(ZEROS);
+        sectors
+            .into_iter()
+            .map(|sector| {
+                let versions = self.sectors.versions(sector).into_iter();
+                let fits = versions.map(|content| content == right(&sector)).collect();
+                (sector - SLOTS[slot], fits)
+            })
+            .filter(|(_, fits): &(u32, Vec<bool>)| fits != &[true])
+            .collect()
+    }
+
+    /// Forgets images that no record names any more.
+    pub(crate) fn forget_images(&mut self, contents: &Contents, records: &mut Records) {
+        let named = [0, 1].map(|slot: usize| {
+            let versions = self.sectors.versions(RECORDS[slot]).into_iter();
+            versions
+                .map(|content| records.read(contents, content))
+                .collect::<Vec<_>>()
+        });
+        self.images.retain(|image| {
+            named[image.slot].iter().any(|record| {
+                matches!(record, Record::Committed { checksum, .. } if *checksum == image.checksum)
+            })
+        });
+    }
+}
+
+/// Calls `leaf` with what a power cut can leave of `sectors`.
+///
+/// Every way for the records and for slots that a record commits; of the other
+/// slots one torn medium stands for all, as [`Key`] does not tell them apart.
+pub(crate) fn after_cut(
+    sectors: &Sectors,
+    contents: &Contents,
+    records: &mut Records,
+    tears: Tears,
+    leaf: &mut dyn FnMut(Sectors),
+) {
+    let pending: Vec<u32> = sectors.pending.keys().copied().collect();
+    let (head, rest) = pending.split_at(pending.partition_point(|sector| *sector < SLOTS[0]));
+    every_outcome(sectors, head, Tears::EverySector, &mut |mut sectors| {
+        let committed = [0, 1].map(|slot| State::commits(&sectors, slot, contents, records));
+        let (read, unread): (Vec<u32>, Vec<u32>) = rest
+            .iter()
+            .partition(|sector| committed[usize::from(**sector >= SLOTS[1])]);
+        for (number, sector) in unread.into_iter().enumerate() {
+            let kept = if number.is_multiple_of(2) {
+                sectors.now(sector)
+            } else {
+                sectors.lasting(sector)
+            };
+            sectors.settle(sector, kept);
+        }
+        every_outcome(&sectors, &read, tears, leaf);
+    });
+}
