@@ -291,22 +291,22 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Medium`], [`StoreError::NotKept`]: an image may still be
-    /// committed.
+    /// The first failure; everything has been tried all the same. With a guard
+    /// an image may still wake if both the flash and the medium failed, without
+    /// one if the medium did.
     pub fn discard_all(&mut self, reason: DiscardReason) -> Result<(), StoreError> {
-        self.disarm()?;
+        // With a guard, its word and the record's each keep an image from
+        // waking: what fails here keeps nothing else from being tried.
+        let mut result = self.disarm();
         for slot in SlotId::BOTH {
-            match self.slots[slot.index()] {
-                SlotStatus::Unusable(_) => {
-                    self.change_state(slot, SlotState::Discarded(DiscardReason::Unreadable))?;
-                }
-                status if status.committed().is_some() => {
-                    self.change_state(slot, SlotState::Discarded(reason))?;
-                }
-                _ => {}
-            }
+            let reason = match self.slots[slot.index()] {
+                SlotStatus::Unusable(_) => DiscardReason::Unreadable,
+                status if status.committed().is_some() => reason,
+                _ => continue,
+            };
+            result = result.and(self.change_state(slot, SlotState::Discarded(reason)));
         }
-        Ok(())
+        result
     }
 
     /// Notes why the wake of a consumed image failed.

@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{Boot, Machine, NoSleep, area, disk};
+use common::{Boot, MIB, Machine, NoSleep, START, area, disk};
+use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::Page;
-use poorwill_store::{CommitError, DiscardReason};
+use poorwill_store::{Area, CommitError, DiscardReason, StoreError};
+use poorwill_vault::{FlashFault, VaultError};
 
 /// A disk whose area has been in use: slot 0 holds an older, consumed image.
 fn used_disk(machine: &mut Machine) -> FakeMedium {
@@ -254,4 +256,42 @@ fn giving_up_is_durable_when_it_returns() {
             );
         }
     }
+}
+
+/// The record alone keeps an image from waking where the flash fails, and the
+/// flash alone where the medium does.
+#[test]
+fn giving_up_tries_everything() {
+    let mut machine = Machine::sealing();
+    let mut disk = used_disk(&mut machine);
+    machine.sleep(&mut disk).unwrap();
+    let guard = &mut machine.vault.as_mut().unwrap().guard;
+    guard.fail_next(VaultError::Flash(FlashFault::Device));
+    let mut scratch = Page::ZERO;
+    let window = Window::new(&mut disk, START, 7 * MIB).unwrap();
+    let mut area = Area::open(window, &mut scratch, Some(guard)).unwrap();
+    let given_up = area.discard_all(DiscardReason::ColdBoot);
+    assert!(
+        matches!(given_up, Err(StoreError::Vault(_))),
+        "{given_up:?}"
+    );
+    assert!(!has_image(&mut disk));
+
+    machine.sleep(&mut disk).unwrap();
+    disk.restart();
+    disk.inject(Fault::from(2, Effect::Fail));
+    let guard = &mut machine.vault.as_mut().unwrap().guard;
+    let window = Window::new(&mut disk, START, 7 * MIB).unwrap();
+    let mut area = Area::open(window, &mut scratch, Some(guard)).unwrap();
+    let given_up = area.discard_all(DiscardReason::ColdBoot);
+    assert!(
+        matches!(given_up, Err(StoreError::Medium(_))),
+        "{given_up:?}"
+    );
+    disk.restart();
+    assert!(has_image(&mut disk));
+    assert!(matches!(
+        machine.boot(&mut disk),
+        Boot::Store(StoreError::Spent(_))
+    ));
 }
