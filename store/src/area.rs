@@ -322,18 +322,24 @@ impl<'a, M: Medium> Area<'a, M> {
         self.change_state(image.slot, state)
     }
 
-    /// A wake that failed and that no boot has named yet.
+    /// The latest wake, if it failed and no boot has named that yet. A failure
+    /// that the machine has slept after is over: it must not keep the newer image
+    /// from waking.
     #[must_use]
     pub fn unreported_failure(&self) -> Option<(SlotId, Failure)> {
-        SlotId::BOTH
-            .into_iter()
-            .find_map(|slot| match self.slots[slot.index()].record()?.state {
+        let generations = self.generations();
+        SlotId::BOTH.into_iter().find_map(|slot| {
+            let record = self.slots[slot.index()].record()?;
+            match record.state {
                 SlotState::Consumed {
                     failure: Some(failure),
                     reported: false,
-                } => Some((slot, failure)),
+                } if record.generation >= generations[slot.other().index()] => {
+                    Some((slot, failure))
+                }
                 _ => None,
-            })
+            }
+        })
     }
 
     /// Notes that the failure in `slot` has been named. Without one, nothing

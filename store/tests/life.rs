@@ -179,6 +179,23 @@ fn a_failed_wake_is_named_until_it_was_reported() {
     assert_eq!(area.slots()[0].record().unwrap().state, state);
 }
 
+/// Where naming a failure could not be noted, and the machine slept again, that
+/// sleep wakes.
+#[test]
+fn an_old_failure_does_not_cost_a_newer_image() {
+    let (mut machine, mut disk) = (Machine::new(), disk());
+    machine.run(1);
+    machine.sleep(&mut disk).unwrap();
+    disk.flip(START + 2 * MIB + 290 * 4096 - 1, 3);
+    assert!(matches!(machine.boot(&mut disk), Boot::Failed(_)));
+    machine.run(2);
+    let wanted = machine.memory.contents();
+    machine.sleep(&mut disk).unwrap();
+    machine.run(3);
+    assert!(matches!(machine.boot(&mut disk), Boot::Woken));
+    assert!(machine.memory.contents() == wanted);
+}
+
 #[test]
 fn every_single_bit_of_a_record_counts() {
     let (mut machine, mut disk) = (Machine::new(), disk());
