@@ -123,10 +123,10 @@ pub(super) fn make(
 }
 
 fn write_blank(file: &Path) -> io::Result<NamedTempFile> {
-    const CHUNK: [u8; 1 << 16] = [0xff; 1 << 16];
+    let chunk = vec![0xff; 1 << 16];
     let mut temporary = temporary_beside(file)?;
-    for _ in 0..FLASH_BYTES / CHUNK.len() as u64 {
-        temporary.write_all(&CHUNK)?;
+    for _ in 0..FLASH_BYTES / chunk.len() as u64 {
+        temporary.write_all(&chunk)?;
     }
     temporary.as_file().sync_all()?;
     Ok(temporary)
