@@ -38,6 +38,8 @@ pub enum Purpose {
     Salt = 2,
     /// A seed for the OS.
     OsSeed = 3,
+    /// A number by which the OS notices that it slept.
+    GenerationId = 4,
 }
 
 /// So many bytes of a source count as a whole seed: as many as a key has.
@@ -183,6 +185,7 @@ mod tests {
         let one = pool(seed).draw::<32>(Purpose::Key);
         assert_ne!(one, pool(seed).draw(Purpose::Salt));
         assert_ne!(one, pool(seed).draw(Purpose::OsSeed));
+        assert_ne!(one, pool(seed).draw(Purpose::GenerationId));
         let mut pool = pool(seed);
         assert_eq!(one, pool.draw(Purpose::Key));
         assert_ne!(one, pool.draw(Purpose::Key));
