@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use crate::devices::{FLASH, flash_banks};
 use crate::interrupts::is_machine_level;
-use crate::node::{is_any, is_enabled};
+use crate::node::{cell, is_any, is_enabled};
+use crate::spare_source::SpareSource;
 
 /// Why the device tree could not be prepared for the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -22,11 +23,24 @@ pub enum HandOnError {
     NoRoom(usize),
 }
 
-/// Name of our node below `/reserved-memory`: unit address and all.
+/// Name of a node of ours: unit address and all.
 type NodeName = ArrayString<32>;
 
 /// Bytes of the report on how the machine came up.
 pub const REPORT_BYTES: usize = 128;
+
+/// Random bytes that are new after every power-on, by which an OS notices that it
+/// slept, or is a copy, and takes new randomness (`microsoft,vmgenid`).
+#[derive(Clone, Copy, Debug)]
+pub struct GenerationId {
+    /// Where its 16 bytes lie: the OS may read them, and not write.
+    pub address: u64,
+    /// What is raised when they change.
+    pub source: SpareSource,
+}
+
+/// Bytes of a generation ID.
+const ID_BYTES: u64 = 16;
 
 /// What the next stage is to know, and what it is not to see.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +51,8 @@ pub struct Handover<'a> {
     pub flash: &'a [PhysRange],
     /// Random bytes, in place of those that the firmware was given.
     pub seed: [u8; 32],
+    /// Where the OS finds its generation ID, on machines that can have one.
+    pub generation_id: Option<GenerationId>,
     /// How the machine came up: a text, filled up with zeros.
     pub report: &'a [u8; REPORT_BYTES],
 }
@@ -53,6 +69,8 @@ const REPORT: &str = "poorwill,boot";
 /// flash of which any bank is the firmware's, with all its banks: an OS's driver
 /// takes them for one device.
 ///
+/// Where the machine can have a generation ID, a node speaks of it.
+///
 /// The report becomes `/chosen/poorwill,boot`; the offset of its value within
 /// the blob is returned. A seed that the firmware was given is replaced.
 ///
@@ -65,6 +83,9 @@ pub fn hand_on(buffer: &mut [u8], handover: &Handover<'_>) -> Result<usize, Hand
     // Cannot fail: the longest is 25 characters.
     let _ = write!(name, "poorwill@{:x}", handover.firmware.start);
     insert_nodes(buffer, &name)?;
+    if let Some(id) = &handover.generation_id {
+        insert_id(buffer, id)?;
+    }
     let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
     let no_room = HandOnError::NoRoom(room);
     reserve(&mut tree, &name, handover.firmware).ok_or(no_room)?;
@@ -90,6 +111,50 @@ fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
     node.add_property("reg", &reg[..]).ok()?;
     let empty: &[u8] = &[];
     node.add_property("no-map", empty).ok()?;
+    Some(())
+}
+
+fn id_name(id: &GenerationId) -> NodeName {
+    let mut name = NodeName::new();
+    // Cannot fail: the longest is 24 characters.
+    let _ = write!(name, "vmgenid@{:x}", id.address);
+    name
+}
+
+/// Puts the node of the generation ID below the root, whose children are the
+/// devices that an OS looks for first.
+fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), HandOnError> {
+    let name = id_name(id);
+    let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
+    insert(buffer, end, &empty_node(&name))?;
+    let no_room = HandOnError::NoRoom(buffer.len());
+    let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
+    describe_id(&mut tree, &name, id).ok_or(no_room)
+}
+
+/// Fills the node, after Linux's binding `rng/microsoft,vmgenid.yaml`.
+fn describe_id(tree: &mut Tree<'_>, name: &str, id: &GenerationId) -> Option<()> {
+    const RISING_EDGE: u32 = 1;
+    let root = tree.as_read_only().root();
+    // The specification's defaults are 2 and 1.
+    let address_cells = cell(root, "#address-cells").unwrap_or(2);
+    let size_cells = cell(root, "#size-cells").unwrap_or(1);
+    let mut reg: ArrayVec<u8, 16> = ArrayVec::new();
+    for (value, cells) in [(id.address, address_cells), (ID_BYTES, size_cells)] {
+        let bytes = value.to_be_bytes();
+        let length = 4 * (cells as usize).clamp(1, 2);
+        reg.extend(bytes[8 - length..].iter().copied());
+    }
+    let mut path = ArrayString::<40>::new();
+    write!(path, "/{name}").ok()?;
+    let mut node = tree.find_node_mut(&path)?;
+    node.add_property("compatible", "microsoft,vmgenid").ok()?;
+    node.add_property("reg", &reg[..]).ok()?;
+    node.add_property("interrupt-parent", id.source.controller)
+        .ok()?;
+    let interrupt = [id.source.source, RISING_EDGE].map(u32::to_be_bytes);
+    node.add_property("interrupts", interrupt.as_flattened())
+        .ok()?;
     Some(())
 }
 

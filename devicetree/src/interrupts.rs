@@ -5,6 +5,7 @@ use poorwill_memory::PhysRange;
 
 use crate::machine::{Hart, find_hart, first_cells};
 use crate::node::{cell, hart_interrupts, phandle, reg};
+use crate::spare_source::SpareSource;
 
 /// Machine-level external interrupt of a hart.
 const MACHINE_EXTERNAL: u32 = 11;
@@ -25,6 +26,8 @@ pub struct Interrupts {
     pub machine_imsic: Option<ImsicLayout>,
     /// The OS's IMSIC files.
     pub os_imsic: Option<ImsicLayout>,
+    /// A source of the OS's APLIC domain for the firmware to raise.
+    pub spare_source: Option<SpareSource>,
 }
 
 /// A PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
@@ -71,6 +74,11 @@ impl Aplic {
             phandle: phandle(node).unwrap_or(0),
             children: first_cells(node, "riscv,children"),
         })
+    }
+
+    /// Its phandle, if it has one.
+    pub(crate) fn phandle(&self) -> Option<u32> {
+        Some(self.phandle).filter(|phandle| *phandle != 0)
     }
 
     /// The number by which this domain's SOURCECFG registers name the child

@@ -16,9 +16,11 @@ mod identity;
 mod interrupts;
 mod machine;
 mod node;
+mod spare_source;
 
 pub use devices::{Flash, PciHost, Syscon, Uart};
-pub use hand_on::{HandOnError, Handover, REPORT_BYTES, hand_on};
+pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
 pub use identity::Fingerprint;
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
 pub use machine::{DescriptionError, Extensions, Hart, MAX_HARTS, MAX_SEED, Machine};
+pub use spare_source::SpareSource;

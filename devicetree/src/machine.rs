@@ -8,6 +8,7 @@ use crate::devices::{FLASH, Flash, PciHost, Syscon, Uart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::Interrupts;
 use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::spare_source;
 
 /// How many harts a machine may have.
 pub const MAX_HARTS: usize = 32;
@@ -164,6 +165,8 @@ impl Machine {
         machine.interrupts.link_domains();
         machine.fingerprint =
             identity::fingerprint(root, &machine).ok_or(DescriptionError::TooDeep)?;
+        // Only a tree that is not too deep is walked to its end.
+        machine.interrupts.spare_source = spare_source::find(root, &machine.interrupts);
         if machine.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }

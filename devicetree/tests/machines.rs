@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use poorwill_devicetree::{DescriptionError, HandOnError, Handover, Machine, hand_on};
+use poorwill_devicetree::{
+    DescriptionError, GenerationId, HandOnError, Handover, Machine, SpareSource, hand_on,
+};
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
 
@@ -57,6 +59,13 @@ const HANDOVER: Handover<'_> = Handover {
     firmware: FIRMWARE,
     flash: &[BANK],
     seed: [0x5e; 32],
+    generation_id: Some(GenerationId {
+        address: 0x8010_f000,
+        source: SpareSource {
+            controller: 8,
+            source: 96,
+        },
+    }),
     report: &[b'r'; 128],
 };
 
@@ -323,6 +332,92 @@ fn the_next_stage_is_told_how_the_machine_came_up() {
         assert_eq!(report.value(), [b'r'; 128]);
         assert_eq!(Machine::read(&buffer[..total]).unwrap().seed[..], *seed);
     }
+}
+
+/// The source of a tree's spare interrupt, and the phandle of its controller.
+fn spare(blob: &[u8]) -> Option<(u32, u32)> {
+    let spare = Machine::read(blob).unwrap().interrupts.spare_source?;
+    Some((spare.source, spare.controller))
+}
+
+#[test]
+fn a_source_that_no_node_names_is_spare() {
+    for name in ["virt-plic.dts", "virt-aclint.dts", "sifive-u.dts"] {
+        assert_eq!(
+            spare(&blob(name)),
+            None,
+            "{name}: a PLIC's cannot be raised"
+        );
+    }
+    for (name, controller) in [
+        ("virt-aia.dts", 8),
+        ("virt-aplic.dts", 6),
+        ("virt-aclint-imsic.dts", 8),
+    ] {
+        assert_eq!(spare(&blob(name)), Some((96, controller)), "{name}");
+    }
+    let uart = "interrupts = <0x0a 0x04>;";
+    let extended = "interrupts-extended = <0x08 0x60 0x04>, <0x08 0x5f 0x01>;";
+    for (from, to, source) in [
+        (uart, "interrupts = <0x60 0x04>;", Some(95)),
+        (uart, extended, Some(94)),
+        // A node that is not in use keeps its source.
+        (
+            uart,
+            "interrupts = <0x60 0x04>; status = \"disabled\";",
+            Some(95),
+        ),
+        // A PCI bridge's.
+        (
+            "0x04 0x1800 0x00 0x00 0x04 0x08 0x22 0x04",
+            "0x04 0x1800 0x00 0x00 0x04 0x08 0x60 0x04",
+            Some(95),
+        ),
+        // Machine mode keeps what it does not hand down.
+        ("<0x08 0x01 0x60>", "<0x08 0x01 0x40>", Some(64)),
+        ("<0x08 0x01 0x60>", "<0x08 0x01 0x00>", None),
+    ] {
+        let found = spare(&changed("virt-aia.dts", from, to));
+        assert_eq!(found.map(|(source, _)| source), source, "{to}");
+    }
+    // The controller must be told rising edges from levels.
+    let blob = changed(
+        "virt-aia.dts",
+        "#interrupt-cells = <0x02>",
+        "#interrupt-cells = <0x01>",
+    );
+    assert_eq!(spare(&blob), None);
+}
+
+#[test]
+fn the_next_stage_finds_its_generation_id() {
+    let mut buffer = blob("virt-aia.dts");
+    let length = buffer.len();
+    buffer.resize(length + 4096, 0);
+    hand_on(&mut buffer, &HANDOVER).unwrap();
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+    let tree = Fdt::new(&buffer[..total]).unwrap();
+    let node = tree.find_node("/vmgenid@8010f000").unwrap();
+    let value = |name| node.property(name).unwrap().value().to_vec();
+    assert_eq!(value("compatible"), b"microsoft,vmgenid\0");
+    assert_eq!(
+        value("reg"),
+        [0, 0, 0, 0, 0x80, 0x10, 0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 16]
+    );
+    assert_eq!(value("interrupt-parent"), [0, 0, 0, 8]);
+    assert_eq!(value("interrupts"), [0, 0, 0, 96, 0, 0, 0, 1]);
+
+    let mut buffer = blob("virt-plic.dts");
+    buffer.resize(length + 4096, 0);
+    let without = Handover {
+        generation_id: None,
+        ..HANDOVER
+    };
+    hand_on(&mut buffer, &without).unwrap();
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+    let tree = Fdt::new(&buffer[..total]).unwrap();
+    let mut nodes = tree.root().children();
+    assert!(!nodes.any(|node| node.name().starts_with("vmgenid")));
 }
 
 #[test]

@@ -160,10 +160,15 @@ impl NextStage {
         let buffer = unsafe { core::slice::from_raw_parts_mut(start, room) };
         let vault = platform.vault;
         let text = report::text(format_args!("cold boot: {reason}"));
+        let generation_id = platform.generation_id.as_ref().map(|id| {
+            id.renew();
+            id.description()
+        });
         let handover = Handover {
             firmware: platform.firmware,
             flash: vault.as_slice(),
             seed: entropy::os_seed(),
+            generation_id,
             report: &text,
         };
         let offset = hand_on(buffer, &handover)?;

@@ -51,6 +51,18 @@ pub(crate) fn os_seed() -> [u8; 32] {
     pool.draw(Purpose::OsSeed)
 }
 
+/// A generation ID for the OS. Timing, which takes the longest to gather, goes in
+/// where nothing better has.
+pub(crate) fn generation_id() -> [u8; 16] {
+    let mut pool = POOL.lock();
+    gather_hardware(&mut pool);
+    if pool.quality() == Quality::Weak {
+        gather_jitter(&mut pool);
+    }
+    gather_circumstances(&mut pool);
+    pool.draw(Purpose::GenerationId)
+}
+
 fn gather_all(pool: &mut Pool) {
     gather_hardware(pool);
     gather_jitter(pool);

@@ -13,6 +13,8 @@ const ENTRIES: usize = 16;
 mod config {
     /// Off, or no access for S and U mode.
     pub(super) const NOTHING: u8 = 0;
+    /// Read.
+    pub(super) const READ: u8 = 0b001;
     /// Read, write, execute.
     pub(super) const ALL: u8 = 0b111;
     /// The address register names a naturally aligned power of two.
@@ -28,12 +30,14 @@ pub(crate) struct Fence {
 
 impl Fence {
     /// Fences off the firmware, further ranges of its own, and the devices that
-    /// only machine mode may touch; all else is the OS's.
+    /// only machine mode may touch; all else is the OS's. `readable` is a part of
+    /// the firmware's memory that the OS may read.
     ///
     /// What comes first is certain to find an entry. QEMU's machines need at
-    /// most eleven: three for the firmware, one for a flash bank, one to six for
-    /// devices, and the one for all else.
+    /// most twelve: one for what is readable, three for the firmware, one for a
+    /// flash bank, one to six for devices, and the one for all else.
     pub(crate) fn new(
+        readable: Option<PhysRange>,
         firmware: PhysRange,
         own: impl IntoIterator<Item = PhysRange>,
         machine: &Machine,
@@ -42,6 +46,10 @@ impl Fence {
             addresses: ArrayVec::new(),
             configs: [0; ENTRIES],
         };
+        // Before the firmware's, which would decide otherwise.
+        for block in readable.into_iter().flat_map(aligned_blocks) {
+            fence.push(napot(block), config::READ | config::NAPOT);
+        }
         let devices = in_pages(&machine.machine_only);
         for range in [firmware].into_iter().chain(own).chain(devices) {
             for block in aligned_blocks(range) {

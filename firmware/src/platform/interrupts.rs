@@ -98,6 +98,14 @@ impl Interrupts {
         Ok(true)
     }
 
+    /// Makes a source of the OS's APLIC domain pending that no device drives. One
+    /// that the OS does not use is inactive, and stays as it is.
+    pub(super) fn raise(&self, source: u32) {
+        if let Some(aplic) = &self.aplic {
+            aplic.raise(source);
+        }
+    }
+
     /// Puts the controllers' registers back.
     pub(crate) fn restore(&self, state: &DeviceState<'_>) {
         if let (Some(plic), Some(words)) = (&self.plic, state.plic) {

@@ -5,6 +5,7 @@ pub(crate) mod console;
 pub(crate) mod entropy;
 pub(crate) mod fence;
 mod flash;
+pub(crate) mod generation_id;
 pub(crate) mod interrupts;
 pub(crate) mod mmio;
 pub(crate) mod pci;
@@ -38,6 +39,8 @@ pub(crate) struct Platform {
     pub(crate) interrupts: interrupts::Interrupts,
     /// What the OS may touch.
     pub(crate) fence: fence::Fence,
+    /// By which the OS notices a wake, where it can be told of one.
+    pub(crate) generation_id: Option<generation_id::GenerationId>,
     /// PCI host bridges.
     pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, 4>,
     /// What tells this machine from others.
@@ -106,6 +109,8 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
         entropy::start(&machine);
         let time = time::Time::new(&machine);
         let vault = vault::find(&machine, time.clone());
+        let generation_id = generation_id::GenerationId::new(&machine);
+        let open = generation_id.as_ref().map(|id| id.page());
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory: OsMemory::new(&machine.memory, &[firmware])?,
@@ -113,7 +118,8 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
             vault,
             time,
             interrupts: interrupts::Interrupts::new(&machine),
-            fence: fence::Fence::new(firmware, vault, &machine),
+            fence: fence::Fence::new(open, firmware, vault, &machine),
+            generation_id,
             pci: machine.pci.iter().cloned().collect(),
             identity: machine.fingerprint,
         }

@@ -156,6 +156,10 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
                 say!("the OS has moved its device tree: /chosen does not say that it woke");
             }
             platform().interrupts.restore(&state.devices);
+            if let Some(id) = &platform().generation_id {
+                id.renew();
+                id.announce(&platform().interrupts);
+            }
             *WAKING.lock() = Some(state.hart);
             Attempt::Woken(Woken {
                 core: state.core,

@@ -14,6 +14,7 @@ mod register {
     pub(super) const MMSICFGADDRH: usize = 0x1bc4;
     pub(super) const SMSICFGADDR: usize = 0x1bc8;
     pub(super) const SMSICFGADDRH: usize = 0x1bcc;
+    pub(super) const SETIPNUM: usize = 0x1cdc;
     pub(super) const SETIE: usize = 0x1e00;
     pub(super) const CLRIE: usize = 0x1f00;
     pub(super) const TARGET: usize = 0x3004;
@@ -95,6 +96,12 @@ impl Aplic {
         if let (Some(machine), Some(os)) = (root.machine_imsic, root.os_imsic) {
             root.point_at_imsics(machine, os);
         }
+    }
+
+    /// Makes a source pending. The APLIC ignores it for one that is inactive
+    /// (AIA, 4.5.2).
+    pub(super) fn raise(&self, source: u32) {
+        self.os.write32(register::SETIPNUM, source);
     }
 }
 

@@ -1,0 +1,70 @@
+//! An interrupt source that no device of the machine uses.
+
+use dtoolkit::Node;
+use dtoolkit::fdt::FdtNode;
+
+use crate::interrupts::Interrupts;
+use crate::node::{cell, cells, phandle};
+
+/// A source of the OS's APLIC domain that nothing is connected to, so that the
+/// firmware can raise it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpareSource {
+    /// Phandle of the APLIC domain.
+    pub controller: u32,
+    /// Number of the source.
+    pub source: u32,
+}
+
+/// Properties in which a node names the sources that are used.
+const NAMING: [&str; 3] = ["interrupts", "interrupts-extended", "interrupt-map"];
+
+/// Most sources that an APLIC has, and number 0, which is none.
+const NUMBERS: usize = 1024;
+
+/// The highest source of the OS's domain that no node names.
+///
+/// Every cell of a naming property is taken for a source, whichever controller
+/// it is of and whatever else it may be (a phandle, a trigger mode). That rules
+/// out some sources too many, and needs no knowledge of how long each entry is.
+pub(crate) fn find(root: FdtNode<'_>, interrupts: &Interrupts) -> Option<SpareSource> {
+    let os = interrupts.os_aplic.as_ref()?;
+    let controller = os.phandle()?;
+    let takes_triggers = |node: FdtNode<'_>| {
+        phandle(node) == Some(controller) && cell(node, "#interrupt-cells") == Some(2)
+    };
+    if !any_node(root, &takes_triggers) {
+        return None;
+    }
+    let mut used = [false; NUMBERS];
+    mark_used(root, &mut used);
+    let is_handed_down = |source: u32| {
+        interrupts.machine_aplic.as_ref().is_none_or(|root| {
+            let mut ranges = root.delegated.iter();
+            ranges.any(|(_, first, last)| (*first..=*last).contains(&source))
+        })
+    };
+    let source = (1..=os.sources)
+        .rev()
+        .find(|source| !used[*source as usize] && is_handed_down(*source))?;
+    Some(SpareSource { controller, source })
+}
+
+fn any_node(node: FdtNode<'_>, is_wanted: &impl Fn(FdtNode<'_>) -> bool) -> bool {
+    is_wanted(node) || node.children().any(|child| any_node(child, is_wanted))
+}
+
+fn mark_used(node: FdtNode<'_>, used: &mut [bool; NUMBERS]) {
+    for number in NAMING
+        .into_iter()
+        .filter_map(|name| cells(node, name))
+        .flatten()
+    {
+        if let Some(place) = used.get_mut(number as usize) {
+            *place = true;
+        }
+    }
+    for child in node.children() {
+        mark_used(child, used);
+    }
+}

@@ -1,0 +1,59 @@
+//! The generation ID: 16 random bytes that the OS may read and not write, new at
+//! every power-on. An OS that finds others than before has slept, or is a copy of
+//! another, and takes new randomness.
+
+use poorwill_devicetree::{self as devicetree, Machine, SpareSource};
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+use super::entropy;
+use super::interrupts::Interrupts;
+
+type Bytes = [u8; 16];
+
+/// The bytes, in a page of their own: nothing else is to be opened to the OS.
+#[repr(C, align(4096))]
+struct Place(Bytes);
+
+const _: () = assert!(size_of::<Place>() as u64 == PAGE_BYTES);
+
+static mut PLACE: Place = Place([0; 16]);
+
+/// The machine's generation ID.
+#[derive(Debug)]
+pub(crate) struct GenerationId {
+    source: SpareSource,
+}
+
+impl GenerationId {
+    /// On a machine that can tell its OS of a new one.
+    pub(super) fn new(machine: &Machine) -> Option<Self> {
+        let source = machine.interrupts.spare_source?;
+        Some(GenerationId { source })
+    }
+
+    /// The page of the firmware's memory that is the OS's to read.
+    pub(super) fn page(&self) -> PhysRange {
+        PhysRange::new((&raw const PLACE).addr() as u64, PAGE_BYTES)
+    }
+
+    /// What the next stage is to know of it.
+    pub(crate) fn description(&self) -> devicetree::GenerationId {
+        devicetree::GenerationId {
+            address: self.page().start,
+            source: self.source,
+        }
+    }
+
+    /// Puts new bytes there. To be called while no OS runs.
+    pub(crate) fn renew(&self) {
+        let id: Bytes = entropy::generation_id();
+        // SAFETY: nothing in the firmware reads the place or refers to it, and
+        // the one hart that boots or wakes the machine is alone with it.
+        unsafe { (&raw mut PLACE.0).write_volatile(id) };
+    }
+
+    /// Tells the OS, once its interrupt controllers are as it left them.
+    pub(crate) fn announce(&self, interrupts: &Interrupts) {
+        interrupts.raise(self.source.source);
+    }
+}
