@@ -4,7 +4,7 @@
 use crate::{
     arch::{self, guard},
     check,
-    machine::Machine,
+    machine::{GenerationId, Machine},
     mmio, read_csr, write_csr,
 };
 use arrayvec::ArrayVec;
@@ -21,6 +21,8 @@ pub(crate) struct Chip {
     imsic: ArrayVec<(usize, usize), 8>,
     /// The PLIC context of the hart in question.
     context: usize,
+    /// The generation ID.
+    id: [u32; 4],
 }
 
 // PLIC, by its specification's memory map.
@@ -30,6 +32,8 @@ const PLIC_CLAIM: usize = 0x20_0004;
 
 // APLIC, by the AIA specification 1.0, chapter 4.
 const APLIC_SOURCECFG: usize = 0x0;
+const APLIC_SETIP: usize = 0x1c00;
+const APLIC_CLRIPNUM: usize = 0x1ddc;
 const APLIC_SETIENUM: usize = 0x1edc;
 const APLIC_SETIE: usize = 0x1e00;
 const APLIC_TARGET: usize = 0x3000;
@@ -37,6 +41,8 @@ const APLIC_TARGET: usize = 0x3000;
 const APLIC_ON: u32 = 0x104;
 /// `sourcecfg`: active while high.
 const APLIC_LEVEL_HIGH: u32 = 6;
+/// `sourcecfg`: active at a rising edge.
+const APLIC_RISING_EDGE: u32 = 4;
 
 // IMSIC, by the AIA specification 1.0, chapter 3: numbers for `siselect`.
 const EIDELIVERY: usize = 0x70;
@@ -50,6 +56,10 @@ impl Chip {
             registers: ArrayVec::new(),
             imsic: ArrayVec::new(),
             context: 0,
+            id: machine
+                .generation_id
+                .as_ref()
+                .map_or([0; 4], GenerationId::read),
         };
         let index = machine.index_of(hart);
         if let Some(plic) = machine.plic {
@@ -83,6 +93,10 @@ impl Chip {
                 aplic + APLIC_TARGET + 4 * source,
                 cell(hart_index) << 18 | target,
             );
+        }
+        if let Some(id) = &machine.generation_id {
+            self.write(aplic + APLIC_SOURCECFG + 4 * id.source, APLIC_RISING_EDGE);
+            mmio::write32(aplic + APLIC_CLRIPNUM, cell(id.source));
         }
         mmio::write32(aplic + APLIC_SETIENUM, cell(machine.uart_interrupt));
         let enables = aplic + APLIC_SETIE;
@@ -138,6 +152,25 @@ impl Chip {
             "there is a controller to look at (PLIC {:x?}, APLIC {:x?})",
             machine.plic,
             machine.aplic
+        );
+    }
+
+    /// Checks that there is a new generation ID, and its interrupt pending, if and
+    /// only if the machine slept. It is not enabled, so pending it stays.
+    pub(crate) fn check_generation_id(&self, machine: &Machine, slept: bool) {
+        let (Some(id), Some(aplic)) = (&machine.generation_id, machine.aplic) else {
+            return;
+        };
+        let now = id.read();
+        check!(
+            (now != self.id) == slept,
+            "the generation ID is {now:x?}, was {:x?}",
+            self.id
+        );
+        let pending = mmio::read32(aplic + APLIC_SETIP + id.source / 32 * 4);
+        check!(
+            (pending & 1 << (id.source % 32) != 0) == slept,
+            "the generation ID's interrupt: {pending:#x}, slept: {slept}"
         );
     }
 

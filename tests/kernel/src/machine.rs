@@ -7,6 +7,8 @@ use dtoolkit::{
     fdt::{Fdt, FdtNode},
 };
 
+use crate::mmio;
+
 /// How many harts a machine may have (the linker script has a stack for each).
 pub(crate) const MAX_HARTS: usize = 8;
 
@@ -54,10 +56,28 @@ pub(crate) struct Machine {
     pub(crate) has_imsic: bool,
     /// S-mode's APLIC.
     pub(crate) aplic: Option<usize>,
+    /// The generation ID, on machines that have one.
+    pub(crate) generation_id: Option<GenerationId>,
     /// The banks of CFI flash in use.
     pub(crate) flash: ArrayVec<Range<usize>, 4>,
     /// Registers that are machine mode's: with a name, and an address in them.
     pub(crate) machine_devices: ArrayVec<(&'static str, usize), 16>,
+}
+
+/// `microsoft,vmgenid`: 16 bytes that are new after every power-on.
+#[derive(Clone, Debug)]
+pub(crate) struct GenerationId {
+    /// Where they lie.
+    pub(crate) place: Range<usize>,
+    /// The source that tells of new ones.
+    pub(crate) source: usize,
+}
+
+impl GenerationId {
+    /// The bytes, as they are now.
+    pub(crate) fn read(&self) -> [u32; 4] {
+        core::array::from_fn(|index| mmio::read32(self.place.start + 4 * index))
+    }
 }
 
 impl Machine {
@@ -180,6 +200,11 @@ impl Machine {
             && (of_machine_mode || node.property("riscv,children").is_some())
         {
             of_machine("machine mode's APLIC");
+        } else if is(node, "microsoft,vmgenid") {
+            self.generation_id = Some(GenerationId {
+                source: first_interrupt(node).expect("a generation ID has an interrupt"),
+                place: range,
+            });
         } else if is(node, "cfi-flash") && is_enabled(node) {
             let banks = node.reg().ok().flatten().into_iter().flatten();
             self.flash.extend(

@@ -58,6 +58,7 @@ impl State {
         check_same("sie", now.sie, self.csrs.sie);
         self.check_csrs(&now);
         check!(now.time >= self.csrs.time, "time goes on");
+        self.chip.check_generation_id(machine, false);
         self.check_rest(machine, hart);
     }
 
@@ -88,6 +89,7 @@ impl State {
             found.time,
             self.csrs.time
         );
+        self.chip.check_generation_id(machine, true);
         self.check_rest(machine, hart);
     }
 

@@ -1,10 +1,13 @@
 //! What the firmware hands over at a cold boot beside the machine itself.
 
+use core::ops::Range;
+
 use crate::{arch::guard, check, machine::Machine, say};
 
 pub(super) fn run(machine: &Machine) {
     report(machine);
     entropy(machine);
+    generation_id(machine);
 }
 
 /// Says how the machine came up, as `/chosen/poorwill,boot` has it.
@@ -19,6 +22,35 @@ fn report(machine: &Machine) {
         machine.seed.iter().any(|byte| *byte != 0),
         "the device tree has a seed: {:x?}",
         machine.seed
+    );
+}
+
+/// There is one wherever an APLIC can tell of a new one.
+fn generation_id(machine: &Machine) {
+    let Some(id) = &machine.generation_id else {
+        check!(
+            machine.aplic.is_none(),
+            "with an APLIC there is a generation ID"
+        );
+        return;
+    };
+    check!(machine.aplic.is_some(), "the generation ID is of an APLIC");
+    check!(id.place.len() == 16, "the generation ID: {:x?}", id.place);
+    let lies_in = |range: &Range<usize>| range.contains(&id.place.start);
+    check!(
+        machine.reserved.iter().any(lies_in),
+        "the generation ID at {:x?} lies in reserved memory",
+        id.place
+    );
+    check!(
+        id.source > machine.uart_interrupt,
+        "its interrupt source: {}",
+        id.source
+    );
+    let bytes = id.read();
+    check!(
+        bytes.iter().all(|word| *word != 0),
+        "the generation ID is random: {bytes:x?}"
     );
 }
 

@@ -18,6 +18,7 @@ use sbi_spec::{
 
 pub(super) fn run(machine: &Machine, hart: usize) {
     firmware_memory(machine);
+    generation_id(machine);
     machine_devices(machine);
     flash(machine);
     console(machine);
@@ -37,7 +38,13 @@ fn firmware_addresses(machine: &Machine) -> impl Iterator<Item = usize> + '_ {
         let middle = range.start + range.len() / 2;
         [range.start, middle & !7, range.end - 8]
     });
-    core::iter::once(firmware_address(machine)).chain(edges)
+    let readable = |address: &usize| {
+        let id = machine.generation_id.as_ref();
+        id.is_some_and(|id| address / PAGE == id.place.start / PAGE)
+    };
+    core::iter::once(firmware_address(machine))
+        .chain(edges)
+        .filter(move |address| !readable(address))
 }
 
 fn firmware_memory(machine: &Machine) {
@@ -71,6 +78,45 @@ fn firmware_memory(machine: &Machine) {
         csr == Some(guard::ILLEGAL_INSTRUCTION),
         "read mstatus: {csr:?}"
     );
+}
+
+const PAGE: usize = 4096;
+
+/// The generation ID's page can be read, and no more; what lies around it not
+/// even that.
+fn generation_id(machine: &Machine) {
+    check!(
+        machine.generation_id.is_some() == machine.aplic.is_some(),
+        "a generation ID with an APLIC, and only then: {:x?}",
+        machine.generation_id
+    );
+    let Some(id) = &machine.generation_id else {
+        return;
+    };
+    let page = id.place.start / PAGE * PAGE;
+    let before = id.read();
+    for address in [page, id.place.end - 8, page + PAGE - 8] {
+        let load = guard::load64(address);
+        check!(load.is_none(), "load from {address:#x}: {load:?}");
+        let store = guard::store32(address, 0);
+        check!(
+            store == Some(guard::STORE_FAULT),
+            "store to {address:#x}: {store:?}"
+        );
+        let fetch = guard::fetch(address);
+        check!(
+            fetch == Some(guard::FETCH_FAULT),
+            "fetch from {address:#x}: {fetch:?}"
+        );
+    }
+    for address in [page - 8, page + PAGE] {
+        let load = guard::load64(address);
+        check!(
+            load == Some(guard::LOAD_FAULT),
+            "load from {address:#x}: {load:?}"
+        );
+    }
+    check!(id.read() == before, "the generation ID is as it was");
 }
 
 fn machine_devices(machine: &Machine) {
