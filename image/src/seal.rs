@@ -319,15 +319,14 @@ fn join([low, high]: [u32; 2]) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests {
-    use std::vec;
     use std::vec::Vec;
 
     use chacha20poly1305::aead::{Aead, Payload};
     use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
     use poorwill_memory::fake::FakeMemory;
     use proptest::prelude::*;
-    use zerocopy::FromBytes;
 
     use super::*;
 
@@ -449,7 +448,6 @@ mod tests {
             let cipher = Cipher::new(&SealingKey::new(key), generation, salt);
             let wanted = reference(key, &nonce(generation, salt, 1 << 63), page.as_bytes(), &[]);
             let tag = cipher.authenticate(Part::Header, &page);
-            prop_assert_eq!(vec![0u8; 0], <[u8]>::ref_from_bytes(&[]).unwrap());
             prop_assert_eq!(&tag.to_bytes()[..], &wanted[..]);
         }
     }

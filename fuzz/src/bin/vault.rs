@@ -1,6 +1,7 @@
 //! The vault: flash of any contents is a vault, or is refused and left alone;
 //! and no number is ever given twice.
 #![cfg_attr(fuzzing, no_main)]
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
 use poorwill_fuzz::{Cases, Input};
 use poorwill_vault::{BLOCKS, Guard, Key, KeyState, SliceFlash, Vault, VaultError};
