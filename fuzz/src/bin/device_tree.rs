@@ -6,7 +6,9 @@
     reason = "numbers are drawn below small limits"
 )]
 
-use poorwill_devicetree::{HandOnError, Handover, Machine, REPORT_BYTES, hand_on};
+use poorwill_devicetree::{
+    GenerationId, HandOnError, Handover, Machine, REPORT_BYTES, SpareSource, hand_on,
+};
 use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 16384, run);
@@ -21,6 +23,13 @@ const HANDOVER: Handover<'_> = Handover {
         end: 0x2400_0000,
     }],
     seed: [0x5a; 32],
+    generation_id: Some(GenerationId {
+        address: 0x801b_f000,
+        source: SpareSource {
+            controller: 8,
+            source: 96,
+        },
+    }),
     report: &[b'r'; REPORT_BYTES],
 };
 

@@ -36,7 +36,7 @@ fn run(bytes: &[u8]) {
         let image = (slot.bytes().to_vec(), memory.contents());
         (generation, header_checksum, image)
     });
-    let chosen = input.below(2) as usize;
+    let chosen = to_usize(input.below(2));
     let (generation, header_checksum, (saved, contents)) = &images[chosen];
     let (_, _, (other, _)) = &images[1 - chosen];
     slot.edit(|bytes| bytes.copy_from_slice(saved));
