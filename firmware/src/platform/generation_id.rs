@@ -16,6 +16,8 @@ struct Place(Bytes);
 
 const _: () = assert!(size_of::<Place>() as u64 == PAGE_BYTES);
 
+// At the same place in every version of the firmware (firmware.ld).
+#[unsafe(link_section = ".readable")]
 static mut PLACE: Place = Place([0; 16]);
 
 /// The machine's generation ID.
