@@ -41,8 +41,11 @@ pub enum Refusal<E> {
     /// The slot cannot be read.
     #[error("{0}")]
     Medium(#[from] MediumError),
-    /// It is not to wake, or could not be marked consumed.
+    /// It is not to wake: the machine's guard says so.
     #[error("the image must not be loaded: {0}")]
+    Over(StoreError),
+    /// It could not be marked consumed, so it must not be loaded.
+    #[error("the image cannot be marked consumed: {0}")]
     NotConsumed(StoreError),
 }
 
@@ -114,9 +117,12 @@ fn prepare<'w, M: Medium, E>(
             .map_err(|error| refuse(Refusal::Image(error)))?
     };
     check(opened.state()).map_err(|error| refuse(Refusal::State(error)))?;
-    let consumed = area
-        .consume(&image)
-        .map_err(|error| refuse(Refusal::NotConsumed(error)))?;
+    let consumed = area.consume(&image).map_err(|error| {
+        refuse(match error {
+            StoreError::PutBack { .. } | StoreError::Spent(_) => Refusal::Over(error),
+            _ => Refusal::NotConsumed(error),
+        })
+    })?;
     Ok((opened, consumed))
 }
 

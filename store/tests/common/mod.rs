@@ -154,7 +154,7 @@ impl Machine {
             Wake::Cold(NoWake::LastWakeFailed(failure), _) => Boot::LastWakeFailed(failure),
             Wake::Cold(NoWake::Refused(refusal), _) => match refusal {
                 Refusal::Image(error) => Boot::Refused(error),
-                Refusal::NotConsumed(error) => Boot::Store(error),
+                Refusal::NotConsumed(error) | Refusal::Over(error) => Boot::Store(error),
                 Refusal::Medium(error) => Boot::Store(error.into()),
                 Refusal::State(_) | Refusal::Workspace(_) => panic!("{refusal:?}"),
             },
