@@ -82,6 +82,7 @@ pub(crate) fn start_hart(hart: &Hart) {
         csr::write::<{ csr::SCOUNTEREN }>(COUNTERS);
         csr::write::<{ csr::MIE }>(interrupt::MSI | interrupt::MEI);
     }
+    time::stop_machine_timer(hart);
 }
 
 /// Where entry.S brings every trap from the OS.

@@ -91,6 +91,15 @@ fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
+/// Lets the calling hart's machine timer rest. At a reset its deadline is zero:
+/// it would be pending, though masked, for as long as the machine runs, and QEMU
+/// runs a hart with anything pending at a third of its speed.
+pub(crate) fn stop_machine_timer(hart: &Hart) {
+    if let Some(compare) = hart.timer {
+        compare.write64(0, u64::MAX);
+    }
+}
+
 /// Sets the calling hart's S-mode timer (SBI 3.0, chapter 6).
 pub(crate) fn set_supervisor_timer(hart: &Hart, deadline: u64) {
     let Extensions { sstc, .. } = hart.description.extensions;

@@ -93,7 +93,11 @@ impl HartState {
             let known = SUPERVISOR_CSRS
                 .iter()
                 .find(|csr| u64::from(csr.number) == *number);
-            if let Some(SupervisorCsr { write, .. }) = known {
+            // What is as it was is not touched: writing `vstimecmp`, even with
+            // what it holds, may make a timer ring that nobody has set.
+            if let Some(SupervisorCsr { read, write, .. }) = known
+                && read() != Some(*value)
+            {
                 write(*value);
             }
         }
