@@ -18,6 +18,8 @@ pub(crate) struct State {
     number: usize,
     csrs: Found,
     senvcfg: Option<usize>,
+    /// Interrupts that are pending for a guest of ours.
+    hip: Option<usize>,
     floats: Option<float::Registers>,
     chip: Chip,
     /// The real-time clock, in nanoseconds.
@@ -38,6 +40,7 @@ impl State {
             memory,
             number,
             senvcfg,
+            hip: read_hip(),
             floats,
             chip,
             clock: machine.clock.map(read_clock),
@@ -89,6 +92,9 @@ impl State {
             found.time,
             self.csrs.time
         );
+        // A guest's timer that nobody has set does not ring.
+        let hip = read_hip();
+        check!(hip == self.hip, "hip: {hip:x?}, was {:x?}", self.hip);
         self.chip.check_generation_id(machine, true);
         self.check_rest(machine, hart);
     }
@@ -178,6 +184,16 @@ fn set_csrs(number: usize) -> Option<usize> {
     // FIOM, the one bit that every hart of version 1.12 with an MMU has.
     write_csr!("senvcfg", 1);
     Some(read_csr!("senvcfg"))
+}
+
+/// `hip`. Where there is none, finding out changes `scause` and the like.
+fn read_hip() -> Option<usize> {
+    let kept = (read_csr!("sepc"), read_csr!("scause"), read_csr!("stval"));
+    let pending = guard::read_hip();
+    write_csr!("sepc", kept.0);
+    write_csr!("scause", kept.1);
+    write_csr!("stval", kept.2);
+    pending
 }
 
 fn set_floats(number: usize) -> float::Registers {

@@ -83,6 +83,14 @@ pub(crate) fn read_senvcfg() -> Option<usize> {
     guarded!("csrr {value}, senvcfg", value = out(reg) _)
 }
 
+/// Reads `hip`, which a hart without the hypervisor extension lacks.
+pub(crate) fn read_hip() -> Option<usize> {
+    ensure_quiet();
+    let mut pending = 0;
+    let cause = guarded!("csrr {pending}, 0x644", pending = inout(reg) pending);
+    cause.is_none().then_some(pending)
+}
+
 /// Swaps the seed CSR with zero, as reading it demands; the cause if that traps.
 pub(crate) fn read_seed() -> Result<usize, usize> {
     ensure_quiet();
