@@ -57,26 +57,42 @@ fn firmware_memory(machine: &Machine) {
         machine.reserved
     );
     for address in firmware_addresses(machine) {
-        let load = guard::load64(address);
-        check!(
-            load == Some(guard::LOAD_FAULT),
-            "load from {address:#x}: {load:?}"
-        );
-        let store = guard::store32(address, 0);
-        check!(
-            store == Some(guard::STORE_FAULT),
-            "store to {address:#x}: {store:?}"
-        );
-        let fetch = guard::fetch(address);
-        check!(
-            fetch == Some(guard::FETCH_FAULT),
-            "fetch from {address:#x}: {fetch:?}"
-        );
+        check_unreadable("the firmware", address);
+        check_read_only("the firmware", address, 0);
     }
     let csr = guard::read_machine_csr();
     check!(
         csr == Some(guard::ILLEGAL_INSTRUCTION),
         "read mstatus: {csr:?}"
+    );
+}
+
+/// A load of what is at `address` faults.
+fn check_unreadable(what: &str, address: usize) {
+    // Devices take loads of 32 bits; memory takes all.
+    let load = guard::load32(address);
+    check!(
+        load == Some(guard::LOAD_FAULT),
+        "{what}: load from {address:#x}: {load:?}"
+    );
+}
+
+/// A store of `value` to `address` faults.
+fn check_no_store(what: &str, address: usize, value: u32) {
+    let store = guard::store32(address, value);
+    check!(
+        store == Some(guard::STORE_FAULT),
+        "{what}: store to {address:#x}: {store:?}"
+    );
+}
+
+/// Stores to `address` fault, and jumps to it.
+fn check_read_only(what: &str, address: usize, value: u32) {
+    check_no_store(what, address, value);
+    let fetch = guard::fetch(address);
+    check!(
+        fetch == Some(guard::FETCH_FAULT),
+        "{what}: fetch from {address:#x}: {fetch:?}"
     );
 }
 
@@ -98,23 +114,10 @@ fn generation_id(machine: &Machine) {
     for address in [page, id.place.end - 8, page + PAGE - 8] {
         let load = guard::load64(address);
         check!(load.is_none(), "load from {address:#x}: {load:?}");
-        let store = guard::store32(address, 0);
-        check!(
-            store == Some(guard::STORE_FAULT),
-            "store to {address:#x}: {store:?}"
-        );
-        let fetch = guard::fetch(address);
-        check!(
-            fetch == Some(guard::FETCH_FAULT),
-            "fetch from {address:#x}: {fetch:?}"
-        );
+        check_read_only("the generation ID", address, 0);
     }
     for address in [page - 8, page + PAGE] {
-        let load = guard::load64(address);
-        check!(
-            load == Some(guard::LOAD_FAULT),
-            "load from {address:#x}: {load:?}"
-        );
+        check_unreadable("what lies beside the generation ID", address);
     }
     check!(id.read() == before, "the generation ID is as it was");
 }
@@ -128,16 +131,8 @@ fn machine_devices(machine: &Machine) {
         "S-mode's devices are open"
     );
     for &(name, address) in &machine.machine_devices {
-        let load = guard::load32(address);
-        check!(
-            load == Some(guard::LOAD_FAULT),
-            "load from the {name} at {address:#x}: {load:?}"
-        );
-        let store = guard::store32(address, 0);
-        check!(
-            store == Some(guard::STORE_FAULT),
-            "store to the {name} at {address:#x}: {store:?}"
-        );
+        check_unreadable(name, address);
+        check_no_store(name, address, 0);
     }
 }
 
@@ -158,22 +153,9 @@ fn flash(machine: &Machine) {
         machine.flash
     );
     for address in [vault, vault + (16 << 20), vault + (32 << 20) - 4] {
-        let load = guard::load32(address);
-        check!(
-            load == Some(guard::LOAD_FAULT),
-            "load from the vault at {address:#x}: {load:?}"
-        );
+        check_unreadable("the vault", address);
         // "Read array": harmless where it gets through.
-        let store = guard::store32(address, 0x00ff_00ff);
-        check!(
-            store == Some(guard::STORE_FAULT),
-            "store to the vault at {address:#x}: {store:?}"
-        );
-        let fetch = guard::fetch(address);
-        check!(
-            fetch == Some(guard::FETCH_FAULT),
-            "fetch from the vault at {address:#x}: {fetch:?}"
-        );
+        check_read_only("the vault", address, 0x00ff_00ff);
     }
 }
 
