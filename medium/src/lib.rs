@@ -92,7 +92,9 @@ pub trait Medium {
     ///
     /// # Errors
     ///
-    /// See [`MediumError`]. The contents of `into` are unspecified then.
+    /// See [`MediumError`]. The contents of `into` are unspecified then. With
+    /// transfers under way the failure may be one of theirs, as for
+    /// [`Medium::poll`]; likewise below.
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError>;
 
     /// Writes `from` to the medium and waits for it; not durable before a

@@ -103,6 +103,7 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
                 _ => {
                     let flushed = medium.flush();
                     assert!(!matches!(flushed, Err(MediumError::Misaligned(_))));
+                    self.settle(medium, flushed);
                 }
             }
             // Each of the commands may be answered just in time.
@@ -193,9 +194,21 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
         ) {
             assert!(!self.device.is_running(), "it was not stopped");
         }
+        self.settle(medium, outcome);
         // Touches the memory that was taken back, were it still used.
         if self.started.is_empty() {
             assert!(!self.device.is_busy(), "something is under way still");
+        }
+    }
+
+    /// A failure that is told while others are under way may be theirs: they
+    /// are given up.
+    fn settle(&mut self, medium: &mut Nvme<'_, '_, 'd, 'i>, outcome: Result<(), MediumError>) {
+        if matches!(
+            outcome,
+            Err(MediumError::Device { .. } | MediumError::Flush(_))
+        ) {
+            self.quiesce(medium);
         }
     }
 
