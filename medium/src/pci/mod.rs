@@ -21,6 +21,8 @@ mod find;
 mod host;
 mod journal;
 mod location;
+#[cfg(any(test, feature = "fake"))]
+pub mod model;
 mod power;
 mod register;
 

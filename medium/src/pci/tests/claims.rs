@@ -1,7 +1,7 @@
 //! Single cases of search and loan.
 
-use super::model::{EXPRESS, MSI, MSI_X, Model, Node, POWER};
-use super::{decode, host, location, os, step};
+use super::{decode, location, os, step};
+use crate::pci::model::{EXPRESS, MSI, MSI_X, Model, Node, POWER, host};
 use crate::pci::{Claim, Location, MAX_DEPTH, PciError, claim, find};
 
 const LENGTH: u64 = 0x4000;
@@ -217,7 +217,7 @@ fn what_was_cut_off_stays_so() {
     claim.cut_dma(&model);
     assert_eq!(model.root.borrow()[0].command() & 4, 0);
     claim.release(&model, &model);
-    expected[0][1] &= !4;
+    expected[0].registers[1] &= !4;
     model.assert_unchanged(&expected);
 }
 

@@ -1,7 +1,7 @@
 //! Who answers to an address in a modelled hierarchy.
 
-use super::model::Node;
 use crate::pci::Step;
+use crate::pci::model::Node;
 
 /// The locations (steps from the root) of the functions that answer to a
 /// memory address, each with whether it and all above it may access memory.

@@ -6,37 +6,10 @@
 
 mod claims;
 mod decode;
-mod model;
 mod os;
 mod properties;
 
-use arrayvec::ArrayVec;
-
-use super::{HostBridge, Location, Step, Window, WindowKind};
-
-/// The windows of QEMU's `virt` machine, the upper one at another address for
-/// the CPU than on the bus.
-fn host() -> HostBridge {
-    let low = Window {
-        kind: WindowKind::Memory32,
-        prefetchable: false,
-        pci_address: 0x4000_0000,
-        cpu_address: 0x4000_0000,
-        length: 0x4000_0000,
-    };
-    let high = Window {
-        kind: WindowKind::Memory64,
-        pci_address: 0x4_0000_0000,
-        cpu_address: 0x5_0000_0000,
-        length: 0x4_0000_0000,
-        ..low
-    };
-    HostBridge {
-        first_bus: 0,
-        last_bus: 255,
-        windows: ArrayVec::from_iter([low, high]),
-    }
-}
+use super::{Location, Step};
 
 fn step(device: u8) -> Step {
     Step {

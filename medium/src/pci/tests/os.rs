@@ -1,7 +1,7 @@
 //! Hierarchies as an OS, or nobody, left them.
 
-use super::model::{MSI, MSI_X, Node, POWER};
 use crate::pci::Step;
+use crate::pci::model::{MSI, MSI_X, Node, POWER};
 
 /// A small generator of random numbers, so that a case is one number.
 #[derive(Clone, Debug)]

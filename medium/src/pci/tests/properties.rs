@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::model::{Model, Node};
-use super::{decode, host, os};
+use super::{decode, os};
+use crate::pci::model::{Model, Node, host};
 use crate::pci::{Step, claim, find};
 
 /// The locations of all controllers, as steps.

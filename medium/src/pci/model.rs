@@ -1,0 +1,360 @@
+//! A modelled PCI hierarchy, for tests: functions with registers that behave as
+//! such, bridges that forward what they are told to, power states, a clock.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "registers are cut from words"
+)]
+
+extern crate std;
+
+use std::cell::{Cell, RefCell};
+use std::vec::Vec;
+
+use arrayvec::ArrayVec;
+
+use super::{ConfigSpace, Function, HostBridge, Step, Window, WindowKind};
+use crate::Clock;
+
+/// Command and status.
+pub const COMMAND: usize = 0x04;
+/// A bridge's bus numbers.
+pub const BUSES: usize = 0x18;
+/// An expansion ROM's address.
+pub const ROM: usize = 0x30;
+/// Where the power management capability is in every function.
+pub const POWER: usize = 0x40;
+/// Where the MSI capability is in every function.
+pub const MSI: usize = 0x50;
+/// Where the PCI Express capability is in every function.
+pub const EXPRESS: usize = 0x70;
+/// Where the MSI-X capability is in every function.
+pub const MSI_X: usize = 0xb0;
+
+/// Class and revision of an NVMe controller.
+pub const NVME: u32 = 0x0108_0201;
+/// Class and revision of something else.
+pub const ETHERNET: u32 = 0x0200_0001;
+const BRIDGE: u32 = 0x0604_0001;
+
+/// Accesses that nothing takes.
+const MAX_ACCESSES: u64 = 3_000_000;
+
+/// A function and, if it is a bridge, what is behind it.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where on its bus.
+    pub step: Step,
+    /// Configuration space, by dword.
+    pub registers: [u32; 64],
+    /// Bits that writes change.
+    pub writable: [u32; 64],
+    /// Bits that writing ones clears, none of them writable.
+    pub clearable: [u32; 64],
+    /// Functions on the bus behind it.
+    pub children: Vec<Node>,
+    /// Keeps its registers from D3hot to D0.
+    pub keeps: bool,
+    /// Stays in D3hot.
+    pub is_stuck: bool,
+    /// Registers are not where the specification has them: it never sleeps, is
+    /// accessed at any time and anywhere, and loses events.
+    pub is_odd: bool,
+    /// Until when it must be left alone.
+    busy_until: u64,
+}
+
+/// The hierarchy below a host bridge.
+#[derive(Debug)]
+pub struct Model {
+    pub(super) root: RefCell<Vec<Node>>,
+    first_bus: u8,
+    now: Cell<u64>,
+    accesses: Cell<u64>,
+}
+
+impl Node {
+    /// A function without BARs, of a class and revision that is no bridge's.
+    #[must_use]
+    pub fn new(step: Step, class: u32) -> Self {
+        let mut node = Node {
+            step,
+            registers: [0; 64],
+            writable: [0; 64],
+            clearable: [0; 64],
+            children: Vec::new(),
+            keeps: true,
+            is_stuck: false,
+            is_odd: false,
+            busy_until: 0,
+        };
+        node.define(0x00, 0x0010_1b36, 0);
+        node.define(COMMAND, 0x0010_0000, 0x0547);
+        node.clearable[COMMAND / 4] = 0xf900_0000;
+        node.define(0x08, class, 0);
+        node.define(0x0c, 0, 0xff);
+        node.define(0x34, POWER as u32, 0);
+        node.define(0x3c, 0x0100, 0xff);
+        node.define(POWER, 0x0003_0001 | (MSI as u32) << 8, 0);
+        node.define(POWER + 4, 0, 0x0103);
+        node.clearable[POWER / 4 + 1] = 0x8000;
+        node.define(MSI, 0x0080_0005 | (EXPRESS as u32) << 8, 0x0071_0000);
+        for dword in 1..4 {
+            node.define(MSI + 4 * dword, 0, 0xffff_fffc);
+        }
+        node.define(EXPRESS, 0x0002_0010 | (MSI_X as u32) << 8, 0);
+        for control in [0x08, 0x10, 0x28] {
+            node.define(EXPRESS + control, 0, 0x7fff);
+            node.clearable[(EXPRESS + control) / 4] = 0x000f_0000;
+        }
+        node.define(MSI_X, 0x0040_0011, 0xc000_0000);
+        node
+    }
+
+    /// An NVMe controller with a BAR of `length` bytes.
+    #[must_use]
+    pub fn nvme(step: Step, length: u64, is_wide: bool) -> Self {
+        let mut node = Node::new(step, NVME);
+        node.bar(0, length, is_wide);
+        node
+    }
+
+    /// Something else, with a BAR 2.
+    #[must_use]
+    pub fn other(step: Step, length: u64, is_wide: bool) -> Self {
+        let mut node = Node::new(step, ETHERNET);
+        node.bar(2, length, is_wide);
+        node.define(ROM, 0, 0xffff_0001);
+        node
+    }
+
+    /// A bridge; `port` is its PCI Express type (4 root, 5 up, 6 downstream).
+    #[must_use]
+    pub fn bridge(step: Step, port: u32, children: Vec<Node>) -> Self {
+        let mut node = Node::new(step, BRIDGE);
+        node.children = children;
+        node.define(0x0c, 0x0001_0000, 0xff);
+        node.define(BUSES, 0, 0x00ff_ffff);
+        node.define(0x1c, 0, 0xf0f0);
+        node.clearable[7] = 0xf900_0000;
+        node.define(0x20, 0, 0xfff0_fff0);
+        node.define(0x24, 0x0001_0001, 0xfff0_fff0);
+        node.define(0x28, 0, u32::MAX);
+        node.define(0x2c, 0, u32::MAX);
+        node.define(0x3c, 0x0100, 0x000b_00ff);
+        node.clearable[0x3c / 4] = 1 << 26;
+        node.registers[EXPRESS / 4] |= port << 20;
+        node
+    }
+
+    /// What a register, a multiple of 4, holds, and which bits writes change.
+    pub fn define(&mut self, register: usize, value: u32, writable: u32) {
+        self.registers[register / 4] = value;
+        self.writable[register / 4] = writable;
+    }
+
+    /// A memory BAR of `length` bytes, a power of two; a wide one takes two
+    /// registers.
+    pub fn bar(&mut self, index: usize, length: u64, is_wide: bool) {
+        let mask = !(length - 1);
+        let kind = if is_wide { 0b100 } else { 0 };
+        self.define(0x10 + 4 * index, kind, mask as u32 & !0xf);
+        if is_wide {
+            self.define(0x14 + 4 * index, 0, (mask >> 32) as u32);
+        }
+    }
+
+    /// Whether its header is a bridge's.
+    #[must_use]
+    pub fn is_bridge(&self) -> bool {
+        self.registers[3] >> 16 & 0x7f == 1
+    }
+
+    /// Whether it is in another power state than D0.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        !self.is_odd && self.registers[POWER / 4 + 1] & 3 != 0
+    }
+
+    /// Its command register.
+    #[must_use]
+    pub fn command(&self) -> u32 {
+        self.registers[COMMAND / 4] & 0xffff
+    }
+
+    fn write(&mut self, register: usize, value: u32, now: u64) {
+        let index = register / 4;
+        let before = self.registers[index];
+        let writable = self.writable[index];
+        let after = before & !writable | value & writable;
+        let after = after & !(value & self.clearable[index]);
+        let is_bar = (0x10..if self.is_bridge() { 0x18 } else { 0x28 }).contains(&register);
+        assert!(
+            !is_bar || before == after || self.is_odd || self.command() & 2 == 0,
+            "a BAR was changed while it was decoded"
+        );
+        self.registers[index] = after;
+        if register == POWER + 4 && (before ^ after) & 3 != 0 {
+            self.change_power(before, now);
+        }
+    }
+
+    fn change_power(&mut self, before: u32, now: u64) {
+        self.busy_until = now + 10;
+        if self.is_stuck {
+            self.registers[POWER / 4 + 1] = before;
+        } else if !self.is_asleep() && !self.keeps {
+            for (index, (register, writable)) in
+                self.registers.iter_mut().zip(self.writable).enumerate()
+            {
+                if index != POWER / 4 + 1 {
+                    *register &= !writable;
+                }
+            }
+        }
+    }
+}
+
+impl Model {
+    /// These functions on bus 0.
+    #[must_use]
+    pub fn new(root: Vec<Node>) -> Self {
+        Model {
+            root: RefCell::new(root),
+            first_bus: 0,
+            now: Cell::new(0),
+            accesses: Cell::new(0),
+        }
+    }
+
+    /// The same with another number for the bus below the host bridge.
+    #[must_use]
+    pub fn with_first_bus(self, first_bus: u8) -> Self {
+        Model { first_bus, ..self }
+    }
+
+    /// All functions as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<Node> {
+        self.root.borrow().clone()
+    }
+
+    /// Every register must be as in the snapshot.
+    ///
+    /// # Panics
+    ///
+    /// When one is not.
+    pub fn assert_unchanged(&self, before: &[Node]) {
+        compare(before, &self.root.borrow());
+    }
+
+    /// Does something with a function, if it can be reached.
+    fn reach<T>(&self, function: Function, act: impl FnOnce(&mut Node, u64) -> T) -> Option<T> {
+        self.accesses.set(self.accesses.get() + 1);
+        assert!(self.accesses.get() < MAX_ACCESSES, "this does not end");
+        assert!(function.device < 32 && function.function < 8);
+        let mut root = self.root.borrow_mut();
+        let now = self.now.get();
+        let nodes = bus(&mut root, self.first_bus, function.bus)?;
+        let step = Step {
+            device: function.device,
+            function: function.function,
+        };
+        let node = nodes.iter_mut().find(|node| node.step == step)?;
+        assert!(
+            node.busy_until <= now || node.is_odd,
+            "{function} was accessed while changing its power state"
+        );
+        Some(act(node, now))
+    }
+}
+
+fn compare(before: &[Node], after: &[Node]) {
+    assert_eq!(before.len(), after.len(), "functions came or went");
+    for (before, after) in before.iter().zip(after) {
+        // An odd function's capabilities may be found where other registers are:
+        // what is written there cannot be put back.
+        let registers = if before.is_odd { 0x40 / 4 } else { 64 };
+        for register in 0..registers {
+            let lost = if before.is_odd {
+                before.clearable[register]
+            } else {
+                0
+            };
+            let (was, is) = (before.registers[register], after.registers[register]);
+            assert!(
+                (was ^ is) & !lost == 0,
+                "{was:#x} became {is:#x}: register {:#x} of function {}",
+                4 * register,
+                before.step
+            );
+        }
+        compare(&before.children, &after.children);
+    }
+}
+
+/// The functions on bus `wanted`, from the bus `number` down.
+fn bus(nodes: &mut Vec<Node>, number: u8, wanted: u8) -> Option<&mut Vec<Node>> {
+    if number == wanted {
+        return Some(nodes);
+    }
+    let forwarding = nodes.iter_mut().find(|node| {
+        let [_, secondary, subordinate, _] = node.registers[BUSES / 4].to_le_bytes();
+        node.is_bridge()
+            && !node.is_asleep()
+            && secondary > number
+            && (secondary..=subordinate).contains(&wanted)
+    })?;
+    let secondary = forwarding.registers[BUSES / 4].to_le_bytes()[1];
+    bus(&mut forwarding.children, secondary, wanted)
+}
+
+impl ConfigSpace for Model {
+    fn read32(&self, function: Function, register: u16) -> u32 {
+        assert!(register.is_multiple_of(4) && register < 4096);
+        self.reach(function, |node, _| {
+            assert!(register < 256 || node.is_odd, "there is no such register");
+            node.registers.get(usize::from(register) / 4).copied()
+        })
+        .flatten()
+        .unwrap_or(u32::MAX)
+    }
+
+    fn write32(&self, function: Function, register: u16, value: u32) {
+        assert!(register.is_multiple_of(4) && register < 256);
+        self.reach(function, |node, now| {
+            node.write(usize::from(register), value, now);
+        });
+    }
+}
+
+impl Clock for Model {
+    fn milliseconds(&self) -> u64 {
+        self.now.set(self.now.get() + 1);
+        self.now.get()
+    }
+}
+
+/// A host bridge with the windows of QEMU's `virt` machine, the upper one at
+/// another address for the CPU than on the bus.
+#[must_use]
+pub fn host() -> HostBridge {
+    let low = Window {
+        kind: WindowKind::Memory32,
+        prefetchable: false,
+        pci_address: 0x4000_0000,
+        cpu_address: 0x4000_0000,
+        length: 0x4000_0000,
+    };
+    let high = Window {
+        kind: WindowKind::Memory64,
+        pci_address: 0x4_0000_0000,
+        cpu_address: 0x5_0000_0000,
+        length: 0x4_0000_0000,
+        ..low
+    };
+    HostBridge {
+        first_bus: 0,
+        last_bus: 255,
+        windows: ArrayVec::from_iter([low, high]),
+    }
+}
