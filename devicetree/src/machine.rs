@@ -126,6 +126,9 @@ pub struct Machine {
     /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
     /// [`MAX_SEED`] of them; empty where it gives none.
     pub seed: ArrayVec<u8, MAX_SEED>,
+    /// Memory is all zeros when the power comes on, but for what the emulator
+    /// loads: QEMU's `virt` machine promises so. Boards do not.
+    pub starts_clear: bool,
     /// What tells this machine from others.
     pub fingerprint: Fingerprint,
 }
@@ -154,6 +157,7 @@ impl Machine {
             rtc: None,
             flash: None,
             seed: read_seed(root),
+            starts_clear: is_any(root, &["riscv-virtio"]),
             fingerprint: identity::NONE,
         };
         machine.read_cpus(root)?;

@@ -24,6 +24,7 @@ pub fn here(os_pages: u64) -> Here<'static> {
         identity: IDENTITY,
         os_pages,
         trust: Trust::Plain,
+        is_clear: true,
     }
 }
 
@@ -31,9 +32,10 @@ pub fn here(os_pages: u64) -> Here<'static> {
 mod word {
     pub(super) const CHECKSUM: usize = 2;
     pub(super) const GENERATION: usize = 3;
-    /// First pages of map and data.
+    /// First pages of map, data and free runs.
     pub(super) const MAP: usize = 19;
     pub(super) const DATA: usize = 29;
+    pub(super) const FREE: usize = 34;
 }
 
 /// A slot with an image.
@@ -61,29 +63,38 @@ impl Forged {
         let digests: Vec<[u64; 2]> = data.chunks(to_usize(PIECE_PAGES)).map(digest).collect();
         let mut header = [0; 512];
         header[0] = u64::from_le_bytes(*b"POORWILL");
-        header[1] = 2 | 4096 << 32;
-        header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 4]);
+        header[1] = 3 | 4096 << 32;
+        header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 5]);
         header[9..13].copy_from_slice(&[1, 2, 3, 4]);
-        let sections = [state, map.as_bytes(), digests.as_bytes(), data.as_bytes()];
-        let mut slot = FakeMedium::new(16 * PAGE_BYTES + pages(&sections) * PAGE_BYTES)
+        let runs = free_runs(input, &map, os_pages);
+        let sections = [
+            state,
+            map.as_bytes(),
+            runs.as_bytes(),
+            digests.as_bytes(),
+            data.as_bytes(),
+        ];
+        // Of each, in this order.
+        let kinds = [1, 2, 5, 3, 4];
+        let mut slot = FakeMedium::new(20 * PAGE_BYTES + pages(&sections) * PAGE_BYTES)
             .with_limits(1 + to_usize(input.below(64)), 1 + to_usize(input.below(8)))
             .with_seed(input.any());
         let mut free = 1;
-        for (number, section) in sections.into_iter().enumerate() {
+        for (kind, section) in kinds.into_iter().zip(sections) {
             let first = free + input.below(4);
             disk::put(&mut slot, first * PAGE_BYTES, section);
-            let bytes = match number {
-                1 => PageMap::pages_needed(os_pages) * PAGE_BYTES,
+            let bytes = match kind {
+                2 => PageMap::pages_needed(os_pages) * PAGE_BYTES,
                 _ => section.len() as u64,
             };
             free = first + bytes.div_ceil(PAGE_BYTES);
             let place = to_usize(first * PAGE_BYTES)..to_usize(free * PAGE_BYTES);
-            let sum = match number {
-                3 => 0,
+            let sum = match kind {
+                4 => 0,
                 _ => checksum::of_words(&words(&slot.bytes()[place])),
             };
-            let entry = [number as u64 + 1, first, bytes, sum, 0];
-            header[13 + 5 * number..18 + 5 * number].copy_from_slice(&entry);
+            let entry = [kind as u64, first, bytes, sum, 0];
+            header[8 + 5 * kind..13 + 5 * kind].copy_from_slice(&entry);
         }
         let mut image = Forged {
             slot,
@@ -91,7 +102,7 @@ impl Forged {
                 header_checksum: 0,
                 generation: 0,
             },
-            is_whole: names_only(&map, os_pages),
+            is_whole: names_only(&map, os_pages) && are_free(&runs, &map, os_pages),
             header: Page(header),
         };
         image.commit();
@@ -104,7 +115,7 @@ impl Forged {
         for _ in 0..input.below(4) {
             let word = match input.below(8) {
                 0 => to_usize(input.below(512)),
-                _ => 1 + to_usize(input.below(40)),
+                _ => 1 + to_usize(input.below(45)),
             };
             self.header.0[word] = match input.below(3) {
                 0 => self.header.0[word]
@@ -137,10 +148,11 @@ impl Forged {
         disk::put(&mut self.slot, 0, self.header.as_bytes());
     }
 
-    /// What memory holds once the image was loaded, read from the slot without
-    /// the crate that is tested; `None` when the image says what cannot be.
+    /// What memory full of `before` holds once the image was loaded, read from
+    /// the slot without the crate that is tested; `None` when the image says
+    /// what cannot be.
     #[must_use]
-    pub fn contents(&self, os_pages: u64) -> Option<Vec<Page>> {
+    pub fn contents(&self, os_pages: u64, before: &Page) -> Option<Vec<Page>> {
         let bytes = self.slot.bytes();
         let page = |number: u64| {
             let start = usize::try_from(number.checked_mul(PAGE_BYTES)?).ok()?;
@@ -159,6 +171,15 @@ impl Forged {
             } else {
                 contents.push(Page::ZERO);
             }
+        }
+        let first = page(self.header.0[word::FREE]);
+        let entries = to_usize(self.header.0[word::FREE + 1] / 16);
+        for entry in 0..entries {
+            let words = &first.as_ref()?.0;
+            let run = words.get(2 * entry)?..words.get(2 * entry + 1)?;
+            let start = to_usize(*run.start);
+            let left = contents.get_mut(start..start.checked_add(to_usize(*run.end))?)?;
+            left.iter_mut().for_each(|page| page.0 = before.0);
         }
         Some(contents)
     }
@@ -181,6 +202,37 @@ fn map(input: &mut Input<'_>, os_pages: u64) -> Vec<u64> {
         }
     }
     map
+}
+
+/// Runs of pages that are not saved, or now and then of any.
+fn free_runs(input: &mut Input<'_>, map: &[u64], os_pages: u64) -> Vec<[u64; 2]> {
+    let is_saved = |index: u64| map[to_usize(index / 64)] >> (index % 64) & 1 == 1;
+    let mut runs = Vec::new();
+    let mut from = 0;
+    while from < os_pages && runs.len() < 100 {
+        let pages = (from..os_pages).take_while(|index| !is_saved(*index));
+        let pages = pages.count() as u64;
+        if pages > 0 && input.one_in(2) {
+            runs.push([from, 1 + input.below(pages)]);
+        }
+        from += pages + 1;
+    }
+    if input.one_in(16) {
+        runs.push([input.edgy(), input.edgy()]);
+    }
+    runs
+}
+
+/// Whether the runs ascend and name pages that exist and are not saved.
+fn are_free(runs: &[[u64; 2]], map: &[u64], os_pages: u64) -> bool {
+    let is_saved = |index: u64| map[to_usize(index / 64)] >> (index % 64) & 1 == 1;
+    let mut from = 0;
+    runs.iter().all(|&[first, pages]| {
+        let end = first.saturating_add(pages);
+        let ascends = first >= from && pages > 0 && end <= os_pages;
+        from = end;
+        ascends && !(first..end).any(is_saved)
+    })
 }
 
 /// Whether no bit stands for a page that does not exist.

@@ -5,13 +5,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::checksum;
 use crate::digest::Digest;
+use crate::free::ENTRY_BYTES;
 use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, PIECE_PAGES};
 use crate::seal::{KeyId, Salt, SealMark};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 
 /// The parts of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum SectionKind {
     Digests = 3,
     /// The saved pages.
     Data = 4,
+    /// Runs of pages that the OS had free.
+    Free = 5,
 }
 
 /// Where a part of an image lies.
@@ -50,7 +53,7 @@ pub struct Header {
     pub saved_at_ns: u64,
     /// Pages of OS memory.
     pub os_pages: u64,
-    /// Pages saved; the others are zero.
+    /// Pages saved; the others are zero or free.
     pub saved_pages: u64,
     /// The machine that slept.
     pub identity: MachineIdentity,
@@ -60,6 +63,8 @@ pub struct Header {
     pub state: Section,
     /// The map of saved pages.
     pub map: Section,
+    /// The runs of free pages.
+    pub free: Section,
     /// The digests.
     pub digests: Section,
     /// The saved pages.
@@ -120,7 +125,7 @@ struct RawHeader {
     zero_too: U32,
     /// Memory, harts, ISA, device tree.
     identity: [U64; 4],
-    sections: [RawSection; 4],
+    sections: [RawSection; 5],
     /// 0 none, 1 XChaCha20-Poly1305.
     sealing: U32,
     zero_three: U32,
@@ -129,7 +134,7 @@ struct RawHeader {
     tag: [u8; 16],
     /// Room for further sections and for what compression needs; zero in this
     /// version.
-    later: [u8; 3784],
+    later: [u8; 3744],
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -143,6 +148,9 @@ struct RawSection {
 }
 
 const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES as usize);
+
+/// How many sections there are, one of each kind.
+const SECTIONS: u32 = 5;
 
 /// Ways of sealing.
 const PLAIN: u32 = 0;
@@ -209,7 +217,7 @@ impl Header {
         if raw.piece_pages.get() != PIECE_PAGES {
             return Err(HeaderError::Invalid("pieces of another length"));
         }
-        if raw.section_count.get() != 4 {
+        if raw.section_count.get() != SECTIONS {
             return Err(HeaderError::Invalid("another number of sections"));
         }
         let [memory, harts, isa, device_tree] = raw.identity.map(U64::get);
@@ -242,6 +250,7 @@ impl Header {
             map: section(SectionKind::Map)?,
             digests: section(SectionKind::Digests)?,
             data: section(SectionKind::Data)?,
+            free: section(SectionKind::Free)?,
         })
     }
 
@@ -260,7 +269,8 @@ impl Header {
             ),
             (self.data.bytes, self.saved_pages * PAGE_BYTES),
         ];
-        if lengths.iter().any(|(found, right)| found != right) {
+        let wrong = lengths.iter().any(|(found, right)| found != right);
+        if wrong || !self.free.bytes.is_multiple_of(ENTRY_BYTES) {
             return Err(HeaderError::Invalid("a section of the wrong length"));
         }
         Ok(())
@@ -269,7 +279,7 @@ impl Header {
     /// Sections follow the header and each other, with or without room between.
     fn check_order(&self) -> Result<(), HeaderError> {
         let mut free = 1;
-        for section in [self.state, self.map, self.digests, self.data] {
+        for section in [self.state, self.map, self.free, self.digests, self.data] {
             if section.first_page < free {
                 return Err(HeaderError::Invalid("sections overlap"));
             }
@@ -303,7 +313,7 @@ impl Header {
         raw.os_pages = self.os_pages.into();
         raw.saved_pages = self.saved_pages.into();
         raw.piece_pages = PIECE_PAGES.into();
-        raw.section_count = 4.into();
+        raw.section_count = SECTIONS.into();
         raw.identity = [
             identity.memory,
             identity.harts,
@@ -316,6 +326,7 @@ impl Header {
             section(SectionKind::Map, self.map),
             section(SectionKind::Digests, self.digests),
             section(SectionKind::Data, self.data),
+            section(SectionKind::Free, self.free),
         ];
         if let Some(mark) = self.seal {
             raw.sealing = XCHACHA20_POLY1305.into();
@@ -355,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 2);
+        assert_eq!(FORMAT_VERSION, 3);
         assert_eq!(&MAGIC, b"POORWILL");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
         let offsets = [
@@ -373,12 +384,12 @@ mod tests {
             (offset_of!(RawHeader, zero_too), 68),
             (offset_of!(RawHeader, identity), 72),
             (offset_of!(RawHeader, sections), 104),
-            (offset_of!(RawHeader, sealing), 264),
-            (offset_of!(RawHeader, zero_three), 268),
-            (offset_of!(RawHeader, key), 272),
-            (offset_of!(RawHeader, salt), 288),
-            (offset_of!(RawHeader, tag), 296),
-            (offset_of!(RawHeader, later), 312),
+            (offset_of!(RawHeader, sealing), 304),
+            (offset_of!(RawHeader, zero_three), 308),
+            (offset_of!(RawHeader, key), 312),
+            (offset_of!(RawHeader, salt), 328),
+            (offset_of!(RawHeader, tag), 336),
+            (offset_of!(RawHeader, later), 352),
             (size_of::<RawHeader>(), 4096),
             (offset_of!(RawSection, kind), 0),
             (offset_of!(RawSection, zero), 4),
@@ -403,8 +414,11 @@ mod tests {
             SectionKind::Map,
             SectionKind::Digests,
             SectionKind::Data,
+            SectionKind::Free,
         ];
-        assert_eq!(kinds.map(|kind| kind as u32), [1, 2, 3, 4]);
+        assert_eq!(kinds.map(|kind| kind as u32), [1, 2, 3, 4, 5]);
+        assert_eq!(kinds.len(), SECTIONS as usize);
+        assert_eq!(ENTRY_BYTES, 16);
     }
 
     #[test]
@@ -434,7 +448,8 @@ mod tests {
             seal: Some(mark),
             state: section(1, 5000, 13),
             map: section(3, 3 * 4096, 14),
-            digests: section(6, 64, 15),
+            free: section(6, 32, 16),
+            digests: section(7, 64, 15),
             data: section(256, 1000 * 4096, 0),
         };
         let mut page = Page([!0; 512]);

@@ -3,6 +3,8 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::{OsPage, PAGE_BYTES, PageMap, to_usize};
 
+use crate::free::LIST_PAGES;
+
 /// Saved pages that share one digest: 1 MiB of them.
 pub const PIECE_PAGES: u64 = 256;
 
@@ -40,6 +42,7 @@ pub(crate) const fn pages_of(bytes: u64) -> u64 {
 pub(crate) struct Layout {
     pub(crate) state: u64,
     pub(crate) map: u64,
+    pub(crate) free: u64,
     pub(crate) digests: u64,
     pub(crate) data: u64,
 }
@@ -48,12 +51,14 @@ impl Layout {
     pub(crate) const fn new(os_pages: u64, state_bytes: u64) -> Layout {
         let state = 1;
         let map = state + pages_of(state_bytes);
-        let digests = map + PageMap::pages_needed(os_pages);
+        let free = map + PageMap::pages_needed(os_pages);
+        let digests = free + LIST_PAGES;
         let end = digests + digest_pages(os_pages);
         let data = end.next_multiple_of(DATA_ALIGN / PAGE_BYTES);
         Layout {
             state,
             map,
+            free,
             digests,
             data,
         }

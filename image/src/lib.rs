@@ -22,6 +22,7 @@ const _: () = assert!(
 pub mod checksum;
 mod crew;
 mod digest;
+mod free;
 mod header;
 mod identity;
 mod layout;
@@ -38,6 +39,7 @@ mod write;
 
 pub use crew::{Alone, Crew};
 pub use digest::Digest;
+pub use free::{FreeContents, FreePages};
 pub use header::{FORMAT_VERSION, Header, HeaderError, Section, SectionKind};
 pub use identity::{Difference, MachineIdentity};
 pub use layout::{PIECE_PAGES, data_offset};

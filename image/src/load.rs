@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::Progress;
 use crate::crew::Crew;
 use crate::digest::Digest;
+use crate::free::FreeRuns;
 use crate::layout::{self, PIECE_PAGES};
 use crate::open::{Checked, Opened};
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
@@ -49,8 +50,9 @@ pub enum LoadError {
     Medium(#[from] MediumError),
 }
 
-/// Fills all of memory: saved pages from `slot`, every piece verified and, if
-/// sealed, opened where it lies; the others with zeros.
+/// Fills memory: saved pages from `slot`, every piece verified and, if sealed,
+/// opened where it lies; the others with zeros, but for long runs of free ones
+/// where that is needless (see [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
@@ -71,7 +73,11 @@ pub fn load<M: Medium>(
     }
     let memory = &*memory;
     let pieces = Pieces::new(crew);
-    let zeros = Zeros(Mutex::new(PageWalk::new(opened.map.others())));
+    let left = opened.leave_free.then_some(opened.free);
+    let zeros = Zeros(Mutex::new(Unsaved {
+        walk: PageWalk::new(opened.map.others()),
+        left: left.unwrap_or_default(),
+    }));
     let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), Way::Open);
     let mut loader = Loader {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
@@ -105,14 +111,34 @@ pub fn load<M: Medium>(
 const ZERO_PAGES: usize = 32;
 
 /// The pages to be zeroed yet.
-struct Zeros<'m>(Mutex<PageWalk<'m>>);
+struct Unsaved<'m> {
+    walk: PageWalk<'m>,
+    /// Runs among them that are left as they are.
+    left: FreeRuns<'m>,
+}
+
+impl Unsaved<'_> {
+    fn next(&mut self, memory: &OsMemory) -> Option<OsPage> {
+        while let Some(run) = self.left.first() {
+            if self.walk.peek()? < run.first {
+                break;
+            }
+            self.walk.skip_to(run.first + run.pages);
+            self.left.next();
+        }
+        self.walk.next(memory)
+    }
+}
+
+/// The same, shared by the harts.
+struct Zeros<'m>(Mutex<Unsaved<'m>>);
 
 impl Zeros<'_> {
     /// Zeroes a few pages; whether there were any.
     fn take_some(&self, memory: &OsMemory) -> bool {
         let pages: ArrayVec<OsPage, ZERO_PAGES> = {
-            let mut walk = self.0.lock();
-            core::iter::from_fn(|| walk.next(memory))
+            let mut unsaved = self.0.lock();
+            core::iter::from_fn(|| unsaved.next(memory))
                 .take(ZERO_PAGES)
                 .collect()
         };

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::checksum;
 use crate::digest::Digest;
+use crate::free::FreeRuns;
 use crate::header::{Header, HeaderError, SectionKind};
 use crate::identity::{Difference, MachineIdentity};
 use crate::layout;
@@ -18,6 +19,7 @@ pub struct Checked<'a> {
     pub(crate) header: Header,
     pub(crate) state: &'a [Page],
     pub(crate) map: PageMap<'a>,
+    pub(crate) free: FreeRuns<'a>,
     pub(crate) digests: &'a [Page],
     /// Of a sealed image.
     pub(crate) cipher: Option<Cipher>,
@@ -25,7 +27,11 @@ pub struct Checked<'a> {
 
 /// A [`Checked`] image of this very machine.
 #[derive(Debug)]
-pub struct Opened<'a>(pub(crate) Checked<'a>);
+pub struct Opened<'a> {
+    pub(crate) image: Checked<'a>,
+    /// What is free need not be cleared.
+    pub(crate) leave_free: bool,
+}
 
 impl Checked<'_> {
     /// The image's header.
@@ -34,7 +40,7 @@ impl Checked<'_> {
         &self.header
     }
 
-    /// The pages that are saved; the others are zero.
+    /// The pages that are saved; the others are zero or free.
     #[must_use]
     pub fn map(&self) -> &PageMap<'_> {
         &self.map
@@ -58,7 +64,7 @@ impl<'a> core::ops::Deref for Opened<'a> {
     type Target = Checked<'a>;
 
     fn deref(&self) -> &Checked<'a> {
-        &self.0
+        &self.image
     }
 }
 
@@ -117,6 +123,9 @@ pub struct Here<'k> {
     pub os_pages: u64,
     /// Which images it trusts.
     pub trust: Trust<'k>,
+    /// OS memory holds nothing of an OS that ran before: it was clear when the
+    /// power came on, and this is no reset. Free pages are left alone then.
+    pub is_clear: bool,
 }
 
 /// Checks the image in `slot` but for its page data: its seal, every digest,
@@ -140,7 +149,10 @@ pub fn open<'a, M: Medium>(
         return Err(Difference::MemoryMap.into());
     }
     let cipher = authenticate(&header, key, workspace.header)?;
-    read_sections(slot, header, cipher, workspace).map(Opened)
+    Ok(Opened {
+        image: read_sections(slot, header, cipher, workspace)?,
+        leave_free: here.is_clear,
+    })
 }
 
 /// As [`open`], on any machine: for looking at an image, not for waking it. A
@@ -218,12 +230,14 @@ fn read_sections<'a, M: Medium>(
     let Workspace {
         state,
         map,
+        free,
         digests,
         ..
     } = workspace;
     let mut read = |kind, pages| read_section(slot, kind, &header, cipher.as_ref(), pages);
     read(SectionKind::State, &mut *state)?;
     read(SectionKind::Map, &mut *map)?;
+    read(SectionKind::Free, &mut *free)?;
     read(SectionKind::Digests, &mut *digests)?;
     let map = PageMap::from_saved(map, header.os_pages)
         .map_err(|_| OpenError::Inconsistent("its map names pages that do not exist"))?;
@@ -232,10 +246,17 @@ fn read_sections<'a, M: Medium>(
             "its map and its header differ in the number of pages",
         ));
     }
+    let free = FreeRuns::new(free, header.free.bytes);
+    if !free.fit(&map, header.os_pages) {
+        return Err(OpenError::Inconsistent(
+            "it lists free pages that are saved, or that do not exist",
+        ));
+    }
     Ok(Checked {
         header,
         state,
         map,
+        free,
         digests,
         cipher,
     })
@@ -252,6 +273,7 @@ fn read_section<M: Medium>(
     let (part, section) = match kind {
         SectionKind::State => (Part::State, header.state),
         SectionKind::Map => (Part::Map, header.map),
+        SectionKind::Free => (Part::Free, header.free),
         SectionKind::Digests | SectionKind::Data => (Part::Digests, header.digests),
     };
     let pages = usize::try_from(layout::pages_of(section.bytes))

@@ -6,12 +6,13 @@ use crate::Progress;
 use crate::checksum;
 use crate::crew::Crew;
 use crate::digest::Digest;
+use crate::free::{self, FreeContents, FreePages};
 use crate::header::{Header, Section};
 use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, Layout};
 use crate::seal::{Cipher, Part, Seal, SealMark, Way};
 use crate::workspace::{NoRoom, Workspace};
-use crate::write::{unseal_memory, write_memory};
+use crate::write::{no_map, unseal_memory, write_memory};
 
 /// What a save has to know beside memory.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct SaveRequest<'k> {
     pub state_bytes: u64,
     /// How to seal the image; `None` leaves it plain.
     pub seal: Option<Seal<'k>>,
+    /// Which pages the OS has free; `None` takes all pages for used.
+    pub free: Option<&'k dyn FreePages>,
 }
 
 /// The proof that a whole image is durable in a slot; the store takes it for a
@@ -107,8 +110,14 @@ pub fn save<M: Medium>(
     let cipher = request.cipher();
     let cipher = cipher.as_ref();
     let layout = Layout::new(memory.pages(), request.state_bytes);
+    let free_bytes = request.survey(memory, workspace)?;
     let saved_pages = write_memory(slot, memory, layout.data, workspace, cipher, crew, progress)?;
-    let header = finish_sections(request, memory.pages(), saved_pages, workspace, cipher);
+    let amounts = Amounts {
+        os_pages: memory.pages(),
+        saved_pages,
+        free_bytes,
+    };
+    let header = finish_sections(request, &amounts, workspace, cipher);
     let header_checksum = finish_header(&header, workspace.header, cipher);
     if let Err(error) = write_sections(slot, &header, workspace) {
         slot.quiesce();
@@ -145,6 +154,17 @@ pub fn give_back(
 }
 
 impl SaveRequest<'_> {
+    /// Puts into the workspace's map the pages that are to be looked at, and
+    /// beside it the list of free runs, whose length in bytes it returns.
+    fn survey(&self, memory: &OsMemory, workspace: &mut Workspace<'_>) -> Result<u64, SaveError> {
+        let mut used = PageMap::full(workspace.map, memory.pages()).map_err(no_map)?;
+        let contents = self.free.map(|free| free.take_out(memory, &mut used));
+        Ok(match contents {
+            Some(FreeContents::Anything) => free::list(&used, workspace.free),
+            Some(FreeContents::Zeros) | None => 0,
+        })
+    }
+
     fn cipher(&self) -> Option<Cipher> {
         self.seal
             .map(|seal| Cipher::new(seal.key, self.generation, seal.salt))
@@ -160,15 +180,26 @@ impl SaveRequest<'_> {
     }
 }
 
+/// How much there is in an image.
+struct Amounts {
+    os_pages: u64,
+    saved_pages: u64,
+    free_bytes: u64,
+}
+
 /// Seals the sections that are in the workspace, takes their digests, and makes
 /// a header of it all.
 fn finish_sections(
     request: &SaveRequest<'_>,
-    os_pages: u64,
-    saved_pages: u64,
+    amounts: &Amounts,
     workspace: &mut Workspace<'_>,
     cipher: Option<&Cipher>,
 ) -> Header {
+    let Amounts {
+        os_pages,
+        saved_pages,
+        free_bytes,
+    } = *amounts;
     let layout = Layout::new(os_pages, request.state_bytes);
     let section = |part, first_page, bytes, pages: &mut [Page]| {
         let pages = &mut pages[..to_usize(layout::pages_of(bytes))];
@@ -199,6 +230,7 @@ fn finish_sections(
             workspace.state,
         ),
         map: section(Part::Map, layout.map, map_bytes, workspace.map),
+        free: section(Part::Free, layout.free, free_bytes, workspace.free),
         digests: section(
             Part::Digests,
             layout.digests,
@@ -229,6 +261,7 @@ fn write_sections<M: Medium>(
     let sections = [
         (header.state, &*workspace.state),
         (header.map, workspace.map),
+        (header.free, workspace.free),
         (header.digests, workspace.digests),
     ];
     for (section, pages) in sections {

@@ -150,6 +150,7 @@ pub(crate) enum Part {
     State,
     Map,
     Digests,
+    Free,
     Piece(u64),
 }
 
@@ -162,6 +163,7 @@ impl Part {
             Part::State => NO_PIECE + 1,
             Part::Map => NO_PIECE + 2,
             Part::Digests => NO_PIECE + 3,
+            Part::Free => NO_PIECE + 4,
             Part::Piece(number) => number,
         }
     }

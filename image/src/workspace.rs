@@ -1,11 +1,12 @@
 use poorwill_memory::{Page, PageMap};
 use thiserror::Error;
 
+use crate::free::LIST_PAGES;
 use crate::layout::{digest_pages, pages_of};
 
-/// Pages for the machine's state. 128 KiB hold the registers and interrupt
-/// controllers of well over a hundred harts.
-pub const STATE_PAGES: u64 = 32;
+/// Pages for the machine's state. 64 KiB hold the registers and interrupt
+/// controllers of far more harts than a machine may have.
+pub const STATE_PAGES: u64 = 16;
 
 /// The firmware's own memory that a save or a load works in: the parts of an
 /// image that are not page data. The medium reads and writes it by DMA.
@@ -15,6 +16,7 @@ pub struct Workspace<'a> {
     /// The machine's state: for a [`crate::StateWriter`] before a save.
     pub state: &'a mut [Page],
     pub(crate) map: &'a mut [Page],
+    pub(crate) free: &'a mut [Page],
     pub(crate) digests: &'a mut [Page],
 }
 
@@ -32,7 +34,7 @@ impl<'a> Workspace<'a> {
     /// Pages of workspace for a machine of `os_pages` pages.
     #[must_use]
     pub const fn pages_needed(os_pages: u64) -> u64 {
-        1 + STATE_PAGES + PageMap::pages_needed(os_pages) + digest_pages(os_pages)
+        1 + STATE_PAGES + PageMap::pages_needed(os_pages) + LIST_PAGES + digest_pages(os_pages)
     }
 
     /// Divides `pages` for a machine of `os_pages` pages. What is in them does
@@ -50,11 +52,13 @@ impl<'a> Workspace<'a> {
         let (header, rest) = pages.split_first_mut().ok_or(no_room)?;
         let (state, rest) = split(rest, STATE_PAGES).ok_or(no_room)?;
         let (map, rest) = split(rest, PageMap::pages_needed(os_pages)).ok_or(no_room)?;
+        let (free, rest) = split(rest, LIST_PAGES).ok_or(no_room)?;
         let (digests, _) = split(rest, digest_pages(os_pages)).ok_or(no_room)?;
         Ok(Workspace {
             header,
             state,
             map,
+            free,
             digests,
         })
     }
@@ -66,6 +70,7 @@ impl Workspace<'_> {
         let parts = [
             (pages_of(state_bytes), self.state.len()),
             (PageMap::pages_needed(os_pages), self.map.len()),
+            (LIST_PAGES, self.free.len()),
             (digest_pages(os_pages), self.digests.len()),
         ];
         let short = parts.iter().find(|(needed, given)| *needed > *given as u64);

@@ -2,7 +2,7 @@
 
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{
-    OsMemory, PAGE_BYTES, Page, PageCursor, PageMap, PageMapError, PageWalk, to_usize,
+    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageMap, PageMapError, PageWalk, to_usize,
 };
 
 use crate::Progress;
@@ -14,8 +14,8 @@ use crate::save::SaveError;
 use crate::seal::{Cipher, Part, Way};
 use crate::workspace::{NoRoom, Workspace};
 
-/// Writes the pages of memory that are not zero from page `data` of the slot
-/// on, and fills in the workspace's map and digests; tells how many pages those
+/// Writes the pages of the workspace's map that are not zero from page `data` of the slot
+/// on, takes the others out of the map, and fills in the digests; tells how many pages those
 /// were. After an error memory is as it was.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
@@ -26,7 +26,8 @@ pub(crate) fn write_memory<M: Medium>(
     crew: &dyn Crew,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<u64, SaveError> {
-    let map = PageMap::new(workspace.map, memory.pages()).map_err(no_map)?;
+    // What the survey left in it is to be looked at.
+    let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
     let digests = Page::words_mut(workspace.digests);
     digests.fill(0);
     let pieces = Pieces::new(crew);
@@ -60,7 +61,9 @@ pub(crate) fn write_memory<M: Medium>(
         writer.slot.quiesce();
         if let Some(cipher) = cipher {
             let retired = writer.retired;
-            let is_sealed = |number| number < retired || pieces.is_done(number);
+            let filled = writer.filled;
+            // Beyond what was filled the map names pages that nobody looked at.
+            let is_sealed = |number| number < retired || number < filled && pieces.is_done(number);
             unseal_memory(memory, &writer.map, cipher, crew, &is_sealed);
         }
     }
@@ -68,7 +71,7 @@ pub(crate) fn write_memory<M: Medium>(
 }
 
 /// A map that does not fit in its room, which was checked before.
-fn no_map(error: PageMapError) -> NoRoom {
+pub(crate) fn no_map(error: PageMapError) -> NoRoom {
     match error {
         PageMapError::NoRoom { needed, given } => NoRoom { needed, given },
         PageMapError::BeyondEnd(_) => NoRoom {
@@ -135,21 +138,21 @@ impl<M: Medium> Writer<'_, M> {
     fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
         let mut piece = self.pieces.begin(self.filled);
         while !piece.pages.is_full() {
-            let Some(page) = self.cursor.seek(self.memory, self.scanned) else {
+            let Some((index, page)) = self.next_page() else {
+                self.scanned = self.memory.pages();
                 break;
             };
-            if self.scanned.is_multiple_of(PROGRESS_PAGES) {
+            if self.scanned / PROGRESS_PAGES != (index + 1) / PROGRESS_PAGES {
                 self.show(progress);
             }
-            let index = self.scanned;
-            self.scanned += 1;
+            self.scanned = index + 1;
             if self.memory.page(page).is_zero() {
+                self.map.remove(index);
                 continue;
             }
             if !self.has_room_for(1) {
                 return Err(self.too_small(1));
             }
-            self.map.insert(index);
             self.saved += 1;
             piece.pages.push(page);
         }
@@ -159,6 +162,12 @@ impl<M: Medium> Writer<'_, M> {
             self.filled += 1;
         }
         Ok(())
+    }
+
+    /// The next page that may be in use.
+    fn next_page(&mut self) -> Option<(u64, OsPage)> {
+        let index = self.map.next(self.scanned)?;
+        Some((index, self.cursor.seek(self.memory, index)?))
     }
 
     fn show(&self, progress: &mut dyn FnMut(Progress)) {
@@ -226,7 +235,9 @@ impl<M: Medium> Writer<'_, M> {
     /// far, for `more` pages, and for those not looked at that are not zero.
     fn too_small(&self, more: u64) -> SaveError {
         let mut cursor = self.cursor.clone();
-        let rest = (self.scanned..self.memory.pages())
+        let mut rest = self.map.members();
+        rest.skip_to(self.scanned);
+        let rest = rest
             .filter_map(|index| cursor.seek(self.memory, index))
             .filter(|page| !self.memory.page(*page).is_zero());
         SaveError::TooSmall {

@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{MIB, Machine, committed};
-use poorwill_image::{Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect};
+use common::{Free, MIB, Machine, committed};
+use poorwill_image::{
+    FreeContents, Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect,
+};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{PAGE_BYTES, Page, Run, to_usize};
 use proptest::prelude::*;
 
 fn image() -> (Machine, FakeMedium, u64) {
@@ -18,33 +20,48 @@ fn image_of(mut machine: Machine) -> (Machine, FakeMedium, u64) {
     (machine, medium, committed)
 }
 
-/// Page 0 is the header, 1 the state, 2 the map, 3 the digests: each one page.
+/// A machine whose images have something in every section.
+fn machine_with_all() -> Machine {
+    let mut machine = Machine::filled(&[3, 605], |index| index % 2 == 0 && index < 8);
+    let run = Run {
+        first: 8,
+        pages: 600,
+    };
+    machine.free = Some(Free(vec![run], FreeContents::Anything));
+    machine
+}
+
+/// Its pages: 0 is the header, 1 the state, 2 the map, 3 the free runs, 5 the
+/// digests.
+const PAGES: [u64; 5] = [0, 1, 2, 3, 5];
+
 fn expected(byte: u64) -> OpenError {
     match byte / PAGE_BYTES {
         0 if byte < 8 => OpenError::Header(HeaderError::NotAnImage),
         0 => OpenError::Header(HeaderError::Damaged),
         1 => OpenError::Damaged(SectionKind::State),
         2 => OpenError::Damaged(SectionKind::Map),
+        3 => OpenError::Damaged(SectionKind::Free),
         _ => OpenError::Damaged(SectionKind::Digests),
     }
 }
 
 #[test]
 fn every_single_bit_counts() {
-    bit_by_bit(image(), expected);
+    bit_by_bit(image_of(machine_with_all()), expected);
 }
 
 #[test]
 fn every_single_bit_of_a_sealed_image_counts() {
-    let machine = Machine::filled(&[3, 5], |index| index % 2 == 0);
-    bit_by_bit(image_of(machine.sealing()), expected);
+    bit_by_bit(image_of(machine_with_all().sealing()), expected);
 }
 
 fn bit_by_bit(
     (mut machine, mut medium, committed): (Machine, FakeMedium, u64),
     expected: impl Fn(u64) -> OpenError,
 ) {
-    for byte in 0..4 * PAGE_BYTES {
+    let bytes = PAGES.map(|page| page * PAGE_BYTES..(page + 1) * PAGE_BYTES);
+    for byte in bytes.into_iter().flatten() {
         for bit in 0..8 {
             medium.flip(byte, bit);
             assert_eq!(
@@ -91,11 +108,11 @@ fn an_unknown_version_is_named() {
     let committed = forge(&mut medium, |header| {
         header.0[1] = header.0[1] & !0xffff | 7
     });
-    let error = HeaderError::Version { found: 7, known: 2 };
+    let error = HeaderError::Version { found: 7, known: 3 };
     assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
     assert_eq!(
         error.to_string(),
-        "the image has format 7, this Poorwill reads format 2"
+        "the image has format 7, this Poorwill reads format 3"
     );
 }
 
@@ -115,13 +132,14 @@ fn forge(medium: &mut FakeMedium, change: impl FnOnce(&mut Page)) -> u64 {
 #[test]
 fn lengths_that_cannot_be_are_refused() {
     // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 5 words
-    // each (kind, first page, bytes, digest), 33.. the seal.
+    // each (kind, first page, bytes, digest): state, map, digests, data, free;
+    // 38.. the seal.
     let changes = [
         (5, u64::MAX),
         (6, 9),
         (7, 255),
-        (8, 5),
-        (8, 4 | 1 << 32),
+        (8, 6),
+        (8, 5 | 1 << 32),
         (14, 0),
         (14, 2),
         (15, u64::MAX),
@@ -133,12 +151,16 @@ fn lengths_that_cannot_be_are_refused() {
         (29, 3),
         (29, u64::MAX),
         (30, 0),
-        (33, 2),
-        (33, 1 << 32),
-        (34, 1),
-        (36, 1),
-        (38, 1),
+        (34, 2),
+        (34, u64::MAX),
+        (35, 8),
+        (35, 1 << 40),
+        (38, 2),
+        (38, 1 << 32),
         (39, 1),
+        (41, 1),
+        (43, 1),
+        (44, 1),
         (511, 1),
     ];
     for (word, value) in changes {
@@ -159,13 +181,22 @@ fn lengths_that_cannot_be_are_refused() {
 #[test]
 fn sections_larger_than_their_room_are_not_read() {
     let (mut machine, mut medium, _) = image();
-    // 33 pages of state, one more than there is room for; all else moves up.
+    // 17 pages of state, one more than there is room for; all else moves up.
     let committed = forge(&mut medium, |header| {
-        header.0[15] = 33 * PAGE_BYTES;
-        header.0[19] = 40;
-        header.0[24] = 41;
+        header.0[15] = 17 * PAGE_BYTES;
+        header.0[19] = 20;
+        header.0[34] = 21;
+        header.0[24] = 23;
     });
     let error = OpenError::TooLarge(SectionKind::State);
+    assert_eq!(machine.open(&mut medium, committed), Err(error));
+
+    let (mut machine, mut medium, _) = image();
+    let committed = forge(&mut medium, |header| {
+        header.0[35] = 3 * PAGE_BYTES;
+        header.0[24] = 6;
+    });
+    let error = OpenError::TooLarge(SectionKind::Free);
     assert_eq!(machine.open(&mut medium, committed), Err(error));
 }
 
@@ -192,6 +223,27 @@ fn a_map_that_differs_from_the_header_is_refused() {
     }
 }
 
+#[test]
+fn free_runs_that_are_saved_are_refused() {
+    let (mut machine, mut medium, _) = image();
+    let mut page = Page::ZERO;
+    // Page 2 is saved.
+    page.0[..2].copy_from_slice(&[1, 2]);
+    medium.edit(|bytes| {
+        bytes[3 * 4096..][..16]
+            .copy_from_slice(&[[1, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 0]].concat())
+    });
+    let committed = forge(&mut medium, |header| {
+        header.0[35] = 16;
+        header.0[36] = checksum::of_words(&page.0);
+    });
+    let reason = "it lists free pages that are saved, or that do not exist";
+    assert_eq!(
+        machine.open(&mut medium, committed),
+        Err(OpenError::Inconsistent(reason))
+    );
+}
+
 /// Values that lie near limits.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -205,7 +257,7 @@ fn value() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn no_header_leads_astray(changes in prop::collection::vec((1usize..40, value()), 1..6)) {
+    fn no_header_leads_astray(changes in prop::collection::vec((1usize..45, value()), 1..6)) {
         // Whatever a header with a fitting checksum says, opening it neither
         // panics nor reads beyond what there is.
         let (mut machine, mut medium, _) = image();

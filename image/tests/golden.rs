@@ -6,17 +6,23 @@ mod common;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use common::{MIB, Machine};
-use poorwill_image::{FORMAT_VERSION, Header};
+use common::{Free, MIB, Machine};
+use poorwill_image::{FORMAT_VERSION, FreeContents, Header};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{Page, to_usize};
+use poorwill_memory::{Page, Run, to_usize};
 use zerocopy::IntoBytes;
 
 /// Bytes in a line of the text.
 const LINE: usize = 32;
 
 fn machine() -> Machine {
-    Machine::filled(&[2, 3, 4], |index| index % 3 == 1)
+    let mut machine = Machine::filled(&[2, 3, 604], |index| index % 3 == 1 && index < 9);
+    let run = Run {
+        first: 9,
+        pages: 600,
+    };
+    machine.free = Some(Free(vec![run], FreeContents::Anything));
+    machine
 }
 
 /// Both kinds, with their names.

@@ -32,6 +32,7 @@ fn open_with(
         identity: HERE,
         os_pages: PAGES,
         trust,
+        is_clear: false,
     };
     open(medium, committed(header_checksum), &here, workspace).err()
 }
@@ -189,7 +190,7 @@ fn parts_of_two_images_do_not_make_a_third() {
     let sections = [
         (1, Err(OpenError::Damaged(SectionKind::State))),
         (2, Err(OpenError::Damaged(SectionKind::Map))),
-        (3, Err(OpenError::Damaged(SectionKind::Digests))),
+        (5, Err(OpenError::Damaged(SectionKind::Digests))),
         (256, Ok(LoadError::DamagedPiece { piece: 0 })),
         (513, Ok(LoadError::DamagedPiece { piece: 1 })),
     ];
@@ -240,6 +241,7 @@ fn save_as(machine: &mut Machine, medium: &mut FakeMedium, generation: u64, salt
         saved_at_ns: 0,
         state_bytes: state.finish(),
         seal: Some(Seal { key: &key, salt }),
+        free: None,
     };
     save(
         medium,

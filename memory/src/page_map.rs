@@ -52,6 +52,21 @@ impl<'a> PageMap<'a> {
         Ok(PageMap { words, pages })
     }
 
+    /// The set of all `pages` pages.
+    ///
+    /// # Errors
+    ///
+    /// [`PageMapError::NoRoom`].
+    pub fn full(room: &'a mut [Page], pages: u64) -> Result<Self, PageMapError> {
+        let map = PageMap::new(room, pages)?;
+        let (whole, rest) = map.words.split_at_mut(word_of(pages));
+        whole.fill(!0);
+        if let Some(word) = rest.first_mut() {
+            *word = (1 << (pages % 64)) - 1;
+        }
+        Ok(map)
+    }
+
     /// The set that `saved`, of `pages` pages at most, holds already.
     ///
     /// # Errors
@@ -84,6 +99,25 @@ impl PageMap<'_> {
         self.words[word_of(index)] |= 1 << (index % 64);
     }
 
+    /// Takes the page with this index out of the set, if it is in it.
+    pub fn remove(&mut self, index: u64) {
+        if index < self.pages {
+            self.words[word_of(index)] &= !(1 << (index % 64));
+        }
+    }
+
+    /// Takes a run of pages out of the set, as far as they are in it.
+    pub fn remove_run(&mut self, run: Run) {
+        let end = run.first.saturating_add(run.pages).min(self.pages);
+        let mut at = run.first;
+        while at < end {
+            let stop = (at / 64 + 1).saturating_mul(64).min(end);
+            let bits = !0 >> (64 - (stop - at)) << (at % 64);
+            self.words[word_of(at)] &= !bits;
+            at = stop;
+        }
+    }
+
     /// Whether the page with this index is in the set.
     #[must_use]
     pub fn contains(&self, index: u64) -> bool {
@@ -97,6 +131,16 @@ impl PageMap<'_> {
             .iter()
             .map(|word| u64::from(word.count_ones()))
             .sum()
+    }
+
+    /// The first index in the set that is not below `from`.
+    #[must_use]
+    pub fn next(&self, from: u64) -> Option<u64> {
+        Indices {
+            at: from,
+            ..self.members()
+        }
+        .next()
     }
 
     /// The indices in the set, ascending.
@@ -121,19 +165,31 @@ impl PageMap<'_> {
 
     /// The set as extents, ascending, each as long as can be.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let mut set = self.members();
-        let mut clear = self.others();
-        core::iter::from_fn(move || {
-            let first = set.next()?;
-            clear.at = first;
-            let end = clear.next().unwrap_or(self.pages);
-            set.at = end;
-            Some(Run {
-                first,
-                pages: end - first,
-            })
-        })
+        runs(self.members(), self.others(), self.pages)
     }
+
+    /// What is not in the set, likewise.
+    pub fn gaps(&self) -> impl Iterator<Item = Run> + '_ {
+        runs(self.others(), self.members(), self.pages)
+    }
+}
+
+/// Runs of what `set` names, which `clear` does not.
+fn runs<'m>(
+    mut set: Indices<'m>,
+    mut clear: Indices<'m>,
+    pages: u64,
+) -> impl Iterator<Item = Run> + 'm {
+    core::iter::from_fn(move || {
+        let first = set.next()?;
+        clear.skip_to(first);
+        let end = clear.next().unwrap_or(pages);
+        set.skip_to(end);
+        Some(Run {
+            first,
+            pages: end - first,
+        })
+    })
 }
 
 /// An extent: pages with consecutive indices that are all in a set.
@@ -154,6 +210,13 @@ pub struct Indices<'a> {
     invert: u64,
     at: u64,
     end: u64,
+}
+
+impl Indices<'_> {
+    /// Passes over all indices below `index`.
+    pub fn skip_to(&mut self, index: u64) {
+        self.at = self.at.max(index);
+    }
 }
 
 impl Iterator for Indices<'_> {

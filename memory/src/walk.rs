@@ -56,6 +56,17 @@ impl<'m> PageWalk<'m> {
         }
     }
 
+    /// The index of the next page, which stays to be taken.
+    #[must_use]
+    pub fn peek(&self) -> Option<u64> {
+        self.indices.clone().next()
+    }
+
+    /// Passes over all pages below `index`.
+    pub fn skip_to(&mut self, index: u64) {
+        self.indices.skip_to(index);
+    }
+
     /// The next page; `None` at the end, or when `memory` ends before the map.
     #[inline]
     pub fn next(&mut self, memory: &OsMemory) -> Option<OsPage> {

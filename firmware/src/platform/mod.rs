@@ -10,6 +10,7 @@ pub(crate) mod interrupts;
 pub(crate) mod mmio;
 pub(crate) mod pci;
 pub(crate) mod power;
+mod ram;
 pub(crate) mod time;
 pub(crate) mod vault;
 
@@ -29,6 +30,8 @@ pub(crate) struct Platform {
     pub(crate) harts: ArrayVec<Hart, MAX_HARTS>,
     /// The memory that is the OS's.
     pub(crate) memory: OsMemory,
+    /// The OS's memory is clear: see [`ram`].
+    pub(crate) memory_is_clear: bool,
     /// The firmware's own.
     pub(crate) firmware: PhysRange,
     /// The flash bank that is the vault's.
@@ -114,6 +117,7 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory: OsMemory::new(&machine.memory, &[firmware])?,
+            memory_is_clear: ram::is_clear(&machine, firmware),
             firmware,
             vault,
             time,

@@ -131,6 +131,7 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
         identity: platform().identity,
         os_pages: memory.pages(),
         trust: sealing.trust(),
+        is_clear: platform().memory_is_clear,
     };
     let mut loading_began = time.ticks();
     let mut bar = Bar::new("waking");

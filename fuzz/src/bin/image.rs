@@ -23,7 +23,7 @@ fn run(bytes: &[u8]) {
     image.damage(&mut input);
     let is_sound = look(&mut image, os_pages);
     assert!(is_sound || !image.is_whole, "a whole image is refused");
-    let contents = image.contents(os_pages);
+    let contents = image.contents(os_pages, &BEFORE);
     let faults = !input.one_in(4);
     if faults {
         disk::inject(&mut image.slot, &mut input);

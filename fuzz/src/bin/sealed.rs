@@ -83,6 +83,7 @@ fn sleep(
             key,
             salt: Salt([0; 8]),
         }),
+        free: None,
     };
     let os = memory.os();
     let saved = save(slot, os, &request, &mut workspace, &Alone, &mut |_| ());
@@ -144,6 +145,7 @@ fn wake(
         identity: IDENTITY,
         os_pages: PAGES,
         trust: Trust::Sealed(key),
+        is_clear: false,
     };
     let Ok(opened) = open(slot, expected, &here, workspace) else {
         return false;

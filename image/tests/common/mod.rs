@@ -3,13 +3,13 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use poorwill_image::{
-    Alone, Crew, Expected, Here, LoadError, Loaded, MachineIdentity, OpenError, Salt, SaveError,
-    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
-    save,
+    Alone, Crew, Expected, FreeContents, FreePages, Here, LoadError, Loaded, MachineIdentity,
+    OpenError, Salt, SaveError, SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust,
+    Workspace, give_back, load, open, save,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{Page, to_usize};
+use poorwill_memory::{OsMemory, Page, PageMap, Run, to_usize};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -48,6 +48,21 @@ pub(crate) struct Machine {
     /// What it seals its images with, if it does.
     pub(crate) key: Option<SealingKey>,
     pub(crate) crew: Box<dyn Crew>,
+    /// Which pages its OS has free, if that is known.
+    pub(crate) free: Option<Free>,
+    /// Its memory is clear when the power comes on.
+    pub(crate) is_clear: bool,
+}
+
+/// Runs of free pages, and what the OS expects in them.
+#[derive(Clone, Debug)]
+pub(crate) struct Free(pub(crate) Vec<Run>, pub(crate) FreeContents);
+
+impl FreePages for Free {
+    fn take_out(&self, _: &OsMemory, used: &mut PageMap<'_>) -> FreeContents {
+        self.0.iter().for_each(|run| used.remove_run(*run));
+        self.1
+    }
 }
 
 /// Generation of every test image.
@@ -71,6 +86,7 @@ pub(crate) fn here(identity: MachineIdentity, os_pages: u64, key: Option<&Sealin
         identity,
         os_pages,
         trust: key.map_or(Trust::Plain, Trust::Sealed),
+        is_clear: false,
     }
 }
 
@@ -85,6 +101,8 @@ impl Machine {
             workspace,
             key: None,
             crew: Box::new(Alone),
+            free: None,
+            is_clear: false,
         }
     }
 
@@ -127,6 +145,7 @@ impl Machine {
                 key,
                 salt: Salt([5; 8]),
             }),
+            free: self.free.as_ref().map(|free| free as &dyn FreePages),
         };
         let saved = save(
             medium,
@@ -151,7 +170,10 @@ impl Machine {
     ) -> Result<Result<Loaded, LoadError>, OpenError> {
         let os = self.memory.os();
         let workspace = Workspace::new(&mut self.workspace, os.pages()).unwrap();
-        let here = here(HERE, os.pages(), self.key.as_ref());
+        let here = Here {
+            is_clear: self.is_clear,
+            ..here(HERE, os.pages(), self.key.as_ref())
+        };
         let opened = open(medium, self::committed(committed), &here, workspace)?;
         Ok(load(medium, &opened, os, &*self.crew, &mut |_| ()))
     }

@@ -125,6 +125,7 @@ impl Machine {
                     key,
                     salt: Salt([0; 8]),
                 }),
+                free: None,
             })
         };
         let slept =
@@ -145,6 +146,7 @@ impl Machine {
             identity: HERE,
             os_pages: os.pages(),
             trust: key.map_or(Trust::Plain, Trust::Sealed),
+            is_clear: false,
         };
         let pages = &mut self.workspace;
         let check = |_: poorwill_image::StateReader<'_>| Ok::<(), Never>(());

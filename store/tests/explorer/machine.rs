@@ -144,6 +144,7 @@ impl Machine {
                 saved_at_ns: 0,
                 state_bytes: state.finish(),
                 seal: sealed.then_some(seal),
+                free: None,
             })
         };
         let slept = with_area(shared, scratch, |area| {
@@ -176,6 +177,7 @@ impl Machine {
             } else {
                 Trust::Plain
             },
+            is_clear: false,
         };
         let found = with_area(shared, scratch, |area| {
             if config.flaw.is_in_waking() {

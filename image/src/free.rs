@@ -1,0 +1,174 @@
+//! What the OS does not use.
+//!
+//! An image leaves free pages out. Long runs of them are listed in it, where the
+//! OS does not care what it finds in free pages: a wake need not look at those
+//! at all on a machine whose memory is clear when its power comes on.
+
+use core::fmt::Debug;
+
+use poorwill_memory::{OsMemory, PAGE_BYTES, Page, PageMap, Run, to_usize};
+
+/// What an OS expects to find in pages that it has free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeContents {
+    /// Nothing: it clears pages, if at all, when it begins to use them.
+    Anything,
+    /// Zeros, or what it expects is not known.
+    Zeros,
+}
+
+/// Knows which pages an OS has free.
+pub trait FreePages: Debug {
+    /// Takes the pages that the OS does not use out of `used`, which holds all
+    /// pages; in doubt none.
+    fn take_out(&self, memory: &OsMemory, used: &mut PageMap<'_>) -> FreeContents;
+}
+
+/// Pages for the list of free runs.
+pub(crate) const LIST_PAGES: u64 = 2;
+
+/// Bytes of an entry: index of the first page, and how many pages, each of 64
+/// bits.
+pub(crate) const ENTRY_BYTES: u64 = 16;
+
+/// Entries that the list has room for.
+const MAX_ENTRIES: usize = to_usize(LIST_PAGES * PAGE_BYTES / ENTRY_BYTES);
+
+/// Pages of the shortest run that is listed: 2 MiB of them; where there are too
+/// many of those, longer ones only.
+const SHORTEST: [u64; 3] = [1 << 9, 1 << 12, 1 << 15];
+
+/// Lists the long runs of what is not in `used`; the list's length in bytes.
+pub(crate) fn list(used: &PageMap<'_>, room: &mut [Page]) -> u64 {
+    let at_least = |shortest| used.gaps().filter(move |run| run.pages >= shortest);
+    let [.., longest] = SHORTEST;
+    let fits = |shortest: &u64| at_least(*shortest).nth(MAX_ENTRIES).is_none();
+    let shortest = SHORTEST.into_iter().find(fits).unwrap_or(longest);
+    let (entries, _) = Page::words_mut(room).as_chunks_mut::<2>();
+    entries.fill([0; 2]);
+    let listed = entries.iter_mut().zip(at_least(shortest));
+    listed.fold(0, |bytes, (entry, run)| {
+        *entry = [run.first, run.pages];
+        bytes + ENTRY_BYTES
+    })
+}
+
+/// The list of an image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FreeRuns<'a>(&'a [[u64; 2]]);
+
+impl<'a> FreeRuns<'a> {
+    /// The list that `pages` hold in their first `bytes` bytes.
+    pub(crate) fn new(pages: &'a [Page], bytes: u64) -> Self {
+        let (entries, _) = Page::words(pages).as_chunks();
+        let count = to_usize(bytes / ENTRY_BYTES);
+        FreeRuns(entries.get(..count).unwrap_or_default())
+    }
+
+    /// The first run.
+    pub(crate) fn first(self) -> Option<Run> {
+        self.0.first().map(|&[first, pages]| Run { first, pages })
+    }
+
+    /// Passes over the first run.
+    pub(crate) fn next(&mut self) {
+        self.0 = self.0.get(1..).unwrap_or_default();
+    }
+
+    /// Whether the runs ascend, lie in memory of `os_pages` pages, and name no
+    /// page that is saved.
+    pub(crate) fn fit(self, saved: &PageMap<'_>, os_pages: u64) -> bool {
+        let mut from = 0;
+        self.0.iter().all(|&[first, pages]| {
+            let start = from;
+            from = first.saturating_add(pages);
+            let is_clear = || saved.next(first).is_none_or(|next| next >= from);
+            start <= first && pages > 0 && from <= os_pages && is_clear()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const OS_PAGES: u64 = 3 << 20;
+
+    fn used(room: &mut [Page], free: impl Iterator<Item = Run>) -> PageMap<'_> {
+        let mut used = PageMap::full(room, OS_PAGES).unwrap();
+        free.for_each(|run| used.remove_run(run));
+        used
+    }
+
+    fn listed(used: &PageMap<'_>) -> Vec<Run> {
+        let mut room = [const { Page([!0; 512]) }; 2];
+        let bytes = list(used, &mut room);
+        let mut runs = FreeRuns::new(&room, bytes);
+        assert!(runs.fit(used, OS_PAGES));
+        let all = core::iter::from_fn(|| {
+            let run = runs.first()?;
+            runs.next();
+            Some(run)
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn long_runs_are_listed() {
+        let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(OS_PAGES))];
+        let run = |first, pages| Run { first, pages };
+        let free = [run(3, 511), run(1000, 512), run(OS_PAGES - 4000, 4000)];
+        let used = used(&mut room, free.into_iter());
+        assert_eq!(listed(&used), free[1..]);
+    }
+
+    #[test]
+    fn only_longer_ones_are_where_there_are_many() {
+        let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(OS_PAGES))];
+        let short = (0..MAX_ENTRIES as u64).map(|number| Run {
+            first: 1024 * number,
+            pages: 600,
+        });
+        let long = Run {
+            first: 1 << 20,
+            pages: 1 << 13,
+        };
+        let map = used(&mut room, short.clone());
+        assert_eq!(listed(&map).len(), MAX_ENTRIES);
+        let map = used(&mut room, short.chain([long]));
+        assert_eq!(listed(&map), [long]);
+    }
+
+    #[test]
+    fn no_room_is_ever_overrun() {
+        let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(OS_PAGES))];
+        let halves = (0..OS_PAGES >> 10).map(|number| Run {
+            first: 1024 * number,
+            pages: 512,
+        });
+        assert_eq!(listed(&used(&mut room, halves)), []);
+    }
+
+    #[test]
+    fn a_list_that_lies_does_not_fit() {
+        let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(OS_PAGES))];
+        let saved = {
+            let mut saved = PageMap::new(&mut room, OS_PAGES).unwrap();
+            saved.insert(5000);
+            saved
+        };
+        let fits = |entries: &[[u64; 2]]| FreeRuns(entries).fit(&saved, OS_PAGES);
+        assert!(fits(&[]));
+        assert!(fits(&[[0, 5000], [5001, OS_PAGES - 5001]]));
+        assert!(!fits(&[[0, 5001]]), "a saved page");
+        assert!(!fits(&[[4999, 2]]), "a saved page");
+        assert!(!fits(&[[100, 1], [100, 1]]), "twice the same");
+        assert!(!fits(&[[100, 1], [0, 1]]), "out of order");
+        assert!(!fits(&[[100, 0]]), "nothing");
+        assert!(!fits(&[[OS_PAGES, 1]]), "beyond the end");
+        assert!(!fits(&[[u64::MAX, u64::MAX]]), "beyond all ends");
+    }
+}
