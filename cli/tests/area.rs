@@ -61,7 +61,6 @@ fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
                 key,
                 salt: Salt([5; 8]),
             }),
-            free: None,
         };
         let saved = save(
             &mut slot.medium().unwrap(),

@@ -92,7 +92,6 @@ pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>) -> Option<Saved> {
         saved_at_ns: 0,
         state_bytes: 0,
         seal: None,
-        free: None,
     };
     let mut window = slot.medium().expect("a medium does not shrink");
     save(

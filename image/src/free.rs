@@ -4,25 +4,7 @@
 //! OS does not care what it finds in free pages: a wake need not look at those
 //! at all on a machine whose memory is clear when its power comes on.
 
-use core::fmt::Debug;
-
-use poorwill_memory::{OsMemory, PAGE_BYTES, Page, PageMap, Run, to_usize};
-
-/// What an OS expects to find in pages that it has free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FreeContents {
-    /// Nothing: it clears pages, if at all, when it begins to use them.
-    Anything,
-    /// Zeros, or what it expects is not known.
-    Zeros,
-}
-
-/// Knows which pages an OS has free.
-pub trait FreePages: Debug {
-    /// Takes the pages that the OS does not use out of `used`, which holds all
-    /// pages; in doubt none.
-    fn take_out(&self, memory: &OsMemory, used: &mut PageMap<'_>) -> FreeContents;
-}
+use poorwill_memory::{PAGE_BYTES, Page, PageMap, Run, to_usize};
 
 /// Pages for the list of free runs.
 pub(crate) const LIST_PAGES: u64 = 2;
@@ -38,9 +20,9 @@ const MAX_ENTRIES: usize = to_usize(LIST_PAGES * PAGE_BYTES / ENTRY_BYTES);
 /// many of those, longer ones only.
 const SHORTEST: [u64; 3] = [1 << 9, 1 << 12, 1 << 15];
 
-/// Lists the long runs of what is not in `used`; the list's length in bytes.
-pub(crate) fn list(used: &PageMap<'_>, room: &mut [Page]) -> u64 {
-    let at_least = |shortest| used.gaps().filter(move |run| run.pages >= shortest);
+/// Lists the long runs of `free`; the list's length in bytes.
+pub(crate) fn list(free: &PageMap<'_>, room: &mut [Page]) -> u64 {
+    let at_least = |shortest| free.runs().filter(move |run| run.pages >= shortest);
     let [.., longest] = SHORTEST;
     let fits = |shortest: &u64| at_least(*shortest).nth(MAX_ENTRIES).is_none();
     let shortest = SHORTEST.into_iter().find(fits).unwrap_or(longest);
@@ -97,17 +79,19 @@ mod tests {
 
     const OS_PAGES: u64 = 3 << 20;
 
-    fn used(room: &mut [Page], free: impl Iterator<Item = Run>) -> PageMap<'_> {
-        let mut used = PageMap::full(room, OS_PAGES).unwrap();
-        free.for_each(|run| used.remove_run(run));
-        used
+    fn map(room: &mut [Page], free: impl Iterator<Item = Run>) -> PageMap<'_> {
+        let mut map = PageMap::new(room, OS_PAGES).unwrap();
+        free.flat_map(|run| run.first..run.first + run.pages)
+            .for_each(|index| map.insert(index));
+        map
     }
 
-    fn listed(used: &PageMap<'_>) -> Vec<Run> {
+    fn listed(mut free: PageMap<'_>) -> Vec<Run> {
         let mut room = [const { Page([!0; 512]) }; 2];
-        let bytes = list(used, &mut room);
+        let bytes = list(&free, &mut room);
         let mut runs = FreeRuns::new(&room, bytes);
-        assert!(runs.fit(used, OS_PAGES));
+        free.invert();
+        assert!(runs.fit(&free, OS_PAGES));
         let all = core::iter::from_fn(|| {
             let run = runs.first()?;
             runs.next();
@@ -121,8 +105,7 @@ mod tests {
         let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(OS_PAGES))];
         let run = |first, pages| Run { first, pages };
         let free = [run(3, 511), run(1000, 512), run(OS_PAGES - 4000, 4000)];
-        let used = used(&mut room, free.into_iter());
-        assert_eq!(listed(&used), free[1..]);
+        assert_eq!(listed(map(&mut room, free.into_iter())), free[1..]);
     }
 
     #[test]
@@ -136,10 +119,9 @@ mod tests {
             first: 1 << 20,
             pages: 1 << 13,
         };
-        let map = used(&mut room, short.clone());
-        assert_eq!(listed(&map).len(), MAX_ENTRIES);
-        let map = used(&mut room, short.chain([long]));
-        assert_eq!(listed(&map), [long]);
+        let shorts = listed(map(&mut room, short.clone()));
+        assert_eq!(shorts.len(), MAX_ENTRIES);
+        assert_eq!(listed(map(&mut room, short.chain([long]))), [long]);
     }
 
     #[test]
@@ -149,7 +131,7 @@ mod tests {
             first: 1024 * number,
             pages: 512,
         });
-        assert_eq!(listed(&used(&mut room, halves)), []);
+        assert_eq!(listed(map(&mut room, halves)), []);
     }
 
     #[test]

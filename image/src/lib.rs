@@ -39,7 +39,6 @@ mod write;
 
 pub use crew::{Alone, Crew};
 pub use digest::Digest;
-pub use free::{FreeContents, FreePages};
 pub use header::{FORMAT_VERSION, Header, HeaderError, Section, SectionKind};
 pub use identity::{Difference, MachineIdentity};
 pub use layout::{PIECE_PAGES, data_offset};

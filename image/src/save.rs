@@ -6,13 +6,12 @@ use crate::Progress;
 use crate::checksum;
 use crate::crew::Crew;
 use crate::digest::Digest;
-use crate::free::{self, FreeContents, FreePages};
 use crate::header::{Header, Section};
 use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, Layout};
 use crate::seal::{Cipher, Part, Seal, SealMark, Way};
 use crate::workspace::{NoRoom, Workspace};
-use crate::write::{no_map, unseal_memory, write_memory};
+use crate::write::{unseal_memory, write_memory};
 
 /// What a save has to know beside memory.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +26,6 @@ pub struct SaveRequest<'k> {
     pub state_bytes: u64,
     /// How to seal the image; `None` leaves it plain.
     pub seal: Option<Seal<'k>>,
-    /// Which pages the OS has free; `None` takes all pages for used.
-    pub free: Option<&'k dyn FreePages>,
 }
 
 /// The proof that a whole image is durable in a slot; the store takes it for a
@@ -60,7 +57,8 @@ impl Saved {
         self.image_bytes
     }
 
-    /// Pages of OS memory that were not zero.
+    /// Pages of OS memory that were neither zero nor left out
+    /// ([`Workspace::leave_out`]).
     #[must_use]
     pub fn saved_pages(&self) -> u64 {
         self.saved_pages
@@ -91,7 +89,8 @@ pub enum SaveError {
 /// Saves memory, and the state that is in the workspace, into `slot` and makes
 /// all of it durable. The harts of the OS are stopped: memory does not change
 /// while it is saved, but for a sealed image's pages, which are sealed where
-/// they lie, as no copy is made. Should the commit fail, [`give_back`] opens
+/// they lie, as no copy is made. Pages that [`Workspace::leave_out`] found are
+/// not touched. Should the commit fail, [`give_back`] opens
 /// them again.
 ///
 /// # Errors
@@ -110,7 +109,7 @@ pub fn save<M: Medium>(
     let cipher = request.cipher();
     let cipher = cipher.as_ref();
     let layout = Layout::new(memory.pages(), request.state_bytes);
-    let free_bytes = request.survey(memory, workspace)?;
+    let free_bytes = workspace.take_survey(memory.pages())?;
     let saved_pages = write_memory(slot, memory, layout.data, workspace, cipher, crew, progress)?;
     let amounts = Amounts {
         os_pages: memory.pages(),
@@ -154,17 +153,6 @@ pub fn give_back(
 }
 
 impl SaveRequest<'_> {
-    /// Puts into the workspace's map the pages that are to be looked at, and
-    /// beside it the list of free runs, whose length in bytes it returns.
-    fn survey(&self, memory: &OsMemory, workspace: &mut Workspace<'_>) -> Result<u64, SaveError> {
-        let mut used = PageMap::full(workspace.map, memory.pages()).map_err(no_map)?;
-        let contents = self.free.map(|free| free.take_out(memory, &mut used));
-        Ok(match contents {
-            Some(FreeContents::Anything) => free::list(&used, workspace.free),
-            Some(FreeContents::Zeros) | None => 0,
-        })
-    }
-
     fn cipher(&self) -> Option<Cipher> {
         self.seal
             .map(|seal| Cipher::new(seal.key, self.generation, seal.salt))

@@ -1,7 +1,7 @@
-use poorwill_memory::{Page, PageMap};
+use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
 use thiserror::Error;
 
-use crate::free::LIST_PAGES;
+use crate::free::{self, LIST_PAGES};
 use crate::layout::{digest_pages, pages_of};
 
 /// Pages for the machine's state. 64 KiB hold the registers and interrupt
@@ -18,6 +18,9 @@ pub struct Workspace<'a> {
     pub(crate) map: &'a mut [Page],
     pub(crate) free: &'a mut [Page],
     pub(crate) digests: &'a mut [Page],
+    /// The map holds the pages that the next save is to look at, and `free` a
+    /// list of so many bytes.
+    surveyed: Option<u64>,
 }
 
 /// The workspace is too small for this machine's memory.
@@ -60,7 +63,56 @@ impl<'a> Workspace<'a> {
             map,
             free,
             digests,
+            surveyed: None,
         })
+    }
+}
+
+impl Workspace<'_> {
+    /// Has the next save leave out the pages that `find` puts into the set that
+    /// it is given: the pages that the OS has free. They are not looked at;
+    /// after a wake they are zero, or what the OS takes as well.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] when the workspace is not for this much memory.
+    pub fn leave_out<T>(
+        &mut self,
+        memory: &OsMemory,
+        find: impl FnOnce(&mut PageMap<'_>) -> (FreeContents, T),
+    ) -> Result<T, NoRoom> {
+        let mut map = PageMap::new(self.map, memory.pages()).map_err(no_map)?;
+        let (contents, found) = find(&mut map);
+        self.surveyed = Some(match contents {
+            FreeContents::Anything => free::list(&map, self.free),
+            FreeContents::Zeros => 0,
+        });
+        map.invert();
+        Ok(found)
+    }
+
+    /// Has the map hold the pages that a save of `os_pages` pages is to look
+    /// at; the length of the list of free runs in bytes.
+    pub(crate) fn take_survey(&mut self, os_pages: u64) -> Result<u64, NoRoom> {
+        match self.surveyed.take() {
+            Some(free_bytes) => Ok(free_bytes),
+            None => {
+                let mut map = PageMap::new(self.map, os_pages).map_err(no_map)?;
+                map.invert();
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// A map that does not fit in its room.
+pub(crate) fn no_map(error: PageMapError) -> NoRoom {
+    match error {
+        PageMapError::NoRoom { needed, given } => NoRoom { needed, given },
+        PageMapError::BeyondEnd(_) => NoRoom {
+            needed: 0,
+            given: 0,
+        },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{
-    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageMap, PageMapError, PageWalk, to_usize,
+    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageMap, PageWalk, to_usize,
 };
 
 use crate::Progress;
@@ -12,7 +12,7 @@ use crate::layout::PIECE_PAGES;
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::save::SaveError;
 use crate::seal::{Cipher, Part, Way};
-use crate::workspace::{NoRoom, Workspace};
+use crate::workspace::{Workspace, no_map};
 
 /// Writes the pages of the workspace's map that are not zero from page `data` of the slot
 /// on, takes the others out of the map, and fills in the digests; tells how many pages those
@@ -68,17 +68,6 @@ pub(crate) fn write_memory<M: Medium>(
         }
     }
     result.map(|()| writer.saved)
-}
-
-/// A map that does not fit in its room, which was checked before.
-pub(crate) fn no_map(error: PageMapError) -> NoRoom {
-    match error {
-        PageMapError::NoRoom { needed, given } => NoRoom { needed, given },
-        PageMapError::BeyondEnd(_) => NoRoom {
-            needed: 0,
-            given: 0,
-        },
-    }
 }
 
 /// Pages looked at between two calls of `progress`: 16 MiB.

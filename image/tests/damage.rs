@@ -3,11 +3,9 @@
 mod common;
 
 use common::{Free, MIB, Machine, committed};
-use poorwill_image::{
-    FreeContents, Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect,
-};
+use poorwill_image::{Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{PAGE_BYTES, Page, Run, to_usize};
+use poorwill_memory::{FreeContents, PAGE_BYTES, Page, Run, to_usize};
 use proptest::prelude::*;
 
 fn image() -> (Machine, FakeMedium, u64) {

@@ -4,9 +4,8 @@
 mod common;
 
 use common::{Free, MIB, Machine, Threads, key, pattern};
-use poorwill_image::FreeContents;
 use poorwill_medium::fake::{Effect, FakeMedium, Fault};
-use poorwill_memory::{Page, Run};
+use poorwill_memory::{FreeContents, Page, Run};
 use proptest::prelude::*;
 
 /// Runs that lie apart, some long enough to be left alone.

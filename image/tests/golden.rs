@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use common::{Free, MIB, Machine};
-use poorwill_image::{FORMAT_VERSION, FreeContents, Header};
+use poorwill_image::{FORMAT_VERSION, Header};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{Page, Run, to_usize};
+use poorwill_memory::{FreeContents, Page, Run, to_usize};
 use zerocopy::IntoBytes;
 
 /// Bytes in a line of the text.

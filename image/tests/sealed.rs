@@ -241,7 +241,6 @@ fn save_as(machine: &mut Machine, medium: &mut FakeMedium, generation: u64, salt
         saved_at_ns: 0,
         state_bytes: state.finish(),
         seal: Some(Seal { key: &key, salt }),
-        free: None,
     };
     save(
         medium,

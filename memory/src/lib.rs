@@ -9,6 +9,7 @@
 
 #[cfg(feature = "fake")]
 pub mod fake;
+mod free;
 mod os_memory;
 mod page;
 mod page_map;
@@ -26,6 +27,7 @@ pub const fn to_usize(value: u64) -> usize {
     value as usize
 }
 
+pub use free::FreeContents;
 pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageWords, PhysRange};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
 pub use page_map::{Indices, PageMap, PageMapError, Run};

@@ -52,21 +52,6 @@ impl<'a> PageMap<'a> {
         Ok(PageMap { words, pages })
     }
 
-    /// The set of all `pages` pages.
-    ///
-    /// # Errors
-    ///
-    /// [`PageMapError::NoRoom`].
-    pub fn full(room: &'a mut [Page], pages: u64) -> Result<Self, PageMapError> {
-        let map = PageMap::new(room, pages)?;
-        let (whole, rest) = map.words.split_at_mut(word_of(pages));
-        whole.fill(!0);
-        if let Some(word) = rest.first_mut() {
-            *word = (1 << (pages % 64)) - 1;
-        }
-        Ok(map)
-    }
-
     /// The set that `saved`, of `pages` pages at most, holds already.
     ///
     /// # Errors
@@ -106,15 +91,12 @@ impl PageMap<'_> {
         }
     }
 
-    /// Takes a run of pages out of the set, as far as they are in it.
-    pub fn remove_run(&mut self, run: Run) {
-        let end = run.first.saturating_add(run.pages).min(self.pages);
-        let mut at = run.first;
-        while at < end {
-            let stop = (at / 64 + 1).saturating_mul(64).min(end);
-            let bits = !0 >> (64 - (stop - at)) << (at % 64);
-            self.words[word_of(at)] &= !bits;
-            at = stop;
+    /// Makes of the set the set of all other pages.
+    pub fn invert(&mut self) {
+        let (whole, rest) = self.words.split_at_mut(word_of(self.pages));
+        whole.iter_mut().for_each(|word| *word = !*word);
+        if let Some(word) = rest.first_mut() {
+            *word ^= (1 << (self.pages % 64)) - 1;
         }
     }
 
@@ -165,31 +147,19 @@ impl PageMap<'_> {
 
     /// The set as extents, ascending, each as long as can be.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        runs(self.members(), self.others(), self.pages)
-    }
-
-    /// What is not in the set, likewise.
-    pub fn gaps(&self) -> impl Iterator<Item = Run> + '_ {
-        runs(self.others(), self.members(), self.pages)
-    }
-}
-
-/// Runs of what `set` names, which `clear` does not.
-fn runs<'m>(
-    mut set: Indices<'m>,
-    mut clear: Indices<'m>,
-    pages: u64,
-) -> impl Iterator<Item = Run> + 'm {
-    core::iter::from_fn(move || {
-        let first = set.next()?;
-        clear.skip_to(first);
-        let end = clear.next().unwrap_or(pages);
-        set.skip_to(end);
-        Some(Run {
-            first,
-            pages: end - first,
+        let mut set = self.members();
+        let mut clear = self.others();
+        core::iter::from_fn(move || {
+            let first = set.next()?;
+            clear.skip_to(first);
+            let end = clear.next().unwrap_or(self.pages);
+            set.skip_to(end);
+            Some(Run {
+                first,
+                pages: end - first,
+            })
         })
-    })
+    }
 }
 
 /// An extent: pages with consecutive indices that are all in a set.

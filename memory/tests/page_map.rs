@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{Page, PageMap, PageMapError, PageWalk, Run};
+use poorwill_memory::{Page, PageMap, PageMapError, PageWalk};
 use proptest::prelude::*;
 
 /// Sizes around words and pages of map.
@@ -49,25 +49,19 @@ proptest! {
     }
 
     #[test]
-    fn runs_are_taken_out_of_all(
-        pages in sizes(),
-        runs in prop::collection::vec((0u64..70_000, 0u64..300), 0..8),
-        single in 0u64..70_000,
-    ) {
+    fn turns_into_its_opposite((pages, wanted) in contents(), single in 0u64..70_000) {
         let mut room = vec![Page([!0; 512]); usize::try_from(PageMap::pages_needed(pages)).unwrap()];
-        let mut map = PageMap::full(&mut room, pages).unwrap();
-        prop_assert!(map.members().eq(0..pages));
-        let mut wanted: BTreeSet<u64> = (0..pages).collect();
-        for (first, pages) in runs {
-            map.remove_run(Run { first, pages });
-            wanted.retain(|index| !(first..first + pages).contains(index));
-        }
+        let mut map = PageMap::new(&mut room, pages).unwrap();
+        wanted.iter().for_each(|index| map.insert(*index));
+        map.invert();
+        prop_assert!(map.members().eq((0..pages).filter(|index| !wanted.contains(index))));
         map.remove(single);
-        wanted.remove(&single);
-        prop_assert!(map.members().eq(wanted.iter().copied()));
-        prop_assert_eq!(map.next(single), wanted.range(single..).next().copied());
-        let gaps = map.gaps().flat_map(|run| run.first..run.first + run.pages);
-        prop_assert!(gaps.eq((0..pages).filter(|index| !wanted.contains(index))));
+        prop_assert!(!map.contains(single));
+        let next = (single..pages).find(|index| !wanted.contains(index) && *index != single);
+        prop_assert_eq!(map.next(single), next);
+        map.invert();
+        let missing = wanted.iter().all(|index| map.contains(*index));
+        prop_assert!(missing && map.count() <= wanted.len() as u64 + 1);
         prop_assert!(PageMap::from_saved(&mut room, pages).is_ok(), "nothing is set beyond the end");
     }
 

@@ -79,7 +79,6 @@ impl Quiesced {
             saved_at_ns: platform().time.now_ns().unwrap_or(0),
             state_bytes: writer.finish(),
             seal,
-            free: None,
         })
     }
 }

@@ -83,7 +83,6 @@ fn sleep(
             key,
             salt: Salt([0; 8]),
         }),
-        free: None,
     };
     let os = memory.os();
     let saved = save(slot, os, &request, &mut workspace, &Alone, &mut |_| ());

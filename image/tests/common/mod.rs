@@ -3,13 +3,13 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use poorwill_image::{
-    Alone, Crew, Expected, FreeContents, FreePages, Here, LoadError, Loaded, MachineIdentity,
-    OpenError, Salt, SaveError, SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust,
-    Workspace, give_back, load, open, save,
+    Alone, Crew, Expected, Here, LoadError, Loaded, MachineIdentity, OpenError, Salt, SaveError,
+    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
+    save,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{OsMemory, Page, PageMap, Run, to_usize};
+use poorwill_memory::{FreeContents, Page, Run, to_usize};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -57,13 +57,6 @@ pub(crate) struct Machine {
 /// Runs of free pages, and what the OS expects in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Free(pub(crate) Vec<Run>, pub(crate) FreeContents);
-
-impl FreePages for Free {
-    fn take_out(&self, _: &OsMemory, used: &mut PageMap<'_>) -> FreeContents {
-        self.0.iter().for_each(|run| used.remove_run(*run));
-        self.1
-    }
-}
 
 /// Generation of every test image.
 pub(crate) const GENERATION: u64 = 3;
@@ -133,6 +126,15 @@ impl Machine {
     pub(crate) fn save(&mut self, medium: &mut FakeMedium) -> Result<Saved, SaveError> {
         let os = self.memory.os();
         let mut workspace = Workspace::new(&mut self.workspace, os.pages()).unwrap();
+        if let Some(Free(runs, contents)) = &self.free {
+            let found = workspace.leave_out(os, |free| {
+                runs.iter()
+                    .flat_map(|run| run.first..run.first + run.pages)
+                    .for_each(|index| free.insert(index));
+                (*contents, ())
+            });
+            found.unwrap();
+        }
         let mut state = StateWriter::new(workspace.state);
         state.record(7, 1, &WORDS).unwrap();
         state.record(9, 2, NAME).unwrap();
@@ -145,7 +147,6 @@ impl Machine {
                 key,
                 salt: Salt([5; 8]),
             }),
-            free: self.free.as_ref().map(|free| free as &dyn FreePages),
         };
         let saved = save(
             medium,

@@ -125,7 +125,6 @@ impl Machine {
                     key,
                     salt: Salt([0; 8]),
                 }),
-                free: None,
             })
         };
         let slept =

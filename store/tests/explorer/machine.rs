@@ -144,7 +144,6 @@ impl Machine {
                 saved_at_ns: 0,
                 state_bytes: state.finish(),
                 seal: sealed.then_some(seal),
-                free: None,
             })
         };
         let slept = with_area(shared, scratch, |area| {

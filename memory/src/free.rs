@@ -1,0 +1,8 @@
+/// What an OS expects to find in pages that it has free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeContents {
+    /// Nothing: it clears pages, if at all, when it begins to use them.
+    Anything,
+    /// Zeros, or what it expects is not known.
+    Zeros,
+}
