@@ -2,9 +2,13 @@
 
 extern crate std;
 
+mod linux;
+
 use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
+
+pub use linux::SmallLinux;
 
 use crate::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 
@@ -66,6 +70,18 @@ impl FakeMemory {
         let pointer = core::ptr::with_exposed_provenance_mut::<Page>(to_usize(at));
         // SAFETY: the page is one of `pages`, and `&mut self` excludes readers.
         unsafe { pointer.write(page.clone()) }
+    }
+
+    /// Changes bytes, which may lie in several pages.
+    ///
+    /// # Panics
+    ///
+    /// When they are not OS memory throughout.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) {
+        assert!(self.os.contains(address, bytes.len() as u64));
+        let pointer = core::ptr::with_exposed_provenance_mut::<u8>(to_usize(address));
+        // SAFETY: the bytes lie in `pages`, and `&mut self` excludes readers.
+        unsafe { pointer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     }
 
     /// Every page of OS memory.

@@ -1,8 +1,8 @@
 //! Which pages of a machine matter.
 //!
 //! This crate knows the memory that belongs to the OS ([`OsMemory`]), one page
-//! of it ([`OsPage`], [`Page`]), and the set of pages that a sleep saves
-//! ([`PageMap`]). It knows no CSR, no MMIO and no medium, so that everything
+//! of it ([`OsPage`], [`Page`]), the pages that a Linux has free ([`linux`]),
+//! and the set of pages that a sleep saves ([`PageMap`]). It knows no CSR, no MMIO and no medium, so that everything
 //! here is decided, and tested, on the host.
 #![no_std]
 #![warn(missing_docs)]
@@ -10,6 +10,7 @@
 #[cfg(feature = "fake")]
 pub mod fake;
 mod free;
+pub mod linux;
 mod os_memory;
 mod page;
 mod page_map;

@@ -160,6 +160,31 @@ impl OsMemory {
         None
     }
 
+    /// The page that holds the byte at `address`; `None` when that is not OS
+    /// memory.
+    #[must_use]
+    pub fn page_at(&self, address: u64) -> Option<OsPage> {
+        self.contains(address, 1)
+            .then_some(OsPage(address / PAGE_BYTES * PAGE_BYTES))
+    }
+
+    /// The index of a page.
+    ///
+    /// # Panics
+    ///
+    /// When the page is another memory's.
+    #[must_use]
+    pub fn index_of(&self, page: OsPage) -> u64 {
+        let mut first = 0;
+        for range in &self.ranges {
+            if range.contains(page.address()) {
+                return first + (page.address() - range.start) / PAGE_BYTES;
+            }
+            first += range.length() / PAGE_BYTES;
+        }
+        panic!("page {:#x} is another memory's", page.address());
+    }
+
     /// All pages with their indices, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, OsPage)> + '_ {
         let addresses = self.ranges.iter().flat_map(|range| {

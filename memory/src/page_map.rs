@@ -84,6 +84,33 @@ impl PageMap<'_> {
         self.words[word_of(index)] |= 1 << (index % 64);
     }
 
+    /// Puts `pages` pages from index `first` on into the set; false, and then
+    /// only some of them are in it, when one was in it already or does not
+    /// exist.
+    #[must_use]
+    pub fn insert_new(&mut self, first: u64, pages: u64) -> bool {
+        let Some(end) = first.checked_add(pages).filter(|end| *end <= self.pages) else {
+            return false;
+        };
+        let mut at = first;
+        while at < end {
+            let bits = (end - at).min(64 - at % 64);
+            let mask = !0 >> (64 - bits) << (at % 64);
+            let word = &mut self.words[word_of(at)];
+            if *word & mask != 0 {
+                return false;
+            }
+            *word |= mask;
+            at += bits;
+        }
+        true
+    }
+
+    /// Takes all pages out of the set.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
     /// Takes the page with this index out of the set, if it is in it.
     pub fn remove(&mut self, index: u64) {
         if index < self.pages {

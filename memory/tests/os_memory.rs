@@ -144,3 +144,19 @@ fn every_single_bit_makes_a_page_not_zero() {
         }
     }
 }
+
+#[test]
+fn addresses_and_indices_are_each_others() {
+    let mut memory = FakeMemory::new(&[3, 1, 2]);
+    let os = memory.os();
+    let first = os.at(0).unwrap().address();
+    for (index, page) in os.iter() {
+        assert_eq!(os.index_of(page), index);
+        for offset in [0, 1, PAGE_BYTES - 1] {
+            assert_eq!(os.page_at(page.address() + offset), Some(page));
+        }
+    }
+    for gap in [first - 1, first + 3 * PAGE_BYTES, u64::MAX, 0] {
+        assert_eq!(os.page_at(gap), None);
+    }
+}

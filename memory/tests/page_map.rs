@@ -123,3 +123,31 @@ fn says_how_much_room_it_needs() {
 fn takes_no_page_that_does_not_exist() {
     PageMap::new(&mut [Page::ZERO], 5).unwrap().insert(5);
 }
+
+proptest! {
+    /// Runs go in as wholes, or not at all where one of their pages is there.
+    #[test]
+    fn runs_go_in_once(
+        pages in 1_u64..400,
+        runs in prop::collection::vec((0_u64..420, 0_u64..200), 0..20),
+    ) {
+        let mut room = vec![Page::ZERO; 1];
+        let mut map = PageMap::new(&mut room, pages).unwrap();
+        let mut wanted = BTreeSet::new();
+        for (first, length) in runs {
+            let run: Vec<u64> = (first..first + length).collect();
+            let fits = run.iter().all(|index| *index < pages && !wanted.contains(index))
+                && first + length <= pages;
+            prop_assert_eq!(map.insert_new(first, length), fits);
+            if fits {
+                wanted.extend(run);
+            } else {
+                // Some of them may be in it: start again.
+                map.clear();
+                wanted.clear();
+            }
+            let members: Vec<u64> = map.members().collect();
+            prop_assert_eq!(members, wanted.iter().copied().collect::<Vec<_>>());
+        }
+    }
+}

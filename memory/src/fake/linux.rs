@@ -1,0 +1,526 @@
+//! A Linux of a few pages: as much of a stopped kernel as tells its free pages.
+
+extern crate std;
+
+use std::collections::BTreeMap;
+use std::format;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use super::FakeMemory;
+use crate::linux::{AddressSpace, Mode, PageTables};
+use crate::{OsMemory, PAGE_BYTES, to_usize};
+
+/// Addresses of a kernel: its image, and by mode the rest, as Linux 6.12 has it.
+const IMAGE: u64 = 0xffff_ffff_8000_0000;
+
+const PAGE: u64 = 64;
+const AREA: u64 = 40;
+const ZONE: u64 = 1024;
+const NODE: u64 = 4096;
+const ORDERS: u64 = 11;
+const LISTS: u64 = 2;
+const ZONES: u64 = 2;
+const FREE: i32 = -0x1000_0000;
+
+/// Where things are in the model's image, in pages.
+mod image {
+    pub(super) const TEXT: u64 = 0;
+    /// Constants: offsets and numbers, names, tokens.
+    pub(super) const OFFSETS: u64 = 1;
+    pub(super) const NAMES: u64 = 2;
+    pub(super) const TOKENS: u64 = 3;
+    pub(super) const DATA: u64 = 4;
+    pub(super) const SWAPPER: u64 = 5;
+    pub(super) const PAGES: u64 = 6;
+}
+
+/// Flags of an entry of a page table: valid, accessed and dirty beside them.
+mod flags {
+    pub(super) const TABLE: u64 = 1;
+    pub(super) const CODE: u64 = 0xcb;
+    pub(super) const CONSTANT: u64 = 0xc3;
+    pub(super) const DATA: u64 = 0xc7;
+}
+
+/// Memory in which a small Linux has stopped.
+#[derive(Debug)]
+pub struct SmallLinux {
+    /// All of it.
+    pub memory: FakeMemory,
+    /// The page tables of the hart that made the call.
+    pub tables: PageTables,
+    linear_map: u64,
+    page_array: u64,
+    /// Physical address of the image.
+    image: u64,
+    note: u64,
+    text: String,
+    /// Physical address of the only node.
+    node: u64,
+    /// Index of the first page that the kernel does not hold.
+    next: u64,
+    symbols: BTreeMap<&'static str, u64>,
+}
+
+impl SmallLinux {
+    /// A Linux in memory of these ranges, the first of at least 64 pages, with
+    /// all free that it does not need.
+    ///
+    /// # Panics
+    ///
+    /// When memory is too small.
+    #[must_use]
+    pub fn new(mode: Mode, ranges: &[u64]) -> Self {
+        let memory = FakeMemory::new(ranges);
+        let (linear_map, page_array) = match mode {
+            Mode::Sv39 => (0xffff_ffd6_0000_0000, 0xffff_ffc5_0000_0000),
+            Mode::Sv48 => (0xffff_af80_0000_0000, 0xffff_8d80_0000_0000),
+            Mode::Sv57 => (0xff60_0000_0000_0000, 0xff1c_0000_0000_0000),
+        };
+        let tables = PageTables { root: 0, mode };
+        let mut linux = SmallLinux {
+            memory,
+            tables,
+            linear_map,
+            page_array,
+            image: 0,
+            note: 0,
+            text: String::new(),
+            node: 0,
+            next: 0,
+            symbols: BTreeMap::new(),
+        };
+        linux.boot();
+        linux
+    }
+
+    fn boot(&mut self) {
+        self.tables.root = self.take(1);
+        self.image = self.take(image::PAGES);
+        self.note = self.take(2);
+        self.node = self.take(1);
+        self.map_all();
+        self.make_symbols();
+        self.text = self.note_text();
+        self.write_note();
+        self.set_word(self.data(8), self.linear(self.note));
+        self.set_word(self.data(16), self.linear(self.node));
+        self.set_word(self.data(24), 1);
+        self.make_node();
+        self.free_all_but(|_| false);
+    }
+
+    /// Memory, as the firmware sees it.
+    #[must_use]
+    pub fn os(&self) -> &OsMemory {
+        &self.memory.os
+    }
+
+    /// Physical address of the note.
+    #[must_use]
+    pub fn note(&self) -> u64 {
+        self.note
+    }
+
+    /// The note's text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Changes the note's text.
+    pub fn set_text(&mut self, text: String) {
+        self.text = text;
+        self.write_note();
+    }
+
+    /// A note with this text, as a page and what follows it.
+    #[must_use]
+    pub fn note_bytes(text: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 24];
+        bytes[0] = 11;
+        bytes[4..8].copy_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes[12..22].copy_from_slice(b"VMCOREINFO");
+        bytes.extend_from_slice(text.as_bytes());
+        bytes
+    }
+
+    /// Index of the first page that the kernel does not hold.
+    #[must_use]
+    pub fn first_free(&self) -> u64 {
+        self.next
+    }
+
+    /// Physical address of what a symbol names.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such symbol.
+    #[must_use]
+    pub fn symbol(&self, name: &str) -> u64 {
+        self.symbols[name] - IMAGE + self.image
+    }
+
+    /// Physical address of the `struct page` of the page with this index.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such page.
+    #[must_use]
+    pub fn page_struct(&self, index: u64) -> u64 {
+        self.physical(self.page_address(index))
+    }
+
+    /// Physical address of the node's first zone.
+    #[must_use]
+    pub fn zone(&self) -> u64 {
+        self.node
+    }
+
+    /// Physical address of a free list's head.
+    #[must_use]
+    pub fn list(&self, order: u64, list: u64) -> u64 {
+        self.zone() + order * AREA + list * 16
+    }
+
+    /// Frees all pages, in blocks as large as can be, but for those that the
+    /// kernel holds and those that are named.
+    pub fn free_all_but(&mut self, used: impl Fn(u64) -> bool) {
+        let mut lists = vec![Vec::new(); to_usize(ORDERS * LISTS)];
+        let total = self.os().pages();
+        for index in 0..total {
+            let at = self.page_struct(index);
+            self.memory.write(at, &[0; to_usize(PAGE)]);
+            self.memory.write(at + 48, &(-1_i32).to_le_bytes());
+        }
+        let is_free = |index: u64| index < total && index >= self.next && !used(index);
+        let mut index = 0;
+        let mut pages = 0;
+        while index < total {
+            if !is_free(index) {
+                index += 1;
+                continue;
+            }
+            let number = self.number(index);
+            let fits = |order: &u64| {
+                number.is_multiple_of(1 << order)
+                    && (index..index + (1 << order)).all(is_free)
+                    && self.number(index + (1 << order) - 1) == number + (1 << order) - 1
+            };
+            let order = (0..ORDERS).take_while(fits).last().unwrap_or(0);
+            lists[to_usize(order * LISTS + index % LISTS)].push((index, order));
+            index += 1 << order;
+            pages += 1 << order;
+        }
+        for (number, blocks) in (0..).zip(&lists) {
+            self.write_list(number / LISTS, number % LISTS, blocks);
+        }
+        for order in 0..ORDERS {
+            let of_order = |list| lists[to_usize(order * LISTS + list)].len() as u64;
+            let blocks = (0..LISTS).map(of_order).sum();
+            self.set_word(self.list(order, LISTS), blocks);
+        }
+        self.set_word(self.zone() + ORDERS * AREA, pages);
+    }
+
+    fn write_list(&mut self, order: u64, list: u64, blocks: &[(u64, u64)]) {
+        let head = self.linear(self.list(order, list));
+        let mut links: Vec<u64> = blocks
+            .iter()
+            .map(|(index, _)| self.page_address(*index) + 8)
+            .collect();
+        links.push(head);
+        let mut before = head;
+        for (place, next) in links.iter().enumerate() {
+            self.set_word(self.physical(before), *next);
+            self.set_word(self.physical(*next) + 8, before);
+            before = *next;
+            if let Some((index, order)) = blocks.get(place) {
+                let at = self.page_struct(*index);
+                self.memory.write(at + 48, &FREE.to_le_bytes());
+                self.set_word(at + 40, *order);
+            }
+        }
+    }
+
+    /// Links the page with this index as a block of its own into the first list
+    /// of `order`, whatever it is, and counts it.
+    pub fn link(&mut self, index: u64, order: u64) {
+        let list = self.list(order, 0);
+        let (head, links) = (self.linear(list), self.page_address(index) + 8);
+        let (next, at) = (self.word(list), self.page_struct(index));
+        self.memory.write(at + 48, &FREE.to_le_bytes());
+        self.set_word(at + 40, order);
+        self.set_word(at + 8, next);
+        self.set_word(at + 16, head);
+        self.set_word(self.physical(next) + 8, links);
+        self.set_word(list, links);
+        let (blocks, pages) = (self.list(order, LISTS), self.zone() + ORDERS * AREA);
+        self.set_word(blocks, self.word(blocks) + 1);
+        self.set_word(pages, self.word(pages) + (1 << order));
+    }
+
+    /// Changes a 64-bit word.
+    pub fn set_word(&mut self, at: u64, value: u64) {
+        self.memory.write(at, &value.to_le_bytes());
+    }
+
+    /// Takes pages for the kernel.
+    fn take(&mut self, pages: u64) -> u64 {
+        let first = self.memory.page(self.next).address();
+        let last = self.memory.page(self.next + pages - 1).address();
+        assert_eq!(last - first, (pages - 1) * PAGE_BYTES, "one range");
+        self.next += pages;
+        first
+    }
+
+    /// Address of a page divided by its length.
+    fn number(&self, index: u64) -> u64 {
+        self.memory.page(index).address() / PAGE_BYTES
+    }
+
+    fn linear(&self, physical: u64) -> u64 {
+        self.linear_map + (physical - self.memory.page(0).address())
+    }
+
+    /// Address of the entry that page 0 of the address space would have.
+    fn array_base(&self) -> u64 {
+        let first = self.number(0) / 64 * 64;
+        self.page_array.wrapping_sub(first * PAGE)
+    }
+
+    fn page_address(&self, index: u64) -> u64 {
+        self.array_base().wrapping_add(self.number(index) * PAGE)
+    }
+
+    /// Physical address of a place in the image's data.
+    fn data(&self, offset: u64) -> u64 {
+        self.image + image::DATA * PAGE_BYTES + offset
+    }
+
+    fn physical(&self, address: u64) -> u64 {
+        let span = self.tables.span(self.os(), address).expect("a mapping");
+        span.physical + (address - span.start)
+    }
+
+    fn map_all(&mut self) {
+        for page in 0..image::PAGES {
+            let flags = match page {
+                image::TEXT => flags::CODE,
+                image::DATA | image::SWAPPER => flags::DATA,
+                _ => flags::CONSTANT,
+            };
+            let offset = page * PAGE_BYTES;
+            self.map(IMAGE + offset, self.image + offset, flags);
+        }
+        for index in 0..self.os().pages() {
+            let page = self.memory.page(index).address();
+            self.map(self.linear(page), page, flags::DATA);
+            let entry = self.page_address(index);
+            if self.tables.span(self.os(), entry).is_none() {
+                let page = self.take(1);
+                self.map(entry / PAGE_BYTES * PAGE_BYTES, page, flags::DATA);
+            }
+        }
+    }
+
+    /// Maps a page.
+    pub fn map(&mut self, address: u64, physical: u64, flags: u64) {
+        let levels = match self.tables.mode {
+            Mode::Sv39 => 3,
+            Mode::Sv48 => 4,
+            Mode::Sv57 => 5,
+        };
+        let mut table = self.tables.root;
+        for level in (1..levels).rev() {
+            let at = table + (address >> (12 + 9 * level)) % 512 * 8;
+            let entry = self.word(at);
+            table = if entry == 0 {
+                let table = self.take(1);
+                self.set_word(at, table >> 2 | flags::TABLE);
+                table
+            } else {
+                entry >> 10 << 12
+            };
+        }
+        self.set_word(table + (address >> 12) % 512 * 8, physical >> 2 | flags);
+    }
+
+    /// A 64-bit word.
+    ///
+    /// # Panics
+    ///
+    /// When it is not OS memory.
+    #[must_use]
+    pub fn word(&self, at: u64) -> u64 {
+        let page = self.os().page_at(at).expect("OS memory");
+        self.os().page(page).0[to_usize(at % PAGE_BYTES / 8)]
+    }
+
+    fn make_node(&mut self) {
+        let node = self.node;
+        let first = self.number(0);
+        let spanned = self.number(self.os().pages() - 1) + 1 - first;
+        for (offset, value) in [
+            (2048, ZONES),
+            (2056, first),
+            (2064, spanned),
+            (512, spanned),
+        ] {
+            self.set_word(node + offset, value);
+        }
+    }
+
+    fn make_symbols(&mut self) {
+        let data = IMAGE + image::DATA * PAGE_BYTES;
+        let long: &'static str = "a_name_of_many_letters_that_takes_more_than_one_byte_for_its_length_as_it_is_longer_than_what_seven_bits_can_say_which_is_one_hundred_and_twenty_seven";
+        let symbols = [
+            ("_stext", IMAGE),
+            ("_stext_not", IMAGE + 8),
+            (long, IMAGE + 16),
+            ("vmcoreinfo_notes", data),
+            ("vmcoreinfo_note", data + 8),
+            ("vmcoreinfo_not", data + 12),
+            ("node_data", data + 16),
+            ("_page_poisoning_enabled", data + 32),
+            ("init_on_free", data + 40),
+            ("_debug_pagealloc_enabled", data + 48),
+            ("swapper_pg_dir", IMAGE + image::SWAPPER * PAGE_BYTES),
+        ];
+        let tokens = Tokens::new();
+        let mut names = Vec::new();
+        let at = |page: u64| self.image + page * PAGE_BYTES;
+        let (offsets, named, token_page) =
+            (at(image::OFFSETS), at(image::NAMES), at(image::TOKENS));
+        for (number, (name, address)) in (0..).zip(&symbols) {
+            names.extend(tokens.name(&format!("D{name}")));
+            let offset = u32::try_from(address - IMAGE).expect("a small image");
+            self.memory
+                .write(offsets + 4 * number, &offset.to_le_bytes());
+        }
+        self.memory.write(named, &names);
+        self.memory.write(token_page, &tokens.index);
+        self.memory.write(token_page + 512, &tokens.texts);
+        self.set_word(offsets + 2048, symbols.len() as u64);
+        self.set_word(offsets + 2056, IMAGE);
+        self.symbols.extend(symbols);
+    }
+
+    fn write_note(&mut self) {
+        let bytes = Self::note_bytes(&self.text);
+        self.memory.write(self.note, &bytes);
+    }
+
+    fn note_text(&self) -> String {
+        let constant = |page: u64, offset: u64| IMAGE + page * PAGE_BYTES + offset;
+        let addresses = [
+            ("node_online_map", constant(image::DATA, 24)),
+            ("swapper_pg_dir", constant(image::SWAPPER, 0)),
+            ("_stext", IMAGE),
+            ("vmemmap", self.array_base()),
+            ("kallsyms_names", constant(image::NAMES, 0)),
+            ("kallsyms_num_syms", constant(image::OFFSETS, 2048)),
+            ("kallsyms_token_table", constant(image::TOKENS, 512)),
+            ("kallsyms_token_index", constant(image::TOKENS, 0)),
+            ("kallsyms_offsets", constant(image::OFFSETS, 0)),
+            ("kallsyms_relative_base", constant(image::OFFSETS, 2056)),
+        ];
+        let numbers = [
+            ("SIZE(page)", PAGE),
+            ("SIZE(pglist_data)", NODE),
+            ("SIZE(zone)", ZONE),
+            ("SIZE(free_area)", AREA),
+            ("SIZE(list_head)", 16),
+            ("SIZE(nodemask_t)", 8),
+            ("OFFSET(page.lru)", 8),
+            ("OFFSET(page._mapcount)", 48),
+            ("OFFSET(page.private)", 40),
+            ("OFFSET(pglist_data.node_zones)", 0),
+            ("OFFSET(pglist_data.nr_zones)", 2048),
+            ("OFFSET(pglist_data.node_start_pfn)", 2056),
+            ("OFFSET(pglist_data.node_spanned_pages)", 2064),
+            ("OFFSET(pglist_data.node_id)", 2072),
+            ("OFFSET(zone.free_area)", 0),
+            ("OFFSET(zone.vm_stat)", ORDERS * AREA),
+            ("OFFSET(zone.spanned_pages)", 512),
+            ("OFFSET(free_area.free_list)", 0),
+            ("OFFSET(list_head.next)", 0),
+            ("OFFSET(list_head.prev)", 8),
+            ("LENGTH(zone.free_area)", ORDERS),
+            ("LENGTH(free_area.free_list)", LISTS),
+            ("NUMBER(NR_FREE_PAGES)", 0),
+        ];
+        let layout = [
+            ("PAGE_OFFSET", self.linear_map),
+            ("VMEMMAP_START", self.page_array),
+            ("VMEMMAP_END", self.page_array + (1 << 32)),
+        ];
+        let mut lines = vec![
+            String::from("OSRELEASE=6.12.0-small"),
+            String::from("PAGESIZE=4096"),
+            format!("NUMBER(PAGE_BUDDY_MAPCOUNT_VALUE)={FREE}"),
+        ];
+        lines.extend(addresses.map(|(name, value)| format!("SYMBOL({name})={value:x}")));
+        lines.extend(numbers.map(|(name, value)| format!("{name}={value}")));
+        lines.extend(layout.map(|(name, value)| format!("NUMBER({name})={value:#x}")));
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The texts of symbols' names: every letter, and a few that are longer.
+struct Tokens {
+    index: Vec<u8>,
+    texts: Vec<u8>,
+    all: Vec<Vec<u8>>,
+}
+
+impl Tokens {
+    fn new() -> Self {
+        let longer: [&[u8]; 5] = [b"Dvmcore", b"info_", b"D_st", b"page", b"D_page_poison"];
+        let all: Vec<Vec<u8>> = (0..=255_u8)
+            .map(|token| match token {
+                0 => Vec::new(),
+                1..=5 => longer[usize::from(token) - 1].to_vec(),
+                letter => vec![letter],
+            })
+            .collect();
+        let mut index = Vec::new();
+        let mut texts = Vec::new();
+        for text in &all {
+            let start = u16::try_from(texts.len()).expect("a short table");
+            index.extend(start.to_le_bytes());
+            texts.extend(text);
+            texts.push(0);
+        }
+        Tokens { index, texts, all }
+    }
+
+    /// A name as the table has it.
+    fn name(&self, name: &str) -> Vec<u8> {
+        let mut rest = name.as_bytes();
+        let mut tokens = Vec::new();
+        while !rest.is_empty() {
+            let (token, text) = (0..=255_u8)
+                .zip(&self.all)
+                .filter(|(_, text)| !text.is_empty() && rest.starts_with(text))
+                .max_by_key(|(_, text)| text.len())
+                .expect("every letter is a token");
+            tokens.push(token);
+            rest = &rest[text.len()..];
+        }
+        let length = tokens.len();
+        let mut coded = Vec::new();
+        if let Ok(short) = u8::try_from(length)
+            && short < 128
+        {
+            coded.push(short);
+        } else {
+            coded.push(u8::try_from(length % 128).expect("seven bits") | 0x80);
+            coded.push(u8::try_from(length / 128).expect("a name"));
+        }
+        coded.extend(tokens);
+        coded
+    }
+}

@@ -1,0 +1,78 @@
+use thiserror::Error;
+
+use super::note::MOST_NOTES;
+
+/// Why no page counts as free. All of OS memory that is not zero is saved then,
+/// which takes longer and loses nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Doubt {
+    /// The OS runs without address translation, or in a mode unknown here.
+    #[error("the OS does not run on page tables")]
+    NoPageTables,
+    /// No page begins like a note.
+    #[error("no Linux kernel describes itself in memory (VMCOREINFO)")]
+    NoNote,
+    /// There are pages that begin like a note, and none leads to the kernel's.
+    #[error("what claims to describe the kernel (VMCOREINFO) is not the kernel's own")]
+    NotTheKernels,
+    /// Too many of them.
+    #[error("more than {MOST_NOTES} pages claim to describe the kernel (VMCOREINFO)")]
+    TooManyNotes,
+    /// The note says something twice.
+    #[error("the kernel's description has {0} twice")]
+    Twice(&'static str),
+    /// The note does not say what is needed.
+    #[error("the kernel's description has no {0}")]
+    Missing(&'static str),
+    /// The note says what cannot be, or what this version does not know.
+    #[error("the kernel's description says {key}={value:#x}, which this firmware does not know")]
+    Unknown {
+        /// What.
+        key: &'static str,
+        /// How much.
+        value: u64,
+    },
+    /// An address of the kernel is not mapped as it should be, or not to OS
+    /// memory.
+    #[error("the kernel's address {0:#x} leads nowhere")]
+    Nowhere(u64),
+    /// The kernel's table of symbols is not one, or lies where it could have
+    /// been written.
+    #[error("the kernel's table of symbols at {0:#x} cannot be read")]
+    Symbols(u64),
+    /// The kernel has no such symbol, or several.
+    #[error("the kernel's table of symbols does not have one {0}")]
+    NoSymbol(&'static str),
+    /// The kernel looks at what it left in free pages, or does not map them.
+    #[error("the kernel guards its free pages (page_poison or debug_pagealloc)")]
+    Guarded,
+    /// A node is not what it should be.
+    #[error("the kernel's description of memory node {0} does not fit")]
+    Node(u64),
+    /// A free list has something in it that is no free block of its order.
+    #[error("the kernel's free list at {list:#x} has {block:#x}, which does not belong there")]
+    Block {
+        /// Address of the list's head.
+        list: u64,
+        /// Address of what is linked.
+        block: u64,
+    },
+    /// A zone counts other blocks than there are.
+    #[error("the kernel counts {counted} free blocks of order {order}, and has {listed}")]
+    Blocks {
+        /// The blocks' order.
+        order: u64,
+        /// What the zone counts.
+        counted: u64,
+        /// How many its lists have.
+        listed: u64,
+    },
+    /// A zone counts other pages than there are.
+    #[error("the kernel counts {counted} free pages, and has {listed}")]
+    Pages {
+        /// What the zone counts.
+        counted: u64,
+        /// How many its lists have.
+        listed: u64,
+    },
+}

@@ -1,0 +1,149 @@
+use zerocopy::IntoBytes;
+
+use super::doubt::Doubt;
+use super::page_tables::{AddressSpace, Span};
+use crate::{OsMemory, OsPage, PAGE_BYTES, Page, to_usize};
+
+/// Mappings that are remembered.
+const RECENT: usize = 32;
+
+/// Bytes of address space that share a place among them: what one large page
+/// maps.
+const STRIDE: u64 = 2 << 20;
+
+/// The kernel's memory, read by the kernel's addresses.
+pub(super) struct Kernel<'a, A> {
+    pub(super) memory: &'a OsMemory,
+    space: &'a A,
+    recent: [Option<Span>; RECENT],
+}
+
+impl<'a, A: AddressSpace> Kernel<'a, A> {
+    pub(super) fn new(memory: &'a OsMemory, space: &'a A) -> Self {
+        Kernel {
+            memory,
+            space,
+            recent: [None; RECENT],
+        }
+    }
+
+    /// The mapping of an address, which user mode cannot reach.
+    fn span(&mut self, address: u64) -> Result<Span, Doubt> {
+        let place = &mut self.recent[to_usize(address / STRIDE) % RECENT];
+        if let Some(span) = *place
+            && address.wrapping_sub(span.start) < span.bytes
+        {
+            return Ok(span);
+        }
+        let span = self
+            .space
+            .span(self.memory, address)
+            .filter(|span| !span.user)
+            .ok_or(Doubt::Nowhere(address))?;
+        *place = Some(span);
+        Ok(span)
+    }
+
+    /// The page of OS memory that an address lies in, and how far in.
+    #[inline(never)]
+    fn locate(&mut self, address: u64) -> Result<(OsPage, usize), Doubt> {
+        let span = self.span(address)?;
+        let page = self
+            .memory
+            .page_at(span.physical + (address - span.start))
+            .ok_or(Doubt::Nowhere(address))?;
+        Ok((page, to_usize(address % PAGE_BYTES)))
+    }
+
+    /// What an address of the kernel's stands for.
+    pub(super) fn physical(&mut self, address: u64) -> Result<u64, Doubt> {
+        let (page, offset) = self.locate(address)?;
+        Ok(page.address() + offset as u64)
+    }
+
+    /// The 64-bit word at an address, which must be a multiple of 8.
+    pub(super) fn word(&mut self, address: u64) -> Result<u64, Doubt> {
+        let (page, offset) = self.locate(address)?;
+        if !offset.is_multiple_of(8) {
+            return Err(Doubt::Nowhere(address));
+        }
+        Ok(self.memory.page(page).0[offset / 8])
+    }
+
+    /// The 32-bit word at an address, which must be a multiple of 4.
+    pub(super) fn half(&mut self, address: u64) -> Result<u32, Doubt> {
+        let (page, offset) = self.locate(address)?;
+        if !offset.is_multiple_of(4) {
+            return Err(Doubt::Nowhere(address));
+        }
+        let bytes = &self.memory.page(page).as_bytes()[offset..offset + 4];
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    /// Whether the kernel's image may be at an address.
+    pub(super) fn is_image(&self, address: u64) -> bool {
+        self.space.is_image(address)
+    }
+
+    /// The page of the kernel's image that an address lies in, which not even
+    /// the kernel can write.
+    fn constant_page(&mut self, address: u64) -> Result<&'a Page, Doubt> {
+        let doubt = Doubt::Symbols(address);
+        let constant = self.is_image(address) && !self.span(address)?.writable;
+        let (page, _) = self.locate(address)?;
+        constant.then(|| self.memory.page(page)).ok_or(doubt)
+    }
+}
+
+/// Bytes of the kernel's image, from an address on, that not even the kernel
+/// can write.
+pub(super) struct Constants<'a> {
+    address: u64,
+    page: Option<&'a Page>,
+}
+
+impl<'a> Constants<'a> {
+    pub(super) fn new(address: u64) -> Self {
+        Constants {
+            address,
+            page: None,
+        }
+    }
+
+    /// The next byte.
+    #[inline]
+    pub(super) fn byte<A: AddressSpace>(
+        &mut self,
+        kernel: &mut Kernel<'a, A>,
+    ) -> Result<u8, Doubt> {
+        let page = match self.page {
+            Some(page) => page,
+            None => *self.page.insert(kernel.constant_page(self.address)?),
+        };
+        let byte = page.as_bytes()[to_usize(self.address % PAGE_BYTES)];
+        self.skip(1);
+        Ok(byte)
+    }
+
+    /// Passes over some bytes.
+    #[inline]
+    pub(super) fn skip(&mut self, bytes: u64) {
+        let next = self.address.wrapping_add(bytes);
+        if next / PAGE_BYTES != self.address / PAGE_BYTES {
+            self.page = None;
+        }
+        self.address = next;
+    }
+
+    /// The next `N` bytes, as those of a number.
+    pub(super) fn number<A: AddressSpace, const N: usize>(
+        &mut self,
+        kernel: &mut Kernel<'a, A>,
+    ) -> Result<[u8; N], Doubt> {
+        let mut bytes = [0; N];
+        for byte in &mut bytes {
+            *byte = self.byte(kernel)?;
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,225 @@
+use arrayvec::ArrayVec;
+use zerocopy::IntoBytes;
+
+use super::doubt::Doubt;
+use super::kernel::Kernel;
+use super::page_tables::AddressSpace;
+use super::symbols::{self, Symbol, Symbols};
+use crate::{OsMemory, PAGE_BYTES, Page, to_usize};
+
+/// Pages that are looked into because they begin like a note. A kernel has one;
+/// what earlier kernels left behind and what programs hold are others.
+pub(super) const MOST_NOTES: u32 = 8;
+
+/// Bytes of text that a note can have.
+const MOST_TEXT: u64 = 4096;
+
+/// Bytes before the text: the header of an ELF note, with this name.
+const HEADER: u64 = 24;
+const NAME: &[u8; 12] = b"VMCOREINFO\0\0";
+const NAME_BYTES: u32 = 11;
+
+/// Bytes of the longest line that is looked at; none that matters is as long.
+const LINE: usize = 96;
+
+macro_rules! keys {
+    ($($key:ident = $name:literal,)*) => {
+        /// What is read of a note.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Key {
+            $($key,)*
+        }
+
+        /// The keys as they stand in the note.
+        const NAMES: &[&str] = &[$($name,)*];
+    };
+}
+
+keys! {
+    PageSize = "PAGESIZE",
+    NodeOnlineMap = "SYMBOL(node_online_map)",
+    OnlyNode = "SYMBOL(contig_page_data)",
+    SwapperPgDir = "SYMBOL(swapper_pg_dir)",
+    TextStart = "SYMBOL(_stext)",
+    PageArray = "SYMBOL(vmemmap)",
+    PageBytes = "SIZE(page)",
+    NodeBytes = "SIZE(pglist_data)",
+    ZoneBytes = "SIZE(zone)",
+    AreaBytes = "SIZE(free_area)",
+    ListBytes = "SIZE(list_head)",
+    NodeMaskBytes = "SIZE(nodemask_t)",
+    PageLru = "OFFSET(page.lru)",
+    PageMapcount = "OFFSET(page._mapcount)",
+    PagePrivate = "OFFSET(page.private)",
+    NodeZones = "OFFSET(pglist_data.node_zones)",
+    NodeZoneCount = "OFFSET(pglist_data.nr_zones)",
+    NodeStart = "OFFSET(pglist_data.node_start_pfn)",
+    NodeSpanned = "OFFSET(pglist_data.node_spanned_pages)",
+    NodeNumber = "OFFSET(pglist_data.node_id)",
+    ZoneAreas = "OFFSET(zone.free_area)",
+    ZoneStats = "OFFSET(zone.vm_stat)",
+    ZoneSpanned = "OFFSET(zone.spanned_pages)",
+    AreaLists = "OFFSET(free_area.free_list)",
+    ListNext = "OFFSET(list_head.next)",
+    ListPrevious = "OFFSET(list_head.prev)",
+    Orders = "LENGTH(zone.free_area)",
+    Lists = "LENGTH(free_area.free_list)",
+    FreePagesStat = "NUMBER(NR_FREE_PAGES)",
+    FreeMark = "NUMBER(PAGE_BUDDY_MAPCOUNT_VALUE)",
+    SymbolNames = "SYMBOL(kallsyms_names)",
+    SymbolCount = "SYMBOL(kallsyms_num_syms)",
+    TokenTable = "SYMBOL(kallsyms_token_table)",
+    TokenIndex = "SYMBOL(kallsyms_token_index)",
+    SymbolOffsets = "SYMBOL(kallsyms_offsets)",
+    SymbolBase = "SYMBOL(kallsyms_relative_base)",
+    LinearMap = "NUMBER(PAGE_OFFSET)",
+    PageArrayStart = "NUMBER(VMEMMAP_START)",
+    PageArrayEnd = "NUMBER(VMEMMAP_END)",
+}
+
+/// What a note says, as far as it is known here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    values: [Option<u64>; NAMES.len()],
+}
+
+impl Note {
+    /// Reads the note at a physical address, the start of a page.
+    fn read(memory: &OsMemory, at: u64) -> Result<Self, Doubt> {
+        let page = memory.page_at(at).filter(|page| page.address() == at);
+        let header = page.map(|page| memory.page(page));
+        let bytes = header
+            .and_then(text_bytes)
+            .filter(|bytes| memory.contains(at, HEADER + bytes))
+            .ok_or(Doubt::NotTheKernels)?;
+        let mut note = Note {
+            values: [None; NAMES.len()],
+        };
+        let mut line = ArrayVec::<u8, LINE>::new();
+        let mut too_long = false;
+        for offset in HEADER..HEADER + bytes {
+            let Some(page) = memory.page_at(at + offset) else {
+                return Err(Doubt::NotTheKernels);
+            };
+            match memory.page(page).as_bytes()[to_usize(offset % PAGE_BYTES)] {
+                b'\n' => {
+                    if !too_long {
+                        note.take(&line)?;
+                    }
+                    line.clear();
+                    too_long = false;
+                }
+                byte => too_long |= line.try_push(byte).is_err(),
+            }
+        }
+        Ok(note)
+    }
+
+    /// Takes note of a line; one without meaning here is passed over.
+    fn take(&mut self, line: &[u8]) -> Result<(), Doubt> {
+        let Some((name, text)) = core::str::from_utf8(line)
+            .ok()
+            .and_then(|line| line.split_once('='))
+        else {
+            return Ok(());
+        };
+        let Some(key) = NAMES.iter().position(|known| *known == name) else {
+            return Ok(());
+        };
+        let value = number(text, name.starts_with("SYMBOL")).ok_or(Doubt::Missing(NAMES[key]))?;
+        match self.values[key].replace(value) {
+            None => Ok(()),
+            Some(_) => Err(Doubt::Twice(NAMES[key])),
+        }
+    }
+
+    /// What the note says of `key`.
+    pub(super) fn get(&self, key: Key) -> Result<u64, Doubt> {
+        self.values[key as usize].ok_or(Doubt::Missing(key.name()))
+    }
+}
+
+impl Key {
+    /// The key as it stands in the note.
+    pub(super) fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+}
+
+/// A number as notes have them: addresses in hexadecimal digits alone, the
+/// others as C has them. Negative ones wrap.
+fn number(text: &str, address: bool) -> Option<u64> {
+    if address {
+        u64::from_str_radix(text, 16).ok()
+    } else if let Some(digits) = text.strip_prefix("0x") {
+        u64::from_str_radix(digits, 16).ok()
+    } else if text.starts_with('-') {
+        text.parse().ok().map(i64::cast_unsigned)
+    } else {
+        text.parse().ok()
+    }
+}
+
+/// Bytes of text in the note that a page begins with; `None` when it does not.
+fn text_bytes(page: &Page) -> Option<u64> {
+    const fn word(bytes: &[u8; 12], from: usize) -> u64 {
+        let mut word = 0;
+        let mut at = 0;
+        while at < 8 && from + at < bytes.len() {
+            word |= (bytes[from + at] as u64) << (8 * at);
+            at += 1;
+        }
+        word
+    }
+    // Sizes of name and text, the type, which is 0, and the name.
+    let [sizes, start, rest, ..] = page.0;
+    let named = start == word(NAME, 0) << 32 && rest == word(NAME, 4);
+    let bytes = sizes >> 32;
+    let sized = sizes & u64::from(u32::MAX) == u64::from(NAME_BYTES) && bytes <= MOST_TEXT;
+    (named && sized).then_some(bytes)
+}
+
+/// The kernel's own note, and what its table of symbols says.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) note: Note,
+    pub(super) symbols: Symbols,
+}
+
+/// Finds the kernel's own note.
+pub(super) fn of_kernel<A: AddressSpace>(kernel: &mut Kernel<'_, A>) -> Result<Known, Doubt> {
+    let memory = kernel.memory;
+    let mut found = 0;
+    let mut doubt = Doubt::NoNote;
+    let notes = memory
+        .iter()
+        .filter(|(_, page)| text_bytes(memory.page(*page)).is_some());
+    for (_, page) in notes {
+        found += 1;
+        if found > MOST_NOTES {
+            return Err(Doubt::TooManyNotes);
+        }
+        match follow(kernel, page.address()) {
+            Ok(known) => return Ok(known),
+            Err(error) if found == 1 => doubt = error,
+            Err(_) => doubt = Doubt::NotTheKernels,
+        }
+    }
+    Err(doubt)
+}
+
+/// Goes from a note, which anybody may have written, to the kernel's own.
+fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Known, Doubt> {
+    let note = Note::read(kernel.memory, hint)?;
+    let symbols = symbols::find(kernel, &note)?;
+    let pointer = kernel.word(symbols.address(Symbol::Note)?)?;
+    let own = kernel.physical(pointer)?;
+    // Often the very same. If not, it must lead to the same table: then it is
+    // as good as if it had been found first.
+    let own = Note::read(kernel.memory, own)?;
+    if symbols::table(&own)? != symbols::table(&note)? {
+        return Err(Doubt::NotTheKernels);
+    }
+    symbols.check(&own)?;
+    Ok(Known { note: own, symbols })
+}

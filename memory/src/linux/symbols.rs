@@ -1,0 +1,270 @@
+//! The kernel's table of its own symbols (kallsyms): names in ascending order of
+//! address, each a length and that many tokens, whose texts stand in a table of
+//! 256. The first character is not of the name, it tells the symbol's type.
+
+use arrayvec::ArrayVec;
+
+use super::doubt::Doubt;
+use super::kernel::{Constants, Kernel};
+use super::note::{Key, Note};
+use super::page_tables::AddressSpace;
+
+/// Most symbols that a kernel has.
+const MOST_SYMBOLS: u32 = 1 << 20;
+
+/// Most bytes that the texts of all tokens have.
+const MOST_TOKEN_BYTES: usize = 4096;
+
+/// Tokens in the table.
+const TOKENS: usize = 256;
+
+/// A symbol that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symbol {
+    /// Where the kernel's code begins.
+    TextStart,
+    /// The kernel's root page table.
+    SwapperPgDir,
+    /// The pointer to the kernel's note.
+    Note,
+    /// The pointers to the nodes of memory, where there can be several.
+    Nodes,
+    /// Switches of what guards free pages. A kernel built without one lacks it.
+    PagePoisoning,
+    DebugPagealloc,
+    OldPagePoisoning,
+    /// The switch of what fills free pages with zeros.
+    InitOnFree,
+}
+
+const NAMES: [&str; 8] = [
+    "_stext",
+    "swapper_pg_dir",
+    "vmcoreinfo_note",
+    "node_data",
+    "_page_poisoning_enabled",
+    "_debug_pagealloc_enabled",
+    "want_page_poisoning",
+    "init_on_free",
+];
+
+/// Where the table lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    names: u64,
+    count: u64,
+    token_table: u64,
+    token_index: u64,
+    offsets: u64,
+    base: u64,
+}
+
+/// Where the table lies, as a note tells.
+pub(super) fn table(note: &Note) -> Result<Table, Doubt> {
+    Ok(Table {
+        names: note.get(Key::SymbolNames)?,
+        count: note.get(Key::SymbolCount)?,
+        token_table: note.get(Key::TokenTable)?,
+        token_index: note.get(Key::TokenIndex)?,
+        offsets: note.get(Key::SymbolOffsets)?,
+        base: note.get(Key::SymbolBase)?,
+    })
+}
+
+/// What was found of the symbols looked for.
+#[derive(Clone, Debug)]
+pub(super) struct Symbols {
+    addresses: [ArrayVec<u64, 2>; NAMES.len()],
+}
+
+impl Symbols {
+    /// The address of a symbol that there must be once, in the kernel's image.
+    pub(super) fn address(&self, symbol: Symbol) -> Result<u64, Doubt> {
+        match self.addresses[symbol as usize][..] {
+            [address] => Ok(address),
+            _ => Err(Doubt::NoSymbol(NAMES[symbol as usize])),
+        }
+    }
+
+    /// The same, of one that there may be.
+    pub(super) fn optional(&self, symbol: Symbol) -> Result<Option<u64>, Doubt> {
+        if self.addresses[symbol as usize].is_empty() {
+            return Ok(None);
+        }
+        self.address(symbol).map(Some)
+    }
+
+    /// Checks that the table knows what a note names just where the note says.
+    pub(super) fn check(&self, note: &Note) -> Result<(), Doubt> {
+        for (symbol, key) in [
+            (Symbol::TextStart, Key::TextStart),
+            (Symbol::SwapperPgDir, Key::SwapperPgDir),
+        ] {
+            if self.address(symbol)? != note.get(key)? {
+                return Err(Doubt::NotTheKernels);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks all symbols up in the table that a note leads to, and checks that the
+/// two fit together.
+pub(super) fn find<A: AddressSpace>(
+    kernel: &mut Kernel<'_, A>,
+    note: &Note,
+) -> Result<Symbols, Doubt> {
+    let table = table(note)?;
+    let tokens = Tokens::read(kernel, table)?;
+    let count = u32::from_le_bytes(Constants::new(table.count).number(kernel)?);
+    if count > MOST_SYMBOLS {
+        return Err(Doubt::Symbols(table.count));
+    }
+    let base = u64::from_le_bytes(Constants::new(table.base).number(kernel)?);
+    let mut symbols = Symbols {
+        addresses: [const { ArrayVec::new_const() }; NAMES.len()],
+    };
+    let mut names = Constants::new(table.names);
+    for number in 0..u64::from(count) {
+        let Some(symbol) = tokens.next_name(kernel, &mut names, table)? else {
+            continue;
+        };
+        let mut offset = Constants::new(table.offsets.wrapping_add(4 * number));
+        let offset = u32::from_le_bytes(offset.number(kernel)?);
+        let address = base.wrapping_add(offset.into());
+        if !kernel.is_image(address) {
+            return Err(Doubt::Nowhere(address));
+        }
+        // Two say already that it is not the only one.
+        let _ = symbols.addresses[symbol].try_push(address);
+    }
+    symbols.check(note)?;
+    Ok(symbols)
+}
+
+/// The texts that names are made of.
+struct Tokens {
+    texts: ArrayVec<u8, MOST_TOKEN_BYTES>,
+    /// Where each begins in `texts`; it goes on up to a zero.
+    starts: [u16; TOKENS],
+    /// The names looked for that may begin with each: most names are passed over
+    /// for their first token.
+    begin: [Names; TOKENS],
+}
+
+/// A set of the names looked for: bit `i` stands for the one with number `i`.
+type Names = u8;
+const ALL: Names = !0 >> (Names::BITS as usize - NAMES.len());
+
+impl Tokens {
+    fn read<A: AddressSpace>(kernel: &mut Kernel<'_, A>, table: Table) -> Result<Self, Doubt> {
+        let mut tokens = Tokens {
+            texts: ArrayVec::new(),
+            starts: [0; TOKENS],
+            begin: [0; TOKENS],
+        };
+        let mut index = Constants::new(table.token_index);
+        for start in &mut tokens.starts {
+            *start = u16::from_le_bytes(index.number(kernel)?);
+        }
+        // The last one begins last.
+        let mut texts = Constants::new(table.token_table);
+        let last = tokens.starts[TOKENS - 1];
+        loop {
+            let byte = texts.byte(kernel)?;
+            let at = tokens.texts.len();
+            tokens
+                .texts
+                .try_push(byte)
+                .map_err(|_| Doubt::Symbols(table.token_table))?;
+            if byte == 0 && at >= last.into() {
+                break;
+            }
+        }
+        for number in 0..TOKENS {
+            let text = tokens.text(number, table)?;
+            tokens.begin[number] = Prefix::new().after(text).left;
+        }
+        Ok(tokens)
+    }
+
+    fn text(&self, number: usize, table: Table) -> Result<&[u8], Doubt> {
+        self.texts
+            .get(usize::from(self.starts[number])..)
+            .and_then(|rest| rest.split(|byte| *byte == 0).next())
+            .ok_or(Doubt::Symbols(table.token_table))
+    }
+
+    /// Reads the next name; the number of it when it is looked for.
+    fn next_name<'a, A: AddressSpace>(
+        &self,
+        kernel: &mut Kernel<'a, A>,
+        names: &mut Constants<'a>,
+        table: Table,
+    ) -> Result<Option<usize>, Doubt> {
+        let mut length = u64::from(names.byte(kernel)?);
+        if length & 0x80 != 0 {
+            length = length & 0x7f | u64::from(names.byte(kernel)?) << 7;
+        }
+        let mut prefix = Prefix::new();
+        while length > 0 {
+            let token = usize::from(names.byte(kernel)?);
+            length -= 1;
+            if prefix.is_new() && self.begin[token] == 0 {
+                prefix.left = 0;
+            } else {
+                prefix = prefix.after(self.text(token, table)?);
+            }
+            if prefix.left == 0 {
+                names.skip(length);
+                return Ok(None);
+            }
+        }
+        Ok(prefix.whole())
+    }
+}
+
+/// The beginning of a name, its type in front.
+#[derive(Clone, Copy)]
+struct Prefix {
+    length: usize,
+    /// The names looked for that begin like this.
+    left: Names,
+}
+
+impl Prefix {
+    fn new() -> Self {
+        Prefix {
+            length: 0,
+            left: ALL,
+        }
+    }
+
+    fn is_new(self) -> bool {
+        self.length == 0
+    }
+
+    fn after(mut self, text: &[u8]) -> Self {
+        for byte in text {
+            if let Some(at) = self.length.checked_sub(1) {
+                for (number, name) in NAMES.iter().enumerate() {
+                    if name.as_bytes().get(at) != Some(byte) {
+                        self.left &= !(1 << number);
+                    }
+                }
+            }
+            self.length += 1;
+            if self.left == 0 {
+                break;
+            }
+        }
+        self
+    }
+
+    /// The number of the name that this is, as nothing follows.
+    fn whole(self) -> Option<usize> {
+        let length = self.length.checked_sub(1)?;
+        (0..NAMES.len())
+            .find(|number| self.left >> number & 1 == 1 && NAMES[*number].len() == length)
+    }
+}
