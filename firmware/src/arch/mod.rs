@@ -11,7 +11,7 @@ use core::arch::{asm, global_asm};
 use poorwill_devicetree::MAX_HARTS;
 
 use stack::{STACK_BYTES, STACK_HEAD};
-pub(crate) use supervisor::{Resume, SUPERVISOR_CSRS, SupervisorCsr, enter};
+pub(crate) use supervisor::{Resume, SUPERVISOR_CSRS, SupervisorCsr, enter, page_tables};
 
 global_asm!(
     include_str!("entry.S"),

@@ -3,7 +3,8 @@
 use poorwill_image::{NoRoom, Salt, SaveRequest, Saved, Seal, StateError, StateWriter, Workspace};
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::linux::{Doubt, free_pages};
+use poorwill_memory::{FreeContents, OsMemory, PAGE_BYTES, Page};
 use poorwill_store::{Area, CommitError, Committed, NoSleep};
 use thiserror::Error;
 
@@ -11,7 +12,7 @@ use super::disk::{self, DiskError};
 use super::progress::Bar;
 use super::vault::Sealing;
 use super::{os_memory, state};
-use crate::arch::Resume;
+use crate::arch::{self, Resume};
 use crate::crew::Crew;
 use crate::platform::console::say;
 use crate::platform::vault::VaultFault;
@@ -106,12 +107,13 @@ pub(crate) fn persist(resume: Resume) -> SleepError {
         },
     );
     match outcome {
-        Ok(Ok((committed, saved))) => {
+        Ok(Ok((committed, saved, free_pages))) => {
             say!(
-                "sleep mode=persist used_bytes={} saved_bytes={} ms={} sealed={} generation={}",
+                "sleep mode=persist used_bytes={} saved_bytes={} ms={} free_bytes={} sealed={} generation={}",
                 saved.saved_pages() * PAGE_BYTES,
                 saved.image_bytes(),
                 time.milliseconds_in(time.ticks().saturating_sub(began)),
+                free_pages * PAGE_BYTES,
                 sealing.word(),
                 saved.generation(),
             );
@@ -136,10 +138,11 @@ fn sleep<M: Medium>(
     area: &mut Area<'_, M>,
     pages: &mut [Page],
     sealing: &Sealing,
-) -> Result<(Committed, Saved), SleepError> {
+) -> Result<(Committed, Saved, u64), SleepError> {
+    let no_room = |error| SleepError::NotArmed(NotArmed::Workspace(error));
     let mut memory = os_memory();
-    let mut workspace = Workspace::new(pages, memory.pages())
-        .map_err(|error| SleepError::NotArmed(NotArmed::Workspace(error)))?;
+    let mut workspace = Workspace::new(pages, memory.pages()).map_err(no_room)?;
+    let free_pages = leave_out_free(&memory, &mut workspace).map_err(no_room)?;
     let seal = sealing.key().map(|key| Seal {
         key,
         salt: Salt(entropy::salt()),
@@ -154,5 +157,23 @@ fn sleep<M: Medium>(
         &mut |progress| bar.show(progress),
     );
     bar.end();
-    slept.map_err(|error| SleepError::Failed(error.into()))
+    let (committed, saved) = slept.map_err(|error| SleepError::Failed(error.into()))?;
+    Ok((committed, saved, free_pages))
+}
+
+/// Has the save leave out the pages that the OS has free; tells how many. Where
+/// they are in doubt, all that is not zero is saved, and the console says why.
+fn leave_out_free(memory: &OsMemory, workspace: &mut Workspace<'_>) -> Result<u64, NoRoom> {
+    workspace.leave_out(memory, |map| {
+        let found = arch::page_tables()
+            .ok_or(Doubt::NoPageTables)
+            .and_then(|tables| free_pages(memory, &tables, map));
+        match found {
+            Ok(free) => (free.contents, free.pages),
+            Err(doubt) => {
+                say!("free pages are saved too: {doubt}");
+                (FreeContents::Zeros, 0)
+            }
+        }
+    })
 }
