@@ -81,6 +81,39 @@ pub(crate) fn check_absent(lines: &[&str], forbidden: &[String]) -> anyhow::Resu
     Ok(())
 }
 
+/// Checks of a sleep that the OS's free pages were left out, and that what was
+/// saved is at most `most` times what its kernel called used.
+pub(crate) fn check_saved(lines: &[&str], most: f64) -> anyhow::Result<()> {
+    let slept = lines
+        .iter()
+        .position(|line| line.contains(SLEPT))
+        .context("no sleep")?;
+    let used = lines[..slept]
+        .iter()
+        .rev()
+        .find_map(|line| number(line, "used_kib"))
+        .context("the guest does not say how much it uses")?
+        * 1024;
+    let field =
+        |key| number(lines[slept], key).with_context(|| format!("no {key} in {:?}", lines[slept]));
+    let (saved, free) = (field("used_bytes")?, field("free_bytes")?);
+    ensure!(free > 0, "no free page was left out");
+    // Bytes of a machine's memory, which a float has exactly.
+    let ratio = saved as f64 / used as f64;
+    ensure!(
+        ratio <= most,
+        "{saved} bytes were saved, {ratio:.3} times the {used} in use; at most {most} times"
+    );
+    println!("saved {ratio:.3} times what is in use");
+    Ok(())
+}
+
+/// The number behind `key=` in a line.
+fn number(line: &str, key: &str) -> Option<u64> {
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+}
+
 fn pattern(text: &str) -> anyhow::Result<Regex> {
     Regex::new(text).with_context(|| format!("the pattern {text:?}"))
 }
@@ -103,6 +136,23 @@ mod tests {
         for bad in [&woke[..], &[], &[woke[0], cold[1]], &other] {
             no_image.check(bad).unwrap_err();
         }
+    }
+
+    #[test]
+    fn what_is_saved_is_held_against_what_is_used() {
+        let slept = |used: u64, free: u64| {
+            format!(
+                "poorwill: sleep mode=persist used_bytes={used} saved_bytes=9 ms=1 free_bytes={free}"
+            )
+        };
+        let check = |last: &str| check_saved(&["cycle 1: used_kib=10", last], 1.1);
+        check(&slept(10_240, 4096)).unwrap();
+        check(&slept(11_264, 4096)).unwrap();
+        check(&slept(11_265, 4096)).unwrap_err();
+        check(&slept(10_240, 0)).unwrap_err();
+        check("poorwill: sleep mode=persist used_bytes=1 ms=1").unwrap_err();
+        check("cycle 1: refused").unwrap_err();
+        check_saved(&[&slept(1, 1), "cycle 1: used_kib=10"], 1.1).unwrap_err();
     }
 
     #[test]

@@ -87,6 +87,9 @@ pub struct Row {
     /// The machine has flash for a vault, erased at first.
     #[serde(default)]
     pub vault: bool,
+    /// The guest is Linux, its free pages are left out, and what is saved is at
+    /// most so many times what its kernel calls used just before.
+    pub saved_ratio: Option<f64>,
     /// A reset ends QEMU instead of starting the machine again.
     #[serde(default)]
     pub exit_on_reset: bool,

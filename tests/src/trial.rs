@@ -10,7 +10,7 @@ use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
 
-use crate::console::{FATAL, SLEPT, Start, check_absent, check_order};
+use crate::console::{FATAL, SLEPT, Start, check_absent, check_order, check_saved};
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
@@ -227,6 +227,9 @@ impl Run<'_> {
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
         check_end(on.power_on, &exit, &lines)?;
         start.check(&lines)?;
+        if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, on.power_on) {
+            check_saved(&lines, most)?;
+        }
         check_order(&lines, &on.expect)?;
         check_absent(&lines, &on.forbid)
     }
