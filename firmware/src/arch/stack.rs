@@ -13,8 +13,9 @@ pub(super) const STACK_BYTES: usize = 8 << 10;
 /// pointer to its `Hart`.
 pub(super) const STACK_HEAD: usize = 16;
 
-/// Bytes of the deep stack.
-pub(super) const DEEP_STACK_BYTES: usize = 96 << 10;
+/// Bytes of the deep stack. A sealed save that fails needs the most: 33 KiB for
+/// the pieces under way, twice, as what was sealed is opened again.
+pub(super) const DEEP_STACK_BYTES: usize = 112 << 10;
 
 /// Memory for a stack.
 #[repr(C, align(16))]

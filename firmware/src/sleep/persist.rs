@@ -163,6 +163,8 @@ fn sleep<M: Medium>(
 
 /// Has the save leave out the pages that the OS has free; tells how many. Where
 /// they are in doubt, all that is not zero is saved, and the console says why.
+// Its frame is gone before the save needs the stack.
+#[inline(never)]
 fn leave_out_free(memory: &OsMemory, workspace: &mut Workspace<'_>) -> Result<u64, NoRoom> {
     workspace.leave_out(memory, |map| {
         let found = arch::page_tables()
