@@ -3,6 +3,7 @@
 
 use poorwill_medium::pci::model::{
     self, BUSES, COMMAND, ETHERNET, EXPRESS, MSI, MSI_X, Model, NVME, Node, POWER, ROM,
+    SHARED_MEMORY,
 };
 use poorwill_medium::pci::{HostBridge, Step};
 
@@ -46,6 +47,7 @@ fn hierarchy(input: &mut Input<'_>, depth: u32, left: &mut usize) -> Vec<Node> {
 fn node(input: &mut Input<'_>, step: Step, depth: u32, left: &mut usize) -> Node {
     let mut node = match input.below(if depth > 0 { 4 } else { 2 }) {
         0 => device(input, step, NVME),
+        1 if input.one_in(3) => Node::shared(step, 0x10_0000 << input.below(16)),
         1 => device(input, step, ETHERNET),
         _ => {
             let port = [4, 5, 6][input.below(3) as usize];
@@ -115,10 +117,11 @@ fn corrupt(input: &mut Input<'_>, node: &mut Node) {
     }
 }
 
-/// Lets controllers that are no bus masters any more in `after` be none before.
+/// Lets devices that are no bus masters any more in `after` be none before.
 pub fn expect_cut(before: &mut [Node], after: &[Node]) {
     for (before, after) in before.iter_mut().zip(after) {
-        if before.registers[2] >> 8 == NVME >> 8 {
+        let is_controller = before.registers[2] >> 8 == NVME >> 8;
+        if is_controller || before.registers[0] == SHARED_MEMORY {
             before.registers[COMMAND / 4] &= after.registers[COMMAND / 4] | !4;
         }
         expect_cut(&mut before.children, &after.children);

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use poorwill_medium::Window;
 use poorwill_medium::nvme::{Controller, NvmeError, NvmeMedium, Stop};
-use poorwill_medium::pci::{self, Location, PciError};
+use poorwill_medium::pci::{self, Kind, Location, PciError};
 use poorwill_memory::Page;
 use poorwill_store::{Area, AreaLocation, GptError, StoreError, find_areas};
 use poorwill_vault::Guard;
@@ -136,8 +136,9 @@ fn controllers() -> ArrayVec<Place, MAX_CONTROLLERS> {
             say!("PCI: {complaint}");
         }
         let here = search
-            .controllers
+            .devices
             .into_iter()
+            .filter(|location| location.kind() == Kind::Nvme)
             .map(|location| Place { host, location });
         places.extend(here.take(MAX_CONTROLLERS - places.len()));
     }

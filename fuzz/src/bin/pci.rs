@@ -1,10 +1,11 @@
-//! The search for controllers and their loan: whatever registers hold, they
+//! The search for devices and their loan: whatever registers hold, they
 //! end, and leave everything as it was.
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::pci::{expect_cut, host, model};
 use poorwill_fuzz::{Cases, Input};
 use poorwill_medium::pci::{HostBridge, claim, find};
+use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 2048, run);
 
@@ -15,9 +16,15 @@ fn run(bytes: &[u8]) {
     let mut before = model.snapshot();
     let search = find(&model, &model, &host);
     model.assert_unchanged(&before);
-    for location in &search.controllers {
-        if let Ok(claimed) = claim(&model, &model, &host, location) {
+    for location in &search.devices {
+        if let Ok(mut claimed) = claim(&model, &model, &host, location) {
             assert!(is_inside(&host, claimed.cpu_address(), claimed.length()));
+            if input.one_in(3) {
+                let bar = input.any::<u8>() % 6;
+                let added = claimed.add_memory(&model, &model, &host, location, bar);
+                let inside = |range: PhysRange| is_inside(&host, range.start, range.length());
+                assert!(added.map_or(true, inside));
+            }
             let cut = input.one_in(4);
             if cut {
                 claimed.cut_dma(&model);

@@ -10,6 +10,9 @@ use super::register::{
 };
 use super::{ConfigSpace, Function, HostBridge, Window};
 
+/// Where addresses of 32 bits end.
+pub(super) const FOUR_GIB: u64 = 1 << 32;
+
 /// The least that a bridge forwards.
 pub(super) const MEBIBYTE: u64 = 1 << 20;
 
@@ -21,24 +24,23 @@ const MAX_TAKEN: usize = 256;
 pub(super) struct Taken(ArrayVec<PhysRange, MAX_TAKEN>);
 
 impl Taken {
-    /// What the functions on a bus answer to, but for `except`; `None` when it
-    /// is too much to keep. A BAR that holds 0 was given no address.
+    /// What the functions on a bus answer to, but for one BAR, which is given
+    /// as function and register; `None` when it is too much to keep. A BAR that
+    /// holds 0 was given no address.
     pub(super) fn add(
         &mut self,
         config: &impl ConfigSpace,
         bus: Bus,
-        except: Function,
+        except: (Function, u16),
     ) -> Option<()> {
         for Present { function, header } in bus.functions(config) {
-            if function == except {
-                continue;
-            }
             let (bars, rom) = match header >> 16 & 0x7f {
                 0 => (6, ROM),
                 1 => (2, BRIDGE_ROM),
                 _ => continue,
             };
-            self.add_bars(config, function, bars)?;
+            let except = (function == except.0).then_some(except.1);
+            self.add_bars(config, function, bars, except)?;
             let rom = config.read32(function, rom);
             if rom & 1 != 0 {
                 // Its size is unknown, but no ROM is larger than 16 MiB.
@@ -52,7 +54,13 @@ impl Taken {
         Some(())
     }
 
-    fn add_bars(&mut self, config: &impl ConfigSpace, function: Function, bars: u16) -> Option<()> {
+    fn add_bars(
+        &mut self,
+        config: &impl ConfigSpace,
+        function: Function,
+        bars: u16,
+        except: Option<u16>,
+    ) -> Option<()> {
         let mut index = 0;
         while index < bars {
             let register = BAR0 + 4 * index;
@@ -61,7 +69,7 @@ impl Taken {
             let is_wide = config.read32(function, register) & 0b111 == 0b100 && index < bars;
             let is_empty = config.read32(function, register) & !0xf == 0
                 && !(is_wide && config.read32(function, register + 4) != 0);
-            if !is_empty {
+            if !is_empty && except != Some(register) {
                 match bar::read(config, function, register, bars) {
                     Bar::Memory(MemoryBar {
                         address, length, ..
@@ -103,29 +111,50 @@ impl Taken {
         None
     }
 
-    /// A free address for a BAR, high up in a window. Bridges forward plain
-    /// memory only below 4 GiB and by the mebibyte, which is then what is
-    /// free around the address.
-    pub(super) fn choose(&self, host: &HostBridge, bar: &MemoryBar, bridged: bool) -> Option<u64> {
-        const FOUR_GIB: u64 = 1 << 32;
+    /// A free address for a BAR, high up in a window. Bridges forward by the
+    /// mebibyte, which is then what is free around the address, and what is
+    /// beyond 4 GiB only if all of them do (`beyond`; see [`forwards_beyond`]).
+    pub(super) fn choose(
+        &self,
+        host: &HostBridge,
+        bar: &MemoryBar,
+        (bridged, beyond): (bool, bool),
+    ) -> Option<u64> {
         let length = if bridged {
             bar.length.max(MEBIBYTE)
         } else {
             bar.length
         };
-        let limit = if bridged || !bar.is_wide {
-            FOUR_GIB
-        } else {
+        let limit = if bar.is_wide && beyond {
             u64::MAX
+        } else {
+            FOUR_GIB
         };
-        // Registers do not like to be prefetched.
-        let plain = host.windows.iter().filter(|window| !window.prefetchable);
-        let others = host.windows.iter().filter(|window| window.prefetchable);
-        plain.chain(others).find_map(|window| {
+        let place = |window: &Window| {
             let address = self.highest_free(window, length, limit)?;
             host.cpu_address(address, length).map(|_| address)
-        })
+        };
+        // Registers do not like to be prefetched, and memory that does not mind
+        // leaves them the room below 4 GiB.
+        let plain = || host.windows.iter().filter(|window| !window.prefetchable);
+        let others = || host.windows.iter().filter(|window| window.prefetchable);
+        let is_beyond = |window: &&Window| window.pci_address >= FOUR_GIB;
+        let mut beyond = plain().chain(others()).filter(is_beyond);
+        let first = bar.is_prefetchable.then(|| beyond.find_map(place));
+        first
+            .flatten()
+            .or_else(|| plain().chain(others()).find_map(place))
     }
+}
+
+/// Whether a bridge can forward a BAR beyond 4 GiB: its prefetchable window
+/// reaches there, and the BAR may be in one.
+pub(super) fn forwards_beyond(
+    config: &impl ConfigSpace,
+    bridge: Function,
+    bar: &MemoryBar,
+) -> bool {
+    bar.is_prefetchable && config.read32(bridge, PREFETCH_WINDOW) & 0xf == 1
 }
 
 /// Whether a bridge forwards the range.
@@ -165,6 +194,18 @@ fn between(first: u64, last: u64) -> Option<PhysRange> {
         start: first,
         end: last.saturating_add(MEBIBYTE),
     })
+}
+
+/// Whether a bridge forwards the range, and would not if its window for plain
+/// memory were moved.
+pub(super) fn needs_memory_window(
+    config: &impl ConfigSpace,
+    bridge: Function,
+    range: PhysRange,
+) -> bool {
+    let holds = |window: PhysRange| window.start <= range.start && range.end <= window.end;
+    memory_window(config, bridge).is_some_and(holds)
+        && !prefetch_window(config, bridge).is_some_and(holds)
 }
 
 /// A memory window register that opens just the mebibytes of the range.

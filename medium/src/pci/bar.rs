@@ -1,8 +1,7 @@
+use core::ops::RangeInclusive;
+
 use super::register::{BAR0, COMMAND, COMMAND_MEMORY};
 use super::{ConfigSpace, Function, PciError};
-
-/// A controller's registers are at least this long, and never longer than that.
-const SIZES: core::ops::RangeInclusive<u64> = 0x1000..=1 << 32;
 
 /// A base address register for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +13,8 @@ pub(super) struct MemoryBar {
     pub(super) length: u64,
     /// Whether the next register holds the address's upper half.
     pub(super) is_wide: bool,
+    /// Whether reading it has no effects, so that bridges may read ahead.
+    pub(super) is_prefetchable: bool,
 }
 
 /// What a base address register turned out to be.
@@ -28,15 +29,18 @@ pub(super) enum Bar {
     },
 }
 
-/// BAR 0 of a controller.
-pub(super) fn controller(
+/// The BAR of a device by its number, 0 to 5, which must be memory of one of
+/// the given sizes.
+pub(super) fn memory(
     config: &impl ConfigSpace,
     function: Function,
+    bar: u8,
+    sizes: RangeInclusive<u64>,
 ) -> Result<MemoryBar, PciError> {
-    match read(config, function, BAR0, 6) {
-        Bar::Memory(bar) if SIZES.contains(&bar.length) => Ok(bar),
-        Bar::Other => Err(PciError::NotMemory(function)),
-        _ => Err(PciError::Size(function)),
+    match read(config, function, BAR0 + 4 * u16::from(bar), 6) {
+        Bar::Memory(memory) if sizes.contains(&memory.length) => Ok(memory),
+        Bar::Other => Err(PciError::NotMemory { function, bar }),
+        _ => Err(PciError::Size { function, bar }),
     }
 }
 
@@ -66,6 +70,7 @@ pub(super) fn read(config: &impl ConfigSpace, function: Function, register: u16,
         address: u64::from(high) << 32 | u64::from(low & !0xf),
         length,
         is_wide,
+        is_prefetchable: low & 0b1000 != 0,
     })
 }
 

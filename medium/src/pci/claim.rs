@@ -3,32 +3,32 @@ use core::cell::Cell;
 use arrayvec::ArrayVec;
 use poorwill_memory::PhysRange;
 
-use super::address::{Taken, forwards, window_of};
+use super::address::{FOUR_GIB, Taken, forwards, forwards_beyond, needs_memory_window, window_of};
 use super::bar::{self, MemoryBar};
 use super::bus::{Bus, look};
-use super::find::is_controller;
 use super::journal::Journal;
+use super::kind::MEMORY_SIZES;
 use super::power::{is_bridge, wake};
 use super::register::{
-    COMMAND, COMMAND_MASTER, COMMAND_MEMORY, COMMAND_NO_INTX, Kept, MEMORY_WINDOW, MSI, MSI_ENABLE,
-    MSI_X, MSI_X_ENABLE,
+    COMMAND, COMMAND_MASTER, COMMAND_MEMORY, COMMAND_NO_INTX, ID, Kept, MEMORY_WINDOW, MSI,
+    MSI_ENABLE, MSI_X, MSI_X_ENABLE, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW,
 };
-use super::{ConfigSpace, Function, HostBridge, Location, MAX_DEPTH, PciError, capability};
+use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
 use crate::Clock;
 
-/// A controller on loan: powered, its registers reachable by the CPU, free to
+/// A device on loan: powered, its BAR reachable by the CPU, a controller free to
 /// access memory, its interrupts off. [`Claim::release`] gives it back.
 #[derive(Debug)]
-#[must_use = "a controller that is claimed must be released"]
+#[must_use = "a device that is claimed must be released"]
 pub struct Claim {
     function: Function,
-    cpu_address: u64,
-    length: u64,
+    id: u32,
+    bar: Lent,
     journal: Journal,
     is_cut: Cell<bool>,
 }
 
-/// Makes the controller at `location` work, whatever state it and the bridges
+/// Makes the device at `location` work, whatever state it and the bridges
 /// above it are in. Addresses that are configured and work are kept; otherwise
 /// some are chosen that nothing else on the way answers to.
 ///
@@ -46,10 +46,10 @@ pub fn claim(
 ) -> Result<Claim, PciError> {
     let mut journal = Journal::default();
     match reach(config, clock, host, location, &mut journal) {
-        Ok((function, address)) => Ok(Claim {
+        Ok((function, bar)) => Ok(Claim {
+            id: config.read32(function, ID),
             function,
-            cpu_address: address.start,
-            length: address.length(),
+            bar,
             journal,
             is_cut: Cell::new(false),
         }),
@@ -61,22 +61,62 @@ pub fn claim(
 }
 
 impl Claim {
-    /// The controller's address on the bus while it is claimed.
+    /// The device's address on the bus while it is claimed.
     #[must_use]
     pub fn function(&self) -> Function {
         self.function
     }
 
-    /// Where the CPU reaches the controller's registers (BAR 0).
+    /// Where the CPU reaches the BAR that its [`Kind`] has for use.
     #[must_use]
     pub fn cpu_address(&self) -> u64 {
-        self.cpu_address
+        self.bar.cpu.start
     }
 
-    /// How many bytes of registers there are.
+    /// How many bytes the BAR has.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.length
+        self.bar.cpu.length()
+    }
+
+    /// Whether the device still answers: one that was pulled out, or has lost
+    /// its power, does not.
+    #[must_use]
+    pub fn is_present(&self, config: &impl ConfigSpace) -> bool {
+        config.read32(self.function, ID) == self.id
+    }
+
+    /// Makes memory behind another BAR (0 to 5) of the same device reachable,
+    /// too, and returns where. The BAR of the claim is not to be accessed
+    /// meanwhile. `location` is what was claimed.
+    ///
+    /// # Errors
+    ///
+    /// See [`PciError`]; the claim is as good as before, and its release puts
+    /// everything back.
+    pub fn add_memory(
+        &mut self,
+        config: &impl ConfigSpace,
+        clock: &impl Clock,
+        host: &HostBridge,
+        location: &Location,
+        bar: u8,
+    ) -> Result<PhysRange, PciError> {
+        let way = Way::follow(config, clock, host, location, &mut self.journal)?;
+        let function = way.last.at(location.function);
+        let memory = bar::memory(config, function, bar, MEMORY_SIZES)?;
+        let loan = Loan {
+            config,
+            host,
+            way: &way,
+            function,
+            rights: location.kind.rights(),
+            kept: Some(self.bar.pci),
+        };
+        let lent = loan.map(&memory, &mut self.journal);
+        // Even when that failed: an assignment turns decoding off.
+        loan.enable(&mut self.journal)?;
+        Ok(lent?.cpu)
     }
 
     /// Takes the right to access memory from the controller: the last resort
@@ -98,56 +138,79 @@ impl Claim {
     }
 }
 
-/// A bridge on the way and the bus it is on.
-type Way = ArrayVec<(Bus, Function), MAX_DEPTH>;
+/// Where a BAR that is lent lies, on the bus and for the CPU.
+#[derive(Clone, Copy, Debug)]
+struct Lent {
+    pci: PhysRange,
+    cpu: PhysRange,
+}
 
-/// Does what [`claim`] says; returns the controller and where the CPU reaches
-/// its registers.
+/// The bridges on the way to a function, each with the bus it is on.
+struct Way {
+    bridges: ArrayVec<(Bus, Function), MAX_DEPTH>,
+    /// The function's own bus.
+    last: Bus,
+}
+
+impl Way {
+    /// Wakes and numbers the bridges as needed.
+    fn follow(
+        config: &impl ConfigSpace,
+        clock: &impl Clock,
+        host: &HostBridge,
+        location: &Location,
+        journal: &mut Journal,
+    ) -> Result<Self, PciError> {
+        let mut way = Way {
+            bridges: ArrayVec::new(),
+            last: Bus::root(host),
+        };
+        for &step in &location.bridges {
+            let bridge = way.last.at(step);
+            if !is_bridge(header(config, bridge)?) {
+                return Err(PciError::Changed(bridge));
+            }
+            let behind = way.last.behind(config, clock, bridge, journal)?;
+            way.bridges.push((way.last, bridge));
+            way.last = behind;
+        }
+        Ok(way)
+    }
+
+    fn bridges(&self) -> impl Iterator<Item = Function> + '_ {
+        self.bridges.iter().map(|&(_, bridge)| bridge)
+    }
+}
+
+/// Does what [`claim`] says; returns the function and where its BAR is.
 fn reach(
     config: &impl ConfigSpace,
     clock: &impl Clock,
     host: &HostBridge,
     location: &Location,
     journal: &mut Journal,
-) -> Result<(Function, PhysRange), PciError> {
-    let mut way = Way::new();
-    let mut bus = Bus::root(host);
-    for &step in &location.bridges {
-        let bridge = bus.at(step);
-        if !is_bridge(header(config, bridge)?) {
-            return Err(PciError::Changed(bridge));
-        }
-        let behind = bus.behind(config, clock, bridge, journal)?;
-        way.push((bus, bridge));
-        bus = behind;
-    }
-    let function = bus.at(location.controller);
-    if !is_controller(config, function, header(config, function)?) {
+) -> Result<(Function, Lent), PciError> {
+    let way = Way::follow(config, clock, host, location, journal)?;
+    let function = way.last.at(location.function);
+    let kind = Kind::of(config, function, header(config, function)?);
+    if kind != Some(location.kind) {
         return Err(PciError::Changed(function));
     }
     wake(config, clock, function, journal)?;
     silence(config, function, journal)?;
 
-    let bar = bar::controller(config, function)?;
-    let address = match configured(config, host, &way, &bar) {
-        Some(address) => address,
-        None => {
-            let address = vacant(config, host, (&way, bus), function, &bar)?;
-            assign(config, function, &bar, address, journal)?;
-            address
-        }
-    };
-    let range = PhysRange::new(address, bar.length);
-    for &(_, bridge) in &way {
-        open(config, bridge, range, journal)?;
-    }
-    enable(config, function, COMMAND_NO_INTX, journal)?;
-    let no_address = PciError::NoAddress {
+    let bar = bar::memory(config, function, location.kind.bar(), location.kind.sizes())?;
+    let loan = Loan {
+        config,
+        host,
+        way: &way,
         function,
-        length: bar.length,
+        rights: location.kind.rights(),
+        kept: None,
     };
-    let cpu_address = host.cpu_address(address, bar.length).ok_or(no_address)?;
-    Ok((function, PhysRange::new(cpu_address, bar.length)))
+    let lent = loan.map(&bar, journal)?;
+    loan.enable(journal)?;
+    Ok((function, lent))
 }
 
 fn header(config: &impl ConfigSpace, function: Function) -> Result<u32, PciError> {
@@ -168,40 +231,91 @@ fn silence(
     Ok(())
 }
 
-/// The address that the BAR has, if the CPU can reach it there.
-fn configured(
-    config: &impl ConfigSpace,
-    host: &HostBridge,
-    way: &Way,
-    bar: &MemoryBar,
-) -> Option<u64> {
-    let range = PhysRange::new(bar.address, bar.length);
-    let works = bar.address != 0
-        && host.cpu_address(bar.address, bar.length).is_some()
-        && way
-            .iter()
-            .all(|&(_, bridge)| forwards(config, bridge, range));
-    works.then_some(bar.address)
+/// A function that can be reached, and what it takes to reach its BARs.
+struct Loan<'a, C> {
+    config: &'a C,
+    host: &'a HostBridge,
+    way: &'a Way,
+    function: Function,
+    /// Bits of the command register that the function, and the bridges above
+    /// it, must have set.
+    rights: u32,
+    /// Addresses on the bus that must stay with the function.
+    kept: Option<PhysRange>,
 }
 
-/// An address for the BAR that nothing on the way to it answers to.
-fn vacant(
-    config: &impl ConfigSpace,
-    host: &HostBridge,
-    (way, last): (&Way, Bus),
-    function: Function,
-    bar: &MemoryBar,
-) -> Result<u64, PciError> {
-    let buses = way.iter().map(|&(bus, _)| bus).chain([last]);
-    let mut taken = Taken::default();
-    buses
-        .map(|bus| taken.add(config, bus, function))
-        .collect::<Option<()>>()
-        .and_then(|()| taken.choose(host, bar, !way.is_empty()))
-        .ok_or(PciError::NoAddress {
-            function,
-            length: bar.length,
+impl<C: ConfigSpace> Loan<'_, C> {
+    /// Sees to it that accesses to the BAR arrive at the function; returns where
+    /// it is.
+    fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<Lent, PciError> {
+        let address = match self.configured(bar) {
+            Some(address) => address,
+            None => {
+                let address = self.vacant(bar).ok_or(self.no_address(bar))?;
+                assign(self.config, self.function, bar, address, journal)?;
+                address
+            }
+        };
+        let range = PhysRange::new(address, bar.length);
+        if self
+            .way
+            .bridges()
+            .any(|bridge| self.is_in_use(bridge, range))
+        {
+            return Err(self.no_address(bar));
+        }
+        for bridge in self.way.bridges() {
+            open(self.config, bridge, range, journal)?;
+            enable(self.config, bridge, (self.rights, 0), journal)?;
+        }
+        let cpu_address = self.host.cpu_address(address, bar.length);
+        let cpu_address = cpu_address.ok_or(self.no_address(bar))?;
+        Ok(Lent {
+            pci: range,
+            cpu: PhysRange::new(cpu_address, bar.length),
         })
+    }
+
+    /// Whether the window that a bridge needs for the range is at work for what
+    /// must be kept.
+    fn is_in_use(&self, bridge: Function, range: PhysRange) -> bool {
+        let moves = range.end <= FOUR_GIB && !forwards(self.config, bridge, range);
+        moves && (self.kept).is_some_and(|kept| needs_memory_window(self.config, bridge, kept))
+    }
+
+    /// The address that the BAR has, if the CPU can reach it there.
+    fn configured(&self, bar: &MemoryBar) -> Option<u64> {
+        let range = PhysRange::new(bar.address, bar.length);
+        let works = bar.address != 0
+            && self.host.cpu_address(bar.address, bar.length).is_some()
+            && (self.way.bridges()).all(|bridge| forwards(self.config, bridge, range));
+        works.then_some(bar.address)
+    }
+
+    /// An address for the BAR that nothing on the way to it answers to.
+    fn vacant(&self, bar: &MemoryBar) -> Option<u64> {
+        let buses = self.way.bridges.iter().map(|&(bus, _)| bus);
+        let mut taken = Taken::default();
+        for bus in buses.chain([self.way.last]) {
+            taken.add(self.config, bus, (self.function, bar.register))?;
+        }
+        let beyond = (self.way.bridges()).all(|bridge| forwards_beyond(self.config, bridge, bar));
+        let bridged = !self.way.bridges.is_empty();
+        taken.choose(self.host, bar, (bridged, beyond))
+    }
+
+    fn no_address(&self, bar: &MemoryBar) -> PciError {
+        PciError::NoAddress {
+            function: self.function,
+            length: bar.length,
+        }
+    }
+
+    /// Lets the function answer, without interrupts.
+    fn enable(&self, journal: &mut Journal) -> Result<(), PciError> {
+        let rights = (self.rights, COMMAND_NO_INTX);
+        enable(self.config, self.function, rights, journal)
+    }
 }
 
 /// Puts an address into the BAR, while it is not decoded.
@@ -220,22 +334,22 @@ fn assign(
         COMMAND_MEMORY,
         0,
     )?;
-    #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
-    let (low, high) = (address as u32, (address >> 32) as u32);
+    let (low, high) = halves(address);
     journal.force(config, function, (bar.register, Kept::ALL), ADDRESS, low)?;
     if bar.is_wide {
-        journal.force(
-            config,
-            function,
-            (bar.register + 4, Kept::ALL),
-            u32::MAX,
-            high,
-        )?;
+        let upper = (bar.register + 4, Kept::ALL);
+        journal.force(config, function, upper, u32::MAX, high)?;
     }
     Ok(())
 }
 
-/// Lets a bridge forward the range down and DMA up.
+#[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+fn halves(address: u64) -> (u32, u32) {
+    (address as u32, (address >> 32) as u32)
+}
+
+/// Lets a bridge forward the range down: through the window for plain memory,
+/// or beyond 4 GiB through that for memory that may be prefetched.
 fn open(
     config: &impl ConfigSpace,
     bridge: Function,
@@ -243,31 +357,31 @@ fn open(
     journal: &mut Journal,
 ) -> Result<(), PciError> {
     const WINDOW: u32 = 0xfff0_fff0;
-    if !forwards(config, bridge, range) {
-        journal.force(
-            config,
-            bridge,
-            (MEMORY_WINDOW, Kept::ALL),
-            WINDOW,
-            window_of(range),
-        )?;
+    let mut set =
+        |register, bits, value| journal.force(config, bridge, (register, Kept::ALL), bits, value);
+    if forwards(config, bridge, range) {
+        Ok(())
+    } else if range.end <= FOUR_GIB {
+        set(MEMORY_WINDOW, WINDOW, window_of(range))
+    } else {
+        set(PREFETCH_BASE_UPPER, u32::MAX, halves(range.start).1)?;
+        set(PREFETCH_WINDOW, WINDOW, window_of(range))?;
+        set(PREFETCH_LIMIT_UPPER, u32::MAX, halves(range.end - 1).1)
     }
-    enable(config, bridge, 0, journal)
 }
 
-/// Lets a function answer to its addresses and access memory.
+/// Gives a function `rights`, and sets further bits of its command register.
 fn enable(
     config: &impl ConfigSpace,
     function: Function,
-    besides: u32,
+    (rights, besides): (u32, u32),
     journal: &mut Journal,
 ) -> Result<(), PciError> {
-    const NEEDED: u32 = COMMAND_MEMORY | COMMAND_MASTER;
     let found = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
     // Even when it stays as it is: `cut_dma` may change it later.
     journal.note(function, COMMAND, found)?;
-    config.write32(function, COMMAND, found | NEEDED | besides);
-    if config.read32(function, COMMAND) & NEEDED == NEEDED {
+    config.write32(function, COMMAND, found | rights | besides);
+    if config.read32(function, COMMAND) & rights == rights {
         Ok(())
     } else {
         Err(PciError::Stuck {

@@ -2,7 +2,7 @@ use thiserror::Error;
 
 use super::config::Function;
 
-/// Why a controller cannot be reached over PCI. The bus is as it was before.
+/// Why a device cannot be reached over PCI. The bus is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PciError {
     /// Nothing answers at the function's address: pulled out, or without power.
@@ -18,13 +18,23 @@ pub enum PciError {
     /// the specification grants (10 ms from D3hot).
     #[error("PCI function {0} does not wake from its power state")]
     Asleep(Function),
-    /// BAR 0 is missing, an I/O range, or of a reserved type.
-    #[error("PCI function {0} has no memory in BAR 0")]
-    NotMemory(Function),
-    /// BAR 0 claims no size, or one that no controller has.
-    #[error("PCI function {0} has a BAR 0 of no sensible size")]
-    Size(Function),
-    /// No window of the host bridge has room for BAR 0.
+    /// The BAR is missing, an I/O range, or of a reserved type.
+    #[error("PCI function {function} has no memory in BAR {bar}")]
+    NotMemory {
+        /// Whose BAR.
+        function: Function,
+        /// Its number, 0 to 5.
+        bar: u8,
+    },
+    /// The BAR claims no size, or one that no such device has.
+    #[error("PCI function {function} has a BAR {bar} of no sensible size")]
+    Size {
+        /// Whose BAR.
+        function: Function,
+        /// Its number, 0 to 5.
+        bar: u8,
+    },
+    /// No window of the host bridge has room for the BAR.
     #[error("no address is free on the PCI bus for the {length:#x} bytes of {function}")]
     NoAddress {
         /// Whose BAR.
@@ -46,7 +56,7 @@ pub enum PciError {
     /// More bridges in a row than are followed.
     #[error("more PCI bridges in a row than {max} below {0}", max = super::MAX_DEPTH)]
     TooDeep(Function),
-    /// More NVMe controllers than are listed.
-    #[error("more than {max} NVMe controllers; {0} is left out", max = super::MAX_CONTROLLERS)]
+    /// More devices than are listed.
+    #[error("more than {max} devices for sleep areas; {0} is left out", max = super::MAX_DEVICES)]
     TooMany(Function),
 }

@@ -3,25 +3,23 @@ use arrayvec::ArrayVec;
 use super::bus::{Bus, Present};
 use super::journal::Journal;
 use super::power::is_bridge;
-use super::register::{CLASS, CLASS_NVME};
-use super::{ConfigSpace, Function, HostBridge, Location, MAX_DEPTH, PciError, Step};
+use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, Step};
 use crate::Clock;
 
-/// How many controllers a search lists.
-pub const MAX_CONTROLLERS: usize = 16;
+/// How many devices a search lists.
+pub const MAX_DEVICES: usize = 16;
 
 /// What a search came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The NVMe controllers, in the order of the bus.
-    pub controllers: ArrayVec<Location, MAX_CONTROLLERS>,
+    /// The devices of use, in the order of the bus.
+    pub devices: ArrayVec<Location, MAX_DEVICES>,
     /// Why some part of the bus could not be looked at, if so: the first such
-    /// reason. The controllers listed are good all the same.
+    /// reason. The devices listed are good all the same.
     pub complaint: Option<PciError>,
 }
 
-/// Looks for NVMe controllers (class 01.08.02) below a host bridge, behind
-/// bridges too. Bridges that sleep or have no bus numbers are woken and
+/// Looks for devices of every [`Kind`] below a host bridge, behind bridges too. Bridges that sleep or have no bus numbers are woken and
 /// numbered to look behind them, and are put back before this returns.
 ///
 /// No [`Claim`](super::Claim) may be held meanwhile.
@@ -53,23 +51,23 @@ impl Walk {
         bridges: &ArrayVec<Step, MAX_DEPTH>,
     ) {
         for Present { function, header } in bus.functions(config) {
-            let controller = Step {
+            let step = Step {
                 device: function.device,
                 function: function.function,
             };
             if is_bridge(header) {
                 let mut below = bridges.clone();
-                match below.try_push(controller) {
+                match below.try_push(step) {
                     Ok(()) => self.look_behind(config, clock, (bus, function), &below),
                     Err(_) => self.complain(PciError::TooDeep(function)),
                 }
-            } else if is_controller(config, function, header) {
-                let bridges = bridges.clone();
+            } else if let Some(kind) = Kind::of(config, function, header) {
                 let location = Location {
-                    bridges,
-                    controller,
+                    bridges: bridges.clone(),
+                    function: step,
+                    kind,
                 };
-                if self.search.controllers.try_push(location).is_err() {
+                if self.search.devices.try_push(location).is_err() {
                     self.complain(PciError::TooMany(function));
                 }
             }
@@ -98,9 +96,4 @@ impl Walk {
     fn complain(&mut self, error: PciError) {
         self.search.complaint.get_or_insert(error);
     }
-}
-
-/// Whether a function is an NVMe controller.
-pub(super) fn is_controller(config: &impl ConfigSpace, function: Function, header: u32) -> bool {
-    header >> 16 & 0x7f == 0 && config.read32(function, CLASS) >> 8 == CLASS_NVME
 }

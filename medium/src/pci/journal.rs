@@ -5,9 +5,9 @@ use super::{ConfigSpace, Function, PciError};
 use crate::Clock;
 use crate::clock::pause;
 
-/// Changes noted at most: six for each of seven bridges, eight for a
-/// controller, and some to spare.
-const MAX_CHANGES: usize = 64;
+/// Changes noted at most, with two BARs on loan: ten for each of seven bridges,
+/// eleven for the device, and some to spare.
+const MAX_CHANGES: usize = 96;
 
 /// How long a function may take between D3hot and D0, either way (5.3.1.4).
 pub(super) const POWER_DELAY_MS: u64 = 10;

@@ -2,10 +2,12 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 
-/// How many bridges may stand between the host bridge and a controller.
+use super::Kind;
+
+/// How many bridges may stand between the host bridge and a device.
 pub const MAX_DEPTH: usize = 7;
 
-/// One function on the way from the host bridge to a controller.
+/// One function on the way from the host bridge to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Device on its bus, 0 to 31.
@@ -14,24 +16,33 @@ pub struct Step {
     pub function: u8,
 }
 
-/// Where a controller sits, whatever numbers its bus has been given: the
-/// bridges above it from the host bridge down, and itself as the last step.
+/// What device there is and where it sits, whatever numbers its bus has been
+/// given: the bridges above it from the host bridge down, and its own function
+/// as the last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     pub(super) bridges: ArrayVec<Step, MAX_DEPTH>,
-    pub(super) controller: Step,
+    pub(super) function: Step,
+    pub(super) kind: Kind,
 }
 
 impl Location {
-    /// The controller that is reached through `bridges`, the one nearest to the
+    /// The device of a kind that is reached through `bridges`, the one nearest to the
     /// host bridge first; `None` when there are more than [`MAX_DEPTH`].
     #[must_use]
-    pub fn new(bridges: &[Step], controller: Step) -> Option<Self> {
+    pub fn new(kind: Kind, bridges: &[Step], function: Step) -> Option<Self> {
         let bridges = ArrayVec::try_from(bridges).ok()?;
         Some(Location {
             bridges,
-            controller,
+            function,
+            kind,
         })
+    }
+
+    /// What is there.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 }
 
@@ -46,6 +57,6 @@ impl fmt::Display for Location {
         for bridge in &self.bridges {
             write!(out, "{bridge}/")?;
         }
-        write!(out, "{}", self.controller)
+        write!(out, "{}", self.function)
     }
 }

@@ -1,10 +1,10 @@
-//! The search for NVMe controllers on PCI, and the loan of one.
+//! The search on PCI for what can hold a sleep area, and the loan of one device.
 //!
 //! Firmware meets a PCI bus in two states: untouched, right after power-on,
 //! with no address given to anything; and as an OS left it, with addresses of
 //! the OS's choice, functions asleep in D3hot, decoding and bus mastering off.
 //! It is to leave the bus as it found it either way. So nothing is enumerated
-//! or configured for good: [`find`] looks, [`claim`] makes one controller and
+//! or configured for good: [`find`] looks, [`claim`] makes one device and
 //! the bridges above it work, and [`Claim::release`] undoes every step of that.
 //!
 //! Registers are those of the PCI Express Base Specification 5.0, chapter 7,
@@ -20,6 +20,7 @@ mod error;
 mod find;
 mod host;
 mod journal;
+mod kind;
 mod location;
 #[cfg(any(test, feature = "fake"))]
 pub mod model;
@@ -29,8 +30,9 @@ mod register;
 pub use claim::{Claim, claim};
 pub use config::{ConfigSpace, Function};
 pub use error::PciError;
-pub use find::{MAX_CONTROLLERS, Search, find};
+pub use find::{MAX_DEVICES, Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
+pub use kind::Kind;
 pub use location::{Location, MAX_DEPTH, Step};
 
 #[cfg(test)]

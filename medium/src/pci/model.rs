@@ -34,6 +34,9 @@ pub const MSI_X: usize = 0xb0;
 pub const NVME: u32 = 0x0108_0201;
 /// Class and revision of something else.
 pub const ETHERNET: u32 = 0x0200_0001;
+/// Vendor and device of shared memory.
+pub const SHARED_MEMORY: u32 = 0x1110_1af4;
+const RAM: u32 = 0x0500_0001;
 const BRIDGE: u32 = 0x0604_0001;
 
 /// Accesses that nothing takes.
@@ -115,6 +118,17 @@ impl Node {
     pub fn nvme(step: Step, length: u64, is_wide: bool) -> Self {
         let mut node = Node::new(step, NVME);
         node.bar(0, length, is_wide);
+        node
+    }
+
+    /// Shared memory: registers in BAR 0, `length` bytes of memory in BAR 2.
+    #[must_use]
+    pub fn shared(step: Step, length: u64) -> Self {
+        let mut node = Node::new(step, RAM);
+        node.define(0x00, SHARED_MEMORY, 0);
+        node.bar(0, 0x100, false);
+        node.bar(2, length, true);
+        node.registers[6] |= 0b1000;
         node
     }
 

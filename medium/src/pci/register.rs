@@ -2,6 +2,7 @@
 
 /// Vendor and device.
 pub(super) const ID: u16 = 0x00;
+pub(super) const ID_SHARED_MEMORY: u32 = 0x1110_1af4;
 /// Command (bits 15:0, kept) and status (bits 31:16, cleared by writing ones).
 pub(super) const COMMAND: u16 = 0x04;
 pub(super) const COMMAND_MEMORY: u32 = 1 << 1;

@@ -1,8 +1,8 @@
 //! Single cases of search and loan.
 
-use super::{decode, location, os, step};
+use super::{decode, location, location_of, os, step};
 use crate::pci::model::{EXPRESS, MSI, MSI_X, Model, Node, POWER, host};
-use crate::pci::{Claim, Location, MAX_DEPTH, PciError, claim, find};
+use crate::pci::{Claim, Function, Kind, Location, MAX_DEPTH, PciError, claim, find};
 
 const LENGTH: u64 = 0x4000;
 
@@ -24,8 +24,8 @@ fn borrow(model: &Model, location: &Location, check: impl FnOnce(&Claim)) {
 }
 
 /// A claim must fail thus and leave no trace.
-fn refuse(node: Node, error: impl Fn(crate::pci::Function) -> PciError) {
-    let function = crate::pci::Function {
+fn refuse(node: Node, error: impl Fn(Function) -> PciError) {
+    let function = Function {
         bus: 0,
         device: 3,
         function: 0,
@@ -49,10 +49,10 @@ fn at_power_on_an_address_is_chosen() {
     let model = Model::new(vec![simple()]);
     let search = find(&model, &model, &host());
     assert_eq!(
-        (search.controllers.as_slice(), search.complaint),
+        (search.devices.as_slice(), search.complaint),
         ([location(&[], 3)].as_slice(), None)
     );
-    borrow(&model, &search.controllers[0], |claim| {
+    borrow(&model, &search.devices[0], |claim| {
         assert_eq!((claim.cpu_address(), claim.length()), (0x7fff_c000, LENGTH));
         assert_eq!(answering(&model, 0x7fff_c000), [(vec![step(3)], true)]);
         assert_eq!(
@@ -134,7 +134,7 @@ fn bridges_are_numbered_and_opened() {
     model.assert_unchanged(&before);
     assert_eq!(search.complaint, None);
     let expected = [location(&[1, 0, 4], 0), location(&[], 3)];
-    assert_eq!(search.controllers.as_slice(), expected);
+    assert_eq!(search.devices.as_slice(), expected);
     borrow(&model, &expected[0], |claim| {
         assert_eq!(claim.cpu_address(), 0x7ff0_0000);
         let way = vec![step(1), step(0), step(4), step(0)];
@@ -176,7 +176,7 @@ fn sleepers_are_woken_and_put_to_sleep_again() {
         let model = Model::new(vec![port]);
         let before = model.snapshot();
         assert_eq!(
-            find(&model, &model, &host()).controllers.as_slice(),
+            find(&model, &model, &host()).devices.as_slice(),
             [location(&[1], 0)]
         );
         model.assert_unchanged(&before);
@@ -225,18 +225,20 @@ fn what_was_cut_off_stays_so() {
 fn bars_that_are_none_are_refused() {
     let mut io = simple();
     io.registers[4] = 1;
-    refuse(io, PciError::NotMemory);
+    let not_memory = |function| PciError::NotMemory { function, bar: 0 };
+    let size = |function| PciError::Size { function, bar: 0 };
+    refuse(io, not_memory);
     let mut reserved = simple();
     reserved.registers[4] = 6;
-    refuse(reserved, PciError::NotMemory);
+    refuse(reserved, not_memory);
     let mut none = simple();
     (none.writable[4], none.writable[5]) = (0, 0);
-    refuse(none, PciError::Size);
+    refuse(none, size);
     let mut torn = simple();
     torn.writable[4] = 0xffff_4000;
-    refuse(torn, PciError::Size);
-    refuse(Node::nvme(step(3), 0x200, true), PciError::Size);
-    refuse(Node::nvme(step(3), 1 << 40, true), PciError::Size);
+    refuse(torn, size);
+    refuse(Node::nvme(step(3), 0x200, true), size);
+    refuse(Node::nvme(step(3), 1 << 40, true), size);
 }
 
 #[test]
@@ -269,7 +271,7 @@ fn circles_of_capabilities_end() {
 #[test]
 fn locations_that_are_out_of_date_are_told() {
     let model = Model::new(vec![simple(), Node::other(step(4), 0x1000, false)]);
-    let at = |device| crate::pci::Function {
+    let at = |device| Function {
         bus: 0,
         device,
         function: 0,
@@ -298,7 +300,7 @@ fn chains_of_bridges_have_an_end() {
     let model = Model::new(vec![node, simple()]);
     let before = model.snapshot();
     let search = find(&model, &model, &host());
-    assert_eq!(search.controllers.as_slice(), [location(&[], 3)]);
+    assert_eq!(search.devices.as_slice(), [location(&[], 3)]);
     assert!(matches!(search.complaint, Some(PciError::TooDeep(_))));
     model.assert_unchanged(&before);
 }
@@ -308,7 +310,7 @@ fn chains_of_bridges_have_an_end() {
 fn a_maze_of_bridges_has_an_end() {
     struct Maze(std::cell::Cell<u64>);
     impl crate::pci::ConfigSpace for Maze {
-        fn read32(&self, function: crate::pci::Function, register: u16) -> u32 {
+        fn read32(&self, function: Function, register: u16) -> u32 {
             self.0.set(self.0.get() + 1);
             let bus = function.bus;
             match register {
@@ -319,7 +321,7 @@ fn a_maze_of_bridges_has_an_end() {
             }
         }
 
-        fn write32(&self, _: crate::pci::Function, _: u16, _: u32) {}
+        fn write32(&self, _: Function, _: u16, _: u32) {}
     }
     let maze = Maze(std::cell::Cell::new(0));
     let search = find(&maze, &Model::new(Vec::new()), &host());
@@ -334,7 +336,7 @@ fn bus_numbers_can_run_out() {
     let model = Model::new(vec![Node::bridge(step(1), 4, vec![simple()])]);
     let search = find(&model, &model, &host);
     assert!(matches!(search.complaint, Some(PciError::NoBus(_))));
-    assert!(search.controllers.is_empty());
+    assert!(search.devices.is_empty());
 }
 
 #[test]
@@ -346,7 +348,7 @@ fn numbers_that_lead_out_of_the_bridge_above_are_replaced() {
     nodes[0].children[0].registers[6] = 0x0009_0901;
     let model = Model::new(nodes);
     assert_eq!(
-        find(&model, &model, &host()).controllers.as_slice(),
+        find(&model, &model, &host()).devices.as_slice(),
         [location(&[1, 0], 0)]
     );
     borrow(&model, &location(&[1, 0], 0), |claim| {
@@ -365,10 +367,143 @@ fn a_new_bridge_gets_numbers_that_no_other_has() {
     nodes.push(port(5, vec![Node::nvme(step(0), LENGTH, true)]));
     let model = Model::new(nodes);
     assert_eq!(
-        find(&model, &model, &host()).controllers.as_slice(),
+        find(&model, &model, &host()).devices.as_slice(),
         [location(&[5], 0)]
     );
     borrow(&model, &location(&[5], 0), |claim| {
         assert_eq!(claim.function().bus, 3)
     });
+}
+
+const GIB: u64 = 1 << 30;
+
+fn shared(device: u8) -> Location {
+    location_of(Kind::SharedMemory, &[], device)
+}
+
+#[test]
+fn shared_memory_is_found_and_lent_without_a_right_to_access_memory() {
+    let model = Model::new(vec![simple(), Node::shared(step(4), GIB)]);
+    let search = find(&model, &model, &host());
+    assert_eq!(search.devices.as_slice(), [location(&[], 3), shared(4)]);
+    borrow(&model, &search.devices[1], |claim| {
+        assert_eq!((claim.cpu_address(), claim.length()), (35 * GIB, GIB));
+        assert_eq!(answering(&model, 31 * GIB), [(vec![step(4)], false)]);
+        assert!(claim.is_present(&model));
+        model.root.borrow_mut()[1].registers[0] = u32::MAX;
+        assert!(!claim.is_present(&model));
+        model.root.borrow_mut()[1].registers[0] = 0x1110_1af4;
+    });
+    let other = location_of(Kind::SharedMemory, &[], 3);
+    assert!(matches!(
+        try_claim(&model, &other),
+        Err(PciError::Changed(_))
+    ));
+}
+
+#[test]
+fn memory_goes_beyond_four_gib_if_it_can() {
+    let model = Model::new(vec![Node::shared(step(4), 4 * GIB)]);
+    borrow(&model, &shared(4), |claim| {
+        assert_eq!((claim.cpu_address(), claim.length()), (32 * GIB, 4 * GIB));
+        assert_eq!(answering(&model, 28 * GIB + 1), [(vec![step(4)], false)]);
+    });
+    let mut low = host();
+    low.windows.remove(1);
+    let model = Model::new(vec![Node::shared(step(4), GIB)]);
+    let lent = claim(&model, &model, &low, &shared(4)).unwrap();
+    assert_eq!((lent.cpu_address(), lent.length()), (GIB, GIB));
+    lent.release(&model, &model);
+
+    let model = Model::new(vec![Node::shared(step(4), 32 * GIB)]);
+    let before = model.snapshot();
+    assert!(matches!(
+        try_claim(&model, &shared(4)),
+        Err(PciError::NoAddress { length, .. }) if length == 32 * GIB
+    ));
+    model.assert_unchanged(&before);
+}
+
+#[test]
+fn large_memory_behind_bridges_takes_their_prefetchable_windows() {
+    let switch = Node::bridge(
+        step(0),
+        5,
+        vec![Node::bridge(
+            step(4),
+            6,
+            vec![Node::shared(step(0), 4 * GIB)],
+        )],
+    );
+    let way = location_of(Kind::SharedMemory, &[1, 0, 4], 0);
+    let port = Node::bridge(step(1), 4, vec![switch]);
+    let model = Model::new(vec![port.clone()]);
+    borrow(&model, &way, |claim| {
+        assert_eq!((claim.cpu_address(), claim.length()), (32 * GIB, 4 * GIB));
+        let steps = vec![step(1), step(0), step(4), step(0)];
+        for address in [28 * GIB, 32 * GIB - 1] {
+            assert_eq!(answering(&model, address), [(steps.clone(), false)]);
+        }
+    });
+
+    // One on the way whose window has 32 bits.
+    let mut narrow = port;
+    narrow.children[0].define(0x24, 0, 0xfff0_fff0);
+    let model = Model::new(vec![narrow]);
+    let error = try_claim(&model, &way).err();
+    assert!(matches!(error, Some(PciError::NoAddress { .. })));
+}
+
+/// A controller with memory in BAR 4, too.
+fn with_memory(device: u8) -> Node {
+    let mut node = Node::nvme(step(device), LENGTH, true);
+    node.bar(4, 16 << 20, true);
+    node.registers[8] |= 0b1000;
+    node
+}
+
+/// Claims the controller and adds its BAR 4; both must be reached, by way of
+/// `steps`, and all be as before in the end.
+fn borrow_both(model: &Model, here: &Location, steps: &[crate::pci::Step]) {
+    let before = model.snapshot();
+    let mut claim = try_claim(model, here).unwrap();
+    let add = |claim: &mut Claim, bar| claim.add_memory(model, model, &host(), here, bar);
+    let memory = add(&mut claim, 4).unwrap();
+    assert_eq!((memory.end, memory.length()), (36 * GIB, 16 << 20));
+    let error = add(&mut claim, 2).err();
+    assert!(matches!(error, Some(PciError::Size { bar: 2, .. })));
+    let on_bus = |cpu_address| cpu_address - 4 * GIB;
+    for address in [
+        claim.cpu_address(),
+        on_bus(memory.start),
+        on_bus(memory.end - 1),
+    ] {
+        assert_eq!(answering(model, address), [(steps.to_vec(), true)]);
+    }
+    claim.release(model, model);
+    model.assert_unchanged(&before);
+}
+
+#[test]
+fn a_second_bar_is_lent_beside_the_first() {
+    let model = Model::new(vec![with_memory(3), Node::shared(step(4), 1 << 20)]);
+    borrow_both(&model, &location(&[], 3), &[step(3)]);
+    let model = Model::new(vec![Node::bridge(step(1), 4, vec![with_memory(0)])]);
+    borrow_both(&model, &location(&[1], 0), &[step(1), step(0)]);
+}
+
+#[test]
+fn a_second_bar_takes_no_window_from_the_first() {
+    // The bridge's window for plain memory is all there is, and in use.
+    let mut bridge = Node::bridge(step(1), 4, vec![with_memory(0)]);
+    bridge.define(0x24, 0, 0xfff0_fff0);
+    let (model, here) = (Model::new(vec![bridge]), location(&[1], 0));
+    let before = model.snapshot();
+    let mut claim = try_claim(&model, &here).unwrap();
+    let error = claim.add_memory(&model, &model, &host(), &here, 4).err();
+    assert!(matches!(error, Some(PciError::NoAddress { .. })));
+    let steps = vec![step(1), step(0)];
+    assert_eq!(answering(&model, claim.cpu_address()), [(steps, true)]);
+    claim.release(&model, &model);
+    model.assert_unchanged(&before);
 }

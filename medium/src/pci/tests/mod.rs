@@ -9,7 +9,7 @@ mod decode;
 mod os;
 mod properties;
 
-use super::{Location, Step};
+use super::{Kind, Location, Step};
 
 fn step(device: u8) -> Step {
     Step {
@@ -19,6 +19,10 @@ fn step(device: u8) -> Step {
 }
 
 fn location(bridges: &[u8], controller: u8) -> Location {
+    location_of(Kind::Nvme, bridges, controller)
+}
+
+fn location_of(kind: Kind, bridges: &[u8], device: u8) -> Location {
     let bridges: Vec<Step> = bridges.iter().map(|&device| step(device)).collect();
-    Location::new(&bridges, step(controller)).unwrap()
+    Location::new(kind, &bridges, step(device)).unwrap()
 }

@@ -49,6 +49,7 @@ fn node(random: &mut Random, step: Step, depth: u32) -> Node {
     let is_wide = random.one_in(2);
     let mut node = match random.below(if depth > 0 { 4 } else { 2 }) {
         0 => Node::nvme(step, 0x4000 << random.below(4), is_wide),
+        1 if random.one_in(3) => Node::shared(step, 0x10_0000 << random.below(5)),
         1 => Node::other(step, 0x1000 << random.below(12), is_wide),
         _ => bridge(random, step, depth),
     };

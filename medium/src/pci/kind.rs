@@ -1,0 +1,68 @@
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use super::register::{CLASS, CLASS_NVME, COMMAND_MASTER, COMMAND_MEMORY, ID, ID_SHARED_MEMORY};
+use super::{ConfigSpace, Function};
+
+/// What is looked for, by what it is known, and which of its BARs is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An NVMe controller (class 01.08.02), its registers in BAR 0.
+    Nvme,
+    /// Memory that is the host's (`ivshmem-plain`, device 1af4:1110), in BAR 2.
+    SharedMemory,
+}
+
+impl Kind {
+    /// What a function is; `None` for all that is of no use here.
+    pub(super) fn of(config: &impl ConfigSpace, function: Function, header: u32) -> Option<Self> {
+        if header >> 16 & 0x7f != 0 {
+            None
+        } else if config.read32(function, CLASS) >> 8 == CLASS_NVME {
+            Some(Kind::Nvme)
+        } else if config.read32(function, ID) == ID_SHARED_MEMORY {
+            Some(Kind::SharedMemory)
+        } else {
+            None
+        }
+    }
+
+    /// The number of the BAR that a claim makes work.
+    pub(super) fn bar(self) -> u8 {
+        match self {
+            Kind::Nvme => 0,
+            Kind::SharedMemory => 2,
+        }
+    }
+
+    /// Sizes of that BAR that make sense.
+    pub(super) fn sizes(self) -> RangeInclusive<u64> {
+        match self {
+            Kind::Nvme => REGISTER_SIZES,
+            Kind::SharedMemory => MEMORY_SIZES,
+        }
+    }
+
+    /// The rights that the function needs to do its work.
+    pub(super) fn rights(self) -> u32 {
+        match self {
+            Kind::Nvme => COMMAND_MEMORY | COMMAND_MASTER,
+            Kind::SharedMemory => COMMAND_MEMORY,
+        }
+    }
+}
+
+/// A controller's registers are at least a page, and never longer than that.
+const REGISTER_SIZES: RangeInclusive<u64> = 0x1000..=1 << 32;
+
+/// Memory is at least a page, and no bus has room for more than that.
+pub(super) const MEMORY_SIZES: RangeInclusive<u64> = 0x1000..=1 << 48;
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Kind::Nvme => "NVMe disk",
+            Kind::SharedMemory => "shared memory",
+        })
+    }
+}
