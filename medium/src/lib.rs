@@ -2,17 +2,21 @@
 //!
 //! [`Medium`] is what the rest of Poorwill knows of a device: numbered bytes
 //! in units of pages, transfers that run on their own, and a flush. The NVMe
-//! driver ([`nvme`]) and the search for it on PCI ([`pci`]) speak through small
-//! traits to registers, so that they run on the host against a modelled device.
-//! So does the driver for NOR flash ([`cfi`]), which holds no images but the key
-//! to them.
+//! driver ([`nvme`]) and the search for devices on PCI ([`pci`]) speak through
+//! small traits to registers, so that they run on the host against a modelled
+//! device. So does the driver for memory that keeps its bytes ([`mapped`]) to
+//! what makes stores durable, and that for NOR flash ([`cfi`]), which holds no
+//! images but the key to them.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
 pub mod cfi;
 mod clock;
+#[cfg(test)]
+mod contract;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod mapped;
 pub mod nvme;
 pub mod pci;
 mod window;
@@ -70,6 +74,9 @@ pub enum MediumError {
     /// The offset is no multiple of the medium's blocks; a caller's fault.
     #[error("byte {0:#x} is not at the start of a block of the medium")]
     Misaligned(u64),
+    /// The device does not answer any more; what was not flushed may be lost.
+    #[error("the device does not answer any more; is it still there?")]
+    Absent,
     /// The medium was stopped by [`Medium::quiesce`] or by an earlier error.
     #[error("the medium has been stopped")]
     Stopped,
@@ -142,4 +149,48 @@ pub trait Medium {
     /// Stops whatever is under way: when it returns, the device touches no
     /// memory any more, finished or not. For use after an error.
     fn quiesce(&mut self);
+}
+
+impl<M: Medium + ?Sized> Medium for &mut M {
+    fn capacity(&self) -> u64 {
+        (**self).capacity()
+    }
+
+    fn max_pages(&self) -> usize {
+        (**self).max_pages()
+    }
+
+    fn depth(&self) -> usize {
+        (**self).depth()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
+        (**self).read(offset, into)
+    }
+
+    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
+        (**self).write(offset, from)
+    }
+
+    fn flush(&mut self) -> Result<(), MediumError> {
+        (**self).flush()
+    }
+
+    fn start(
+        &mut self,
+        direction: Direction,
+        offset: u64,
+        pages: &[OsPage],
+        tag: u32,
+    ) -> Result<(), MediumError> {
+        (**self).start(direction, offset, pages, tag)
+    }
+
+    fn poll(&mut self) -> Result<Option<u32>, MediumError> {
+        (**self).poll()
+    }
+
+    fn quiesce(&mut self) {
+        (**self).quiesce();
+    }
 }

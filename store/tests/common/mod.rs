@@ -5,8 +5,8 @@
 use poorwill_image::{
     Alone, Here, MachineIdentity, OpenError, Salt, SaveRequest, Seal, SealingKey, Trust, Workspace,
 };
-use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
+use poorwill_medium::{Medium, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use poorwill_store::{Area, Failure, NoImage, NoWake, Refusal, StoreError, Wake};
@@ -104,12 +104,12 @@ impl Machine {
         }
     }
 
-    pub(crate) fn sleep(&mut self, disk: &mut FakeMedium) -> Result<(), NoSleep> {
+    pub(crate) fn sleep(&mut self, disk: &mut impl Medium) -> Result<(), NoSleep> {
         self.sleep_in(disk, 7 * MIB)
     }
 
     /// Sleeps in an area of another length.
-    pub(crate) fn sleep_in(&mut self, disk: &mut FakeMedium, bytes: u64) -> Result<(), NoSleep> {
+    pub(crate) fn sleep_in(&mut self, disk: &mut impl Medium, bytes: u64) -> Result<(), NoSleep> {
         let (key, guard) = parts(&mut self.vault);
         let window = Window::new(disk, START, bytes).unwrap();
         let mut area = Area::open(window, &mut self.scratch, guard)?;
@@ -133,7 +133,7 @@ impl Machine {
     }
 
     /// A power-on.
-    pub(crate) fn boot(&mut self, disk: &mut FakeMedium) -> Boot {
+    pub(crate) fn boot(&mut self, disk: &mut impl Medium) -> Boot {
         let (key, guard) = parts(&mut self.vault);
         let window = Window::new(disk, START, 7 * MIB).unwrap();
         let mut area = match Area::open(window, &mut self.scratch, guard) {
