@@ -51,6 +51,10 @@ pub enum NvmeError {
     /// The controller answered what was not asked.
     #[error("the NVMe controller broke the protocol of its queues")]
     Protocol,
+    /// The persistent memory region says that it does not keep what is in it,
+    /// with this status (PMRSTS).
+    #[error("the NVMe controller's memory region is not in order (status {0:#x})")]
+    Region(u16),
     /// There is no active namespace of this number.
     #[error("there is no NVMe namespace {0}")]
     NoNamespace(u32),

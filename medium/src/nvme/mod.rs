@@ -23,6 +23,7 @@ mod identify;
 mod medium;
 mod memory;
 mod queue;
+mod region;
 mod registers;
 mod shared;
 mod slots;
@@ -31,6 +32,7 @@ pub use controller::{ADMIN_TIMEOUT_MS, Controller, MAX_NAMESPACES, Namespace, St
 pub use error::NvmeError;
 pub use medium::{FLUSH_TIMEOUT_MS, NvmeMedium, TRANSFER_TIMEOUT_MS};
 pub use memory::{DEPTH, QueueMemory, physical_address};
+pub use region::{MemoryRegion, region_bar};
 pub use registers::Registers;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod disk;
 mod failures;
 mod lifecycle;
 mod model;
+mod region;
 mod transfers;
 
 use self::disk::{Disk, Space};
