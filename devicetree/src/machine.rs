@@ -80,6 +80,9 @@ pub struct Extensions {
 pub struct Hart {
     /// Its hart ID.
     pub id: u64,
+    /// Bytes of the blocks that Zicbom's instructions work on, a power of two from
+    /// 4 to 4096; `None` without Zicbom.
+    pub cache_block: Option<u64>,
     /// Phandle of its interrupt controller, by which devices name it.
     pub(crate) controller: u32,
     /// What its ISA offers.
@@ -177,6 +180,16 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Bytes of the smallest cache block of all harts; `None` unless each hart
+    /// can write its blocks back (Zicbom).
+    #[must_use]
+    pub fn cache_block(&self) -> Option<u64> {
+        let blocks = self.harts.iter().map(|hart| hart.cache_block);
+        blocks
+            .reduce(|least, block| Some(least?.min(block?)))
+            .flatten()
+    }
+
     fn read_cpus(&mut self, root: FdtNode<'_>) -> Result<(), DescriptionError> {
         let cpus = root.child("cpus").ok_or(DescriptionError::NoHart)?;
         self.timebase_hz = cell(cpus, "timebase-frequency")
@@ -192,6 +205,7 @@ impl Machine {
                 id: id.start,
                 controller: phandle(controller).unwrap_or(0),
                 extensions: read_extensions(cpu),
+                cache_block: read_cache_block(cpu),
                 ..Hart::default()
             };
             self.harts
@@ -380,6 +394,13 @@ fn read_extensions(cpu: FdtNode<'_>) -> Extensions {
         float: listed("f") && listed("d"),
         vector: listed("v"),
     }
+}
+
+/// The size of Zicbom's blocks; one that makes no sense is none.
+fn read_cache_block(cpu: FdtNode<'_>) -> Option<u64> {
+    let bytes = cell(cpu, "riscv,cbom-block-size").map(u64::from)?;
+    let sensible = bytes.is_power_of_two() && (4..=4096).contains(&bytes);
+    (sensible && has_extension(cpu, "zicbom")).then_some(bytes)
 }
 
 /// Looks in `riscv,isa-extensions`, or in the older `riscv,isa` string.

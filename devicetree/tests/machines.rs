@@ -102,6 +102,7 @@ fn what_all_virt_machines_share() {
         assert_eq!(host.bridge.windows[0].cpu_address, 0x4000_0000);
         assert!(machine.harts[0].extensions.sstc && machine.harts[0].extensions.float);
         assert!(!machine.harts[0].extensions.vector);
+        assert_eq!(machine.cache_block(), Some(64));
         let flash = machine.flash.as_ref().unwrap();
         assert_eq!(
             (&flash.banks[..], flash.width),
@@ -220,6 +221,7 @@ fn monitor_cores_are_left_out() {
         [1, 2]
     );
     assert!(sifive.harts[0].extensions.float && !sifive.harts[0].extensions.sstc);
+    assert_eq!(sifive.cache_block(), None);
     // Its contexts are numbered behind hart 0's only one.
     assert_eq!(sifive.harts[0].plic_context, Some(2));
     assert_eq!(sifive.harts[0].msip, Some(0x200_0004));
