@@ -73,3 +73,10 @@ pub(crate) fn after_device_write() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence o, rw", options(nostack, preserves_flags)) }
 }
+
+/// Orders everything, devices included, before everything that follows; what was
+/// asked of caches is done then.
+pub(crate) fn everything() {
+    // SAFETY: a fence only orders accesses.
+    unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) }
+}

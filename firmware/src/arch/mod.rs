@@ -1,5 +1,6 @@
 //! Everything that is assembly or a CSR.
 
+pub(crate) mod cache;
 pub(crate) mod csr;
 pub(crate) mod fence;
 pub(crate) mod float;

@@ -46,6 +46,9 @@ pub(crate) struct Platform {
     pub(crate) generation_id: Option<generation_id::GenerationId>,
     /// PCI host bridges.
     pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, 4>,
+    /// Bytes of the blocks by which every hart can write its caches back; `None`
+    /// where one cannot.
+    pub(crate) cache_block: Option<u64>,
     /// What tells this machine from others.
     pub(crate) identity: MachineIdentity,
 }
@@ -125,6 +128,7 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
             fence: fence::Fence::new(open, firmware, vault, &machine),
             generation_id,
             pci: machine.pci.iter().cloned().collect(),
+            cache_block: machine.cache_block(),
             identity: machine.fingerprint,
         }
     };

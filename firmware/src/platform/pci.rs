@@ -1,11 +1,13 @@
-//! PCI configuration space and NVMe registers, by memory-mapped access.
+//! PCI configuration space, NVMe registers and the memory of devices, by
+//! memory-mapped access.
 
 use poorwill_devicetree::PciHost;
-use poorwill_medium::nvme;
 use poorwill_medium::pci::{Claim, ConfigSpace, Function};
+use poorwill_medium::{mapped, nvme};
+use poorwill_memory::PhysRange;
 
 use super::mmio::Mmio;
-use crate::arch::fence;
+use crate::arch::{cache, fence};
 
 /// The configuration space of a host bridge (PCI Express ECAM).
 #[derive(Debug)]
@@ -95,5 +97,55 @@ impl nvme::Registers for NvmeRegisters<'_> {
 
     fn cut_dma(&self) {
         self.claim.cut_dma(self.config);
+    }
+}
+
+/// What makes stores to a claimed device's memory durable.
+///
+/// Caches are written back where harts can (Zicbom); elsewhere the range must
+/// be one that is not cached, as those of PCI usually are, or the caches must
+/// outlast the power. A load from the device comes behind all stores to it, so
+/// that none is still on its way when it has answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceMemory<'a> {
+    memory: Mmio,
+    claim: &'a Claim,
+    config: &'a Ecam,
+    cache_block: Option<u64>,
+}
+
+impl<'a> DeviceMemory<'a> {
+    /// The memory that the claimed function answers to at `range`.
+    pub(crate) fn new(
+        range: PhysRange,
+        (claim, config): (&'a Claim, &'a Ecam),
+        cache_block: Option<u64>,
+    ) -> Self {
+        DeviceMemory {
+            // SAFETY: as for `NvmeRegisters`.
+            memory: unsafe { Mmio::new(range.start) },
+            claim,
+            config,
+            cache_block,
+        }
+    }
+}
+
+impl mapped::Persistence for DeviceMemory<'_> {
+    fn write_back(&self, bytes: PhysRange) {
+        if let Some(block_bytes) = self.cache_block {
+            cache::write_back(bytes, block_bytes);
+        }
+    }
+
+    fn settle(&self) -> Result<(), u16> {
+        fence::everything();
+        self.memory.read64(0);
+        fence::everything();
+        Ok(())
+    }
+
+    fn is_present(&self) -> bool {
+        self.claim.is_present(self.config)
     }
 }

@@ -6,6 +6,7 @@
 //! each made from the one before and none to be had otherwise: quiesced,
 //! captured, saved, [`Committed`]. Switching the power off takes the last one.
 
+mod device;
 mod disk;
 mod persist;
 mod progress;
@@ -27,20 +28,18 @@ const MAX_OS_PAGES: u64 = (16 << 30) / PAGE_BYTES;
 
 const WORKSPACE_PAGES: usize = Workspace::pages_needed(MAX_OS_PAGES) as usize;
 
-/// Pages to look at a partition table with.
-const SCRATCH_PAGES: usize = 8;
-
 /// The memory that a sleep or a wake works in; there is never more than one.
 struct Memory {
     queues: QueueMemory,
-    scratch: [Page; SCRATCH_PAGES],
+    /// To look at a partition table with.
+    scratch: Page,
     record: Page,
     workspace: [Page; WORKSPACE_PAGES],
 }
 
 static MEMORY: Mutex<Memory> = Mutex::new(Memory {
     queues: QueueMemory::EMPTY,
-    scratch: [const { Page::ZERO }; SCRATCH_PAGES],
+    scratch: Page::ZERO,
     record: Page::ZERO,
     workspace: [const { Page::ZERO }; WORKSPACE_PAGES],
 });
