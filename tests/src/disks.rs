@@ -125,12 +125,24 @@ impl TrialDisk {
         match self.attached {
             Attached::Nvme => Some(Disk::nvme(&self.file)),
             Attached::Virtio => Some(Disk::virtio(&self.file)),
-            Attached::NvmeBehindPort | Attached::Nvme4k | Attached::NvmeVolatile => None,
+            Attached::NvmeBehindPort
+            | Attached::Nvme4k
+            | Attached::NvmeVolatile
+            | Attached::Ivshmem
+            | Attached::IvshmemBehindPort
+            | Attached::NvmePmr => None,
         }
     }
 
     /// The disk as arguments for QEMU, where the library has no word for it.
-    pub(crate) fn arguments(&self, number: usize) -> Vec<String> {
+    ///
+    /// # Errors
+    ///
+    /// The length of the file cannot be told.
+    pub(crate) fn arguments(&self, number: usize) -> anyhow::Result<Vec<String>> {
+        if self.is_memory() {
+            return self.memory_arguments(number);
+        }
         let node = format!("test{number}");
         let file = json!({ "driver": "file", "filename": self.file.to_string_lossy() });
         let block = match self.attached {
@@ -147,10 +159,7 @@ impl TrialDisk {
         let mut device = |text: String| arguments.extend(["-device".to_owned(), text]);
         match self.attached {
             Attached::NvmeBehindPort => {
-                device(format!(
-                    "pcie-root-port,id=port{number},chassis={}",
-                    number + 1
-                ));
+                device(port(number));
                 device(format!("nvme,drive={node},serial={node},bus=port{number}"));
             }
             Attached::NvmeVolatile => device(format!("nvme,drive={node},serial={node}")),
@@ -158,8 +167,47 @@ impl TrialDisk {
                 "nvme,drive={node},serial={node},logical_block_size=4096,physical_block_size=4096"
             )),
         }
-        arguments
+        Ok(arguments)
     }
+
+    /// Whether the CPU loads and stores it.
+    fn is_memory(&self) -> bool {
+        matches!(
+            self.attached,
+            Attached::Ivshmem | Attached::IvshmemBehindPort | Attached::NvmePmr
+        )
+    }
+
+    /// What is stored in such memory is the file's at once: QEMU may be killed.
+    fn memory_arguments(&self, number: usize) -> anyhow::Result<Vec<String>> {
+        let length = std::fs::metadata(&self.file)?.len();
+        let size = 1u64 << length.checked_ilog2().context("an empty file")?;
+        let name = format!("memory{number}");
+        let backend = json!({
+            "qom-type": "memory-backend-file",
+            "id": name,
+            "mem-path": self.file.to_string_lossy(),
+            "share": true,
+            "size": size,
+        });
+        let mut arguments = vec!["-object".to_owned(), backend.to_string()];
+        let mut device = |text: String| arguments.extend(["-device".to_owned(), text]);
+        match self.attached {
+            Attached::NvmePmr => device(format!("nvme,serial={name},pmrdev={name}")),
+            Attached::IvshmemBehindPort => {
+                device(port(number));
+                device(format!("ivshmem-plain,memdev={name},bus=port{number}"));
+            }
+            _ => device(format!("ivshmem-plain,memdev={name}")),
+        }
+        Ok(arguments)
+    }
+}
+
+/// A PCIe root port.
+fn port(number: usize) -> String {
+    let chassis = number + 1;
+    format!("pcie-root-port,id=port{number},chassis={chassis}")
 }
 
 /// How much QEMU remembers of a volatile disk's tables: each 4 KiB stand for 2 MiB

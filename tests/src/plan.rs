@@ -57,6 +57,14 @@ pub enum Attached {
     Nvme4k,
     /// An NVMe controller whose disk loses, at a power cut, what was not flushed.
     NvmeVolatile,
+    /// Memory of a PCI device that is the file's (`ivshmem-plain`): as much of the
+    /// file as makes a power of two.
+    Ivshmem,
+    /// An NVMe controller without a namespace, whose persistent memory region is
+    /// the file's, likewise.
+    NvmePmr,
+    /// `ivshmem`, behind a PCIe root port.
+    IvshmemBehindPort,
     /// virtio-blk.
     Virtio,
 }

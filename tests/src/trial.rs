@@ -296,7 +296,7 @@ impl Run<'_> {
         for (number, disk) in self.disks.iter().take(count).enumerate() {
             match disk.plain() {
                 Some(plain) => machine.disks.push(plain),
-                None => more.extend(disk.arguments(number)),
+                None => more.extend(disk.arguments(number)?),
             }
         }
         let found = || {
