@@ -107,17 +107,12 @@ pub(crate) fn persist(resume: Resume) -> SleepError {
         },
     );
     match outcome {
-        Ok(Ok((committed, saved, free_pages))) => {
-            say!(
-                "sleep mode=persist used_bytes={} saved_bytes={} ms={} free_bytes={} sealed={} generation={}",
-                saved.saved_pages() * PAGE_BYTES,
-                saved.image_bytes(),
+        Ok(Ok(slept)) => {
+            slept.tell(
                 time.milliseconds_in(time.ticks().saturating_sub(began)),
-                free_pages * PAGE_BYTES,
-                sealing.word(),
-                saved.generation(),
+                &sealing,
             );
-            power::power_off_asleep(committed)
+            power::power_off_asleep(slept.committed)
         }
         Ok(Err(SleepError::Failed(Failed::Store(NoSleep::Commit(CommitError::InDoubt(
             error,
@@ -138,7 +133,7 @@ fn sleep<M: Medium>(
     area: &mut Area<'_, M>,
     pages: &mut [Page],
     sealing: &Sealing,
-) -> Result<(Committed, Saved, u64), SleepError> {
+) -> Result<Slept, SleepError> {
     let no_room = |error| SleepError::NotArmed(NotArmed::Workspace(error));
     let mut memory = os_memory();
     let mut workspace = Workspace::new(pages, memory.pages()).map_err(no_room)?;
@@ -147,6 +142,8 @@ fn sleep<M: Medium>(
         key,
         salt: Salt(entropy::salt()),
     });
+    let time = &platform().time;
+    let saving_began = time.ticks();
     let mut bar = Bar::new("sleeping");
     let slept = poorwill_store::sleep(
         area,
@@ -158,7 +155,37 @@ fn sleep<M: Medium>(
     );
     bar.end();
     let (committed, saved) = slept.map_err(|error| SleepError::Failed(error.into()))?;
-    Ok((committed, saved, free_pages))
+    Ok(Slept {
+        committed,
+        saved,
+        free_pages,
+        save_ms: time.milliseconds_in(time.ticks().saturating_sub(saving_began)),
+    })
+}
+
+/// A machine whose image is committed.
+#[derive(Debug)]
+struct Slept {
+    committed: Committed,
+    saved: Saved,
+    free_pages: u64,
+    /// Saving and committing.
+    save_ms: u64,
+}
+
+impl Slept {
+    /// Says so, all of it having taken `ms`.
+    fn tell(&self, ms: u64, sealing: &Sealing) {
+        say!(
+            "sleep mode=persist used_bytes={} saved_bytes={} ms={ms} save_ms={} free_bytes={} sealed={} generation={}",
+            self.saved.saved_pages() * PAGE_BYTES,
+            self.saved.image_bytes(),
+            self.save_ms,
+            self.free_pages * PAGE_BYTES,
+            sealing.word(),
+            self.saved.generation(),
+        );
+    }
 }
 
 /// Has the save leave out the pages that the OS has free; tells how many. Where
