@@ -32,10 +32,11 @@ pub fn here(os_pages: u64) -> Here<'static> {
 mod word {
     pub(super) const CHECKSUM: usize = 2;
     pub(super) const GENERATION: usize = 3;
-    /// First pages of map, data and free runs.
+    /// First pages of map, data, free runs and progressions.
     pub(super) const MAP: usize = 19;
     pub(super) const DATA: usize = 29;
     pub(super) const FREE: usize = 34;
+    pub(super) const PROGRESSIONS: usize = 39;
 }
 
 /// A slot with an image.
@@ -63,19 +64,21 @@ impl Forged {
         let digests: Vec<[u64; 2]> = data.chunks(to_usize(PIECE_PAGES)).map(digest).collect();
         let mut header = [0; 512];
         header[0] = u64::from_le_bytes(*b"POORWILL");
-        header[1] = 3 | 4096 << 32;
-        header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 5]);
+        header[1] = 4 | 4096 << 32;
+        header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 6]);
         header[9..13].copy_from_slice(&[1, 2, 3, 4]);
         let runs = free_runs(input, &map, os_pages);
+        let tables = progressions(input, &runs, os_pages);
         let sections = [
             state,
             map.as_bytes(),
             runs.as_bytes(),
+            tables.as_bytes(),
             digests.as_bytes(),
             data.as_bytes(),
         ];
         // Of each, in this order.
-        let kinds = [1, 2, 5, 3, 4];
+        let kinds = [1, 2, 5, 6, 3, 4];
         let mut slot = FakeMedium::new(20 * PAGE_BYTES + pages(&sections) * PAGE_BYTES)
             .with_limits(1 + to_usize(input.below(64)), 1 + to_usize(input.below(8)))
             .with_seed(input.any());
@@ -102,7 +105,9 @@ impl Forged {
                 header_checksum: 0,
                 generation: 0,
             },
-            is_whole: names_only(&map, os_pages) && are_free(&runs, &map, os_pages),
+            is_whole: names_only(&map, os_pages)
+                && are_free(&runs, &map, os_pages)
+                && are_apart(&tables, &runs, os_pages),
             header: Page(header),
         };
         image.commit();
@@ -115,7 +120,7 @@ impl Forged {
         for _ in 0..input.below(4) {
             let word = match input.below(8) {
                 0 => to_usize(input.below(512)),
-                _ => 1 + to_usize(input.below(45)),
+                _ => 1 + to_usize(input.below(50)),
             };
             self.header.0[word] = match input.below(3) {
                 0 => self.header.0[word]
@@ -169,7 +174,7 @@ impl Forged {
                 contents.push(page(next)?);
                 next = next.checked_add(1)?;
             } else {
-                contents.push(Page::ZERO);
+                contents.push(self.unsaved(page, index)?);
             }
         }
         let first = page(self.header.0[word::FREE]);
@@ -183,7 +188,34 @@ impl Forged {
         }
         Some(contents)
     }
+
+    /// What an unsaved page holds that is not free.
+    fn unsaved(&self, page: impl Fn(u64) -> Option<Page>, index: u64) -> Option<Page> {
+        let first = self.header.0[word::PROGRESSIONS];
+        let count = self.header.0[word::PROGRESSIONS + 1] / (8 * ENTRY_WORDS as u64);
+        let list = [page(first), page(first.checked_add(1)?)];
+        let list: Vec<u64> = list.into_iter().flatten().flat_map(|page| page.0).collect();
+        for entry in list.chunks(ENTRY_WORDS).take(to_usize(count)) {
+            let [first, pages, progression @ ..] = entry else {
+                return None;
+            };
+            if *first <= index && index - first < *pages {
+                let (row, step) = progression.split_at_checked(8)?;
+                let word = |at: u64| {
+                    let rows = (index - first).wrapping_mul(64).wrapping_add(at / 8);
+                    let column = to_usize(at % 8);
+                    row[column].wrapping_add(step[column].wrapping_mul(rows))
+                };
+                let words: Vec<u64> = (0..512).map(word).collect();
+                return words.try_into().ok().map(Page);
+            }
+        }
+        Some(Page::ZERO)
+    }
 }
+
+/// 64-bit words of a progression: first page, pages, a row, and its step.
+const ENTRY_WORDS: usize = 18;
 
 /// Room to work in, full of rubbish that must not matter.
 #[must_use]
@@ -221,6 +253,40 @@ fn free_runs(input: &mut Input<'_>, map: &[u64], os_pages: u64) -> Vec<[u64; 2]>
         runs.push([input.edgy(), input.edgy()]);
     }
     runs
+}
+
+/// Progressions in pages that are not free, or now and then in any.
+fn progressions(
+    input: &mut Input<'_>,
+    runs: &[[u64; 2]],
+    os_pages: u64,
+) -> Vec<[u64; ENTRY_WORDS]> {
+    let mut tables = Vec::new();
+    let mut from = 0;
+    while from < os_pages && tables.len() < 50 && input.one_in(2) {
+        let first = from + input.below(20);
+        let mut table = [0; ENTRY_WORDS];
+        table[..2].copy_from_slice(&[first, 1 + input.below(100)]);
+        table[2..].fill_with(|| input.edgy());
+        from = first + table[1];
+        tables.push(table);
+        if !input.one_in(16) && !are_apart(&tables, runs, os_pages) {
+            tables.pop();
+        }
+    }
+    tables
+}
+
+/// Whether the progressions ascend and lie in pages that exist and are not free.
+fn are_apart(tables: &[[u64; ENTRY_WORDS]], runs: &[[u64; 2]], os_pages: u64) -> bool {
+    let mut from = 0;
+    tables.iter().all(|table| {
+        let (first, end) = (table[0], table[0].saturating_add(table[1]));
+        let ascends = first >= from && table[1] > 0 && end <= os_pages;
+        from = end;
+        let meets = |run: &[u64; 2]| run[0] < end && first < run[0].saturating_add(run[1]);
+        ascends && !runs.iter().any(meets)
+    })
 }
 
 /// Whether the runs ascend and name pages that exist and are not saved.

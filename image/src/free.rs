@@ -57,6 +57,13 @@ impl<'a> FreeRuns<'a> {
         self.0 = self.0.get(1..).unwrap_or_default();
     }
 
+    /// Whether one of the pages from `first` to before `end` is in a run.
+    pub(crate) fn meet(self, first: u64, end: u64) -> bool {
+        let before = self.0.partition_point(|&[start, _]| start < end);
+        let last = before.checked_sub(1).and_then(|last| self.0.get(last));
+        last.is_some_and(|&[start, pages]| start.saturating_add(pages) > first)
+    }
+
     /// Whether the runs ascend, lie in memory of `os_pages` pages, and name no
     /// page that is saved.
     pub(crate) fn fit(self, saved: &PageMap<'_>, os_pages: u64) -> bool {

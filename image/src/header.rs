@@ -5,14 +5,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::checksum;
 use crate::digest::Digest;
-use crate::free::ENTRY_BYTES;
 use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, PIECE_PAGES};
 use crate::seal::{KeyId, Salt, SealMark};
+use crate::{free, progressions};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
-pub const FORMAT_VERSION: u16 = 3;
+pub const FORMAT_VERSION: u16 = 4;
 
 /// The parts of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum SectionKind {
     Data = 4,
     /// Runs of pages that the OS had free.
     Free = 5,
+    /// Runs of pages that a few words make.
+    Progressions = 6,
 }
 
 /// Where a part of an image lies.
@@ -53,7 +55,7 @@ pub struct Header {
     pub saved_at_ns: u64,
     /// Pages of OS memory.
     pub os_pages: u64,
-    /// Pages saved; the others are zero or free.
+    /// Pages saved; the others are zero, free, or in a progression.
     pub saved_pages: u64,
     /// The machine that slept.
     pub identity: MachineIdentity,
@@ -65,6 +67,8 @@ pub struct Header {
     pub map: Section,
     /// The runs of free pages.
     pub free: Section,
+    /// The progressions.
+    pub progressions: Section,
     /// The digests.
     pub digests: Section,
     /// The saved pages.
@@ -125,7 +129,7 @@ struct RawHeader {
     zero_too: U32,
     /// Memory, harts, ISA, device tree.
     identity: [U64; 4],
-    sections: [RawSection; 5],
+    sections: [RawSection; 6],
     /// 0 none, 1 XChaCha20-Poly1305.
     sealing: U32,
     zero_three: U32,
@@ -134,7 +138,7 @@ struct RawHeader {
     tag: [u8; 16],
     /// Room for further sections and for what compression needs; zero in this
     /// version.
-    later: [u8; 3744],
+    later: [u8; 3704],
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -150,7 +154,7 @@ struct RawSection {
 const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES as usize);
 
 /// How many sections there are, one of each kind.
-const SECTIONS: u32 = 5;
+const SECTIONS: u32 = 6;
 
 /// Ways of sealing.
 const PLAIN: u32 = 0;
@@ -251,6 +255,7 @@ impl Header {
             digests: section(SectionKind::Digests)?,
             data: section(SectionKind::Data)?,
             free: section(SectionKind::Free)?,
+            progressions: section(SectionKind::Progressions)?,
         })
     }
 
@@ -269,8 +274,15 @@ impl Header {
             ),
             (self.data.bytes, self.saved_pages * PAGE_BYTES),
         ];
-        let wrong = lengths.iter().any(|(found, right)| found != right);
-        if wrong || !self.free.bytes.is_multiple_of(ENTRY_BYTES) {
+        let lists = [
+            (self.free.bytes, free::ENTRY_BYTES),
+            (self.progressions.bytes, progressions::ENTRY_BYTES),
+        ];
+        let wrong = lengths.iter().any(|(found, right)| found != right)
+            || lists
+                .iter()
+                .any(|(found, entry)| !found.is_multiple_of(*entry));
+        if wrong {
             return Err(HeaderError::Invalid("a section of the wrong length"));
         }
         Ok(())
@@ -278,12 +290,19 @@ impl Header {
 
     /// Sections follow the header and each other, with or without room between.
     fn check_order(&self) -> Result<(), HeaderError> {
-        let mut free = 1;
-        for section in [self.state, self.map, self.free, self.digests, self.data] {
-            if section.first_page < free {
+        let mut end = 1;
+        for section in [
+            self.state,
+            self.map,
+            self.free,
+            self.progressions,
+            self.digests,
+            self.data,
+        ] {
+            if section.first_page < end {
                 return Err(HeaderError::Invalid("sections overlap"));
             }
-            free = section
+            end = section
                 .first_page
                 .checked_add(layout::pages_of(section.bytes))
                 .filter(|end| *end <= u64::MAX / PAGE_BYTES)
@@ -327,6 +346,7 @@ impl Header {
             section(SectionKind::Digests, self.digests),
             section(SectionKind::Data, self.data),
             section(SectionKind::Free, self.free),
+            section(SectionKind::Progressions, self.progressions),
         ];
         if let Some(mark) = self.seal {
             raw.sealing = XCHACHA20_POLY1305.into();
@@ -366,7 +386,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 3);
+        assert_eq!(FORMAT_VERSION, 4);
         assert_eq!(&MAGIC, b"POORWILL");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
         let offsets = [
@@ -384,12 +404,12 @@ mod tests {
             (offset_of!(RawHeader, zero_too), 68),
             (offset_of!(RawHeader, identity), 72),
             (offset_of!(RawHeader, sections), 104),
-            (offset_of!(RawHeader, sealing), 304),
-            (offset_of!(RawHeader, zero_three), 308),
-            (offset_of!(RawHeader, key), 312),
-            (offset_of!(RawHeader, salt), 328),
-            (offset_of!(RawHeader, tag), 336),
-            (offset_of!(RawHeader, later), 352),
+            (offset_of!(RawHeader, sealing), 344),
+            (offset_of!(RawHeader, zero_three), 348),
+            (offset_of!(RawHeader, key), 352),
+            (offset_of!(RawHeader, salt), 368),
+            (offset_of!(RawHeader, tag), 376),
+            (offset_of!(RawHeader, later), 392),
             (size_of::<RawHeader>(), 4096),
             (offset_of!(RawSection, kind), 0),
             (offset_of!(RawSection, zero), 4),
@@ -415,10 +435,11 @@ mod tests {
             SectionKind::Digests,
             SectionKind::Data,
             SectionKind::Free,
+            SectionKind::Progressions,
         ];
-        assert_eq!(kinds.map(|kind| kind as u32), [1, 2, 3, 4, 5]);
+        assert_eq!(kinds.map(|kind| kind as u32), [1, 2, 3, 4, 5, 6]);
         assert_eq!(kinds.len(), SECTIONS as usize);
-        assert_eq!(ENTRY_BYTES, 16);
+        assert_eq!([free::ENTRY_BYTES, progressions::ENTRY_BYTES], [16, 144]);
     }
 
     #[test]
@@ -449,7 +470,8 @@ mod tests {
             state: section(1, 5000, 13),
             map: section(3, 3 * 4096, 14),
             free: section(6, 32, 16),
-            digests: section(7, 64, 15),
+            progressions: section(7, 144, 17),
+            digests: section(8, 64, 15),
             data: section(256, 1000 * 4096, 0),
         };
         let mut page = Page([!0; 512]);

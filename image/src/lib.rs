@@ -1,8 +1,8 @@
 //! One saved machine.
 //!
 //! An *image* fills one slot: a header, the state of the machine, the map of
-//! the pages saved, a digest of every piece of them, and their contents; all of
-//! it sealed under the machine's key, where it has one.
+//! the pages saved, what need not be saved of the others, a digest of every piece,
+//! and the saved pages; all of it sealed under the machine's key, where it has one.
 //! `docs/image-format.md` describes it byte by byte. [`save()`] writes one;
 //! [`open`] checks one without touching OS memory; [`load()`] puts the memory
 //! back. What the machine's state means is the firmware's business: here it is
@@ -29,6 +29,7 @@ mod layout;
 mod load;
 mod open;
 mod pieces;
+mod progressions;
 mod save;
 mod seal;
 mod state;

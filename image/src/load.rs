@@ -11,6 +11,7 @@ use crate::free::FreeRuns;
 use crate::layout::{self, PIECE_PAGES};
 use crate::open::{Checked, Opened};
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
+use crate::progressions::Progressions;
 use crate::seal::Way;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
@@ -51,8 +52,8 @@ pub enum LoadError {
 }
 
 /// Fills memory: saved pages from `slot`, every piece verified and, if sealed,
-/// opened where it lies; the others with zeros, but for long runs of free ones
-/// where that is needless (see [`Here::is_clear`](crate::Here::is_clear)).
+/// opened where it lies; those in a progression with what it says; the others
+/// with zeros, but for long runs of free ones where that is needless (see [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
@@ -74,10 +75,13 @@ pub fn load<M: Medium>(
     let memory = &*memory;
     let pieces = Pieces::new(crew);
     let left = opened.leave_free.then_some(opened.free);
-    let zeros = Zeros(Mutex::new(Unsaved {
-        walk: PageWalk::new(opened.map.others()),
-        left: left.unwrap_or_default(),
-    }));
+    let unsaved = Unsaved {
+        walk: Mutex::new(UnsavedWalk {
+            pages: PageWalk::new(opened.map.others()),
+            left: left.unwrap_or_default(),
+        }),
+        progressions: opened.progressions,
+    };
     let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), Way::Open);
     let mut loader = Loader {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
@@ -94,10 +98,10 @@ pub fn load<M: Medium>(
     let mut result = Ok(());
     crew.run(
         &mut || {
-            result = loader.run(&work, &zeros, progress);
+            result = loader.run(&work, &unsaved, progress);
             pieces.end();
         },
-        &|| pieces.help(&work, || zeros.take_some(memory)),
+        &|| pieces.help(&work, || unsaved.fill_some(memory)),
     );
     if result.is_err() {
         loader.slot.quiesce();
@@ -107,42 +111,50 @@ pub fn load<M: Medium>(
     })
 }
 
-/// Pages zeroed between two looks at the pieces.
-const ZERO_PAGES: usize = 32;
+/// Unsaved pages filled between two looks at the pieces.
+const FILL_PAGES: usize = 32;
 
-/// The pages to be zeroed yet.
-struct Unsaved<'m> {
-    walk: PageWalk<'m>,
+/// The unsaved pages to be filled yet.
+struct UnsavedWalk<'m> {
+    pages: PageWalk<'m>,
     /// Runs among them that are left as they are.
     left: FreeRuns<'m>,
 }
 
-impl Unsaved<'_> {
-    fn next(&mut self, memory: &OsMemory) -> Option<OsPage> {
+impl UnsavedWalk<'_> {
+    fn next(&mut self, memory: &OsMemory) -> Option<(u64, OsPage)> {
         while let Some(run) = self.left.first() {
-            if self.walk.peek()? < run.first {
+            if self.pages.peek()? < run.first {
                 break;
             }
-            self.walk.skip_to(run.first + run.pages);
+            self.pages.skip_to(run.first + run.pages);
             self.left.next();
         }
-        self.walk.next(memory)
+        self.pages.next_indexed(memory)
     }
 }
 
 /// The same, shared by the harts.
-struct Zeros<'m>(Mutex<Unsaved<'m>>);
+struct Unsaved<'m> {
+    walk: Mutex<UnsavedWalk<'m>>,
+    progressions: Progressions<'m>,
+}
 
-impl Zeros<'_> {
-    /// Zeroes a few pages; whether there were any.
-    fn take_some(&self, memory: &OsMemory) -> bool {
-        let pages: ArrayVec<OsPage, ZERO_PAGES> = {
-            let mut unsaved = self.0.lock();
-            core::iter::from_fn(|| unsaved.next(memory))
-                .take(ZERO_PAGES)
+impl Unsaved<'_> {
+    /// Fills a few pages; whether there were any.
+    fn fill_some(&self, memory: &OsMemory) -> bool {
+        let pages: ArrayVec<(u64, OsPage), FILL_PAGES> = {
+            let mut walk = self.walk.lock();
+            core::iter::from_fn(|| walk.next(memory))
+                .take(FILL_PAGES)
                 .collect()
         };
-        pages.iter().for_each(|page| memory.zero(*page));
+        for (index, page) in &pages {
+            match self.progressions.at(*index) {
+                Some(progression) => progression.fill(memory.words(*page)),
+                None => memory.zero(*page),
+            }
+        }
         !pages.is_empty()
     }
 }
@@ -171,12 +183,12 @@ impl<M: Medium> Loader<'_, M> {
     fn run(
         &mut self,
         work: &impl Fn(&Piece) -> Digest,
-        zeros: &Zeros<'_>,
+        unsaved: &Unsaved<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), LoadError> {
         let total_pages = self.image.header.saved_pages;
-        let mut zeroed = false;
-        while self.verified < layout::pieces(total_pages) || !zeroed {
+        let mut filled = false;
+        while self.verified < layout::pieces(total_pages) || !filled {
             self.reap()?;
             while self.ask()? {}
             if self.verify()? {
@@ -187,8 +199,8 @@ impl<M: Medium> Loader<'_, M> {
                     moved_bytes: done_pages * PAGE_BYTES,
                 });
             } else if self.pieces.work_on_one(work) {
-            } else if !zeroed {
-                zeroed = !zeros.take_some(self.memory);
+            } else if !filled {
+                filled = !unsaved.fill_some(self.memory);
             } else {
                 core::hint::spin_loop();
             }

@@ -8,6 +8,7 @@ use crate::free::FreeRuns;
 use crate::header::{Header, HeaderError, SectionKind};
 use crate::identity::{Difference, MachineIdentity};
 use crate::layout;
+use crate::progressions::Progressions;
 use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};
 use crate::state::StateReader;
 use crate::workspace::Workspace;
@@ -20,6 +21,7 @@ pub struct Checked<'a> {
     pub(crate) state: &'a [Page],
     pub(crate) map: PageMap<'a>,
     pub(crate) free: FreeRuns<'a>,
+    pub(crate) progressions: Progressions<'a>,
     pub(crate) digests: &'a [Page],
     /// Of a sealed image.
     pub(crate) cipher: Option<Cipher>,
@@ -40,7 +42,7 @@ impl Checked<'_> {
         &self.header
     }
 
-    /// The pages that are saved; the others are zero or free.
+    /// The pages that are saved; the others are zero, free, or in a progression.
     #[must_use]
     pub fn map(&self) -> &PageMap<'_> {
         &self.map
@@ -231,6 +233,7 @@ fn read_sections<'a, M: Medium>(
         state,
         map,
         free,
+        progressions,
         digests,
         ..
     } = workspace;
@@ -238,6 +241,7 @@ fn read_sections<'a, M: Medium>(
     read(SectionKind::State, &mut *state)?;
     read(SectionKind::Map, &mut *map)?;
     read(SectionKind::Free, &mut *free)?;
+    read(SectionKind::Progressions, &mut *progressions)?;
     read(SectionKind::Digests, &mut *digests)?;
     let map = PageMap::from_saved(map, header.os_pages)
         .map_err(|_| OpenError::Inconsistent("its map names pages that do not exist"))?;
@@ -252,11 +256,18 @@ fn read_sections<'a, M: Medium>(
             "it lists free pages that are saved, or that do not exist",
         ));
     }
+    let progressions = Progressions::new(progressions, header.progressions.bytes);
+    if !progressions.fit(free, header.os_pages) {
+        return Err(OpenError::Inconsistent(
+            "it lists progressions in pages that are free, or that do not exist",
+        ));
+    }
     Ok(Checked {
         header,
         state,
         map,
         free,
+        progressions,
         digests,
         cipher,
     })
@@ -274,6 +285,7 @@ fn read_section<M: Medium>(
         SectionKind::State => (Part::State, header.state),
         SectionKind::Map => (Part::Map, header.map),
         SectionKind::Free => (Part::Free, header.free),
+        SectionKind::Progressions => (Part::Progressions, header.progressions),
         SectionKind::Digests | SectionKind::Data => (Part::Digests, header.digests),
     };
     let pages = usize::try_from(layout::pages_of(section.bytes))

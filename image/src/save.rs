@@ -57,8 +57,8 @@ impl Saved {
         self.image_bytes
     }
 
-    /// Pages of OS memory that were neither zero nor left out
-    /// ([`Workspace::leave_out`]).
+    /// Pages of OS memory that were neither zero nor in a progression, nor left
+    /// out ([`Workspace::leave_out`]).
     #[must_use]
     pub fn saved_pages(&self) -> u64 {
         self.saved_pages
@@ -110,11 +110,12 @@ pub fn save<M: Medium>(
     let cipher = cipher.as_ref();
     let layout = Layout::new(memory.pages(), request.state_bytes);
     let free_bytes = workspace.take_survey(memory.pages())?;
-    let saved_pages = write_memory(slot, memory, layout.data, workspace, cipher, crew, progress)?;
+    let written = write_memory(slot, memory, layout.data, workspace, cipher, crew, progress)?;
     let amounts = Amounts {
         os_pages: memory.pages(),
-        saved_pages,
+        saved_pages: written.pages,
         free_bytes,
+        progression_bytes: written.progression_bytes,
     };
     let header = finish_sections(request, &amounts, workspace, cipher);
     let header_checksum = finish_header(&header, workspace.header, cipher);
@@ -127,7 +128,7 @@ pub fn save<M: Medium>(
         generation: request.generation,
         header_checksum,
         image_bytes: header.image_bytes(),
-        saved_pages,
+        saved_pages: written.pages,
     })
 }
 
@@ -173,6 +174,7 @@ struct Amounts {
     os_pages: u64,
     saved_pages: u64,
     free_bytes: u64,
+    progression_bytes: u64,
 }
 
 /// Seals the sections that are in the workspace, takes their digests, and makes
@@ -187,6 +189,7 @@ fn finish_sections(
         os_pages,
         saved_pages,
         free_bytes,
+        progression_bytes,
     } = *amounts;
     let layout = Layout::new(os_pages, request.state_bytes);
     let section = |part, first_page, bytes, pages: &mut [Page]| {
@@ -219,6 +222,12 @@ fn finish_sections(
         ),
         map: section(Part::Map, layout.map, map_bytes, workspace.map),
         free: section(Part::Free, layout.free, free_bytes, workspace.free),
+        progressions: section(
+            Part::Progressions,
+            layout.progressions,
+            progression_bytes,
+            workspace.progressions,
+        ),
         digests: section(
             Part::Digests,
             layout.digests,
@@ -250,6 +259,7 @@ fn write_sections<M: Medium>(
         (header.state, &*workspace.state),
         (header.map, workspace.map),
         (header.free, workspace.free),
+        (header.progressions, workspace.progressions),
         (header.digests, workspace.digests),
     ];
     for (section, pages) in sections {

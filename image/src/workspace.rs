@@ -1,8 +1,8 @@
 use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
 use thiserror::Error;
 
-use crate::free::{self, LIST_PAGES};
 use crate::layout::{digest_pages, pages_of};
+use crate::{free, progressions};
 
 /// Pages for the machine's state. 64 KiB hold the registers and interrupt
 /// controllers of far more harts than a machine may have.
@@ -17,6 +17,7 @@ pub struct Workspace<'a> {
     pub state: &'a mut [Page],
     pub(crate) map: &'a mut [Page],
     pub(crate) free: &'a mut [Page],
+    pub(crate) progressions: &'a mut [Page],
     pub(crate) digests: &'a mut [Page],
     /// The map holds the pages that the next save is to look at, and `free` a
     /// list of so many bytes.
@@ -37,7 +38,8 @@ impl<'a> Workspace<'a> {
     /// Pages of workspace for a machine of `os_pages` pages.
     #[must_use]
     pub const fn pages_needed(os_pages: u64) -> u64 {
-        1 + STATE_PAGES + PageMap::pages_needed(os_pages) + LIST_PAGES + digest_pages(os_pages)
+        let lists = free::LIST_PAGES + progressions::LIST_PAGES;
+        1 + STATE_PAGES + PageMap::pages_needed(os_pages) + lists + digest_pages(os_pages)
     }
 
     /// Divides `pages` for a machine of `os_pages` pages. What is in them does
@@ -55,13 +57,15 @@ impl<'a> Workspace<'a> {
         let (header, rest) = pages.split_first_mut().ok_or(no_room)?;
         let (state, rest) = split(rest, STATE_PAGES).ok_or(no_room)?;
         let (map, rest) = split(rest, PageMap::pages_needed(os_pages)).ok_or(no_room)?;
-        let (free, rest) = split(rest, LIST_PAGES).ok_or(no_room)?;
+        let (free, rest) = split(rest, free::LIST_PAGES).ok_or(no_room)?;
+        let (progressions, rest) = split(rest, progressions::LIST_PAGES).ok_or(no_room)?;
         let (digests, _) = split(rest, digest_pages(os_pages)).ok_or(no_room)?;
         Ok(Workspace {
             header,
             state,
             map,
             free,
+            progressions,
             digests,
             surveyed: None,
         })
@@ -122,7 +126,8 @@ impl Workspace<'_> {
         let parts = [
             (pages_of(state_bytes), self.state.len()),
             (PageMap::pages_needed(os_pages), self.map.len()),
-            (LIST_PAGES, self.free.len()),
+            (free::LIST_PAGES, self.free.len()),
+            (progressions::LIST_PAGES, self.progressions.len()),
             (digest_pages(os_pages), self.digests.len()),
         ];
         let short = parts.iter().find(|(needed, given)| *needed > *given as u64);

@@ -10,13 +10,23 @@ use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::PIECE_PAGES;
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
+use crate::progressions::Finder;
 use crate::save::SaveError;
 use crate::seal::{Cipher, Part, Way};
 use crate::workspace::{Workspace, no_map};
 
-/// Writes the pages of the workspace's map that are not zero from page `data` of the slot
-/// on, takes the others out of the map, and fills in the digests; tells how many pages those
-/// were. After an error memory is as it was.
+/// What [`write_memory`] has written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// Pages of page data.
+    pub(crate) pages: u64,
+    /// Bytes of the list of progressions.
+    pub(crate) progression_bytes: u64,
+}
+
+/// Writes the pages of the workspace's map that are neither zero nor in a
+/// progression from page `data` of the slot on, takes the others out of the map,
+/// and fills in progressions and digests. After an error memory is as it was.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -25,7 +35,7 @@ pub(crate) fn write_memory<M: Medium>(
     cipher: Option<&Cipher>,
     crew: &dyn Crew,
     progress: &mut dyn FnMut(Progress),
-) -> Result<u64, SaveError> {
+) -> Result<Written, SaveError> {
     // What the survey left in it is to be looked at.
     let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
     let digests = Page::words_mut(workspace.digests);
@@ -41,6 +51,7 @@ pub(crate) fn write_memory<M: Medium>(
         data,
         digests,
         map,
+        progressions: Finder::new(workspace.progressions),
         cursor: PageCursor::new(),
         scanned: 0,
         saved: 0,
@@ -67,7 +78,10 @@ pub(crate) fn write_memory<M: Medium>(
             unseal_memory(memory, &writer.map, cipher, crew, &is_sealed);
         }
     }
-    result.map(|()| writer.saved)
+    result.map(|()| Written {
+        pages: writer.saved,
+        progression_bytes: writer.progressions.bytes(),
+    })
 }
 
 /// Pages looked at between two calls of `progress`: 16 MiB.
@@ -86,6 +100,7 @@ struct Writer<'w, M> {
     data: u64,
     digests: &'w mut [u64],
     map: PageMap<'w>,
+    progressions: Finder<'w>,
     cursor: PageCursor,
     /// Pages of memory looked at.
     scanned: u64,
@@ -135,7 +150,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.show(progress);
             }
             self.scanned = index + 1;
-            if self.memory.page(page).is_zero() {
+            if self.need_not_be_saved(index, page) {
                 self.map.remove(index);
                 continue;
             }
@@ -151,6 +166,14 @@ impl<M: Medium> Writer<'_, M> {
             self.filled += 1;
         }
         Ok(())
+    }
+
+    /// Whether the page is zero or in a progression.
+    fn need_not_be_saved(&mut self, index: u64, page: OsPage) -> bool {
+        let memory = self.memory;
+        let contents = memory.page(page);
+        let ahead = |index| memory.at(index).map(|page| memory.page(page));
+        contents.is_zero() || self.progressions.takes(index, contents, ahead)
     }
 
     /// The next page that may be in use.
@@ -221,7 +244,8 @@ impl<M: Medium> Writer<'_, M> {
     }
 
     /// The error that says how much room an image needs: for the pages taken so
-    /// far, for `more` pages, and for those not looked at that are not zero.
+    /// far, for `more` pages, and for those not looked at that are not zero,
+    /// progressions among them.
     fn too_small(&self, more: u64) -> SaveError {
         let mut cursor = self.cursor.clone();
         let mut rest = self.map.members();

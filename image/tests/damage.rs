@@ -20,18 +20,19 @@ fn image_of(mut machine: Machine) -> (Machine, FakeMedium, u64) {
 
 /// A machine whose images have something in every section.
 fn machine_with_all() -> Machine {
-    let mut machine = Machine::filled(&[3, 605], |index| index % 2 == 0 && index < 8);
+    let mut machine = Machine::filled(&[3, 645], |index| index % 2 == 0 && index < 8);
     let run = Run {
         first: 8,
         pages: 600,
     };
     machine.free = Some(Free(vec![run], FreeContents::Anything));
+    machine.fill_table(610..640);
     machine
 }
 
 /// Its pages: 0 is the header, 1 the state, 2 the map, 3 the free runs, 5 the
-/// digests.
-const PAGES: [u64; 5] = [0, 1, 2, 3, 5];
+/// progressions, 7 the digests.
+const PAGES: [u64; 6] = [0, 1, 2, 3, 5, 7];
 
 fn expected(byte: u64) -> OpenError {
     match byte / PAGE_BYTES {
@@ -40,6 +41,7 @@ fn expected(byte: u64) -> OpenError {
         1 => OpenError::Damaged(SectionKind::State),
         2 => OpenError::Damaged(SectionKind::Map),
         3 => OpenError::Damaged(SectionKind::Free),
+        5 => OpenError::Damaged(SectionKind::Progressions),
         _ => OpenError::Damaged(SectionKind::Digests),
     }
 }
@@ -106,11 +108,11 @@ fn an_unknown_version_is_named() {
     let committed = forge(&mut medium, |header| {
         header.0[1] = header.0[1] & !0xffff | 7
     });
-    let error = HeaderError::Version { found: 7, known: 3 };
+    let error = HeaderError::Version { found: 7, known: 4 };
     assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
     assert_eq!(
         error.to_string(),
-        "the image has format 7, this Poorwill reads format 3"
+        "the image has format 7, this Poorwill reads format 4"
     );
 }
 
@@ -130,14 +132,14 @@ fn forge(medium: &mut FakeMedium, change: impl FnOnce(&mut Page)) -> u64 {
 #[test]
 fn lengths_that_cannot_be_are_refused() {
     // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 5 words
-    // each (kind, first page, bytes, digest): state, map, digests, data, free;
-    // 38.. the seal.
+    // each (kind, first page, bytes, digest): state, map, digests, data, free,
+    // progressions; 43.. the seal.
     let changes = [
         (5, u64::MAX),
         (6, 9),
         (7, 255),
-        (8, 6),
-        (8, 5 | 1 << 32),
+        (8, 7),
+        (8, 6 | 1 << 32),
         (14, 0),
         (14, 2),
         (15, u64::MAX),
@@ -153,12 +155,16 @@ fn lengths_that_cannot_be_are_refused() {
         (34, u64::MAX),
         (35, 8),
         (35, 1 << 40),
-        (38, 2),
-        (38, 1 << 32),
-        (39, 1),
-        (41, 1),
-        (43, 1),
+        (39, 2),
+        (39, u64::MAX),
+        (40, 8),
+        (40, 1 << 40),
+        (43, 2),
+        (43, 1 << 32),
         (44, 1),
+        (46, 1),
+        (48, 1),
+        (49, 1),
         (511, 1),
     ];
     for (word, value) in changes {
@@ -184,7 +190,8 @@ fn sections_larger_than_their_room_are_not_read() {
         header.0[15] = 17 * PAGE_BYTES;
         header.0[19] = 20;
         header.0[34] = 21;
-        header.0[24] = 23;
+        header.0[39] = 23;
+        header.0[24] = 25;
     });
     let error = OpenError::TooLarge(SectionKind::State);
     assert_eq!(machine.open(&mut medium, committed), Err(error));
@@ -192,9 +199,18 @@ fn sections_larger_than_their_room_are_not_read() {
     let (mut machine, mut medium, _) = image();
     let committed = forge(&mut medium, |header| {
         header.0[35] = 3 * PAGE_BYTES;
-        header.0[24] = 6;
+        header.0[39] = 6;
+        header.0[24] = 8;
     });
     let error = OpenError::TooLarge(SectionKind::Free);
+    assert_eq!(machine.open(&mut medium, committed), Err(error));
+
+    let (mut machine, mut medium, _) = image();
+    let committed = forge(&mut medium, |header| {
+        header.0[40] = 144 * 57;
+        header.0[24] = 8;
+    });
+    let error = OpenError::TooLarge(SectionKind::Progressions);
     assert_eq!(machine.open(&mut medium, committed), Err(error));
 }
 
@@ -242,6 +258,24 @@ fn free_runs_that_are_saved_are_refused() {
     );
 }
 
+#[test]
+fn progressions_in_pages_that_do_not_exist_are_refused() {
+    let (mut machine, mut medium, _) = image();
+    let mut page = Page::ZERO;
+    page.0[..2].copy_from_slice(&[6, 3]);
+    let words = [6u64, 3].map(u64::to_le_bytes).concat();
+    medium.edit(|bytes| bytes[5 * 4096..][..16].copy_from_slice(&words));
+    let committed = forge(&mut medium, |header| {
+        header.0[40] = 144;
+        header.0[41] = checksum::of_words(&page.0);
+    });
+    let reason = "it lists progressions in pages that are free, or that do not exist";
+    assert_eq!(
+        machine.open(&mut medium, committed),
+        Err(OpenError::Inconsistent(reason))
+    );
+}
+
 /// Values that lie near limits.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -255,7 +289,7 @@ fn value() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn no_header_leads_astray(changes in prop::collection::vec((1usize..45, value()), 1..6)) {
+    fn no_header_leads_astray(changes in prop::collection::vec((1usize..50, value()), 1..6)) {
         // Whatever a header with a fitting checksum says, opening it neither
         // panics nor reads beyond what there is.
         let (mut machine, mut medium, _) = image();

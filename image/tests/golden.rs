@@ -16,12 +16,13 @@ use zerocopy::IntoBytes;
 const LINE: usize = 32;
 
 fn machine() -> Machine {
-    let mut machine = Machine::filled(&[2, 3, 604], |index| index % 3 == 1 && index < 9);
+    let mut machine = Machine::filled(&[2, 3, 644], |index| index % 3 == 1 && index < 9);
     let run = Run {
         first: 9,
         pages: 600,
     };
     machine.free = Some(Free(vec![run], FreeContents::Anything));
+    machine.fill_table(612..642);
     machine
 }
 

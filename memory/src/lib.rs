@@ -14,6 +14,7 @@ pub mod linux;
 mod os_memory;
 mod page;
 mod page_map;
+mod progression;
 mod walk;
 
 /// A count or an index as the machine's own word. Addresses have 64 bits
@@ -32,4 +33,5 @@ pub use free::FreeContents;
 pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageWords, PhysRange};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
 pub use page_map::{Indices, PageMap, PageMapError, Run};
+pub use progression::{Progression, ROW_WORDS};
 pub use walk::{PageCursor, PageWalk};

@@ -70,6 +70,13 @@ impl<'m> PageWalk<'m> {
     /// The next page; `None` at the end, or when `memory` ends before the map.
     #[inline]
     pub fn next(&mut self, memory: &OsMemory) -> Option<OsPage> {
-        self.cursor.seek(memory, self.indices.next()?)
+        self.next_indexed(memory).map(|(_, page)| page)
+    }
+
+    /// The same, with its index.
+    #[inline]
+    pub fn next_indexed(&mut self, memory: &OsMemory) -> Option<(u64, OsPage)> {
+        let index = self.indices.next()?;
+        Some((index, self.cursor.seek(memory, index)?))
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use std::ops::Range;
+
 use poorwill_image::{
     Alone, Crew, Expected, Here, LoadError, Loaded, MachineIdentity, OpenError, Salt, SaveError,
     SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
@@ -9,7 +11,7 @@ use poorwill_image::{
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{FreeContents, Page, Run, to_usize};
+use poorwill_memory::{FreeContents, Page, Progression, ROW_WORDS, Run, to_usize};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -123,6 +125,17 @@ impl Machine {
         }
     }
 
+    /// Lays a table into `pages`: a progression, all of it.
+    pub(crate) fn fill_table(&mut self, pages: Range<u64>) {
+        let table = Progression {
+            row: [1, 0, 3, 4, 5, 6, 7, !0],
+            step: [0, 64, 64, 0, 0, 0, 1 << 60, 0],
+        };
+        for (more, index) in (0..).zip(pages) {
+            self.memory.set(index, &page_of(&table.after(more)));
+        }
+    }
+
     pub(crate) fn save(&mut self, medium: &mut FakeMedium) -> Result<Saved, SaveError> {
         let os = self.memory.os();
         let mut workspace = Workspace::new(&mut self.workspace, os.pages()).unwrap();
@@ -189,6 +202,15 @@ impl Machine {
         let here = here(HERE, pages, self.key.as_ref());
         open(medium, self::committed(committed), &here, workspace).map(drop)
     }
+}
+
+/// The page that a progression makes.
+pub(crate) fn page_of(progression: &Progression) -> Page {
+    let words = (0..512).map(|word| {
+        let (row, word) = (word / ROW_WORDS, word % ROW_WORDS);
+        progression.row[word].wrapping_add(progression.step[word].wrapping_mul(row as u64))
+    });
+    Page(words.collect::<Vec<u64>>().try_into().unwrap())
 }
 
 /// A page that is like no other, and mostly zeros: what hashes overlook first.

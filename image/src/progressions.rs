@@ -1,0 +1,268 @@
+//! Long runs of pages that need not be stored, as a few words make them.
+//!
+//! A kernel's tables are such runs where nothing has happened yet: Linux keeps
+//! 16 MiB of them for each GiB of memory. A *progression* says what all pages of
+//! a run hold that are not saved; those of the run that are saved, as they hold
+//! something else, do not end it.
+
+use poorwill_memory::{Page, Progression, ROW_WORDS, Run, to_usize};
+
+use crate::free::FreeRuns;
+
+/// Pages for the list of progressions.
+pub(crate) const LIST_PAGES: u64 = 2;
+
+/// 64-bit words of an entry: index of the first page, how many pages, the first
+/// row, and what each row adds to the one before.
+const ENTRY_WORDS: usize = 2 + 2 * ROW_WORDS;
+
+/// Bytes of an entry.
+pub(crate) const ENTRY_BYTES: u64 = 8 * ENTRY_WORDS as u64;
+
+/// Pages that a run begins with: shorter ones are not worth an entry.
+const SHORTEST: u64 = 8;
+
+type Entry = [u64; ENTRY_WORDS];
+
+fn run(entry: &Entry) -> Run {
+    Run {
+        first: entry[0],
+        pages: entry[1],
+    }
+}
+
+fn end(entry: &Entry) -> u64 {
+    entry[0].saturating_add(entry[1])
+}
+
+/// What page `index` of the entry's run holds, if it is not saved.
+fn at(entry: &Entry, index: u64) -> Progression {
+    let first = Progression {
+        row: core::array::from_fn(|word| entry[2 + word]),
+        step: core::array::from_fn(|word| entry[2 + ROW_WORDS + word]),
+    };
+    first.after(index - entry[0])
+}
+
+/// Finds progressions among the pages that a save comes by, in their order.
+#[derive(Debug)]
+pub(crate) struct Finder<'w> {
+    room: &'w mut [Entry],
+    found: usize,
+    /// All pages from the latest run's first one to this one are in it or saved.
+    through: u64,
+}
+
+impl<'w> Finder<'w> {
+    pub(crate) fn new(room: &'w mut [Page]) -> Self {
+        let (room, rest) = Page::words_mut(room).as_chunks_mut();
+        room.fill([0; ENTRY_WORDS]);
+        rest.fill(0);
+        Finder {
+            room,
+            found: 0,
+            through: 0,
+        }
+    }
+
+    /// Bytes of the list.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.found as u64 * ENTRY_BYTES
+    }
+
+    /// Whether page `index`, which is not zero, is in a progression and need not
+    /// be saved; otherwise it is. `ahead` gives pages that come later.
+    pub(crate) fn takes<'p>(
+        &mut self,
+        index: u64,
+        page: &Page,
+        ahead: impl Fn(u64) -> Option<&'p Page>,
+    ) -> bool {
+        let unbroken = self.through == index;
+        self.through = index + 1;
+        let (found, room) = self.room.split_at_mut(self.found);
+        if let Some(latest) = found.last_mut().filter(|_| unbroken)
+            && at(latest, index).makes(page)
+        {
+            latest[1] = index + 1 - latest[0];
+            return true;
+        }
+        let (Some(new), Some(begun)) = (room.first_mut(), Progression::of(page)) else {
+            return false;
+        };
+        let goes_on = |more| ahead(index + more).is_some_and(|page| begun.after(more).makes(page));
+        if !(1..SHORTEST).all(goes_on) {
+            return false;
+        }
+        new[0] = index;
+        new[1] = 1;
+        new[2..2 + ROW_WORDS].copy_from_slice(&begun.row);
+        new[2 + ROW_WORDS..].copy_from_slice(&begun.step);
+        self.found += 1;
+        true
+    }
+}
+
+/// The list of an image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progressions<'a>(&'a [Entry]);
+
+impl<'a> Progressions<'a> {
+    /// The list that `pages` hold in their first `bytes` bytes.
+    pub(crate) fn new(pages: &'a [Page], bytes: u64) -> Self {
+        let (entries, _) = Page::words(pages).as_chunks();
+        let count = to_usize(bytes / ENTRY_BYTES);
+        Progressions(entries.get(..count).unwrap_or_default())
+    }
+
+    /// What page `index`, which is not saved, holds; `None` where it is zero or
+    /// free.
+    pub(crate) fn at(self, index: u64) -> Option<Progression> {
+        let before = self.0.partition_point(|entry| entry[0] <= index);
+        let entry = self.0.get(before.checked_sub(1)?)?;
+        (index < end(entry)).then(|| at(entry, index))
+    }
+
+    /// Whether the runs ascend, lie in memory of `os_pages` pages, and have no
+    /// page that is free.
+    pub(crate) fn fit(self, free: FreeRuns<'_>, os_pages: u64) -> bool {
+        let mut from = 0;
+        self.0.iter().all(|entry| {
+            let Run { first, pages } = run(entry);
+            let start = from;
+            from = end(entry);
+            start <= first && pages > 0 && from <= os_pages && !free.meet(first, from)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use poorwill_memory::PAGE_WORDS;
+
+    use super::*;
+
+    const ENTRIES: usize = to_usize(LIST_PAGES) * PAGE_WORDS / ENTRY_WORDS;
+
+    fn progression(seed: u64) -> Progression {
+        Progression {
+            row: [seed, 0, 0x40, !0, 0, 0, 7, 0],
+            step: [0, 1, 64, 0, 0, seed << 50, 0, !0],
+        }
+    }
+
+    fn page_of(progression: Progression) -> Page {
+        let mut rows = (0..).map(|row| {
+            let words = progression.row.iter().zip(progression.step);
+            words.map(move |(word, step)| word.wrapping_add(step.wrapping_mul(row)))
+        });
+        let words: Vec<u64> = rows.by_ref().take(64).flatten().collect();
+        Page(words.try_into().unwrap())
+    }
+
+    /// What becomes of pages that a save comes by, in this order: the list, and
+    /// which of them are saved.
+    fn find(pages: &[(u64, Page)]) -> (Vec<Run>, Vec<u64>) {
+        let mut room = vec![Page([!0; 512]); to_usize(LIST_PAGES)];
+        let mut finder = Finder::new(&mut room);
+        let page_at = |index| {
+            pages
+                .iter()
+                .find(|(at, _)| *at == index)
+                .map(|(_, page)| page)
+        };
+        let saved = pages.iter().filter_map(|(index, page)| {
+            let taken = finder.takes(*index, page, page_at);
+            (!taken).then_some(*index)
+        });
+        let saved: Vec<u64> = saved.collect();
+        let bytes = finder.bytes();
+        let list = Progressions::new(&room, bytes);
+        assert!(list.fit(FreeRuns::default(), u64::MAX));
+        for (index, page) in pages.iter().filter(|(index, _)| !saved.contains(index)) {
+            let found = list
+                .at(*index)
+                .expect("a page that is not saved is in the list");
+            assert!(found.makes(page), "page {index}");
+        }
+        (list.0.iter().map(run).collect(), saved)
+    }
+
+    fn run_of(seed: u64, first: u64, pages: u64) -> Vec<(u64, Page)> {
+        let page = |more| (first + more, page_of(progression(seed).after(more)));
+        (0..pages).map(page).collect()
+    }
+
+    const fn run_at(first: u64, pages: u64) -> Run {
+        Run { first, pages }
+    }
+
+    #[test]
+    fn a_run_is_one_entry() {
+        let (runs, saved) = find(&run_of(5, 100, 3000));
+        assert_eq!((runs, saved), (vec![run_at(100, 3000)], vec![]));
+    }
+
+    #[test]
+    fn other_pages_in_a_run_are_saved_and_do_not_end_it() {
+        let mut pages = run_of(5, 0, 64);
+        for (_, page) in pages.iter_mut().step_by(16).skip(1) {
+            page.0[3] ^= 1;
+        }
+        pages.push((64, Page([1; 512])));
+        assert_eq!(find(&pages), (vec![run_at(0, 64)], vec![16, 32, 48, 64]));
+    }
+
+    #[test]
+    fn a_gap_ends_a_run() {
+        // What is not come by is zero or free, and the progression is not.
+        let mut pages = run_of(5, 0, 40);
+        pages.remove(20);
+        assert_eq!(find(&pages), (vec![run_at(0, 20), run_at(21, 19)], vec![]));
+    }
+
+    #[test]
+    fn short_runs_get_no_entry() {
+        let short = run_of(5, 0, SHORTEST - 1);
+        let all = (0..SHORTEST - 1).collect();
+        assert_eq!(find(&short), (vec![], all));
+        assert_eq!(find(&run_of(5, 0, SHORTEST)).1, vec![]);
+    }
+
+    #[test]
+    fn a_full_list_takes_no_more() {
+        let runs = (0..ENTRIES as u64 + 1).flat_map(|n| run_of(n + 1, n * SHORTEST, SHORTEST));
+        let (found, saved) = find(&runs.collect::<Vec<_>>());
+        assert_eq!(found.len(), ENTRIES);
+        assert_eq!(saved.len() as u64, SHORTEST);
+    }
+
+    #[test]
+    fn a_list_that_lies_does_not_fit() {
+        let entry = |(first, pages)| {
+            let mut entry = [0; ENTRY_WORDS];
+            entry[..2].copy_from_slice(&[first, pages]);
+            entry
+        };
+        let mut room = [Page::ZERO];
+        Page::words_mut(&mut room)[..4].copy_from_slice(&[100, 10, 200, 5]);
+        let free = FreeRuns::new(&room, 32);
+        let fits = |runs: &[(u64, u64)]| {
+            let entries: Vec<Entry> = runs.iter().copied().map(entry).collect();
+            Progressions(&entries).fit(free, 1000)
+        };
+        assert!(fits(&[]));
+        assert!(fits(&[(0, 100), (110, 90), (205, 795)]));
+        assert!(!fits(&[(0, 101)]), "the beginning of a free run");
+        assert!(!fits(&[(109, 1)]), "the end of a free run");
+        assert!(!fits(&[(150, 100)]), "around a free run");
+        assert!(!fits(&[(0, 5), (4, 1)]), "twice the same");
+        assert!(!fits(&[(10, 5), (0, 1)]), "out of order");
+        assert!(!fits(&[(10, 0)]), "nothing");
+        assert!(!fits(&[(1000, 1)]), "beyond the end");
+        assert!(!fits(&[(300, u64::MAX)]), "beyond all ends");
+    }
+}

@@ -1,0 +1,145 @@
+use core::sync::atomic::Ordering;
+
+use crate::os_memory::PageWords;
+use crate::page::{PAGE_WORDS, Page};
+
+/// 64-bit words in a row.
+pub const ROW_WORDS: usize = 8;
+
+/// Rows in a page.
+const ROWS: u64 = (PAGE_WORDS / ROW_WORDS) as u64;
+
+/// A page of rows that each differ from the one before by the same step, word by
+/// word and without carry: what a table of equal things looks like, among them
+/// the 64 bytes that Linux keeps for every page of memory, as long as that page
+/// has never been used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progression {
+    /// The page's first row.
+    pub row: [u64; ROW_WORDS],
+    /// What each row adds to the one before.
+    pub step: [u64; ROW_WORDS],
+}
+
+impl Progression {
+    /// The progression that `page` is, if it is one.
+    ///
+    /// Almost every other page shows in its third row that it is none.
+    #[must_use]
+    #[inline]
+    pub fn of(page: &Page) -> Option<Self> {
+        let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
+        let [row, second, third, ..] = rows else {
+            return None;
+        };
+        let found = Progression {
+            row: *row,
+            step: difference(second, row),
+        };
+        (difference(third, second) == found.step && found.makes(page)).then_some(found)
+    }
+
+    /// The progression that goes on `pages` pages behind this one.
+    #[must_use]
+    pub fn after(&self, pages: u64) -> Self {
+        let rows = pages.wrapping_mul(ROWS);
+        Progression {
+            row: core::array::from_fn(|word| {
+                self.row[word].wrapping_add(self.step[word].wrapping_mul(rows))
+            }),
+            step: self.step,
+        }
+    }
+
+    /// Whether it is what `page` holds.
+    #[must_use]
+    pub fn makes(&self, page: &Page) -> bool {
+        let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
+        let mut wanted = self.row;
+        rows.iter().all(|row| {
+            let fits = *row == wanted;
+            add(&mut wanted, &self.step);
+            fits
+        })
+    }
+
+    /// Fills a page with it.
+    pub fn fill(&self, page: &PageWords) {
+        let (rows, _) = page.as_chunks::<ROW_WORDS>();
+        let mut wanted = self.row;
+        for row in rows {
+            for (word, value) in row.iter().zip(wanted) {
+                word.store(value, Ordering::Relaxed);
+            }
+            add(&mut wanted, &self.step);
+        }
+    }
+}
+
+fn add(row: &mut [u64; ROW_WORDS], step: &[u64; ROW_WORDS]) {
+    for (word, step) in row.iter_mut().zip(step) {
+        *word = word.wrapping_add(*step);
+    }
+}
+
+fn difference(row: &[u64; ROW_WORDS], before: &[u64; ROW_WORDS]) -> [u64; ROW_WORDS] {
+    core::array::from_fn(|word| row[word].wrapping_sub(before[word]))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(progression: &Progression) -> Page {
+        let words: PageWords = [const { AtomicU64::new(!0) }; PAGE_WORDS];
+        progression.fill(&words);
+        Page(words.map(AtomicU64::into_inner))
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_that_it_fills_is_one(row: [u64; ROW_WORDS], step: [u64; ROW_WORDS]) {
+            let progression = Progression { row, step };
+            let page = page(&progression);
+            prop_assert!(progression.makes(&page));
+            prop_assert_eq!(Progression::of(&page), Some(progression));
+        }
+
+        #[test]
+        fn one_other_bit_makes_it_none(
+            row: [u64; ROW_WORDS],
+            step: [u64; ROW_WORDS],
+            word in 0..PAGE_WORDS,
+            bit in 0..64,
+        ) {
+            let progression = Progression { row, step };
+            let mut page = page(&progression);
+            page.0[word] ^= 1u64 << bit;
+            prop_assert!(!progression.makes(&page));
+            prop_assert_eq!(Progression::of(&page), None);
+        }
+
+        #[test]
+        fn it_goes_on_from_page_to_page(row: [u64; ROW_WORDS], step: [u64; ROW_WORDS], more in 0u64..9) {
+            let first = Progression { row, step };
+            let last = page(&first.after(more)).0;
+            let next: [u64; ROW_WORDS] = core::array::from_fn(|word| {
+                last[PAGE_WORDS - ROW_WORDS + word].wrapping_add(step[word])
+            });
+            prop_assert_eq!(first.after(more + 1).row, next);
+        }
+    }
+
+    #[test]
+    fn a_page_of_one_value_is_one() {
+        let wanted = Progression {
+            row: [!0; ROW_WORDS],
+            step: [0; ROW_WORDS],
+        };
+        assert_eq!(Progression::of(&Page([!0; PAGE_WORDS])), Some(wanted));
+    }
+}
