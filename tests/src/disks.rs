@@ -50,6 +50,7 @@ impl TrialDisk {
                 .transpose()?;
             let new = NewDisk {
                 root: root.map(Path::to_owned),
+                swap: None,
                 areas,
             };
             new.create(&file, false, &ProgressBar::hidden())?;

@@ -85,6 +85,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
     let disk = options.folder.join("bench.disk");
     let new = NewDisk {
         root: Some(guest.root.clone()),
+        swap: None,
         areas: vec![Bytes::gib(3)],
     };
     new.create(&disk, false, &indicatif::ProgressBar::hidden())?;

@@ -210,6 +210,7 @@ impl Setting<'_> {
         let disk = folder.join("disk");
         let area = NewDisk {
             root: None,
+            swap: None,
             areas: vec![Bytes(2 * memory.0 + Bytes::mib(16).0)],
         };
         area.create(&disk, false, &indicatif::ProgressBar::hidden())?;

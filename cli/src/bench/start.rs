@@ -82,6 +82,7 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     let disk = options.folder.join("empty-area.disk");
     let area = NewDisk {
         root: None,
+        swap: None,
         areas: vec![Bytes::gib(1)],
     };
     area.create(&disk, false, &indicatif::ProgressBar::hidden())?;

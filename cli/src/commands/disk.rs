@@ -57,6 +57,7 @@ impl Disk {
         let Action::Create(create) = self.action;
         let disk = NewDisk {
             root: create.root,
+            swap: None,
             areas: vec![create.area],
         };
         let bar = progress::bytes("copying the root file system", 0);

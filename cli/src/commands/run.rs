@@ -254,6 +254,7 @@ fn make_once(file: &Path, with_root: bool, area: Option<Bytes>) -> anyhow::Resul
     let bar = progress::bytes("copying Debian", 0);
     NewDisk {
         root,
+        swap: None,
         areas: area.into_iter().collect(),
     }
     .create(file, false, &bar)?;

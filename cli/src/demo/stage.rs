@@ -75,6 +75,7 @@ fn prepare(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Machine> {
     let bar = progress::bytes("    copying", 0);
     NewDisk {
         root: Some(guest.root),
+        swap: None,
         areas: vec![AREA],
     }
     .create(&disk, false, &bar)

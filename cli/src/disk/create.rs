@@ -20,6 +20,9 @@ const CHUNK: u64 = 8 << 20;
 pub struct NewDisk {
     /// A file system image that becomes the partition labelled `root`.
     pub root: Option<PathBuf>,
+    /// Length of a partition labelled `swap`, not yet made into swap space; rounded
+    /// up to MiB.
+    pub swap: Option<Bytes>,
     /// Length of each sleep area; rounded up to MiB.
     pub areas: Vec<Bytes>,
 }
@@ -86,9 +89,15 @@ impl NewDisk {
         };
         let mut root = self.root.as_deref().map(open_root).transpose()?;
         let root_bytes = root.as_ref().map(|(_, bytes)| (Use::Root, *bytes));
+        let swap = self.swap.iter().map(|swap| (Use::Swap, swap.0));
         let areas = self.areas.iter().map(|area| (Use::SleepArea, area.0));
-        let (partitions, length) =
-            gpt::lay_out(&root_bytes.into_iter().chain(areas).collect::<Vec<_>>());
+        let (partitions, length) = gpt::lay_out(
+            &root_bytes
+                .into_iter()
+                .chain(swap)
+                .chain(areas)
+                .collect::<Vec<_>>(),
+        );
 
         let temporary = temporary_beside(file).map_err(failed)?;
         temporary.as_file().set_len(length).map_err(failed)?;
@@ -224,6 +233,7 @@ mod tests {
         let disk = folder.path().join("disk");
         let new = NewDisk {
             root: Some(sparse_root(folder.path())),
+            swap: None,
             areas: vec![Bytes::gib(3)],
         };
         new.create(&disk, false, &ProgressBar::hidden()).unwrap();
@@ -258,6 +268,7 @@ mod tests {
         fs::write(&disk, "precious").unwrap();
         let new = NewDisk {
             root: None,
+            swap: None,
             areas: vec![Bytes::mib(8)],
         };
         let hidden = ProgressBar::hidden();
@@ -276,6 +287,7 @@ mod tests {
         let hidden = ProgressBar::hidden();
         let no_root = NewDisk {
             root: Some(folder.path().join("absent")),
+            swap: None,
             areas: vec![],
         };
         let error = no_root
@@ -289,6 +301,7 @@ mod tests {
         // No file may be longer than i64::MAX bytes.
         let huge = NewDisk {
             root: None,
+            swap: None,
             areas: vec![Bytes(i64::MAX as u64)],
         };
         let error = huge

@@ -19,6 +19,10 @@ pub(super) const ALIGNMENT: u64 = 1 << 20;
 const LINUX_ROOT_RISCV64: GptPartitionType =
     GptPartitionType(guid!("72ec70a6-cf74-40e6-bd49-4bda08e8f224"));
 
+/// Linux swap (Discoverable Partitions Specification).
+const LINUX_SWAP: GptPartitionType =
+    GptPartitionType(guid!("0657fd6d-a4ab-43c4-84e5-0933c84b4f4f"));
+
 /// A sleep area; must say the same as [`poorwill_store::AREA_TYPE`].
 const SLEEP_AREA: GptPartitionType =
     GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
@@ -33,6 +37,8 @@ const ENTRY_BLOCKS: u64 = ENTRIES as u64 * 128 / 512;
 pub(super) enum Use {
     /// The root file system; its label is `root`.
     Root,
+    /// Room for Linux to swap, or to hibernate; its label is `swap`.
+    Swap,
     /// A sleep area; its label is `sleep`.
     SleepArea,
 }
@@ -118,6 +124,7 @@ pub(super) fn write(file: &File, partitions: &[Partition]) -> io::Result<()> {
 fn entry(partition: &Partition) -> io::Result<GptPartitionEntry> {
     let (kind, label) = match partition.purpose {
         Use::Root => (LINUX_ROOT_RISCV64, "root"),
+        Use::Swap => (LINUX_SWAP, "swap"),
         Use::SleepArea => (SLEEP_AREA, "sleep"),
     };
     let name: GptPartitionName = label.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
