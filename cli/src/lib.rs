@@ -17,4 +17,5 @@ pub mod interrupt;
 pub mod machine;
 pub mod paths;
 pub mod progress;
+pub mod report;
 pub mod size;

@@ -10,6 +10,7 @@ use poorwill::commands::demo::Demo;
 use poorwill::commands::disk::Disk;
 use poorwill::commands::doctor::Doctor;
 use poorwill::commands::key::Key;
+use poorwill::commands::report::Report;
 use poorwill::commands::run::Run;
 use poorwill::interrupt;
 
@@ -25,6 +26,8 @@ Examples:
   poorwill run                     a Debian machine of your own
   poorwill area machine.disk       what is in the sleep area of a disk
   poorwill key machine.flash       the key that a machine seals its images with
+  poorwill bench --save bench.json && poorwill report bench.json
+                                   measurements, and a page of them
 
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
@@ -48,6 +51,7 @@ enum Command {
     Key(Key),
     Doctor(Doctor),
     Bench(Bench),
+    Report(Report),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
             Command::Key(key) => key.execute(),
             Command::Doctor(doctor) => doctor.execute(),
             Command::Bench(bench) => bench.execute(),
+            Command::Report(report) => report.execute(),
         });
     match result {
         Ok(code) => code,

@@ -14,3 +14,14 @@ pub fn bytes(message: &str, total: u64) -> ProgressBar {
         .with_style(style)
         .with_message(message.to_owned())
 }
+
+/// A line that tells the step of a long piece of work, and since when it runs.
+#[must_use]
+pub fn steps(total: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("[{elapsed_precise}] part {pos} of {len} done: {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(total).with_style(style);
+    bar.enable_steady_tick(std::time::Duration::from_secs(1));
+    bar
+}

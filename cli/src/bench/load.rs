@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::{BenchOptions, median};
 use crate::console::Fields;
@@ -18,7 +18,7 @@ use crate::size::Bytes;
 const DONE: i32 = 42;
 
 /// One sleep, its wake, and the plain read behind it. Times are the machine's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRound {
     /// Bytes of page data that the wake loaded.
     pub loaded_bytes: u64,
@@ -40,7 +40,7 @@ impl LoadRound {
 }
 
 /// All rounds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// One by one.
     pub rounds: Vec<LoadRound>,
@@ -51,19 +51,6 @@ impl Load {
     #[must_use]
     pub fn ratio(&self) -> f64 {
         median(self.rounds.iter().map(LoadRound::ratio).collect())
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let rounds = self.rounds.iter().map(|round| {
-            json!({
-                "loaded_bytes": round.loaded_bytes,
-                "load_ms": round.load_ms,
-                "read_bytes": round.read_bytes,
-                "read_ms": round.read_ms,
-                "ratio": round.ratio(),
-            })
-        });
-        json!({ "ratio": self.ratio(), "rounds": rounds.collect::<Vec<_>>() })
     }
 }
 

@@ -1,16 +1,21 @@
 //! Measurements, each beside its limit and in the same run: ratios hold on a
 //! shared machine where seconds do not.
 
+pub mod compare;
+pub mod host;
+pub mod instructions;
 mod load;
+pub mod results;
 mod seal;
 mod start;
+pub mod targets;
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
-
+use compare::{CompareOptions, Size};
 use load::bandwidth;
 pub use load::{Load, LoadRound};
+use results::Results;
 pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
 
@@ -19,16 +24,22 @@ pub use start::{OPENSBI, Start};
 pub struct BenchOptions {
     /// The firmware to measure.
     pub firmware: PathBuf,
-    /// Where a disk may be made.
+    /// Where disks may be made; removed by the caller.
     pub folder: PathBuf,
     /// How often the machine sleeps and wakes.
     pub rounds: u32,
+    /// Fewer machines, for a first look.
+    pub quick: bool,
     /// MiB of random bytes in its memory.
     pub data_mib: u32,
     /// The guest that sealing is measured with.
     pub test_kernel: PathBuf,
     /// MiB of its memory in use.
     pub sealed_mib: u32,
+    /// The machines that are compared with their peers.
+    pub sizes: Vec<Size>,
+    /// Their harts.
+    pub harts: u32,
 }
 
 /// What can be measured by itself.
@@ -40,58 +51,54 @@ pub enum Part {
     Load,
     /// What sealing costs, beside plain images and the cipher alone.
     Seal,
+    /// Instructions of a start, a sleep and a wake, as the performance gate has them.
+    Instructions,
+    /// Sleep and wake beside cold boot, hibernation, QEMU's save and restore, and
+    /// plain copies.
+    Compare,
 }
 
-/// What was measured.
-#[derive(Clone, Debug, Default)]
-pub struct Bench {
-    /// Power-on to the next stage, for each machine.
-    pub starts: Vec<Start>,
-    /// Loading, and plain reading.
-    pub load: Option<Load>,
-    /// Plain and sealed, for each number of harts.
-    pub sealing: Vec<Sealing>,
-}
-
-impl Bench {
-    /// Measures `parts`.
-    ///
-    /// # Errors
-    ///
-    /// What failed, and where its console log is.
-    pub fn run(
-        options: &BenchOptions,
-        parts: &[Part],
-        tell: &dyn Fn(&str),
-    ) -> anyhow::Result<Bench> {
-        let mut bench = Bench::default();
-        for part in parts {
-            match part {
-                Part::Start => {
-                    tell("counting instructions from power-on to the next stage");
-                    bench.starts = start::measure(options)?;
-                }
-                Part::Load => {
-                    tell("measuring how fast a wake loads");
-                    bench.load = Some(load::measure(options, tell)?);
-                }
-                Part::Seal => {
-                    tell("measuring what sealing costs");
-                    bench.sealing = seal::measure(options, tell)?;
-                }
-            }
+/// Measures one part into `results`.
+///
+/// # Errors
+///
+/// What failed, with the console's end.
+pub fn measure(
+    options: &BenchOptions,
+    part: Part,
+    results: &mut Results,
+    tell: &dyn Fn(&str),
+) -> anyhow::Result<()> {
+    match part {
+        Part::Start => {
+            tell("counting instructions from power-on to the next stage");
+            results.start = start::measure(options)?;
         }
-        Ok(bench)
+        Part::Load => {
+            tell("measuring how fast a wake loads");
+            results.load = Some(load::measure(options, tell)?);
+        }
+        Part::Seal => {
+            tell("measuring what sealing costs");
+            results.seal = seal::measure(options, tell)?;
+        }
+        Part::Instructions => {
+            results.instructions = instructions::measure(options, tell)?;
+        }
+        Part::Compare => {
+            tell("comparing with cold boot, hibernation, and QEMU's save and restore");
+            let options = CompareOptions {
+                firmware: options.firmware.clone(),
+                folder: options.folder.clone(),
+                rounds: options.rounds,
+                hibernations: if options.quick { 1 } else { options.rounds },
+                harts: options.harts,
+                sizes: options.sizes.clone(),
+            };
+            results.compare = Some(compare::measure(&options, tell)?);
+        }
     }
-
-    /// The figures for programs.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let starts: Vec<Value> = self.starts.iter().map(Start::to_json).collect();
-        let load = self.load.as_ref().map(Load::to_json);
-        let sealing: Vec<Value> = self.sealing.iter().map(Sealing::to_json).collect();
-        json!({ "start": starts, "load": load, "seal": sealing })
-    }
+    Ok(())
 }
 
 /// The middle of some values, and their ends.
@@ -106,6 +113,12 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// Of as many as there are; `None` of none.
+    pub(crate) fn of_any(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.collect();
+        (!values.is_empty()).then(|| Self::of(values))
+    }
+
     fn of(values: Vec<f64>) -> Self {
         Spread {
             least: values.iter().copied().fold(f64::NAN, f64::min),
@@ -124,6 +137,13 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
         even if even.is_multiple_of(2) => f64::midpoint(values[middle - 1], values[middle]),
         _ => values[middle],
     }
+}
+
+/// A result with figures that are easy to reckon with.
+#[cfg(test)]
+pub(crate) fn sample() -> Results {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bench.json");
+    Results::read(file.as_ref()).expect("the sample is well-formed")
 }
 
 #[cfg(test)]
@@ -146,5 +166,7 @@ mod tests {
             most: 7.0,
         };
         assert_eq!(spread, wanted);
+        assert_eq!(Spread::of_any([3.0, 1.0, 7.0].into_iter()), Some(wanted));
+        assert_eq!(Spread::of_any(std::iter::empty()), None);
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::BenchOptions;
 use crate::disk::NewDisk;
@@ -44,15 +44,17 @@ const PROBE: [u32; 20] = [
 ];
 
 /// One machine's start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// Its interrupt controllers.
     pub interrupts: Interrupts,
     /// Its harts.
     pub harts: u32,
     /// Instructions with Poorwill, which looks for an image on an NVMe disk.
+    #[serde(rename = "poorwill_instructions")]
     pub poorwill: u64,
     /// Instructions with OpenSBI, which does not.
+    #[serde(rename = "opensbi_instructions")]
     pub opensbi: u64,
 }
 
@@ -63,49 +65,62 @@ impl Start {
     pub fn ratio(&self) -> f64 {
         self.poorwill as f64 / self.opensbi as f64
     }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "interrupts": format!("{:?}", self.interrupts).to_lowercase(),
-            "harts": self.harts,
-            "poorwill_instructions": self.poorwill,
-            "opensbi_instructions": self.opensbi,
-            "ratio": self.ratio(),
-        })
-    }
 }
 
+/// The machines.
+pub(super) const MACHINES: [(Interrupts, u32); 4] = [
+    (Interrupts::Aia, 1),
+    (Interrupts::Aia, 4),
+    (Interrupts::Plic, 1),
+    (Interrupts::Plic, 4),
+];
+
 pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
-    let probe = options.folder.join("probe.bin");
-    let bytes: Vec<u8> = PROBE.iter().flat_map(|word| word.to_le_bytes()).collect();
-    fs::write(&probe, bytes).with_context(|| format!("writing {}", probe.display()))?;
-    let disk = options.folder.join("empty-area.disk");
-    let area = NewDisk {
-        root: None,
-        swap: None,
-        areas: vec![Bytes::gib(1)],
-    };
-    area.create(&disk, false, &indicatif::ProgressBar::hidden())?;
     let qemu = Qemu::find()?;
-    let machines = [
-        (Interrupts::Aia, 1),
-        (Interrupts::Aia, 4),
-        (Interrupts::Plic, 1),
-        (Interrupts::Plic, 4),
-    ];
-    let measured = machines.map(|(interrupts, harts)| {
-        let count = |firmware: &Path| {
-            let machine = machine(firmware, &probe, &disk, interrupts, harts);
-            count(&machine, &qemu).with_context(|| format!("starting {}", firmware.display()))
-        };
+    let stage = Stage::make(options)?;
+    let measured = MACHINES.map(|(interrupts, harts)| {
         Ok(Start {
             interrupts,
             harts,
-            poorwill: count(&options.firmware)?,
-            opensbi: count(Path::new(OPENSBI))?,
+            poorwill: stage.count(&options.firmware, interrupts, harts, &qemu)?,
+            opensbi: stage.count(Path::new(OPENSBI), interrupts, harts, &qemu)?,
         })
     });
     measured.into_iter().collect()
+}
+
+/// What is needed to count a start: the next stage, and a disk without an image.
+pub(super) struct Stage {
+    probe: PathBuf,
+    disk: PathBuf,
+}
+
+impl Stage {
+    pub(super) fn make(options: &BenchOptions) -> anyhow::Result<Self> {
+        let probe = options.folder.join("probe.bin");
+        let bytes: Vec<u8> = PROBE.iter().flat_map(|word| word.to_le_bytes()).collect();
+        fs::write(&probe, bytes).with_context(|| format!("writing {}", probe.display()))?;
+        let disk = options.folder.join("empty-area.disk");
+        let area = NewDisk {
+            root: None,
+            swap: None,
+            areas: vec![Bytes::gib(1)],
+        };
+        area.create(&disk, true, &indicatif::ProgressBar::hidden())?;
+        Ok(Stage { probe, disk })
+    }
+
+    /// Instructions from power-on to the next stage.
+    pub(super) fn count(
+        &self,
+        firmware: &Path,
+        interrupts: Interrupts,
+        harts: u32,
+        qemu: &Qemu,
+    ) -> anyhow::Result<u64> {
+        let machine = machine(firmware, &self.probe, &self.disk, interrupts, harts);
+        count(&machine, qemu).with_context(|| format!("starting {}", firmware.display()))
+    }
 }
 
 fn machine(

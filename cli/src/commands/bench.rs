@@ -1,38 +1,72 @@
 //! `poorwill bench`: measurements beside their limits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
+use anyhow::{Context, bail};
 use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
 
-use crate::bench::{Bench as Figures, BenchOptions, Load, Pair, Part, Sealing, Spread, Start};
+use crate::bench::compare::{Case, Comparison, INSTALLED_MIB, Size, USED_MIB, combinations, gib};
+use crate::bench::instructions::Count;
+use crate::bench::results::Results;
+use crate::bench::targets::Target;
+use crate::bench::{self, BenchOptions, Load, Pair, Part, Sealing, Spread, Start, host};
 use crate::paths;
+use crate::progress;
+use crate::size::Bytes;
 
 /// Measure the firmware beside what bounds it, in one run.
 ///
 /// Instructions from power-on to the next stage, beside OpenSBI's; the bandwidth
 /// of a wake's loading, beside a plain read of the same bytes from the same disk;
-/// sleeps and wakes with sealed images, beside plain ones and the cipher alone.
+/// sleeps and wakes with sealed images, beside plain ones and the cipher alone;
+/// sleeps and wakes of Debian machines beside cold boots, Linux's hibernation,
+/// QEMU's own save and restore, and plain copies.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Exit status: 0 measured, 1 failed, 2 wrong usage.")]
+#[command(after_help = "\
+Examples:
+  poorwill bench --save bench.json && poorwill report bench.json
+  poorwill bench compare --quick
+  poorwill bench compare --installed 4G --used 1G,2G
+
+Exit status: 0 measured, 1 failed, 2 wrong usage.")]
 pub struct Bench {
-    /// What to measure [default: all of it]
+    /// What to measure [default: all of it; with --quick start, instructions and
+    /// compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
-    /// How often the machine sleeps and wakes
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: u32,
-    /// MiB of random bytes in its memory
+    /// Fewer machines and rounds, in less than five minutes
+    #[arg(long)]
+    quick: bool,
+    /// How often each thing is measured [default: 5; with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// load: MiB of random bytes in its memory
     #[arg(long, value_name = "MIB", default_value_t = 384, value_parser = clap::value_parser!(u32).range(16..=640))]
     data: u32,
-    /// MiB of its memory in use where sealing is measured
+    /// seal: MiB of memory in use
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=2048))]
     sealed: u32,
+    /// compare: RAM of the machines [default: 1G,4G,8G; with --quick 1G,4G]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    installed: Vec<Bytes>,
+    /// compare: memory in use in each of them, where it fits [default:
+    /// 256M,512M,1G,2G,4G; with --quick 512M]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    used: Vec<Bytes>,
+    /// compare: harts of the machines
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
+    harts: u32,
     #[arg(long, value_name = "FILE", help = paths::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
+    /// Write the figures to FILE as JSON, for `poorwill report`
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
 }
 
 impl Bench {
@@ -42,53 +76,213 @@ impl Bench {
     ///
     /// What failed.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
-        let firmware = self.firmware.map_or_else(paths::firmware, Ok)?;
+        let begun = Instant::now();
+        let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
         paths::readable("firmware", &firmware)?;
-        let mut parts = self.parts;
-        if parts.is_empty() {
-            parts = vec![Part::Start, Part::Load, Part::Seal];
+        let parts = self.parts();
+        let cache = paths::cache()?;
+        std::fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
+        remove_left_over(&cache);
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("bench-{}-", std::process::id()))
+            .tempdir_in(&cache)?;
+        let options = self.options(&parts, firmware, folder.path())?;
+        let environment = host::environment(&options.firmware, folder.path(), self.quick)?;
+        let mut results = Results::new(environment);
+        let bar = progress::steps(parts.len() as u64);
+        for &part in &parts {
+            bench::measure(&options, part, &mut results, &|step| {
+                bar.set_message(step.to_owned());
+                bar.suspend(|| eprintln!("bench: {step}"));
+            })?;
+            bar.inc(1);
         }
-        // Known before the first minutes are spent.
-        if parts.contains(&Part::Start) {
-            paths::readable("OpenSBI", crate::bench::OPENSBI.as_ref())?;
+        bar.finish_and_clear();
+        results.environment.seconds = begun.elapsed().as_secs_f64();
+        results.environment.load_average[1] = host::load_average();
+        results.conclude();
+        self.show(&results)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show(&self, results: &Results) -> anyhow::Result<()> {
+        if let Some(file) = &self.save {
+            results.save(file)?;
+            eprintln!("bench: the figures are in {}", file.display());
         }
-        let test_kernel = match parts.contains(&Part::Seal) {
+        if self.json {
+            print!("{}", results.to_json()?);
+        } else {
+            print_all(results);
+        }
+        Ok(())
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        match (&*self.parts, self.quick) {
+            ([], true) => vec![Part::Start, Part::Instructions, Part::Compare],
+            ([], false) => vec![
+                Part::Start,
+                Part::Instructions,
+                Part::Load,
+                Part::Seal,
+                Part::Compare,
+            ],
+            (named, _) => named.to_vec(),
+        }
+    }
+
+    /// What is missing is known before the first minutes are spent.
+    fn options(
+        &self,
+        parts: &[Part],
+        firmware: PathBuf,
+        folder: &Path,
+    ) -> anyhow::Result<BenchOptions> {
+        let any = |wanted: &[Part]| parts.iter().any(|part| wanted.contains(part));
+        if any(&[Part::Start]) {
+            paths::readable("OpenSBI", bench::OPENSBI.as_ref())?;
+        }
+        if any(&[Part::Load, Part::Compare]) {
+            paths::Guest::find()?;
+        }
+        let test_kernel = match any(&[Part::Seal, Part::Instructions]) {
             true => paths::test_kernel()?,
             false => PathBuf::new(),
         };
-        let cache = paths::cache()?;
-        std::fs::create_dir_all(&cache)?;
-        let folder = tempfile::Builder::new()
-            .prefix("bench-")
-            .tempdir_in(&cache)?;
-        let options = BenchOptions {
+        Ok(BenchOptions {
             firmware,
-            folder: folder.path().to_owned(),
-            rounds: self.rounds,
+            folder: folder.to_owned(),
+            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
+            quick: self.quick,
             data_mib: self.data,
             test_kernel,
             sealed_mib: self.sealed,
+            sizes: self.sizes()?,
+            harts: self.harts,
+        })
+    }
+
+    fn sizes(&self) -> anyhow::Result<Vec<Size>> {
+        let chosen = |given: &[Bytes], all: &[u64], quick: &[u64]| match (given, self.quick) {
+            ([], true) => quick.to_vec(),
+            ([], false) => all.to_vec(),
+            (given, _) => given.iter().map(|size| size.in_mib()).collect(),
         };
-        let figures = Figures::run(&options, &parts, &|step| eprintln!("bench: {step}"))?;
-        if self.json {
-            println!("{:#}", figures.to_json());
-        } else {
-            print(&figures);
+        let installed = chosen(&self.installed, &INSTALLED_MIB, &[1024, 4096]);
+        let used = chosen(&self.used, &USED_MIB, &[512]);
+        let sizes = combinations(&installed, &used);
+        if sizes.is_empty() {
+            bail!("no machine of --installed has room for --used and a kernel");
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(sizes)
     }
 }
 
-fn print(figures: &Figures) {
-    if !figures.starts.is_empty() {
-        print_starts(&figures.starts);
+/// Removes what benches that were killed have left.
+fn remove_left_over(cache: &Path) {
+    for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| {
+            let (pid, _) = name.strip_prefix("bench-")?.split_once('-')?;
+            pid.parse::<u32>().ok()
+        });
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
-    if let Some(load) = &figures.load {
+}
+
+fn print_all(results: &Results) {
+    if !results.start.is_empty() {
+        print_starts(&results.start);
+    }
+    if !results.instructions.is_empty() {
+        print_instructions(&results.instructions);
+    }
+    if let Some(load) = &results.load {
         print_load(load);
     }
-    if !figures.sealing.is_empty() {
-        print_sealing(&figures.sealing);
+    if !results.seal.is_empty() {
+        print_sealing(&results.seal);
     }
+    if let Some(compare) = &results.compare {
+        print_comparison(compare);
+    }
+    for target in &results.targets {
+        print_target(target);
+    }
+}
+
+fn print_instructions(counts: &[Count]) {
+    println!("The firmware's instructions, the least of some runs (and the most):");
+    for count in counts {
+        println!(
+            "  {:14} {:>12} ({})",
+            count.name, count.instructions, count.most
+        );
+    }
+}
+
+/// A column of the table of machines.
+type Figure = fn(&Case) -> Option<Spread>;
+
+const COLUMNS: [(&str, Figure); 7] = [
+    ("sleep", |case| case.sleep(|sleep| sleep.total_ms)),
+    ("QEMU saves", |case| {
+        case.qemu("mapped-ram", |cycle| cycle.save_total_ms)
+    }),
+    ("wake", |case| case.wake(|wake| wake.total_ms)),
+    ("of it loading", |case| case.wake(|wake| wake.load_ms)),
+    ("QEMU restores", |case| {
+        case.qemu("mapped-ram", |cycle| cycle.restore_ms)
+    }),
+    ("cold boot", |case| case.cold_boot(|boot| boot.total_ms)),
+    ("hibernated", |case| case.hibernation(|one| one.total_ms)),
+];
+
+fn print_comparison(compare: &Comparison) {
+    println!(
+        "Seconds, medians of {} with the least and the most (wake, cold boot, hibernated: \
+         power-on to redis's first answer):",
+        compare.rounds
+    );
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    let names = COLUMNS.iter().map(|(name, _)| *name);
+    table.set_header(["GiB used", "of"].into_iter().chain(names));
+    for case in &compare.cases {
+        let sizes = [gib(case.used_mib), gib(case.installed_mib)];
+        let figures = COLUMNS.iter().map(|(_, figure)| seconds(figure(case)));
+        table.add_row(sizes.into_iter().chain(figures));
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+    for reason in &compare.left_out {
+        println!("  left out: {reason}");
+    }
+}
+
+fn seconds(spread: Option<Spread>) -> String {
+    spread.map_or("-".into(), |spread| {
+        let [median, least, most] =
+            [spread.median, spread.least, spread.most].map(|ms| ms / 1000.0);
+        format!("{median:.2} ({least:.2} to {most:.2})")
+    })
+}
+
+fn print_target(target: &Target) {
+    let verdict = if target.met() { "met" } else { "NOT MET" };
+    let worst = target.worst().map_or("not measured".into(), |worst| {
+        format!("{:.2} ({})", worst.value, worst.case)
+    });
+    println!(
+        "{verdict:>7}: {}: {worst}, {}",
+        target.what,
+        target.limit.text()
+    );
 }
 
 fn print_starts(starts: &[Start]) {

@@ -6,4 +6,5 @@ pub mod demo;
 pub mod disk;
 pub mod doctor;
 pub mod key;
+pub mod report;
 pub mod run;

@@ -6,6 +6,7 @@ mod arguments;
 mod capture;
 pub mod interactive;
 pub(crate) mod qemu;
+pub mod qmp;
 mod running;
 
 use std::ffi::OsString;
@@ -16,6 +17,8 @@ pub use capture::Watcher;
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version};
 pub use running::{Exit, PowerOn, RunningMachine, StartError, WaitError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::size::Bytes;
 
 /// The kernel command line of every Debian guest: root by its partition label,
@@ -23,7 +26,10 @@ use crate::size::Bytes;
 pub const DEBIAN_COMMAND_LINE: &str = "root=PARTLABEL=root rw console=ttyS0";
 
 /// The interrupt controllers of a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Interrupts {
     /// APLIC and IMSIC: devices send messages (MSI).
     #[default]

@@ -1,0 +1,267 @@
+//! Poorwill beside its peers: on one machine, with the same guest and the same
+//! memory in use, in turns.
+//!
+//! In each round the guest sleeps and wakes, moves as many bytes plainly, and, on
+//! as much memory, Linux hibernates; a second guest with the same contents is saved
+//! and restored by QEMU. That one has its root on virtio-blk and on a disk of its
+//! own, for QEMU saves no machine with an NVMe controller.
+
+mod figures;
+mod guest;
+mod peers;
+mod plan;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+
+pub use figures::{
+    Case, ColdBoot, Comparison, Hibernation, PlainCopy, QemuCycle, Sleep, Wake, gib, rate,
+};
+use guest::Guest;
+use peers::{Saved, copy_on_host};
+pub use plan::{INSTALLED_MIB, Room, Size, USED_MIB, combinations};
+
+use crate::disk::NewDisk;
+use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
+use crate::paths;
+use crate::size::Bytes;
+
+/// Where page data begins in a sleep area, and what partitions are aligned to.
+const IMAGE_AT: u64 = 4 << 20;
+const ALIGNMENT: u64 = 1 << 20;
+
+/// What Linux needs to hibernate as fast as it can: what is in memory does not
+/// compress, and `platform` is nothing that firmware offers.
+const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
+/// The same and the rest, for people.
+const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
+     initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM";
+
+/// Choices of the comparison.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// The firmware to measure.
+    pub firmware: PathBuf,
+    /// Where disks may be made; removed by the caller.
+    pub folder: PathBuf,
+    /// How often each case is measured.
+    pub rounds: u32,
+    /// How often hibernation is: in the first case with half a GiB or more in use
+    /// that it can do, as it takes half a minute each time.
+    pub hibernations: u32,
+    /// Harts of the machines.
+    pub harts: u32,
+    /// The machines.
+    pub sizes: Vec<Size>,
+}
+
+/// Measures.
+///
+/// # Errors
+///
+/// What failed, with the console's end.
+pub fn measure(options: &CompareOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison> {
+    let qemu = Qemu::find()?;
+    let guest = paths::Guest::find()?;
+    let mut comparison = Comparison {
+        rounds: options.rounds,
+        harts: options.harts,
+        hibernation_settings: HIBERNATION_SETTINGS.into(),
+        ..Comparison::default()
+    };
+    for &size in &options.sizes {
+        if let Some(reason) = Room::of(&options.folder)?.refuses(size) {
+            tell(&format!("left out: {reason}"));
+            comparison.left_out.push(reason);
+            continue;
+        }
+        let hibernated = comparison
+            .cases
+            .iter()
+            .any(|case| !case.hibernations.is_empty());
+        let hibernations = match size.can_hibernate() && size.used_mib >= 512 && !hibernated {
+            true => options.hibernations,
+            false => 0,
+        };
+        let folder = tempfile::tempdir_in(&options.folder)?;
+        let bench = CaseBench {
+            options,
+            qemu: &qemu,
+            guest: &guest,
+            size,
+            hibernations,
+            folder: folder.path(),
+            tell,
+        };
+        let case = bench.measure();
+        let case = case.with_context(|| bench.name()).map_err(|error| {
+            let full = Room::of(folder.path()).is_ok_and(|room| room.disk_mib < 64);
+            match full {
+                true => error.context(format!("no room left in {}", options.folder.display())),
+                false => error,
+            }
+        })?;
+        comparison.cases.push(case);
+    }
+    Ok(comparison)
+}
+
+struct CaseBench<'b> {
+    options: &'b CompareOptions,
+    qemu: &'b Qemu,
+    guest: &'b paths::Guest,
+    size: Size,
+    hibernations: u32,
+    folder: &'b Path,
+    tell: &'b dyn Fn(&str),
+}
+
+impl CaseBench<'_> {
+    fn name(&self) -> String {
+        format!(
+            "{} of {} GiB in use",
+            gib(self.size.used_mib),
+            gib(self.size.installed_mib)
+        )
+    }
+
+    fn tell(&self, what: &str) {
+        (self.tell)(&format!("{}: {what}", self.name()));
+    }
+
+    fn measure(&self) -> anyhow::Result<Case> {
+        let mut case = Case {
+            installed_mib: self.size.installed_mib,
+            used_mib: self.size.used_mib,
+            ..Case::default()
+        };
+        let disk = self.folder.join("machine.disk");
+        let machine = self.machine(&disk)?;
+        self.tell("cold boot, and filling memory");
+        let (mut guest, boot) = Guest::cold_boot(&machine, self.qemu)?;
+        case.cold_boots.push(boot);
+        guest.fill(self.size.used_mib)?;
+        let mut saved = Saved::prepare(self.qemu, &self.peer()?, self.folder, self.size.used_mib)?;
+        case.cold_boots.push(saved.cold_boot);
+        for round in 1..=self.options.rounds {
+            guest = self.sleep_and_wake(&mut case, guest, &machine, &mut saved)?;
+            let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
+            case.plain
+                .push(self.copy_plainly(&mut guest, &disk, bytes)?);
+            if round <= self.hibernations {
+                guest = self.hibernate_and_resume(&mut case, guest, &machine)?;
+            }
+            self.tell(&round_text(round, &case));
+        }
+        guest.off()?;
+        Ok(case)
+    }
+
+    /// While the guest sleeps, its peer is restored and saved in each way.
+    fn sleep_and_wake(
+        &self,
+        case: &mut Case,
+        mut guest: Guest,
+        machine: &Machine,
+        saved: &mut Saved,
+    ) -> anyhow::Result<Guest> {
+        let mut sleep = guest.sleep()?;
+        case.qemu.extend(saved.cycle_each(self.qemu)?);
+        let (guest, wake, kernel_down) = Guest::wake(machine, self.qemu)?;
+        sleep.kernel_ms = kernel_down;
+        case.sleeps.push(sleep);
+        case.wakes.push(wake);
+        Ok(guest)
+    }
+
+    fn copy_plainly(
+        &self,
+        guest: &mut Guest,
+        disk: &Path,
+        bytes: u64,
+    ) -> anyhow::Result<PlainCopy> {
+        let mut plain = guest.plain(bytes)?;
+        // The sleep area is the last partition, behind the swap.
+        let length = fs::metadata(disk).context("looking at the disk")?.len();
+        let area = length - ALIGNMENT - self.room().0;
+        let (read, write) = copy_on_host(disk, area + IMAGE_AT, area - self.room().0, bytes)?;
+        plain.host_bytes = bytes;
+        plain.host_read_ms = read.as_secs_f64() * 1e3;
+        plain.host_write_ms = write.as_secs_f64() * 1e3;
+        Ok(plain)
+    }
+
+    fn hibernate_and_resume(
+        &self,
+        case: &mut Case,
+        mut guest: Guest,
+        machine: &Machine,
+    ) -> anyhow::Result<Guest> {
+        let mut measured = guest.hibernate()?;
+        let guest = Guest::resume(machine, self.qemu, &mut measured)?;
+        case.hibernations.push(measured);
+        Ok(guest)
+    }
+
+    /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
+    fn machine(&self, disk: &Path) -> anyhow::Result<Machine> {
+        self.make_disk(disk, Some(self.room()), vec![self.room()])?;
+        Ok(self.with_disk(Disk::nvme(disk)))
+    }
+
+    /// For two images, or for one hibernation.
+    fn room(&self) -> Bytes {
+        Bytes::mib(2 * (self.size.used_mib + 256))
+    }
+
+    /// The machine that QEMU saves: the same root, on a disk of its own.
+    fn peer(&self) -> anyhow::Result<Machine> {
+        let disk = self.folder.join("peer.disk");
+        self.make_disk(&disk, None, Vec::new())?;
+        Ok(self.with_disk(Disk::virtio(disk)))
+    }
+
+    fn make_disk(&self, disk: &Path, swap: Option<Bytes>, areas: Vec<Bytes>) -> anyhow::Result<()> {
+        let new = NewDisk {
+            root: Some(self.guest.root.clone()),
+            swap,
+            areas,
+        };
+        Ok(new.create(disk, false, &ProgressBar::hidden())?)
+    }
+
+    fn with_disk(&self, disk: Disk) -> Machine {
+        Machine {
+            harts: self.options.harts,
+            memory: Bytes::mib(self.size.installed_mib),
+            kernel: Some(self.guest.kernel.clone()),
+            initrd: Some(self.guest.initrd.clone()),
+            command_line: format!("{DEBIAN_COMMAND_LINE} {HIBERNATION_WORDS} poorwill.compare"),
+            disks: vec![disk],
+            ..Machine::new(&self.options.firmware)
+        }
+    }
+}
+
+fn round_text(round: u32, case: &Case) -> String {
+    let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
+    format!(
+        "round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
+        last(case.sleeps.last().map(|sleep| sleep.total_ms)),
+        last(case.wakes.last().map(|wake| wake.total_ms)),
+        last(case.qemu.last().map(|cycle| cycle.restore_ms)),
+        last(
+            case.hibernations
+                .get(round as usize - 1)
+                .map(|one| one.total_ms)
+        ),
+    )
+}
+
+/// Removes what is no longer needed; it may be large.
+fn remove(file: &Path) -> anyhow::Result<()> {
+    fs::remove_file(file).with_context(|| format!("removing {}", file.display()))
+}

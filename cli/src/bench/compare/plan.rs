@@ -1,0 +1,161 @@
+//! Which machines are measured, and whether this host has room for them.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::size::Bytes;
+
+/// A machine's RAM, and how much of it is to be in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size {
+    /// MiB.
+    pub installed_mib: u64,
+    /// MiB.
+    pub used_mib: u64,
+}
+
+/// All of them, largest machine last.
+pub const INSTALLED_MIB: [u64; 3] = [1024, 4096, 8192];
+/// Likewise.
+pub const USED_MIB: [u64; 5] = [256, 512, 1024, 2048, 4096];
+
+/// What a kernel keeps for itself of a machine's RAM, and what programs need to
+/// run beside the memory that is filled.
+const KEPT_MIB: u64 = 256;
+
+/// A root as written to, tables, and room to breathe.
+const DISK_MIB: u64 = 2048;
+
+impl Size {
+    /// Whether a machine with so much RAM can have so much in use.
+    #[must_use]
+    pub const fn fits(self) -> bool {
+        self.used_mib + KEPT_MIB <= self.installed_mib
+    }
+
+    /// Whether Linux can hibernate: it copies what is in use within memory, but
+    /// for what it can swap.
+    #[must_use]
+    pub const fn can_hibernate(self) -> bool {
+        2 * self.used_mib + KEPT_MIB <= self.installed_mib
+    }
+
+    /// Host memory: the guest's in use, QEMU's own, and nothing left over for the
+    /// page cache of its files.
+    const fn memory_mib(self) -> u64 {
+        self.used_mib + 768
+    }
+
+    /// Host disk: two slots, the swap, and QEMU's file of the moment.
+    const fn disk_mib(self) -> u64 {
+        4 * (self.used_mib + 128) + DISK_MIB
+    }
+}
+
+/// Every combination of `installed` and `used` that fits.
+#[must_use]
+pub fn combinations(installed: &[u64], used: &[u64]) -> Vec<Size> {
+    let mut sizes: Vec<Size> = installed
+        .iter()
+        .flat_map(|&installed_mib| {
+            used.iter().map(move |&used_mib| Size {
+                installed_mib,
+                used_mib,
+            })
+        })
+        .filter(|size| size.fits())
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// What a host has to spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// MiB of memory.
+    pub memory_mib: u64,
+    /// MiB of disk.
+    pub disk_mib: u64,
+}
+
+impl Room {
+    /// Looks at the host, and at the file system of `folder`.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn of(folder: &Path) -> anyhow::Result<Self> {
+        let file_system = rustix::fs::statvfs(folder)
+            .with_context(|| format!("looking at the room in {}", folder.display()))?;
+        let memory = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+        let available = memory.lines().find_map(|line| {
+            let kib = line
+                .strip_prefix("MemAvailable:")?
+                .trim()
+                .strip_suffix("kB")?;
+            kib.trim().parse::<u64>().ok()
+        });
+        Ok(Room {
+            memory_mib: available.context("/proc/meminfo tells no MemAvailable")? >> 10,
+            disk_mib: (file_system.f_bavail * file_system.f_frsize) >> 20,
+        })
+    }
+
+    /// Why `size` has no room here; `None` if it has.
+    #[must_use]
+    pub fn refuses(self, size: Size) -> Option<String> {
+        let lacks = |what: &str, has: u64, wants: u64| {
+            format!(
+                "{} MiB used of {} MiB: needs {} of {what}, and {} are free",
+                size.used_mib,
+                size.installed_mib,
+                Bytes::mib(wants),
+                Bytes::mib(has)
+            )
+        };
+        if self.memory_mib < size.memory_mib() {
+            return Some(lacks("memory", self.memory_mib, size.memory_mib()));
+        }
+        if self.disk_mib < size.disk_mib() {
+            return Some(lacks("disk", self.disk_mib, size.disk_mib()));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn size(installed_mib: u64, used_mib: u64) -> Size {
+        Size {
+            installed_mib,
+            used_mib,
+        }
+    }
+
+    #[test]
+    fn only_what_fits_is_measured() {
+        let all = combinations(&INSTALLED_MIB, &USED_MIB);
+        assert_eq!(all.len(), 2 + 4 + 5);
+        assert!(all.contains(&size(1024, 512)) && !all.contains(&size(1024, 1024)));
+        assert!(all.contains(&size(8192, 4096)) && !all.contains(&size(4096, 4096)));
+        assert_eq!(combinations(&[1024, 1024], &[256]), [size(1024, 256)]);
+    }
+
+    #[test]
+    fn a_host_without_room_says_what_it_lacks() {
+        let room = Room {
+            memory_mib: 2048,
+            disk_mib: 6000,
+        };
+        assert_eq!(room.refuses(size(1024, 256)), None);
+        let disk = room.refuses(size(4096, 1024)).unwrap();
+        assert!(disk.contains("of disk"), "{disk}");
+        let memory = room.refuses(size(4096, 2048)).unwrap();
+        assert!(memory.contains("of memory"), "{memory}");
+        assert!(Room::of(Path::new("/")).unwrap().memory_mib > 0);
+    }
+}

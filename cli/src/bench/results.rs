@@ -1,0 +1,276 @@
+//! The file of a bench: everything that was measured, and on what.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::compare::Comparison;
+use super::instructions::Count;
+use super::targets::{Target, targets};
+use super::{Load, Sealing, Start};
+
+/// What the file says it is.
+pub const SCHEMA: &str = "poorwill-bench";
+
+/// The version of what this module writes. It goes up when a field changes its
+/// meaning or goes away; fields that are added have a default.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that one run measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Where, with what and how it was measured.
+    pub environment: Environment,
+    /// Power-on to the next stage, beside OpenSBI.
+    #[serde(default)]
+    pub start: Vec<Start>,
+    /// Loading beside a plain read.
+    #[serde(default)]
+    pub load: Option<Load>,
+    /// What sealing costs.
+    #[serde(default)]
+    pub seal: Vec<Sealing>,
+    /// The firmware's instructions.
+    #[serde(default)]
+    pub instructions: Vec<Count>,
+    /// Poorwill beside its peers.
+    #[serde(default)]
+    pub compare: Option<Comparison>,
+    /// What the figures show; made of them when they are written and read.
+    #[serde(default, skip_deserializing)]
+    pub targets: Vec<Target>,
+}
+
+/// Where, with what and how was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The command.
+    pub command: String,
+    /// When it began (RFC 3339, UTC).
+    pub began: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Whether `--quick` was given.
+    pub quick: bool,
+    /// This command's version.
+    pub poorwill: String,
+    /// The commit of the sources, where they are in a Git repository.
+    pub commit: Option<String>,
+    /// The firmware measured: its length and a checksum.
+    pub firmware: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// The host's processor.
+    pub processor: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// RAM of the host, in MiB.
+    pub memory_mib: u64,
+    /// The host's kernel.
+    pub kernel: String,
+    /// The host's load average over one minute, before and after.
+    pub load_average: [Option<f64>; 2],
+    /// The file system that the disks were on.
+    pub file_system: String,
+    /// The guest's kernel, if a guest was measured.
+    pub guest_kernel: Option<String>,
+}
+
+/// Why there are no results.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    /// Cannot be read.
+    #[error("cannot read {file}: {reason}", file = .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// Cannot be written.
+    #[error("cannot write {file}: {reason}", file = .file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// Not of a bench.
+    #[error("{file} is no result of `poorwill bench`: {reason}", file = .file.display())]
+    Malformed {
+        /// The file.
+        file: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// Of another version.
+    #[error("{file} has schema version {found}, and this command reads {SCHEMA_VERSION}: \
+             measure again, or use the `poorwill` that wrote it", file = .file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+}
+
+/// What every version begins with.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+    schema_version: u32,
+}
+
+impl Results {
+    /// Nothing measured yet.
+    #[must_use]
+    pub fn new(environment: Environment) -> Self {
+        Results {
+            schema: SCHEMA.into(),
+            schema_version: SCHEMA_VERSION,
+            environment,
+            start: Vec::new(),
+            load: None,
+            seal: Vec::new(),
+            instructions: Vec::new(),
+            compare: None,
+            targets: Vec::new(),
+        }
+    }
+
+    /// Draws the conclusions again from the figures.
+    pub fn conclude(&mut self) {
+        self.targets = targets(self);
+    }
+
+    /// As it is written to files.
+    ///
+    /// # Errors
+    ///
+    /// None that these types can have.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// Writes `file`, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ResultsError::Write`].
+    pub fn save(&self, file: &Path) -> Result<(), ResultsError> {
+        let text = self.to_json().map_err(io::Error::other);
+        text.and_then(|text| write_whole(file, text.as_bytes()))
+            .map_err(|reason| ResultsError::Write {
+                file: file.to_owned(),
+                reason,
+            })
+    }
+
+    /// Reads `file`.
+    ///
+    /// # Errors
+    ///
+    /// [`ResultsError`].
+    pub fn read(file: &Path) -> Result<Self, ResultsError> {
+        let text = fs::read_to_string(file).map_err(|reason| ResultsError::Read {
+            file: file.to_owned(),
+            reason,
+        })?;
+        Self::parse(&text, file)
+    }
+
+    fn parse(text: &str, file: &Path) -> Result<Self, ResultsError> {
+        let malformed = |reason: String| ResultsError::Malformed {
+            file: file.to_owned(),
+            reason,
+        };
+        let head: Head =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        if head.schema != SCHEMA {
+            return Err(malformed(format!("its schema is {:?}", head.schema)));
+        }
+        if head.schema_version != SCHEMA_VERSION {
+            return Err(ResultsError::Version {
+                file: file.to_owned(),
+                found: head.schema_version,
+            });
+        }
+        let mut results: Results =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        results.conclude();
+        Ok(results)
+    }
+}
+
+/// Writes beside `file` and renames: a reader sees the old file or the new one.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut temporary = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder)?;
+    temporary.write_all(bytes)?;
+    temporary.as_file().sync_data()?;
+    temporary
+        .persist(file)
+        .map(drop)
+        .map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Results, ResultsError> {
+        Results::parse(text, Path::new("some.json"))
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut results = Results::new(Environment {
+            cores: 2,
+            ..Environment::default()
+        });
+        results.conclude();
+        assert_eq!(parse(&results.to_json().unwrap()).unwrap(), results);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        results.save(&file).unwrap();
+        assert_eq!(Results::read(&file).unwrap(), results);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn other_files_are_refused_by_what_they_are() {
+        let other = parse(r#"{"schema": "other", "schema_version": 1}"#).unwrap_err();
+        assert!(other.to_string().contains("\"other\""), "{other}");
+        let newer = parse(r#"{"schema": "poorwill-bench", "schema_version": 9, "more": 1}"#);
+        let newer = newer.unwrap_err().to_string();
+        assert!(
+            newer.contains("version 9") && newer.contains("reads 1"),
+            "{newer}"
+        );
+        assert!(matches!(parse("{"), Err(ResultsError::Malformed { .. })));
+        let cut = parse(r#"{"schema": "poorwill-bench", "schema_version": 1}"#);
+        assert!(matches!(cut, Err(ResultsError::Malformed { .. })));
+        assert!(matches!(
+            Results::read(Path::new("/nowhere.json")),
+            Err(ResultsError::Read { .. })
+        ));
+    }
+}

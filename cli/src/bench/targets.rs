@@ -1,0 +1,313 @@
+//! What the figures are to show, and whether they do. A target is met when it is
+//! met in every case that was measured; a ratio is one of medians.
+
+use serde::Serialize;
+
+use super::compare::{Case, Comparison, rate};
+use super::results::Results;
+
+/// One aim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Target {
+    /// What is looked at.
+    pub what: String,
+    /// What it should be.
+    pub limit: Limit,
+    /// The value in each case.
+    pub values: Vec<Value>,
+}
+
+/// A bound.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// No more than this.
+    AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
+}
+
+/// What was found in one case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Value {
+    /// Which.
+    pub case: String,
+    /// The ratio.
+    pub value: f64,
+    /// Whether it is within the bound.
+    pub met: bool,
+}
+
+impl Limit {
+    /// Whether `value` is within.
+    #[must_use]
+    pub fn holds(self, value: f64) -> bool {
+        match self {
+            Limit::AtMost(most) => value <= most,
+            Limit::AtLeast(least) => value >= least,
+        }
+    }
+
+    /// In words: `at most 1.1`.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Limit::AtMost(most) => format!("at most {most}"),
+            Limit::AtLeast(least) => format!("at least {least}"),
+        }
+    }
+}
+
+impl Target {
+    /// Whether it holds in every case; none measured is not met.
+    #[must_use]
+    pub fn met(&self) -> bool {
+        !self.values.is_empty() && self.values.iter().all(|value| value.met)
+    }
+
+    /// The value furthest from the bound, on its wrong side if any is.
+    #[must_use]
+    pub fn worst(&self) -> Option<&Value> {
+        let by_value = |a: &&Value, b: &&Value| a.value.total_cmp(&b.value);
+        match self.limit {
+            Limit::AtMost(_) => self.values.iter().max_by(by_value),
+            Limit::AtLeast(_) => self.values.iter().min_by(by_value),
+        }
+    }
+}
+
+/// The ratio of one case; `None` where its parts were not measured.
+type Ratio = fn(&Case) -> Option<f64>;
+
+const OF_A_CASE: [(&str, Limit, Ratio); 7] = [
+    (
+        "Image size, in the memory that the kernel calls used at the request",
+        Limit::AtMost(1.10),
+        image_in_used,
+    ),
+    (
+        "Rate of loading, in that of Linux's plain read of the same bytes",
+        Limit::AtLeast(0.85),
+        |case| Some(load_rate(case)? / plain_read_rate(case)?),
+    ),
+    (
+        "Rate of saving, in that of Linux's plain flushed write of the same bytes",
+        Limit::AtLeast(0.8),
+        |case| Some(save_rate(case)? / plain_write_rate(case)?),
+    ),
+    (
+        "Cold boot, in a wake (power-on to redis's first answer)",
+        Limit::AtLeast(30.0),
+        |case| Some(case.cold_boot(|boot| boot.total_ms)?.median / wake(case)?),
+    ),
+    (
+        "Linux's return from hibernation, in a wake (power-on to redis's first answer)",
+        Limit::AtLeast(15.0),
+        |case| Some(case.hibernation(|one| one.total_ms)?.median / wake(case)?),
+    ),
+    (
+        "A wake, in QEMU's own mapped-ram restore and the kernel's own resume together",
+        Limit::AtMost(2.0),
+        |case| {
+            let restore = case.qemu(MAPPED_RAM, |cycle| cycle.restore_ms)?.median;
+            Some(wake(case)? / (restore + case.kernel_resume()?.median))
+        },
+    ),
+    (
+        "A sleep, in QEMU's own save (request to QEMU's end, the faster kind)",
+        Limit::AtMost(2.0),
+        |case| Some(case.sleep(|sleep| sleep.total_ms)?.median / quickest_save(case)?),
+    ),
+];
+
+/// The kind of QEMU's saves that targets speak of.
+const MAPPED_RAM: &str = "mapped-ram";
+
+/// Everything that can be said about the figures.
+#[must_use]
+pub fn targets(results: &Results) -> Vec<Target> {
+    let Some(compare) = &results.compare else {
+        return Vec::new();
+    };
+    let mut all: Vec<Target> = OF_A_CASE
+        .iter()
+        .map(|(what, limit, ratio)| of_cases(compare, what, *limit, *ratio))
+        .collect();
+    all.insert(1, same_in_any_machine(compare));
+    let limit = if results.environment.quick { 5.0 } else { 20.0 };
+    all.push(Target {
+        what: "Minutes that this bench took".into(),
+        limit: Limit::AtMost(limit),
+        values: vec![value(
+            "this run",
+            results.environment.seconds / 60.0,
+            Limit::AtMost(limit),
+        )],
+    });
+    all
+}
+
+fn of_cases(compare: &Comparison, what: &str, limit: Limit, ratio: Ratio) -> Target {
+    let measured = compare.cases.iter().filter_map(|case| {
+        let ratio = ratio(case).filter(|ratio| ratio.is_finite())?;
+        Some(value(&case.name(), ratio, limit))
+    });
+    Target {
+        what: what.into(),
+        limit,
+        values: measured.collect(),
+    }
+}
+
+/// Half a GiB in use, in the largest machine and in the smallest.
+fn same_in_any_machine(compare: &Comparison) -> Target {
+    let limit = Limit::AtMost(1.1);
+    let of_half: Vec<&Case> = compare
+        .cases
+        .iter()
+        .filter(|case| case.used_mib == 512)
+        .collect();
+    let smallest = of_half.iter().min_by_key(|case| case.installed_mib);
+    let largest = of_half.iter().max_by_key(|case| case.installed_mib);
+    let mut values = Vec::new();
+    if let (Some(smallest), Some(largest)) = (smallest, largest)
+        && smallest.installed_mib < largest.installed_mib
+        && let (Some(one), Some(other)) = (wake(smallest), wake(largest))
+    {
+        let case = format!("{} beside {}", largest.name(), smallest.name());
+        values.push(value(&case, (one / other).max(other / one), limit));
+    }
+    Target {
+        what: "A wake of 0.5 GiB in a large machine, and in a small one: the longer in the shorter"
+            .into(),
+        limit,
+        values,
+    }
+}
+
+fn value(case: &str, value: f64, limit: Limit) -> Value {
+    Value {
+        case: case.into(),
+        value,
+        met: limit.holds(value),
+    }
+}
+
+fn wake(case: &Case) -> Option<f64> {
+    Some(case.wake(|wake| wake.total_ms)?.median)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio to three digits")]
+fn image_in_used(case: &Case) -> Option<f64> {
+    let ratio = |saved: u64, used: u64| saved as f64 / used as f64;
+    Some(
+        case.sleep(|sleep| ratio(sleep.saved_bytes, sleep.used_bytes))?
+            .median,
+    )
+}
+
+/// MB/s.
+pub(crate) fn load_rate(case: &Case) -> Option<f64> {
+    Some(
+        case.wake(|wake| rate(wake.loaded_bytes, wake.load_ms))?
+            .median,
+    )
+}
+
+/// MB/s.
+pub(crate) fn save_rate(case: &Case) -> Option<f64> {
+    Some(
+        case.sleep(|sleep| rate(sleep.saved_bytes, sleep.save_ms))?
+            .median,
+    )
+}
+
+/// MB/s.
+pub(crate) fn plain_read_rate(case: &Case) -> Option<f64> {
+    Some(
+        case.plain(|plain| rate(plain.read_bytes, plain.read_ms))?
+            .median,
+    )
+}
+
+/// MB/s.
+pub(crate) fn plain_write_rate(case: &Case) -> Option<f64> {
+    Some(
+        case.plain(|plain| rate(plain.write_bytes, plain.write_ms))?
+            .median,
+    )
+}
+
+fn quickest_save(case: &Case) -> Option<f64> {
+    let kinds = case.qemu_kinds();
+    let saves = kinds
+        .iter()
+        .filter_map(|kind| case.qemu(kind, |cycle| cycle.save_total_ms));
+    saves.map(|spread| spread.median).min_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::sample;
+
+    fn of(results: &Results, beginning: &str) -> Target {
+        let found = targets(results)
+            .into_iter()
+            .find(|one| one.what.starts_with(beginning));
+        found.unwrap_or_else(|| panic!("no target {beginning:?}"))
+    }
+
+    #[test]
+    fn ratios_are_of_medians() {
+        let sample = sample();
+        let image = of(&sample, "Image size");
+        assert!((image.values[0].value - 1.05).abs() < 1e-9, "{image:?}");
+        assert!(image.met());
+        let cold = of(&sample, "Cold boot");
+        assert!((cold.values[0].value - 32.0).abs() < 1e-9, "{cold:?}");
+        let restore = of(&sample, "A wake, in QEMU's");
+        assert!(
+            (restore.values[0].value - 400.0 / 260.0).abs() < 1e-9,
+            "{restore:?}"
+        );
+        let sleep = of(&sample, "A sleep, in QEMU's");
+        assert!(
+            (sleep.values[0].value - 900.0 / 350.0).abs() < 1e-9,
+            "{sleep:?}"
+        );
+        assert!(!sleep.met());
+    }
+
+    #[test]
+    fn one_case_that_fails_fails_the_target() {
+        let mut sample = sample();
+        let compare = sample.compare.as_mut().unwrap();
+        for sleep in &mut compare.cases[1].sleeps {
+            sleep.saved_bytes *= 2;
+        }
+        let image = of(&sample, "Image size");
+        assert!(image.values[0].met && !image.met());
+        assert_eq!(image.worst().unwrap().case, "0.5 of 8 GiB");
+    }
+
+    #[test]
+    fn machines_of_two_sizes_are_set_beside_each_other() {
+        let same = of(&sample(), "A wake of 0.5 GiB");
+        assert_eq!(same.values.len(), 1);
+        assert_eq!(same.values[0].case, "0.5 of 8 GiB beside 0.5 of 1 GiB");
+        assert!((same.values[0].value - 1.05).abs() < 1e-9, "{same:?}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_met() {
+        let mut sample = sample();
+        sample.compare.as_mut().unwrap().cases[0]
+            .hibernations
+            .clear();
+        let hibernation = of(&sample, "Linux's return");
+        assert!(hibernation.values.is_empty() && !hibernation.met());
+        sample.compare = None;
+        assert_eq!(targets(&sample), []);
+    }
+}

@@ -1,0 +1,133 @@
+//! The figures behind the plots, as tables.
+
+use crate::bench::Spread;
+use crate::bench::compare::{Case, Comparison, gib};
+use crate::bench::results::Results;
+use crate::bench::targets::{load_rate, plain_read_rate, plain_write_rate, save_rate};
+
+/// One table.
+pub(super) struct Grid {
+    pub(super) title: &'static str,
+    pub(super) heads: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+pub(super) fn all(results: &Results) -> Vec<Grid> {
+    let mut grids = Vec::new();
+    if let Some(compare) = &results.compare {
+        grids.push(seconds(compare));
+        grids.push(rates(compare));
+    }
+    if !results.instructions.is_empty() {
+        grids.push(instructions(results));
+    }
+    grids
+}
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn cell(spread: Option<Spread>) -> String {
+    spread.map_or("–".into(), |spread| {
+        let [median, least, most] =
+            [spread.median, spread.least, spread.most].map(|ms| ms / 1000.0);
+        format!("{median:.2} ({least:.2}–{most:.2})")
+    })
+}
+
+fn sizes(case: &Case) -> [String; 2] {
+    [gib(case.used_mib), gib(case.installed_mib)]
+}
+
+fn seconds(compare: &Comparison) -> Grid {
+    let mut kinds: Vec<&str> = Vec::new();
+    for kind in compare.cases.iter().flat_map(Case::qemu_kinds) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let mut heads = texts(&[
+        "GiB used",
+        "of",
+        "sleep",
+        "wake",
+        "cold boot",
+        "hibernate",
+        "resume",
+    ]);
+    for kind in &kinds {
+        heads.push(format!("QEMU saves ({kind})"));
+        heads.push(format!("QEMU restores ({kind})"));
+    }
+    let row = |case: &Case| {
+        let mut row: Vec<String> = sizes(case).into();
+        row.extend([
+            cell(case.sleep(|sleep| sleep.total_ms)),
+            cell(case.wake(|wake| wake.total_ms)),
+            cell(case.cold_boot(|boot| boot.total_ms)),
+            cell(case.hibernation(|one| one.save_ms)),
+            cell(case.hibernation(|one| one.total_ms)),
+        ]);
+        for kind in &kinds {
+            row.push(cell(case.qemu(kind, |cycle| cycle.save_total_ms)));
+            row.push(cell(case.qemu(kind, |cycle| cycle.restore_ms)));
+        }
+        row
+    };
+    Grid {
+        title: "Seconds: medians, with the least and the most",
+        heads,
+        rows: compare.cases.iter().map(row).collect(),
+    }
+}
+
+fn rates(compare: &Comparison) -> Grid {
+    let rate = |rate: Option<f64>| rate.map_or("–".into(), |rate| format!("{rate:.0}"));
+    let row = |case: &Case| {
+        let mut row: Vec<String> = sizes(case).into();
+        let host = |ms: fn(&crate::bench::compare::PlainCopy) -> f64| {
+            let rates =
+                case.plain(|plain| crate::bench::compare::rate(plain.host_bytes, ms(plain)));
+            rate(rates.map(|spread| spread.median))
+        };
+        row.extend([
+            rate(load_rate(case)),
+            rate(plain_read_rate(case)),
+            host(|plain| plain.host_read_ms),
+            rate(save_rate(case)),
+            rate(plain_write_rate(case)),
+            host(|plain| plain.host_write_ms),
+        ]);
+        row
+    };
+    Grid {
+        title: "MB/s: medians. Plain copies are Linux's in the machine, and the host's",
+        heads: texts(&[
+            "GiB used",
+            "of",
+            "loading",
+            "plain read",
+            "host's read",
+            "saving",
+            "plain write",
+            "host's write",
+        ]),
+        rows: compare.cases.iter().map(row).collect(),
+    }
+}
+
+fn instructions(results: &Results) -> Grid {
+    let row = |count: &crate::bench::instructions::Count| {
+        vec![
+            count.name.clone(),
+            count.instructions.to_string(),
+            count.most.to_string(),
+        ]
+    };
+    Grid {
+        title: "Instructions of the firmware",
+        heads: texts(&["what", "least of the runs", "most"]),
+        rows: results.instructions.iter().map(row).collect(),
+    }
+}
