@@ -19,7 +19,8 @@ demo: say-demo setup build guest ## Show the main job: Debian sleeps with the po
 
 .PHONY: test
 test: say-test setup build guest test-kernel ## Run every test
-	@$(MAKE) --no-print-directory check-code test-host
+	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
+	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 60
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
@@ -30,7 +31,7 @@ SEED ?=
 soak: say-soak setup build test-kernel ## Cut the power of machines that sleep and wake: CUTS=300 times, SEED= to repeat
 	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
 
-.PHONY: say-demo say-test say-bench say-soak say-fuzz
+.PHONY: say-demo say-test say-bench say-soak say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
@@ -38,7 +39,9 @@ say-test:
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:
-	@echo "bench: about 6 minutes; the first time about 15, for the toolchain and the guest"
+	@echo "bench: less than 20 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
+say-perf:
+	@echo "perf: about a minute; the first time about 5, for the toolchain"
 
 say-fuzz:
 	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, as many at a time as there are cores"
@@ -64,9 +67,28 @@ test-host: ## Run the tests that need no emulator
 	@$(CARGO) test --locked --quiet --workspace --exclude poorwill-firmware --exclude poorwill-test-kernel --exclude poorwill-tests
 	@$(CARGO) test --locked --quiet -p poorwill-tests --lib
 
+QUICK ?=
+
 .PHONY: bench
-bench: say-bench setup build guest test-kernel ## Measure: start beside OpenSBI's, loading beside a plain read, sealing beside the cipher
-	@$(CLI) bench
+bench: say-bench setup build guest test-kernel ## Measure, beside what others need for the same; then make a page of it: QUICK=1 for a first look
+	@$(CLI) bench $(if $(QUICK),--quick) --save build/bench.json
+	@$(MAKE) --no-print-directory report
+
+.PHONY: report
+report: cli ## Make build/report.html of what `make bench` has measured last
+	@$(CLI) report build/bench.json -o build/report.html
+
+.PHONY: perf
+perf: say-perf setup build test-kernel count ## Count the firmware's instructions: 10 % more than the baseline fails
+
+.PHONY: perf-baseline
+perf-baseline: say-perf setup build test-kernel ## Let the baseline be what is counted now
+	@POORWILL_NEW_BASELINE=1 POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
+
+.PHONY: count
+count:
+	@echo "perf: instructions"
+	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
 .PHONY: run
 run: setup build guest ## Start a Debian machine on this terminal; run again, it wakes
