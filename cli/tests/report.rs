@@ -26,7 +26,7 @@ frame.onload = () => {
     const box = svg.getBoundingClientRect();
     return {width: box.width, height: box.height, right: box.right};
   });
-  const type = [...page.querySelectorAll("svg text")].map(text => text.getBoundingClientRect().height);
+  const type = [...page.querySelectorAll("svg text")].filter(text => text.textContent.trim()).map(text => text.getBoundingClientRect().height);
   const outside = [...page.querySelectorAll("svg")].flatMap(svg => {
     const box = svg.getBoundingClientRect();
     return [...svg.querySelectorAll("text")].filter(text => {

@@ -234,19 +234,28 @@ pub(super) fn count_plain(options: &BenchOptions, qemu: &Qemu) -> anyhow::Result
     };
     let mut machine = setting.machine(folder.path(), false)?;
     machine.command_line = format!("case=sleep-wake cycles=1 fill_mib={COUNTED_PLAIN_MIB}");
-    let slept = power_on(&machine, qemu, 0).context("counting a sleep")?;
-    let woken = power_on(&machine, qemu, DONE).context("counting a wake")?;
-    let count = |lines: &[String], prefix: &str| {
-        let fields = lines.iter().find_map(|line| Fields::parse(line, prefix));
-        let ms = fields.and_then(|fields| fields.number("ms"));
-        // A nanosecond is an instruction.
-        ms.map(|ms| ms * 1_000_000)
-            .with_context(|| format!("no time in a line {prefix:?}:\n{}", lines.join("\n")))
-    };
     Ok((
-        count(&slept, "poorwill: sleep ")?,
-        count(&woken, "poorwill: wake ")?,
+        count_until(&machine, qemu, "poorwill: sleep ").context("counting a sleep")?,
+        count_until(&machine, qemu, "poorwill: wake ").context("counting a wake")?,
     ))
+}
+
+/// What the firmware says in a line that begins so that it took: under `-icount` a
+/// nanosecond is an instruction. A sleep is awaited to its end; what the kernel
+/// makes of a wake is not, for its clocks cannot agree where instructions are one.
+fn count_until(machine: &Machine, qemu: &Qemu, beginning: &str) -> anyhow::Result<u64> {
+    let mut running = machine.power_on(qemu, PowerOn::default())?;
+    running.fail_on(&["poorwill: panic", "FAIL"]);
+    let line = running.wait_for(beginning, Duration::from_secs(300));
+    let line =
+        line.with_context(|| format!("the console's end:\n{}", running.tail(15).join("\n")))?;
+    if beginning.contains("sleep") {
+        running.wait_exit(Duration::from_secs(60))?;
+    }
+    let fields = Fields::parse(&line.text, beginning);
+    let ms = fields.and_then(|fields| fields.number("ms"));
+    ms.map(|ms| ms * 1_000_000)
+        .with_context(|| format!("no time in {:?}", line.text))
 }
 
 /// The console of a power-on that ends with `status`.

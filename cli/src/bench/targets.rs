@@ -262,7 +262,7 @@ mod tests {
     fn ratios_are_of_medians() {
         let sample = sample();
         let image = of(&sample, "Image size");
-        assert!((image.values[0].value - 1.05).abs() < 1e-9, "{image:?}");
+        assert!((image.values[0].value - 1.05).abs() < 1e-6, "{image:?}");
         assert!(image.met());
         let cold = of(&sample, "Cold boot");
         assert!((cold.values[0].value - 32.0).abs() < 1e-9, "{cold:?}");
@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_met() {
         let mut sample = sample();
-        sample.compare.as_mut().unwrap().cases[0]
-            .hibernations
-            .clear();
+        for case in &mut sample.compare.as_mut().unwrap().cases {
+            case.hibernations.clear();
+        }
         let hibernation = of(&sample, "Linux's return");
         assert!(hibernation.values.is_empty() && !hibernation.met());
         sample.compare = None;

@@ -232,12 +232,15 @@ impl Control {
                 ),
             ],
         })?;
-        let mut parameters = MigrateSetParameters::default();
-        // 1 TiB/s is no limit: it is the host's own disk.
-        parameters.max_bandwidth = Some(1 << 40);
-        if let SaveKind::MappedRamBy(threads) = kind {
-            parameters.multifd_channels = Some(threads);
-        }
+        let parameters = MigrateSetParameters {
+            // 1 TiB/s is no limit: it is the host's own disk.
+            max_bandwidth: Some(1 << 40),
+            multifd_channels: match kind {
+                SaveKind::MappedRamBy(threads) => Some(threads),
+                SaveKind::Stream | SaveKind::MappedRam => None,
+            },
+            ..MigrateSetParameters::default()
+        };
         self.ask(&migrate_set_parameters(parameters)).map(drop)
     }
 

@@ -14,9 +14,9 @@ use crate::bench::Spread;
 /// Pixels of a plot, which the page scales.
 const WIDTH: u32 = 560;
 /// Type that can be read where a telephone shows the plot at half its size.
-const TYPE: u32 = 17;
+const TYPE: u32 = 20;
 /// Height of a bar with the gap below it.
-const BAR: u32 = 34;
+const BAR: u32 = 36;
 
 /// Colours of parts and series, in this order.
 pub(super) const COLOURS: [RGBColor; 6] = [
@@ -80,9 +80,10 @@ fn draw_bars(svg: &mut String, bars: &[Bar], count: u32, most: f64, axis: &str) 
     let place = |index: u32| count - 1 - index;
     let mut chart = ChartBuilder::on(&area)
         .margin_top(4)
+        .margin_left(10)
         .margin_right(18)
-        .x_label_area_size(62)
-        .y_label_area_size(104)
+        .x_label_area_size(68)
+        .y_label_area_size(112)
         .build_cartesian_2d(0.0..most, (0..count).into_segmented())?;
     chart
         .configure_mesh()
@@ -133,14 +134,16 @@ fn draw_lines(svg: &mut String, series: &[Series], axes: &Axes<'_>) -> Drawn {
     let points = || series.iter().flat_map(|series| &series.points);
     let right = points().map(|point| point.0).fold(0.0, f64::max) * 1.06;
     let top = points().map(|point| point.1.most).fold(0.0, f64::max);
-    let bottom = points().map(|point| point.1.least).fold(f64::MAX, f64::min);
+    // Without a point too, the axis has two ends that are not far apart.
+    let bottom = points().map(|point| point.1.least).fold(top, f64::min);
     let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
     let mut builder = ChartBuilder::on(&area);
     builder
         .margin_top(12)
+        .margin_left(10)
         .margin_right(18)
-        .x_label_area_size(62)
-        .y_label_area_size(84);
+        .x_label_area_size(68)
+        .y_label_area_size(92);
     let across = 0.0..right.max(1e-3);
     if axes.logarithmic {
         let up = (bottom.max(1e-3) / 1.5..top.max(1e-2) * 1.5).log_scale();
