@@ -1,0 +1,106 @@
+//! A redis client that lives through the guest's sleep, as redis's own clients
+//! do: connected all the time, and the first to ask.
+//!
+//! `redis-client EVENT TEXT` asks redis once, so that nothing on the way is new,
+//! prints TEXT on a line of its own, and then has EVENT happen:
+//!
+//! - `mem`, `disk`: sends the machine to sleep with this word for
+//!   `/sys/power/state`, until it is awake again;
+//! - `wake`: waits until somebody else has sent it to sleep and it is awake again;
+//! - `line`: waits for a line on standard input.
+//!
+//! At once it asks redis again, and says on the console that redis has answered.
+//! Should anything fail, it says what on standard error; its exit status is then 1.
+#![no_std]
+#![no_main]
+
+mod entry;
+mod error;
+mod event;
+mod redis;
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+use core::hint::black_box;
+
+use arrayvec::ArrayString;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use error::Error;
+use event::Event;
+use redis::Redis;
+
+/// As long as any line gets.
+type Line = ArrayString<256>;
+
+/// Where the entry code goes to; returns the exit status.
+fn main(event: Option<&CStr>, text: Option<&CStr>) -> u8 {
+    match run(event, text) {
+        Ok(()) => 0,
+        Err(error) => {
+            complain(&error);
+            1
+        }
+    }
+}
+
+fn run(event: Option<&CStr>, text: Option<&CStr>) -> Result<(), Error> {
+    let (event, text) = event.zip(text).ok_or(Error::Usage)?;
+    let mut event = Event::prepare(event)?;
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let console =
+        rustix::fs::open(c"/dev/console", flags, Mode::empty()).map_err(Error::Console)?;
+    let redis = Redis::connect()?;
+    redis.ping()?;
+    black_box(redis_ready());
+    say(entry::STDOUT, text).map_err(Error::Text)?;
+
+    event.happen()?;
+    redis.ping()?;
+    write_all(&console, redis_ready().as_bytes()).map_err(Error::Console)
+}
+
+/// The same line as at a cold boot (`common`, beside this program).
+fn redis_ready() -> Line {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
+    line(format_args!(
+        "\npoorwill-guest: redis ready uptime_s={tv_sec}.{:02}\n",
+        tv_nsec / 10_000_000
+    ))
+}
+
+fn say(to: impl AsFd, text: &CStr) -> Result<(), io::Errno> {
+    write_all(&to, b"\n")?;
+    write_all(&to, text.to_bytes())?;
+    write_all(&to, b"\n")
+}
+
+/// What has no place in the line is left out.
+fn line(text: fmt::Arguments<'_>) -> Line {
+    let mut line = Line::new();
+    let _truncated = line.write_fmt(text);
+    line
+}
+
+/// On standard error; there is nobody else to tell, should that fail.
+fn complain(what: &dyn fmt::Display) {
+    let line = line(format_args!("\nredis-client: {what}\n"));
+    let _nobody_listens = write_all(entry::STDERR, line.as_bytes());
+}
+
+fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<(), io::Errno> {
+    while !bytes.is_empty() {
+        let written = io::retry_on_intr(|| io::write(&to, bytes))?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    complain(info);
+    entry::exit(101)
+}
