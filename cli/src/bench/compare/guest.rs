@@ -212,8 +212,15 @@ impl Guest {
         Ok(())
     }
 
-    /// Asks at once whether redis answers, and tells when it did. For a guest
-    /// that does not notice that it was away.
+    /// Has the guest's client of redis wait for [`Self::ask`]. For a guest that
+    /// will not notice that it was away.
+    pub(super) fn listen(&mut self) -> anyhow::Result<()> {
+        let listening = self.command("listen", "poorwill-compare: listening", WORK_LIMIT);
+        self.explain(listening, "having the guest listen").map(drop)
+    }
+
+    /// Has the client that listens ask redis at once, and tells when it was
+    /// answered.
     pub(super) fn ask(&mut self) -> anyhow::Result<f64> {
         let asked = self
             .running

@@ -93,6 +93,7 @@ impl Saved {
         kind: SaveKind,
         file: PathBuf,
     ) -> anyhow::Result<()> {
+        guest.listen()?;
         let begun = guest.elapsed_ms();
         control.save(&file, kind, SAVE_LIMIT)?;
         let saved = guest.elapsed_ms();
