@@ -38,6 +38,7 @@ numbers! {
     PMPADDR0 = 0x3b0,
     MSECCFG = 0x747,
     MCYCLE = 0xb00,
+    TIME = 0xc01,
     MVENDORID = 0xf11,
     MARCHID = 0xf12,
     MIMPID = 0xf13,
