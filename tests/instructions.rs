@@ -6,13 +6,17 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use poorwill::bench::BenchOptions;
-use poorwill::bench::instructions::{Baseline, measure};
+use poorwill::bench::instructions::{Baseline, again, measure};
 use poorwill::bench::results::write_whole;
 use poorwill::machine::Qemu;
 use poorwill::{interrupt, paths};
 use poorwill_tests::Setup;
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
+
+/// How often is counted again what seems worse: the host may have kept the disk
+/// waiting each time. Code that is worse stays so.
+const RETRIES: u32 = 3;
 
 fn main() -> anyhow::Result<()> {
     let is_set = |name| std::env::var(name).is_ok_and(|set| set == "1");
@@ -30,7 +34,8 @@ fn main() -> anyhow::Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let counts = measure(&options, &|step| eprintln!("{step}"))?;
+    let tell = |step: &str| eprintln!("{step}");
+    let mut counts = measure(&options, &tell)?;
     let file = Path::new(BASELINE);
     if is_set("POORWILL_NEW_BASELINE") {
         let baseline = Baseline::of(&counts, Qemu::find()?.version.to_string());
@@ -40,7 +45,15 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let baseline = Baseline::read(file)?;
-    let (lines, worse) = baseline.compare(&counts);
+    let (mut lines, mut worse) = baseline.compare(&counts);
+    for _ in 0..RETRIES {
+        if !worse {
+            break;
+        }
+        eprintln!("more than the baseline: counting again");
+        counts = again(&counts, measure(&options, &tell)?);
+        (lines, worse) = baseline.compare(&counts);
+    }
     lines.iter().for_each(|line| println!("{line}"));
     ensure!(
         !worse,

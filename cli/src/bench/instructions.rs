@@ -65,6 +65,20 @@ pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Ve
     Ok(counts.into_iter().map(named).collect())
 }
 
+/// The same things counted again: the least and the most of both.
+#[must_use]
+pub fn again(before: &[Count], now: Vec<Count>) -> Vec<Count> {
+    let both = |count: Count| {
+        let same = before.iter().find(|one| one.name == count.name);
+        same.map_or(count.clone(), |one| Count {
+            instructions: one.instructions.min(count.instructions),
+            most: one.most.max(count.most),
+            ..count
+        })
+    };
+    now.into_iter().map(both).collect()
+}
+
 fn start_name(interrupts: Interrupts, harts: u32) -> String {
     format!("start-{}-{harts}", format!("{interrupts:?}").to_lowercase())
 }
@@ -206,6 +220,17 @@ mod tests {
             worse && lines[2].contains("not in the baseline"),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn counting_again_keeps_the_least() {
+        let both = again(
+            &[count("a", 5), count("b", 7)],
+            vec![count("a", 6), count("b", 4)],
+        );
+        let least: Vec<u64> = both.iter().map(|count| count.instructions).collect();
+        let most: Vec<u64> = both.iter().map(|count| count.most).collect();
+        assert_eq!((least, most), (vec![5, 4], vec![6, 7]));
     }
 
     #[test]
