@@ -23,7 +23,7 @@ pub(super) fn wake(
     let Some(power) = capability::find(config, function, POWER_MANAGEMENT)? else {
         return Ok(());
     };
-    let control = power + POWER_CONTROL;
+    let control = within_capabilities(function, power + POWER_CONTROL)?;
     if config.read32(function, control) & POWER_STATE == 0 {
         return Ok(());
     }
@@ -31,6 +31,14 @@ pub(super) fn wake(
     let outcome = journal.power_up(config, clock, function, control);
     saved.put_back(config);
     outcome
+}
+
+/// The register itself, unless it lies behind where capabilities are.
+fn within_capabilities(function: Function, register: u16) -> Result<u16, PciError> {
+    match register {
+        ..0x100 => Ok(register),
+        _ => Err(PciError::CapabilityList(function)),
+    }
 }
 
 /// What a function forgets in a soft reset and an OS may not expect lost.
@@ -52,7 +60,8 @@ impl Saved {
             let flags = config.read32(function, msi) >> 16;
             let dwords = 3 + u16::from(flags & 1 << 7 != 0) + u16::from(flags & 1 << 8 != 0);
             for dword in (0..dwords).rev() {
-                saved.push(config, msi + 4 * dword, Kept::ALL)?;
+                let register = within_capabilities(function, msi + 4 * dword)?;
+                saved.push(config, register, Kept::ALL)?;
             }
         }
         if let Some(msi_x) = capability::find(config, function, MSI_X)? {

@@ -269,6 +269,23 @@ fn circles_of_capabilities_end() {
 }
 
 #[test]
+fn a_capability_that_ends_behind_its_space_is_refused() {
+    let at_the_end = |register: u32| {
+        let mut node = simple();
+        node.registers[0x34 / 4] = 0xfc;
+        node.registers[0xfc / 4] = register;
+        node
+    };
+    refuse(at_the_end(0x0003_0001), PciError::CapabilityList);
+    // One that is asleep, and whose MSI registers would have to be kept.
+    let mut asleep = simple();
+    asleep.registers[POWER / 4 + 1] = 3;
+    asleep.registers[POWER / 4] = asleep.registers[POWER / 4] & !0xff00 | 0xfc00;
+    asleep.registers[0xfc / 4] = 0x0080_0005;
+    refuse(asleep, PciError::CapabilityList);
+}
+
+#[test]
 fn locations_that_are_out_of_date_are_told() {
     let model = Model::new(vec![simple(), Node::other(step(4), 0x1000, false)]);
     let at = |device| Function {
