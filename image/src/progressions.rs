@@ -49,8 +49,11 @@ fn at(entry: &Entry, index: u64) -> Progression {
 pub(crate) struct Finder<'w> {
     room: &'w mut [Entry],
     found: usize,
-    /// All pages from the latest run's first one to this one are in it or saved.
-    through: u64,
+    /// The page behind the latest one that was come by.
+    next: u64,
+    /// All pages from the latest run's first one to there are in it or saved.
+    /// Once that is broken the run has ended.
+    is_open: bool,
 }
 
 impl<'w> Finder<'w> {
@@ -61,7 +64,8 @@ impl<'w> Finder<'w> {
         Finder {
             room,
             found: 0,
-            through: 0,
+            next: 0,
+            is_open: false,
         }
     }
 
@@ -78,10 +82,10 @@ impl<'w> Finder<'w> {
         page: &Page,
         ahead: impl Fn(u64) -> Option<&'p Page>,
     ) -> bool {
-        let unbroken = self.through == index;
-        self.through = index + 1;
+        self.is_open &= self.next == index;
+        self.next = index + 1;
         let (found, room) = self.room.split_at_mut(self.found);
-        if let Some(latest) = found.last_mut().filter(|_| unbroken)
+        if let Some(latest) = found.last_mut().filter(|_| self.is_open)
             && at(latest, index).makes(page)
         {
             latest[1] = index + 1 - latest[0];
@@ -99,6 +103,7 @@ impl<'w> Finder<'w> {
         new[2..2 + ROW_WORDS].copy_from_slice(&begun.row);
         new[2 + ROW_WORDS..].copy_from_slice(&begun.step);
         self.found += 1;
+        self.is_open = true;
         true
     }
 }
@@ -182,11 +187,12 @@ mod tests {
         let bytes = finder.bytes();
         let list = Progressions::new(&room, bytes);
         assert!(list.fit(FreeRuns::default(), u64::MAX));
-        for (index, page) in pages.iter().filter(|(index, _)| !saved.contains(index)) {
-            let found = list
-                .at(*index)
-                .expect("a page that is not saved is in the list");
-            assert!(found.makes(page), "page {index}");
+        let end = pages.last().map_or(0, |(index, _)| index + 1);
+        for index in (0..end).filter(|index| !saved.contains(index)) {
+            match page_at(index) {
+                Some(page) => assert!(list.at(index).is_some_and(|found| found.makes(page))),
+                None => assert_eq!(list.at(index), None, "page {index} is zero"),
+            }
         }
         (list.0.iter().map(run).collect(), saved)
     }
@@ -222,6 +228,16 @@ mod tests {
         let mut pages = run_of(5, 0, 40);
         pages.remove(20);
         assert_eq!(find(&pages), (vec![run_at(0, 20), run_at(21, 19)], vec![]));
+    }
+
+    #[test]
+    fn a_run_that_has_ended_does_not_go_on() {
+        // Behind the gap comes another page, and then more of the same table.
+        let mut pages = run_of(5, 0, 40);
+        pages.remove(20);
+        pages[20].1.0[3] ^= 1;
+        pages.truncate(25);
+        assert_eq!(find(&pages), (vec![run_at(0, 20)], (21..26).collect()));
     }
 
     #[test]

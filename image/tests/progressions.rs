@@ -10,8 +10,9 @@ use proptest::prelude::*;
 /// What a stretch of memory holds.
 #[derive(Clone, Debug)]
 enum Stretch {
-    /// A table, of which every so manieth page was changed.
-    Table(Progression, u64),
+    /// A table, of which every so manieth page was changed, and every so manieth
+    /// cleared.
+    Table(Progression, u64, u64),
     Pattern,
     Zero,
     Free,
@@ -19,9 +20,14 @@ enum Stretch {
 
 fn stretch() -> impl Strategy<Value = (Stretch, u64)> {
     let words = || prop::array::uniform8(prop_oneof![Just(0u64), Just(64), any::<u64>()]);
-    let table = (words(), words(), 2u64..40);
+    let table = (
+        words(),
+        words(),
+        2u64..40,
+        prop_oneof![Just(u64::MAX), 3u64..60],
+    );
     let what = prop_oneof![
-        4 => table.prop_map(|(row, step, odd)| Stretch::Table(Progression { row, step }, odd)),
+        4 => table.prop_map(|(row, step, odd, hole)| Stretch::Table(Progression { row, step }, odd, hole)),
         1 => Just(Stretch::Pattern),
         1 => Just(Stretch::Zero),
         1 => Just(Stretch::Free),
@@ -45,7 +51,8 @@ proptest! {
         for (stretch, pages) in &stretches {
             for more in 0..*pages {
                 let page = match stretch {
-                    Stretch::Table(table, odd) if more % odd != odd - 1 => page_of(&table.after(more)),
+                    Stretch::Table(_, _, hole) if more % hole == hole - 1 => Page::ZERO,
+                    Stretch::Table(table, odd, _) if more % odd != odd - 1 => page_of(&table.after(more)),
                     Stretch::Zero => Page::ZERO,
                     _ => pattern(at + more, 3),
                 };
@@ -68,7 +75,7 @@ proptest! {
         prop_assert!(machine.memory.contents() == before, "saving changes nothing");
         // Unless it is odd too often, a table is not saved but for its odd pages.
         let tables: u64 = stretches.iter().map(|(stretch, pages)| match stretch {
-            Stretch::Table(table, odd) if *odd > 8 && *pages >= 8 && !page_of(table).is_zero() => pages - pages / odd,
+            Stretch::Table(table, odd, u64::MAX) if *odd > 8 && *pages >= 8 && !page_of(table).is_zero() => pages - pages / odd,
             _ => 0,
         }).sum();
         prop_assert!(saved.saved_pages() <= pages + 1 - freed - zero - tables);

@@ -127,8 +127,8 @@ pub(crate) fn unseal(disk: &Path, block_bytes: u32) -> anyhow::Result<()> {
     let file = File::options().read(true).write(true).open(disk)?;
     let mut header = Page::ZERO;
     file.read_exact_at(header.as_mut_bytes(), found.slot)?;
-    // docs/image-format.md: the seal is bytes 304 to 351.
-    header.0[38..44].fill(0);
+    // docs/image-format.md: the seal is bytes 344 to 391.
+    header.0[43..49].fill(0);
     header.0[2] = checksum::of_words_but(&header.0, 2);
     file.write_all_at(header.as_bytes(), found.slot)?;
     let mut record = Page::ZERO;
