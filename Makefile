@@ -113,6 +113,9 @@ test-kernel: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-test-kernel
 	@cp $(TARGET)/$(BARE)/bare/poorwill-test-kernel build/test-kernel.elf
+	@# In a folder of its own, as the two builds of one program have one name.
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free --target-dir $(TARGET)/poison-free
+	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
 
 .PHONY: guest
 guest: setup ## Build the Debian guest in the cache (first time about 8 minutes)

@@ -95,6 +95,10 @@ pub struct Row {
     /// The machine has flash for a vault, erased at first.
     #[serde(default)]
     pub vault: bool,
+    /// The firmware overwrites what it takes for free before it saves it: what is
+    /// in use after all shows in the guest.
+    #[serde(default)]
+    pub poison_free: bool,
     /// The guest is Linux, its free pages are left out, and what is saved is at
     /// most so many times what its kernel calls used just before.
     pub saved_ratio: Option<f64>,

@@ -15,6 +15,8 @@ pub struct Setup {
     pub qemu: Result<Qemu, String>,
     /// The firmware under test.
     pub firmware: Result<PathBuf, String>,
+    /// The same, but it overwrites what it takes for free (`poison-free`).
+    pub poisoning: Result<PathBuf, String>,
     /// The test kernel.
     pub kernel: Result<PathBuf, String>,
     /// Debian.
@@ -35,6 +37,7 @@ impl Setup {
         Self {
             qemu: Qemu::find().map_err(|error| error.to_string()),
             firmware: paths::firmware().map_err(|error| error.to_string()),
+            poisoning: poisoning(),
             kernel: kernel(),
             linux: paths::Guest::find().map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
@@ -50,6 +53,7 @@ impl Setup {
         [
             self.qemu.as_ref().err(),
             self.firmware.as_ref().err(),
+            self.poisoning.as_ref().err(),
             self.kernel.as_ref().err(),
             self.linux.as_ref().err(),
             self.u_boot.as_ref().err(),
@@ -59,6 +63,18 @@ impl Setup {
         .flatten()
         .map(String::as_str)
         .collect()
+    }
+
+    /// The firmware that a trial runs.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not there.
+    pub fn firmware_for(&self, trial: &Trial) -> &Result<PathBuf, String> {
+        match trial.row.poison_free {
+            true => &self.poisoning,
+            false => &self.firmware,
+        }
     }
 
     /// What keeps a trial from running.
@@ -71,7 +87,7 @@ impl Setup {
         };
         let of_all = [
             self.qemu.as_ref().err(),
-            self.firmware.as_ref().err(),
+            self.firmware_for(trial).as_ref().err(),
             self.work.as_ref().err(),
         ];
         of_all
@@ -81,6 +97,11 @@ impl Setup {
             .next()
             .map(String::as_str)
     }
+}
+
+fn poisoning() -> Result<PathBuf, String> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-poison-free.elf");
+    file(&built, "build it with `make test-kernel`")
 }
 
 fn kernel() -> Result<PathBuf, String> {

@@ -249,7 +249,7 @@ impl Run<'_> {
             interrupts: trial.interrupts,
             command_line: trial.row.words.clone(),
             exit_on_reset: trial.row.exit_on_reset,
-            ..Machine::new(found(&setup.firmware)?)
+            ..Machine::new(found(setup.firmware_for(trial))?)
         };
         match trial.row.guest {
             Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),

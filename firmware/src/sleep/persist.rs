@@ -5,6 +5,8 @@ use poorwill_medium::Medium;
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Doubt, free_pages};
 use poorwill_memory::{FreeContents, OsMemory, PAGE_BYTES, Page};
+#[cfg(feature = "poison-free")]
+use poorwill_memory::{PageMap, PageWalk, Progression, ROW_WORDS};
 use poorwill_store::{Area, CommitError, Committed, NoSleep};
 use thiserror::Error;
 
@@ -198,11 +200,34 @@ fn leave_out_free(memory: &OsMemory, workspace: &mut Workspace<'_>) -> Result<u6
             .ok_or(Doubt::NoPageTables)
             .and_then(|tables| free_pages(memory, &tables, map));
         match found {
-            Ok(free) => (free.contents, free.pages),
+            Ok(free) => {
+                #[cfg(feature = "poison-free")]
+                poison(memory, map, free.contents);
+                (free.contents, free.pages)
+            }
             Err(doubt) => {
                 say!("free pages are saved too: {doubt}");
                 (FreeContents::Zeros, 0)
             }
         }
     })
+}
+
+/// Overwrites what was found free, and has it saved like that: a page that is in
+/// use after all shows in an OS that goes on with it.
+#[cfg(feature = "poison-free")]
+fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: FreeContents) {
+    const POISON: Progression = Progression {
+        row: [0xf4ee_dead_f4ee_dead; ROW_WORDS],
+        step: [0; ROW_WORDS],
+    };
+    say!("a build for tests: free pages are overwritten");
+    let mut pages = PageWalk::new(free.members());
+    while let Some(page) = pages.next(memory) {
+        match contents {
+            FreeContents::Anything => POISON.fill(memory.words(page)),
+            FreeContents::Zeros => memory.zero(page),
+        }
+    }
+    free.clear();
 }
