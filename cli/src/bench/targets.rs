@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::Spread;
 use super::compare::{Case, Comparison, rate};
 use super::results::Results;
 
@@ -79,7 +80,7 @@ impl Target {
 /// The ratio of one case; `None` where its parts were not measured.
 type Ratio = fn(&Case) -> Option<f64>;
 
-const OF_A_CASE: [(&str, Limit, Ratio); 7] = [
+const OF_A_CASE: [(&str, Limit, Ratio); 6] = [
     (
         "Image size, in the memory that the kernel calls used at the request",
         Limit::AtMost(1.10),
@@ -94,11 +95,6 @@ const OF_A_CASE: [(&str, Limit, Ratio); 7] = [
         "Rate of saving, in that of Linux's plain flushed write of the same bytes",
         Limit::AtLeast(0.8),
         |case| Some(save_rate(case)? / plain_write_rate(case)?),
-    ),
-    (
-        "Cold boot, in a wake (power-on to redis's first answer)",
-        Limit::AtLeast(30.0),
-        |case| Some(case.cold_boot(|boot| boot.total_ms)?.median / wake(case)?),
     ),
     (
         "Linux's return from hibernation, in a wake (power-on to redis's first answer)",
@@ -134,6 +130,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
         .map(|(what, limit, ratio)| of_cases(compare, what, *limit, *ratio))
         .collect();
     all.insert(1, same_in_any_machine(compare));
+    all.insert(4, cold_boots(compare));
     let limit = if results.environment.quick { 5.0 } else { 20.0 };
     all.push(Target {
         what: "Minutes that this bench took".into(),
@@ -147,7 +144,21 @@ pub fn targets(results: &Results) -> Vec<Target> {
     all
 }
 
-fn of_cases(compare: &Comparison, what: &str, limit: Limit, ratio: Ratio) -> Target {
+/// A machine is not booted for each case: their boots count together.
+fn cold_boots(compare: &Comparison) -> Target {
+    let boots = compare.cases.iter().flat_map(|case| &case.cold_boots);
+    let all = Spread::of_any(boots.map(|boot| boot.total_ms));
+    let ratio = |case: &Case| Some(all?.median / wake(case)?);
+    let what = "Cold boot, in a wake (power-on to redis's first answer)";
+    of_cases(compare, what, Limit::AtLeast(30.0), ratio)
+}
+
+fn of_cases(
+    compare: &Comparison,
+    what: &str,
+    limit: Limit,
+    ratio: impl Fn(&Case) -> Option<f64>,
+) -> Target {
     let measured = compare.cases.iter().filter_map(|case| {
         let ratio = ratio(case).filter(|ratio| ratio.is_finite())?;
         Some(value(&case.name(), ratio, limit))

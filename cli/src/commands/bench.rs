@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::bench::compare::{Case, Comparison, INSTALLED_MIB, Size, USED_MIB, combinations, gib};
+use crate::bench::compare::{Case, Comparison, Size, USUAL, combinations, gib};
 use crate::bench::instructions::Count;
 use crate::bench::results::Results;
 use crate::bench::targets::Target;
@@ -33,8 +33,8 @@ Examples:
 
 Exit status: 0 measured, 1 failed, 2 wrong usage.")]
 pub struct Bench {
-    /// What to measure [default: all of it; with --quick start, instructions and
-    /// compare]
+    /// What to measure [default: all but load, of which compare has as much; with
+    /// --quick start, instructions and compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
     /// Fewer machines and rounds, in less than five minutes
@@ -49,11 +49,11 @@ pub struct Bench {
     /// seal: MiB of memory in use
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=2048))]
     sealed: u32,
-    /// compare: RAM of the machines [default: 1G,4G,8G; with --quick 1G,4G]
+    /// compare: RAM of the machines [with --used alone: 1G,4G,8G; with --quick 1G,4G]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     installed: Vec<Bytes>,
-    /// compare: memory in use in each of them, where it fits [default:
-    /// 256M,512M,1G,2G,4G; with --quick 512M]
+    /// compare: memory in use in each of them, where it fits [with --installed
+    /// alone: 256M,512M,1G,2G,4G; with --quick 512M]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     used: Vec<Bytes>,
     /// compare: harts of the machines
@@ -121,13 +121,7 @@ impl Bench {
     fn parts(&self) -> Vec<Part> {
         match (&*self.parts, self.quick) {
             ([], true) => vec![Part::Start, Part::Instructions, Part::Compare],
-            ([], false) => vec![
-                Part::Start,
-                Part::Instructions,
-                Part::Load,
-                Part::Seal,
-                Part::Compare,
-            ],
+            ([], false) => vec![Part::Start, Part::Instructions, Part::Seal, Part::Compare],
             (named, _) => named.to_vec(),
         }
     }
@@ -164,13 +158,18 @@ impl Bench {
     }
 
     fn sizes(&self) -> anyhow::Result<Vec<Size>> {
-        let chosen = |given: &[Bytes], all: &[u64], quick: &[u64]| match (given, self.quick) {
-            ([], true) => quick.to_vec(),
-            ([], false) => all.to_vec(),
-            (given, _) => given.iter().map(|size| size.in_mib()).collect(),
+        if self.installed.is_empty() && self.used.is_empty() && !self.quick {
+            return Ok(USUAL.to_vec());
+        }
+        let chosen = |given: &[Bytes], others: &[u64]| match given {
+            [] => others.to_vec(),
+            given => given.iter().map(|size| size.in_mib()).collect(),
         };
-        let installed = chosen(&self.installed, &INSTALLED_MIB, &[1024, 4096]);
-        let used = chosen(&self.used, &USED_MIB, &[512]);
+        let (installed, used): (&[u64], &[u64]) = match self.quick {
+            true => (&[1024, 4096], &[512]),
+            false => (&[1024, 4096, 8192], &[256, 512, 1024, 2048, 4096]),
+        };
+        let (installed, used) = (chosen(&self.installed, installed), chosen(&self.used, used));
         let sizes = combinations(&installed, &used);
         if sizes.is_empty() {
             bail!("no machine of --installed has room for --used and a kernel");

@@ -32,8 +32,6 @@ pub enum SaveKind {
     Stream,
     /// Each page at a place of its own (`mapped-ram`), holes for zero pages.
     MappedRam,
-    /// The same by as many threads as this (`multifd`).
-    MappedRamBy(u8),
 }
 
 impl fmt::Display for SaveKind {
@@ -41,7 +39,6 @@ impl fmt::Display for SaveKind {
         match self {
             SaveKind::Stream => write!(f, "stream"),
             SaveKind::MappedRam => write!(f, "mapped-ram"),
-            SaveKind::MappedRamBy(threads) => write!(f, "mapped-ram, {threads} threads"),
         }
     }
 }
@@ -222,26 +219,18 @@ impl Control {
     }
 
     fn prepare(&mut self, kind: SaveKind) -> Result<(), QmpError> {
-        let set = |capability, state| MigrationCapabilityStatus { capability, state };
         self.ask(&migrate_set_capabilities {
-            capabilities: vec![
-                set(MigrationCapability::mapped_ram, kind != SaveKind::Stream),
-                set(
-                    MigrationCapability::multifd,
-                    matches!(kind, SaveKind::MappedRamBy(_)),
-                ),
-            ],
+            capabilities: vec![MigrationCapabilityStatus {
+                capability: MigrationCapability::mapped_ram,
+                state: kind == SaveKind::MappedRam,
+            }],
         })?;
-        let parameters = MigrateSetParameters {
+        self.ask(&migrate_set_parameters(MigrateSetParameters {
             // 1 TiB/s is no limit: it is the host's own disk.
             max_bandwidth: Some(1 << 40),
-            multifd_channels: match kind {
-                SaveKind::MappedRamBy(threads) => Some(threads),
-                SaveKind::Stream | SaveKind::MappedRam => None,
-            },
             ..MigrateSetParameters::default()
-        };
-        self.ask(&migrate_set_parameters(parameters)).map(drop)
+        }))
+        .map(drop)
     }
 
     fn wait(

@@ -1,8 +1,8 @@
 //! Poorwill beside its peers: on one machine, with the same guest and the same
 //! memory in use, in turns.
 //!
-//! In each round the guest sleeps and wakes, moves as many bytes plainly, and, on
-//! as much memory, Linux hibernates; a second guest with the same contents is saved
+//! For each machine two guests are booted. In each round the one sleeps and wakes, moves as many bytes plainly, and, on
+//! as much memory, Linux hibernates; the other one, with the same contents, is saved
 //! and restored by QEMU. That one has its root on virtio-blk and on a disk of its
 //! own, for QEMU saves no machine with an NVMe controller.
 
@@ -22,7 +22,7 @@ pub use figures::{
 };
 use guest::Guest;
 use peers::{Saved, copy_on_host};
-pub use plan::{INSTALLED_MIB, Room, Size, USED_MIB, combinations};
+pub use plan::{Room, Size, USUAL, combinations};
 
 use crate::disk::NewDisk;
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
@@ -72,92 +72,122 @@ pub fn measure(options: &CompareOptions, tell: &dyn Fn(&str)) -> anyhow::Result<
         hibernation_settings: HIBERNATION_SETTINGS.into(),
         ..Comparison::default()
     };
-    for &size in &options.sizes {
-        if let Some(reason) = Room::of(&options.folder)?.refuses(size) {
-            tell(&format!("left out: {reason}"));
-            comparison.left_out.push(reason);
+    for &installed_mib in &distinct(options.sizes.iter().map(|size| size.installed_mib)) {
+        let mut sizes = options.sizes.clone();
+        sizes.retain(|size| size.installed_mib == installed_mib);
+        let room = Room::of(&options.folder)?;
+        sizes.retain(|&size| match room.refuses(size) {
+            Some(reason) => {
+                tell(&format!("left out: {reason}"));
+                comparison.left_out.push(reason);
+                false
+            }
+            None => true,
+        });
+        sizes.sort_unstable();
+        let Some(largest) = sizes.last() else {
             continue;
-        }
-        let hibernated = comparison
-            .cases
-            .iter()
-            .any(|case| !case.hibernations.is_empty());
-        let hibernations = match size.can_hibernate() && size.used_mib >= 512 && !hibernated {
-            true => options.hibernations,
-            false => 0,
         };
         let folder = tempfile::tempdir_in(&options.folder)?;
-        let bench = CaseBench {
+        let bench = MachineBench {
             options,
             qemu: &qemu,
             guest: &guest,
-            size,
-            hibernations,
+            installed_mib,
+            largest_mib: largest.used_mib,
             folder: folder.path(),
             tell,
         };
-        let case = bench.measure();
-        let case = case.with_context(|| bench.name()).map_err(|error| {
+        let measured = bench.measure(&sizes, &mut comparison.cases);
+        measured.map_err(|error| {
             let full = Room::of(folder.path()).is_ok_and(|room| room.disk_mib < 64);
             match full {
                 true => error.context(format!("no room left in {}", options.folder.display())),
                 false => error,
             }
         })?;
-        comparison.cases.push(case);
     }
     Ok(comparison)
 }
 
-struct CaseBench<'b> {
+fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// One machine and its peer, booted once, with more and more memory in use.
+struct MachineBench<'b> {
     options: &'b CompareOptions,
     qemu: &'b Qemu,
     guest: &'b paths::Guest,
-    size: Size,
-    hibernations: u32,
+    installed_mib: u64,
+    /// What will be in use at last.
+    largest_mib: u64,
     folder: &'b Path,
     tell: &'b dyn Fn(&str),
 }
 
-impl CaseBench<'_> {
-    fn name(&self) -> String {
-        format!(
-            "{} of {} GiB in use",
-            gib(self.size.used_mib),
-            gib(self.size.installed_mib)
-        )
-    }
-
+impl MachineBench<'_> {
     fn tell(&self, what: &str) {
-        (self.tell)(&format!("{}: {what}", self.name()));
+        (self.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
     }
 
-    fn measure(&self) -> anyhow::Result<Case> {
-        let mut case = Case {
-            installed_mib: self.size.installed_mib,
-            used_mib: self.size.used_mib,
-            ..Case::default()
-        };
+    /// Adds a case for each of `sizes`, which ascend.
+    fn measure(&self, sizes: &[Size], cases: &mut Vec<Case>) -> anyhow::Result<()> {
         let disk = self.folder.join("machine.disk");
         let machine = self.machine(&disk)?;
-        self.tell("cold boot, and filling memory");
+        self.tell("cold boots");
         let (mut guest, boot) = Guest::cold_boot(&machine, self.qemu)?;
-        case.cold_boots.push(boot);
-        guest.fill(self.size.used_mib)?;
-        let mut saved = Saved::prepare(self.qemu, &self.peer()?, self.folder, self.size.used_mib)?;
-        case.cold_boots.push(saved.cold_boot);
-        for round in 1..=self.options.rounds {
-            guest = self.sleep_and_wake(&mut case, guest, &machine, &mut saved)?;
-            let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
-            case.plain
-                .push(self.copy_plainly(&mut guest, &disk, bytes)?);
-            if round <= self.hibernations {
-                guest = self.hibernate_and_resume(&mut case, guest, &machine)?;
+        let (mut saved, peer_boot) = Saved::prepare(self.qemu, &self.peer()?, self.folder)?;
+        for &size in sizes {
+            let mut case = Case {
+                installed_mib: size.installed_mib,
+                used_mib: size.used_mib,
+                cold_boots: vec![boot, peer_boot],
+                ..Case::default()
+            };
+            let name = case.name();
+            self.tell(&format!("filling memory: {name}"));
+            guest.fill(size.used_mib)?;
+            saved.fill(self.qemu, size.used_mib)?;
+            let hibernated = cases.iter().any(|case| !case.hibernations.is_empty());
+            let hibernations = match size.can_hibernate() && size.used_mib >= 512 && !hibernated {
+                true => self.options.hibernations,
+                false => 0,
+            };
+            for round in 1..=self.options.rounds {
+                let measured = self.round(
+                    &mut case,
+                    guest,
+                    &machine,
+                    &mut saved,
+                    round <= hibernations,
+                );
+                guest = measured.with_context(|| format!("{name}, round {round}"))?;
+                self.tell(&round_text(round, &case));
             }
-            self.tell(&round_text(round, &case));
+            cases.push(case);
         }
-        guest.off()?;
-        Ok(case)
+        guest.off()
+    }
+
+    fn round(
+        &self,
+        case: &mut Case,
+        guest: Guest,
+        machine: &Machine,
+        saved: &mut Saved,
+        hibernates: bool,
+    ) -> anyhow::Result<Guest> {
+        let mut guest = self.sleep_and_wake(case, guest, machine, saved)?;
+        let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
+        case.plain.push(self.copy_plainly(&mut guest, bytes)?);
+        match hibernates {
+            true => self.hibernate_and_resume(case, guest, machine),
+            false => Ok(guest),
+        }
     }
 
     /// While the guest sleeps, its peer is restored and saved in each way.
@@ -177,12 +207,8 @@ impl CaseBench<'_> {
         Ok(guest)
     }
 
-    fn copy_plainly(
-        &self,
-        guest: &mut Guest,
-        disk: &Path,
-        bytes: u64,
-    ) -> anyhow::Result<PlainCopy> {
+    fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
+        let disk = &self.folder.join("machine.disk");
         let mut plain = guest.plain(bytes)?;
         // The sleep area is the last partition, behind the swap.
         let length = fs::metadata(disk).context("looking at the disk")?.len();
@@ -214,7 +240,7 @@ impl CaseBench<'_> {
 
     /// For two images, or for one hibernation.
     fn room(&self) -> Bytes {
-        Bytes::mib(2 * (self.size.used_mib + 256))
+        Bytes::mib(2 * (self.largest_mib + 256))
     }
 
     /// The machine that QEMU saves: the same root, on a disk of its own.
@@ -236,7 +262,7 @@ impl CaseBench<'_> {
     fn with_disk(&self, disk: Disk) -> Machine {
         Machine {
             harts: self.options.harts,
-            memory: Bytes::mib(self.size.installed_mib),
+            memory: Bytes::mib(self.installed_mib),
             kernel: Some(self.guest.kernel.clone()),
             initrd: Some(self.guest.initrd.clone()),
             command_line: format!("{DEBIAN_COMMAND_LINE} {HIBERNATION_WORDS} poorwill.compare"),
@@ -249,7 +275,8 @@ impl CaseBench<'_> {
 fn round_text(round: u32, case: &Case) -> String {
     let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
     format!(
-        "round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
+        "{} used, round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
+        gib(case.used_mib),
         last(case.sleeps.last().map(|sleep| sleep.total_ms)),
         last(case.wakes.last().map(|wake| wake.total_ms)),
         last(case.qemu.last().map(|cycle| cycle.restore_ms)),

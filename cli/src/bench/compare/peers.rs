@@ -19,11 +19,7 @@ use crate::machine::{Machine, Qemu};
 const MIB: u64 = 1 << 20;
 
 /// Every way of saving, measured in this order.
-const KINDS: [SaveKind; 3] = [
-    SaveKind::Stream,
-    SaveKind::MappedRam,
-    SaveKind::MappedRamBy(2),
-];
+const KINDS: [SaveKind; 2] = [SaveKind::Stream, SaveKind::MappedRam];
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 const SAVE_LIMIT: Duration = Duration::from_secs(240);
@@ -31,8 +27,6 @@ const SAVE_LIMIT: Duration = Duration::from_secs(240);
 /// A guest that QEMU has saved to a file.
 #[derive(Debug)]
 pub(super) struct Saved {
-    /// As it was started first.
-    pub(super) cold_boot: ColdBoot,
     machine: Machine,
     file: PathBuf,
     kind: SaveKind,
@@ -43,21 +37,18 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Boots a guest, has so much memory in use, and saves it.
+    /// Boots a guest and saves it.
     pub(super) fn prepare(
         qemu: &Qemu,
         machine: &Machine,
         folder: &Path,
-        used_mib: u64,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<(Self, ColdBoot)> {
         let socket = tempfile::Builder::new().prefix("poorwill-").tempdir()?;
         let mut machine = machine.clone();
         let arguments = socket_arguments(&socket.path().join("qmp"));
         machine.extra_arguments.extend(arguments);
-        let (mut guest, cold_boot) = Guest::cold_boot(&machine, qemu)?;
-        guest.fill(used_mib)?;
+        let (guest, cold_boot) = Guest::cold_boot(&machine, qemu)?;
         let mut saved = Saved {
-            cold_boot,
             machine,
             file: folder.join("saved.first"),
             kind: KINDS[KINDS.len() - 1],
@@ -66,7 +57,15 @@ impl Saved {
         };
         let control = saved.connect()?;
         saved.save(guest, control, saved.kind, folder.join("saved"))?;
-        Ok(saved)
+        Ok((saved, cold_boot))
+    }
+
+    /// Has so much memory in use.
+    pub(super) fn fill(&mut self, qemu: &Qemu, used_mib: u64) -> anyhow::Result<()> {
+        let (mut guest, control, _, _) = self.restore(qemu)?;
+        guest.fill(used_mib)?;
+        let file = self.file.with_extension(format!("filled-{used_mib}"));
+        self.save(guest, control, self.kind, file)
     }
 
     /// Restores what was saved last and saves it in the next way, until each was

@@ -15,10 +15,18 @@ pub struct Size {
     pub used_mib: u64,
 }
 
-/// All of them, largest machine last.
-pub const INSTALLED_MIB: [u64; 3] = [1024, 4096, 8192];
-/// Likewise.
-pub const USED_MIB: [u64; 5] = [256, 512, 1024, 2048, 4096];
+/// What is measured unless something else is asked for: everything in a large
+/// machine, and enough in smaller ones to see that installed memory costs nothing.
+pub const USUAL: [Size; 8] = [
+    Size::new(1024, 512),
+    Size::new(4096, 512),
+    Size::new(4096, 2048),
+    Size::new(8192, 256),
+    Size::new(8192, 512),
+    Size::new(8192, 1024),
+    Size::new(8192, 2048),
+    Size::new(8192, 4096),
+];
 
 /// What a kernel keeps for itself of a machine's RAM, and what programs need to
 /// run beside the memory that is filled.
@@ -28,6 +36,15 @@ const KEPT_MIB: u64 = 256;
 const DISK_MIB: u64 = 2048;
 
 impl Size {
+    /// So many MiB in use of so many.
+    #[must_use]
+    pub const fn new(installed_mib: u64, used_mib: u64) -> Self {
+        Size {
+            installed_mib,
+            used_mib,
+        }
+    }
+
     /// Whether a machine with so much RAM can have so much in use.
     #[must_use]
     pub const fn fits(self) -> bool {
@@ -47,9 +64,9 @@ impl Size {
         self.used_mib + 768
     }
 
-    /// Host disk: two slots, the swap, and QEMU's file of the moment.
+    /// Host disk: two slots, the swap, and QEMU's file of the moment and the next.
     const fn disk_mib(self) -> u64 {
-        4 * (self.used_mib + 128) + DISK_MIB
+        5 * (self.used_mib + 128) + DISK_MIB
     }
 }
 
@@ -130,19 +147,17 @@ mod tests {
     use super::*;
 
     const fn size(installed_mib: u64, used_mib: u64) -> Size {
-        Size {
-            installed_mib,
-            used_mib,
-        }
+        Size::new(installed_mib, used_mib)
     }
 
     #[test]
     fn only_what_fits_is_measured() {
-        let all = combinations(&INSTALLED_MIB, &USED_MIB);
+        let all = combinations(&[1024, 4096, 8192], &[256, 512, 1024, 2048, 4096]);
         assert_eq!(all.len(), 2 + 4 + 5);
         assert!(all.contains(&size(1024, 512)) && !all.contains(&size(1024, 1024)));
         assert!(all.contains(&size(8192, 4096)) && !all.contains(&size(4096, 4096)));
         assert_eq!(combinations(&[1024, 1024], &[256]), [size(1024, 256)]);
+        assert!(USUAL.iter().all(|size| all.contains(size)));
     }
 
     #[test]
