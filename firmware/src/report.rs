@@ -7,6 +7,7 @@
 use core::fmt::{self, Write};
 
 use poorwill_devicetree::REPORT_BYTES;
+use poorwill_retain::Source;
 use spin::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -54,13 +55,36 @@ pub(crate) fn text(arguments: fmt::Arguments<'_>) -> Text {
 /// tree, and memory that is no longer the report is left alone.
 ///
 /// To be called when the OS's memory is loaded, and before any of it runs.
-pub(crate) fn woken(told: Option<Report>, generation: u64) -> bool {
+pub(crate) fn woken(
+    told: Option<Report>,
+    generation: u64,
+    loaded_bytes: u64,
+    load_ms: u64,
+) -> bool {
     let new = told.and_then(|told| {
-        let text = text(format_args!("woken: generation {generation}"));
-        replace(&told, &text).then_some(Report { text, ..told })
+        tell(
+            &told,
+            format_args!("woken: generation {generation} loaded_bytes={loaded_bytes} load_ms={load_ms}"),
+        )
     });
     *CURRENT.lock() = new;
     new.is_some()
+}
+
+/// Tells an OS that wakes from RAM what woke it, after how many milliseconds.
+pub(crate) fn rested(source: Source, slept_ms: u64) {
+    let mut current = CURRENT.lock();
+    if let Some(told) = *current {
+        let text = format_args!("woken: from RAM source={source} slept_ms={slept_ms}");
+        // Where the OS has moved its tree, there is nobody to tell.
+        *current = tell(&told, text);
+    }
+}
+
+/// Writes a new text over the report, if it is still there.
+fn tell(told: &Report, new: fmt::Arguments<'_>) -> Option<Report> {
+    let text = text(new);
+    replace(told, &text).then_some(Report { text, ..*told })
 }
 
 /// Writes `text` over the report, if it is still there.

@@ -253,6 +253,9 @@ pub enum End {
     Success,
     /// Power-off without a sleep, or a reset where that ends QEMU.
     Off,
+    /// As `Sleep`, until it ends as `Success`, which must be within `times`: for a
+    /// guest that chooses how often it is switched off.
+    SleepsThenSuccess,
 }
 
 /// A text to wait for, and the answer to type.

@@ -133,10 +133,19 @@ impl Run<'_> {
                     .with_context(|| format!("step {number}: {cuts} power cuts"))?,
                 Step::PowerOn(on) => {
                     for time in 1..=on.times {
-                        self.power_on(on).with_context(|| match on.times {
+                        let ended = self.power_on(on).with_context(|| match on.times {
                             1 => format!("step {number}"),
                             _ => format!("step {number}, time {time} of {}", on.times),
                         })?;
+                        if on.power_on == End::SleepsThenSuccess {
+                            ensure!(
+                                time < on.times || ended == End::Success,
+                                "step {number}: no success in {time} power-ons"
+                            );
+                            if ended == End::Success {
+                                break;
+                            }
+                        }
                     }
                 }
             }
@@ -175,8 +184,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Switches the machine on, and checks how it ends.
-    fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<()> {
+    /// Switches the machine on, and checks how it ends; tells how.
+    fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<End> {
         let start = match (&on.cold_boot, self.asleep || on.wake) {
             (Some(reason), _) => Start::Cold(reason.clone()),
             (None, true) => Start::Wake,
@@ -198,8 +207,8 @@ impl Run<'_> {
         )?;
         running.fail_on(&FATAL);
         let outcome = self.follow(&mut running, on, &start);
-        self.asleep = on.power_on == End::Sleep;
-        outcome.map_err(|error| {
+        self.asleep = matches!(outcome, Ok(End::Sleep));
+        let ended = outcome.map_err(|error| {
             let tail = running.tail(TAIL).join("\n    ");
             anyhow!(
                 "{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}",
@@ -208,7 +217,8 @@ impl Run<'_> {
         })?;
         // QEMU has to let go of the disks first.
         drop(running);
-        self.disks.iter().try_for_each(TrialDisk::switch_off)
+        self.disks.iter().try_for_each(TrialDisk::switch_off)?;
+        Ok(ended)
     }
 
     fn follow(
@@ -216,7 +226,7 @@ impl Run<'_> {
         running: &mut RunningMachine,
         on: &PowerOn,
         start: &Start,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<End> {
         let limit = Duration::from_secs(self.trial.row.timeout_s);
         for typed in &on.typed {
             running.wait_for_prompt(&typed.at, limit)?;
@@ -225,13 +235,14 @@ impl Run<'_> {
         let exit = wait_exit(running, limit)?;
         let lines = running.lines();
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
-        check_end(on.power_on, &exit, &lines)?;
+        let ended = check_end(on.power_on, &exit, &lines)?;
         start.check(&lines)?;
-        if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, on.power_on) {
+        if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, ended) {
             check_saved(&lines, most)?;
         }
         check_order(&lines, &on.expect)?;
-        check_absent(&lines, &on.forbid)
+        check_absent(&lines, &on.forbid)?;
+        Ok(ended)
     }
 
     /// The machine of one power-on.
@@ -320,23 +331,27 @@ fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Ex
     }
 }
 
-fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<()> {
+fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<End> {
     let slept = lines.iter().any(|line| line.contains(SLEPT));
-    let code = exit.status.code();
-    let held = match wanted {
-        End::Sleep => code == Some(0) && slept,
-        End::Off => code == Some(0) && !slept,
-        End::Success => code == Some(SUCCESS),
+    let ended = match (exit.status.code(), slept) {
+        (Some(0), true) => Some(End::Sleep),
+        (Some(0), false) => Some(End::Off),
+        (Some(SUCCESS), _) => Some(End::Success),
+        _ => None,
     };
-    ensure!(
-        held,
-        "QEMU ended ({}) {} the firmware's sleep line; wanted {wanted:?}{}{}",
-        exit.status,
-        if slept { "after" } else { "without" },
-        if exit.errors.is_empty() { "" } else { "; " },
-        exit.errors.trim_end()
-    );
-    Ok(())
+    let held = |ended: &End| match wanted {
+        End::SleepsThenSuccess => matches!(ended, End::Sleep | End::Success),
+        one => *ended == one,
+    };
+    ended.filter(held).with_context(|| {
+        format!(
+            "QEMU ended ({}) {} the firmware's sleep line; wanted {wanted:?}{}{}",
+            exit.status,
+            if slept { "after" } else { "without" },
+            if exit.errors.is_empty() { "" } else { "; " },
+            exit.errors.trim_end()
+        )
+    })
 }
 
 /// The command line to type for the same machine.

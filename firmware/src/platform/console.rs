@@ -32,6 +32,7 @@ mod register {
 
 mod line_status {
     pub(super) const DATA_READY: u8 = 1 << 0;
+    pub(super) const BREAK: u8 = 1 << 4;
     pub(super) const TRANSMIT_EMPTY: u8 = 1 << 5;
 }
 
@@ -64,6 +65,20 @@ impl Uart {
         }
     }
 
+    /// A break comes with a byte that nobody has typed; both are taken. What
+    /// was typed stays for the OS.
+    fn signs(&self) -> Signs {
+        let status = self.read(register::LSR);
+        let line_break = status & line_status::BREAK != 0;
+        if line_break {
+            self.read(register::DATA);
+        }
+        Signs {
+            input: !line_break && status & line_status::DATA_READY != 0,
+            line_break,
+        }
+    }
+
     fn get(&self) -> Option<u8> {
         (self.read(register::LSR) & line_status::DATA_READY != 0).then(|| self.read(register::DATA))
     }
@@ -79,6 +94,15 @@ impl Write for Uart {
         }
         Ok(())
     }
+}
+
+/// What a line does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signs {
+    /// Somebody has typed.
+    pub(crate) input: bool,
+    /// It was held down for longer than a byte: a break.
+    pub(crate) line_break: bool,
 }
 
 /// Takes the console into use.
@@ -115,6 +139,16 @@ pub(crate) fn receive(buffer: &mut [u8]) -> usize {
         filled += 1;
     }
     filled
+}
+
+/// Whether the machine has a console.
+pub(crate) fn is_there() -> bool {
+    CONSOLE.lock().is_some()
+}
+
+/// What has come over the console's line. A break is told once.
+pub(crate) fn signs() -> Signs {
+    CONSOLE.lock().as_ref().map(Uart::signs).unwrap_or_default()
 }
 
 /// Writes to the console; see [`print!`] and [`say!`].

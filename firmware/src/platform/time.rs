@@ -5,6 +5,7 @@ use poorwill_medium::Clock;
 
 use super::mmio::Mmio;
 use crate::arch::csr::{self, interrupt};
+use crate::arch::{self, fence};
 use crate::hart::Hart;
 
 /// The machine's time.
@@ -22,6 +23,10 @@ pub(crate) struct Time {
 mod goldfish {
     pub(super) const TIME_LOW: usize = 0;
     pub(super) const TIME_HIGH: usize = 4;
+    pub(super) const ALARM_LOW: usize = 8;
+    pub(super) const ALARM_HIGH: usize = 0xc;
+    /// Whether the alarm interrupts.
+    pub(super) const IRQ_ENABLED: usize = 0x10;
 }
 
 impl Time {
@@ -81,10 +86,28 @@ impl Time {
     /// that runs while the power is off.
     pub(crate) fn now_ns(&self) -> Option<u64> {
         let rtc = self.rtc?;
-        let low = rtc.read32(goldfish::TIME_LOW);
-        let high = rtc.read32(goldfish::TIME_HIGH);
-        Some(u64::from(high) << 32 | u64::from(low))
+        Some(read_halves(rtc, goldfish::TIME_LOW, goldfish::TIME_HIGH))
     }
+
+    /// Ticks of `time` when the clock's alarm falls due, or fell due if nobody
+    /// has taken notice; `None` without an alarm.
+    ///
+    /// The OS may have switched the interrupt off at its controller before it
+    /// went to sleep, so that only the clock knows.
+    pub(crate) fn alarm_at(&self) -> Option<u64> {
+        let rtc = self.rtc?;
+        let alarm = read_halves(rtc, goldfish::ALARM_LOW, goldfish::ALARM_HIGH);
+        if rtc.read32(goldfish::IRQ_ENABLED) == 0 || alarm == 0 {
+            return None;
+        }
+        let left = alarm.saturating_sub(self.now_ns()?);
+        Some(self.ticks().saturating_add(self.ticks_in(left)))
+    }
+}
+
+fn read_halves(clock: Mmio, low: usize, high: usize) -> u64 {
+    let low = clock.read32(low);
+    u64::from(clock.read32(high)) << 32 | u64::from(low)
 }
 
 impl Clock for Time {
@@ -133,6 +156,74 @@ pub(crate) fn supervisor_deadline(hart: &Hart) -> u64 {
     match hart.timer {
         Some(compare) if !sstc && is_set => compare.read64(0),
         _ => u64::MAX,
+    }
+}
+
+/// The calling hart's machine timer while machine mode needs it for itself, and
+/// what the OS had set it to, where it is the OS's timer too.
+#[derive(Debug)]
+pub(crate) struct HeldTimer {
+    /// When the OS's timer rings; all ones when it does not.
+    deadline: u64,
+    has_sstc: bool,
+    has_rung: bool,
+}
+
+impl HeldTimer {
+    /// Takes it.
+    pub(crate) fn hold(hart: &Hart) -> Self {
+        let has_sstc = hart.description.extensions.sstc;
+        HeldTimer {
+            deadline: if has_sstc {
+                csr::read::<{ csr::STIMECMP }>()
+            } else {
+                supervisor_deadline(hart)
+            },
+            has_sstc,
+            has_rung: false,
+        }
+    }
+
+    /// When the OS's timer rings, if it does.
+    pub(crate) fn due(&self) -> Option<u64> {
+        (self.deadline != u64::MAX).then_some(self.deadline)
+    }
+
+    /// Lets the OS's timer ring if that is machine mode's to do.
+    pub(crate) fn ring_if_due(&mut self, now: u64) {
+        if !self.has_sstc && !self.has_rung && self.deadline <= now {
+            forward_timer();
+            self.has_rung = true;
+        }
+    }
+
+    /// Waits until `until`, for one of the interrupts `enabled`, or for a bell.
+    /// A hart without a timer looks again at once.
+    pub(crate) fn rest(&self, hart: &Hart, enabled: u64, until: u64) {
+        let Some(compare) = hart.timer else {
+            core::hint::spin_loop();
+            return;
+        };
+        let bells = interrupt::MTI | interrupt::MSI | interrupt::MEI;
+        compare.write64(0, until);
+        fence::after_device_write();
+        // SAFETY: machine mode has its interrupts off: these only end the wait,
+        // and the caller puts them back.
+        unsafe { csr::write::<{ csr::MIE }>(enabled | bells) };
+        arch::wait_for_interrupt();
+        compare.write64(0, u64::MAX);
+    }
+
+    /// Gives it back as the OS set it.
+    pub(crate) fn give_back(self, hart: &Hart) {
+        let Some(compare) = hart.timer.filter(|_| !self.has_sstc) else {
+            return;
+        };
+        compare.write64(0, self.deadline);
+        if !self.has_rung && self.deadline != u64::MAX {
+            // SAFETY: the OS's timer, and nothing else.
+            unsafe { csr::set::<{ csr::MIE }>(interrupt::MTI) };
+        }
     }
 }
 

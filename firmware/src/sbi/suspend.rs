@@ -4,11 +4,11 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
 use super::Call;
-use crate::arch::{Resume, stack};
+use crate::arch::{self, Resume, stack};
 use crate::hart::{State, this_hart};
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::sleep::{self, SleepError};
+use crate::sleep;
 
 /// `SUSPEND_TO_RAM`, the only sleep type there is.
 const SUSPEND_TO_RAM: u32 = 0;
@@ -42,10 +42,13 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
         say!("sleep refused: hart {} is not stopped", hart.id());
         return SbiRet::denied();
     }
-    let error = stack::deep(|| sleep::persist(Resume { address, argument }));
-    say!("sleep refused: {error}");
-    match error {
-        SleepError::NotArmed(_) => SbiRet::not_supported(),
-        SleepError::Failed(_) => SbiRet::failed(),
+    let resume = Resume { address, argument };
+    match stack::deep(|| sleep::sleep(resume)) {
+        // SAFETY: the address was checked, and this hart's call chain ends here.
+        Ok(()) => unsafe { arch::enter(resume, own.stack_top()) },
+        Err(error) => {
+            say!("sleep refused: {error}");
+            SbiRet::failed()
+        }
     }
 }

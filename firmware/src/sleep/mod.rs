@@ -10,6 +10,7 @@ mod device;
 mod disk;
 mod persist;
 mod progress;
+mod retain;
 mod state;
 mod vault;
 mod wake;
@@ -17,9 +18,14 @@ mod wake;
 use poorwill_image::Workspace;
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, PAGE_BYTES, Page};
+use poorwill_retain::End;
 use spin::Mutex;
 
-pub(crate) use persist::{SleepError, persist};
+use crate::arch::Resume;
+use crate::platform::console::say;
+use crate::platform::platform;
+use crate::report;
+use persist::{Failed, NotSaved, Order, persist};
 pub(crate) use poorwill_store::Committed;
 pub(crate) use wake::{ColdBoot, restore_hart, wake};
 
@@ -27,6 +33,57 @@ pub(crate) use wake::{ColdBoot, restore_hart, wake};
 const MAX_OS_PAGES: u64 = (16 << 30) / PAGE_BYTES;
 
 const WORKSPACE_PAGES: usize = Workspace::pages_needed(MAX_OS_PAGES) as usize;
+
+/// Puts the machine to sleep in the mode that its sleep area is configured for, or
+/// where it cannot be saved, with its RAM powered. Returns when it is awake again
+/// without its power having been off.
+///
+/// # Errors
+///
+/// [`Failed`]: it was to be saved at once, and could not.
+pub(crate) fn sleep(resume: Resume) -> Result<(), Failed> {
+    let mut order = Order::AsConfigured;
+    loop {
+        let stage_after_ms = match persist(resume, order) {
+            NotSaved::Rests(stage_after_ms) => stage_after_ms,
+            NotSaved::NotArmed(lacks) => {
+                say!("the machine cannot be saved: {lacks}");
+                None
+            }
+            NotSaved::Failed(error) if order == Order::AsConfigured => return Err(error),
+            NotSaved::Failed(error) => {
+                say!("the machine cannot be saved and rests on: {error}");
+                None
+            }
+        };
+        match rest(stage_after_ms) {
+            End::Woken(_) => return Ok(()),
+            End::Staged(_) => order = Order::Now,
+        }
+    }
+}
+
+/// Sleeps with the RAM powered, and says so.
+fn rest(stage_after_ms: Option<u64>) -> End {
+    match stage_after_ms {
+        Some(ms) => say!("sleep mode=staged stage_after_ms={ms}"),
+        None => say!("sleep mode=retain"),
+    }
+    let time = &platform().time;
+    let began = time.ticks();
+    let end = retain::retain(stage_after_ms);
+    let ended = time.ticks();
+    let slept_ms = time.milliseconds_in(ended.saturating_sub(began));
+    match end {
+        End::Woken(source) => {
+            report::rested(source, slept_ms);
+            let ms = time.milliseconds_in(time.ticks().saturating_sub(ended));
+            say!("wake mode=retain source={source} slept_ms={slept_ms} ms={ms}");
+        }
+        End::Staged(cause) => say!("staged cause={cause} slept_ms={slept_ms}"),
+    }
+    end
+}
 
 /// The memory that a sleep or a wake works in; there is never more than one.
 struct Memory {

@@ -7,7 +7,7 @@ use poorwill_memory::linux::{Doubt, free_pages};
 use poorwill_memory::{FreeContents, OsMemory, PAGE_BYTES, Page};
 #[cfg(feature = "poison-free")]
 use poorwill_memory::{PageMap, PageWalk, Progression, ROW_WORDS};
-use poorwill_store::{Area, CommitError, Committed, NoSleep};
+use poorwill_store::{Area, CommitError, Committed, Configuration, NoSleep};
 use thiserror::Error;
 
 use super::disk::{self, DiskError};
@@ -20,20 +20,29 @@ use crate::platform::console::say;
 use crate::platform::vault::VaultFault;
 use crate::platform::{entropy, platform, power};
 
-/// Why the machine does not sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum SleepError {
+/// Which sleeps are saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// One that the sleep area is configured to save at once.
+    AsConfigured,
+    /// This one.
+    Now,
+}
+
+/// Why the machine is not saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotSaved {
+    /// It is to rest with its RAM powered, for good or for so many milliseconds.
+    Rests(Option<u64>),
     /// The machine has nowhere to sleep to.
-    #[error("{0}")]
     NotArmed(NotArmed),
     /// Saving failed; nothing is committed.
-    #[error("{0}")]
     Failed(Failed),
 }
 
-/// What a machine lacks that cannot sleep.
+/// What a machine lacks that cannot be saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum NotArmed {
+pub(super) enum NotArmed {
     /// No way to switch the power off.
     #[error("the machine cannot switch its power off")]
     NoPowerOff,
@@ -47,7 +56,7 @@ pub(crate) enum NotArmed {
 
 /// What failed on the way to the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Failed {
+pub(super) enum Failed {
     /// The disk.
     #[error("{0}")]
     Disk(DiskError),
@@ -86,20 +95,25 @@ impl Quiesced {
     }
 }
 
-/// Saves the machine and switches the power off. Returns only when that failed,
+/// Saves the machine and switches the power off. Returns only when it does not,
 /// with the disk and memory as the OS left them.
-pub(crate) fn persist(resume: Resume) -> SleepError {
+pub(super) fn persist(resume: Resume, order: Order) -> NotSaved {
     if !power::can_power_off() {
-        return SleepError::NotArmed(NotArmed::NoPowerOff);
+        return NotSaved::NotArmed(NotArmed::NoPowerOff);
     }
     let time = &platform().time;
     let began = time.ticks();
     let sealing = match Sealing::at_sleep() {
         Ok(sealing) => sealing,
-        Err(error) => return SleepError::Failed(error.into()),
+        Err(error) => return NotSaved::Failed(error.into()),
     };
     let outcome = disk::with_area(
-        |area, pages| sleep(Quiesced { resume }, area, pages, &sealing),
+        |area, pages| {
+            if order == Order::AsConfigured {
+                rests(area)?;
+            }
+            sleep(Quiesced { resume }, area, pages, &sealing)
+        },
         |result| {
             if result.is_ok() {
                 Stop::PowerOff
@@ -116,17 +130,28 @@ pub(crate) fn persist(resume: Resume) -> SleepError {
             );
             power::power_off_asleep(slept.committed)
         }
-        Ok(Err(SleepError::Failed(Failed::Store(NoSleep::Commit(CommitError::InDoubt(
-            error,
-        )))))) => {
+        Ok(Err(NotSaved::Failed(Failed::Store(NoSleep::Commit(CommitError::InDoubt(error)))))) => {
             // Were the OS to go on, an image that did get committed would be
             // woken over what it has done since.
             say!("sleep in doubt: {error}; power off, the next power-on wakes or boots cold");
             power::power_off()
         }
         Ok(Err(error)) => error,
-        Err(error) if error.is_absence() => SleepError::NotArmed(NotArmed::Disk(error)),
-        Err(error) => SleepError::Failed(Failed::Disk(error)),
+        Err(error) if error.is_absence() => NotSaved::NotArmed(NotArmed::Disk(error)),
+        Err(error) => NotSaved::Failed(Failed::Disk(error)),
+    }
+}
+
+/// Whether the area wants the machine to rest first. A configuration that cannot
+/// be read is as none: the machine is saved, which loses nothing.
+fn rests<M: Medium>(area: &mut Area<'_, M>) -> Result<(), NotSaved> {
+    let configuration = area.configuration().unwrap_or_else(|error| {
+        say!("{error}");
+        Configuration::default()
+    });
+    match configuration.stage_after_ms() {
+        Some(0) => Ok(()),
+        rest => Err(NotSaved::Rests(rest)),
     }
 }
 
@@ -135,8 +160,8 @@ fn sleep<M: Medium>(
     area: &mut Area<'_, M>,
     pages: &mut [Page],
     sealing: &Sealing,
-) -> Result<Slept, SleepError> {
-    let no_room = |error| SleepError::NotArmed(NotArmed::Workspace(error));
+) -> Result<Slept, NotSaved> {
+    let no_room = |error| NotSaved::NotArmed(NotArmed::Workspace(error));
     let mut memory = os_memory();
     let mut workspace = Workspace::new(pages, memory.pages()).map_err(no_room)?;
     let free_pages = leave_out_free(&memory, &mut workspace).map_err(no_room)?;
@@ -156,7 +181,7 @@ fn sleep<M: Medium>(
         &mut |progress| bar.show(progress),
     );
     bar.end();
-    let (committed, saved) = slept.map_err(|error| SleepError::Failed(error.into()))?;
+    let (committed, saved) = slept.map_err(|error| NotSaved::Failed(error.into()))?;
     Ok(Slept {
         committed,
         saved,

@@ -153,7 +153,8 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
         Wake::Woken { image, loaded } => {
             let state = state::read(image.state()).expect("it was read before it was loaded");
             let generation = image.header().generation;
-            if !report::woken(state.report, generation) {
+            let loaded_bytes = loaded.loaded_pages() * PAGE_BYTES;
+            if !report::woken(state.report, generation, loaded_bytes, load_ms) {
                 say!("the OS has moved its device tree: /chosen does not say that it woke");
             }
             platform().interrupts.restore(&state.devices);
@@ -165,7 +166,7 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
             Attempt::Woken(Woken {
                 core: state.core,
                 generation,
-                loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
+                loaded_bytes,
                 load_ms,
             })
         }

@@ -8,6 +8,7 @@
 
 mod arch;
 mod cases;
+mod clock;
 mod console;
 mod fw_cfg;
 mod irqchip;

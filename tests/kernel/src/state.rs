@@ -3,11 +3,11 @@
 
 use crate::{
     arch::{self, SSTATUS_FS, SSTATUS_MXR, SSTATUS_SIE, SSTATUS_SUM, float, guard, sleep::Found},
-    check,
+    check, clock,
     irqchip::Chip,
     machine::Machine,
     memory::Memory,
-    mmio, read_csr, say, workers, write_csr,
+    read_csr, say, workers, write_csr,
 };
 
 /// What the state was before.
@@ -43,7 +43,7 @@ impl State {
             hip: read_hip(),
             floats,
             chip,
-            clock: machine.clock.map(read_clock),
+            clock: machine.clock.map(clock::read),
             // Last, as all the rest may change `sstatus` and `time`.
             csrs: arch::sleep::csrs_now(),
         }
@@ -65,8 +65,15 @@ impl State {
         self.check_rest(machine, hart);
     }
 
-    /// After a wake, with what the wake vector found.
-    pub(crate) fn check_after_wake(&self, machine: &Machine, hart: usize, found: &Found) {
+    /// After a wake, with what the wake vector found; `from_ram` if the power
+    /// stayed on.
+    pub(crate) fn check_after_wake(
+        &self,
+        machine: &Machine,
+        hart: usize,
+        found: &Found,
+        from_ram: bool,
+    ) {
         check!(found.satp == 0, "satp is zero: {:#x}", found.satp);
         check!(
             found.sstatus & SSTATUS_SIE == 0,
@@ -95,7 +102,7 @@ impl State {
         // A guest's timer that nobody has set does not ring.
         let hip = read_hip();
         check!(hip == self.hip, "hip: {hip:x?}, was {:x?}", self.hip);
-        self.chip.check_generation_id(machine, true);
+        self.chip.check_generation_id(machine, !from_ram);
         self.check_rest(machine, hart);
     }
 
@@ -115,11 +122,11 @@ impl State {
     /// Time goes on by the time slept, as the real-time clock has it. Not for
     /// sleeps of less than a second or two: QEMU's clock would go backwards.
     pub(crate) fn check_time(&self, machine: &Machine) {
-        let (Some(before), Some(clock)) = (self.clock, machine.clock) else {
+        let (Some(before), Some(registers)) = (self.clock, machine.clock) else {
             return;
         };
         let ticks = arch::time().wrapping_sub(self.csrs.time as u64);
-        let ticks_by_clock = (read_clock(clock) - before) / 1000 * machine.timebase / 1_000_000;
+        let ticks_by_clock = (clock::read(registers) - before) / 1000 * machine.timebase / 1_000_000;
         let off = ticks.abs_diff(ticks_by_clock);
         check!(
             off < machine.timebase / TIME_TOLERANCE,
@@ -238,12 +245,4 @@ fn check_own_ipi(machine: &Machine, hart: usize) {
         "the IPI arrives: {cause:x?}"
     );
     write_csr!("sip", 0);
-}
-
-/// The goldfish real-time clock, in nanoseconds since 1970.
-pub(crate) fn read_clock(clock: usize) -> u64 {
-    // Reading the low half latches the high half.
-    let low = mmio::read32(clock);
-    let high = mmio::read32(clock + 4);
-    u64::from(high) << 32 | u64::from(low)
 }

@@ -10,10 +10,11 @@ use crate::{
         self,
         sleep::{self, Context, Outcome},
     },
+    clock,
     machine::Machine,
     memory::{Memory, mix},
     say,
-    state::{State, read_clock},
+    state::State,
     verdict,
 };
 
@@ -29,7 +30,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
         match sleep::suspend(0, &mut context) {
             Outcome::Woke(found) => {
                 found.check_arguments(hart, opaque);
-                state.check_after_wake(machine, hart, &found);
+                state.check_after_wake(machine, hart, &found, false);
                 if verdict::failed() {
                     return;
                 }
@@ -49,7 +50,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
 
 /// A number that no other cold boot has.
 fn new_life(machine: &Machine) -> u64 {
-    let clock = machine.clock.map_or(0, read_clock);
+    let clock = machine.clock.map_or(0, clock::read);
     let seed = machine
         .seed
         .iter()

@@ -23,13 +23,13 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "handover" => handover::run(machine),
         "wild" => wild::run(machine, hart),
         "susp-errors" => susp::errors(machine, hart),
-        "susp-no-area" => susp::refused(machine, hart),
+        "susp-refused" => susp::refused(machine, hart),
         "sleep-wake" => sleep_wake::run(machine, hart),
         "endure" => endure::run(machine, hart),
         "seal-bench" => seal_bench::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-no-area, sleep-wake, endure, seal-bench"
+                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

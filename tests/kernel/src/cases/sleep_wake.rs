@@ -3,14 +3,16 @@
 //! On the command line: `cycles=N` sleeps in a row, `fill_mib=N` MiB of memory
 //! filled page by page, `slept_ms=N` the least that each sleep lasts, and
 //! `alarm_ms=N` a timer armed as an OS arms a wake alarm (a firmware whose sleep
-//! is a test of itself, such as OpenSBI's, needs one to wake), and `from=other` to sleep on a hart other than the one that booted.
+//! is a test of itself, such as OpenSBI's, needs one to wake), `rtc_alarm_ms=N` the
+//! same of the real-time clock's alarm, `from_ram=1` if the power stays on, and
+//! `from=other` to sleep on a hart other than the one that booted.
 
 use crate::{
     arch::{
         self,
         sleep::{self, Context, Outcome},
     },
-    check,
+    check, clock,
     machine::Machine,
     memory::Memory,
     say,
@@ -47,6 +49,10 @@ fn cycles(machine: &Machine, hart: usize) {
         if alarm_ms > 0 {
             let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);
         }
+        let rtc_alarm_ms = machine.number("rtc_alarm_ms", 0) as u64;
+        if rtc_alarm_ms > 0 {
+            clock::set_alarm(machine, rtc_alarm_ms);
+        }
         match sleep::suspend(0, &mut context) {
             Outcome::Returned(answer) => {
                 check!(
@@ -59,8 +65,12 @@ fn cycles(machine: &Machine, hart: usize) {
             Outcome::Woke(found) => {
                 say!("cycle {cycle}: woke");
                 found.check_arguments(hart, opaque);
+                let from_ram = machine.number("from_ram", 0) == 1;
+                if rtc_alarm_ms > 0 {
+                    clock::end_alarm(machine);
+                }
                 state.check_time(machine);
-                state.check_after_wake(machine, hart, &found);
+                state.check_after_wake(machine, hart, &found, from_ram);
             }
         }
     }

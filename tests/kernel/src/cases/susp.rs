@@ -11,7 +11,7 @@ use crate::{
     verdict::check_error,
     workers,
 };
-use sbi_spec::binary::{Error, Error::*};
+use sbi_spec::binary::Error::*;
 
 /// Arguments that no machine takes.
 pub(super) fn errors(machine: &Machine, hart: usize) {
@@ -46,20 +46,14 @@ pub(super) fn errors(machine: &Machine, hart: usize) {
     state.check_unchanged(machine, hart);
 }
 
-/// A good call, on a machine that cannot sleep. `answer=failed` on the command
-/// line wants `FAILED` (the device broke), and else it is `NOT_SUPPORTED` (no
-/// medium or no area). `times=N` repeats it.
+/// A good call, on a machine that cannot sleep as its area wants. `times=N`
+/// repeats it.
 pub(super) fn refused(machine: &Machine, hart: usize) {
-    let wanted: &[Error] = match machine.option("answer") {
-        Some("failed") => &[Failed],
-        None | Some("not-supported") => &[NotSupported],
-        Some(other) => panic!("answer={other}: it is failed or not-supported"),
-    };
     let dense_mib = machine.number("fill_mib", 16);
     for time in 1..=machine.number("times", 1) {
         let state = State::set_up(machine, hart, time, Memory::new(machine, dense_mib));
         match sleep::suspend(0, &mut sleep::Context::default()) {
-            Outcome::Returned(answer) => check_error("a good call", answer, wanted),
+            Outcome::Returned(answer) => check_error("a good call", answer, &[Failed]),
             Outcome::Woke(_) => check!(false, "the machine slept, which it could not"),
         }
         state.check_unchanged(machine, hart);

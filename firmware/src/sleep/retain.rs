@@ -1,0 +1,100 @@
+//! Sleep with the RAM powered: the hart that called waits in machine mode, the
+//! others are stopped and wait as they do. Devices are as the OS left them.
+
+use poorwill_retain::{End, Signals, Sleeper, Source};
+
+use crate::arch::csr::{self, interrupt};
+use crate::hart::{Hart, this_hart};
+use crate::platform::time::HeldTimer;
+use crate::platform::{console, platform};
+
+/// Interrupts that are the OS's own.
+const OF_THE_OS: u64 = interrupt::SSI | interrupt::STI | interrupt::SEI | interrupt::LCOFI;
+
+/// How often somebody may have typed who is to wait no longer than that.
+const LOOK_EVERY_MS: u64 = 100;
+
+/// Rests until something wakes the machine or, if it may, it is to be saved:
+/// `stage_after_ms` after now, or when the battery is low.
+pub(super) fn retain(stage_after_ms: Option<u64>) -> End {
+    let time = &platform().time;
+    let stage_at = stage_after_ms.map(|ms| {
+        let ticks = time.ticks_in(ms.saturating_mul(1_000_000));
+        time.ticks().saturating_add(ticks)
+    });
+    let mut resting = Resting::begin(this_hart());
+    let end = poorwill_retain::retain(&mut resting, stage_at);
+    resting.end();
+    end
+}
+
+/// The hart that rests for the machine.
+struct Resting {
+    hart: &'static Hart,
+    timer: HeldTimer,
+    /// `mie` as the OS left it.
+    enabled: u64,
+}
+
+impl Resting {
+    fn begin(hart: &'static Hart) -> Self {
+        Resting {
+            hart,
+            timer: HeldTimer::hold(hart),
+            enabled: csr::read::<{ csr::MIE }>(),
+        }
+    }
+
+    /// Leaves the hart as the OS expects it.
+    fn end(self) {
+        // SAFETY: what it was; the timer's own bit is set with the timer.
+        unsafe { csr::write::<{ csr::MIE }>(self.enabled & !interrupt::MTI) };
+        self.timer.give_back(self.hart);
+    }
+
+    fn interrupted(&self) -> Option<Source> {
+        let come = csr::read::<{ csr::MIP }>() & self.enabled & OF_THE_OS;
+        if come & interrupt::STI != 0 {
+            return Some(Source::Timer);
+        }
+        (come != 0).then_some(Source::Interrupt)
+    }
+}
+
+impl Sleeper for Resting {
+    fn now(&self) -> u64 {
+        platform().time.ticks()
+    }
+
+    fn look(&mut self) -> Signals {
+        // Nobody has asked for anything: the other harts are stopped.
+        self.hart.answer();
+        let time = &platform().time;
+        let now = time.ticks();
+        self.timer.ring_if_due(now);
+        let alarm = time.alarm_at();
+        let is_due = alarm.is_some_and(|alarm| alarm <= now);
+        let signs = console::signs();
+        let wake = self
+            .interrupted()
+            .or(is_due.then_some(Source::Alarm))
+            .or(signs.input.then_some(Source::Console));
+        let timer = (self.enabled & interrupt::STI != 0)
+            .then(|| self.timer.due())
+            .flatten();
+        Signals {
+            wake,
+            due: alarm.into_iter().chain(timer).min(),
+            battery_low: signs.line_break,
+        }
+    }
+
+    fn rest(&mut self, until: u64) {
+        self.timer.rest(self.hart, self.enabled, until);
+    }
+
+    fn look_every(&self) -> Option<u64> {
+        let ticks = platform().time.ticks_in(LOOK_EVERY_MS * 1_000_000);
+        console::is_there().then_some(ticks)
+    }
+}
