@@ -71,7 +71,7 @@ fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
             &mut |_| (),
         )
         .unwrap();
-        slot.commit(&saved).unwrap();
+        slot.commit(&saved, 1200).unwrap();
         if consume {
             let image = area.newest().unwrap();
             area.consume(&image).unwrap();

@@ -488,6 +488,7 @@ impl<'a, M: Medium> Area<'a, M> {
             slot_bytes: slot_bytes(bytes),
             header_checksum: 0,
             image_bytes: 0,
+            sleep_ms: 0,
         }
     }
 
@@ -529,12 +530,13 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
     }
 
     /// Commits the saved image: from the moment that its record is durable, it
-    /// is the one that wakes.
+    /// is the one that wakes. `sleep_ms` is how long the sleep has taken, for those
+    /// who ask later.
     ///
     /// # Errors
     ///
     /// See [`CommitError`].
-    pub fn commit(self, saved: &Saved) -> Result<Committed, CommitError> {
+    pub fn commit(self, saved: &Saved, sleep_ms: u32) -> Result<Committed, CommitError> {
         let OpenSlot {
             area,
             slot,
@@ -546,6 +548,7 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         let record = SlotRecord {
             header_checksum: saved.header_checksum(),
             image_bytes: saved.image_bytes(),
+            sleep_ms,
             ..area.new_record(slot, generation)
         };
         let Err(error) = area.commit_record(slot, record) else {

@@ -63,6 +63,7 @@ mod tests {
             slot_bytes: 0,
             header_checksum: 0,
             image_bytes: 0,
+            sleep_ms: 0,
         })
     }
 

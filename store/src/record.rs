@@ -116,6 +116,8 @@ pub struct SlotRecord {
     pub header_checksum: u64,
     /// Bytes of the slot that the image takes.
     pub image_bytes: u64,
+    /// How long the sleep took up to its commit, in ms; 0 if nobody has said.
+    pub sleep_ms: u32,
 }
 
 /// Why a record cannot be read. Its slot has no image, then.
@@ -158,7 +160,7 @@ pub enum SlotStatus {
 const MAGIC: [u8; 8] = *b"PWILSLOT";
 
 /// The version of the record that this crate writes, and the only one it reads.
-const FORMAT_VERSION: u16 = 1;
+const FORMAT_VERSION: u16 = 2;
 
 /// The highest number of a sleep; behind it, numbers start over.
 pub(crate) const LAST_GENERATION: u64 = u64::MAX - 1;
@@ -191,7 +193,7 @@ struct RawRecord {
     failure_code: U32,
     failure_detail: U64,
     reported: U32,
-    zero_too: U32,
+    sleep_ms: U32,
     later: [u8; 424],
 }
 
@@ -220,7 +222,7 @@ impl SlotRecord {
         }
         let later = raw.later.iter().any(|byte| *byte != 0);
         let beyond = raw.generation.get() > LAST_GENERATION;
-        if beyond || later || raw.zero.get() != 0 || raw.zero_too.get() != 0 {
+        if beyond || later || raw.zero.get() != 0 {
             return Err(RecordError::Invalid);
         }
         Ok(SlotRecord {
@@ -230,6 +232,7 @@ impl SlotRecord {
             slot_bytes: raw.slot_bytes.get(),
             header_checksum: raw.header_checksum.get(),
             image_bytes: raw.image_bytes.get(),
+            sleep_ms: raw.sleep_ms.get(),
         })
     }
 
@@ -244,6 +247,7 @@ impl SlotRecord {
         raw.slot_bytes = self.slot_bytes.into();
         raw.header_checksum = self.header_checksum.into();
         raw.image_bytes = self.image_bytes.into();
+        raw.sleep_ms = self.sleep_ms.into();
         match self.state {
             SlotState::Committed => raw.state = COMMITTED.into(),
             SlotState::Consumed { failure, reported } => {
@@ -326,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 1);
+        assert_eq!(FORMAT_VERSION, 2);
         assert_eq!(&MAGIC, b"PWILSLOT");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawRecord, checksum));
         let offsets = [
@@ -344,7 +348,7 @@ mod tests {
             (offset_of!(RawRecord, failure_code), 68),
             (offset_of!(RawRecord, failure_detail), 72),
             (offset_of!(RawRecord, reported), 80),
-            (offset_of!(RawRecord, zero_too), 84),
+            (offset_of!(RawRecord, sleep_ms), 84),
             (offset_of!(RawRecord, later), 88),
             (size_of::<RawRecord>(), 512),
         ];
@@ -396,13 +400,14 @@ mod tests {
             slot_bytes,
             header_checksum,
             image_bytes,
+            sleep_ms: 0,
         }
     }
 
     proptest! {
         #[test]
-        fn records_come_back(state in states(), numbers: [u64; 5]) {
-            let record = record(state, numbers);
+        fn records_come_back(state in states(), numbers: [u64; 5], sleep_ms: u32) {
+            let record = SlotRecord { sleep_ms, ..record(state, numbers) };
             let mut page = Page([!0; 512]);
             record.write(&mut page);
             prop_assert_eq!(SlotRecord::parse(&page), Ok(record));
@@ -422,9 +427,9 @@ mod tests {
     fn an_unknown_version_is_named() {
         let mut page = Page::ZERO;
         record(SlotState::Committed, [1; 5]).write(&mut page);
-        page.0[1] = page.0[1] & !0xffff | 2;
+        page.0[1] = page.0[1] & !0xffff | 3;
         page.0[CHECKSUM_WORD] = checksum::of_words_but(&page.0[..RECORD_WORDS], CHECKSUM_WORD);
-        let error = RecordError::Version { found: 2, known: 1 };
+        let error = RecordError::Version { found: 3, known: 2 };
         assert_eq!(SlotRecord::parse(&page), Err(error));
         assert_eq!(SlotStatus::read(&page, 1, 1), SlotStatus::Unusable(error));
     }

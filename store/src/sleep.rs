@@ -28,7 +28,8 @@ pub enum NoSleep<E> {
 
 /// Saves a machine whose OS is at rest into its sleep area, and commits the
 /// image. `capture` writes down the machine's state and says how the image is
-/// to be made; it is told the generation that it must bear.
+/// to be made; it is told the generation that it must bear. `took_ms` tells how
+/// long the sleep has taken, for its record.
 ///
 /// # Errors
 ///
@@ -39,6 +40,7 @@ pub fn sleep<'k, M: Medium, E>(
     workspace: &mut Workspace<'_>,
     crew: &dyn Crew,
     capture: impl FnOnce(&mut Workspace<'_>, u64) -> Result<SaveRequest<'k>, E>,
+    took_ms: impl FnOnce() -> u32,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Committed, Saved), NoSleep<E>> {
     let mut slot = area.begin()?;
@@ -51,7 +53,7 @@ pub fn sleep<'k, M: Medium, E>(
         crew,
         progress,
     )?;
-    match slot.commit(&saved) {
+    match slot.commit(&saved, took_ms()) {
         Ok(committed) => Ok((committed, saved)),
         Err(error) => {
             give_back(&request, memory, workspace, crew);

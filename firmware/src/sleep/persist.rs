@@ -112,7 +112,7 @@ pub(super) fn persist(resume: Resume, order: Order) -> NotSaved {
             if order == Order::AsConfigured {
                 rests(area)?;
             }
-            sleep(Quiesced { resume }, area, pages, &sealing)
+            sleep(Quiesced { resume }, area, pages, &sealing, began)
         },
         |result| {
             if result.is_ok() {
@@ -155,11 +155,13 @@ fn rests<M: Medium>(area: &mut Area<'_, M>) -> Result<(), NotSaved> {
     }
 }
 
+/// Saves and commits; the sleep `began` at that time.
 fn sleep<M: Medium>(
     quiesced: Quiesced,
     area: &mut Area<'_, M>,
     pages: &mut [Page],
     sealing: &Sealing,
+    began: u64,
 ) -> Result<Slept, NotSaved> {
     let no_room = |error| NotSaved::NotArmed(NotArmed::Workspace(error));
     let mut memory = os_memory();
@@ -178,6 +180,7 @@ fn sleep<M: Medium>(
         &mut workspace,
         &Crew,
         |workspace, generation| quiesced.capture(workspace, generation, seal),
+        || u32::try_from(time.milliseconds_in(time.ticks().saturating_sub(began))).unwrap_or(u32::MAX),
         &mut |progress| bar.show(progress),
     );
     bar.end();

@@ -242,7 +242,7 @@ fn sleep(area: &mut Area<'_, FakeMedium>, is_faulty: bool) -> Promise {
         assert!(is_faulty);
         return Promise::AllGivenUp;
     };
-    match slot.commit(&saved) {
+    match slot.commit(&saved, 7) {
         Ok(committed) => {
             assert_eq!(committed.generation(), generation);
             let is_whole = !is_faulty;

@@ -128,7 +128,7 @@ impl Machine {
             })
         };
         let slept =
-            poorwill_store::sleep(&mut area, os, &mut workspace, &Alone, capture, &mut |_| ());
+            poorwill_store::sleep(&mut area, os, &mut workspace, &Alone, capture, || 1, &mut |_| ());
         slept.map(drop)
     }
 

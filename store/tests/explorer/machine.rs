@@ -149,7 +149,7 @@ impl Machine {
         let slept = with_area(shared, scratch, |area| {
             let os = memory.os();
             let mut workspace = Workspace::new(workspace, os.pages()).expect("room");
-            poorwill_store::sleep(area, os, &mut workspace, &Alone, capture, &mut |_| ())
+            poorwill_store::sleep(area, os, &mut workspace, &Alone, capture, || 1, &mut |_| ())
         });
         match slept {
             Ok(Ok(_)) => Slept::Committed,
