@@ -1,10 +1,11 @@
 //! Poorwill beside its peers: on one machine, with the same guest and the same
 //! memory in use, in turns.
 //!
-//! For each machine two guests are booted. In each round the one sleeps and wakes, moves as many bytes plainly, and, on
-//! as much memory, Linux hibernates; the other one, with the same contents, is saved
-//! and restored by QEMU. That one has its root on virtio-blk and on a disk of its
-//! own, for QEMU saves no machine with an NVMe controller.
+//! For each machine two guests are booted. In each round the one sleeps and wakes,
+//! moves as many bytes plainly, and, on as much memory, Linux hibernates; the other
+//! one, with the same contents, is saved and restored by QEMU. That one has its
+//! root on virtio-blk and on a disk of its own, for QEMU saves no machine with an
+//! NVMe controller.
 
 mod figures;
 mod guest;
@@ -58,20 +59,24 @@ pub struct CompareOptions {
     pub sizes: Vec<Size>,
 }
 
-/// Measures.
+/// Measures into `results`, which has what was measured before a failure too.
 ///
 /// # Errors
 ///
 /// What failed, with the console's end.
-pub fn measure(options: &CompareOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison> {
+pub fn measure(
+    options: &CompareOptions,
+    results: &mut Option<Comparison>,
+    tell: &dyn Fn(&str),
+) -> anyhow::Result<()> {
     let qemu = Qemu::find()?;
     let guest = paths::Guest::find()?;
-    let mut comparison = Comparison {
+    let comparison = results.insert(Comparison {
         rounds: options.rounds,
         harts: options.harts,
         hibernation_settings: HIBERNATION_SETTINGS.into(),
         ..Comparison::default()
-    };
+    });
     for &installed_mib in &distinct(options.sizes.iter().map(|size| size.installed_mib)) {
         let mut sizes = options.sizes.clone();
         sizes.retain(|size| size.installed_mib == installed_mib);
@@ -107,7 +112,7 @@ pub fn measure(options: &CompareOptions, tell: &dyn Fn(&str)) -> anyhow::Result<
             }
         })?;
     }
-    Ok(comparison)
+    Ok(())
 }
 
 fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -136,8 +141,7 @@ impl MachineBench<'_> {
 
     /// Adds a case for each of `sizes`, which ascend.
     fn measure(&self, sizes: &[Size], cases: &mut Vec<Case>) -> anyhow::Result<()> {
-        let disk = self.folder.join("machine.disk");
-        let machine = self.machine(&disk)?;
+        let machine = self.machine()?;
         self.tell("cold boots");
         let (mut guest, boot) = Guest::cold_boot(&machine, self.qemu)?;
         let (mut saved, peer_boot) = Saved::prepare(self.qemu, &self.peer()?, self.folder)?;
@@ -208,7 +212,7 @@ impl MachineBench<'_> {
     }
 
     fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
-        let disk = &self.folder.join("machine.disk");
+        let disk = &self.disk();
         let mut plain = guest.plain(bytes)?;
         // The sleep area is the last partition, behind the swap.
         let length = fs::metadata(disk).context("looking at the disk")?.len();
@@ -233,9 +237,13 @@ impl MachineBench<'_> {
     }
 
     /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
-    fn machine(&self, disk: &Path) -> anyhow::Result<Machine> {
-        self.make_disk(disk, Some(self.room()), vec![self.room()])?;
-        Ok(self.with_disk(Disk::nvme(disk)))
+    fn machine(&self) -> anyhow::Result<Machine> {
+        self.make_disk(&self.disk(), Some(self.room()), vec![self.room()])?;
+        Ok(self.with_disk(Disk::nvme(self.disk())))
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.folder.join("machine.disk")
     }
 
     /// For two images, or for one hibernation.
