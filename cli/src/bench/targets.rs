@@ -146,7 +146,8 @@ pub fn targets(results: &Results) -> Vec<Target> {
 
 /// A machine is not booted for each case: their boots count together.
 fn cold_boots(compare: &Comparison) -> Target {
-    let boots = compare.cases.iter().flat_map(|case| &case.cold_boots);
+    let machines = (compare.cases).chunk_by(|one, next| one.installed_mib == next.installed_mib);
+    let boots = machines.flat_map(|cases| &cases[0].cold_boots);
     let all = Spread::of_any(boots.map(|boot| boot.total_ms));
     let ratio = |case: &Case| Some(all?.median / wake(case)?);
     let what = "Cold boot, in a wake (power-on to redis's first answer)";

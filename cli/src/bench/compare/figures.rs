@@ -27,7 +27,7 @@ pub struct Case {
     pub installed_mib: u64,
     /// How much of it was to be in use, in MiB.
     pub used_mib: u64,
-    /// Starts without an image.
+    /// Starts without an image; those of the machine, in each of its cases.
     pub cold_boots: Vec<ColdBoot>,
     /// Poorwill's.
     pub sleeps: Vec<Sleep>,
