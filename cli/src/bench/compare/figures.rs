@@ -39,6 +39,9 @@ pub struct Case {
     pub qemu: Vec<QemuCycle>,
     /// By Linux.
     pub hibernations: Vec<Hibernation>,
+    /// Why Linux did not come back from others.
+    #[serde(default)]
+    pub failed_hibernations: Vec<String>,
 }
 
 /// Power-on to redis's first answer, without an image.

@@ -26,6 +26,7 @@ use peers::{Saved, copy_on_host};
 pub use plan::{Room, Size, USUAL, combinations};
 
 use crate::disk::NewDisk;
+use crate::interrupt;
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
 use crate::paths;
 use crate::size::Bytes;
@@ -40,6 +41,9 @@ const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
 /// The same and the rest, for people.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM";
+
+/// Hibernations that fail are not tried for ever: each takes minutes.
+const MAX_FAILED_HIBERNATIONS: usize = 2;
 
 /// Choices of the comparison.
 #[derive(Clone, Debug)]
@@ -162,13 +166,9 @@ impl MachineBench<'_> {
                 false => 0,
             };
             for round in 1..=self.options.rounds {
-                let measured = self.round(
-                    &mut case,
-                    guest,
-                    &machine,
-                    &mut saved,
-                    round <= hibernations,
-                );
+                let hibernates = round <= hibernations
+                    && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS;
+                let measured = self.round(&mut case, guest, &machine, &mut saved, hibernates);
                 guest = measured.with_context(|| format!("{name}, round {round}"))?;
                 self.tell(&round_text(round, &case));
             }
@@ -224,16 +224,40 @@ impl MachineBench<'_> {
         Ok(plain)
     }
 
+    /// Linux may not come back, which is a finding, and no reason to give up: the
+    /// machine is then made anew.
     fn hibernate_and_resume(
         &self,
         case: &mut Case,
-        mut guest: Guest,
+        guest: Guest,
         machine: &Machine,
     ) -> anyhow::Result<Guest> {
+        match self.hibernate(guest, machine) {
+            Ok((guest, measured)) => {
+                case.hibernations.push(measured);
+                Ok(guest)
+            }
+            Err(error) => {
+                interrupt::check()?;
+                let why = format!("{error:#}");
+                self.tell(&format!("Linux does not come back from hibernation: {why}"));
+                case.failed_hibernations.push(why);
+                remove(&self.disk())?;
+                let (mut guest, _) = Guest::cold_boot(&self.machine()?, self.qemu)?;
+                guest.fill(case.used_mib)?;
+                Ok(guest)
+            }
+        }
+    }
+
+    fn hibernate(
+        &self,
+        mut guest: Guest,
+        machine: &Machine,
+    ) -> anyhow::Result<(Guest, Hibernation)> {
         let mut measured = guest.hibernate()?;
         let guest = Guest::resume(machine, self.qemu, &mut measured)?;
-        case.hibernations.push(measured);
-        Ok(guest)
+        Ok((guest, measured))
     }
 
     /// The machine that sleeps: root, swap and sleep area on one NVMe disk.

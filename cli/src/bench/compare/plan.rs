@@ -18,10 +18,9 @@ pub struct Size {
 
 /// What is measured unless something else is asked for: everything in a large
 /// machine, and enough in smaller ones to see that installed memory costs nothing.
-pub const USUAL: [Size; 8] = [
+pub const USUAL: [Size; 7] = [
     Size::new(1024, 512),
     Size::new(4096, 512),
-    Size::new(4096, 2048),
     Size::new(8192, 256),
     Size::new(8192, 512),
     Size::new(8192, 1024),
