@@ -1,11 +1,11 @@
 //! What a host must have to build and run Poorwill's machines.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::machine::qemu::in_path;
 use crate::machine::{Qemu, RECOMMENDED};
 use crate::paths::{self, Guest, PathError};
+use crate::resources;
 use crate::size::Bytes;
 
 /// How a part of the host does.
@@ -218,19 +218,12 @@ fn disk(guest_there: bool) -> Finding {
 
 /// What is free at `folder`, or where it would be made.
 fn free_at(folder: &Path) -> Option<Bytes> {
-    let there: PathBuf = folder
-        .ancestors()
-        .find(|folder| folder.exists())?
-        .to_owned();
-    let about = rustix::fs::statvfs(&there).ok()?;
-    Some(Bytes(about.f_bavail.saturating_mul(about.f_frsize)))
+    let there = folder.ancestors().find(|folder| folder.exists())?;
+    resources::disk_free(there).ok()
 }
 
 fn memory() -> Finding {
-    let available = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| available(&text));
-    match available {
+    match resources::memory_available() {
         Some(free) if free >= MEMORY => {
             Finding::good("memory", format!("{free} available, {MEMORY} needed"))
         }
@@ -247,14 +240,6 @@ fn memory() -> Finding {
             "look at /proc/meminfo",
         ),
     }
-}
-
-fn available(meminfo: &str) -> Option<Bytes> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes(kib << 10))
 }
 
 fn opensbi() -> Finding {
@@ -291,13 +276,6 @@ fn test_kernel() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_is_read_as_the_kernel_writes_it() {
-        let text = "MemTotal:       24576000 kB\nMemAvailable:    1048576 kB\n";
-        assert_eq!(available(text), Some(Bytes::gib(1)));
-        assert_eq!(available("MemTotal: 1 kB\n"), None);
-    }
 
     #[test]
     fn room_is_found_for_folders_that_are_not_there_yet() {

@@ -18,4 +18,5 @@ pub mod machine;
 pub mod paths;
 pub mod progress;
 pub mod report;
+mod resources;
 pub mod size;

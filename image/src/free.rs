@@ -47,9 +47,13 @@ impl<'a> FreeRuns<'a> {
         FreeRuns(entries.get(..count).unwrap_or_default())
     }
 
+    fn runs(self) -> impl Iterator<Item = Run> {
+        self.0.iter().map(|&[first, pages]| Run { first, pages })
+    }
+
     /// The first run.
     pub(crate) fn first(self) -> Option<Run> {
-        self.0.first().map(|&[first, pages]| Run { first, pages })
+        self.runs().next()
     }
 
     /// Passes over the first run.
@@ -57,24 +61,32 @@ impl<'a> FreeRuns<'a> {
         self.0 = self.0.get(1..).unwrap_or_default();
     }
 
-    /// Whether one of the pages from `first` to before `end` is in a run.
-    pub(crate) fn meet(self, first: u64, end: u64) -> bool {
-        let before = self.0.partition_point(|&[start, _]| start < end);
-        let last = before.checked_sub(1).and_then(|last| self.0.get(last));
-        last.is_some_and(|&[start, pages]| start.saturating_add(pages) > first)
+    /// Whether one of the pages of `run` is in a run.
+    pub(crate) fn meet(self, run: Run) -> bool {
+        let before = self.0.partition_point(|&[first, _]| first < end(run));
+        let last = before.checked_sub(1).and_then(|last| self.runs().nth(last));
+        last.is_some_and(|last| end(last) > run.first)
     }
 
-    /// Whether the runs ascend, lie in memory of `os_pages` pages, and name no
-    /// page that is saved.
+    /// Whether the runs [`ascend`] and name no page that is saved.
     pub(crate) fn fit(self, saved: &PageMap<'_>, os_pages: u64) -> bool {
-        let mut from = 0;
-        self.0.iter().all(|&[first, pages]| {
-            let start = from;
-            from = first.saturating_add(pages);
-            let is_clear = || saved.next(first).is_none_or(|next| next >= from);
-            start <= first && pages > 0 && from <= os_pages && is_clear()
-        })
+        let is_clear = |run: Run| saved.next(run.first).is_none_or(|next| next >= end(run));
+        ascend(self.runs(), os_pages) && self.runs().all(is_clear)
     }
+}
+
+/// Whether runs have pages, ascend, and lie in memory of `os_pages` pages.
+pub(crate) fn ascend(mut runs: impl Iterator<Item = Run>, os_pages: u64) -> bool {
+    let mut from = 0;
+    runs.all(|run| {
+        let start = from;
+        from = end(run);
+        start <= run.first && run.pages > 0 && from <= os_pages
+    })
+}
+
+fn end(run: Run) -> u64 {
+    run.first.saturating_add(run.pages)
 }
 
 #[cfg(test)]

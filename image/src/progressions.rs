@@ -7,7 +7,7 @@
 
 use poorwill_memory::{Page, Progression, ROW_WORDS, Run, to_usize};
 
-use crate::free::FreeRuns;
+use crate::free::{FreeRuns, ascend};
 
 /// Pages for the list of progressions.
 pub(crate) const LIST_PAGES: u64 = 2;
@@ -29,10 +29,6 @@ fn run(entry: &Entry) -> Run {
         first: entry[0],
         pages: entry[1],
     }
-}
-
-fn end(entry: &Entry) -> u64 {
-    entry[0].saturating_add(entry[1])
 }
 
 /// What page `index` of the entry's run holds, if it is not saved.
@@ -125,28 +121,23 @@ impl<'a> Progressions<'a> {
     pub(crate) fn at(self, index: u64) -> Option<Progression> {
         let before = self.0.partition_point(|entry| entry[0] <= index);
         let entry = self.0.get(before.checked_sub(1)?)?;
-        (index < end(entry)).then(|| at(entry, index))
+        (index - entry[0] < entry[1]).then(|| at(entry, index))
     }
 
-    /// Whether the runs ascend, lie in memory of `os_pages` pages, and have no
-    /// page that is free.
+    /// Whether the runs [`ascend`] and have no page that is free.
     pub(crate) fn fit(self, free: FreeRuns<'_>, os_pages: u64) -> bool {
-        let mut from = 0;
-        self.0.iter().all(|entry| {
-            let Run { first, pages } = run(entry);
-            let start = from;
-            from = end(entry);
-            start <= first && pages > 0 && from <= os_pages && !free.meet(first, from)
-        })
+        let runs = || self.0.iter().map(run);
+        ascend(runs(), os_pages) && !runs().any(|run| free.meet(run))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::AtomicU64;
     use std::vec;
     use std::vec::Vec;
 
-    use poorwill_memory::PAGE_WORDS;
+    use poorwill_memory::{PAGE_WORDS, PageWords};
 
     use super::*;
 
@@ -160,12 +151,9 @@ mod tests {
     }
 
     fn page_of(progression: Progression) -> Page {
-        let mut rows = (0..).map(|row| {
-            let words = progression.row.iter().zip(progression.step);
-            words.map(move |(word, step)| word.wrapping_add(step.wrapping_mul(row)))
-        });
-        let words: Vec<u64> = rows.by_ref().take(64).flatten().collect();
-        Page(words.try_into().unwrap())
+        let words: PageWords = [const { AtomicU64::new(0) }; PAGE_WORDS];
+        progression.fill(&words);
+        Page(words.map(AtomicU64::into_inner))
     }
 
     /// What becomes of pages that a save comes by, in this order: the list, and

@@ -57,6 +57,7 @@ pub(crate) fn write_memory<M: Medium>(
         saved: 0,
         filled: 0,
         sent: 0,
+        flushed: 0,
         retired: 0,
         in_flight: 0,
     };
@@ -87,6 +88,10 @@ pub(crate) fn write_memory<M: Medium>(
 /// Pages looked at between two calls of `progress`: 16 MiB.
 const PROGRESS_PAGES: u64 = 4096;
 
+/// Pages sent between two flushes on the way: 64 MiB. The device's cache is emptied
+/// while more is sent, and what is left for the end is little.
+const FLUSH_PAGES: u64 = 1 << 14;
+
 /// The lead of a save: collects pages into pieces, which the crew digests, and
 /// writes them. A plain piece is written while it is digested, a sealed one
 /// behind that.
@@ -110,6 +115,8 @@ struct Writer<'w, M> {
     filled: u64,
     /// Pages in transfers that have been started.
     sent: u64,
+    /// How many of them when a flush was started last.
+    flushed: u64,
     /// Pieces that are digested and sent, whose entries are free.
     retired: u64,
     in_flight: usize,
@@ -215,7 +222,20 @@ impl<M: Medium> Writer<'_, M> {
         self.slot.start(Direction::Write, offset, pages, 0)?;
         self.in_flight += 1;
         self.sent += pages.len() as u64;
+        drop(piece);
+        self.flush_on_the_way()?;
         Ok(true)
+    }
+
+    fn flush_on_the_way(&mut self) -> Result<(), MediumError> {
+        if self.sent - self.flushed < FLUSH_PAGES || self.in_flight >= self.slot.depth() {
+            return Ok(());
+        }
+        if self.slot.start_flush(0)? {
+            self.in_flight += 1;
+        }
+        self.flushed = self.sent;
+        Ok(())
     }
 
     /// Notes the digest of the oldest piece, when it is there and the piece is

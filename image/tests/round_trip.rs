@@ -52,6 +52,20 @@ proptest! {
     }
 }
 
+/// What is durable early need not be waited for at the end.
+#[test]
+fn large_images_are_flushed_on_the_way() {
+    let flushes = |pages: u64| {
+        let mut machine = Machine::filled(&[pages], |_| true);
+        let mut medium = FakeMedium::new((pages + 1024) * PAGE_BYTES);
+        machine.save(&mut medium).unwrap();
+        let is_flush = |command: &&Command| **command == Command::Flush;
+        medium.log().iter().filter(is_flush).count()
+    };
+    assert_eq!(flushes(1 << 13), 1, "32 MiB: the end alone");
+    assert_eq!(flushes(5 << 13), 3, "160 MiB: the end, and two before");
+}
+
 #[test]
 fn state_comes_back() {
     let mut machine = Machine::filled(&[5], |index| index < 2);

@@ -232,6 +232,10 @@ impl<M: Medium> Test<'_, M> {
     }
 
     fn drain(&mut self, tags: &mut Vec<u32>, busy: &mut Vec<(usize, Vec<usize>, bool)>) {
+        // Started flushes are told among the transfers.
+        if self.medium.start_flush(u32::MAX).unwrap() {
+            tags.push(u32::MAX);
+        }
         while !tags.is_empty() {
             if let Some(tag) = self.medium.poll().unwrap() {
                 let index = tags

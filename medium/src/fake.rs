@@ -351,6 +351,22 @@ impl Medium for FakeMedium {
         })
     }
 
+    /// Done when it returns, but for being told.
+    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
+        if self.transfers.len() == self.depth {
+            return Ok(false);
+        }
+        self.flush()?;
+        self.transfers.push(Transfer {
+            direction: Direction::Write,
+            offset: 0,
+            pages: Vec::new(),
+            tag,
+            effect: None,
+        });
+        Ok(true)
+    }
+
     fn start(
         &mut self,
         direction: Direction,

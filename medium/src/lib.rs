@@ -119,6 +119,19 @@ pub trait Medium {
     /// See [`MediumError`]. Any part may be durable then.
     fn flush(&mut self) -> Result<(), MediumError>;
 
+    /// Starts making durable what has completed, beside transfers that follow, so
+    /// that a [`Medium::flush`] behind them finds less to do. It counts as a transfer
+    /// with the tag `tag`. `false` where there is nothing to start: a medium without
+    /// a cache, or without room for one more transfer; where media say nothing else.
+    ///
+    /// # Errors
+    ///
+    /// See [`MediumError`].
+    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
+        let _ = tag;
+        Ok(false)
+    }
+
     /// Starts a transfer between consecutive bytes of the medium and the given
     /// pages of OS memory, in their order. The pages are the device's until
     /// [`Medium::poll`] returns `tag`.
@@ -174,6 +187,10 @@ impl<M: Medium + ?Sized> Medium for &mut M {
 
     fn flush(&mut self) -> Result<(), MediumError> {
         (**self).flush()
+    }
+
+    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
+        (**self).start_flush(tag)
     }
 
     fn start(

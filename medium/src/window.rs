@@ -67,6 +67,10 @@ impl<M: Medium> Medium for Window<'_, M> {
         self.medium.flush()
     }
 
+    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
+        self.medium.start_flush(tag)
+    }
+
     fn start(
         &mut self,
         direction: Direction,

@@ -101,7 +101,7 @@ impl Setup {
 
 fn poisoning() -> Result<PathBuf, String> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-poison-free.elf");
-    file(&built, "build it with `make test-kernel`")
+    file(&built, "build it with `make poison-free`")
 }
 
 fn kernel() -> Result<PathBuf, String> {

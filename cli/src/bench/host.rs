@@ -7,9 +7,12 @@ use std::process::Command;
 use std::thread;
 use std::time::SystemTime;
 
+use poorwill_image::checksum;
+
 use super::results::Environment;
 use crate::machine::Qemu;
 use crate::paths::Guest;
+use crate::resources;
 
 /// Looks at the host, the programs and the firmware. What the host does not tell
 /// is told as `unknown`.
@@ -39,7 +42,7 @@ pub fn environment(firmware: &Path, folder: &Path, quick: bool) -> anyhow::Resul
             .unwrap_or_else(|| qemu.version.to_string()),
         processor: processor(),
         cores: thread::available_parallelism().map_or(0, usize::from),
-        memory_mib: memory_mib(),
+        memory_mib: resources::memory_installed().map_or(0, |memory| memory.0 >> 20),
         kernel: read_line("/proc/sys/kernel/osrelease"),
         load_average: [load_average(); 2],
         file_system: file_system(folder),
@@ -72,10 +75,7 @@ fn read_line(file: &str) -> String {
 /// The firmware by its length and a checksum, so that two files are told apart.
 fn describe_firmware(firmware: &Path) -> io::Result<String> {
     let bytes = fs::read(firmware)?;
-    // FNV-1a, 64 bits.
-    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, &byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let sum = checksum::of_bytes(&bytes);
     Ok(format!("{} bytes, checksum {sum:016x}", bytes.len()))
 }
 
@@ -85,15 +85,6 @@ fn processor() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     name.map_or("unknown".into(), |(_, name)| name.to_owned())
-}
-
-fn memory_mib() -> u64 {
-    let text = read_line("/proc/meminfo");
-    let kib = text
-        .split_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse::<u64>().ok());
-    kib.unwrap_or(0) >> 10
 }
 
 fn file_system(folder: &Path) -> String {
@@ -126,7 +117,7 @@ mod tests {
 
     #[test]
     fn this_host_is_described() {
-        assert!(memory_mib() > 0 && load_average().is_some());
+        assert!(load_average().is_some());
         assert_ne!(read_line("/proc/sys/kernel/osrelease"), "unknown");
         assert_ne!(file_system(Path::new("/")), "unknown");
     }

@@ -95,7 +95,7 @@ pub fn measure(
                 harts: options.harts,
                 sizes: options.sizes.clone(),
             };
-            results.compare = Some(compare::measure(&options, tell)?);
+            compare::measure(&options, &mut results.compare, tell)?;
         }
     }
     Ok(())

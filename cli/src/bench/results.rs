@@ -1,7 +1,7 @@
 //! The file of a bench: everything that was measured, and on what.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use super::compare::Comparison;
 use super::instructions::Count;
 use super::targets::{Target, targets};
 use super::{Load, Sealing, Start};
+use crate::disk::temporary_beside;
 
 /// What the file says it is.
 pub const SCHEMA: &str = "poorwill-bench";
@@ -215,15 +216,7 @@ impl Results {
 ///
 /// The operating system's.
 pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::PermissionsExt;
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o644))
-        .tempfile_in(folder)?;
+    let mut temporary = temporary_beside(file, 0o644)?;
     temporary.write_all(bytes)?;
     temporary.as_file().sync_data()?;
     temporary

@@ -16,7 +16,7 @@ use super::{BenchOptions, Spread, bandwidth};
 use crate::console::Fields;
 use crate::disk::NewDisk;
 use crate::flash::Flash;
-use crate::machine::{Disk, Machine, PowerOn, Qemu};
+use crate::machine::{Disk, Machine, PowerOn, Qemu, RunningMachine};
 use crate::size::Bytes;
 
 /// Harts of the machines.
@@ -234,28 +234,31 @@ pub(super) fn count_plain(options: &BenchOptions, qemu: &Qemu) -> anyhow::Result
     };
     let mut machine = setting.machine(folder.path(), false)?;
     machine.command_line = format!("case=sleep-wake cycles=1 fill_mib={COUNTED_PLAIN_MIB}");
-    Ok((
-        count_until(&machine, qemu, "poorwill: sleep ").context("counting a sleep")?,
-        count_until(&machine, qemu, "poorwill: wake ").context("counting a wake")?,
-    ))
+    let (mut going_down, sleep) =
+        count_until(&machine, qemu, "poorwill: sleep ").context("counting a sleep")?;
+    going_down.wait_exit(Duration::from_secs(60))?;
+    // What the kernel makes of the wake is not awaited: its clocks cannot agree
+    // where instructions are one.
+    let (_, wake) = count_until(&machine, qemu, "poorwill: wake ").context("counting a wake")?;
+    Ok((sleep, wake))
 }
 
-/// What the firmware says in a line that begins so that it took: under `-icount` a
-/// nanosecond is an instruction. A sleep is awaited to its end; what the kernel
-/// makes of a wake is not, for its clocks cannot agree where instructions are one.
-fn count_until(machine: &Machine, qemu: &Qemu, beginning: &str) -> anyhow::Result<u64> {
+/// Switches a machine on until the firmware says, in a line that begins so, what
+/// it took: under `-icount` a nanosecond is an instruction. The machine goes on.
+fn count_until(
+    machine: &Machine,
+    qemu: &Qemu,
+    beginning: &str,
+) -> anyhow::Result<(RunningMachine, u64)> {
     let mut running = machine.power_on(qemu, PowerOn::default())?;
     running.fail_on(&["poorwill: panic", "FAIL"]);
     let line = running.wait_for(beginning, Duration::from_secs(300));
     let line =
         line.with_context(|| format!("the console's end:\n{}", running.tail(15).join("\n")))?;
-    if beginning.contains("sleep") {
-        running.wait_exit(Duration::from_secs(60))?;
-    }
     let fields = Fields::parse(&line.text, beginning);
     let ms = fields.and_then(|fields| fields.number("ms"));
-    ms.map(|ms| ms * 1_000_000)
-        .with_context(|| format!("no time in {:?}", line.text))
+    let ms = ms.with_context(|| format!("no time in {:?}", line.text))?;
+    Ok((running, ms * 1_000_000))
 }
 
 /// The console of a power-on that ends with `status`.

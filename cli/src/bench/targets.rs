@@ -144,12 +144,18 @@ pub fn targets(results: &Results) -> Vec<Target> {
     all
 }
 
-/// A machine is not booted for each case: their boots count together.
+/// A machine is not booted for each case: their boots count together. What they
+/// leave in use is little, so they are held against wakes of as little.
 fn cold_boots(compare: &Comparison) -> Target {
-    let boots = compare.cases.iter().flat_map(|case| &case.cold_boots);
+    let machines = (compare.cases).chunk_by(|one, next| one.installed_mib == next.installed_mib);
+    let boots = machines.flat_map(|cases| &cases[0].cold_boots);
     let all = Spread::of_any(boots.map(|boot| boot.total_ms));
-    let ratio = |case: &Case| Some(all?.median / wake(case)?);
-    let what = "Cold boot, in a wake (power-on to redis's first answer)";
+    let least = compare.cases.iter().map(|case| case.used_mib).min();
+    let ratio = |case: &Case| {
+        let of_least = wake(case).filter(|_| Some(case.used_mib) == least);
+        Some(all?.median / of_least?)
+    };
+    let what = "Cold boot, in a wake of the least memory in use (power-on to redis's first answer)";
     of_cases(compare, what, Limit::AtLeast(30.0), ratio)
 }
 

@@ -90,25 +90,33 @@ impl Bench {
         let environment = host::environment(&options.firmware, folder.path(), self.quick)?;
         let mut results = Results::new(environment);
         let bar = progress::steps(parts.len() as u64);
-        for &part in &parts {
-            bench::measure(&options, part, &mut results, &|step| {
+        let measured = parts.iter().try_for_each(|&part| {
+            let tell = |step: &str| {
                 bar.set_message(step.to_owned());
                 bar.suspend(|| eprintln!("bench: {step}"));
-            })?;
+            };
+            bench::measure(&options, part, &mut results, &tell)?;
             bar.inc(1);
-        }
+            Ok::<_, anyhow::Error>(())
+        });
         bar.finish_and_clear();
         results.environment.seconds = begun.elapsed().as_secs_f64();
         results.environment.load_average[1] = host::load_average();
         results.conclude();
-        self.show(&results)?;
-        Ok(ExitCode::SUCCESS)
+        self.show(&results, measured.is_ok())?;
+        measured.map(|()| ExitCode::SUCCESS)
     }
 
-    fn show(&self, results: &Results) -> anyhow::Result<()> {
+    /// What a failure has left is no less true, but is kept apart from what an
+    /// earlier run may have measured whole.
+    fn show(&self, results: &Results, is_whole: bool) -> anyhow::Result<()> {
         if let Some(file) = &self.save {
-            results.save(file)?;
-            eprintln!("bench: the figures are in {}", file.display());
+            let mut name = file.clone().into_os_string();
+            if !is_whole {
+                name.push(".partial");
+            }
+            results.save(name.as_ref())?;
+            eprintln!("bench: the figures are in {}", name.display());
         }
         if self.json {
             print!("{}", results.to_json()?);

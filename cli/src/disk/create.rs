@@ -99,7 +99,7 @@ impl NewDisk {
                 .collect::<Vec<_>>(),
         );
 
-        let temporary = temporary_beside(file).map_err(failed)?;
+        let temporary = temporary_beside(file, PRIVATE).map_err(failed)?;
         temporary.as_file().set_len(length).map_err(failed)?;
         if let (Some((from, bytes)), Some(to)) = (&mut root, partitions.first()) {
             progress.set_length(*bytes);
@@ -142,15 +142,19 @@ fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
     Ok((root, bytes))
 }
 
-/// A file in the same folder, to be renamed to `file` when it is whole.
-pub(crate) fn temporary_beside(file: &Path) -> io::Result<NamedTempFile> {
+/// What holds a machine's memory or its keys is for its owner alone.
+pub(crate) const PRIVATE: u32 = 0o600;
+
+/// A file in the same folder and with the permissions `mode`, to be renamed to
+/// `file` when it is whole.
+pub(crate) fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let folder = file
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     tempfile::Builder::new()
         .prefix(".poorwill-")
         .suffix(".partial")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
         .tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 

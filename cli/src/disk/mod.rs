@@ -7,8 +7,8 @@ mod gpt;
 mod in_use;
 mod kind;
 
-pub(crate) use create::temporary_beside;
 pub use create::{DiskError, NewDisk};
+pub(crate) use create::{PRIVATE, temporary_beside};
 pub use file_medium::FileMedium;
 pub(crate) use in_use::open_locked;
 pub use in_use::{Holder, InUse, check_unused, holders};

@@ -6,7 +6,7 @@ use poorwill_vault::VaultError;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use crate::disk::{InUse, open_locked, temporary_beside};
+use crate::disk::{InUse, PRIVATE, open_locked, temporary_beside};
 
 /// Bytes of a flash file: QEMU's `virt` board takes no other length.
 pub const FLASH_BYTES: u64 = 32 << 20;
@@ -124,7 +124,7 @@ pub(super) fn make(
 
 fn write_blank(file: &Path) -> io::Result<NamedTempFile> {
     let chunk = vec![0xff; 1 << 16];
-    let mut temporary = temporary_beside(file)?;
+    let mut temporary = temporary_beside(file, PRIVATE)?;
     for _ in 0..FLASH_BYTES / chunk.len() as u64 {
         temporary.write_all(&chunk)?;
     }

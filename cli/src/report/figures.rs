@@ -40,6 +40,11 @@ fn legend(names: &[&str]) -> Vec<(String, String)> {
     names.iter().enumerate().map(colour).collect()
 }
 
+fn legend_of(series: &[Series]) -> Vec<(String, String)> {
+    let entry = |series: &Series| (series.name.clone(), plot::css(series.colour));
+    series.iter().map(entry).collect()
+}
+
 fn short(case: &Case) -> String {
     let name = case.name();
     name.strip_suffix(" GiB").unwrap_or(&name).to_owned()
@@ -150,48 +155,49 @@ fn largest(compare: &Comparison) -> u64 {
         .unwrap_or(0)
 }
 
-/// What one way takes, over the memory in use in the largest machine.
+/// What one way takes, over the memory in use.
 fn over_used(
-    compare: &Comparison,
-    colour: usize,
+    cases: &[&Case],
+    (colour, name): (usize, &str),
     figure: impl Fn(&Case) -> Option<Spread>,
 ) -> Series {
-    let of_largest = compare
-        .cases
-        .iter()
-        .filter(|case| case.installed_mib == largest(compare));
-    let point = |case: &Case| Some((mib_as_gib(case.used_mib), in_seconds(figure(case)?)));
+    let point = |case: &&Case| Some((mib_as_gib(case.used_mib), in_seconds(figure(case)?)));
     Series {
+        name: name.to_owned(),
         colour,
-        points: of_largest.filter_map(point).collect(),
+        points: cases.iter().filter_map(point).collect(),
     }
 }
 
-/// Hibernation is measured on one machine, whichever.
-fn hibernations(
-    compare: &Comparison,
-    colour: usize,
-    figure: impl Fn(&Case) -> Option<Spread>,
-) -> Series {
-    let point = |case: &Case| Some((mib_as_gib(case.used_mib), in_seconds(figure(case)?)));
-    Series {
-        colour,
-        points: compare.cases.iter().filter_map(point).collect(),
-    }
+/// Every machine, for what is measured on one of them, and the largest.
+fn all_and_largest(compare: &Comparison) -> (Vec<&Case>, Vec<&Case>) {
+    let all: Vec<&Case> = compare.cases.iter().collect();
+    let mut of_largest = all.clone();
+    of_largest.retain(|case| case.installed_mib == largest(compare));
+    (all, of_largest)
 }
 
 fn ways_back(compare: &Comparison) -> anyhow::Result<Figure> {
+    let (all, largest_ones) = all_and_largest(compare);
     let series = [
-        over_used(compare, 0, |case| case.wake(|wake| wake.total_ms)),
-        over_used(compare, 1, |case| {
+        over_used(&largest_ones, (0, "Poorwill's wake"), |case| {
+            case.wake(|wake| wake.total_ms)
+        }),
+        over_used(&largest_ones, (1, "QEMU's restore, mapped-ram"), |case| {
             case.qemu("mapped-ram", |cycle| cycle.total_ms)
         }),
-        over_used(compare, 2, |case| {
+        over_used(&largest_ones, (2, "QEMU's restore, stream"), |case| {
             case.qemu("stream", |cycle| cycle.total_ms)
         }),
-        over_used(compare, 3, |case| case.cold_boot(|boot| boot.total_ms)),
-        hibernations(compare, 4, |case| case.hibernation(|one| one.total_ms)),
-        over_used(compare, 5, |case| case.plain(|plain| plain.read_ms)),
+        over_used(&largest_ones, (3, "cold boot"), |case| {
+            case.cold_boot(|boot| boot.total_ms)
+        }),
+        over_used(&all, (4, "Linux's hibernation"), |case| {
+            case.hibernation(|one| one.total_ms)
+        }),
+        over_used(&largest_ones, (5, "plain read"), |case| {
+            case.plain(|plain| plain.read_ms)
+        }),
     ];
     Ok(Figure {
         title: "Ways back, over memory in use",
@@ -202,38 +208,29 @@ fn ways_back(compare: &Comparison) -> anyhow::Result<Figure> {
             mib_as_gib(largest(compare))
         ),
         svg: plot::lines(&series, &axes("GiB in use", "seconds", true, false))?,
-        legend: legend(&[
-            "Poorwill's wake",
-            "QEMU's restore, mapped-ram",
-            "QEMU's restore, stream",
-            "cold boot",
-            "Linux's hibernation",
-            "plain read",
-        ]),
+        legend: legend_of(&series),
     })
 }
 
 fn ways_down(compare: &Comparison) -> anyhow::Result<Figure> {
+    let (all, largest_ones) = all_and_largest(compare);
     let series = [
-        over_used(compare, 0, |case| case.sleep(|sleep| sleep.total_ms)),
-        over_used(compare, 1, |case| {
+        over_used(&largest_ones, (0, "Poorwill's sleep"), |case| {
+            case.sleep(|sleep| sleep.total_ms)
+        }),
+        over_used(&largest_ones, (1, "QEMU's save, mapped-ram"), |case| {
             case.qemu("mapped-ram", |cycle| cycle.save_total_ms)
         }),
-        over_used(compare, 2, |case| {
+        over_used(&largest_ones, (2, "QEMU's save, stream"), |case| {
             case.qemu("stream", |cycle| cycle.save_total_ms)
         }),
-        hibernations(compare, 4, |case| case.hibernation(|one| one.save_ms)),
-        over_used(compare, 5, |case| case.plain(|plain| plain.write_ms)),
+        over_used(&all, (4, "Linux's hibernation"), |case| {
+            case.hibernation(|one| one.save_ms)
+        }),
+        over_used(&largest_ones, (5, "plain write"), |case| {
+            case.plain(|plain| plain.write_ms)
+        }),
     ];
-    let mut legend = legend(&[
-        "Poorwill's sleep",
-        "QEMU's save, mapped-ram",
-        "QEMU's save, stream",
-        "",
-        "Linux's hibernation",
-        "plain write",
-    ]);
-    legend.remove(3);
     Ok(Figure {
         title: "Ways down, over memory in use",
         text: format!(
@@ -242,7 +239,7 @@ fn ways_down(compare: &Comparison) -> anyhow::Result<Figure> {
             mib_as_gib(largest(compare))
         ),
         svg: plot::lines(&series, &axes("GiB in use", "seconds", true, false))?,
-        legend,
+        legend: legend_of(&series),
     })
 }
 
@@ -251,7 +248,6 @@ fn over_installed(compare: &Comparison) -> anyhow::Result<Figure> {
     used.sort_unstable();
     used.dedup();
     let mut series = Vec::new();
-    let mut names = Vec::new();
     for (colour, used) in used.into_iter().enumerate() {
         let of_used = compare.cases.iter().filter(|case| case.used_mib == used);
         let point = |case: &Case| {
@@ -259,13 +255,10 @@ fn over_installed(compare: &Comparison) -> anyhow::Result<Figure> {
             Some((mib_as_gib(case.installed_mib), in_seconds(wake)))
         };
         series.push(Series {
+            name: format!("{} GiB in use", mib_as_gib(used)),
             colour,
             points: of_used.filter_map(point).collect(),
         });
-        names.push((
-            format!("{} GiB in use", mib_as_gib(used)),
-            plot::css(colour),
-        ));
     }
     Ok(Figure {
         title: "A wake, over installed memory",
@@ -273,24 +266,30 @@ fn over_installed(compare: &Comparison) -> anyhow::Result<Figure> {
                use costs nothing."
             .into(),
         svg: plot::lines(&series, &axes("GiB installed", "seconds", false, false))?,
-        legend: names,
+        legend: legend_of(&series),
     })
 }
 
 fn bytes_moved(compare: &Comparison) -> anyhow::Result<Figure> {
     let used = |case: &Case| case.sleep(|sleep| as_gib(sleep.used_bytes));
-    let series = |colour, figure: &dyn Fn(&Case) -> Option<Spread>| {
+    let series = |colour, name: &str, figure: &dyn Fn(&Case) -> Option<Spread>| {
         let point = |case: &Case| Some((used(case)?.median, figure(case)?));
         let mut points: Vec<_> = compare.cases.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Series { colour, points }
+        Series {
+            name: name.to_owned(),
+            colour,
+            points,
+        }
     };
     let all = [
-        series(0, &|case| case.sleep(|sleep| as_gib(sleep.saved_bytes))),
-        series(1, &|case| {
+        series(0, "Poorwill's image", &|case| {
+            case.sleep(|sleep| as_gib(sleep.saved_bytes))
+        }),
+        series(1, "QEMU's file, mapped-ram", &|case| {
             case.qemu("mapped-ram", |cycle| as_gib(cycle.file_bytes))
         }),
-        series(2, &|case| {
+        series(2, "QEMU's file, stream", &|case| {
             case.qemu("stream", |cycle| as_gib(cycle.file_bytes))
         }),
     ];
@@ -304,11 +303,7 @@ fn bytes_moved(compare: &Comparison) -> anyhow::Result<Figure> {
             &all,
             &axes("GiB in use, by the kernel", "GiB moved", false, true),
         )?,
-        legend: legend(&[
-            "Poorwill's image",
-            "QEMU's file, mapped-ram",
-            "QEMU's file, stream",
-        ]),
+        legend: legend_of(&all),
     })
 }
 

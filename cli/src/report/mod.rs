@@ -102,6 +102,15 @@ fn facts(results: &Results) -> Vec<(&'static str, String)> {
             "Linux hibernates with",
             compare.hibernation_settings.clone(),
         ));
+        for case in &compare.cases {
+            if !case.failed_hibernations.is_empty() {
+                let count = case.failed_hibernations.len();
+                facts.push((
+                    "Linux did not come back",
+                    format!("from {count} hibernation(s), {}", case.name()),
+                ));
+            }
+        }
         for reason in &compare.left_out {
             facts.push(("Left out", reason.clone()));
         }

@@ -46,6 +46,8 @@ pub(super) struct Bar {
 
 /// One line of points.
 pub(super) struct Series {
+    /// What it is of.
+    pub(super) name: String,
     /// Of [`COLOURS`].
     pub(super) colour: usize,
     /// Where, and what was found there.
@@ -252,6 +254,7 @@ mod tests {
                 identity: !logarithmic,
             };
             let series = [Series {
+                name: String::new(),
                 colour: 1,
                 points: vec![(0.5, spread(1.0)), (4.0, spread(20.0))],
             }];

@@ -12,7 +12,8 @@ use crate::hart::Hart;
 #[derive(Clone, Debug)]
 pub(crate) struct Time {
     counters: arrayvec::ArrayVec<Mmio, 4>,
-    /// The harts have the CSR that shows the counter.
+    /// The harts have the CSR that shows the counter; asked of the boot hart, for
+    /// machines whose harts are alike.
     has_csr: bool,
     hertz: u64,
     rtc: Option<Mmio>,

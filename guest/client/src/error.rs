@@ -7,8 +7,8 @@ use rustix::io::Errno;
 pub(crate) enum Error {
     #[error("usage: redis-client mem|disk|wake|line TEXT")]
     Usage,
-    #[error("cannot write to /dev/console ({0})")]
-    Console(Errno),
+    #[error("cannot write to /dev/kmsg ({0})")]
+    Log(Errno),
     #[error("cannot say that all is prepared ({0})")]
     Text(Errno),
     #[error("cannot open {0} ({1}): can this kernel suspend?")]

@@ -9,7 +9,8 @@
 //! - `wake`: waits until somebody else has sent it to sleep and it is awake again;
 //! - `line`: waits for a line on standard input.
 //!
-//! At once it asks redis again, and says on the console that redis has answered.
+//! At once it asks redis again, and says so in the kernel's log that it shows on the
+//! console: unlike a program's own output there, no other message comes into it.
 //! Should anything fail, it says what on standard error; its exit status is then 1.
 #![no_std]
 #![no_main]
@@ -53,8 +54,7 @@ fn run(event: Option<&CStr>, text: Option<&CStr>) -> Result<(), Error> {
     let (event, text) = event.zip(text).ok_or(Error::Usage)?;
     let mut event = Event::prepare(event)?;
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let console =
-        rustix::fs::open(c"/dev/console", flags, Mode::empty()).map_err(Error::Console)?;
+    let log = rustix::fs::open(c"/dev/kmsg", flags, Mode::empty()).map_err(Error::Log)?;
     let redis = Redis::connect()?;
     redis.ping()?;
     black_box(redis_ready());
@@ -62,14 +62,15 @@ fn run(event: Option<&CStr>, text: Option<&CStr>) -> Result<(), Error> {
 
     event.happen()?;
     redis.ping()?;
-    write_all(&console, redis_ready().as_bytes()).map_err(Error::Console)
+    write_all(&log, redis_ready().as_bytes()).map_err(Error::Log)
 }
 
-/// The same line as at a cold boot (`common`, beside this program).
+/// The same line as at a cold boot (`common`, beside this program), urgent enough
+/// (`alert`) for a console that shows hardly anything.
 fn redis_ready() -> Line {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
     line(format_args!(
-        "\npoorwill-guest: redis ready uptime_s={tv_sec}.{:02}\n",
+        "<1>poorwill-guest: redis ready uptime_s={tv_sec}.{:02}\n",
         tv_nsec / 10_000_000
     ))
 }

@@ -159,9 +159,9 @@ impl<'a> Engine<'a> {
     }
 
     /// Submits a flush; the caller has checked that there is room.
-    pub(super) fn flush(&mut self, registers: &impl Registers, namespace: u32) {
+    pub(super) fn flush(&mut self, registers: &impl Registers, namespace: u32, purpose: Purpose) {
         let command = Command::new(Command::FLUSH, namespace);
-        self.submit(registers, Purpose::Flush, Direction::Write, 0, &command);
+        self.submit(registers, purpose, Direction::Write, 0, &command);
     }
 
     /// Takes every completion there is.
@@ -222,7 +222,7 @@ impl<'a> Engine<'a> {
         command: &Command,
     ) {
         let id = self.slots.take(purpose, direction, offset);
-        if !matches!(purpose, Purpose::Started(_)) {
+        if !purpose.has_tag() {
             self.awaited += 1;
         }
         self.queue.submit(registers, command, id);
@@ -244,16 +244,16 @@ impl<'a> Engine<'a> {
             self.failure = Some(MediumError::Protocol);
             return;
         };
-        if !matches!(purpose, Purpose::Started(_)) {
+        if !purpose.has_tag() {
             self.awaited -= 1;
         }
         let failure = match (completion.status, purpose) {
-            (0, Purpose::Started(tag)) => {
+            (0, Purpose::Started(tag) | Purpose::StartedFlush(tag)) => {
                 self.finished.push(tag);
                 return;
             }
             (0, _) => return,
-            (status, Purpose::Flush) => MediumError::Flush(status),
+            (status, Purpose::Flush | Purpose::StartedFlush(_)) => MediumError::Flush(status),
             (status, _) => MediumError::Device {
                 direction,
                 offset,

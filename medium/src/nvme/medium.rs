@@ -175,12 +175,26 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
             return Err(MediumError::TooMany);
         }
         let Controller { device, engine, .. } = &mut *self.controller;
-        engine.flush(&device.registers, self.namespace);
+        engine.flush(&device.registers, self.namespace, Purpose::Flush);
         let mut outcome = Ok(());
         while self.controller.engine.awaited() > 0 {
             outcome = outcome.and(self.progress(FLUSH_TIMEOUT_MS)?);
         }
         outcome
+    }
+
+    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
+        self.check(0, 0)?;
+        let Controller { device, engine, .. } = &mut *self.controller;
+        if !engine.has_cache() || !engine.has_room() {
+            return Ok(false);
+        }
+        engine.flush(
+            &device.registers,
+            self.namespace,
+            Purpose::StartedFlush(tag),
+        );
+        Ok(true)
     }
 
     fn start(

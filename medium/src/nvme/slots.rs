@@ -9,8 +9,17 @@ pub(super) enum Purpose {
     Started(u32),
     /// A part of a transfer that is waited for.
     Awaited,
-    /// A flush.
+    /// A flush that is waited for.
     Flush,
+    /// A flush of [`Medium::start_flush`](crate::Medium::start_flush) with its tag.
+    StartedFlush(u32),
+}
+
+impl Purpose {
+    /// Whether whoever began it asks for its tag, rather than waits.
+    pub(super) fn has_tag(self) -> bool {
+        matches!(self, Purpose::Started(_) | Purpose::StartedFlush(_))
+    }
 }
 
 /// A command under way.

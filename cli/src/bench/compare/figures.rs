@@ -27,7 +27,7 @@ pub struct Case {
     pub installed_mib: u64,
     /// How much of it was to be in use, in MiB.
     pub used_mib: u64,
-    /// Starts without an image.
+    /// Starts without an image; those of the machine, in each of its cases.
     pub cold_boots: Vec<ColdBoot>,
     /// Poorwill's.
     pub sleeps: Vec<Sleep>,
@@ -39,6 +39,9 @@ pub struct Case {
     pub qemu: Vec<QemuCycle>,
     /// By Linux.
     pub hibernations: Vec<Hibernation>,
+    /// Why Linux did not come back from others.
+    #[serde(default)]
+    pub failed_hibernations: Vec<String>,
 }
 
 /// Power-on to redis's first answer, without an image.

@@ -22,6 +22,7 @@ const REDIS: &str = "poorwill-guest: redis ready";
 
 /// Slow hosts take their time; a machine that hangs must still be found out.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
+const RESUME_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(240);
 const DOWN_LIMIT: Duration = Duration::from_secs(240);
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -55,7 +56,7 @@ impl Guest {
 
     fn time_cold_boot(&mut self) -> anyhow::Result<ColdBoot> {
         let firmware = self.running.wait_for("poorwill: cold boot", BOOT_LIMIT)?;
-        let (first_program, redis) = self.first_program_and_redis()?;
+        let (first_program, redis) = self.first_program_and_redis(BOOT_LIMIT)?;
         self.running
             .wait_for("poorwill-compare: ready", BOOT_LIMIT)?;
         Ok(ColdBoot {
@@ -66,28 +67,27 @@ impl Guest {
     }
 
     /// The kernel's `Run /init` may be drowned on the console; redis's line is not.
-    fn first_program_and_redis(&mut self) -> anyhow::Result<(Option<Line>, Line)> {
+    fn first_program_and_redis(&mut self, limit: Duration) -> anyhow::Result<(Option<Line>, Line)> {
         let line = self
             .running
-            .wait_where("the kernel's first program", BOOT_LIMIT, |line| {
+            .wait_where("the kernel's first program", limit, |line| {
                 line.contains("Run /init") || line.contains(REDIS)
             })?;
         if line.text.contains(REDIS) {
             return Ok((None, line));
         }
-        let redis = self.running.wait_for(REDIS, BOOT_LIMIT)?;
+        let redis = self.running.wait_for(REDIS, limit)?;
         Ok((Some(line), redis))
     }
 
     /// Has so many MiB of memory in use.
-    pub(super) fn fill(&mut self, mib: u64) -> anyhow::Result<u64> {
+    pub(super) fn fill(&mut self, mib: u64) -> anyhow::Result<()> {
         let filled = self.command(
             &format!("fill {mib}"),
             "poorwill-compare: filled",
             WORK_LIMIT,
         );
-        let filled = self.explain(filled, "filling the guest's memory")?;
-        Ok(number(&filled, "used_kib")? << 10)
+        self.explain(filled, "filling the guest's memory").map(drop)
     }
 
     /// Sleeps, until QEMU has ended. The kernel's own part is told after the wake.
@@ -203,7 +203,7 @@ impl Guest {
 
     fn time_resume(&mut self, measured: &mut Hibernation) -> anyhow::Result<()> {
         let firmware = self.running.wait_for("poorwill: cold boot", BOOT_LIMIT)?;
-        let (first_program, redis) = self.first_program_and_redis()?;
+        let (first_program, redis) = self.first_program_and_redis(RESUME_LIMIT)?;
         self.running
             .wait_for("poorwill-compare: resumed", ANSWER_LIMIT)?;
         measured.firmware_at_ms = ms(firmware.at);

@@ -1,10 +1,11 @@
 //! Poorwill beside its peers: on one machine, with the same guest and the same
 //! memory in use, in turns.
 //!
-//! For each machine two guests are booted. In each round the one sleeps and wakes, moves as many bytes plainly, and, on
-//! as much memory, Linux hibernates; the other one, with the same contents, is saved
-//! and restored by QEMU. That one has its root on virtio-blk and on a disk of its
-//! own, for QEMU saves no machine with an NVMe controller.
+//! For each machine two guests are booted. In each round the one sleeps and wakes,
+//! moves as many bytes plainly, and, on as much memory, Linux hibernates; the other
+//! one, with the same contents, is saved and restored by QEMU. That one has its
+//! root on virtio-blk and on a disk of its own, for QEMU saves no machine with an
+//! NVMe controller.
 
 mod figures;
 mod guest;
@@ -25,6 +26,7 @@ use peers::{Saved, copy_on_host};
 pub use plan::{Room, Size, USUAL, combinations};
 
 use crate::disk::NewDisk;
+use crate::interrupt;
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
 use crate::paths;
 use crate::size::Bytes;
@@ -39,6 +41,9 @@ const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
 /// The same and the rest, for people.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM";
+
+/// Hibernations that fail are not tried for ever: each takes minutes.
+const MAX_FAILED_HIBERNATIONS: usize = 2;
 
 /// Choices of the comparison.
 #[derive(Clone, Debug)]
@@ -58,20 +63,24 @@ pub struct CompareOptions {
     pub sizes: Vec<Size>,
 }
 
-/// Measures.
+/// Measures into `results`, which has what was measured before a failure too.
 ///
 /// # Errors
 ///
 /// What failed, with the console's end.
-pub fn measure(options: &CompareOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison> {
+pub fn measure(
+    options: &CompareOptions,
+    results: &mut Option<Comparison>,
+    tell: &dyn Fn(&str),
+) -> anyhow::Result<()> {
     let qemu = Qemu::find()?;
     let guest = paths::Guest::find()?;
-    let mut comparison = Comparison {
+    let comparison = results.insert(Comparison {
         rounds: options.rounds,
         harts: options.harts,
         hibernation_settings: HIBERNATION_SETTINGS.into(),
         ..Comparison::default()
-    };
+    });
     for &installed_mib in &distinct(options.sizes.iter().map(|size| size.installed_mib)) {
         let mut sizes = options.sizes.clone();
         sizes.retain(|size| size.installed_mib == installed_mib);
@@ -107,7 +116,7 @@ pub fn measure(options: &CompareOptions, tell: &dyn Fn(&str)) -> anyhow::Result<
             }
         })?;
     }
-    Ok(comparison)
+    Ok(())
 }
 
 fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -136,8 +145,7 @@ impl MachineBench<'_> {
 
     /// Adds a case for each of `sizes`, which ascend.
     fn measure(&self, sizes: &[Size], cases: &mut Vec<Case>) -> anyhow::Result<()> {
-        let disk = self.folder.join("machine.disk");
-        let machine = self.machine(&disk)?;
+        let machine = self.machine()?;
         self.tell("cold boots");
         let (mut guest, boot) = Guest::cold_boot(&machine, self.qemu)?;
         let (mut saved, peer_boot) = Saved::prepare(self.qemu, &self.peer()?, self.folder)?;
@@ -158,13 +166,9 @@ impl MachineBench<'_> {
                 false => 0,
             };
             for round in 1..=self.options.rounds {
-                let measured = self.round(
-                    &mut case,
-                    guest,
-                    &machine,
-                    &mut saved,
-                    round <= hibernations,
-                );
+                let hibernates = round <= hibernations
+                    && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS;
+                let measured = self.round(&mut case, guest, &machine, &mut saved, hibernates);
                 guest = measured.with_context(|| format!("{name}, round {round}"))?;
                 self.tell(&round_text(round, &case));
             }
@@ -208,7 +212,7 @@ impl MachineBench<'_> {
     }
 
     fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
-        let disk = &self.folder.join("machine.disk");
+        let disk = &self.disk();
         let mut plain = guest.plain(bytes)?;
         // The sleep area is the last partition, behind the swap.
         let length = fs::metadata(disk).context("looking at the disk")?.len();
@@ -220,22 +224,50 @@ impl MachineBench<'_> {
         Ok(plain)
     }
 
+    /// Linux may not come back, which is a finding, and no reason to give up: the
+    /// machine is then made anew.
     fn hibernate_and_resume(
         &self,
         case: &mut Case,
-        mut guest: Guest,
+        guest: Guest,
         machine: &Machine,
     ) -> anyhow::Result<Guest> {
+        match self.hibernate(guest, machine) {
+            Ok((guest, measured)) => {
+                case.hibernations.push(measured);
+                Ok(guest)
+            }
+            Err(error) => {
+                interrupt::check()?;
+                let why = format!("{error:#}");
+                self.tell(&format!("Linux does not come back from hibernation: {why}"));
+                case.failed_hibernations.push(why);
+                remove(&self.disk())?;
+                let (mut guest, _) = Guest::cold_boot(&self.machine()?, self.qemu)?;
+                guest.fill(case.used_mib)?;
+                Ok(guest)
+            }
+        }
+    }
+
+    fn hibernate(
+        &self,
+        mut guest: Guest,
+        machine: &Machine,
+    ) -> anyhow::Result<(Guest, Hibernation)> {
         let mut measured = guest.hibernate()?;
         let guest = Guest::resume(machine, self.qemu, &mut measured)?;
-        case.hibernations.push(measured);
-        Ok(guest)
+        Ok((guest, measured))
     }
 
     /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
-    fn machine(&self, disk: &Path) -> anyhow::Result<Machine> {
-        self.make_disk(disk, Some(self.room()), vec![self.room()])?;
-        Ok(self.with_disk(Disk::nvme(disk)))
+    fn machine(&self) -> anyhow::Result<Machine> {
+        self.make_disk(&self.disk(), Some(self.room()), vec![self.room()])?;
+        Ok(self.with_disk(Disk::nvme(self.disk())))
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.folder.join("machine.disk")
     }
 
     /// For two images, or for one hibernation.

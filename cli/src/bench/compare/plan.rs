@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use crate::resources;
 use crate::size::Bytes;
 
 /// A machine's RAM, and how much of it is to be in use.
@@ -17,10 +18,9 @@ pub struct Size {
 
 /// What is measured unless something else is asked for: everything in a large
 /// machine, and enough in smaller ones to see that installed memory costs nothing.
-pub const USUAL: [Size; 8] = [
+pub const USUAL: [Size; 7] = [
     Size::new(1024, 512),
     Size::new(4096, 512),
-    Size::new(4096, 2048),
     Size::new(8192, 256),
     Size::new(8192, 512),
     Size::new(8192, 1024),
@@ -76,10 +76,8 @@ pub fn combinations(installed: &[u64], used: &[u64]) -> Vec<Size> {
     let mut sizes: Vec<Size> = installed
         .iter()
         .flat_map(|&installed_mib| {
-            used.iter().map(move |&used_mib| Size {
-                installed_mib,
-                used_mib,
-            })
+            used.iter()
+                .map(move |&used_mib| Size::new(installed_mib, used_mib))
         })
         .filter(|size| size.fits())
         .collect();
@@ -104,19 +102,13 @@ impl Room {
     ///
     /// The operating system's.
     pub fn of(folder: &Path) -> anyhow::Result<Self> {
-        let file_system = rustix::fs::statvfs(folder)
+        let disk = resources::disk_free(folder)
             .with_context(|| format!("looking at the room in {}", folder.display()))?;
-        let memory = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
-        let available = memory.lines().find_map(|line| {
-            let kib = line
-                .strip_prefix("MemAvailable:")?
-                .trim()
-                .strip_suffix("kB")?;
-            kib.trim().parse::<u64>().ok()
-        });
+        let memory =
+            resources::memory_available().context("/proc/meminfo tells no MemAvailable")?;
         Ok(Room {
-            memory_mib: available.context("/proc/meminfo tells no MemAvailable")? >> 10,
-            disk_mib: (file_system.f_bavail * file_system.f_frsize) >> 20,
+            memory_mib: memory.0 >> 20,
+            disk_mib: disk.0 >> 20,
         })
     }
 
@@ -146,17 +138,13 @@ impl Room {
 mod tests {
     use super::*;
 
-    const fn size(installed_mib: u64, used_mib: u64) -> Size {
-        Size::new(installed_mib, used_mib)
-    }
-
     #[test]
     fn only_what_fits_is_measured() {
         let all = combinations(&[1024, 4096, 8192], &[256, 512, 1024, 2048, 4096]);
         assert_eq!(all.len(), 2 + 4 + 5);
-        assert!(all.contains(&size(1024, 512)) && !all.contains(&size(1024, 1024)));
-        assert!(all.contains(&size(8192, 4096)) && !all.contains(&size(4096, 4096)));
-        assert_eq!(combinations(&[1024, 1024], &[256]), [size(1024, 256)]);
+        assert!(all.contains(&Size::new(1024, 512)) && !all.contains(&Size::new(1024, 1024)));
+        assert!(all.contains(&Size::new(8192, 4096)) && !all.contains(&Size::new(4096, 4096)));
+        assert_eq!(combinations(&[1024, 1024], &[256]), [Size::new(1024, 256)]);
         assert!(USUAL.iter().all(|size| all.contains(size)));
     }
 
@@ -166,10 +154,10 @@ mod tests {
             memory_mib: 2048,
             disk_mib: 6000,
         };
-        assert_eq!(room.refuses(size(1024, 256)), None);
-        let disk = room.refuses(size(4096, 1024)).unwrap();
+        assert_eq!(room.refuses(Size::new(1024, 256)), None);
+        let disk = room.refuses(Size::new(4096, 1024)).unwrap();
         assert!(disk.contains("of disk"), "{disk}");
-        let memory = room.refuses(size(4096, 2048)).unwrap();
+        let memory = room.refuses(Size::new(4096, 2048)).unwrap();
         assert!(memory.contains("of memory"), "{memory}");
         assert!(Room::of(Path::new("/")).unwrap().memory_mib > 0);
     }

@@ -228,6 +228,14 @@ fn a_flush_may_be_slow_and_may_fail() {
         state.disk.flush_status = 0x286;
     });
     assert_eq!(medium.flush(), Err(MediumError::Flush(0x286)));
+    assert_eq!(medium.start_flush(1), Ok(true));
+    let told = loop {
+        match medium.poll() {
+            Ok(None) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(told, Err(MediumError::Flush(0x286)));
 }
 
 #[test]
@@ -236,7 +244,9 @@ fn without_a_cache_nothing_is_flushed() {
     model.with(|state| state.disk.has_cache = false);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
-    controller.medium(1).unwrap().flush().unwrap();
+    let mut medium = controller.medium(1).unwrap();
+    medium.flush().unwrap();
+    assert_eq!(medium.start_flush(1), Ok(false));
     assert_eq!(model.with(|state| state.disk.flushed.len()), 0);
 }
 
