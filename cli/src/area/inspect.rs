@@ -160,6 +160,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
         reason,
         generation: Some(record.generation),
         image_bytes: Some(record.image_bytes),
+        sleep_ms: Some(record.sleep_ms).filter(|ms| *ms != 0),
         ..SlotReport::new(id.index(), status)
     }
 }

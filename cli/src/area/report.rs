@@ -53,6 +53,8 @@ pub struct SlotReport {
     pub generation: Option<u64>,
     /// Bytes of the slot that the image takes.
     pub image_bytes: Option<u64>,
+    /// How long the sleep took up to its commit, in ms.
+    pub sleep_ms: Option<u32>,
     /// What the image says of itself, as long as it is there.
     pub image: Option<ImageReport>,
     /// Whether it is the image that wakes at the next power-on: by the records,
@@ -145,6 +147,7 @@ impl SlotReport {
             reason: None,
             generation: None,
             image_bytes: None,
+            sleep_ms: None,
             image: None,
             wakes: false,
             refused: None,
@@ -223,6 +226,9 @@ impl fmt::Display for SlotReport {
         }
         if let Some(bytes) = self.image_bytes {
             write!(f, ", {}", Bytes(bytes))?;
+        }
+        if let Some(ms) = self.sleep_ms {
+            write!(f, ", saved in {ms} ms")?;
         }
         if self.wakes {
             write!(f, ", wakes at the next power-on")?;
