@@ -22,7 +22,7 @@ const REDIS: &str = "poorwill-guest: redis ready";
 
 /// Slow hosts take their time; a machine that hangs must still be found out.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
-const RESUME_LIMIT: Duration = Duration::from_secs(120);
+const RESUME_LIMIT: Duration = Duration::from_secs(60);
 const WORK_LIMIT: Duration = Duration::from_secs(240);
 const DOWN_LIMIT: Duration = Duration::from_secs(240);
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);

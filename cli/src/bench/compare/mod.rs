@@ -38,9 +38,13 @@ const ALIGNMENT: u64 = 1 << 20;
 /// What Linux needs to hibernate as fast as it can: what is in memory does not
 /// compress, and `platform` is nothing that firmware offers.
 const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
-/// The same and the rest, for people.
+/// The kernel that loads the hibernated one runs on one hart: on more, it often
+/// loses the disk's interrupts as it begins, and waits for ever.
+const RESUME_WORDS: &str = "maxcpus=1";
+/// These and the rest, for people.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
-     initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM";
+     initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM; \
+     maxcpus=1 for the kernel that loads";
 
 /// Hibernations that fail are not tried for ever: each takes minutes.
 const MAX_FAILED_HIBERNATIONS: usize = 2;
@@ -256,7 +260,9 @@ impl MachineBench<'_> {
         machine: &Machine,
     ) -> anyhow::Result<(Guest, Hibernation)> {
         let mut measured = guest.hibernate()?;
-        let guest = Guest::resume(machine, self.qemu, &mut measured)?;
+        let mut machine = machine.clone();
+        machine.command_line = format!("{} {RESUME_WORDS}", machine.command_line);
+        let guest = Guest::resume(&machine, self.qemu, &mut measured)?;
         Ok((guest, measured))
     }
 
