@@ -7,6 +7,7 @@ use poorwill_vault::{Guard, VaultError};
 use thiserror::Error;
 
 use crate::choice::{NoImage, choose};
+use crate::configuration::{Configuration, ConfigurationError, DelayError};
 use crate::failure::Failure;
 use crate::record::{DiscardReason, LAST_GENERATION, SlotId, SlotRecord, SlotState, SlotStatus};
 
@@ -29,6 +30,12 @@ pub enum StoreError {
     /// The device said that it kept a record, and did not.
     #[error("the record of slot {0} reads back otherwise than it was written")]
     NotKept(SlotId),
+    /// A configuration with a delay out of range; nothing was written.
+    #[error(transparent)]
+    Delay(#[from] DelayError),
+    /// The device said that it kept the configuration, and did not.
+    #[error("the configuration reads back otherwise than it was written")]
+    ConfigurationNotKept,
     /// The image is not committed any more: a caller's fault.
     #[error("the image in slot {0} is not committed any more")]
     Stale(SlotId),
@@ -218,6 +225,35 @@ impl<'a, M: Medium> Area<'a, M> {
             header_checksum: record.header_checksum,
             image_bytes: record.image_bytes,
         })
+    }
+
+    /// How the machine is to sleep. An area that nobody has configured has the
+    /// default.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConfigurationError`]: the default counts.
+    pub fn configuration(&mut self) -> Result<Configuration, ConfigurationError> {
+        let page = core::slice::from_mut(self.scratch);
+        self.medium.read(CONFIGURATION_OFFSET, page)?;
+        Configuration::parse(self.scratch)
+    }
+
+    /// Keeps how the machine is to sleep, durably. Images stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Delay`]: nothing was written. [`StoreError::Medium`]: the
+    /// old configuration counts, or the new one.
+    /// [`StoreError::ConfigurationNotKept`].
+    pub fn configure(&mut self, configuration: &Configuration) -> Result<(), StoreError> {
+        configuration.check()?;
+        configuration.write(self.scratch);
+        self.put_page(CONFIGURATION_OFFSET)?;
+        if Configuration::parse(self.scratch) != Ok(*configuration) {
+            return Err(StoreError::ConfigurationNotKept);
+        }
+        Ok(())
     }
 
     /// A slot as a medium: for looking at an image or loading it.
@@ -455,21 +491,24 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Writes a record, makes it durable, and reads it back: a device that
-    /// drops writes is found out where that is possible at all.
+    /// Writes a record, makes it durable, and reads it back.
     fn put_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
-        let offset = record_offset(slot);
         record.write(self.scratch);
-        self.medium
-            .write(offset, core::slice::from_ref(self.scratch))?;
-        self.medium.flush()?;
-        self.medium
-            .read(offset, core::slice::from_mut(self.scratch))?;
+        self.put_page(record_offset(slot))?;
         if SlotRecord::parse(self.scratch) != Ok(record) {
             return Err(StoreError::NotKept(slot));
         }
         self.slots[slot.index()] = SlotStatus::Record(record);
         Ok(())
+    }
+
+    /// Writes the scratch page, makes it durable, and reads it back: a device
+    /// that drops writes is found out where that is possible at all.
+    fn put_page(&mut self, offset: u64) -> Result<(), MediumError> {
+        let page = core::slice::from_mut(self.scratch);
+        self.medium.write(offset, page)?;
+        self.medium.flush()?;
+        self.medium.read(offset, page)
     }
 }
 
@@ -546,7 +585,9 @@ const HEAD_BYTES: u64 = SLOT_ALIGN;
 /// Slots start at, and are, multiples of this.
 const SLOT_ALIGN: u64 = 1 << 20;
 
-/// Page 0 is kept for configuration, and left as it is; the records follow.
+/// Where the configuration's page lies; the records follow.
+const CONFIGURATION_OFFSET: u64 = 0;
+
 fn record_offset(slot: SlotId) -> u64 {
     (1 + slot.index() as u64) * PAGE_BYTES
 }
