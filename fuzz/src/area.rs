@@ -76,6 +76,37 @@ fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
     page
 }
 
+/// The page of an area's configuration (`docs/image-format.md`): none, a good
+/// one but for what the input changes, or anything.
+pub fn configuration(input: &mut Input<'_>) -> Page {
+    let mut page = Page::ZERO;
+    match input.below(4) {
+        0 => return page,
+        1 => {
+            for word in &mut page.0[..8] {
+                *word = input.any();
+            }
+            return page;
+        }
+        _ => {}
+    }
+    page.0[..5].copy_from_slice(&[
+        u64::from_le_bytes(*b"PWILCONF"),
+        1 | (1 + input.below(4)) << 32,
+        0,
+        input.edgy(),
+        input.edgy(),
+    ]);
+    for _ in 0..input.below(3) {
+        page.0[input.below(64) as usize] = input.edgy();
+    }
+    page.0[2] = checksum::of_words_but(&page.0[..64], 2);
+    if input.one_in(16) {
+        page.0[input.below(512) as usize] ^= 1 << input.below(64);
+    }
+    page
+}
+
 /// Saves a machine of one page; `None` when the medium failed.
 ///
 /// # Panics

@@ -1,8 +1,9 @@
 //! The sleep area: whatever its records say and its medium does, an image wakes
-//! once, and none wakes that was given up.
+//! once, and none wakes that was given up. Its configuration is read or refused,
+//! and only changes when it is configured.
 #![cfg_attr(fuzzing, no_main)]
 
-use poorwill_fuzz::area::{medium, save_into};
+use poorwill_fuzz::area::{configuration, medium, save_into};
 use poorwill_fuzz::image::{here, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
 use poorwill_image::{Workspace, open};
@@ -10,9 +11,10 @@ use poorwill_medium::fake::{Command, Effect, FakeMedium};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, CommitError, CommittedImage, DiscardReason, Failure, MIN_AREA_BYTES, NoImage, SlotId,
-    SlotStatus, StoreError, choose,
+    Area, CommitError, CommittedImage, Configuration, DiscardReason, Failure, MIN_AREA_BYTES,
+    NoImage, SleepMode, SlotId, SlotStatus, StoreError, choose,
 };
+use zerocopy::IntoBytes;
 
 poorwill_fuzz::target!(max_len = 1024, run);
 
@@ -27,6 +29,13 @@ fn run(bytes: &[u8]) {
         assert_eq!(result, Err(StoreError::TooSmall { bytes }));
         return;
     }
+    let configured = Configuration {
+        mode: SleepMode::Staged,
+        ..Configuration::default()
+    };
+    area(&mut medium, &mut scratch)
+        .and_then(|mut area| area.configure(&configured))
+        .expect("a medium without faults");
     for _ in 0..=input.below(6) {
         let is_faulty = input.one_in(3);
         if is_faulty {
@@ -35,6 +44,46 @@ fn run(bytes: &[u8]) {
         let promise = power_on(&mut medium, &mut scratch, &mut input, is_faulty);
         medium.restart();
         check(&mut medium, &mut scratch, &promise);
+    }
+    let kept = area(&mut medium, &mut scratch).map(|mut area| area.configuration());
+    assert_eq!(kept, Ok(Ok(configured)));
+    configure(&mut medium, &mut scratch, &mut input);
+}
+
+/// Whatever the configuration's page holds, it is read or refused; and then it
+/// holds what is written, or what it held.
+fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>) {
+    disk::put(medium, 0, configuration(input).as_bytes());
+    let read = |medium: &mut FakeMedium, scratch: &mut Page| {
+        let mut area = area(medium, scratch).expect("a medium without faults");
+        area.configuration()
+    };
+    let old = read(medium, scratch);
+    if let Ok(old) = old {
+        assert_eq!(old.check(), Ok(()));
+    }
+    let new = Configuration {
+        mode: *input.choose(&SleepMode::ALL).unwrap_or(&SleepMode::Auto),
+        stage_delay_ms: input.edgy(),
+        break_even_ms: input.edgy(),
+    };
+    let is_faulty = input.one_in(3);
+    if is_faulty {
+        faults(medium, input);
+    }
+    let result = area(medium, scratch).and_then(|mut area| area.configure(&new));
+    medium.restart();
+    let kept = read(medium, scratch);
+    match result {
+        Ok(()) => assert_eq!(kept, Ok(new)),
+        Err(StoreError::Delay(error)) => {
+            assert_eq!(new.check(), Err(error));
+            assert_eq!(kept, old);
+        }
+        Err(error) => {
+            assert!(is_faulty, "{error}");
+            assert!(kept == old || kept == Ok(new), "{kept:?}");
+        }
     }
 }
 
