@@ -1,4 +1,4 @@
-//! `poorwill area` on disks with images.
+//! `poorwill area` on disks with images, and `poorwill area set`.
 
 mod common;
 
@@ -6,6 +6,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use common::{MIB, World, open_vault};
+use indicatif::ProgressBar;
+use poorwill::disk::NewDisk;
+use poorwill::size::Bytes;
 use poorwill_image::{
     Alone, MachineIdentity, Salt, SaveRequest, Seal, SealingKey, Workspace, save,
 };
@@ -15,6 +18,7 @@ use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{Area, find_areas};
 use poorwill_vault::Guard;
+use rustix::fs::{FlockOperation, fcntl_lock};
 
 const IDENTITY: MachineIdentity = MachineIdentity {
     memory: 0x1111_1111_0000_0000,
@@ -366,4 +370,144 @@ fn run_keeps_a_sealed_image_from_a_machine_without_its_flash() {
         outcome.err.contains("does not wake") && outcome.err.contains("switched off"),
         "{outcome:#?}"
     );
+}
+
+fn configuration_of(world: &World) -> serde_json::Value {
+    let outcome = world.run(&["area", "disk", "--json"]);
+    let areas: serde_json::Value = serde_json::from_str(&outcome.out).unwrap();
+    areas[0]["configuration"].clone()
+}
+
+fn set(world: &World, change: &[&str]) {
+    let outcome = world.run(&[&["area", "set", "disk"], change].concat());
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+}
+
+#[test]
+fn the_sleep_mode_is_shown_and_set() {
+    let world = world_with_disk();
+    let outcome = world.run(&["area", "disk"]);
+    let words = "sleep mode: persist\n    stage delay 30m, break-even not set\n";
+    assert!(outcome.out.contains(words), "{outcome:#?}");
+
+    set(&world, &["--mode", "staged", "--delay", "90s"]);
+    let outcome = world.run(&["area", "disk"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let words = "sleep mode: staged, persists after 1m 30s\n";
+    assert!(outcome.out.contains(words), "{outcome:#?}");
+    let staged = serde_json::json!({
+        "mode": "staged", "stage_delay_ms": 90_000, "break_even_ms": null,
+        "stage_after_ms": 90_000, "error": null,
+    });
+    assert_eq!(configuration_of(&world), staged);
+
+    // What is not named stays.
+    set(&world, &["--mode", "auto", "--break-even", "55min"]);
+    let auto = serde_json::json!({
+        "mode": "auto", "stage_delay_ms": 90_000, "break_even_ms": 3_300_000,
+        "stage_after_ms": 3_300_000, "error": null,
+    });
+    assert_eq!(configuration_of(&world), auto);
+    set(&world, &["--break-even", "none"]);
+    let configuration = configuration_of(&world);
+    assert_eq!(configuration["break_even_ms"], serde_json::Value::Null);
+    assert_eq!(configuration["stage_after_ms"], 90_000);
+    set(&world, &["--mode", "retain"]);
+    let configuration = configuration_of(&world);
+    assert_eq!(configuration["stage_after_ms"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_image_of_a_machine_that_sleeps_stays() {
+    let world = world_with_sealed_image();
+    let before = fs::read(world.path("disk")).unwrap();
+    set(&world, &["--mode", "retain"]);
+    let outcome = world.run(&WITH_FLASH);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    for words in ["sleep mode: retain", "verified: every tag fits"] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    let after = fs::read(world.path("disk")).unwrap();
+    let changed: Vec<_> = (0..after.len() / 4096)
+        .filter(|page| before[page * 4096..][..4096] != after[page * 4096..][..4096])
+        .collect();
+    assert_eq!(changed, [to_usize(MIB) / 4096], "pages that changed");
+}
+
+#[test]
+fn wrong_settings_are_wrong_usage() {
+    let world = world_with_disk();
+    let before = fs::read(world.path("disk")).unwrap();
+    let refusals: [(&[&str], &[&str]); 7] = [
+        (&[], &["--mode", "--delay", "--break-even"]),
+        (&["--mode", "mem"], &["persist", "retain", "staged", "auto"]),
+        (&["--delay", "0s"], &["stage delay", "1 ms", "30 days"]),
+        (&["--delay", "31days"], &["stage delay", "30 days"]),
+        (&["--delay", "none"], &["none"]),
+        (&["--delay", "30"], &["30"]),
+        (&["--break-even", "900us"], &["break-even", "1 ms"]),
+    ];
+    for (change, words) in refusals {
+        let outcome = world.run(&[&["area", "set", "disk"], change].concat());
+        outcome.refuses(2, words);
+    }
+    assert!(fs::read(world.path("disk")).unwrap() == before);
+}
+
+#[test]
+fn a_damaged_configuration_is_named_and_mended() {
+    let world = world_with_disk();
+    set(&world, &["--mode", "staged"]);
+    let disk = File::options().write(true).open(world.path("disk"));
+    disk.unwrap().write_all_at(&[1], MIB + 24).unwrap();
+    let outcome = world.run(&["area", "disk"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    for words in [
+        "sleep mode: persist\n",
+        "UNUSABLE",
+        "damaged",
+        "poorwill area set",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    let outcome = world.run(&["area", "set", "disk", "--mode", "auto"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    let words = "note: the sleep area's configuration is damaged";
+    assert!(outcome.out.contains(words), "{outcome:#?}");
+    assert_eq!(configuration_of(&world)["error"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_disk_that_cannot_be_configured_says_why() {
+    let world = world_with_disk();
+    let to_auto = |disk| world.run(&["area", "set", disk, "--mode", "auto"]);
+    to_auto("nothing").refuses(1, &["nothing", "No such file"]);
+    fs::write(world.path("blank"), [0; 1 << 20]).unwrap();
+    to_auto("blank").refuses(1, &["no GPT partition table"]);
+    fs::write(world.path("wrapped"), b"QFI\xfb and more").unwrap();
+    to_auto("wrapped").refuses(1, &["qcow2"]);
+    let two = NewDisk {
+        root: None,
+        swap: None,
+        areas: vec![Bytes::mib(8), Bytes::mib(8)],
+    };
+    let bar = ProgressBar::hidden();
+    two.create(&world.path("two"), false, &bar).unwrap();
+    to_auto("two").refuses(1, &["2 sleep areas"]);
+}
+
+#[test]
+fn a_disk_in_use_is_not_configured() {
+    let world = world_with_disk();
+    let before = fs::read(world.path("disk")).unwrap();
+    let options = File::options().read(true).write(true).clone();
+    let holder = options.open(world.path("disk")).unwrap();
+    fcntl_lock(&holder, FlockOperation::LockShared).unwrap();
+    let process = format!("process {}", std::process::id());
+    world
+        .run(&["area", "set", "disk", "--mode", "retain"])
+        .refuses(1, &["disk disk is in use by", &process, "end that first"]);
+    // Looking is allowed.
+    assert_eq!(world.run(&["area", "disk"]).code, Some(0));
+    assert!(fs::read(world.path("disk")).unwrap() == before);
 }

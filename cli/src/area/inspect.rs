@@ -1,67 +1,24 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
 use poorwill_image::{Expected, Header, SealingKey, Trust, Workspace, verify};
-use poorwill_medium::{Medium, MediumError, Window};
+use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
-    AREA_TYPE, Area, AreaLocation, GptError, SlotId, SlotRecord, SlotState, SlotStatus as Record,
-    StoreError, find_areas,
+    Area, AreaLocation, SlotId, SlotRecord, SlotState, SlotStatus as Record, StoreError,
 };
-use thiserror::Error;
 
-use super::report::{AreaReport, ImageReport, SlotReport, SlotStatus, Verdict};
-use crate::disk::{FileMedium, KindError, look_at};
+use super::find::{AreaError, find};
+use super::report::{
+    AreaReport, ConfigurationReport, ImageReport, SlotReport, SlotStatus, Verdict,
+};
+use crate::disk::{FileMedium, look_at};
 use crate::flash::Flash;
-use crate::interrupt::{self, Interrupted};
+use crate::interrupt;
 
 /// Pages read at once while verifying: 4 MiB.
 const SCRATCH_PAGES: usize = 1024;
-
-/// Why a disk's sleep areas cannot be looked at.
-#[derive(Debug, Error)]
-pub enum AreaError {
-    /// Not a raw disk.
-    #[error(transparent)]
-    Kind(#[from] KindError),
-    /// No partition table.
-    #[error("{} has no GPT partition table: is it a disk, not a partition or a file system? \
-             `poorwill disk create` makes one", .0.display())]
-    NoTable(PathBuf),
-    /// No sleep area.
-    #[error("{} has no sleep area: add a partition of type {AREA_TYPE}, or make a disk \
-             with `poorwill disk create`", .0.display())]
-    NoArea(PathBuf),
-    /// A partition table that cannot be used.
-    #[error("{}: {reason}{}", .file.display(), cut_short(.reason))]
-    Table {
-        /// The disk.
-        file: PathBuf,
-        /// What is the matter.
-        reason: GptError,
-    },
-    /// A sleep area that cannot be used.
-    #[error("{}, partition {partition}: {reason}", .file.display())]
-    Area {
-        /// The disk.
-        file: PathBuf,
-        /// Number of the partition.
-        partition: u32,
-        /// What is the matter.
-        reason: StoreError,
-    },
-    /// Ctrl-C.
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
-}
-
-fn cut_short(error: &GptError) -> &'static str {
-    match error {
-        GptError::BeyondDisk(_) => ": the file has been cut short",
-        _ => "",
-    }
-}
 
 /// Looks at every sleep area of `disk`, without writing. With a bar, images that
 /// may wake are verified, every byte. With a flash, the reports say what the
@@ -79,21 +36,7 @@ pub fn inspect(
     let (file, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(file, kind.bytes);
     let mut scratch = vec![Page::ZERO; SCRATCH_PAGES];
-    let table = |reason| AreaError::Table {
-        file: disk.to_owned(),
-        reason,
-    };
-    let areas = find_areas(&mut medium, kind.block_bytes, &mut scratch).map_err(table)?;
-    if areas.is_empty() {
-        let found =
-            has_table(&mut medium, kind.block_bytes).map_err(|error| table(error.into()))?;
-        let file = disk.to_owned();
-        return Err(if found {
-            AreaError::NoArea(file)
-        } else {
-            AreaError::NoTable(file)
-        });
-    }
+    let areas = find(disk, &mut medium, kind.block_bytes, &mut scratch)?;
     let mut reports = Vec::new();
     for location in &areas {
         let report = inspect_area(
@@ -124,19 +67,6 @@ pub fn find_sleeping(disk: &Path, flash: Option<&mut Flash>) -> Option<SlotRepor
         .find(|slot| slot.wakes || slot.refused.is_some())
 }
 
-/// Whether the disk has a GPT, by its first header's signature.
-fn has_table(medium: &mut FileMedium, block_bytes: u32) -> Result<bool, MediumError> {
-    let mut pages = [Page::ZERO, Page::ZERO];
-    if medium.capacity() < 2 * PAGE_BYTES {
-        return Ok(false);
-    }
-    medium.read(0, &mut pages)?;
-    let word = block_bytes as usize / 8;
-    let [first, second] = &pages;
-    let signature = first.0.iter().chain(&second.0).nth(word);
-    Ok(signature == Some(&u64::from_le_bytes(*b"EFI PART")))
-}
-
 fn inspect_area(
     medium: &mut FileMedium,
     location: &AreaLocation,
@@ -151,6 +81,7 @@ fn inspect_area(
     let window = Window::new(medium, location.start, location.length)?;
     let mut record_page = Page::ZERO;
     let mut area = Area::open(window, &mut record_page, guard)?;
+    let configuration = ConfigurationReport::of(area.configuration());
     let newest = area.newest().ok().map(|image| image.slot());
     let records = *area.slots();
     let mut slots = Vec::new();
@@ -187,6 +118,7 @@ fn inspect_area(
         start,
         bytes,
         slot_bytes: area.slot_bytes(),
+        configuration,
         slots,
     })
 }

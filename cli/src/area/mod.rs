@@ -1,7 +1,12 @@
-//! Looking at the sleep areas of a disk, and at the images in them.
+//! The sleep areas of a disk: looking at them and at the images in them, and
+//! choosing how their machine sleeps.
 
+mod configure;
+mod find;
 mod inspect;
 mod report;
 
-pub use inspect::{AreaError, find_sleeping, inspect};
-pub use report::{AreaReport, ImageReport, SlotReport, SlotStatus, Verdict};
+pub use configure::{Change, Configured, configure};
+pub use find::AreaError;
+pub use inspect::{find_sleeping, inspect};
+pub use report::{AreaReport, ConfigurationReport, ImageReport, SlotReport, SlotStatus, Verdict};

@@ -1,5 +1,8 @@
 use std::fmt;
+use std::time::Duration;
 
+use humantime::format_duration;
+use poorwill_store::{Configuration, ConfigurationError};
 use serde::Serialize;
 
 use crate::size::Bytes;
@@ -15,8 +18,26 @@ pub struct AreaReport {
     pub bytes: u64,
     /// Most bytes an image may have.
     pub slot_bytes: u64,
+    /// How its machine sleeps.
+    pub configuration: ConfigurationReport,
     /// The two slots.
     pub slots: Vec<SlotReport>,
+}
+
+/// How the machine of a sleep area sleeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConfigurationReport {
+    /// `persist`, `retain`, `staged` or `auto`.
+    pub mode: &'static str,
+    /// How long `staged` retains, in ms.
+    pub stage_delay_ms: u64,
+    /// How long `auto` retains, in ms, if that is set.
+    pub break_even_ms: Option<u64>,
+    /// After how many ms of retaining it persists; 0: at once, none: never.
+    pub stage_after_ms: Option<u64>,
+    /// Why the configuration cannot be used, if it cannot; all of the above is
+    /// the default then.
+    pub error: Option<String>,
 }
 
 /// One slot of a sleep area.
@@ -95,7 +116,22 @@ impl AreaReport {
     /// out.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.slots.iter().all(SlotReport::is_well)
+        self.configuration.error.is_none() && self.slots.iter().all(SlotReport::is_well)
+    }
+}
+
+impl ConfigurationReport {
+    /// What an area says of its configuration.
+    #[must_use]
+    pub fn of(found: Result<Configuration, ConfigurationError>) -> Self {
+        let configuration = found.unwrap_or_default();
+        ConfigurationReport {
+            mode: configuration.mode.name(),
+            stage_delay_ms: configuration.stage_delay_ms,
+            break_even_ms: Some(configuration.break_even_ms).filter(|ms| *ms != 0),
+            stage_after_ms: configuration.stage_after_ms(),
+            error: found.err().map(|error| error.to_string()),
+        }
     }
 }
 
@@ -151,7 +187,28 @@ impl fmt::Display for AreaReport {
             "partition {}: sleep area of {bytes}, images of up to {room}",
             self.partition
         )?;
+        self.configuration.fmt(f)?;
         self.slots.iter().try_for_each(|slot| slot.fmt(f))
+    }
+}
+
+impl fmt::Display for ConfigurationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |ms| format_duration(Duration::from_millis(ms));
+        write!(f, "  sleep mode: {}", self.mode)?;
+        match self.stage_after_ms {
+            Some(0) | None => writeln!(f)?,
+            Some(ms) => writeln!(f, ", persists after {}", time(ms))?,
+        }
+        write!(f, "    stage delay {}, ", time(self.stage_delay_ms))?;
+        match self.break_even_ms {
+            Some(ms) => writeln!(f, "break-even {}", time(ms))?,
+            None => writeln!(f, "break-even not set")?,
+        }
+        match &self.error {
+            Some(error) => writeln!(f, "    UNUSABLE: {error}"),
+            None => Ok(()),
+        }
     }
 }
 
