@@ -3,13 +3,13 @@
 use core::ffi::CStr;
 use core::str;
 
+use poorwill_guest_entry::STDIN;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{self, retry_on_intr};
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 
-use crate::entry::STDIN;
 use crate::error::Error;
 
 /// Prepared, so that nothing but the event itself is left to do.

@@ -15,7 +15,6 @@
 #![no_std]
 #![no_main]
 
-mod entry;
 mod error;
 mod event;
 mod redis;
@@ -25,6 +24,7 @@ use core::fmt::{self, Write};
 use core::hint::black_box;
 
 use arrayvec::ArrayString;
+use poorwill_guest_entry::{Arguments, STDERR, STDOUT, exit, write_all};
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io;
@@ -37,9 +37,11 @@ use redis::Redis;
 /// As long as any line gets.
 type Line = ArrayString<256>;
 
-/// Where the entry code goes to; returns the exit status.
-fn main(event: Option<&CStr>, text: Option<&CStr>) -> u8 {
-    match run(event, text) {
+poorwill_guest_entry::start!(main);
+
+/// Returns the exit status.
+fn main(arguments: Arguments) -> u8 {
+    match run(arguments.get(1), arguments.get(2)) {
         Ok(()) => 0,
         Err(error) => {
             complain(&error);
@@ -56,7 +58,7 @@ fn run(event: Option<&CStr>, text: Option<&CStr>) -> Result<(), Error> {
     let redis = Redis::connect()?;
     redis.ping()?;
     black_box(redis_ready());
-    say(entry::STDOUT, text).map_err(Error::Text)?;
+    say(STDOUT, text).map_err(Error::Text)?;
 
     event.happen()?;
     redis.ping()?;
@@ -89,19 +91,11 @@ fn line(text: fmt::Arguments<'_>) -> Line {
 /// On standard error; there is nobody else to tell, should that fail.
 fn complain(what: &dyn fmt::Display) {
     let line = line(format_args!("\nredis-client: {what}\n"));
-    let _nobody_listens = write_all(entry::STDERR, line.as_bytes());
-}
-
-fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<(), io::Errno> {
-    while !bytes.is_empty() {
-        let written = io::retry_on_intr(|| io::write(&to, bytes))?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
+    let _nobody_listens = write_all(STDERR, line.as_bytes());
 }
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     complain(info);
-    entry::exit(101)
+    exit(101)
 }

@@ -1,0 +1,109 @@
+//! Where Linux starts the guest's programs, which have no libc; and what only
+//! unsafe code can get at.
+#![no_std]
+
+use core::arch::asm;
+use core::ffi::{CStr, c_char};
+use core::fmt;
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::{self, Errno};
+use rustix::stdio;
+
+/// Standard input.
+// SAFETY: whoever starts a program hands it these three open, and nothing here
+// closes them.
+pub const STDIN: BorrowedFd<'static> = unsafe { stdio::stdin() };
+/// Standard output.
+// SAFETY: as above.
+pub const STDOUT: BorrowedFd<'static> = unsafe { stdio::stdout() };
+/// Standard error.
+// SAFETY: as above.
+pub const STDERR: BorrowedFd<'static> = unsafe { stdio::stderr() };
+
+/// The words that the program was called with.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// As Linux leaves it: the count of arguments, their addresses, and a null
+    /// pointer.
+    stack: *const usize,
+}
+
+impl Arguments {
+    /// For [`start!`] alone.
+    ///
+    /// # Safety
+    ///
+    /// `stack` is the stack pointer that Linux started the program with.
+    #[must_use]
+    pub unsafe fn new(stack: *const usize) -> Self {
+        Arguments { stack }
+    }
+
+    /// Number `index` of them; number 0 is the program's name.
+    #[must_use]
+    pub fn get(self, index: usize) -> Option<&'static CStr> {
+        // SAFETY: the promise of `new`. The arguments stay where they are until
+        // the program ends, and nobody writes to them.
+        unsafe {
+            let there = index < *self.stack;
+            there.then(|| CStr::from_ptr(*self.stack.add(1 + index).cast::<*const c_char>()))
+        }
+    }
+}
+
+/// Makes `$main`, a function that takes [`Arguments`] and returns the exit
+/// status, the program.
+// Linux leaves the count of arguments and their addresses on the stack, which it
+// has aligned, and no address to return to.
+#[macro_export]
+macro_rules! start {
+    ($main:path) => {
+        ::core::arch::global_asm!(
+            ".globl _start",
+            "_start:",
+            "mv a0, sp",
+            "li ra, 0",
+            "call {start}",
+            start = sym start,
+        );
+
+        unsafe extern "C" fn start(stack: *const usize) -> ! {
+            // SAFETY: from `_start`, right above.
+            let arguments = unsafe { $crate::Arguments::new(stack) };
+            $crate::exit($main(arguments))
+        }
+    };
+}
+
+/// Ends the program.
+pub fn exit(status: u8) -> ! {
+    const EXIT_GROUP: usize = 94;
+    // SAFETY: this call ends all that could be disturbed by it.
+    unsafe {
+        asm!("ecall", in("a7") EXIT_GROUP, in("a0") usize::from(status), options(noreturn, nostack));
+    }
+}
+
+/// Writes all of `bytes`.
+///
+/// # Errors
+///
+/// What Linux says. Some of them may have been written then.
+pub fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let written = io::retry_on_intr(|| io::write(&to, bytes))?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// Where formatted text goes.
+#[derive(Debug)]
+pub struct Stream(pub BorrowedFd<'static>);
+
+impl fmt::Write for Stream {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        write_all(self.0, text.as_bytes()).map_err(|_| fmt::Error)
+    }
+}
