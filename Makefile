@@ -60,7 +60,7 @@ check-code:
 	@echo "check: clippy"
 	@$(CARGO) clippy --locked --quiet --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-test-kernel --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
 	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-test-kernel -- -D warnings
-	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -- -D warnings
+	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
 	@tools/advisories
 
 .PHONY: test-host

@@ -1,0 +1,217 @@
+use poorwill_store::{Configuration, Delay, DelayError, SleepMode, UnknownMode};
+use thiserror::Error;
+
+use crate::duration::{DurationError, Milliseconds};
+
+/// What `help` says.
+pub(crate) const HELP: &str = "\
+Chooses how this machine sleeps. It counts from the next sleep on.
+
+  poorwill-guest status               how it sleeps, and how it last did
+  poorwill-guest mode MODE            by one of these:
+      persist   save memory to the disk and power off
+      retain    keep memory powered
+      staged    retain, and persist after the stage delay without waking the OS
+      auto      as staged, but at the break-even (or else the stage delay)
+  poorwill-guest delay DURATION       the stage delay, such as 90s, 30min, 2h
+  poorwill-guest break-even DURATION  from which length on a sleep costs less energy
+                                      persisted; `none` for the stage delay
+  poorwill-guest help                 this
+
+Any of them but help needs root.
+Exit status: 0 done, 1 failed, 2 wrong usage.
+";
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Help,
+    Status,
+    Set(Setting),
+}
+
+/// What of the configuration is to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Mode(SleepMode),
+    /// In ms.
+    StageDelay(u64),
+    /// In ms; 0: not set.
+    BreakEven(u64),
+}
+
+/// Why words make no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum UsageError<'w> {
+    #[error("a command is missing: status, mode, delay, break-even or help")]
+    NoCommand,
+    #[error("there is no command {0:?}")]
+    UnknownCommand(&'w str),
+    #[error("{0} wants {1}")]
+    Incomplete(&'w str, &'static str),
+    #[error("{1:?} is too much for {0}")]
+    TooMuch(&'w str, &'w str),
+    #[error("{0:?} is {1}")]
+    Mode(&'w str, UnknownMode),
+    #[error("{0:?} is {1}")]
+    Duration(&'w str, DurationError),
+    #[error(transparent)]
+    Delay(#[from] DelayError),
+}
+
+impl Command {
+    /// What `words`, those behind the program's name, ask for.
+    pub(crate) fn parse<'w>(words: &[&'w str]) -> Result<Command, UsageError<'w>> {
+        let (name, rest) = words.split_first().ok_or(UsageError::NoCommand)?;
+        match (*name, rest) {
+            ("help" | "--help" | "-h", []) => Ok(Command::Help),
+            ("status", []) => Ok(Command::Status),
+            ("mode", [mode]) => match mode.parse() {
+                Ok(mode) => Ok(Command::Set(Setting::Mode(mode))),
+                Err(error) => Err(UsageError::Mode(mode, error)),
+            },
+            ("delay", [text]) => {
+                let ms = milliseconds(text, Delay::Stage)?;
+                Ok(Command::Set(Setting::StageDelay(ms)))
+            }
+            ("break-even", ["none"]) => Ok(Command::Set(Setting::BreakEven(0))),
+            ("break-even", [text]) => {
+                let ms = milliseconds(text, Delay::BreakEven)?;
+                Ok(Command::Set(Setting::BreakEven(ms)))
+            }
+            ("mode", []) => Err(UsageError::Incomplete(name, "a sleep mode")),
+            ("delay" | "break-even", []) => Err(UsageError::Incomplete(name, "a duration")),
+            ("mode" | "delay" | "break-even", [_, more, ..])
+            | ("help" | "--help" | "-h" | "status", [more, ..]) => {
+                Err(UsageError::TooMuch(name, more))
+            }
+            _ => Err(UsageError::UnknownCommand(name)),
+        }
+    }
+}
+
+fn milliseconds(text: &str, delay: Delay) -> Result<u64, UsageError<'_>> {
+    let Milliseconds(ms) = text
+        .parse()
+        .map_err(|error| UsageError::Duration(text, error))?;
+    if ms == 0 {
+        return Err(DelayError { delay, ms }.into());
+    }
+    let mut tried = Configuration::default();
+    match delay {
+        Delay::Stage => tried.stage_delay_ms = ms,
+        Delay::BreakEven => tried.break_even_ms = ms,
+    }
+    tried.check()?;
+    Ok(ms)
+}
+
+impl Setting {
+    /// A configuration with this changed.
+    pub(crate) fn applied_to(self, old: Configuration) -> Configuration {
+        match self {
+            Setting::Mode(mode) => Configuration { mode, ..old },
+            Setting::StageDelay(stage_delay_ms) => Configuration {
+                stage_delay_ms,
+                ..old
+            },
+            Setting::BreakEven(break_even_ms) => Configuration {
+                break_even_ms,
+                ..old
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn commands_are_understood() {
+        let set = |setting| Ok(Command::Set(setting));
+        let cases: [(&[&str], _); 9] = [
+            (&["help"], Ok(Command::Help)),
+            (&["--help"], Ok(Command::Help)),
+            (&["status"], Ok(Command::Status)),
+            (&["mode", "auto"], set(Setting::Mode(SleepMode::Auto))),
+            (&["mode", "retain"], set(Setting::Mode(SleepMode::Retain))),
+            (&["delay", "90s"], set(Setting::StageDelay(90_000))),
+            (&["delay", "30d"], set(Setting::StageDelay(2_592_000_000))),
+            (&["break-even", "1ms"], set(Setting::BreakEven(1))),
+            (&["break-even", "none"], set(Setting::BreakEven(0))),
+        ];
+        for (words, command) in cases {
+            assert_eq!(Command::parse(words), command, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_its_reason() {
+        let cases: [(&[&str], &str); 13] = [
+            (&[], "a command is missing"),
+            (&["sleep"], "there is no command \"sleep\""),
+            (&["Status"], "there is no command"),
+            (&["status", "now"], "\"now\" is too much for status"),
+            (&["help", "me"], "too much"),
+            (&["mode"], "mode wants a sleep mode"),
+            (
+                &["mode", "mem"],
+                "\"mem\" is not a sleep mode: there are persist, retain",
+            ),
+            (&["mode", "auto", "30min"], "\"30min\" is too much for mode"),
+            (&["delay"], "delay wants a duration"),
+            (&["delay", "soon"], "\"soon\" is not a duration"),
+            (&["delay", "none"], "not a duration"),
+            (
+                &["delay", "31d"],
+                "a stage delay of 2678400000 ms: at least 1 ms, and at most 30 days",
+            ),
+            (&["break-even", "0s"], "a break-even of 0 ms: at least 1 ms"),
+        ];
+        for (words, reason) in cases {
+            let error = Command::parse(words).unwrap_err().to_string();
+            assert!(error.contains(reason), "{words:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_setting_changes_what_it_names() {
+        let old = Configuration {
+            mode: SleepMode::Staged,
+            stage_delay_ms: 1,
+            break_even_ms: 2,
+        };
+        let mode = SleepMode::Auto;
+        let changed = [
+            Setting::Mode(mode).applied_to(old),
+            Setting::StageDelay(7).applied_to(old),
+            Setting::BreakEven(7).applied_to(old),
+        ];
+        let wanted = [
+            Configuration { mode, ..old },
+            Configuration {
+                stage_delay_ms: 7,
+                ..old
+            },
+            Configuration {
+                break_even_ms: 7,
+                ..old
+            },
+        ];
+        assert_eq!(changed, wanted);
+    }
+
+    #[test]
+    fn help_names_every_mode_and_command() {
+        let names = SleepMode::ALL.map(SleepMode::name);
+        for word in names
+            .iter()
+            .chain(&["status", "mode", "delay", "break-even", "help"])
+        {
+            assert!(HELP.contains(word), "{word}");
+        }
+    }
+}

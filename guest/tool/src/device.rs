@@ -1,0 +1,142 @@
+use poorwill_medium::{Direction, Medium, MediumError};
+use poorwill_memory::{OsPage, PAGE_BYTES, Page};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, fsync, open};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use zerocopy::IntoBytes;
+
+use crate::Places;
+use crate::error::{Error, Name};
+use crate::files::{number, path};
+
+/// What a device is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// To write as well, with nobody else who does: neither a mounted file
+    /// system nor another of these.
+    Write,
+}
+
+/// A disk or a partition, past Linux's cache of it: the firmware writes to it
+/// behind Linux's back.
+///
+/// A status in its errors is Linux's error number. There is no memory to be
+/// moved here, so [`Medium::start`] always fails.
+#[derive(Debug)]
+pub(crate) struct BlockDevice {
+    node: OwnedFd,
+    capacity: u64,
+}
+
+/// Bytes that sysfs counts in, whatever the device's blocks.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+impl BlockDevice {
+    /// The block device that Linux calls `name`.
+    pub(crate) fn open(places: &Places<'_>, name: &str, access: Access) -> Result<Self, Error> {
+        let sectors = number(places, name, "size")?.unwrap_or_default();
+        let flags = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR | OFlags::EXCL,
+        };
+        let flags = flags | OFlags::DIRECT | OFlags::CLOEXEC;
+        let (node, name) = (path(&[places.nodes, name])?, Name::from(name)?);
+        let opened = retry_on_intr(|| open(node.as_str(), flags, Mode::empty()));
+        Ok(BlockDevice {
+            node: opened.map_err(|errno| Error::Open(name, errno))?,
+            capacity: sectors.saturating_mul(SECTOR_BYTES) / PAGE_BYTES * PAGE_BYTES,
+        })
+    }
+
+    fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
+        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
+        if end > self.capacity {
+            return Err(MediumError::OutOfRange { offset, end });
+        }
+        Ok(())
+    }
+}
+
+/// Moves all of `bytes` by calls that move a part: `step` is given where it is.
+fn all_of(
+    direction: Direction,
+    offset: u64,
+    bytes: usize,
+    mut step: impl FnMut(usize, u64) -> Result<usize, Errno>,
+) -> Result<(), MediumError> {
+    let mut done = 0;
+    while done < bytes {
+        let at = offset + done as u64;
+        let moved = match retry_on_intr(|| step(done, at)) {
+            // The end of what is there, which sysfs has told otherwise.
+            Ok(0) => Err(Errno::IO),
+            moved => moved,
+        };
+        done += moved.map_err(|errno| MediumError::Device {
+            direction,
+            offset: at,
+            status: status(errno),
+        })?;
+    }
+    Ok(())
+}
+
+fn status(errno: Errno) -> u16 {
+    u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX)
+}
+
+impl Medium for BlockDevice {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn max_pages(&self) -> usize {
+        256
+    }
+
+    fn depth(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
+        self.check(offset, into.len())?;
+        let bytes = into.as_mut_bytes();
+        let (node, length) = (&self.node, bytes.len());
+        all_of(Direction::Read, offset, length, |done, at| {
+            pread(node, &mut bytes[done..], at)
+        })
+    }
+
+    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
+        self.check(offset, from.len())?;
+        let bytes = from.as_bytes();
+        all_of(Direction::Write, offset, bytes.len(), |done, at| {
+            pwrite(&self.node, &bytes[done..], at)
+        })
+    }
+
+    fn flush(&mut self) -> Result<(), MediumError> {
+        retry_on_intr(|| fsync(&self.node)).map_err(|errno| MediumError::Flush(status(errno)))
+    }
+
+    fn start(
+        &mut self,
+        direction: Direction,
+        offset: u64,
+        _pages: &[OsPage],
+        _tag: u32,
+    ) -> Result<(), MediumError> {
+        Err(MediumError::Device {
+            direction,
+            offset,
+            status: status(Errno::NOSYS),
+        })
+    }
+
+    fn poll(&mut self) -> Result<Option<u32>, MediumError> {
+        Ok(None)
+    }
+
+    fn quiesce(&mut self) {}
+}

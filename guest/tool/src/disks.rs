@@ -1,0 +1,120 @@
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use core::str;
+
+use arrayvec::ArrayVec;
+use poorwill_memory::Page;
+use poorwill_store::{AreaLocation, find_areas};
+use rustix::fs::{Mode, OFlags, RawDir, open};
+use rustix::io::Errno;
+
+use crate::Places;
+use crate::device::{Access, BlockDevice, SECTOR_BYTES};
+use crate::error::{Error, Name};
+use crate::files::number;
+
+/// A sleep area, as Linux sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Linux's name of the partition.
+    pub(crate) node: Name,
+}
+
+/// The sleep areas of the machine's disks. With more than one, how many is all
+/// that matters, so what has no room is left out.
+pub(crate) type Survey = ArrayVec<Found, 16>;
+
+/// The sleep areas on disks where the firmware looks for them: NVMe's. A disk
+/// that cannot be looked at may have nothing to do with sleeping: `complain` is
+/// told, and the others are looked at. Without permission nobody can tell, so
+/// that is an error.
+pub(crate) fn survey(
+    places: &Places<'_>,
+    complain: &mut dyn FnMut(&str, Error),
+) -> Result<Survey, Error> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = open(places.blocks, flags, Mode::empty()).map_err(Error::Blocks)?;
+    let mut room = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(folder, &mut room);
+    let mut survey = Survey::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(Error::Blocks)?;
+        let Ok(name) = str::from_utf8(entry.file_name().to_bytes()) else {
+            continue;
+        };
+        if !is_disk(places, name)? {
+            continue;
+        }
+        match look_at(places, name, &mut survey) {
+            Ok(()) => {}
+            Err(error @ Error::Open(_, Errno::ACCESS | Errno::PERM)) => return Err(error),
+            Err(error) => complain(name, error),
+        }
+    }
+    Ok(survey)
+}
+
+/// Whether this block device is a whole NVMe disk that can be opened.
+fn is_disk(places: &Places<'_>, name: &str) -> Result<bool, Error> {
+    if !name.starts_with("nvme") {
+        return Ok(false);
+    }
+    // Of a disk with several paths Linux hides each, and shows the disk.
+    let is_hidden = number(places, name, "hidden")? == Some(1);
+    let is_partition = number(places, name, "partition")?.is_some();
+    Ok(!is_hidden && !is_partition)
+}
+
+/// Adds the areas of one disk.
+fn look_at(places: &Places<'_>, disk: &str, survey: &mut Survey) -> Result<(), Error> {
+    let block_bytes = number(places, disk, "queue/logical_block_size")?;
+    let block_bytes = block_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    let mut device = BlockDevice::open(places, disk, Access::Read)?;
+    let mut scratch = [Page::ZERO];
+    let areas = find_areas(&mut device, block_bytes.unwrap_or(512), &mut scratch)?;
+    for area in &areas {
+        let node = partition_name(disk, area.partition)?;
+        if !is_where(places, &node, area)? {
+            return Err(Error::OtherTable {
+                disk: Name::from(disk)?,
+                partition: area.partition,
+            });
+        }
+        let _no_room = survey.try_push(Found { node });
+    }
+    Ok(())
+}
+
+/// How Linux calls a partition of `disk`: with a `p` in between where the name
+/// ends in a digit.
+fn partition_name(disk: &str, partition: u32) -> Result<Name, Error> {
+    let mut name = Name::from(disk)?;
+    if disk.ends_with(|last: char| last.is_ascii_digit()) {
+        name.try_push('p')?;
+    }
+    write!(name, "{partition}").map_err(|_| Error::LongName)?;
+    Ok(name)
+}
+
+/// Whether Linux has the partition where the table has it: it reads the table
+/// when the disk appears, and somebody may have changed it since.
+fn is_where(places: &Places<'_>, node: &str, area: &AreaLocation) -> Result<bool, Error> {
+    let bytes = |file| -> Result<Option<u64>, Error> {
+        let sectors = number(places, node, file)?;
+        Ok(sectors.map(|sectors| sectors.saturating_mul(SECTOR_BYTES)))
+    };
+    Ok(bytes("start")? == Some(area.start) && bytes("size")? == Some(area.length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_called_as_linux_calls_them() {
+        let name = |disk, partition| partition_name(disk, partition).unwrap();
+        assert_eq!(name("nvme0n1", 2).as_str(), "nvme0n1p2");
+        assert_eq!(name("nvme1n12", 128).as_str(), "nvme1n12p128");
+        assert_eq!(name("sda", 1).as_str(), "sda1");
+    }
+}

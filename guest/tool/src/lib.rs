@@ -1,0 +1,176 @@
+//! `poorwill-guest`: how the machine sleeps, shown and chosen from its running
+//! Linux.
+//!
+//! All but the program's beginning and end is here, so that it runs, and is
+//! tested, on any Linux. It keeps the sleep area's configuration as the host's
+//! `poorwill area set` does, through the disk: the firmware reads it at the next
+//! sleep.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod command;
+mod device;
+mod disks;
+mod duration;
+mod error;
+mod files;
+mod status;
+
+use core::fmt::{self, Write};
+
+use poorwill_medium::{Medium, Window};
+use poorwill_memory::Page;
+use poorwill_store::{Area, Configuration, ConfigurationError};
+
+use command::{Command, HELP, Setting};
+use device::{Access, BlockDevice};
+use disks::{Found, Survey, survey};
+use error::Error;
+use status::{Sleeping, Slots, Told};
+
+/// Where Linux shows what the program looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'p> {
+    /// Its block devices: `/sys/class/block`.
+    pub blocks: &'p str,
+    /// Their nodes: `/dev`.
+    pub nodes: &'p str,
+    /// What the firmware has told it last:
+    /// `/proc/device-tree/chosen/poorwill,boot`.
+    pub told: &'p str,
+}
+
+/// Done.
+const DONE: u8 = 0;
+/// It did not work, or something is not as it should be.
+const FAILED: u8 = 1;
+/// The words make no command.
+const WRONG_USAGE: u8 = 2;
+
+/// Does what the words behind the program's name ask for, and returns the exit
+/// status. What is asked for goes to `out`, what is wrong to `complaints`.
+pub fn run(
+    words: &[&str],
+    places: &Places<'_>,
+    out: &mut dyn Write,
+    complaints: &mut dyn Write,
+) -> u8 {
+    let command = match Command::parse(words) {
+        Ok(command) => command,
+        Err(error) => {
+            let hint = "(`poorwill-guest help` tells what there is)";
+            complain(complaints, format_args!("{error}\n{hint}"));
+            return WRONG_USAGE;
+        }
+    };
+    let done = match command {
+        Command::Help => out.write_str(HELP).map_err(Error::from),
+        Command::Status => show(places, out, complaints),
+        Command::Set(setting) => set(setting, places, out, complaints),
+    };
+    match done {
+        Ok(()) => DONE,
+        Err(error) => {
+            complain(complaints, format_args!("{error}"));
+            FAILED
+        }
+    }
+}
+
+/// There is nobody else to tell, should this fail.
+fn complain(complaints: &mut dyn Write, text: fmt::Arguments<'_>) {
+    let _nobody_listens = writeln!(complaints, "poorwill-guest: {text}");
+}
+
+fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) -> Result<(), Error> {
+    let areas = find(places, complaints)?;
+    if areas.is_empty() {
+        writeln!(
+            out,
+            "sleep area   none on any NVMe disk of Linux's: without one the machine sleeps by retain"
+        )?;
+    }
+    let mut unusable = None;
+    for area in &areas {
+        unusable = unusable.or(show_area(area, places, out)?);
+    }
+    let told = files::read::<256>(places.told).map_err(Error::Told)?;
+    writeln!(out, "firmware     {}", Told(told.as_deref()))?;
+    match unusable {
+        _ if areas.len() > 1 => Err(Error::SeveralAreas(areas.len())),
+        Some(error) => Err(Error::Configuration(error)),
+        None => Ok(()),
+    }
+}
+
+/// Shows one area; why its configuration cannot be used, if so.
+fn show_area(
+    found: &Found,
+    places: &Places<'_>,
+    out: &mut dyn Write,
+) -> Result<Option<ConfigurationError>, Error> {
+    let mut device = BlockDevice::open(places, &found.node, Access::Read)?;
+    let mut scratch = Page::ZERO;
+    let bytes = device.capacity();
+    let mut area = area_of(&mut device, &mut scratch)?;
+    let configuration = area.configuration();
+    writeln!(
+        out,
+        "sleep area   {}/{}, {} MiB",
+        places.nodes,
+        found.node,
+        bytes >> 20
+    )?;
+    write!(out, "{}", Sleeping(configuration.unwrap_or_default()))?;
+    write!(out, "{}", Slots(area.slots()))?;
+    Ok(configuration.err())
+}
+
+fn set(
+    setting: Setting,
+    places: &Places<'_>,
+    out: &mut dyn Write,
+    complaints: &mut dyn Write,
+) -> Result<(), Error> {
+    let areas = find(places, complaints)?;
+    let found = match areas.as_slice() {
+        [] => return Err(Error::NoArea),
+        [only] => only,
+        several => return Err(Error::SeveralAreas(several.len())),
+    };
+    let mut device = BlockDevice::open(places, &found.node, Access::Write)?;
+    let mut scratch = Page::ZERO;
+    let mut area = area_of(&mut device, &mut scratch)?;
+    let old = match area.configuration() {
+        Ok(old) => old,
+        // What cannot be read now may be there all the same.
+        Err(ConfigurationError::Medium(error)) => return Err(error.into()),
+        Err(error) => {
+            complain(complaints, format_args!("{error}; it is set anew now"));
+            Configuration::default()
+        }
+    };
+    let new = setting.applied_to(old);
+    area.configure(&new)?;
+    write!(out, "{}", Sleeping(new))?;
+    Ok(())
+}
+
+fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Survey, Error> {
+    survey(places, &mut |node: &str, error: Error| {
+        complain(complaints, format_args!("{node}: {error}"));
+    })
+}
+
+/// The area that a device is, all of it.
+fn area_of<'a>(
+    device: &'a mut BlockDevice,
+    scratch: &'a mut Page,
+) -> Result<Area<'a, BlockDevice>, Error> {
+    let bytes = device.capacity();
+    let all = Window::new(device, 0, bytes)?;
+    Ok(Area::open(all, scratch, None)?)
+}

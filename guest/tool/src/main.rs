@@ -1,0 +1,34 @@
+//! The program `poorwill-guest`; what it does is in the library.
+#![no_std]
+#![no_main]
+
+use core::fmt::Write;
+
+use arrayvec::ArrayVec;
+use poorwill_guest::{Places, run};
+use poorwill_guest_entry::{Arguments, STDERR, STDOUT, Stream, exit};
+
+const PLACES: Places<'static> = Places {
+    blocks: "/sys/class/block",
+    nodes: "/dev",
+    told: "/proc/device-tree/chosen/poorwill,boot",
+};
+
+poorwill_guest_entry::start!(main);
+
+/// Returns the exit status.
+fn main(arguments: Arguments) -> u8 {
+    // No command has more words; one word too many is enough to refuse it.
+    let words: ArrayVec<&str, 4> = (1..5)
+        .map_while(|index| arguments.get(index))
+        // What is no text is no command either.
+        .map(|word| word.to_str().unwrap_or("?"))
+        .collect();
+    run(&words, &PLACES, &mut Stream(STDOUT), &mut Stream(STDERR))
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    let _nobody_listens = writeln!(Stream(STDERR), "poorwill-guest: {info}");
+    exit(101)
+}

@@ -1,0 +1,284 @@
+//! The whole program, on a Linux made of files.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use indicatif::ProgressBar;
+use poorwill::disk::{FileMedium, NewDisk};
+use poorwill::size::Bytes;
+use poorwill_guest::{Places, run};
+use poorwill_medium::Window;
+use poorwill_memory::{Page, to_usize};
+use poorwill_store::{Area, Configuration, SleepMode, find_areas};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// What Linux shows of a machine.
+struct Machine {
+    folder: TempDir,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+struct Outcome {
+    status: u8,
+    out: String,
+    err: String,
+}
+
+impl Outcome {
+    #[track_caller]
+    fn says(&self, status: u8, out: &[&str], err: &[&str]) {
+        assert_eq!(self.status, status, "{self:#?}");
+        for words in out {
+            assert!(self.out.contains(words), "no {words:?}: {self:#?}");
+        }
+        for words in err {
+            assert!(self.err.contains(words), "no {words:?}: {self:#?}");
+        }
+        assert!(!err.is_empty() || self.err.is_empty(), "{self:#?}");
+    }
+}
+
+impl Machine {
+    /// Without disks. Not in memory, where direct access may not be had.
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for name in ["blocks", "dev"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Machine { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file of a block device's, as sysfs has it.
+    fn attribute(&self, device: &str, file: &str, value: u64) {
+        let path = self.path("blocks").join(device).join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{value}\n")).unwrap();
+    }
+
+    /// Adds a disk with so many sleep areas, of 5 MiB each, and their
+    /// partitions.
+    fn add_disk(&self, name: &str, areas: usize) {
+        let file = self.path("dev").join(name);
+        let disk = NewDisk {
+            root: None,
+            swap: None,
+            areas: vec![Bytes::mib(5); areas],
+        };
+        disk.create(&file, false, &ProgressBar::hidden()).unwrap();
+        let bytes = fs::read(&file).unwrap();
+        self.attribute(name, "size", bytes.len() as u64 / 512);
+        self.attribute(name, "hidden", 0);
+        self.attribute(name, "queue/logical_block_size", 512);
+        let mut medium = FileMedium::new(File::open(&file).unwrap(), bytes.len() as u64);
+        for area in find_areas(&mut medium, 512, &mut [Page::ZERO]).unwrap() {
+            let partition = format!("{name}p{}", area.partition);
+            self.attribute(&partition, "partition", area.partition.into());
+            self.attribute(&partition, "start", area.start / 512);
+            self.attribute(&partition, "size", area.length / 512);
+            let all = to_usize(area.start)..to_usize(area.start + area.length);
+            fs::write(self.path("dev").join(partition), &bytes[all]).unwrap();
+        }
+    }
+
+    fn with_area() -> Self {
+        let machine = Self::new();
+        machine.add_disk("nvme0n1", 1);
+        machine
+    }
+
+    fn run(&self, words: &[&str]) -> Outcome {
+        let [blocks, nodes, told] = ["blocks", "dev", "told"].map(|name| self.path(name));
+        let places = Places {
+            blocks: blocks.to_str().unwrap(),
+            nodes: nodes.to_str().unwrap(),
+            told: told.to_str().unwrap(),
+        };
+        let (mut out, mut err) = (String::new(), String::new());
+        let status = run(words, &places, &mut out, &mut err);
+        Outcome { status, out, err }
+    }
+
+    fn device(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path("dev").join(name)).unwrap()
+    }
+}
+
+/// What the firmware reads in the only area.
+fn configuration(machine: &Machine) -> Configuration {
+    let file = File::open(machine.path("dev/nvme0n1p1")).unwrap();
+    let mut medium = FileMedium::new(file, 5 * MIB);
+    let mut scratch = Page::ZERO;
+    let all = Window::new(&mut medium, 0, 5 * MIB).unwrap();
+    let configuration = Area::open(all, &mut scratch, None).unwrap().configuration();
+    configuration.unwrap()
+}
+
+#[test]
+fn a_new_area_sleeps_by_persist() {
+    let machine = Machine::with_area();
+    let text = b"woken: generation 3 load_ms=41\0\0";
+    fs::write(machine.path("told"), text).unwrap();
+    let outcome = machine.run(&["status"]);
+    outcome.says(
+        0,
+        &[
+            "/dev/nvme0n1p1, 5 MiB\nsleep mode   persist\nstage delay  30min\n",
+            "break-even   not set\nslot 0       never used\nslot 1       never used\n",
+            "firmware     woken: generation 3 load_ms=41\n",
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn what_is_set_is_what_the_firmware_reads() {
+    let machine = Machine::with_area();
+    let disk = machine.device("nvme0n1");
+    let before = machine.device("nvme0n1p1");
+    let outcome = machine.run(&["mode", "staged"]);
+    outcome.says(0, &["sleep mode   staged, persists after 30min\n"], &[]);
+    let outcome = machine.run(&["delay", "90s"]);
+    outcome.says(0, &["staged, persists after 1min 30s\n"], &[]);
+    machine
+        .run(&["break-even", "55min"])
+        .says(0, &["break-even   55min\n"], &[]);
+    let mut wanted = Configuration {
+        mode: SleepMode::Staged,
+        stage_delay_ms: 90_000,
+        break_even_ms: 3_300_000,
+    };
+    assert_eq!(configuration(&machine), wanted);
+    machine
+        .run(&["mode", "auto"])
+        .says(0, &["auto, persists after 55min\n"], &[]);
+    machine
+        .run(&["break-even", "none"])
+        .says(0, &["auto, persists after 1min 30s\n"], &[]);
+    (wanted.mode, wanted.break_even_ms) = (SleepMode::Auto, 0);
+    assert_eq!(configuration(&machine), wanted);
+    let outcome = machine.run(&["status"]);
+    outcome.says(0, &["sleep mode   auto, persists after 1min 30s\n"], &[]);
+
+    // Nothing but the configuration's page has changed.
+    assert!(machine.device("nvme0n1") == disk);
+    assert!(machine.device("nvme0n1p1")[4096..] == before[4096..]);
+}
+
+#[test]
+fn without_an_area_the_machine_retains() {
+    let machine = Machine::new();
+    machine.add_disk("nvme0n1", 0);
+    let none = "none on any NVMe disk of Linux's: without one the machine sleeps by retain\n";
+    let silent = "firmware     has told nothing";
+    machine.run(&["status"]).says(0, &[none, silent], &[]);
+    let outcome = machine.run(&["mode", "staged"]);
+    outcome.says(1, &[], &["no sleep area", "sleeps by retain"]);
+}
+
+#[test]
+fn of_several_areas_none_is_touched() {
+    let machine = Machine::with_area();
+    machine.add_disk("nvme1n1", 1);
+    let nodes = ["nvme0n1", "nvme0n1p1", "nvme1n1", "nvme1n1p1"];
+    let before = nodes.map(|node| machine.device(node));
+    let both = ["/dev/nvme0n1p1, 5 MiB", "/dev/nvme1n1p1, 5 MiB"];
+    machine.run(&["status"]).says(1, &both, &["2 sleep areas"]);
+    machine
+        .run(&["mode", "retain"])
+        .says(1, &[], &["2 sleep areas"]);
+    assert!(nodes.map(|node| machine.device(node)) == before);
+
+    let machine = Machine::new();
+    machine.add_disk("nvme0n1", 2);
+    machine
+        .run(&["delay", "1h"])
+        .says(1, &[], &["2 sleep areas"]);
+}
+
+/// The firmware does not look there either, or Linux shows the same disk twice.
+#[test]
+fn other_devices_do_not_count() {
+    let machine = Machine::with_area();
+    machine.add_disk("vda", 1);
+    machine.add_disk("nvme0c0n1", 1);
+    machine.attribute("nvme0c0n1", "hidden", 1);
+    machine.run(&["mode", "retain"]).says(0, &["retain"], &[]);
+    assert_eq!(configuration(&machine).mode, SleepMode::Retain);
+}
+
+#[test]
+fn a_disk_that_cannot_be_looked_at_is_passed_over() {
+    let machine = Machine::with_area();
+    machine.attribute("nvme1n1", "size", 4096);
+    machine.attribute("nvme1n1", "hidden", 0);
+    let outcome = machine.run(&["mode", "retain"]);
+    outcome.says(
+        0,
+        &["retain"],
+        &["nvme1n1: cannot open nvme1n1: there is no such file"],
+    );
+}
+
+#[test]
+fn a_table_that_linux_has_not_read_is_not_trusted() {
+    for (file, value) in [("start", 4096), ("size", 1)] {
+        let machine = Machine::with_area();
+        machine.attribute("nvme0n1p1", file, value);
+        let before = machine.device("nvme0n1p1");
+        let outcome = machine.run(&["mode", "retain"]);
+        outcome.says(
+            1,
+            &[],
+            &["partition 1 of nvme0n1", "blockdev", "no sleep area"],
+        );
+        assert!(machine.device("nvme0n1p1") == before);
+    }
+}
+
+#[test]
+fn a_damaged_configuration_is_named_and_mended() {
+    let machine = Machine::with_area();
+    machine.run(&["mode", "staged"]).says(0, &[], &[]);
+    let mut bytes = machine.device("nvme0n1p1");
+    bytes[24] ^= 1;
+    fs::write(machine.path("dev/nvme0n1p1"), bytes).unwrap();
+    let outcome = machine.run(&["status"]);
+    outcome.says(
+        1,
+        &["sleep mode   persist\n"],
+        &["damaged", "poorwill-guest mode"],
+    );
+    let outcome = machine.run(&["mode", "auto"]);
+    outcome.says(0, &["sleep mode   auto"], &["damaged", "set anew now"]);
+    machine
+        .run(&["status"])
+        .says(0, &["sleep mode   auto"], &[]);
+}
+
+#[test]
+fn wrong_usage_says_where_help_is() {
+    let machine = Machine::with_area();
+    let before = machine.device("nvme0n1p1");
+    for words in [
+        &[][..],
+        &["mode"],
+        &["mode", "mem"],
+        &["delay", "0s"],
+        &["wake"],
+    ] {
+        let outcome = machine.run(words);
+        outcome.says(2, &[], &["poorwill-guest: ", "`poorwill-guest help`"]);
+        assert!(outcome.out.is_empty());
+    }
+    assert!(machine.device("nvme0n1p1") == before);
+    machine
+        .run(&["help"])
+        .says(0, &["poorwill-guest mode MODE"], &[]);
+}
