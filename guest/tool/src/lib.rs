@@ -19,9 +19,9 @@ mod error;
 mod files;
 mod status;
 
-use core::fmt::Write;
+use core::fmt::{self, Write};
 
-use poorwill_medium::{Medium, MediumError, Window};
+use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{Area, Configuration, ConfigurationError};
 
@@ -61,8 +61,9 @@ pub fn run(
     let command = match Command::parse(words) {
         Ok(command) => command,
         Err(error) => {
-            let text = format_args!("{error}\n(`poorwill-guest help` tells what there is)");
-            return complain(complaints, text, WRONG_USAGE);
+            let hint = "(`poorwill-guest help` tells what there is)";
+            complain(complaints, format_args!("{error}\n{hint}"));
+            return WRONG_USAGE;
         }
     };
     let done = match command {
@@ -72,14 +73,16 @@ pub fn run(
     };
     match done {
         Ok(()) => DONE,
-        Err(error) => complain(complaints, format_args!("{error}"), FAILED),
+        Err(error) => {
+            complain(complaints, format_args!("{error}"));
+            FAILED
+        }
     }
 }
 
 /// There is nobody else to tell, should this fail.
-fn complain(complaints: &mut dyn Write, text: core::fmt::Arguments<'_>, status: u8) -> u8 {
+fn complain(complaints: &mut dyn Write, text: fmt::Arguments<'_>) {
     let _nobody_listens = writeln!(complaints, "poorwill-guest: {text}");
-    status
 }
 
 fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) -> Result<(), Error> {
@@ -146,11 +149,7 @@ fn set(
         // What cannot be read now may be there all the same.
         Err(ConfigurationError::Medium(error)) => return Err(error.into()),
         Err(error) => {
-            complain(
-                complaints,
-                format_args!("{error}; it is set anew now"),
-                FAILED,
-            );
+            complain(complaints, format_args!("{error}; it is set anew now"));
             Configuration::default()
         }
     };
@@ -162,7 +161,7 @@ fn set(
 
 fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Survey, Error> {
     survey(places, &mut |node: &str, error: Error| {
-        complain(complaints, format_args!("{node}: {error}"), FAILED);
+        complain(complaints, format_args!("{node}: {error}"));
     })
 }
 
@@ -172,6 +171,6 @@ fn area_of<'a>(
     scratch: &'a mut Page,
 ) -> Result<Area<'a, BlockDevice>, Error> {
     let bytes = device.capacity();
-    let all: Result<_, MediumError> = Window::new(device, 0, bytes);
-    Ok(Area::open(all?, scratch, None)?)
+    let all = Window::new(device, 0, bytes)?;
+    Ok(Area::open(all, scratch, None)?)
 }
