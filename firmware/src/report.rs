@@ -64,7 +64,9 @@ pub(crate) fn woken(
     let new = told.and_then(|told| {
         tell(
             &told,
-            format_args!("woken: generation {generation} loaded_bytes={loaded_bytes} load_ms={load_ms}"),
+            format_args!(
+                "woken: generation {generation} loaded_bytes={loaded_bytes} load_ms={load_ms}"
+            ),
         )
     });
     *CURRENT.lock() = new;

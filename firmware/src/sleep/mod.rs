@@ -25,7 +25,8 @@ use crate::arch::Resume;
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::report;
-use persist::{Failed, NotSaved, Order, persist};
+pub(crate) use persist::Failed;
+use persist::{NotSaved, Order, persist};
 pub(crate) use poorwill_store::Committed;
 pub(crate) use wake::{ColdBoot, restore_hart, wake};
 

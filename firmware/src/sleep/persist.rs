@@ -56,7 +56,7 @@ pub(super) enum NotArmed {
 
 /// What failed on the way to the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum Failed {
+pub(crate) enum Failed {
     /// The disk.
     #[error("{0}")]
     Disk(DiskError),
@@ -180,7 +180,10 @@ fn sleep<M: Medium>(
         &mut workspace,
         &Crew,
         |workspace, generation| quiesced.capture(workspace, generation, seal),
-        || u32::try_from(time.milliseconds_in(time.ticks().saturating_sub(began))).unwrap_or(u32::MAX),
+        || {
+            u32::try_from(time.milliseconds_in(time.ticks().saturating_sub(began)))
+                .unwrap_or(u32::MAX)
+        },
         &mut |progress| bar.show(progress),
     );
     bar.end();

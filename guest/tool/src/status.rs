@@ -154,7 +154,10 @@ mod tests {
                 record(SlotState::Committed),
                 "sleep 12, may wake, image of 240000000 bytes, saved in 650 ms",
             ),
-            (consumed(None), "sleep 12, woken, image of 240000000 bytes, saved in 650 ms"),
+            (
+                consumed(None),
+                "sleep 12, woken, image of 240000000 bytes, saved in 650 ms",
+            ),
             (
                 consumed(Some(Failure::TimedOut(5))),
                 "sleep 12, its wake failed: the device did not answer within 5 ms, \

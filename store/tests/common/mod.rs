@@ -127,8 +127,15 @@ impl Machine {
                 }),
             })
         };
-        let slept =
-            poorwill_store::sleep(&mut area, os, &mut workspace, &Alone, capture, || 1, &mut |_| ());
+        let slept = poorwill_store::sleep(
+            &mut area,
+            os,
+            &mut workspace,
+            &Alone,
+            capture,
+            || 1,
+            &mut |_| (),
+        );
         slept.map(drop)
     }
 

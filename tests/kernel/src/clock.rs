@@ -29,7 +29,7 @@ pub(crate) fn set_alarm(machine: &Machine, ms: u64) {
     let clock = machine.clock.expect("a real-time clock");
     let at = read(clock) + ms * 1_000_000;
     mmio::write32(clock + register::ALARM_HIGH, (at >> 32) as u32);
-    mmio::write32(clock + register::ALARM_LOW, at as u32);
+    mmio::write32(clock + register::ALARM_LOW, (at & 0xffff_ffff) as u32);
     mmio::write32(clock + register::IRQ_ENABLED, 1);
 }
 

@@ -126,7 +126,8 @@ impl State {
             return;
         };
         let ticks = arch::time().wrapping_sub(self.csrs.time as u64);
-        let ticks_by_clock = (clock::read(registers) - before) / 1000 * machine.timebase / 1_000_000;
+        let ticks_by_clock =
+            (clock::read(registers) - before) / 1000 * machine.timebase / 1_000_000;
         let off = ticks.abs_diff(ticks_by_clock);
         check!(
             off < machine.timebase / TIME_TOLERANCE,
