@@ -90,19 +90,18 @@ impl Time {
         Some(read_halves(rtc, goldfish::TIME_LOW, goldfish::TIME_HIGH))
     }
 
-    /// Ticks of `time` when the clock's alarm falls due, or fell due if nobody
-    /// has taken notice; `None` without an alarm.
+    /// Ticks until the clock's alarm falls due, 0 if it has and nobody has taken
+    /// notice; `None` without an alarm.
     ///
     /// The OS may have switched the interrupt off at its controller before it
     /// went to sleep, so that only the clock knows.
-    pub(crate) fn alarm_at(&self) -> Option<u64> {
+    pub(crate) fn alarm_in(&self) -> Option<u64> {
         let rtc = self.rtc?;
         let alarm = read_halves(rtc, goldfish::ALARM_LOW, goldfish::ALARM_HIGH);
         if rtc.read32(goldfish::IRQ_ENABLED) == 0 || alarm == 0 {
             return None;
         }
-        let left = alarm.saturating_sub(self.now_ns()?);
-        Some(self.ticks().saturating_add(self.ticks_in(left)))
+        Some(self.ticks_in(alarm.saturating_sub(self.now_ns()?)))
     }
 }
 

@@ -72,19 +72,22 @@ impl Sleeper for Resting {
         let time = &platform().time;
         let now = time.ticks();
         self.timer.ring_if_due(now);
-        let alarm = time.alarm_at();
-        let is_due = alarm.is_some_and(|alarm| alarm <= now);
+        let alarm = time.alarm_in();
         let signs = console::signs();
         let wake = self
             .interrupted()
-            .or(is_due.then_some(Source::Alarm))
+            .or((alarm == Some(0)).then_some(Source::Alarm))
             .or(signs.input.then_some(Source::Console));
         let timer = (self.enabled & interrupt::STI != 0)
             .then(|| self.timer.due())
             .flatten();
         Signals {
             wake,
-            due: alarm.into_iter().chain(timer).min(),
+            due: alarm
+                .map(|left| now.saturating_add(left))
+                .into_iter()
+                .chain(timer)
+                .min(),
             battery_low: signs.line_break,
         }
     }
