@@ -5,6 +5,7 @@
 //! Energy is *modelled*, always: what an emulator measures is time and bytes. The
 //! arithmetic itself is held against the published numbers in [`thesis`].
 
+pub mod account;
 pub mod builtin;
 pub mod measured;
 pub mod model;
