@@ -12,6 +12,7 @@ pub mod console;
 pub mod demo;
 pub mod disk;
 pub mod doctor;
+pub mod energy;
 pub mod flash;
 pub mod interrupt;
 pub mod machine;

@@ -9,6 +9,7 @@ use poorwill::commands::bench::Bench;
 use poorwill::commands::demo::Demo;
 use poorwill::commands::disk::Disk;
 use poorwill::commands::doctor::Doctor;
+use poorwill::commands::energy::Energy;
 use poorwill::commands::key::Key;
 use poorwill::commands::report::Report;
 use poorwill::commands::run::Run;
@@ -28,6 +29,7 @@ Examples:
   poorwill key machine.flash       the key that a machine seals its images with
   poorwill bench --save bench.json && poorwill report bench.json
                                    measurements, and a page of them
+  poorwill energy                  from which length on which sleep saves energy
 
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
@@ -52,6 +54,7 @@ enum Command {
     Doctor(Doctor),
     Bench(Bench),
     Report(Report),
+    Energy(Energy),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
             Command::Doctor(doctor) => doctor.execute(),
             Command::Bench(bench) => bench.execute(),
             Command::Report(report) => report.execute(),
+            Command::Energy(energy) => energy.execute(),
         });
     match result {
         Ok(code) => code,

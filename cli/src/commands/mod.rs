@@ -5,6 +5,7 @@ pub mod bench;
 pub mod demo;
 pub mod disk;
 pub mod doctor;
+pub mod energy;
 pub mod key;
 pub mod report;
 pub mod run;

@@ -8,7 +8,7 @@ use crate::bench::{Pair, Sealing};
 
 /// One plot.
 pub(super) struct Figure {
-    pub(super) title: &'static str,
+    pub(super) title: String,
     /// What it shows, in a sentence or two.
     pub(super) text: String,
     pub(super) svg: String,
@@ -83,7 +83,7 @@ fn wake_parts(compare: &Comparison) -> anyhow::Result<Figure> {
         })
         .collect();
     Ok(Figure {
-        title: "A wake, by part",
+        title: "A wake, by part".into(),
         text: format!(
             "From power-on to redis's first answer, for each machine (GiB in use of GiB \
              installed). Medians of {} rounds; the black line reaches from the shortest to the \
@@ -117,7 +117,7 @@ fn sleep_parts(compare: &Comparison) -> anyhow::Result<Figure> {
         })
         .collect();
     Ok(Figure {
-        title: "A sleep, by part",
+        title: "A sleep, by part".into(),
         text: "From the request (a write to /sys/power/state) to the end of QEMU's process, for \
                each machine (GiB in use of GiB installed). The rest is the power-off and QEMU's \
                own end."
@@ -200,7 +200,7 @@ fn ways_back(compare: &Comparison) -> anyhow::Result<Figure> {
         }),
     ];
     Ok(Figure {
-        title: "Ways back, over memory in use",
+        title: "Ways back, over memory in use".into(),
         text: format!(
             "Power-on to redis's first answer in a machine of {} GiB; hibernation wherever it \
              was measured. The plain read is Linux's, of the image's bytes, and is the limit of \
@@ -232,7 +232,7 @@ fn ways_down(compare: &Comparison) -> anyhow::Result<Figure> {
         }),
     ];
     Ok(Figure {
-        title: "Ways down, over memory in use",
+        title: "Ways down, over memory in use".into(),
         text: format!(
             "From the request to QEMU's end in a machine of {} GiB; hibernation wherever it was \
              measured. QEMU does not flush what it writes; Poorwill, Linux and the plain write do.",
@@ -261,7 +261,7 @@ fn over_installed(compare: &Comparison) -> anyhow::Result<Figure> {
         });
     }
     Ok(Figure {
-        title: "A wake, over installed memory",
+        title: "A wake, over installed memory".into(),
         text: "Power-on to redis's first answer. Flat lines mean that memory which is not in \
                use costs nothing."
             .into(),
@@ -294,7 +294,7 @@ fn bytes_moved(compare: &Comparison) -> anyhow::Result<Figure> {
         }),
     ];
     Ok(Figure {
-        title: "Bytes moved, beside bytes in use",
+        title: "Bytes moved, beside bytes in use".into(),
         text: "What an image holds, over what the kernel calls used (MemTotal - MemFree) when it \
                is asked to sleep, all machines together. The thin lines are as much, and 1.1 \
                times as much."
@@ -338,7 +338,7 @@ fn starts(results: &Results) -> anyhow::Result<Figure> {
         }
     }
     Ok(Figure {
-        title: "Power-on to the next stage",
+        title: "Power-on to the next stage".into(),
         text: "Millions of instructions, for each kind of interrupt controller and number of \
                harts. Poorwill looks for an image on a disk meanwhile; OpenSBI does not. \
                Instructions do not depend on what else the host does."
@@ -375,7 +375,7 @@ fn sealing(all: &[Sealing]) -> anyhow::Result<Figure> {
         }
     }
     Ok(Figure {
-        title: "Sealed images",
+        title: "Sealed images".into(),
         text: "Seconds of loading for each GiB of image, plain and sealed, by the machine's own \
                clock, for machines of 1 and more harts. Under emulation the cipher is the cost."
             .into(),

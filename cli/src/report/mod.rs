@@ -2,6 +2,7 @@
 //! else. It needs no network and no script, and follows the reader's screen and
 //! choice of light or dark.
 
+mod energy;
 mod figures;
 mod plot;
 mod tables;
@@ -19,9 +20,17 @@ use tables::Grid;
 struct Page<'r> {
     results: &'r Results,
     summary: Vec<Verdict>,
-    figures: Vec<Figure>,
+    sections: Vec<Section>,
     grids: Vec<Grid>,
     facts: Vec<(&'static str, String)>,
+}
+
+/// Plots that belong together.
+struct Section {
+    title: &'static str,
+    /// What to know of all of them; may be empty.
+    text: &'static str,
+    figures: Vec<Figure>,
 }
 
 /// A target, for people.
@@ -40,11 +49,27 @@ struct Verdict {
 ///
 /// A plot could not be drawn.
 pub fn html(results: &Results) -> anyhow::Result<String> {
+    let energy = energy::Machines::of(results)?;
+    let mut sections = vec![
+        Section {
+            title: "Plots",
+            text: "",
+            figures: figures::all(results)?,
+        },
+        Section {
+            title: "Energy, modelled",
+            text: energy::TEXT,
+            figures: energy.figures()?,
+        },
+    ];
+    sections.retain(|section| !section.figures.is_empty());
+    let mut grids = tables::all(results);
+    grids.extend(energy.grid());
     let page = Page {
         results,
         summary: summary(results),
-        figures: figures::all(results)?,
-        grids: tables::all(results),
+        sections,
+        grids,
         facts: facts(results),
     };
     page.render().context("making the page")

@@ -54,6 +54,18 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, Spread)>,
 }
 
+/// One line without a measurement behind each point.
+pub(super) struct Curve {
+    /// What it is of.
+    pub(super) name: String,
+    /// Of [`COLOURS`].
+    pub(super) colour: usize,
+    /// Where it goes, in order.
+    pub(super) points: Vec<(f64, f64)>,
+    /// What of it is marked.
+    pub(super) marks: Vec<(f64, f64)>,
+}
+
 /// Axes of a plot of lines.
 pub(super) struct Axes<'a> {
     pub(super) x: &'a str,
@@ -199,6 +211,56 @@ where
     Ok(())
 }
 
+/// Curves from the origin on, with their marks.
+pub(super) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    draw_curves(&mut svg, curves, [x, y]).map_err(|error| anyhow!("drawing curves: {error}"))?;
+    Ok(svg)
+}
+
+/// Names and colours of curves.
+pub(super) fn legend_of_curves(curves: &[Curve]) -> Vec<(String, String)> {
+    let entry = |curve: &Curve| (curve.name.clone(), css(curve.colour));
+    curves.iter().map(entry).collect()
+}
+
+fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let right = points().map(|point| point.0).fold(1e-3, f64::max);
+    let top = points().map(|point| point.1).fold(1e-3, f64::max) * 1.08;
+    let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
+    let mut chart = ChartBuilder::on(&area)
+        .margin_top(12)
+        .margin_left(10)
+        .margin_right(24)
+        .x_label_area_size(68)
+        .y_label_area_size(92)
+        .build_cartesian_2d(0.0..right, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.15))
+        .axis_style(BLACK.mix(0.5))
+        .x_desc(x)
+        .y_desc(y)
+        .x_labels(6)
+        .y_labels(6)
+        .x_label_formatter(&|x| number(*x))
+        .y_label_formatter(&|y| number(*y))
+        .label_style(("sans-serif", TYPE))
+        .draw()?;
+    for curve in curves {
+        let colour = COLOURS[curve.colour % COLOURS.len()];
+        let line = PathElement::new(curve.points.clone(), colour.stroke_width(3));
+        chart.draw_series([line])?;
+        let rings = curve.marks.iter();
+        chart.draw_series(rings.map(|&at| Circle::new(at, 5, colour.stroke_width(3))))?;
+    }
+    area.present()?;
+    drop(chart);
+    Ok(())
+}
+
 /// A number at an axis.
 fn number(value: f64) -> String {
     let digits: Range<f64> = 0.0..0.1;
@@ -269,6 +331,23 @@ mod tests {
         };
         assert!(lines(&[], &none).unwrap().contains("</svg>"));
         assert!(bars(&[], "").unwrap().contains("</svg>"));
+    }
+
+    #[test]
+    fn curves_have_their_marks() {
+        let curve = |colour, marks| Curve {
+            name: "a".into(),
+            colour,
+            points: vec![(0.0, 1.0), (10.0, 2.0)],
+            marks,
+        };
+        let both = [curve(0, vec![(5.0, 1.5)]), curve(2, Vec::new())];
+        let svg = curves(&both, "seconds", "kJ").unwrap();
+        assert_eq!(svg.matches("<circle").count(), 1, "{svg}");
+        for colour in [css(0), css(2)].map(|colour| colour.to_uppercase()) {
+            assert!(svg.contains(&format!("stroke=\"{colour}\"")), "{svg}");
+        }
+        assert!(curves(&[], "", "").unwrap().contains("</svg>"));
     }
 
     #[test]

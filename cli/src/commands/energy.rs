@@ -1,0 +1,316 @@
+//! `poorwill energy`: when which sleep mode saves energy.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
+use uom::si::f64::Time;
+use uom::si::time::second;
+
+use crate::bench::results::Results;
+use crate::energy::account::{Account, MeasuredCost, SleepCost, digits, duration};
+use crate::energy::builtin::{self, BUILT_IN};
+use crate::energy::profile::{Profile, ProfileError};
+use crate::energy::thesis::{Reading, Remade, remade};
+
+/// Reckon what sleeps cost, and from which length on which mode saves energy.
+///
+/// Energy is modelled: a profile has the power of each phase of a sleep, with its
+/// source, and each phase's time is given there or taken from what `poorwill
+/// bench` has measured, which is time and bytes.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  poorwill energy --list
+  poorwill energy thesis-8gib
+  poorwill energy thesis-8gib --measured build/bench.json
+  poorwill energy --profile mine.toml --lengths 10min,8h --json
+  poorwill energy --remade         a thesis's numbers, by the same arithmetic
+
+Exit status: 0 done, 1 failed, 2 wrong usage.")]
+pub struct Energy {
+    /// A built-in profile
+    #[arg(
+        value_name = "PROFILE",
+        default_value = "thesis-8gib",
+        conflicts_with = "file"
+    )]
+    profile: String,
+    /// A profile of yours (TOML)
+    #[arg(long = "profile", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Sleeps that `poorwill bench --save` has measured, on the profile's machine
+    #[arg(long, value_name = "JSON")]
+    measured: Option<PathBuf>,
+    /// How long sleeps last, such as 90s,10min,8h [default: around the break-evens]
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',')]
+    lengths: Vec<humantime::Duration>,
+    /// List the built-in profiles
+    #[arg(long, conflicts_with_all = ["file", "measured", "lengths", "remade"])]
+    list: bool,
+    /// Reckon the numbers of the thesis on suspend-to-PMem, and how far they are
+    /// from those printed
+    #[arg(long, conflicts_with_all = ["file", "measured", "lengths"])]
+    remade: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Said with every table.
+const MODELLED: &str = "Energy is modelled: the powers of the profile, each with its source below, times the times of \
+     the phases. No power was measured here.";
+
+impl Energy {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// A profile or a measurement that cannot be read.
+    pub fn execute(self) -> anyhow::Result<ExitCode> {
+        if self.list {
+            self.show_list()?;
+        } else if self.remade {
+            self.show_remade()?;
+        } else {
+            self.show_account()?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show_list(&self) -> anyhow::Result<()> {
+        let profiles: Vec<(&str, Profile)> = BUILT_IN
+            .iter()
+            .map(|(name, _)| Ok((*name, builtin::profile(name)?)))
+            .collect::<Result<_, ProfileError>>()?;
+        if self.json {
+            let of = |(name, profile): &(&str, Profile)| json!({"name": name, "title": profile.title, "publication": profile.publication});
+            let list: Vec<Value> = profiles.iter().map(of).collect();
+            println!("{}", serde_json::to_string_pretty(&list)?);
+        } else {
+            let mut table = table(&["profile", "machine"], 2);
+            for (name, profile) in profiles {
+                table.add_row([name.to_owned(), profile.title]);
+            }
+            println!("{table}");
+        }
+        Ok(())
+    }
+
+    fn show_remade(&self) -> anyhow::Result<()> {
+        let rows = remade()?;
+        if self.json {
+            let list: Vec<Value> = rows.iter().map(remade_json).collect();
+            println!("{}", serde_json::to_string_pretty(&list)?);
+        } else {
+            print!("{}", remade_text(&rows));
+        }
+        Ok(())
+    }
+
+    fn show_account(&self) -> anyhow::Result<()> {
+        let (name, profile) = match &self.file {
+            Some(file) => (file.display().to_string(), Profile::read(file)?),
+            None => (self.profile.clone(), builtin::profile(&self.profile)?),
+        };
+        let results = self.measured.as_deref().map(Results::read).transpose()?;
+        let lengths: Vec<Time> = self
+            .lengths
+            .iter()
+            .map(|length| Time::new::<second>(length.as_secs_f64()))
+            .collect();
+        let account = Account::of(&name, &profile, &lengths, results.as_ref());
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&account)?);
+        } else {
+            print_account(&account, results.is_some());
+        }
+        Ok(())
+    }
+}
+
+fn print_account(account: &Account, asked_for_measured: bool) {
+    println!("{}: {}", account.profile, account.title);
+    println!("{}\n{MODELLED}\n", account.about);
+    print_modes(account);
+    println!("\nEnergy of a sleep in J, and its average power, by its length:");
+    print_sleeps(&account.sleeps);
+    println!("\nBreak-even:");
+    for pair in &account.break_evens {
+        println!("  {} and {}: {}", pair.first, pair.second, pair.verdict);
+    }
+    if let Some(staged) = &account.staged {
+        println!(
+            "\nStaged: {} for {}, then {}: at most {} times the energy of the better of the two, \
+             whatever the length.",
+            staged.retain,
+            duration(staged.delay_seconds),
+            staged.persist,
+            digits(staged.worst_ratio)
+        );
+    }
+    if asked_for_measured {
+        print_measured(&account.measured);
+    }
+    println!("\nSources: {}", account.publication);
+    for figure in &account.figures {
+        println!("  {} = {}: {}", figure.place, figure.value, figure.source);
+    }
+}
+
+fn print_modes(account: &Account) {
+    let heads = [
+        "mode",
+        "W while it lasts",
+        "s to enter",
+        "J",
+        "s to leave",
+        "J",
+        "J each sleep",
+    ];
+    let mut table = table(&heads, 1);
+    for mode in &account.modes {
+        let numbers = [
+            mode.kept_watts,
+            mode.enter_seconds,
+            mode.enter_joules,
+            mode.leave_seconds,
+            mode.leave_joules,
+            mode.fixed_joules,
+        ];
+        let cells = numbers.map(digits);
+        table.add_row([mode.name.clone()].into_iter().chain(cells));
+    }
+    println!("{table}");
+    for name in &account.without_times {
+        println!("Not shown, as the profile does not tell all times: {name} (see --measured)");
+    }
+}
+
+fn print_sleeps(sleeps: &[SleepCost]) {
+    let Some(first) = sleeps.first() else { return };
+    let names = first.modes.iter().map(|cost| cost.name.as_str());
+    let heads: Vec<&str> = ["length"].into_iter().chain(names).collect();
+    let mut table = table(&heads, 1);
+    for sleep in sleeps {
+        let cells = sleep.modes.iter().map(|cost| match cost.average_watts {
+            Some(watts) => format!("{} ({} W)", digits(cost.joules), digits(watts)),
+            None => digits(cost.joules),
+        });
+        table.add_row([duration(sleep.seconds)].into_iter().chain(cells));
+    }
+    println!("{table}");
+}
+
+fn print_measured(measured: &[MeasuredCost]) {
+    let Some(first) = measured.first() else {
+        println!("\nMeasured: nothing of it fits a mode of this profile.");
+        return;
+    };
+    let times = if first.at_bandwidth {
+        "bytes as measured in an emulated machine, moved at the bandwidths of the profile's device; \
+         all other times are the profile's"
+    } else {
+        "times as measured in an emulated machine, which are not those of a real one, where the \
+         profile has none"
+    };
+    println!("\nMeasured, in the place of {}: {times}.", first.mode);
+    let heads = [
+        "GiB in use",
+        "image, MB",
+        "s to enter",
+        "wake, s",
+        "J each sleep",
+        "break-even",
+    ];
+    let mut table = table(&heads, 1);
+    for one in measured {
+        let name = if one.without_avoidable {
+            format!("{}, without what is avoidable", one.case)
+        } else {
+            one.case.clone()
+        };
+        let seconds = one.break_even.as_ref().and_then(|pair| pair.seconds);
+        table.add_row([
+            name,
+            format!("{:.0}", one.saved_bytes / 1e6),
+            digits(one.cost.enter_seconds),
+            digits(one.cost.leave_seconds),
+            digits(one.cost.fixed_joules),
+            seconds.map_or("none".into(), duration),
+        ]);
+    }
+    println!("{table}");
+    if let Some(pair) = &first.break_even {
+        println!("The break-even is that with {}.", pair.first);
+    }
+}
+
+/// The table of `--remade`.
+#[must_use]
+pub fn remade_text(rows: &[Remade]) -> String {
+    let mut text = String::from(
+        "A thesis's numbers (those of the profiles thesis-*), reckoned from its own phase figures. \
+         Deviation: of the\nresult from what is printed; beyond rounding: what of it is left for inputs that round to \
+         those printed.\nRows marked * are reckoned as the text describes them, where the printed number \
+         was reckoned otherwise.\n\n",
+    );
+    let heads = [
+        "number",
+        "printed",
+        "reckoned",
+        "from",
+        "to",
+        "deviation",
+        "beyond rounding",
+    ];
+    let mut table = table(&heads, 1);
+    for row in rows {
+        let mark = match row.reading {
+            Reading::Printed => "",
+            Reading::Literal => " *",
+        };
+        let numbers = [row.reckoned.value, row.reckoned.least, row.reckoned.most];
+        let [value, least, most] = numbers.map(|value| format!("{value:.2}"));
+        table.add_row([
+            format!("{}{mark}", row.what),
+            row.printed.text.to_owned(),
+            value,
+            least,
+            most,
+            format!("{:+.2} %", row.reckoned.deviation(row.printed) * 100.0),
+            format!("{:.2} %", row.reckoned.beyond_rounding(row.printed) * 100.0),
+        ]);
+    }
+    text.push_str(&table.to_string());
+    text.push('\n');
+    text
+}
+
+fn remade_json(row: &Remade) -> Value {
+    json!({
+        "what": row.what,
+        "place": row.place,
+        "formula": row.formula,
+        "as_the_text_says": row.reading == Reading::Literal,
+        "printed": row.printed.value,
+        "reckoned": row.reckoned.value,
+        "least": row.reckoned.least,
+        "most": row.reckoned.most,
+        "deviation": row.reckoned.deviation(row.printed),
+        "beyond_rounding": row.reckoned.beyond_rounding(row.printed),
+    })
+}
+
+/// A table whose first columns are words, and whose others are numbers.
+fn table(heads: &[&str], words: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(heads);
+    for column in table.column_iter_mut().skip(words) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
