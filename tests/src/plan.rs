@@ -145,6 +145,11 @@ pub enum Step {
         /// Chooses the moments; else random.
         seed: Option<u64>,
     },
+    /// The sleep area of the last disk is configured while the machine is off.
+    Configure {
+        /// How.
+        configure: Sleeping,
+    },
     /// The medium is damaged while the machine is off.
     Damage {
         /// What of it.
@@ -216,6 +221,9 @@ pub struct PowerOn {
     /// What is typed when a text appears at the end of the console.
     #[serde(default)]
     pub typed: Vec<Typed>,
+    /// What is done when lines have come, in this order.
+    #[serde(default)]
+    pub events: Vec<Event>,
 }
 
 fn once() -> u32 {
@@ -239,6 +247,7 @@ impl PowerOn {
             disks: None,
             faults: Vec::new(),
             typed: Vec::new(),
+            events: Vec::new(),
         }
     }
 }
@@ -266,6 +275,36 @@ pub struct Typed {
     pub at: String,
     /// The answer, without the return key.
     pub line: String,
+}
+
+/// A line to wait for, and what is done then.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// What the line contains.
+    pub after: String,
+    /// What is done.
+    pub does: Deed,
+}
+
+/// What may be done to a machine's console.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deed {
+    /// This is typed.
+    Type(String),
+    /// The line breaks.
+    Break,
+}
+
+/// How a machine is to sleep (`poorwill area set`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sleeping {
+    /// The sleep mode.
+    pub mode: String,
+    /// Milliseconds after which a staged sleep is saved.
+    pub delay_ms: Option<u64>,
 }
 
 /// A place of the sleep area. Before the first sleep, only the record and the

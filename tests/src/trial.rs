@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
+use poorwill::area::{Change, configure};
+use poorwill::machine::qmp::{Control, socket_arguments};
 use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
@@ -15,7 +17,7 @@ use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
 use crate::faults;
-use crate::plan::{End, Guest, PowerOn, Step, Tamper};
+use crate::plan::{Deed, End, Guest, PowerOn, Sleeping, Step, Tamper};
 use crate::setup::Setup;
 use crate::soak::Soak;
 use crate::tamper;
@@ -28,6 +30,9 @@ const NO_IMAGE: &str = "^no image(:|$)";
 
 /// Lines of the console that a failure shows.
 pub(crate) const TAIL: usize = 40;
+
+/// Until QEMU's control answers.
+const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Time between a power-off and the next power-on, so that time can be seen to
 /// have been set forward.
@@ -122,6 +127,9 @@ impl Run<'_> {
                         .with_context(|| format!("step {number}: damage {damage:?}"))?;
                     self.asleep = false;
                 }
+                Step::Configure { configure } => self
+                    .configure(configure)
+                    .with_context(|| format!("step {number}: {configure:?}"))?,
                 Step::Tamper { tamper } => {
                     let disk = self.last_disk()?;
                     tamper::apply(*tamper, &disk.file, disk.block_bytes(), &self.vault())
@@ -161,6 +169,17 @@ impl Run<'_> {
         self.disks.last().context("the row has no disk")
     }
 
+    /// Has the machine sleep otherwise, as `poorwill area set` does.
+    fn configure(&self, sleeping: &Sleeping) -> anyhow::Result<()> {
+        let change = Change {
+            mode: Some(sleeping.mode.parse()?),
+            stage_delay_ms: sleeping.delay_ms,
+            ..Change::default()
+        };
+        configure(&self.last_disk()?.file, &change)?;
+        Ok(())
+    }
+
     /// Cuts the machine's power so many times.
     fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
@@ -195,7 +214,14 @@ impl Run<'_> {
             std::thread::sleep(PAUSE);
         }
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
-        let machine = self.machine(on)?;
+        let mut machine = self.machine(on)?;
+        // A socket's name must be short.
+        let socket = tempfile::Builder::new().prefix("poorwill-").tempdir()?;
+        let socket = socket.path().join("qmp");
+        let breaks = on.events.iter().any(|event| event.does == Deed::Break);
+        if breaks {
+            machine.extra_arguments.extend(socket_arguments(&socket));
+        }
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let log = self.folder.join("console.log");
         let mut running = machine.power_on(
@@ -206,7 +232,10 @@ impl Run<'_> {
             },
         )?;
         running.fail_on(&FATAL);
-        let outcome = self.follow(&mut running, on, &start);
+        let control = breaks
+            .then(|| Control::connect(&socket, CONNECT_LIMIT))
+            .transpose()?;
+        let outcome = self.follow(&mut running, control, on, &start);
         self.asleep = matches!(outcome, Ok(End::Sleep));
         let ended = outcome.map_err(|error| {
             let tail = running.tail(TAIL).join("\n    ");
@@ -224,10 +253,19 @@ impl Run<'_> {
     fn follow(
         &self,
         running: &mut RunningMachine,
+        mut control: Option<Control>,
         on: &PowerOn,
         start: &Start,
     ) -> anyhow::Result<End> {
         let limit = Duration::from_secs(self.trial.row.timeout_s);
+        for event in &on.events {
+            running.wait_for(&event.after, limit)?;
+            match (&event.does, &mut control) {
+                (Deed::Type(text), _) => running.send(text.as_bytes())?,
+                (Deed::Break, Some(control)) => control.send_break("console")?,
+                (Deed::Break, None) => bail!("QEMU's control is not there"),
+            }
+        }
         for typed in &on.typed {
             running.wait_for_prompt(&typed.at, limit)?;
             running.send(format!("{}\r", typed.line).as_bytes())?;

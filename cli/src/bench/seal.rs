@@ -22,6 +22,10 @@ use crate::size::Bytes;
 /// Harts of the machines.
 const HARTS: [u32; 3] = [1, 2, 4];
 
+/// Rounds at most, for each number of harts: under emulation the cipher takes its
+/// time, and shakes less than a disk.
+const MAX_ROUNDS: u32 = 3;
+
 /// MiB of memory in use where instructions are counted: they are the same each
 /// time, and counting is slow.
 const COUNTED_MIB: u32 = 32;
@@ -132,7 +136,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
             counted,
         };
         let mut timed = Vec::new();
-        for round in 1..=options.rounds {
+        for round in 1..=options.rounds.min(MAX_ROUNDS) {
             let pair = bench(options.sealed_mib, false).pair(round % 2 == 0)?;
             tell(&format!(
                 "{harts} hart(s), round {round}: sealed loaded at {:.0} MB/s, {:.2} of the cipher alone",

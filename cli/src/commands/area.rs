@@ -3,14 +3,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use poorwill_store::{Delay, DelayError, LONGEST_DELAY_MS, SleepMode};
+use uom::si::time::second;
 
 use crate::area::{AreaReport, Change, ConfigurationReport, configure, inspect};
 use crate::disk::holders;
+use crate::energy::account::staged;
+use crate::energy::builtin::{self, BUILT_IN};
+use crate::energy::profile::Profile;
 use crate::flash::Flash;
 use crate::progress;
 
@@ -78,6 +83,7 @@ Examples:
   poorwill area set machine.disk --mode persist
   poorwill area set machine.disk --mode staged --delay 30min
   poorwill area set machine.disk --mode auto --break-even 55min
+  poorwill area set machine.disk --mode auto --profile mine.toml
 
 Exit status: 0 done, 1 failed, 2 wrong usage.")]
 struct Set {
@@ -101,6 +107,10 @@ struct ChangeArguments {
     /// persisted; `none` for the stage delay
     #[arg(long, value_name = "DURATION", value_parser = break_even)]
     break_even: Option<u64>,
+    /// The same, of an energy profile: a built-in one (`poorwill energy --list`),
+    /// or a file of yours
+    #[arg(long, value_name = "PROFILE", value_parser = break_even_of, conflicts_with = "break_even")]
+    profile: Option<u64>,
 }
 
 fn sleep_modes() -> impl TypedValueParser<Value = SleepMode> {
@@ -119,10 +129,26 @@ fn break_even(text: &str) -> anyhow::Result<u64> {
     }
 }
 
+/// The break-even of a profile: what is no name of a built-in one is a file's.
+fn break_even_of(name: &str) -> anyhow::Result<u64> {
+    let profile = match BUILT_IN.iter().any(|(known, _)| *known == name) {
+        true => builtin::profile(name)?,
+        false => Profile::read(name.as_ref())?,
+    };
+    let staged = staged(&profile).with_context(|| {
+        format!("in {name} no sleep is so long that persisting costs less than retaining")
+    })?;
+    let delay = Duration::try_from_secs_f64(staged.delay.get::<second>())?;
+    bounded(delay, Delay::BreakEven)
+}
+
 /// A duration as people write it, that `delay` can be.
 fn milliseconds(text: &str, delay: Delay) -> anyhow::Result<u64> {
-    let ms = humantime::parse_duration(text)?.as_millis();
-    let ms = u64::try_from(ms).unwrap_or(u64::MAX);
+    bounded(humantime::parse_duration(text)?, delay)
+}
+
+fn bounded(duration: Duration, delay: Delay) -> anyhow::Result<u64> {
+    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if !(1..=LONGEST_DELAY_MS).contains(&ms) {
         bail!(DelayError { delay, ms });
     }
@@ -178,7 +204,7 @@ impl Set {
         let change = Change {
             mode: self.change.mode,
             stage_delay_ms: self.change.delay,
-            break_even_ms: self.change.break_even,
+            break_even_ms: self.change.break_even.or(self.change.profile),
         };
         let configured = configure(&self.disk, &change)?;
         if let Some(error) = configured.replaced {

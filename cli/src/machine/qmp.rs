@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use qapi::qmp::{
     MigrateSetParameters, MigrationCapability, MigrationCapabilityStatus, MigrationInfo,
-    MigrationStatus, migrate, migrate_incoming, migrate_set_capabilities, migrate_set_parameters,
-    qmp_capabilities, query_migrate, query_status, quit, stop,
+    MigrationStatus, chardev_send_break, migrate, migrate_incoming, migrate_set_capabilities,
+    migrate_set_parameters, qmp_capabilities, query_migrate, query_status, quit, stop,
 };
 use qapi::{Command, ExecuteError, Stream};
 use thiserror::Error;
@@ -112,6 +112,16 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
+    /// Sends a break over the line of a character device.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::Refused`], if there is no such device for example.
+    pub fn send_break(&mut self, device: &str) -> Result<(), QmpError> {
+        self.ask(&chardev_send_break { id: device.into() })
+            .map(drop)
+    }
+
     /// Connects as soon as QEMU listens.
     ///
     /// # Errors
