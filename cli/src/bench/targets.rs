@@ -285,7 +285,7 @@ mod tests {
         assert!((cold.values[0].value - 32.0).abs() < 1e-9, "{cold:?}");
         let restore = of(&sample, "A wake, in QEMU's");
         assert!(
-            (restore.values[0].value - 400.0 / 260.0).abs() < 1e-9,
+            (restore.values[0].value - 400.0 / 300.0).abs() < 1e-9,
             "{restore:?}"
         );
         let sleep = of(&sample, "A sleep, in QEMU's");
