@@ -12,7 +12,7 @@ use std::vec::Vec;
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 use zerocopy::IntoBytes;
 
-use crate::{Direction, Medium, MediumError};
+use crate::{Direction, Medium, MediumError, check_range};
 
 /// Bytes that a power cut writes whole or not at all.
 const SECTOR: usize = 512;
@@ -216,10 +216,7 @@ impl FakeMedium {
     }
 
     fn range(&self, offset: u64, pages: usize) -> Result<usize, MediumError> {
-        let end = offset.saturating_add(pages as u64 * PAGE_BYTES);
-        if end > self.capacity() {
-            return Err(MediumError::OutOfRange { offset, end });
-        }
+        check_range(self.capacity(), offset, pages)?;
         Ok(usize::try_from(offset).expect("within the medium"))
     }
 

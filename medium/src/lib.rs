@@ -24,7 +24,7 @@ mod window;
 pub use clock::Clock;
 pub use window::Window;
 
-use poorwill_memory::{OsPage, Page};
+use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 use thiserror::Error;
 
 /// Which way bytes go.
@@ -80,6 +80,20 @@ pub enum MediumError {
     /// The medium was stopped by [`Medium::quiesce`] or by an earlier error.
     #[error("the medium has been stopped")]
     Stopped,
+}
+
+/// Checks that `pages` pages from byte `offset` lie within a medium of `capacity`
+/// bytes.
+///
+/// # Errors
+///
+/// [`MediumError::OutOfRange`].
+pub fn check_range(capacity: u64, offset: u64, pages: usize) -> Result<(), MediumError> {
+    let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
+    if end > capacity {
+        return Err(MediumError::OutOfRange { offset, end });
+    }
+    Ok(())
 }
 
 /// A device that keeps bytes without power.

@@ -1,6 +1,6 @@
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 
-use crate::{Direction, Medium, MediumError};
+use crate::{Direction, Medium, MediumError, check_range};
 
 /// A part of a medium that is a medium itself: a sleep area of a disk, a slot
 /// of a sleep area. Nothing outside of it can be reached through it.
@@ -32,10 +32,7 @@ impl<'a, M: Medium> Window<'a, M> {
 
     /// Where `pages` pages from `offset` lie on the medium underneath.
     fn locate(&self, offset: u64, pages: usize) -> Result<u64, MediumError> {
-        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
-        if end > self.length {
-            return Err(MediumError::OutOfRange { offset, end });
-        }
+        check_range(self.length, offset, pages)?;
         Ok(self.start + offset)
     }
 }

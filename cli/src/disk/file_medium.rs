@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use poorwill_medium::{Direction, Medium, MediumError};
+use poorwill_medium::{Direction, Medium, MediumError, check_range};
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 use zerocopy::IntoBytes;
 
@@ -31,15 +31,6 @@ impl FileMedium {
             capacity: bytes / PAGE_BYTES * PAGE_BYTES,
         }
     }
-
-    fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
-        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
-        if end > self.capacity {
-            Err(MediumError::OutOfRange { offset, end })
-        } else {
-            Ok(())
-        }
-    }
 }
 
 fn status(error: &io::Error) -> u16 {
@@ -65,7 +56,7 @@ impl Medium for FileMedium {
     }
 
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
-        self.check(offset, into.len())?;
+        check_range(self.capacity, offset, into.len())?;
         if interrupt::requested() {
             let status = INTERRUPTED;
             return Err(MediumError::Device {
@@ -84,7 +75,7 @@ impl Medium for FileMedium {
     }
 
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
-        self.check(offset, from.len())?;
+        check_range(self.capacity, offset, from.len())?;
         self.file
             .write_all_at(from.as_bytes(), offset)
             .map_err(|error| MediumError::Device {

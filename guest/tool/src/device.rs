@@ -1,4 +1,4 @@
-use poorwill_medium::{Direction, Medium, MediumError};
+use poorwill_medium::{Direction, Medium, MediumError, check_range};
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fsync, open};
@@ -48,14 +48,6 @@ impl BlockDevice {
             capacity: sectors.saturating_mul(SECTOR_BYTES) / PAGE_BYTES * PAGE_BYTES,
         })
     }
-
-    fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
-        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
-        if end > self.capacity {
-            return Err(MediumError::OutOfRange { offset, end });
-        }
-        Ok(())
-    }
 }
 
 /// Moves all of `bytes` by calls that move a part: `step` is given where it is.
@@ -100,7 +92,7 @@ impl Medium for BlockDevice {
     }
 
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
-        self.check(offset, into.len())?;
+        check_range(self.capacity, offset, into.len())?;
         let bytes = into.as_mut_bytes();
         let (node, length) = (&self.node, bytes.len());
         all_of(Direction::Read, offset, length, |done, at| {
@@ -109,7 +101,7 @@ impl Medium for BlockDevice {
     }
 
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
-        self.check(offset, from.len())?;
+        check_range(self.capacity, offset, from.len())?;
         let bytes = from.as_bytes();
         all_of(Direction::Write, offset, bytes.len(), |done, at| {
             pwrite(&self.node, &bytes[done..], at)

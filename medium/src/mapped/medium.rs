@@ -3,7 +3,7 @@ use poorwill_memory::{OsPage, PAGE_BYTES, Page, PhysRange};
 
 use super::memory::{Source, Target};
 use super::{MappedError, MappedMemory, Persistence};
-use crate::{Direction, Medium, MediumError};
+use crate::{Direction, Medium, MediumError, check_range};
 
 /// Bytes of a block: offsets must be multiples of it.
 pub const BLOCK_BYTES: u32 = 512;
@@ -45,10 +45,7 @@ impl<P: Persistence> MappedMedium<P> {
     }
 
     fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
-        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
-        if end > self.capacity {
-            return Err(MediumError::OutOfRange { offset, end });
-        }
+        check_range(self.capacity, offset, pages)?;
         if !offset.is_multiple_of(BLOCK_BYTES.into()) {
             return Err(MediumError::Misaligned(offset));
         }

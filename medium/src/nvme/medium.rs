@@ -5,7 +5,7 @@ use super::engine::Transfer;
 use super::memory::physical_address;
 use super::slots::Purpose;
 use super::{NvmeError, Registers};
-use crate::{Clock, Direction, Medium, MediumError};
+use crate::{Clock, Direction, Medium, MediumError, check_range};
 
 /// How long a device that has transfers under way may be silent, in
 /// milliseconds. Linux grants as much: drives that collect garbage and disks
@@ -61,10 +61,7 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
     }
 
     fn check(&self, offset: u64, pages: usize) -> Result<(), MediumError> {
-        let end = offset.saturating_add((pages as u64).saturating_mul(PAGE_BYTES));
-        if end > self.capacity {
-            return Err(MediumError::OutOfRange { offset, end });
-        }
+        check_range(self.capacity, offset, pages)?;
         if offset.trailing_zeros() < self.block_shift {
             return Err(MediumError::Misaligned(offset));
         }
