@@ -150,7 +150,7 @@ impl Machine {
                 self.profile.title
             ),
             svg: plot::curves(&curves, "seconds", "watts")?,
-            legend: plot::legend_of_curves(&curves),
+            legend: plot::legend_of(curves.iter().map(Curve::entry)),
         })
     }
 
@@ -201,7 +201,7 @@ impl Machine {
                 self.profile.title, self.retain.name
             ),
             svg: plot::curves(&curves, unit.name(), "kilojoules")?,
-            legend: plot::legend_of_curves(&curves),
+            legend: plot::legend_of(curves.iter().map(Curve::entry)),
         })
     }
 

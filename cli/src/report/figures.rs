@@ -40,11 +40,6 @@ fn legend(names: &[&str]) -> Vec<(String, String)> {
     names.iter().enumerate().map(colour).collect()
 }
 
-fn legend_of(series: &[Series]) -> Vec<(String, String)> {
-    let entry = |series: &Series| (series.name.clone(), plot::css(series.colour));
-    series.iter().map(entry).collect()
-}
-
 fn short(case: &Case) -> String {
     let name = case.name();
     name.strip_suffix(" GiB").unwrap_or(&name).to_owned()
@@ -208,7 +203,7 @@ fn ways_back(compare: &Comparison) -> anyhow::Result<Figure> {
             mib_as_gib(largest(compare))
         ),
         svg: plot::lines(&series, &axes("GiB in use", "seconds", true, false))?,
-        legend: legend_of(&series),
+        legend: plot::legend_of(series.iter().map(Series::entry)),
     })
 }
 
@@ -239,7 +234,7 @@ fn ways_down(compare: &Comparison) -> anyhow::Result<Figure> {
             mib_as_gib(largest(compare))
         ),
         svg: plot::lines(&series, &axes("GiB in use", "seconds", true, false))?,
-        legend: legend_of(&series),
+        legend: plot::legend_of(series.iter().map(Series::entry)),
     })
 }
 
@@ -266,7 +261,7 @@ fn over_installed(compare: &Comparison) -> anyhow::Result<Figure> {
                use costs nothing."
             .into(),
         svg: plot::lines(&series, &axes("GiB installed", "seconds", false, false))?,
-        legend: legend_of(&series),
+        legend: plot::legend_of(series.iter().map(Series::entry)),
     })
 }
 
@@ -303,7 +298,7 @@ fn bytes_moved(compare: &Comparison) -> anyhow::Result<Figure> {
             &all,
             &axes("GiB in use, by the kernel", "GiB moved", false, true),
         )?,
-        legend: legend_of(&all),
+        legend: plot::legend_of(all.iter().map(Series::entry)),
     })
 }
 

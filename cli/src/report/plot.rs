@@ -176,19 +176,7 @@ fn draw_series<Y>(mut chart: Chart<'_, Y>, series: &[Series], axes: &Axes<'_>, r
 where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.15))
-        .axis_style(BLACK.mix(0.5))
-        .x_desc(axes.x)
-        .y_desc(axes.y)
-        .x_labels(6)
-        .y_labels(6)
-        .x_label_formatter(&|x| number(*x))
-        .y_label_formatter(&|y| number(*y))
-        .label_style(("sans-serif", TYPE))
-        .draw()?;
+    draw_mesh(&mut chart, axes.x, axes.y)?;
     if axes.identity {
         for slope in [1.0, 1.1] {
             let line = [(0.0, 0.0), (right, right * slope)];
@@ -211,6 +199,27 @@ where
     Ok(())
 }
 
+/// Draws the axes with their labels, and a net.
+fn draw_mesh<Y>(chart: &mut Chart<'_, Y>, x: &str, y: &str) -> Drawn
+where
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.15))
+        .axis_style(BLACK.mix(0.5))
+        .x_desc(x)
+        .y_desc(y)
+        .x_labels(6)
+        .y_labels(6)
+        .x_label_formatter(&|x| number(*x))
+        .y_label_formatter(&|y| number(*y))
+        .label_style(("sans-serif", TYPE))
+        .draw()?;
+    Ok(())
+}
+
 /// Curves from the origin on, with their marks.
 pub(super) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
@@ -218,10 +227,26 @@ pub(super) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<Strin
     Ok(svg)
 }
 
-/// Names and colours of curves.
-pub(super) fn legend_of_curves(curves: &[Curve]) -> Vec<(String, String)> {
-    let entry = |curve: &Curve| (curve.name.clone(), css(curve.colour));
-    curves.iter().map(entry).collect()
+/// Names and colours, for a legend.
+pub(super) fn legend_of<'l>(
+    lines: impl IntoIterator<Item = (&'l str, usize)>,
+) -> Vec<(String, String)> {
+    let entry = |(name, colour): (&str, usize)| (name.to_owned(), css(colour));
+    lines.into_iter().map(entry).collect()
+}
+
+impl Series {
+    /// Its entry of a legend.
+    pub(super) fn entry(&self) -> (&str, usize) {
+        (&self.name, self.colour)
+    }
+}
+
+impl Curve {
+    /// Its entry of a legend.
+    pub(super) fn entry(&self) -> (&str, usize) {
+        (&self.name, self.colour)
+    }
 }
 
 fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
@@ -236,19 +261,7 @@ fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
         .x_label_area_size(68)
         .y_label_area_size(92)
         .build_cartesian_2d(0.0..right, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.15))
-        .axis_style(BLACK.mix(0.5))
-        .x_desc(x)
-        .y_desc(y)
-        .x_labels(6)
-        .y_labels(6)
-        .x_label_formatter(&|x| number(*x))
-        .y_label_formatter(&|y| number(*y))
-        .label_style(("sans-serif", TYPE))
-        .draw()?;
+    draw_mesh(&mut chart, x, y)?;
     for curve in curves {
         let colour = COLOURS[curve.colour % COLOURS.len()];
         let line = PathElement::new(curve.points.clone(), colour.stroke_width(3));
