@@ -21,3 +21,4 @@ pub mod progress;
 pub mod report;
 mod resources;
 pub mod size;
+pub mod table;

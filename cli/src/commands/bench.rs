@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 
 use crate::bench::compare::{Case, Comparison, Size, USUAL, combinations, gib};
 use crate::bench::instructions::Count;
@@ -16,6 +15,7 @@ use crate::bench::{self, BenchOptions, Load, Pair, Part, Sealing, Spread, Start,
 use crate::paths;
 use crate::progress;
 use crate::size::Bytes;
+use crate::table::table;
 
 /// Measure the firmware beside what bounds it, in one run.
 ///
@@ -254,17 +254,12 @@ fn print_comparison(compare: &Comparison) {
          power-on to redis's first answer):",
         compare.rounds
     );
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
     let names = COLUMNS.iter().map(|(name, _)| *name);
-    table.set_header(["GiB used", "of"].into_iter().chain(names));
+    let mut table = table(["GiB used", "of"].into_iter().chain(names), 0);
     for case in &compare.cases {
         let sizes = [gib(case.used_mib), gib(case.installed_mib)];
         let figures = COLUMNS.iter().map(|(_, figure)| seconds(figure(case)));
         table.add_row(sizes.into_iter().chain(figures));
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     println!("{table}");
     for reason in &compare.left_out {

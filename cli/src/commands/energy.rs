@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use uom::si::f64::Time;
 use uom::si::time::second;
@@ -14,6 +13,7 @@ use crate::energy::account::{Account, MeasuredCost, SleepCost, digits, duration}
 use crate::energy::builtin::{self, BUILT_IN};
 use crate::energy::profile::{Profile, ProfileError};
 use crate::energy::thesis::{Reading, Remade, remade};
+use crate::table::table;
 
 /// Reckon what sleeps cost, and from which length on which mode saves energy.
 ///
@@ -90,7 +90,7 @@ impl Energy {
             let list: Vec<Value> = profiles.iter().map(of).collect();
             println!("{}", serde_json::to_string_pretty(&list)?);
         } else {
-            let mut table = table(&["profile", "machine"], 2);
+            let mut table = table(["profile", "machine"], 2);
             for (name, profile) in profiles {
                 table.add_row([name.to_owned(), profile.title]);
             }
@@ -170,7 +170,7 @@ fn print_modes(account: &Account) {
         "J",
         "J each sleep",
     ];
-    let mut table = table(&heads, 1);
+    let mut table = table(heads, 1);
     for mode in &account.modes {
         let numbers = [
             mode.kept_watts,
@@ -193,7 +193,7 @@ fn print_sleeps(sleeps: &[SleepCost]) {
     let Some(first) = sleeps.first() else { return };
     let names = first.modes.iter().map(|cost| cost.name.as_str());
     let heads: Vec<&str> = ["length"].into_iter().chain(names).collect();
-    let mut table = table(&heads, 1);
+    let mut table = table(heads, 1);
     for sleep in sleeps {
         let cells = sleep.modes.iter().map(|cost| match cost.average_watts {
             Some(watts) => format!("{} ({} W)", digits(cost.joules), digits(watts)),
@@ -225,7 +225,7 @@ fn print_measured(measured: &[MeasuredCost]) {
         "J each sleep",
         "break-even",
     ];
-    let mut table = table(&heads, 1);
+    let mut table = table(heads, 1);
     for one in measured {
         let name = if one.without_avoidable {
             format!("{}, without what is avoidable", one.case)
@@ -266,7 +266,7 @@ pub fn remade_text(rows: &[Remade]) -> String {
         "deviation",
         "beyond rounding",
     ];
-    let mut table = table(&heads, 1);
+    let mut table = table(heads, 1);
     for row in rows {
         let mark = match row.reading {
             Reading::Printed => "",
@@ -302,15 +302,4 @@ fn remade_json(row: &Remade) -> Value {
         "deviation": row.reckoned.deviation(row.printed),
         "beyond_rounding": row.reckoned.beyond_rounding(row.printed),
     })
-}
-
-/// A table whose first columns are words, and whose others are numbers.
-fn table(heads: &[&str], words: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(heads);
-    for column in table.column_iter_mut().skip(words) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -1,9 +1,8 @@
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use crate::console::Fields;
 use crate::size::Bytes;
+use crate::table::table;
 
 /// Where the time of a sleep, a wake or a cold boot went. What was not told
 /// apart is `None`, and counted where the text of the row below says.
@@ -115,9 +114,7 @@ impl Figures {
     #[must_use]
     pub fn table(&self) -> String {
         let columns = [&self.sleep, &self.wake, &self.cold_boot];
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header(["seconds", "sleep", "wake", "cold boot"]);
+        let mut table = table(["seconds", "sleep", "wake", "cold boot"], 1);
         let mut row = |name: &str, of: &dyn Fn(&Column) -> String| {
             table.add_row([name.to_owned()].into_iter().chain(columns.map(of)));
         };
@@ -130,11 +127,6 @@ impl Figures {
         row("bytes", &|column| {
             column.bytes.map_or("-".into(), |bytes| bytes.to_string())
         });
-        for index in 1..=3 {
-            if let Some(column) = table.column_mut(index) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
         table.to_string()
     }
 }
