@@ -35,7 +35,7 @@ soak: say-soak setup build test-kernel ## Cut the power of machines that sleep a
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
-	@echo "test: about 40 minutes; the first time about 55, for the toolchain and the guest"
+	@echo "test: about 55 minutes; the first time about 70, for the toolchain and the guest"
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:

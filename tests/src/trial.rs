@@ -12,6 +12,8 @@ use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
 
+use tempfile::TempDir;
+
 use crate::console::{FATAL, SLEPT, Start, check_absent, check_order, check_saved};
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
@@ -215,12 +217,10 @@ impl Run<'_> {
         }
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let mut machine = self.machine(on)?;
-        // A socket's name must be short.
-        let socket = tempfile::Builder::new().prefix("poorwill-").tempdir()?;
-        let socket = socket.path().join("qmp");
-        let breaks = on.events.iter().any(|event| event.does == Deed::Break);
-        if breaks {
-            machine.extra_arguments.extend(socket_arguments(&socket));
+        let socket = control_socket(on)?;
+        if let Some(socket) = &socket {
+            let arguments = socket_arguments(&socket.path().join("qmp"));
+            machine.extra_arguments.extend(arguments);
         }
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let log = self.folder.join("console.log");
@@ -232,8 +232,8 @@ impl Run<'_> {
             },
         )?;
         running.fail_on(&FATAL);
-        let control = breaks
-            .then(|| Control::connect(&socket, CONNECT_LIMIT))
+        let control = socket
+            .map(|socket| Control::connect(&socket.path().join("qmp"), CONNECT_LIMIT))
             .transpose()?;
         let outcome = self.follow(&mut running, control, on, &start);
         self.asleep = matches!(outcome, Ok(End::Sleep));
@@ -358,6 +358,14 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// A folder for QEMU's control socket, if the power-on needs one. A socket's name
+/// must be short.
+fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
+    let breaks = on.events.iter().any(|event| event.does == Deed::Break);
+    let folder = breaks.then(|| tempfile::Builder::new().prefix("poorwill-").tempdir());
+    Ok(folder.transpose()?)
 }
 
 /// Waits for the end of QEMU, or for a line after which none is to be waited for.
