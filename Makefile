@@ -39,7 +39,7 @@ say-test:
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:
-	@echo "bench: less than 20 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
+	@echo "bench: about 25 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
 say-perf:
 	@echo "perf: about a minute; the first time about 5, for the toolchain"
 

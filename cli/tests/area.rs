@@ -16,7 +16,7 @@ use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{Page, to_usize};
-use poorwill_store::{Area, find_areas};
+use poorwill_store::{Area, Purpose, find_areas};
 use poorwill_vault::Guard;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
@@ -35,6 +35,10 @@ fn sleep_on(world: &World, file: &str, consume: bool) {
 
 /// The same, sealed with the key in `flash` if there is one.
 fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
+    sleep_for(world, file, flash, consume, Purpose::Once);
+}
+
+fn sleep_for(world: &World, file: &str, flash: Option<&str>, consume: bool, purpose: Purpose) {
     let mut vault = flash.map(|flash| open_vault(&world.path(flash)));
     let key = vault
         .as_ref()
@@ -55,10 +59,11 @@ fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
         let guard = vault.as_mut().map(|vault| vault as &mut dyn Guard);
         let window = Window::new(&mut disk, location.start, location.length).unwrap();
         let mut area = Area::open(window, &mut scratch[0], guard).unwrap();
-        let mut slot = area.begin().unwrap();
+        let mut slot = area.begin(purpose).unwrap();
         let request = SaveRequest {
             identity: IDENTITY,
             generation: slot.generation(),
+            kind: purpose.kind(),
             saved_at_ns: 1_700_000_000_000_000_000,
             state_bytes: 0,
             seal: key.as_ref().map(|key| Seal {
@@ -78,7 +83,7 @@ fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
         slot.commit(&saved, 1200).unwrap();
         if consume {
             let image = area.newest().unwrap();
-            area.consume(&image).unwrap();
+            area.admit(&image).unwrap();
         }
     }
     fs::write(world.path(file), disk.bytes()).unwrap();
@@ -397,7 +402,8 @@ fn the_sleep_mode_is_shown_and_set() {
     assert!(outcome.out.contains(words), "{outcome:#?}");
     let staged = serde_json::json!({
         "mode": "staged", "stage_delay_ms": 90_000, "break_even_ms": null,
-        "stage_after_ms": 90_000, "error": null,
+        "stage_after_ms": 90_000, "error": null, "next_snapshot": null,
+        "snapshot_tries": 3, "snapshot_trial_ms": 60_000, "snapshot_key_ms": 0,
     });
     assert_eq!(configuration_of(&world), staged);
 
@@ -405,8 +411,17 @@ fn the_sleep_mode_is_shown_and_set() {
     set(&world, &["--mode", "auto", "--break-even", "55min"]);
     let auto = serde_json::json!({
         "mode": "auto", "stage_delay_ms": 90_000, "break_even_ms": 3_300_000,
-        "stage_after_ms": 3_300_000, "error": null,
+        "stage_after_ms": 3_300_000, "error": null, "next_snapshot": "kiosk",
+        "snapshot_tries": 0, "snapshot_trial_ms": 5_000, "snapshot_key_ms": 500,
     });
+    set(
+        &world,
+        &["--next-snapshot", "kiosk", "--snapshot-tries", "0"],
+    );
+    set(
+        &world,
+        &["--snapshot-trial", "5s", "--snapshot-key", "500ms"],
+    );
     assert_eq!(configuration_of(&world), auto);
     set(&world, &["--break-even", "none"]);
     let configuration = configuration_of(&world);
@@ -510,4 +525,93 @@ fn a_disk_in_use_is_not_configured() {
     // Looking is allowed.
     assert_eq!(world.run(&["area", "disk"]).code, Some(0));
     assert!(fs::read(world.path("disk")).unwrap() == before);
+}
+
+fn snapshot_of(world: &World, disk: &str, flash: Option<&str>) -> serde_json::Value {
+    let flash: Vec<&str> = flash.map_or(vec![], |flash| vec!["--flash", flash]);
+    let words = [&["area", disk, "--verify", "--json"][..], &flash].concat();
+    let areas: serde_json::Value = serde_json::from_str(&world.run(&words).out).unwrap();
+    let slots = areas[0]["slots"].as_array().unwrap();
+    let slot = slots.iter().find(|slot| slot["status"] == "snapshot");
+    slot.cloned().unwrap_or_default()
+}
+
+#[track_caller]
+fn done(world: &World, words: &[&str]) {
+    let outcome = world.run(words);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+}
+
+/// A disk with a snapshot called `kiosk`.
+fn world_with_snapshot(flash: Option<&str>) -> World {
+    let world = world_with_disk();
+    if let Some(flash) = flash {
+        done(&world, &["key", "create", flash]);
+    }
+    let purpose = Purpose::Snapshot("kiosk".parse().unwrap());
+    sleep_for(&world, "disk", flash, false, purpose);
+    world
+}
+
+#[test]
+fn a_snapshot_is_shown_named_and_deleted() {
+    let world = world_with_snapshot(None);
+    let outcome = world.run(&["area", "disk", "--verify"]);
+    for words in [
+        "snapshot \"kiosk\" (not tried yet), generation 1",
+        "wakes at the next power-on",
+        "verified: every checksum fits",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    done(&world, &["area", "name", "disk", "lobby"]);
+    assert_eq!(snapshot_of(&world, "disk", None)["name"], "lobby");
+    let outcome = world.run(&["area", "name", "disk", "caf\u{e9}"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:#?}");
+    done(&world, &["area", "delete", "disk"]);
+    assert_eq!(snapshot_of(&world, "disk", None), serde_json::Value::Null);
+    let outcome = world.run(&["area", "delete", "disk"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.err.contains("holds no snapshot"), "{outcome:#?}");
+}
+
+#[test]
+fn a_snapshot_goes_to_machines_with_and_without_flash() {
+    for flash in [None, Some("flash")] {
+        let world = world_with_snapshot(flash);
+        let mut export = vec!["area", "export", "disk", "product"];
+        if let Some(flash) = flash {
+            let outcome = world.run(&export);
+            assert_eq!(outcome.code, Some(1), "it takes the key: {outcome:#?}");
+            assert!(!world.path("product").exists());
+            export.extend(["--flash", flash]);
+        }
+        done(&world, &export);
+        let outcome = world.run(&export);
+        assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+        assert!(outcome.err.contains("exists"), "{outcome:#?}");
+        done(&world, &["disk", "create", "plain", "--area", "8M"]);
+        done(
+            &world,
+            &["area", "import", "product", "plain", "--name", "unit 2"],
+        );
+        let slot = snapshot_of(&world, "plain", None);
+        assert_eq!(slot["name"], "unit 2");
+        assert_eq!(slot["verdict"]["result"], "whole");
+        assert_eq!(slot["wakes"], true);
+        done(&world, &["disk", "create", "sealed", "--area", "8M"]);
+        done(&world, &["key", "create", "other"]);
+        done(
+            &world,
+            &["area", "import", "product", "sealed", "--flash", "other"],
+        );
+        let slot = snapshot_of(&world, "sealed", Some("other"));
+        assert_eq!(slot["verdict"]["result"], "whole");
+        assert_eq!(slot["wakes"], true);
+        assert_eq!(slot["image"]["sealed_with"], key_id(&world, "other"));
+        // Another machine's flash knows nothing of it.
+        done(&world, &["key", "create", "third"]);
+        assert_eq!(snapshot_of(&world, "sealed", Some("third"))["wakes"], false);
+        done(&world, &["area", "delete", "sealed", "--flash", "other"]);
+    }
 }

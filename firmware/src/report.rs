@@ -7,6 +7,7 @@
 use core::fmt::{self, Write};
 
 use poorwill_devicetree::REPORT_BYTES;
+use poorwill_image::ImageKind;
 use poorwill_retain::Source;
 use spin::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -24,6 +25,15 @@ pub(crate) struct Report {
     pub(crate) address: u64,
     /// What the firmware wrote there.
     pub(crate) text: Text,
+}
+
+/// A wake from an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wake {
+    pub(crate) kind: ImageKind,
+    pub(crate) generation: u64,
+    pub(crate) loaded_bytes: u64,
+    pub(crate) load_ms: u64,
 }
 
 /// What the running OS was told.
@@ -55,17 +65,22 @@ pub(crate) fn text(arguments: fmt::Arguments<'_>) -> Text {
 /// tree, and memory that is no longer the report is left alone.
 ///
 /// To be called when the OS's memory is loaded, and before any of it runs.
-pub(crate) fn woken(
-    told: Option<Report>,
-    generation: u64,
-    loaded_bytes: u64,
-    load_ms: u64,
-) -> bool {
+pub(crate) fn woken(told: Option<Report>, wake: &Wake) -> bool {
+    let Wake {
+        kind,
+        generation,
+        loaded_bytes,
+        load_ms,
+    } = wake;
+    let snapshot = match kind {
+        ImageKind::Once => "",
+        ImageKind::Snapshot => "snapshot ",
+    };
     let new = told.and_then(|told| {
         tell(
             &told,
             format_args!(
-                "woken: generation {generation} loaded_bytes={loaded_bytes} load_ms={load_ms}"
+                "woken: {snapshot}generation {generation} loaded_bytes={loaded_bytes} load_ms={load_ms}"
             ),
         )
     });

@@ -1,7 +1,7 @@
 //! Sleep areas made of inputs.
 
 use poorwill_image::checksum;
-use poorwill_image::{Alone, SaveRequest, Saved, Workspace, save};
+use poorwill_image::{Alone, ImageKind, SaveRequest, Saved, Workspace, save};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page};
@@ -120,6 +120,7 @@ pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>) -> Option<Saved> {
     let request = SaveRequest {
         identity: IDENTITY,
         generation: slot.generation(),
+        kind: ImageKind::Once,
         saved_at_ns: 0,
         state_bytes: 0,
         seal: None,

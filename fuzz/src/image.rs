@@ -2,7 +2,7 @@
 //! input changes.
 
 use poorwill_image::checksum::{self, Hasher};
-use poorwill_image::{Expected, Here, MachineIdentity, PIECE_PAGES, Trust, Workspace};
+use poorwill_image::{Expected, Here, ImageKind, MachineIdentity, PIECE_PAGES, Trust, Workspace};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 use zerocopy::IntoBytes;
@@ -104,6 +104,7 @@ impl Forged {
             committed: Expected {
                 header_checksum: 0,
                 generation: 0,
+                kind: ImageKind::Once,
             },
             is_whole: names_only(&map, os_pages)
                 && are_free(&runs, &map, os_pages)
@@ -149,6 +150,7 @@ impl Forged {
         self.committed = Expected {
             header_checksum,
             generation: self.header.0[word::GENERATION],
+            kind: ImageKind::Once,
         };
         disk::put(&mut self.slot, 0, self.header.as_bytes());
     }

@@ -12,7 +12,18 @@ use crate::{free, progressions};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
-pub const FORMAT_VERSION: u16 = 4;
+pub const FORMAT_VERSION: u16 = 5;
+
+/// How often an image may wake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ImageKind {
+    /// Once: its OS goes on where it was.
+    #[default]
+    Once = 0,
+    /// At every power-on: its OS starts there each time.
+    Snapshot = 1,
+}
 
 /// The parts of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +62,8 @@ pub struct Header {
     pub checksum: u64,
     /// Counts the sleeps of an area.
     pub generation: u64,
+    /// How often it may wake.
+    pub kind: ImageKind,
     /// When the sleep began, in nanoseconds since 1970 (UTC); 0 when unknown.
     pub saved_at_ns: u64,
     /// Pages of OS memory.
@@ -132,7 +145,8 @@ struct RawHeader {
     sections: [RawSection; 6],
     /// 0 none, 1 XChaCha20-Poly1305.
     sealing: U32,
-    zero_three: U32,
+    /// An [`ImageKind`].
+    kind: U32,
     key: [u8; 16],
     salt: [u8; 8],
     tag: [u8; 16],
@@ -213,7 +227,6 @@ impl Header {
         if later
             || raw.zero.get() != 0
             || raw.zero_too.get() != 0
-            || raw.zero_three.get() != 0
             || raw.header_bytes.get() != HEADER_BYTES
         {
             return Err(HeaderError::Invalid("fields of a later version are in use"));
@@ -237,9 +250,14 @@ impl Header {
             })
         };
         let seal = raw.seal_mark()?;
+        let kind = [ImageKind::Once, ImageKind::Snapshot]
+            .into_iter()
+            .find(|kind| *kind as u32 == raw.kind.get())
+            .ok_or(HeaderError::Invalid("an unknown kind"))?;
         Ok(Header {
             checksum: raw.checksum.get(),
             generation: raw.generation.get(),
+            kind,
             saved_at_ns: raw.saved_at_ns.get(),
             os_pages: raw.os_pages.get(),
             saved_pages: raw.saved_pages.get(),
@@ -328,6 +346,7 @@ impl Header {
         raw.format = FORMAT_VERSION.into();
         raw.header_bytes = HEADER_BYTES.into();
         raw.generation = self.generation.into();
+        raw.kind = (self.kind as u32).into();
         raw.saved_at_ns = self.saved_at_ns.into();
         raw.os_pages = self.os_pages.into();
         raw.saved_pages = self.saved_pages.into();
@@ -386,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 4);
+        assert_eq!(FORMAT_VERSION, 5);
         assert_eq!(&MAGIC, b"POORWILL");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
         let offsets = [
@@ -405,7 +424,7 @@ mod tests {
             (offset_of!(RawHeader, identity), 72),
             (offset_of!(RawHeader, sections), 104),
             (offset_of!(RawHeader, sealing), 344),
-            (offset_of!(RawHeader, zero_three), 348),
+            (offset_of!(RawHeader, kind), 348),
             (offset_of!(RawHeader, key), 352),
             (offset_of!(RawHeader, salt), 368),
             (offset_of!(RawHeader, tag), 376),
@@ -426,6 +445,8 @@ mod tests {
     #[test]
     fn the_numbers_are_pinned() {
         assert_eq!([PLAIN, XCHACHA20_POLY1305], [0, 1]);
+        let kinds = [ImageKind::Once, ImageKind::Snapshot];
+        assert_eq!(kinds.map(|kind| kind as u32), [0, 1]);
         assert_eq!(PIECE_PAGES, 256);
         assert_eq!(DIGEST_BYTES, 16);
         assert_eq!(layout::DATA_ALIGN, 1 << 20);
@@ -457,6 +478,7 @@ mod tests {
         let mut header = Header {
             checksum: 0,
             generation: 5,
+            kind: ImageKind::Snapshot,
             saved_at_ns: 6,
             os_pages: 70_000,
             saved_pages: 1000,
@@ -480,6 +502,7 @@ mod tests {
         assert_eq!(Header::parse(&page), Ok(header.clone()));
 
         header.seal = None;
+        header.kind = ImageKind::Once;
         header.write(&mut page);
         header.checksum = Header::finish(&mut page, None);
         assert_eq!(Header::parse(&page), Ok(header));

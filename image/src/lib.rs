@@ -20,6 +20,7 @@ const _: () = assert!(
 );
 
 pub mod checksum;
+mod copy;
 mod crew;
 mod digest;
 mod free;
@@ -38,9 +39,10 @@ mod work;
 mod workspace;
 mod write;
 
+pub use copy::{CopyError, CopyRequest, copy};
 pub use crew::{Alone, Crew};
 pub use digest::Digest;
-pub use header::{FORMAT_VERSION, Header, HeaderError, Section, SectionKind};
+pub use header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
 pub use identity::{Difference, MachineIdentity};
 pub use layout::{PIECE_PAGES, data_offset};
 pub use load::{LoadError, Loaded, load};

@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::checksum;
 use crate::digest::Digest;
 use crate::free::FreeRuns;
-use crate::header::{Header, HeaderError, SectionKind};
+use crate::header::{Header, HeaderError, ImageKind, SectionKind};
 use crate::identity::{Difference, MachineIdentity};
 use crate::layout;
 use crate::progressions::Progressions;
@@ -114,6 +114,8 @@ pub struct Expected {
     pub header_checksum: u64,
     /// Its generation.
     pub generation: u64,
+    /// How often it may wake.
+    pub kind: ImageKind,
 }
 
 /// This machine.
@@ -191,6 +193,7 @@ fn read_header<M: Medium>(
     let found = Expected {
         header_checksum: header.checksum,
         generation: header.generation,
+        kind: header.kind,
     };
     if found != committed {
         return Err(OpenError::NotCommitted);

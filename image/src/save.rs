@@ -6,7 +6,7 @@ use crate::Progress;
 use crate::checksum;
 use crate::crew::Crew;
 use crate::digest::Digest;
-use crate::header::{Header, Section};
+use crate::header::{Header, ImageKind, Section};
 use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, Layout};
 use crate::seal::{Cipher, Part, Seal, SealMark, Way};
@@ -20,6 +20,8 @@ pub struct SaveRequest<'k> {
     pub identity: MachineIdentity,
     /// The sleep's number, from the store.
     pub generation: u64,
+    /// How often the image may wake.
+    pub kind: ImageKind,
     /// Now, in nanoseconds since 1970 (UTC); 0 when unknown.
     pub saved_at_ns: u64,
     /// Bytes of state in the workspace, from [`crate::StateWriter::finish`].
@@ -33,6 +35,7 @@ pub struct SaveRequest<'k> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Saved {
     pub(crate) generation: u64,
+    pub(crate) kind: ImageKind,
     pub(crate) header_checksum: u64,
     pub(crate) image_bytes: u64,
     pub(crate) saved_pages: u64,
@@ -43,6 +46,12 @@ impl Saved {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// How often the image may wake.
+    #[must_use]
+    pub fn kind(&self) -> ImageKind {
+        self.kind
     }
 
     /// The checksum of the image's header, which stands for the whole image.
@@ -126,6 +135,7 @@ pub fn save<M: Medium>(
     }
     Ok(Saved {
         generation: request.generation,
+        kind: request.kind,
         header_checksum,
         image_bytes: header.image_bytes(),
         saved_pages: written.pages,
@@ -159,13 +169,17 @@ impl SaveRequest<'_> {
             .map(|seal| Cipher::new(seal.key, self.generation, seal.salt))
     }
 
-    /// The mark of the seal, without its tag.
     fn mark(&self) -> Option<SealMark> {
-        self.seal.map(|seal| SealMark {
-            key: seal.key.id(),
-            salt: seal.salt,
-            tag: Digest::ZERO,
-        })
+        self.seal.map(|seal| mark(&seal))
+    }
+}
+
+/// The mark of a seal, without its tag.
+pub(crate) fn mark(seal: &Seal<'_>) -> SealMark {
+    SealMark {
+        key: seal.key.id(),
+        salt: seal.salt,
+        tag: Digest::ZERO,
     }
 }
 
@@ -194,14 +208,10 @@ fn finish_sections(
     let layout = Layout::new(os_pages, request.state_bytes);
     let section = |part, first_page, bytes, pages: &mut [Page]| {
         let pages = &mut pages[..to_usize(layout::pages_of(bytes))];
-        let digest = match cipher {
-            Some(cipher) => cipher.pages(part, Way::Seal, pages),
-            None => Digest::of_checksum(checksum::of_words(Page::words(pages))),
-        };
         Section {
             first_page,
             bytes,
-            digest,
+            digest: finish_part(cipher, part, pages),
         }
     };
     let map_bytes = PageMap::pages_needed(os_pages) * PAGE_BYTES;
@@ -209,6 +219,7 @@ fn finish_sections(
     Header {
         checksum: 0,
         generation: request.generation,
+        kind: request.kind,
         saved_at_ns: request.saved_at_ns,
         os_pages,
         saved_pages,
@@ -242,15 +253,23 @@ fn finish_sections(
     }
 }
 
+/// Seals the pages of a part, if there is a cipher; their digest.
+pub(crate) fn finish_part(cipher: Option<&Cipher>, part: Part, pages: &mut [Page]) -> Digest {
+    match cipher {
+        Some(cipher) => cipher.pages(part, Way::Seal, pages),
+        None => Digest::of_checksum(checksum::of_words(Page::words(pages))),
+    }
+}
+
 /// Fills the header's page, and returns its checksum.
-fn finish_header(header: &Header, page: &mut Page, cipher: Option<&Cipher>) -> u64 {
+pub(crate) fn finish_header(header: &Header, page: &mut Page, cipher: Option<&Cipher>) -> u64 {
     header.write(page);
     let tag = cipher.map(|cipher| cipher.authenticate(Part::Header, page));
     Header::finish(page, tag)
 }
 
 /// Writes all but page data, and makes the whole image durable.
-fn write_sections<M: Medium>(
+pub(crate) fn write_sections<M: Medium>(
     slot: &mut M,
     header: &Header,
     workspace: &Workspace<'_>,

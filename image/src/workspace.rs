@@ -4,9 +4,9 @@ use thiserror::Error;
 use crate::layout::{digest_pages, pages_of};
 use crate::{free, progressions};
 
-/// Pages for the machine's state. 64 KiB hold the registers and interrupt
+/// Pages for the machine's state. 32 KiB hold the registers and interrupt
 /// controllers of far more harts than a machine may have.
-pub const STATE_PAGES: u64 = 16;
+pub const STATE_PAGES: u64 = 8;
 
 /// The firmware's own memory that a save or a load works in: the parts of an
 /// image that are not page data. The medium reads and writes it by DMA.
@@ -73,6 +73,19 @@ impl<'a> Workspace<'a> {
 }
 
 impl Workspace<'_> {
+    /// The same room, for a while.
+    pub(crate) fn reborrow(&mut self) -> Workspace<'_> {
+        Workspace {
+            header: self.header,
+            state: self.state,
+            map: self.map,
+            free: self.free,
+            progressions: self.progressions,
+            digests: self.digests,
+            surveyed: self.surveyed,
+        }
+    }
+
     /// Has the next save leave out the pages that `find` puts into the set that
     /// it is given: the pages that the OS has free. They are not looked at;
     /// after a wake they are zero, or what the OS takes as well.

@@ -108,11 +108,11 @@ fn an_unknown_version_is_named() {
     let committed = forge(&mut medium, |header| {
         header.0[1] = header.0[1] & !0xffff | 7
     });
-    let error = HeaderError::Version { found: 7, known: 4 };
+    let error = HeaderError::Version { found: 7, known: 5 };
     assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
     assert_eq!(
         error.to_string(),
-        "the image has format 7, this Poorwill reads format 4"
+        "the image has format 7, this Poorwill reads format 5"
     );
 }
 
@@ -133,7 +133,7 @@ fn forge(medium: &mut FakeMedium, change: impl FnOnce(&mut Page)) -> u64 {
 fn lengths_that_cannot_be_are_refused() {
     // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 5 words
     // each (kind, first page, bytes, digest): state, map, digests, data, free,
-    // progressions; 43.. the seal.
+    // progressions; 43.. the seal and the kind.
     let changes = [
         (5, u64::MAX),
         (6, 9),
@@ -160,7 +160,7 @@ fn lengths_that_cannot_be_are_refused() {
         (40, 8),
         (40, 1 << 40),
         (43, 2),
-        (43, 1 << 32),
+        (43, 2 << 32),
         (44, 1),
         (46, 1),
         (48, 1),
@@ -308,4 +308,15 @@ proptest! {
         let page = Page(words.try_into().unwrap());
         prop_assert_eq!(Header::parse(&page), Err(HeaderError::NotAnImage));
     }
+}
+
+/// Only the commit says which of the two an image is to be.
+#[test]
+fn an_image_of_the_other_kind_is_not_the_one_that_was_committed() {
+    let (mut machine, mut medium, _) = image();
+    let committed = forge(&mut medium, |header| header.0[43] |= 1 << 32);
+    assert_eq!(
+        machine.open(&mut medium, committed),
+        Err(OpenError::NotCommitted)
+    );
 }

@@ -5,8 +5,8 @@ mod common;
 
 use common::{HERE, MIB, Machine, committed, here, key};
 use poorwill_image::{
-    Here, LoadError, OpenError, Salt, SaveRequest, Seal, SealError, SectionKind, StateWriter,
-    Trust, Workspace, checksum, inspect, open, save, verify,
+    Here, ImageKind, LoadError, OpenError, Salt, SaveRequest, Seal, SealError, SectionKind,
+    StateWriter, Trust, Workspace, checksum, inspect, open, save, verify,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
@@ -247,6 +247,7 @@ fn save_as(machine: &mut Machine, medium: &mut FakeMedium, generation: u64, salt
     let request = SaveRequest {
         identity: HERE,
         generation,
+        kind: ImageKind::Once,
         saved_at_ns: 0,
         state_bytes: state.finish(),
         seal: Some(Seal { key: &key, salt }),

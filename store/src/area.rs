@@ -1,15 +1,18 @@
 use core::fmt;
 
-use poorwill_image::{Expected, Saved};
+use poorwill_image::{Expected, ImageKind, Saved};
 use poorwill_medium::{Medium, MediumError, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_vault::{Guard, VaultError};
 use thiserror::Error;
 
-use crate::choice::{NoImage, choose};
+use crate::choice::{NoImage, choose, snapshot};
 use crate::configuration::{Configuration, ConfigurationError, DelayError};
 use crate::failure::Failure;
-use crate::record::{DiscardReason, LAST_GENERATION, SlotId, SlotRecord, SlotState, SlotStatus};
+use crate::name::Name;
+use crate::record::{
+    DiscardReason, LAST_GENERATION, SlotId, SlotRecord, SlotState, SlotStatus, Standing,
+};
 
 /// Bytes of the smallest sleep area: its head, and two slots that hold an image
 /// of hardly anything.
@@ -53,6 +56,14 @@ pub enum StoreError {
     /// The vault knows the sleep, and that its image is not to wake.
     #[error("sleep {0} was cut short or is over: its image may not wake any more")]
     Spent(u64),
+    /// The machine keeps another snapshot, or none.
+    #[error(
+        "snapshot {0} is not the one that this machine keeps: it was put back or is of another"
+    )]
+    NotKeptHere(u64),
+    /// There is no snapshot.
+    #[error("the sleep area holds no snapshot")]
+    NoSnapshot,
 }
 
 /// Why an image was not committed.
@@ -87,22 +98,44 @@ impl<M> fmt::Debug for Area<'_, M> {
     }
 }
 
-/// A committed image, found in an area. It must be consumed before it is
-/// loaded.
+/// An image that may wake, found in an area. It must be admitted before it is
+/// loaded ([`Area::admit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedImage {
     slot: SlotId,
+    kind: ImageKind,
     generation: u64,
     header_checksum: u64,
     image_bytes: u64,
 }
 
-/// The proof that an image is durably marked as consumed: it may be loaded now,
-/// and will not be again.
+/// The proof that an image may be loaded now. Unless it is a snapshot it is
+/// durably marked as consumed, and will not be loaded again.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Consumed {
+pub struct Admitted {
     slot: SlotId,
     generation: u64,
+}
+
+/// What a sleep is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To go on where the OS was, once.
+    #[default]
+    Once,
+    /// To keep a snapshot of this name, which wakes at every power-on.
+    Snapshot(Name),
+}
+
+impl Purpose {
+    /// The kind of image that serves it.
+    #[must_use]
+    pub fn kind(self) -> ImageKind {
+        match self {
+            Purpose::Once => ImageKind::Once,
+            Purpose::Snapshot(_) => ImageKind::Snapshot,
+        }
+    }
 }
 
 /// The proof that an image is committed: the machine may be powered off.
@@ -117,6 +150,7 @@ pub struct OpenSlot<'b, 'a, M> {
     area: &'b mut Area<'a, M>,
     slot: SlotId,
     generation: u64,
+    purpose: Purpose,
 }
 
 impl CommittedImage {
@@ -132,12 +166,19 @@ impl CommittedImage {
         self.generation
     }
 
+    /// How often it may wake.
+    #[must_use]
+    pub fn kind(&self) -> ImageKind {
+        self.kind
+    }
+
     /// What [`poorwill_image::open`] expects of the image.
     #[must_use]
     pub fn expected(&self) -> Expected {
         Expected {
             header_checksum: self.header_checksum,
             generation: self.generation,
+            kind: self.kind,
         }
     }
 
@@ -148,7 +189,7 @@ impl CommittedImage {
     }
 }
 
-impl Consumed {
+impl Admitted {
     /// The slot that the image lies in.
     #[must_use]
     pub fn slot(&self) -> SlotId {
@@ -217,10 +258,15 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// Why none does; see [`NoImage`].
     pub fn newest(&self) -> Result<CommittedImage, NoImage> {
-        let slot = choose(&self.slots)?;
+        let slot = choose(&self.slots, self.kept())?;
         let record = self.slots[slot.index()].record().ok_or(NoImage::None)?;
+        let kind = match record.state {
+            SlotState::Snapshot(_) => ImageKind::Snapshot,
+            _ => ImageKind::Once,
+        };
         Ok(CommittedImage {
             slot,
+            kind,
             generation: record.generation,
             header_checksum: record.header_checksum,
             image_bytes: record.image_bytes,
@@ -270,54 +316,174 @@ impl<'a, M: Medium> Area<'a, M> {
         )
     }
 
-    /// Makes room for a new image. Any older one is given up, durably, first.
+    /// The machine's snapshot, if it keeps one: where, and how it has fared.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<(SlotId, &SlotRecord, Standing)> {
+        let slot = snapshot(&self.slots, self.kept())?;
+        let (record, standing) = self.slots[slot.index()].snapshot()?;
+        Some((slot, record, standing))
+    }
+
+    /// The snapshot that the guard knows, if there is one.
+    fn kept(&self) -> Option<u64> {
+        self.guard.as_ref().and_then(|guard| guard.kept())
+    }
+
+    /// Makes room for a new image. Any older one is given up, durably, first,
+    /// but for the machine's snapshot.
     ///
     /// # Errors
     ///
     /// [`StoreError::Medium`], [`StoreError::NotKept`]; an older image may then
     /// be committed still.
-    pub fn begin(&mut self) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
+    pub fn begin(&mut self, purpose: Purpose) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
         self.discard_all(DiscardReason::NewSleep)?;
         let generation = self.next_generation()?;
         let generations = self.generations();
-        // The slot with the newer record keeps what it tells of the last sleep.
-        let slot = if generations[0] > generations[1] {
-            SlotId::Second
-        } else {
-            SlotId::First
+        let slot = match snapshot(&self.slots, self.kept()) {
+            Some(kept) => kept.other(),
+            // The slot with the newer record keeps what it tells of the last sleep.
+            None if generations[0] > generations[1] => SlotId::Second,
+            None => SlotId::First,
         };
+        // A snapshot older than the machine's.
+        if self.slots[slot.index()].snapshot().is_some() {
+            self.change_state(slot, SlotState::Discarded(DiscardReason::NewSleep))?;
+        }
         Ok(OpenSlot {
             area: self,
             slot,
             generation,
+            purpose,
         })
     }
 
-    /// Marks an image as consumed, durably. Before this returns, not a byte of
-    /// it may be put where the OS was.
+    /// Lets an image be loaded: marks it as consumed, durably, or counts the try
+    /// of a snapshot. Before this returns, not a byte of it may be put where the
+    /// OS was. For a snapshot whose OS has been well before, or that may be tried
+    /// for ever, nothing is written, unless something else is left to give up.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] when the image is not committed any more;
-    /// [`StoreError::PutBack`], [`StoreError::Spent`] when the machine's guard
-    /// does not let it wake; [`StoreError::Medium`], [`StoreError::NotKept`],
+    /// [`StoreError::Stale`] when the image may not wake any more;
+    /// [`StoreError::PutBack`], [`StoreError::Spent`],
+    /// [`StoreError::NotKeptHere`] when the machine's guard does not let it
+    /// wake; [`StoreError::Medium`], [`StoreError::NotKept`],
     /// [`StoreError::Vault`]: the image may be committed still, see
     /// [`Area::discard_all`].
-    pub fn consume(&mut self, image: &CommittedImage) -> Result<Consumed, StoreError> {
+    pub fn admit(&mut self, image: &CommittedImage) -> Result<Admitted, StoreError> {
         if self.newest() != Ok(*image) {
             return Err(StoreError::Stale(image.slot));
         }
-        self.may_wake(image.generation)?;
+        self.may_wake(image.kind, image.generation)?;
+        match image.kind {
+            ImageKind::Once => self.consume(image.slot)?,
+            ImageKind::Snapshot => self.begin_try()?,
+        }
+        Ok(Admitted {
+            slot: image.slot,
+            generation: image.generation,
+        })
+    }
+
+    fn consume(&mut self, slot: SlotId) -> Result<(), StoreError> {
         self.disarm()?;
         let state = SlotState::Consumed {
             failure: None,
             reported: false,
         };
-        self.change_state(image.slot, state)?;
-        Ok(Consumed {
-            slot: image.slot,
-            generation: image.generation,
+        self.change_state(slot, state)
+    }
+
+    /// Its OS goes its own way from here on: nothing else may wake behind it.
+    fn begin_try(&mut self) -> Result<(), StoreError> {
+        self.discard_all(DiscardReason::SnapshotWoken)?;
+        let rules = self.configuration().unwrap_or_default().snapshots;
+        self.change_standing(|standing| {
+            let counts = !standing.proven && rules.tries != 0;
+            Standing {
+                tries: standing.tries.saturating_add(u32::from(counts)),
+                ..standing
+            }
         })
+    }
+
+    /// Changes how the machine's snapshot stands; writes nothing where that is as
+    /// it was.
+    fn change_standing(
+        &mut self,
+        change: impl FnOnce(Standing) -> Standing,
+    ) -> Result<(), StoreError> {
+        let (slot, _, old) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
+        let new = change(old);
+        if new == old {
+            return Ok(());
+        }
+        self.change_state(slot, SlotState::Snapshot(new))
+    }
+
+    /// Notes that the OS of the machine's snapshot is well, having been woken:
+    /// its tries begin anew, and from now on only failures count.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSnapshot`], [`StoreError::Medium`],
+    /// [`StoreError::NotKept`].
+    pub fn snapshot_is_well(&mut self) -> Result<(), StoreError> {
+        self.change_standing(|_| Standing::WELL)
+    }
+
+    /// Notes that the OS of snapshot `generation` was reset, or reset itself,
+    /// within `ms` of its wake. Does nothing if the machine keeps another by now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Medium`], [`StoreError::NotKept`].
+    pub fn snapshot_was_reset(&mut self, generation: u64, ms: u32) -> Result<(), StoreError> {
+        match self.snapshot() {
+            Some((_, record, _)) if record.generation == generation => {
+                self.snapshot_failed(Failure::Reset(ms))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn snapshot_failed(&mut self, failure: Failure) -> Result<(), StoreError> {
+        self.change_standing(|standing| Standing {
+            tries: standing.tries.saturating_add(u32::from(standing.proven)),
+            failure: Some(failure),
+            ..standing
+        })
+    }
+
+    /// Gives the machine's snapshot another name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Area::snapshot_is_well`].
+    pub fn name_snapshot(&mut self, name: Name) -> Result<(), StoreError> {
+        let (slot, record, _) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
+        let record = SlotRecord { name, ..*record };
+        self.put_record(slot, record)
+    }
+
+    /// Deletes the machine's snapshot, and older ones that may be left, durably.
+    ///
+    /// # Errors
+    ///
+    /// As [`Area::snapshot_is_well`], and [`StoreError::Vault`].
+    pub fn delete_snapshot(&mut self) -> Result<(), StoreError> {
+        let (newest, ..) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
+        if let Some(guard) = &mut self.guard {
+            guard.keep(None)?;
+        }
+        // The older one first: it must not become the machine's.
+        for slot in [newest.other(), newest] {
+            if self.slots[slot.index()].snapshot().is_some() {
+                self.change_state(slot, SlotState::Discarded(DiscardReason::Deleted))?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives up every image there may be, and what cannot be read too: it might
@@ -345,12 +511,17 @@ impl<'a, M: Medium> Area<'a, M> {
         result
     }
 
-    /// Notes why the wake of a consumed image failed.
+    /// Notes why the wake of an admitted image failed.
     ///
     /// # Errors
     ///
-    /// As [`Area::consume`].
-    pub fn record_failure(&mut self, image: Consumed, failure: Failure) -> Result<(), StoreError> {
+    /// [`StoreError::Medium`], [`StoreError::NotKept`].
+    // The proof is used up: the image is not to be loaded behind its failure.
+    #[allow(clippy::needless_pass_by_value, reason = "the proof is used up")]
+    pub fn record_failure(&mut self, image: Admitted, failure: Failure) -> Result<(), StoreError> {
+        if self.slots[image.slot.index()].snapshot().is_some() {
+            return self.snapshot_failed(failure);
+        }
         let state = SlotState::Consumed {
             failure: Some(failure),
             reported: false,
@@ -405,11 +576,19 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::PutBack`], [`StoreError::Spent`]: it does not.
-    pub fn may_wake(&self, generation: u64) -> Result<(), StoreError> {
+    /// [`StoreError::PutBack`], [`StoreError::Spent`],
+    /// [`StoreError::NotKeptHere`]: it does not.
+    pub fn may_wake(&self, kind: ImageKind, generation: u64) -> Result<(), StoreError> {
         let Some(guard) = &self.guard else {
             return Ok(());
         };
+        if kind == ImageKind::Snapshot {
+            return if guard.kept() == Some(generation) {
+                Ok(())
+            } else {
+                Err(StoreError::NotKeptHere(generation))
+            };
+        }
         if guard.armed() == Some(generation) {
             return Ok(());
         }
@@ -419,6 +598,18 @@ impl<'a, M: Medium> Area<'a, M> {
         } else {
             StoreError::Spent(image)
         })
+    }
+
+    /// Has the guard not let the image of `generation` wake, which was made for
+    /// `purpose`.
+    fn take_back(&mut self, purpose: Purpose, generation: u64) -> Result<(), StoreError> {
+        match (&mut self.guard, purpose) {
+            (Some(guard), Purpose::Snapshot(_)) => {
+                let older = guard.kept().filter(|kept| *kept != generation);
+                Ok(guard.keep(older)?)
+            }
+            _ => self.disarm(),
+        }
     }
 
     fn disarm(&mut self) -> Result<(), StoreError> {
@@ -489,6 +680,7 @@ impl<'a, M: Medium> Area<'a, M> {
             header_checksum: 0,
             image_bytes: 0,
             sleep_ms: 0,
+            name: Name::NONE,
         }
     }
 
@@ -541,11 +733,18 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
             area,
             slot,
             generation,
+            purpose,
         } = self;
-        if saved.generation() != generation {
+        if saved.generation() != generation || saved.kind() != purpose.kind() {
             return Err(CommitError::NotCommitted(StoreError::Stale(slot)));
         }
+        let (state, name) = match purpose {
+            Purpose::Once => (SlotState::Committed, Name::NONE),
+            Purpose::Snapshot(name) => (SlotState::Snapshot(Standing::default()), name),
+        };
         let record = SlotRecord {
+            state,
+            name,
             header_checksum: saved.header_checksum(),
             image_bytes: saved.image_bytes(),
             sleep_ms,
@@ -556,7 +755,7 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         };
         // The record may be on the medium or not, and the guard armed or not.
         // The OS can only go on if there is certainly no image.
-        let disarmed = area.guard.is_some() && area.disarm().is_ok();
+        let disarmed = area.guard.is_some() && area.take_back(purpose, generation).is_ok();
         let undone = SlotRecord {
             state: SlotState::Discarded(DiscardReason::CommitFailed),
             ..record
@@ -576,6 +775,9 @@ impl<M: Medium> Area<'_, M> {
     fn commit_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
         self.put_record(slot, record)?;
         match &mut self.guard {
+            Some(guard) if matches!(record.state, SlotState::Snapshot(_)) => {
+                Ok(guard.keep(Some(record.generation))?)
+            }
             Some(guard) => Ok(guard.arm(record.generation)?),
             None => Ok(()),
         }

@@ -22,16 +22,17 @@ pub enum NoImage {
 }
 
 /// Which slot's image wakes: the committed one with the highest generation, if
-/// no record has a higher one still.
+/// no record has a higher one still; or else the machine's snapshot.
 ///
 /// A record that cannot be read does not stand in the way of the other slot's
 /// image: every image committed earlier was given up, durably, before the one
-/// that can be read was begun.
+/// that can be read was begun. `kept` is the snapshot that the machine's guard
+/// knows, if it has one.
 ///
 /// # Errors
 ///
 /// Why none does.
-pub fn choose(slots: &[SlotStatus; 2]) -> Result<SlotId, NoImage> {
+pub fn choose(slots: &[SlotStatus; 2], kept: Option<u64>) -> Result<SlotId, NoImage> {
     for slot in SlotId::BOTH {
         if let Some(image) = slots[slot.index()].committed() {
             let other = slots[slot.other().index()].record();
@@ -39,6 +40,9 @@ pub fn choose(slots: &[SlotStatus; 2]) -> Result<SlotId, NoImage> {
                 return Ok(slot);
             }
         }
+    }
+    if let Some(slot) = snapshot(slots, kept) {
+        return Ok(slot);
     }
     for slot in SlotId::BOTH {
         match slots[slot.index()] {
@@ -50,10 +54,22 @@ pub fn choose(slots: &[SlotStatus; 2]) -> Result<SlotId, NoImage> {
     Err(NoImage::None)
 }
 
+/// Which slot holds the machine's snapshot: the one that its guard knows, or else
+/// the one with the highest generation, as an older one lies there until its room
+/// is needed.
+pub(crate) fn snapshot(slots: &[SlotStatus; 2], kept: Option<u64>) -> Option<SlotId> {
+    let generation = |slot: &SlotId| Some(slots[slot.index()].snapshot()?.0.generation);
+    SlotId::BOTH
+        .into_iter()
+        .filter(|slot| generation(slot).is_some())
+        .max_by_key(|slot| (generation(slot) == kept, generation(slot)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{DiscardReason, SlotRecord, SlotState};
+    use crate::name::Name;
+    use crate::record::{DiscardReason, SlotRecord, SlotState, Standing};
 
     fn status(state: SlotState, generation: u64) -> SlotStatus {
         SlotStatus::Record(SlotRecord {
@@ -64,6 +80,7 @@ mod tests {
             header_checksum: 0,
             image_bytes: 0,
             sleep_ms: 0,
+            name: Name::NONE,
         })
     }
 
@@ -75,6 +92,7 @@ mod tests {
         };
         let discarded = SlotState::Discarded(DiscardReason::ColdBoot);
         let committed = |generation| status(SlotState::Committed, generation);
+        let kept = |generation| status(SlotState::Snapshot(Standing::default()), generation);
         let error = RecordError::Damaged;
         let unusable = SlotStatus::Unusable(error);
         let unusable_slot = |slot| Err(NoImage::Unusable { slot, error });
@@ -110,17 +128,33 @@ mod tests {
             (status(consumed, 2), unusable, unusable_slot(second)),
             (unusable, SlotStatus::New, unusable_slot(first)),
             (unusable, unusable, unusable_slot(first)),
+            (kept(1), SlotStatus::New, Ok(first)),
+            (kept(1), kept(2), Ok(second)),
+            (kept(1), committed(2), Ok(second)),
+            (kept(2), committed(1), Ok(first)),
+            (kept(1), status(consumed, 2), Ok(first)),
+            (kept(1), status(discarded, 2), Ok(first)),
+            (kept(1), unusable, Ok(first)),
         ];
         for (one, other, choice) in cases {
-            assert_eq!(choose(&[one, other]), choice, "{one:?}, {other:?}");
+            assert_eq!(choose(&[one, other], None), choice, "{one:?}, {other:?}");
             // The same the other way round, but for which of two is named.
-            let turned = choose(&[other, one]);
+            let turned = choose(&[other, one], None);
             assert_eq!(
                 turned.ok(),
                 choice.ok().map(SlotId::other),
                 "{other:?}, {one:?}"
             );
             assert_eq!(turned.is_err(), choice.is_err());
+        }
+    }
+
+    #[test]
+    fn of_two_snapshots_the_one_that_the_guard_knows_is_the_machines() {
+        let kept = |generation| status(SlotState::Snapshot(Standing::default()), generation);
+        let slots = [kept(1), kept(2)];
+        for (known, slot) in [(None, 1), (Some(1), 0), (Some(2), 1), (Some(3), 1)] {
+            assert_eq!(snapshot(&slots, known).map(SlotId::index), Some(slot));
         }
     }
 }

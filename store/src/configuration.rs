@@ -1,4 +1,5 @@
 use core::fmt;
+use core::ops::RangeInclusive;
 use core::str::FromStr;
 
 use poorwill_image::checksum;
@@ -7,6 +8,8 @@ use poorwill_memory::Page;
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::name::{NAME_BYTES, Name, NotAName};
 
 /// How a machine sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +81,48 @@ pub struct Configuration {
     /// persisting costs less energy than retaining, in ms, up to
     /// [`LONGEST_DELAY_MS`]. 0: nobody has said, and the stage delay counts.
     pub break_even_ms: u64,
+    /// The next sleep is kept as the machine's snapshot, under this name; behind it
+    /// the machine sleeps as `mode` says again.
+    pub next_snapshot: Option<Name>,
+    /// How snapshots wake.
+    pub snapshots: SnapshotRules,
 }
+
+/// How a machine's snapshot wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotRules {
+    /// After how many failed wakes in a row it is not tried any more; 0: it always
+    /// is.
+    pub tries: u32,
+    /// How long after a wake a reset says that the wake has failed, in ms.
+    pub trial_ms: u32,
+    /// How long a key on the console is waited for that calls the wake off, in ms, up
+    /// to [`LONGEST_KEY_MS`]. 0: it is not waited for.
+    pub key_ms: u32,
+}
+
+impl SnapshotRules {
+    /// Whether a snapshot may be tried once more, so many wakes in a row having
+    /// failed.
+    #[must_use]
+    pub fn allow(&self, failed: u32) -> bool {
+        self.tries == 0 || failed < self.tries
+    }
+}
+
+impl Default for SnapshotRules {
+    fn default() -> Self {
+        SnapshotRules {
+            tries: 3,
+            trial_ms: 60_000,
+            key_ms: 0,
+        }
+    }
+}
+
+/// The longest time that a key is waited for: 10 s, as every power-on takes that
+/// much longer.
+pub const LONGEST_KEY_MS: u32 = 10_000;
 
 /// The stage delay of a machine that has not been told one: 30 minutes. Who is
 /// back sooner does not wait, and of a night hardly anything is spent retaining.
@@ -94,6 +138,8 @@ impl Default for Configuration {
             mode: SleepMode::Persist,
             stage_delay_ms: DEFAULT_STAGE_DELAY_MS,
             break_even_ms: 0,
+            next_snapshot: None,
+            snapshots: SnapshotRules::default(),
         }
     }
 }
@@ -105,6 +151,8 @@ pub enum Delay {
     Stage,
     /// [`Configuration::break_even_ms`].
     BreakEven,
+    /// [`SnapshotRules::key_ms`].
+    Key,
 }
 
 impl fmt::Display for Delay {
@@ -112,13 +160,33 @@ impl fmt::Display for Delay {
         f.write_str(match self {
             Delay::Stage => "stage delay",
             Delay::BreakEven => "break-even",
+            Delay::Key => "wait for a key",
         })
+    }
+}
+
+impl Delay {
+    /// The shortest and the longest that can be set, in ms.
+    #[must_use]
+    pub fn bounds_ms(self) -> RangeInclusive<u64> {
+        match self {
+            Delay::Stage => 1..=LONGEST_DELAY_MS,
+            Delay::BreakEven => 0..=LONGEST_DELAY_MS,
+            Delay::Key => 0..=LONGEST_KEY_MS.into(),
+        }
+    }
+
+    fn limits(self) -> &'static str {
+        match self {
+            Delay::Stage | Delay::BreakEven => "at least 1 ms, and at most 30 days,",
+            Delay::Key => "at most 10 s",
+        }
     }
 }
 
 /// A delay that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a {delay} of {ms} ms: at least 1 ms, and at most 30 days, can be set")]
+#[error("a {delay} of {ms} ms: {} can be set", delay.limits())]
 pub struct DelayError {
     /// Which one.
     pub delay: Delay,
@@ -157,6 +225,9 @@ pub enum ConfigurationError {
     /// A delay is out of range.
     #[error("the sleep area's configuration has {0}{MEND}")]
     Delay(#[from] DelayError),
+    /// The next snapshot's name is none.
+    #[error("the sleep area's configuration has {0}{MEND}")]
+    Name(#[from] NotAName),
 }
 
 /// What an unreadable configuration comes to, and what mends it.
@@ -167,7 +238,7 @@ const MEND: &str = ": its mode counts as persist until one is set anew \
 const MAGIC: [u8; 8] = *b"PWILCONF";
 
 /// The version that this crate writes, and the only one it reads.
-const FORMAT_VERSION: u16 = 1;
+const FORMAT_VERSION: u16 = 2;
 
 /// Number of the word that holds the checksum, for every version.
 const CHECKSUM_WORD: usize = 2;
@@ -187,7 +258,13 @@ struct RawConfiguration {
     checksum: U64,
     stage_delay_ms: U64,
     break_even_ms: U64,
-    later: [u8; 472],
+    snapshot_tries: U32,
+    snapshot_trial_ms: U32,
+    snapshot_key_ms: U32,
+    /// Whether the next sleep is kept as a snapshot.
+    next_snapshot: U32,
+    next_name: [u8; NAME_BYTES],
+    later: [u8; 424],
 }
 
 const _: () = assert!(size_of::<RawConfiguration>() == WORDS * 8);
@@ -213,11 +290,12 @@ impl Configuration {
     /// [`DelayError`].
     pub fn check(&self) -> Result<(), DelayError> {
         let delays = [
-            (Delay::Stage, self.stage_delay_ms, 1),
-            (Delay::BreakEven, self.break_even_ms, 0),
+            (Delay::Stage, self.stage_delay_ms),
+            (Delay::BreakEven, self.break_even_ms),
+            (Delay::Key, self.snapshots.key_ms.into()),
         ];
-        for (delay, ms, least) in delays {
-            if !(least..=LONGEST_DELAY_MS).contains(&ms) {
+        for (delay, ms) in delays {
+            if !delay.bounds_ms().contains(&ms) {
                 return Err(DelayError { delay, ms });
             }
         }
@@ -259,6 +337,12 @@ impl Configuration {
             mode,
             stage_delay_ms: raw.stage_delay_ms.get(),
             break_even_ms: raw.break_even_ms.get(),
+            next_snapshot: raw.next_snapshot()?,
+            snapshots: SnapshotRules {
+                tries: raw.snapshot_tries.get(),
+                trial_ms: raw.snapshot_trial_ms.get(),
+                key_ms: raw.snapshot_key_ms.get(),
+            },
         };
         configuration.check()?;
         Ok(configuration)
@@ -273,9 +357,26 @@ impl Configuration {
         raw.mode = (self.mode as u32).into();
         raw.stage_delay_ms = self.stage_delay_ms.into();
         raw.break_even_ms = self.break_even_ms.into();
+        raw.snapshot_tries = self.snapshots.tries.into();
+        raw.snapshot_trial_ms = self.snapshots.trial_ms.into();
+        raw.snapshot_key_ms = self.snapshots.key_ms.into();
+        if let Some(name) = self.next_snapshot {
+            raw.next_snapshot = 1.into();
+            raw.next_name = name.bytes();
+        }
         let words = &mut page.0[..WORDS];
         words.as_mut_bytes().copy_from_slice(raw.as_bytes());
         words[CHECKSUM_WORD] = checksum::of_words(words);
+    }
+}
+
+impl RawConfiguration {
+    fn next_snapshot(&self) -> Result<Option<Name>, ConfigurationError> {
+        match self.next_snapshot.get() {
+            0 => Ok(None),
+            1 => Ok(Some(Name::from_bytes(self.next_name).ok_or(NotAName)?)),
+            _ => Err(ConfigurationError::Invalid),
+        }
     }
 }
 
@@ -290,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 1);
+        assert_eq!(FORMAT_VERSION, 2);
         assert_eq!(&MAGIC, b"PWILCONF");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawConfiguration, checksum));
         let offsets = [
@@ -301,7 +402,12 @@ mod tests {
             (offset_of!(RawConfiguration, checksum), 16),
             (offset_of!(RawConfiguration, stage_delay_ms), 24),
             (offset_of!(RawConfiguration, break_even_ms), 32),
-            (offset_of!(RawConfiguration, later), 40),
+            (offset_of!(RawConfiguration, snapshot_tries), 40),
+            (offset_of!(RawConfiguration, snapshot_trial_ms), 44),
+            (offset_of!(RawConfiguration, snapshot_key_ms), 48),
+            (offset_of!(RawConfiguration, next_snapshot), 52),
+            (offset_of!(RawConfiguration, next_name), 56),
+            (offset_of!(RawConfiguration, later), 88),
             (size_of::<RawConfiguration>(), 512),
         ];
         for (number, (found, right)) in offsets.into_iter().enumerate() {
@@ -317,15 +423,24 @@ mod tests {
             mode: SleepMode::Staged,
             stage_delay_ms: 0x0102_0304,
             break_even_ms: 0x0506_0708,
+            next_snapshot: Some("kiosk".parse().unwrap()),
+            snapshots: SnapshotRules {
+                tries: 0x11,
+                trial_ms: 0x12,
+                key_ms: 0x13,
+            },
         };
         configuration.write(&mut page);
         let mut words = [0; 512];
-        words[..5].copy_from_slice(&[
+        words[..8].copy_from_slice(&[
             u64::from_le_bytes(*b"PWILCONF"),
-            3 << 32 | 1,
+            3 << 32 | 2,
             0,
             0x0102_0304,
             0x0506_0708,
+            0x12 << 32 | 0x11,
+            1 << 32 | 0x13,
+            u64::from_le_bytes(*b"kiosk\0\0\0"),
         ]);
         words[2] = checksum::of_words(&words[..64]);
         assert_eq!(page.0, words);
@@ -350,6 +465,12 @@ mod tests {
             mode: SleepMode::Persist,
             stage_delay_ms: 1_800_000,
             break_even_ms: 0,
+            next_snapshot: None,
+            snapshots: SnapshotRules {
+                tries: 3,
+                trial_ms: 60_000,
+                key_ms: 0,
+            },
         };
         assert_eq!(Configuration::default(), default);
         assert_eq!(Configuration::parse(&Page::ZERO), Ok(default));
@@ -366,6 +487,7 @@ mod tests {
                 mode,
                 stage_delay_ms: 20,
                 break_even_ms,
+                ..Configuration::default()
             };
             configuration.stage_after_ms()
         };
@@ -423,20 +545,28 @@ mod tests {
         let refusals = [
             (changed(0, 7), ConfigurationError::NotAConfiguration),
             (
-                changed(1, 1 << 32 | 2),
-                ConfigurationError::Version { found: 2, known: 1 },
+                changed(1, 1 << 32 | 1),
+                ConfigurationError::Version { found: 1, known: 2 },
             ),
             (
-                changed(1, 1 << 32 | 1 << 16 | 1),
+                changed(1, 1 << 32 | 1 << 16 | 2),
                 ConfigurationError::Invalid,
             ),
-            (changed(5, 1), ConfigurationError::Invalid),
+            (changed(6, 2 << 32), ConfigurationError::Invalid),
+            (changed(11, 1), ConfigurationError::Invalid),
             (changed(63, 1 << 63), ConfigurationError::Invalid),
-            (changed(1, 1), ConfigurationError::Mode(0)),
-            (changed(1, 5 << 32 | 1), ConfigurationError::Mode(5)),
+            (changed(1, 2), ConfigurationError::Mode(0)),
+            (changed(1, 5 << 32 | 2), ConfigurationError::Mode(5)),
             (
                 changed(3, 0),
                 ConfigurationError::Delay(DelayError { delay, ms: 0 }),
+            ),
+            (
+                changed(6, 10_001),
+                ConfigurationError::Delay(DelayError {
+                    delay: Delay::Key,
+                    ms: 10_001,
+                }),
             ),
         ];
         for (page, error) in refusals {
@@ -450,13 +580,20 @@ mod tests {
 
     fn configurations() -> impl Strategy<Value = Configuration> {
         let mode = prop::sample::select(&SleepMode::ALL[..]);
-        (mode, 1..=LONGEST_DELAY_MS, 0..=LONGEST_DELAY_MS).prop_map(
-            |(mode, stage_delay_ms, break_even_ms)| Configuration {
-                mode,
-                stage_delay_ms,
-                break_even_ms,
+        let delays = (1..=LONGEST_DELAY_MS, 0..=LONGEST_DELAY_MS);
+        let rules = (any::<u32>(), any::<u32>(), 0..=LONGEST_KEY_MS);
+        let name = prop::option::of("([!-~]([ -~]{0,30}[!-~])?)?");
+        (mode, delays, rules, name).prop_map(|(mode, delays, rules, name)| Configuration {
+            mode,
+            stage_delay_ms: delays.0,
+            break_even_ms: delays.1,
+            next_snapshot: name.map(|name| name.parse().unwrap()),
+            snapshots: SnapshotRules {
+                tries: rules.0,
+                trial_ms: rules.1,
+                key_ms: rules.2,
             },
-        )
+        })
     }
 
     proptest! {
@@ -481,9 +618,9 @@ mod tests {
         }
 
         #[test]
-        fn no_contents_lead_astray(words: [u64; 8], has_magic: bool, fits: bool) {
+        fn no_contents_lead_astray(words: [u64; 12], has_magic: bool, fits: bool) {
             let mut page = Page::ZERO;
-            page.0[..8].copy_from_slice(&words);
+            page.0[..12].copy_from_slice(&words);
             if has_magic {
                 page.0[0] = u64::from_le_bytes(MAGIC);
             }
@@ -496,7 +633,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_in_range(word in 1usize..6, value: u64) {
+        fn what_is_read_is_in_range(word in 1usize..12, value: u64) {
             if let Ok(configuration) = Configuration::parse(&changed(word, value)) {
                 prop_assert_eq!(configuration.check(), Ok(()));
             }

@@ -1,7 +1,7 @@
 use core::fmt;
 
-/// Why a wake failed after its image was consumed, as kept in the slot's
-/// record, so that the cold boots that follow can still name it.
+/// Why a wake failed after it could not be called off any more, as kept in the
+/// slot's record, so that the power-ons that follow can still name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// This piece of page data did not fit its digest.
@@ -13,6 +13,8 @@ pub enum Failure {
     /// The machine's state could not be put back; the record with this tag was
     /// the first that could not.
     State(u32),
+    /// The machine was reset within so many ms of the wake.
+    Reset(u32),
     /// Anything else: a code and a detail of the firmware's own.
     Other(u32, u64),
 }
@@ -26,6 +28,7 @@ impl Failure {
             Failure::Device(status) => (2, status.into()),
             Failure::TimedOut(ms) => (3, ms.into()),
             Failure::State(tag) => (4, tag.into()),
+            Failure::Reset(ms) => (5, ms.into()),
             Failure::Other(code, detail) => (code.saturating_add(OTHER), detail),
         }
     }
@@ -41,6 +44,7 @@ impl Failure {
             }
             (3, Ok(ms)) => Some(Failure::TimedOut(ms)),
             (4, Ok(tag)) => Some(Failure::State(tag)),
+            (5, Ok(ms)) => Some(Failure::Reset(ms)),
             _ => Some(Failure::Other(code.saturating_sub(OTHER), detail)),
         }
     }
@@ -56,6 +60,7 @@ impl fmt::Display for Failure {
             Failure::Device(status) => write!(f, "the device reported status {status:#x}"),
             Failure::TimedOut(ms) => write!(f, "the device did not answer within {ms} ms"),
             Failure::State(tag) => write!(f, "record {tag:#x} of the machine's state was refused"),
+            Failure::Reset(ms) => write!(f, "the OS was reset within {ms} ms of it"),
             Failure::Other(code, detail) => write!(f, "failure {code}, detail {detail:#x}"),
         }
     }

@@ -31,6 +31,33 @@ pub struct AreaLocation {
 /// The sleep areas of a disk, in the order of its partition table.
 pub type Areas = ArrayVec<AreaLocation, MAX_AREAS>;
 
+/// Partitions of one disk, beside sleep areas, that are told apart.
+pub(crate) const MAX_PARTITIONS: usize = 32;
+
+/// A partition that is no sleep area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Partition {
+    /// First byte.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) length: u64,
+    /// Its number, from 1.
+    pub(crate) number: u32,
+    /// Its own GUID.
+    pub(crate) guid: [u8; 16],
+    /// Its name, with what is not printable ASCII as `?`, and zeros behind it.
+    pub(crate) name: [u8; 40],
+}
+
+/// The partitions of a disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listing {
+    areas: Areas,
+    others: ArrayVec<Partition, MAX_PARTITIONS>,
+    /// There are more than [`MAX_PARTITIONS`].
+    more: bool,
+}
+
 /// Why a disk's partition table cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GptError {
@@ -43,6 +70,9 @@ pub enum GptError {
     /// More sleep areas than [`MAX_AREAS`].
     #[error("the disk has more than {MAX_AREAS} sleep areas")]
     TooMany,
+    /// More other partitions than can be looked after.
+    #[error("the disk has more than {MAX_PARTITIONS} partitions, which no snapshot can look after")]
+    TooManyOthers,
     /// Blocks that are neither of 512 nor of 4096 bytes.
     #[error("the disk has blocks of {0} bytes; 512 and 4096 are known")]
     BlockSize(u32),
@@ -67,6 +97,28 @@ pub fn find_areas<M: Medium>(
     block_bytes: u32,
     scratch: &mut [Page],
 ) -> Result<Areas, GptError> {
+    list(disk, block_bytes, scratch).map(|listing| listing.areas)
+}
+
+/// Finds the partitions of a disk that are no sleep areas, as [`find_areas`]
+/// finds those.
+pub(crate) fn find_others<M: Medium>(
+    disk: &mut M,
+    block_bytes: u32,
+    scratch: &mut [Page],
+) -> Result<ArrayVec<Partition, MAX_PARTITIONS>, GptError> {
+    let listing = list(disk, block_bytes, scratch)?;
+    if listing.more {
+        return Err(GptError::TooManyOthers);
+    }
+    Ok(listing.others)
+}
+
+fn list<M: Medium>(
+    disk: &mut M,
+    block_bytes: u32,
+    scratch: &mut [Page],
+) -> Result<Listing, GptError> {
     if block_bytes != 512 && block_bytes != 4096 {
         return Err(GptError::BlockSize(block_bytes));
     }
@@ -79,13 +131,13 @@ pub fn find_areas<M: Medium>(
             .expect("finding areas needs room for a page"),
     };
     if !table.has_protective_mbr()? {
-        return Ok(Areas::new());
+        return Ok(Listing::default());
     }
     let last = table.blocks - 1;
     let mut damaged = false;
     for lba in [1, last] {
-        match table.areas(lba)? {
-            Found::Areas(areas) => return Ok(areas),
+        match table.listing(lba)? {
+            Found::Partitions(listing) => return Ok(listing),
             Found::Damaged => damaged = true,
             Found::Nothing => {}
         }
@@ -93,7 +145,7 @@ pub fn find_areas<M: Medium>(
     if damaged {
         return Err(GptError::Damaged);
     }
-    Ok(Areas::new())
+    Ok(Listing::default())
 }
 
 const AREA_GUID: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
@@ -108,9 +160,10 @@ const HEADER_BYTES: usize = size_of::<GptHeader>();
 const ENTRY_BYTES: usize = size_of::<GptPartitionEntry>();
 
 /// What stands where a copy of the table is expected.
+#[allow(clippy::large_enum_variant, reason = "there is one, and no heap")]
 enum Found {
-    /// Its sleep areas.
-    Areas(Areas),
+    /// Its partitions.
+    Partitions(Listing),
     /// A table that does not fit its checksums.
     Damaged,
     /// No table.
@@ -145,8 +198,8 @@ impl<M: Medium> Table<'_, M> {
         Ok(mbr.signature == [0x55, 0xaa] && types.contains(&PROTECTIVE))
     }
 
-    /// The sleep areas that the table with its header in this block lists.
-    fn areas(&mut self, lba: u64) -> Result<Found, GptError> {
+    /// What the table with its header in this block lists.
+    fn listing(&mut self, lba: u64) -> Result<Found, GptError> {
         let bytes = self.bytes_at(lba * self.block_bytes)?;
         let header: GptHeader = *bytemuck::from_bytes(&bytes[..HEADER_BYTES]);
         if !header.is_signature_valid() {
@@ -174,22 +227,22 @@ impl<M: Medium> Table<'_, M> {
         let (blocks, block_bytes) = (self.blocks, self.block_bytes);
         let crc = Crc::<u32>::new(&Crc32::ALGORITHM);
         let mut digest = crc.digest();
-        let mut areas = Ok(Areas::new());
+        let mut listing = Listing::default();
+        let mut taken = Ok(());
         let mut at = place.start;
         while at < place.end {
             let length = (PAGE_BYTES - at % PAGE_BYTES).min(place.end - at);
             let chunk = &self.bytes_at(at)?[..to_usize(length)];
             digest.update(chunk);
             for (number, entry) in entries(chunk, at - place.start, array.entry_size.to_u64()) {
-                areas =
-                    areas.and_then(|areas| with_entry(areas, number, entry, blocks, block_bytes));
+                taken = taken.and_then(|()| listing.take(number, entry, blocks, block_bytes));
             }
             at += length;
         }
         if digest.finalize() != checksum {
             return Ok(Found::Damaged);
         }
-        areas.map(Found::Areas)
+        taken.map(|()| Found::Partitions(listing))
     }
 
     /// The bytes of the disk that the array takes, if that can be.
@@ -224,28 +277,60 @@ fn entries(
     })
 }
 
-/// `areas` and the partition, if it is one.
-fn with_entry(
-    mut areas: Areas,
-    number: u64,
-    entry: &GptPartitionEntry,
-    blocks: u64,
-    block_bytes: u64,
-) -> Result<Areas, GptError> {
-    let kind = entry.partition_type_guid;
-    if kind != AREA_GUID {
-        return Ok(areas);
+impl Listing {
+    /// Adds an entry, if it is in use.
+    fn take(
+        &mut self,
+        number: u64,
+        entry: &GptPartitionEntry,
+        blocks: u64,
+        block_bytes: u64,
+    ) -> Result<(), GptError> {
+        let kind = entry.partition_type_guid;
+        if kind == GptPartitionType::UNUSED {
+            return Ok(());
+        }
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let range = entry
+            .lba_range()
+            .filter(|range| range.end().to_u64() < blocks);
+        let Some(range) = range else {
+            // Somebody else's is nothing that could be read.
+            return match kind == AREA_GUID {
+                true => Err(GptError::BeyondDisk(number)),
+                false => Ok(()),
+            };
+        };
+        let start = range.start().to_u64() * block_bytes;
+        let length = range.num_blocks() * block_bytes;
+        if kind == AREA_GUID {
+            let area = AreaLocation {
+                start,
+                length,
+                partition: number,
+            };
+            return self.areas.try_push(area).map_err(|_| GptError::TooMany);
+        }
+        let partition = Partition {
+            start,
+            length,
+            number,
+            guid: entry.unique_partition_guid.to_bytes(),
+            name: name_of(entry),
+        };
+        self.more |= self.others.try_push(partition).is_err();
+        Ok(())
     }
-    let partition = u32::try_from(number).unwrap_or(u32::MAX);
-    let range = entry
-        .lba_range()
-        .filter(|range| range.end().to_u64() < blocks)
-        .ok_or(GptError::BeyondDisk(partition))?;
-    let area = AreaLocation {
-        start: range.start().to_u64() * block_bytes,
-        length: range.num_blocks() * block_bytes,
-        partition,
-    };
-    areas.try_push(area).map_err(|_| GptError::TooMany)?;
-    Ok(areas)
+}
+
+fn name_of(entry: &GptPartitionEntry) -> [u8; 40] {
+    let name = entry.name;
+    let mut bytes = [0; 40];
+    for (byte, character) in bytes.iter_mut().zip(name.chars()) {
+        *byte = match character {
+            ' '..='~' => character as u8,
+            _ => b'?',
+        };
+    }
+    bytes
 }

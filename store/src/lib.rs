@@ -17,20 +17,28 @@ mod choice;
 mod configuration;
 mod failure;
 mod gpt;
+mod guards;
+mod name;
 mod record;
 mod sleep;
 mod wake;
 
 pub use area::{
-    Area, CommitError, Committed, CommittedImage, Consumed, MIN_AREA_BYTES, OpenSlot, StoreError,
+    Admitted, Area, CommitError, Committed, CommittedImage, MIN_AREA_BYTES, OpenSlot, Purpose,
+    StoreError,
 };
 pub use choice::{NoImage, choose};
 pub use configuration::{
     Configuration, ConfigurationError, DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS,
-    SleepMode, UnknownMode,
+    LONGEST_KEY_MS, SleepMode, SnapshotRules, UnknownMode,
 };
 pub use failure::Failure;
 pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
-pub use record::{DiscardReason, RecordError, SlotId, SlotRecord, SlotState, SlotStatus};
+pub use guards::{
+    DiskChanged, GUARDED_BYTES, PartitionGuard, PartitionGuards, PartitionName, guard_partitions,
+    unchanged,
+};
+pub use name::{NAME_BYTES, Name, NotAName};
+pub use record::{DiscardReason, RecordError, SlotId, SlotRecord, SlotState, SlotStatus, Standing};
 pub use sleep::{NoSleep, sleep};
 pub use wake::{NoWake, Refusal, Wake, wake};

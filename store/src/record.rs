@@ -7,6 +7,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::failure::Failure;
+use crate::name::{NAME_BYTES, Name};
 
 /// One of the two slots of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +61,21 @@ pub enum DiscardReason {
     Unreadable = 4,
     /// The image was damaged, or of another machine.
     Refused = 5,
+    /// Somebody deleted the snapshot.
+    Deleted = 6,
+    /// A snapshot woke, and its OS goes its own way.
+    SnapshotWoken = 7,
 }
 
 impl DiscardReason {
-    const ALL: [DiscardReason; 5] = [
+    const ALL: [DiscardReason; 7] = [
         DiscardReason::NewSleep,
         DiscardReason::ColdBoot,
         DiscardReason::CommitFailed,
         DiscardReason::Unreadable,
         DiscardReason::Refused,
+        DiscardReason::Deleted,
+        DiscardReason::SnapshotWoken,
     ];
 }
 
@@ -80,6 +87,8 @@ impl fmt::Display for DiscardReason {
             DiscardReason::CommitFailed => "its commit failed",
             DiscardReason::Unreadable => "its record could not be read",
             DiscardReason::Refused => "it was damaged, or of another machine",
+            DiscardReason::Deleted => "it was deleted",
+            DiscardReason::SnapshotWoken => "a snapshot was woken instead",
         })
     }
 }
@@ -98,6 +107,30 @@ pub enum SlotState {
     },
     /// It will not wake.
     Discarded(DiscardReason),
+    /// It is a snapshot: it may wake at every power-on.
+    Snapshot(Standing),
+}
+
+/// How the wakes of a snapshot have gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its OS has said that it is well, behind some wake. Until then every wake
+    /// is counted before it begins; from then on those that are known to have
+    /// failed.
+    pub proven: bool,
+    /// Wakes in a row so counted.
+    pub tries: u32,
+    /// Why the latest of them failed, as far as known.
+    pub failure: Option<Failure>,
+}
+
+impl Standing {
+    /// Of one whose OS has said that it is well.
+    pub const WELL: Standing = Standing {
+        proven: true,
+        tries: 0,
+        failure: None,
+    };
 }
 
 /// What an area remembers of a slot.
@@ -118,6 +151,8 @@ pub struct SlotRecord {
     pub image_bytes: u64,
     /// How long the sleep took up to its commit, in ms; 0 if nobody has said.
     pub sleep_ms: u32,
+    /// What people call the snapshot; empty for other images.
+    pub name: Name,
 }
 
 /// Why a record cannot be read. Its slot has no image, then.
@@ -160,7 +195,7 @@ pub enum SlotStatus {
 const MAGIC: [u8; 8] = *b"PWILSLOT";
 
 /// The version of the record that this crate writes, and the only one it reads.
-const FORMAT_VERSION: u16 = 2;
+const FORMAT_VERSION: u16 = 3;
 
 /// The highest number of a sleep; behind it, numbers start over.
 pub(crate) const LAST_GENERATION: u64 = u64::MAX - 1;
@@ -174,6 +209,7 @@ const RECORD_WORDS: usize = 64;
 const COMMITTED: u32 = 1;
 const CONSUMED: u32 = 2;
 const DISCARDED: u32 = 3;
+const SNAPSHOT: u32 = 4;
 
 /// A record as it stands at the start of its page.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -194,7 +230,10 @@ struct RawRecord {
     failure_detail: U64,
     reported: U32,
     sleep_ms: U32,
-    later: [u8; 424],
+    proven: U32,
+    tries: U32,
+    name: [u8; NAME_BYTES],
+    later: [u8; 384],
 }
 
 const _: () = assert!(size_of::<RawRecord>() == RECORD_WORDS * 8);
@@ -233,6 +272,7 @@ impl SlotRecord {
             header_checksum: raw.header_checksum.get(),
             image_bytes: raw.image_bytes.get(),
             sleep_ms: raw.sleep_ms.get(),
+            name: Name::from_bytes(raw.name).ok_or(RecordError::Invalid)?,
         })
     }
 
@@ -248,18 +288,23 @@ impl SlotRecord {
         raw.header_checksum = self.header_checksum.into();
         raw.image_bytes = self.image_bytes.into();
         raw.sleep_ms = self.sleep_ms.into();
+        raw.name = self.name.bytes();
         match self.state {
             SlotState::Committed => raw.state = COMMITTED.into(),
             SlotState::Consumed { failure, reported } => {
-                let (code, detail) = failure.map_or((0, 0), Failure::to_parts);
                 raw.state = CONSUMED.into();
-                raw.failure_code = code.into();
-                raw.failure_detail = detail.into();
+                raw.put_failure(failure);
                 raw.reported = u32::from(reported).into();
             }
             SlotState::Discarded(reason) => {
                 raw.state = DISCARDED.into();
                 raw.discard_reason = (reason as u32).into();
+            }
+            SlotState::Snapshot(standing) => {
+                raw.state = SNAPSHOT.into();
+                raw.put_failure(standing.failure);
+                raw.proven = u32::from(standing.proven).into();
+                raw.tries = standing.tries.into();
             }
         }
         let words = &mut page.0[..RECORD_WORDS];
@@ -269,11 +314,21 @@ impl SlotRecord {
 }
 
 impl RawRecord {
+    fn put_failure(&mut self, failure: Option<Failure>) {
+        let (code, detail) = failure.map_or((0, 0), Failure::to_parts);
+        self.failure_code = code.into();
+        self.failure_detail = detail.into();
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        Failure::from_parts(self.failure_code.get(), self.failure_detail.get())
+    }
+
     fn slot_state(&self) -> Option<SlotState> {
         match self.state.get() {
             COMMITTED => Some(SlotState::Committed),
             CONSUMED => Some(SlotState::Consumed {
-                failure: Failure::from_parts(self.failure_code.get(), self.failure_detail.get()),
+                failure: self.failure(),
                 reported: self.reported.get() != 0,
             }),
             DISCARDED => {
@@ -283,6 +338,11 @@ impl RawRecord {
                     .find(|known| *known as u32 == reason)
                     .map(SlotState::Discarded)
             }
+            SNAPSHOT => Some(SlotState::Snapshot(Standing {
+                proven: self.proven.get() != 0,
+                tries: self.tries.get(),
+                failure: self.failure(),
+            })),
             _ => None,
         }
     }
@@ -318,6 +378,16 @@ impl SlotStatus {
         self.record()
             .filter(|record| record.state == SlotState::Committed)
     }
+
+    /// The record, if there is one and it is of a snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<(&SlotRecord, Standing)> {
+        let record = self.record()?;
+        match record.state {
+            SlotState::Snapshot(standing) => Some((record, standing)),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -330,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 2);
+        assert_eq!(FORMAT_VERSION, 3);
         assert_eq!(&MAGIC, b"PWILSLOT");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawRecord, checksum));
         let offsets = [
@@ -349,7 +419,10 @@ mod tests {
             (offset_of!(RawRecord, failure_detail), 72),
             (offset_of!(RawRecord, reported), 80),
             (offset_of!(RawRecord, sleep_ms), 84),
-            (offset_of!(RawRecord, later), 88),
+            (offset_of!(RawRecord, proven), 88),
+            (offset_of!(RawRecord, tries), 92),
+            (offset_of!(RawRecord, name), 96),
+            (offset_of!(RawRecord, later), 128),
             (size_of::<RawRecord>(), 512),
         ];
         for (number, (found, right)) in offsets.into_iter().enumerate() {
@@ -359,10 +432,10 @@ mod tests {
 
     #[test]
     fn the_numbers_are_pinned() {
-        assert_eq!([COMMITTED, CONSUMED, DISCARDED], [1, 2, 3]);
+        assert_eq!([COMMITTED, CONSUMED, DISCARDED, SNAPSHOT], [1, 2, 3, 4]);
         assert_eq!(
             DiscardReason::ALL.map(|reason| reason as u32),
-            [1, 2, 3, 4, 5]
+            [1, 2, 3, 4, 5, 6, 7]
         );
     }
 
@@ -372,6 +445,7 @@ mod tests {
             any::<u16>().prop_map(Failure::Device),
             any::<u32>().prop_map(Failure::TimedOut),
             any::<u32>().prop_map(Failure::State),
+            any::<u32>().prop_map(Failure::Reset),
             (0u32..1 << 31, any::<u64>()).prop_map(|(code, detail)| Failure::Other(code, detail)),
         ]
     }
@@ -382,6 +456,13 @@ mod tests {
             (prop::option::of(failures()), any::<bool>())
                 .prop_map(|(failure, reported)| SlotState::Consumed { failure, reported }),
             prop::sample::select(&DiscardReason::ALL[..]).prop_map(SlotState::Discarded),
+            (any::<bool>(), any::<u32>(), prop::option::of(failures())).prop_map(
+                |(proven, tries, failure)| SlotState::Snapshot(Standing {
+                    proven,
+                    tries,
+                    failure,
+                })
+            ),
         ]
     }
 
@@ -401,13 +482,20 @@ mod tests {
             header_checksum,
             image_bytes,
             sleep_ms: 0,
+            name: Name::NONE,
         }
     }
 
     proptest! {
         #[test]
-        fn records_come_back(state in states(), numbers: [u64; 5], sleep_ms: u32) {
-            let record = SlotRecord { sleep_ms, ..record(state, numbers) };
+        fn records_come_back(
+            state in states(),
+            numbers: [u64; 5],
+            sleep_ms: u32,
+            name in "[ -~]{0,32}",
+        ) {
+            let name = name.trim().parse().unwrap();
+            let record = SlotRecord { sleep_ms, name, ..record(state, numbers) };
             let mut page = Page([!0; 512]);
             record.write(&mut page);
             prop_assert_eq!(SlotRecord::parse(&page), Ok(record));
@@ -427,9 +515,9 @@ mod tests {
     fn an_unknown_version_is_named() {
         let mut page = Page::ZERO;
         record(SlotState::Committed, [1; 5]).write(&mut page);
-        page.0[1] = page.0[1] & !0xffff | 3;
+        page.0[1] = page.0[1] & !0xffff | 4;
         page.0[CHECKSUM_WORD] = checksum::of_words_but(&page.0[..RECORD_WORDS], CHECKSUM_WORD);
-        let error = RecordError::Version { found: 3, known: 2 };
+        let error = RecordError::Version { found: 4, known: 3 };
         assert_eq!(SlotRecord::parse(&page), Err(error));
         assert_eq!(SlotStatus::read(&page, 1, 1), SlotStatus::Unusable(error));
     }

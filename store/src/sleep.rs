@@ -3,7 +3,7 @@ use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::OsMemory;
 use thiserror::Error;
 
-use crate::area::{Area, CommitError, Committed, StoreError};
+use crate::area::{CommitError, Committed, OpenSlot, StoreError};
 
 /// Why a machine does not sleep. It goes on then, unless the error says
 /// otherwise ([`CommitError::InDoubt`]).
@@ -26,8 +26,8 @@ pub enum NoSleep<E> {
     Commit(#[from] CommitError),
 }
 
-/// Saves a machine whose OS is at rest into its sleep area, and commits the
-/// image. `capture` writes down the machine's state and says how the image is
+/// Saves a machine whose OS is at rest into a slot ([`crate::Area::begin`]), and
+/// commits the image. `capture` writes down the machine's state and says how the image is
 /// to be made; it is told the generation that it must bear. `took_ms` tells how
 /// long the sleep has taken, for its record.
 ///
@@ -35,7 +35,7 @@ pub enum NoSleep<E> {
 ///
 /// See [`NoSleep`]. Memory is as it was then.
 pub fn sleep<'k, M: Medium, E>(
-    area: &mut Area<'_, M>,
+    mut slot: OpenSlot<'_, '_, M>,
     memory: &mut OsMemory,
     workspace: &mut Workspace<'_>,
     crew: &dyn Crew,
@@ -43,7 +43,6 @@ pub fn sleep<'k, M: Medium, E>(
     took_ms: impl FnOnce() -> u32,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Committed, Saved), NoSleep<E>> {
-    let mut slot = area.begin()?;
     let request = capture(workspace, slot.generation()).map_err(NoSleep::State)?;
     let saved = save(
         &mut slot.medium()?,

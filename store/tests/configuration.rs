@@ -8,17 +8,27 @@ use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{
-    Configuration, ConfigurationError, Delay, DelayError, LONGEST_DELAY_MS, NoImage, SleepMode,
-    StoreError,
+    Configuration, ConfigurationError, Delay, DelayError, LONGEST_DELAY_MS, Name, NoImage,
+    SleepMode, SnapshotRules, StoreError,
+};
+
+const RULES: SnapshotRules = SnapshotRules {
+    tries: 7,
+    trial_ms: 8,
+    key_ms: 9,
 };
 
 const OLD: Configuration = Configuration {
+    next_snapshot: None,
+    snapshots: RULES,
     mode: SleepMode::Staged,
     stage_delay_ms: 90_000,
     break_even_ms: 0,
 };
 
 const NEW: Configuration = Configuration {
+    next_snapshot: Some(Name::NONE),
+    snapshots: RULES,
     mode: SleepMode::Auto,
     stage_delay_ms: 7_200_000,
     break_even_ms: 3_300_000,

@@ -120,7 +120,7 @@ fn a_cold_boot_gives_up_the_image() {
     let image = area.newest().unwrap();
     area.discard_all(DiscardReason::ColdBoot).unwrap();
     assert_eq!(area.newest(), Err(NoImage::None));
-    assert_eq!(area.consume(&image), Err(StoreError::Stale(SlotId::First)));
+    assert_eq!(area.admit(&image), Err(StoreError::Stale(SlotId::First)));
     assert!(matches!(machine.boot(&mut disk), Boot::Cold(NoImage::None)));
 }
 
@@ -131,8 +131,8 @@ fn an_image_is_consumed_once() {
     let mut scratch = Page::ZERO;
     let mut area = area(&mut disk, &mut scratch).unwrap();
     let image = area.newest().unwrap();
-    area.consume(&image).unwrap();
-    assert_eq!(area.consume(&image), Err(StoreError::Stale(SlotId::First)));
+    area.admit(&image).unwrap();
+    assert_eq!(area.admit(&image), Err(StoreError::Stale(SlotId::First)));
 }
 
 #[test]

@@ -103,7 +103,11 @@ fn a_device_that_lies_does_not_wake_a_wrong_memory() {
                 assert!(result.is_ok(), "command {n}");
                 assert!(machine.memory.contents() == slept, "command {n}");
             }
-            Boot::Failed(_) | Boot::Refused(_) | Boot::Cold(_) | Boot::LastWakeFailed(_) => {}
+            Boot::Failed(_)
+            | Boot::Refused(_)
+            | Boot::Cold(_)
+            | Boot::LastWakeFailed(_)
+            | Boot::Disabled(..) => {}
             Boot::Store(error) => panic!("command {n}: {error}"),
         }
         assert!(!has_image(&mut disk));

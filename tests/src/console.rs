@@ -5,6 +5,8 @@ use regex_lite::Regex;
 
 /// The firmware's line when it has saved the machine.
 pub(crate) const SLEPT: &str = "poorwill: sleep mode=persist ";
+/// The firmware's line when it has saved the machine as a snapshot.
+pub(crate) const KEPT: &str = "poorwill: sleep mode=snapshot ";
 /// The firmware's line when it has loaded the machine.
 pub(crate) const WOKE: &str = "poorwill: wake loaded_bytes=";
 /// The firmware's line when it starts the next stage without an image.

@@ -127,6 +127,8 @@ pub enum Guest {
     Kernel,
     /// Debian, with the cycle test as its init.
     Linux,
+    /// Debian, with the snapshot test as its init.
+    LinuxSnapshot,
     /// U-Boot.
     UBoot,
 }
@@ -197,6 +199,9 @@ pub struct PowerOn {
     /// It must wake, though it did something else in between.
     #[serde(default)]
     pub wake: bool,
+    /// It may start in any way, and more than once: what must come is in `expect`.
+    #[serde(default)]
+    pub any_start: bool,
     /// Lines must match these, in this order.
     #[serde(default)]
     pub expect: Vec<String>,
@@ -224,6 +229,14 @@ pub struct PowerOn {
     /// What is done when lines have come, in this order.
     #[serde(default)]
     pub events: Vec<Event>,
+    /// Milliseconds after which the power is cut at the latest, if it is to be: at a
+    /// random moment.
+    pub cut_within_ms: Option<u64>,
+    /// No line that begins like this may come twice in the trial.
+    pub differ: Option<String>,
+    /// The last disk must be, at the end, as it was at the power-on.
+    #[serde(default)]
+    pub writes_nothing: bool,
 }
 
 fn once() -> u32 {
@@ -238,6 +251,7 @@ impl PowerOn {
             times,
             cold_boot: None,
             wake: false,
+            any_start: false,
             expect: Vec::new(),
             forbid: Vec::new(),
             instead: None,
@@ -248,6 +262,9 @@ impl PowerOn {
             faults: Vec::new(),
             typed: Vec::new(),
             events: Vec::new(),
+            cut_within_ms: None,
+            differ: None,
+            writes_nothing: false,
         }
     }
 }
@@ -262,6 +279,8 @@ pub enum End {
     Success,
     /// Power-off without a sleep, or a reset where that ends QEMU.
     Off,
+    /// Its power is cut (`cut_within_ms`), however far it has come.
+    Cut,
     /// As `Sleep`, until it ends as `Success`, which must be within `times`: for a
     /// guest that chooses how often it is switched off.
     SleepsThenSuccess,
@@ -295,6 +314,8 @@ pub enum Deed {
     Type(String),
     /// The line breaks.
     Break,
+    /// Nothing: the line was to be waited for.
+    Nothing,
 }
 
 /// How a machine is to sleep (`poorwill area set`).
@@ -302,9 +323,15 @@ pub enum Deed {
 #[serde(deny_unknown_fields)]
 pub struct Sleeping {
     /// The sleep mode.
-    pub mode: String,
+    pub mode: Option<String>,
     /// Milliseconds after which a staged sleep is saved.
     pub delay_ms: Option<u64>,
+    /// The next sleep is kept as a snapshot of this name.
+    pub next_snapshot: Option<String>,
+    /// After how many failed wakes in a row that is given up; 0: never.
+    pub snapshot_tries: Option<u32>,
+    /// How long a key is waited for, in ms.
+    pub snapshot_key_ms: Option<u32>,
 }
 
 /// A place of the sleep area. Before the first sleep, only the record and the

@@ -82,7 +82,7 @@ impl Setup {
     pub fn missing_for(&self, trial: &Trial) -> Option<&str> {
         let guest = match trial.row.guest {
             Guest::Kernel => self.kernel.as_ref().err(),
-            Guest::Linux => self.linux.as_ref().err(),
+            Guest::Linux | Guest::LinuxSnapshot => self.linux.as_ref().err(),
             Guest::UBoot => self.u_boot.as_ref().err(),
         };
         let of_all = [

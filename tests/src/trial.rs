@@ -1,7 +1,10 @@
 //! Carrying out one trial.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +17,9 @@ use poorwill::machine::{
 
 use tempfile::TempDir;
 
-use crate::console::{FATAL, SLEPT, Start, check_absent, check_order, check_saved};
+use crate::console::{
+    COLD_BOOT, FATAL, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved,
+};
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
@@ -59,6 +64,7 @@ pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
         folder: &folder,
         disks: Vec::new(),
         asleep: false,
+        seen: BTreeSet::new(),
     })
     .all()
     {
@@ -100,6 +106,8 @@ struct Run<'a> {
     disks: Vec<TrialDisk>,
     /// The machine slept in the last power-on, and its image is untouched.
     asleep: bool,
+    /// Lines that must not come again ([`PowerOn::differ`]).
+    seen: BTreeSet<String>,
 }
 
 impl Run<'_> {
@@ -142,6 +150,7 @@ impl Run<'_> {
                     .cut(*cuts, seed.unwrap_or_else(|| fastrand::u64(..)))
                     .with_context(|| format!("step {number}: {cuts} power cuts"))?,
                 Step::PowerOn(on) => {
+                    let before = self.contents_if(on.writes_nothing)?;
                     for time in 1..=on.times {
                         let ended = self.power_on(on).with_context(|| match on.times {
                             1 => format!("step {number}"),
@@ -157,8 +166,39 @@ impl Run<'_> {
                             }
                         }
                     }
+                    ensure!(
+                        self.contents_if(on.writes_nothing)? == before,
+                        "step {number}: the last disk was written to"
+                    );
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// What stands for the contents of the last disk, if it is `wanted`.
+    fn contents_if(&self, wanted: bool) -> anyhow::Result<Option<u64>> {
+        if !wanted {
+            return Ok(None);
+        }
+        let mut file = fs::File::open(&self.last_disk()?.file)?;
+        let mut hasher = DefaultHasher::new();
+        let mut chunk = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut chunk)? {
+                0 => return Ok(Some(hasher.finish())),
+                length => hasher.write(&chunk[..length]),
+            }
+        }
+    }
+
+    /// Checks that no line that begins with `start` was there before.
+    fn check_new(&mut self, lines: &[String], start: &str) -> anyhow::Result<()> {
+        for line in lines.iter().filter(|line| line.starts_with(start)) {
+            ensure!(
+                self.seen.insert(line.clone()),
+                "a line came twice: {line:?}"
+            );
         }
         Ok(())
     }
@@ -174,8 +214,13 @@ impl Run<'_> {
     /// Has the machine sleep otherwise, as `poorwill area set` does.
     fn configure(&self, sleeping: &Sleeping) -> anyhow::Result<()> {
         let change = Change {
-            mode: Some(sleeping.mode.parse()?),
+            mode: sleeping.mode.as_deref().map(str::parse).transpose()?,
             stage_delay_ms: sleeping.delay_ms,
+            next_snapshot: (sleeping.next_snapshot.as_deref())
+                .map(str::parse)
+                .transpose()?,
+            snapshot_tries: sleeping.snapshot_tries,
+            snapshot_key_ms: sleeping.snapshot_key_ms,
             ..Change::default()
         };
         configure(&self.last_disk()?.file, &change)?;
@@ -235,7 +280,11 @@ impl Run<'_> {
         let control = socket
             .map(|socket| Control::connect(&socket.path().join("qmp"), CONNECT_LIMIT))
             .transpose()?;
-        let outcome = self.follow(&mut running, control, on, &start);
+        let mut outcome = self.follow(&mut running, control, on, &start);
+        if let (Ok(_), Some(text)) = (&outcome, &on.differ) {
+            let lines: Vec<_> = running.lines().into_iter().map(|line| line.text).collect();
+            outcome = self.check_new(&lines, text).and(outcome);
+        }
         self.asleep = matches!(outcome, Ok(End::Sleep));
         let ended = outcome.map_err(|error| {
             let tail = running.tail(TAIL).join("\n    ");
@@ -263,6 +312,7 @@ impl Run<'_> {
             match (&event.does, &mut control) {
                 (Deed::Type(text), _) => running.send(text.as_bytes())?,
                 (Deed::Break, Some(control)) => control.send_break("console")?,
+                (Deed::Nothing, _) => {}
                 (Deed::Break, None) => bail!("QEMU's control is not there"),
             }
         }
@@ -270,11 +320,20 @@ impl Run<'_> {
             running.wait_for_prompt(&typed.at, limit)?;
             running.send(format!("{}\r", typed.line).as_bytes())?;
         }
+        if let Some(most) = on.cut_within_ms {
+            return cut(
+                running,
+                Duration::from_millis(fastrand::u64(..=most)),
+                start,
+            );
+        }
         let exit = wait_exit(running, limit)?;
         let lines = running.lines();
         let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
         let ended = check_end(on.power_on, &exit, &lines)?;
-        start.check(&lines)?;
+        if !on.any_start {
+            start.check(&lines)?;
+        }
         if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, ended) {
             check_saved(&lines, most)?;
         }
@@ -303,12 +362,17 @@ impl Run<'_> {
         match trial.row.guest {
             Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
             Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
-            Guest::Linux => {
+            Guest::Linux | Guest::LinuxSnapshot => {
                 let linux = setup.linux.clone().map_err(anyhow::Error::msg)?;
                 machine.kernel = Some(linux.kernel);
                 machine.initrd = Some(linux.initrd);
                 machine.command_line = format!(
-                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/cycle {}",
+                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
+                    if trial.row.guest == Guest::Linux {
+                        "cycle"
+                    } else {
+                        "snapshot"
+                    },
                     trial.row.words
                 );
             }
@@ -368,6 +432,27 @@ fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
     Ok(folder.transpose()?)
 }
 
+/// Cuts the power after so long, and checks that the machine has started as it
+/// should, as far as it has come.
+fn cut(running: &mut RunningMachine, after: Duration, start: &Start) -> anyhow::Result<End> {
+    match running.wait_where("its end", after, |_| false) {
+        Err(poorwill::machine::WaitError::TimedOut { .. }) => {}
+        Err(error) => return Err(error.into()),
+        Ok(line) => bail!("no line was waited for, but {line:?} came"),
+    }
+    running.kill()?;
+    let lines = running.lines();
+    let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
+    if lines
+        .iter()
+        .any(|line| line.contains(WOKE) || line.contains(COLD_BOOT))
+    {
+        start.check(&lines)?;
+    }
+    check_absent(&lines, &["FAIL".to_owned()])?;
+    Ok(End::Cut)
+}
+
 /// Waits for the end of QEMU, or for a line after which none is to be waited for.
 fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Exit> {
     match running.wait_where("its end", limit, |_| false) {
@@ -378,7 +463,9 @@ fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Ex
 }
 
 fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<End> {
-    let slept = lines.iter().any(|line| line.contains(SLEPT));
+    let slept = lines
+        .iter()
+        .any(|line| line.contains(SLEPT) || line.contains(KEPT));
     let ended = match (exit.status.code(), slept) {
         (Some(0), true) => Some(End::Sleep),
         (Some(0), false) => Some(End::Off),

@@ -7,6 +7,7 @@ use crate::{Guard, VaultError};
 pub struct FakeGuard {
     generation: u64,
     armed: Option<u64>,
+    kept: Option<u64>,
     is_reserved: bool,
     fail_next: Option<VaultError>,
 }
@@ -38,6 +39,10 @@ impl Guard for FakeGuard {
 
     fn armed(&self) -> Option<u64> {
         self.armed
+    }
+
+    fn kept(&self) -> Option<u64> {
+        self.kept
     }
 
     fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
@@ -74,6 +79,23 @@ impl Guard for FakeGuard {
             self.write()?;
             self.armed = None;
         }
+        Ok(())
+    }
+
+    fn keep(&mut self, generation: Option<u64>) -> Result<(), VaultError> {
+        if self.kept == generation {
+            return Ok(());
+        }
+        if let Some(generation) = generation
+            && (!self.is_reserved || generation != self.generation)
+        {
+            return Err(VaultError::NotReserved {
+                generation,
+                latest: self.generation,
+            });
+        }
+        self.write()?;
+        self.kept = generation;
         Ok(())
     }
 }

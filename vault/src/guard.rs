@@ -9,6 +9,9 @@ pub trait Guard {
     /// The generation whose image may wake; `None`: no image may.
     fn armed(&self) -> Option<u64>;
 
+    /// The generation of the machine's snapshot; `None`: no snapshot may wake.
+    fn kept(&self) -> Option<u64>;
+
     /// Takes a number for a new sleep, above [`Guard::generation`] and above
     /// `above`, and disarms. It is durable before this returns, so that no
     /// number is ever used twice: nonces depend on it. A number whose taking
@@ -39,4 +42,14 @@ pub trait Guard {
     ///
     /// The failure of the flash: the image may still wake at the next power-on.
     fn disarm(&mut self) -> Result<(), VaultError>;
+
+    /// From now on the snapshot of `generation` may wake, at every power-on, and
+    /// none of another generation. With `None`, none may.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NotReserved`] unless `generation` was reserved last and
+    /// has not been armed and disarmed since, or is kept already; else the
+    /// failure of the flash, after which only a successful call says what is kept.
+    fn keep(&mut self, generation: Option<u64>) -> Result<(), VaultError>;
 }

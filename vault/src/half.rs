@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::append::{AppendOnly, Stop};
 use crate::items::{
-    self, Count, Header, KEY_ITEM_BYTES, TAG_COUNT, TAG_HEADER, TAG_KEY, decode_header,
+    self, Count, Header, KEY_ITEM_BYTES, TAG_COUNT, TAG_HEADER, TAG_KEPT, TAG_KEY, decode_header,
     decode_secret, encode_header, encode_secret,
 };
 use crate::key::Secret;
@@ -41,7 +41,7 @@ fn map<'a, F: MultiwriteNorFlash>(
 #[derive(Debug)]
 pub(crate) enum Contents {
     /// A whole state of the vault.
-    Valid(Snapshot),
+    Valid(State),
     /// A header of ours, without all that belongs to it.
     Begun,
     /// A header of another version.
@@ -52,10 +52,12 @@ pub(crate) enum Contents {
 
 /// A whole state of the vault.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct State {
     pub(crate) epoch: u64,
     pub(crate) secret: Secret,
     pub(crate) count: Count,
+    /// The generation of the machine's snapshot; 0: none.
+    pub(crate) kept: u64,
     /// Items in the half, outdated ones too.
     pub(crate) items: u32,
 }
@@ -66,6 +68,7 @@ struct Found {
     header: Option<Header>,
     secret: Secret,
     count: Option<Count>,
+    kept: u64,
     items: u32,
     is_strange: bool,
 }
@@ -83,6 +86,10 @@ impl Found {
             TAG_COUNT => Count::decode(value)
                 .map(|count| self.count = Some(count))
                 .is_some(),
+            TAG_KEPT => value
+                .try_into()
+                .map(|bytes| self.kept = u64::from_le_bytes(bytes))
+                .is_ok(),
             _ => false,
         };
         self.is_strange |= !is_known;
@@ -93,10 +100,11 @@ impl Found {
             (None, _) => Contents::Nothing,
             (Some(Header::Version(found)), _) => Contents::Version(found),
             (Some(Header::Epoch(epoch)), Some(count)) if !self.is_strange => {
-                Contents::Valid(Snapshot {
+                Contents::Valid(State {
                     epoch,
                     secret: self.secret,
                     count,
+                    kept: self.kept,
                     items: self.items,
                 })
             }
@@ -115,6 +123,7 @@ pub(crate) fn read<F: MultiwriteNorFlash>(
         header: None,
         secret: Secret::Missing,
         count: None,
+        kept: 0,
         items: 0,
         is_strange: false,
     };
@@ -199,6 +208,7 @@ pub(crate) fn begin<F: MultiwriteNorFlash>(
     epoch: u64,
     secret: &Secret,
     count: Count,
+    kept: u64,
 ) -> Result<u32, VaultError> {
     let mut items = 0;
     let mut add = |tag, value: &[u8]| {
@@ -208,6 +218,9 @@ pub(crate) fn begin<F: MultiwriteNorFlash>(
     add(TAG_HEADER, &encode_header(epoch))?;
     if let Some(bytes) = encode_secret(secret) {
         add(TAG_KEY, &bytes[..])?;
+    }
+    if kept != 0 {
+        add(TAG_KEPT, &kept.to_le_bytes())?;
     }
     add(TAG_COUNT, &count.encode())?;
     Ok(items)
@@ -369,6 +382,7 @@ impl<F: MultiwriteNorFlash> Paper<F> {
             items::FIRST_EPOCH,
             &Secret::Missing,
             Count::NEW,
+            0,
         )?;
         Ok(paper)
     }

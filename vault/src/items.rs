@@ -12,6 +12,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"PWVAULT\0";
 pub(crate) const TAG_HEADER: u8 = 1;
 pub(crate) const TAG_KEY: u8 = 2;
 pub(crate) const TAG_COUNT: u8 = 3;
+pub(crate) const TAG_KEPT: u8 = 4;
 
 /// The first item of a half: what it is, and which half is newer.
 pub(crate) const HEADER_BYTES: usize = 18;

@@ -2,8 +2,8 @@ use core::ops::Range;
 
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
-use crate::half::{self, Contents, PutError, Snapshot};
-use crate::items::{Count, Stage, TAG_COUNT, TAG_KEY, VERSION, encode_secret};
+use crate::half::{self, Contents, PutError, State};
+use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VERSION, encode_secret};
 use crate::key::{Key, KeyState, Secret};
 use crate::{BLOCKS, Guard, VaultError};
 
@@ -25,7 +25,7 @@ pub struct Vault<F> {
     halves: [Range<u32>; 2],
     /// Which half is in use.
     current: usize,
-    state: Snapshot,
+    state: State,
     /// An operation failed midway: the flash may say something else than
     /// `state`. The next one writes all of it anew.
     is_in_doubt: bool,
@@ -103,7 +103,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         }
         let secret = Secret::Present(key);
         if !self.has_room() {
-            return self.move_on(Some(secret), self.state.count);
+            return self.move_on(Some(secret), self.state.count, self.state.kept);
         }
         let result = match encode_secret(&secret) {
             Some(bytes) => self.put(TAG_KEY, &bytes[..]),
@@ -114,12 +114,13 @@ impl<F: MultiwriteNorFlash> Vault<F> {
                 self.state.secret = secret;
                 Ok(())
             }
-            Err(PutError::NoRoom) => self.move_on(Some(secret), self.state.count),
+            Err(PutError::NoRoom) => self.move_on(Some(secret), self.state.count, self.state.kept),
             Err(PutError::Failed(error)) => self.doubt(error),
         }
     }
 
-    /// Replaces the key, if there is one, by `key`, and disarms. When this
+    /// Replaces the key, if there is one, by `key`; no image may wake any more, nor
+    /// the snapshot. When this
     /// returns, every block that ever held the old key has been erased and
     /// reads as blank. A power cut leaves the old key or the new one; the next
     /// [`Vault::open`] then erases what is left of the old.
@@ -129,10 +130,11 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     /// Failures of the flash: the vault may have either key, and the old key may
     /// still be in the flash. Rotate again.
     pub fn rotate_key(&mut self, key: Key) -> Result<(), VaultError> {
-        self.move_on(Some(Secret::Present(key)), self.disarmed())
+        self.move_on(Some(Secret::Present(key)), self.disarmed(), 0)
     }
 
-    /// Erases the key, and with it every image that is sealed under it; disarms.
+    /// Erases the key, and with it every image that is sealed under it; none may wake
+    /// any more, nor the snapshot.
     /// When this returns, every block that ever held the key has been erased and
     /// reads as blank, and the vault says so ([`KeyState::Erased`]). A power
     /// cut leaves the key or the word that it was erased; the next
@@ -142,7 +144,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     ///
     /// Failures of the flash: the key may still be there. Erase it again.
     pub fn erase_key(&mut self) -> Result<(), VaultError> {
-        self.move_on(Some(Secret::Erased), self.disarmed())
+        self.move_on(Some(Secret::Erased), self.disarmed(), 0)
     }
 
     fn disarmed(&self) -> Count {
@@ -169,21 +171,40 @@ impl<F: MultiwriteNorFlash> Vault<F> {
 
     fn put_count(&mut self, count: Count) -> Result<(), VaultError> {
         if !self.has_room() {
-            return self.move_on(None, count);
+            return self.move_on(None, count, self.state.kept);
         }
         match self.put(TAG_COUNT, &count.encode()) {
             Ok(()) => {
                 self.state.count = count;
                 Ok(())
             }
-            Err(PutError::NoRoom) => self.move_on(None, count),
+            Err(PutError::NoRoom) => self.move_on(None, count, self.state.kept),
             Err(PutError::Failed(error)) => self.doubt(error),
         }
     }
 
-    /// Writes the state with `count` and, where given, another `secret` into the
-    /// other half, and erases this one.
-    fn move_on(&mut self, secret: Option<Secret>, count: Count) -> Result<(), VaultError> {
+    fn put_kept(&mut self, kept: u64) -> Result<(), VaultError> {
+        if !self.has_room() {
+            return self.move_on(None, self.state.count, kept);
+        }
+        match self.put(TAG_KEPT, &kept.to_le_bytes()) {
+            Ok(()) => {
+                self.state.kept = kept;
+                Ok(())
+            }
+            Err(PutError::NoRoom) => self.move_on(None, self.state.count, kept),
+            Err(PutError::Failed(error)) => self.doubt(error),
+        }
+    }
+
+    /// Writes the state with `count`, `kept` and, where given, another `secret`
+    /// into the other half, and erases this one.
+    fn move_on(
+        &mut self,
+        secret: Option<Secret>,
+        count: Count,
+        kept: u64,
+    ) -> Result<(), VaultError> {
         self.is_in_doubt = true;
         let epoch = self
             .state
@@ -194,7 +215,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         let range = &self.halves[other];
         half::wipe(&mut self.flash, range)?;
         let new = secret.as_ref().unwrap_or(&self.state.secret);
-        let items = half::begin(&mut self.flash, range, epoch, new, count)?;
+        let items = half::begin(&mut self.flash, range, epoch, new, count, kept)?;
         // From here on that half is the one that says what is.
         let old = core::mem::replace(&mut self.current, other);
         if let Some(secret) = secret {
@@ -202,6 +223,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         }
         self.state.epoch = epoch;
         self.state.count = count;
+        self.state.kept = kept;
         self.state.items = items;
         half::wipe(&mut self.flash, &self.halves[old])?;
         self.is_in_doubt = false;
@@ -217,6 +239,10 @@ impl<F: MultiwriteNorFlash> Guard for Vault<F> {
     fn armed(&self) -> Option<u64> {
         let count = self.state.count;
         count.is_armed().then_some(count.generation)
+    }
+
+    fn kept(&self) -> Option<u64> {
+        Some(self.state.kept).filter(|kept| *kept != 0)
     }
 
     fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
@@ -262,6 +288,22 @@ impl<F: MultiwriteNorFlash> Guard for Vault<F> {
         }
         self.put_count(self.disarmed())
     }
+
+    fn keep(&mut self, generation: Option<u64>) -> Result<(), VaultError> {
+        let kept = generation.unwrap_or(0);
+        if kept == self.state.kept && !self.is_in_doubt {
+            return Ok(());
+        }
+        let count = self.state.count;
+        let is_reserved = kept == count.generation && count.stage == Stage::Reserved;
+        if kept != 0 && kept != self.state.kept && !is_reserved {
+            return Err(VaultError::NotReserved {
+                generation: kept,
+                latest: count.generation,
+            });
+        }
+        self.put_kept(kept)
+    }
 }
 
 fn halves<F: MultiwriteNorFlash>(range: &Range<u32>) -> Result<[Range<u32>; 2], VaultError> {
@@ -276,7 +318,7 @@ fn halves<F: MultiwriteNorFlash>(range: &Range<u32>) -> Result<[Range<u32>; 2], 
 
 /// Which half says what is.
 enum Choice {
-    Valid(usize, Snapshot),
+    Valid(usize, State),
     Begun,
     Nothing,
 }

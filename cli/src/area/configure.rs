@@ -1,11 +1,13 @@
 use std::path::Path;
 
-use poorwill_medium::Window;
 use poorwill_memory::Page;
-use poorwill_store::{Area, Configuration, ConfigurationError, SleepMode, StoreError};
+use poorwill_store::{
+    Area, Configuration, ConfigurationError, Name, SleepMode, SnapshotRules, StoreError,
+};
 
-use super::find::{AreaError, find};
-use crate::disk::{FileMedium, look_at, open_locked};
+use super::find::AreaError;
+use super::only::open_only;
+use crate::disk::FileMedium;
 
 /// What of a configuration is to change; the rest stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,14 @@ pub struct Change {
     pub stage_delay_ms: Option<u64>,
     /// How long `auto` retains, in ms; 0: not set.
     pub break_even_ms: Option<u64>,
+    /// The next sleep is kept as a snapshot of this name.
+    pub next_snapshot: Option<Name>,
+    /// As [`SnapshotRules::tries`].
+    pub snapshot_tries: Option<u32>,
+    /// As [`SnapshotRules::trial_ms`].
+    pub snapshot_trial_ms: Option<u32>,
+    /// As [`SnapshotRules::key_ms`].
+    pub snapshot_key_ms: Option<u32>,
 }
 
 /// A sleep area that was configured.
@@ -38,23 +48,12 @@ pub struct Configured {
 /// [`AreaError`]; the configuration is the old one then, or, if the disk failed,
 /// perhaps the new one.
 pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> {
-    // The file that this opens is closed again at once: closing it later would
-    // take the lock away.
-    let (_, kind) = look_at(disk)?;
-    let mut medium = FileMedium::new(open_locked("disk", disk)?, kind.bytes);
-    let mut scratch = [Page::ZERO];
-    let areas = find(disk, &mut medium, kind.block_bytes, &mut scratch)?;
-    let [location] = areas.as_slice() else {
-        return Err(AreaError::SeveralAreas {
-            file: disk.to_owned(),
-            count: areas.len(),
-        });
-    };
-    let partition = location.partition;
-    let [page] = &mut scratch;
-    let configured = Window::new(&mut medium, location.start, location.length)
-        .map_err(StoreError::from)
-        .and_then(|window| Area::open(window, page, None))
+    let mut only = open_only(disk)?;
+    let partition = only.partition;
+    let mut page = Page::ZERO;
+    let configured = only
+        .window()
+        .and_then(|window| Area::open(window, &mut page, None))
         .and_then(|mut area| change.apply(&mut area));
     match configured {
         Ok((configuration, replaced)) => Ok(Configured {
@@ -85,6 +84,12 @@ impl Change {
             mode: self.mode.unwrap_or(old.mode),
             stage_delay_ms: self.stage_delay_ms.unwrap_or(old.stage_delay_ms),
             break_even_ms: self.break_even_ms.unwrap_or(old.break_even_ms),
+            next_snapshot: self.next_snapshot.or(old.next_snapshot),
+            snapshots: SnapshotRules {
+                tries: self.snapshot_tries.unwrap_or(old.snapshots.tries),
+                trial_ms: self.snapshot_trial_ms.unwrap_or(old.snapshots.trial_ms),
+                key_ms: self.snapshot_key_ms.unwrap_or(old.snapshots.key_ms),
+            },
         };
         area.configure(&new)?;
         Ok((new, replaced))

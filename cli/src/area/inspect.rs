@@ -6,7 +6,7 @@ use poorwill_image::{Expected, Header, SealingKey, Trust, Workspace, verify};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
-    Area, AreaLocation, SlotId, SlotRecord, SlotState, SlotStatus as Record, StoreError,
+    Area, AreaLocation, SlotId, SlotRecord, SlotState, SlotStatus as Record, Standing, StoreError,
 };
 
 use super::find::{AreaError, find};
@@ -93,7 +93,7 @@ fn inspect_area(
             match read_header(&mut slot, &record) {
                 Ok(header) => {
                     report.image = Some(describe_image(&header));
-                    if let (Some(bar), SlotState::Committed) = (bar, record.state) {
+                    if let (Some(bar), true) = (bar, may_wake(&record)) {
                         let verdict =
                             verify_image(&mut slot, &header, trust.as_ref(), scratch, bar);
                         report.verdict = Some(verdict);
@@ -104,7 +104,7 @@ fn inspect_area(
                     }
                 }
                 // An image that is gone may be overwritten; one that wakes may not.
-                Err(reason) if record.state == SlotState::Committed => {
+                Err(reason) if may_wake(&record) => {
                     report.verdict = Some(Verdict::Damaged(reason));
                 }
                 Err(_) => {}
@@ -128,10 +128,30 @@ fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) ->
     let key = trust.key_for(header.seal.as_ref()).map(drop);
     key.map_err(|error| error.to_string())
         .and_then(|()| {
-            let guard = area.may_wake(header.generation);
+            let guard = area.may_wake(header.kind, header.generation);
             guard.map_err(|error| error.to_string())
         })
         .err()
+}
+
+/// Whether the image is for waking still.
+fn may_wake(record: &SlotRecord) -> bool {
+    matches!(record.state, SlotState::Committed | SlotState::Snapshot(_))
+}
+
+/// What is to be said of a snapshot's wakes.
+fn standing_words(standing: Standing) -> Option<String> {
+    let Standing {
+        proven,
+        tries,
+        failure,
+    } = standing;
+    let failure = failure.map_or_else(String::new, |failure| format!(", the last one: {failure}"));
+    match (proven, tries) {
+        (true, 0) => None,
+        (false, 0) => Some("not tried yet".to_owned()),
+        (_, tries) => Some(format!("failed wakes in a row: {tries}{failure}")),
+    }
 }
 
 fn describe(id: SlotId, record: &Record) -> SlotReport {
@@ -154,25 +174,16 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
             SlotStatus::Consumed,
             Some(format!("its wake failed: {failure}")),
         ),
-        SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(discarded(reason).to_owned())),
+        SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(reason.to_string())),
+        SlotState::Snapshot(standing) => (SlotStatus::Snapshot, standing_words(standing)),
     };
     SlotReport {
         reason,
         generation: Some(record.generation),
         image_bytes: Some(record.image_bytes),
         sleep_ms: Some(record.sleep_ms).filter(|ms| *ms != 0),
+        name: Some(record.name.to_string()).filter(|name| !name.is_empty()),
         ..SlotReport::new(id.index(), status)
-    }
-}
-
-fn discarded(reason: poorwill_store::DiscardReason) -> &'static str {
-    use poorwill_store::DiscardReason as Reason;
-    match reason {
-        Reason::NewSleep => "the machine went on to another sleep",
-        Reason::ColdBoot => "the machine was cold booted",
-        Reason::CommitFailed => "its commit failed, and the OS went on",
-        Reason::Unreadable => "its record could not be read",
-        Reason::Refused => "it could not have woken",
     }
 }
 
@@ -245,6 +256,7 @@ fn verify_with<M: Medium>(
         let expected = Expected {
             header_checksum: header.checksum,
             generation: header.generation,
+            kind: header.kind,
         };
         let checked = poorwill_image::inspect(slot, expected, key, workspace)
             .map_err(|error| error.to_string())?;

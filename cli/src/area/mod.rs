@@ -1,10 +1,12 @@
 //! The sleep areas of a disk: looking at them and at the images in them, and
-//! choosing how their machine sleeps.
+//! choosing how their machine sleeps; what is done with snapshots.
 
 mod configure;
 mod find;
 mod inspect;
+mod only;
 mod report;
+pub mod snapshot;
 
 pub use configure::{Change, Configured, configure};
 pub use find::AreaError;

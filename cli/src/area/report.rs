@@ -2,7 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use humantime::format_duration;
-use poorwill_store::{Configuration, ConfigurationError};
+use poorwill_store::{Configuration, ConfigurationError, SnapshotRules};
 use serde::Serialize;
 
 use crate::size::Bytes;
@@ -35,6 +35,16 @@ pub struct ConfigurationReport {
     pub break_even_ms: Option<u64>,
     /// After how many ms of retaining it persists; 0: at once, none: never.
     pub stage_after_ms: Option<u64>,
+    /// The name of the snapshot that the next sleep is kept as, if it is.
+    pub next_snapshot: Option<String>,
+    /// After how many failed wakes in a row a snapshot is not tried any more; 0:
+    /// it always is.
+    pub snapshot_tries: u32,
+    /// How long after a snapshot's wake a reset says that it has failed, in ms.
+    pub snapshot_trial_ms: u32,
+    /// How long a key on the console is waited for that calls a snapshot's wake off,
+    /// in ms.
+    pub snapshot_key_ms: u32,
     /// Why the configuration cannot be used, if it cannot; all of the above is
     /// the default then.
     pub error: Option<String>,
@@ -55,6 +65,8 @@ pub struct SlotReport {
     pub image_bytes: Option<u64>,
     /// How long the sleep took up to its commit, in ms.
     pub sleep_ms: Option<u32>,
+    /// What people call the snapshot.
+    pub name: Option<String>,
     /// What the image says of itself, as long as it is there.
     pub image: Option<ImageReport>,
     /// Whether it is the image that wakes at the next power-on: by the records,
@@ -75,6 +87,8 @@ pub enum SlotStatus {
     Empty,
     /// Holds an image that may wake.
     Committed,
+    /// Holds a snapshot, which may wake at every power-on.
+    Snapshot,
     /// Its image has woken, or its wake failed.
     Consumed,
     /// Its image was given up.
@@ -132,6 +146,10 @@ impl ConfigurationReport {
             stage_delay_ms: configuration.stage_delay_ms,
             break_even_ms: Some(configuration.break_even_ms).filter(|ms| *ms != 0),
             stage_after_ms: configuration.stage_after_ms(),
+            next_snapshot: configuration.next_snapshot.map(|name| name.to_string()),
+            snapshot_tries: configuration.snapshots.tries,
+            snapshot_trial_ms: configuration.snapshots.trial_ms,
+            snapshot_key_ms: configuration.snapshots.key_ms,
             error: found.err().map(|error| error.to_string()),
         }
     }
@@ -148,6 +166,7 @@ impl SlotReport {
             generation: None,
             image_bytes: None,
             sleep_ms: None,
+            name: None,
             image: None,
             wakes: false,
             refused: None,
@@ -175,6 +194,7 @@ impl fmt::Display for SlotStatus {
         f.write_str(match self {
             SlotStatus::Empty => "empty",
             SlotStatus::Committed => "committed",
+            SlotStatus::Snapshot => "snapshot",
             SlotStatus::Consumed => "consumed",
             SlotStatus::Discarded => "discarded",
             SlotStatus::Unusable => "unusable",
@@ -208,6 +228,7 @@ impl fmt::Display for ConfigurationReport {
             Some(ms) => writeln!(f, "break-even {}", time(ms))?,
             None => writeln!(f, "break-even not set")?,
         }
+        self.fmt_snapshots(f)?;
         match &self.error {
             Some(error) => writeln!(f, "    UNUSABLE: {error}"),
             None => Ok(()),
@@ -215,9 +236,49 @@ impl fmt::Display for ConfigurationReport {
     }
 }
 
+impl ConfigurationReport {
+    fn fmt_snapshots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = SnapshotRules {
+            tries: self.snapshot_tries,
+            trial_ms: self.snapshot_trial_ms,
+            key_ms: self.snapshot_key_ms,
+        };
+        if rules != SnapshotRules::default() {
+            self.fmt_rules(f)?;
+        }
+        match &self.next_snapshot {
+            None => Ok(()),
+            Some(name) if name.is_empty() => {
+                writeln!(f, "    the next sleep is kept as a snapshot")
+            }
+            Some(name) => writeln!(f, "    the next sleep is kept as snapshot {name:?}"),
+        }
+    }
+
+    fn fmt_rules(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |ms: u32| format_duration(Duration::from_millis(ms.into()));
+        write!(f, "    snapshots: ")?;
+        match self.snapshot_tries {
+            0 => write!(f, "woken however often that fails")?,
+            tries => write!(
+                f,
+                "given up after {tries} failed wakes in a row, resets within {} of them counted",
+                time(self.snapshot_trial_ms)
+            )?,
+        }
+        match self.snapshot_key_ms {
+            0 => writeln!(f),
+            ms => writeln!(f, "; called off by a key within {}", time(ms)),
+        }
+    }
+}
+
 impl fmt::Display for SlotReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "  slot {}: {}", self.slot, self.status)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
         if let Some(reason) = &self.reason {
             write!(f, " ({reason})")?;
         }

@@ -5,4 +5,4 @@ mod file;
 mod vault;
 
 pub use file::{FLASH_BYTES, FlashError, check_unused, make_blank};
-pub use vault::{Flash, FlashReport, KeyStatus};
+pub use vault::{Flash, FlashReport, KeyStatus, new_salt};

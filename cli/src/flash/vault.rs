@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use poorwill_image::{SealingKey, Trust};
+use poorwill_image::{Salt, SealingKey, Trust};
 use poorwill_vault::{
     FileFlash, Guard, KEY_BYTES, Key, KeyState, SliceFlash, Vault, VaultError, range_in_bank,
 };
@@ -176,6 +176,49 @@ impl Flash {
     }
 }
 
+impl Flash {
+    /// The key that images are sealed with, if there is one.
+    #[must_use]
+    pub fn sealing_key(&self) -> Option<&SealingKey> {
+        self.key.as_ref()
+    }
+
+    /// Acts on `file` as its machine does, with the machine kept away from it: with
+    /// its guard, and with its key, which is made where there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// [`FlashError`]; nothing was done then.
+    pub fn change<R>(
+        file: &Path,
+        act: impl FnOnce(&mut (dyn Guard + 'static), &SealingKey) -> R,
+    ) -> Result<R, FlashError> {
+        let mut vault = open_vault(file, open_for_change(file)?)?;
+        if vault.key().is_none() {
+            let key = new_key()?;
+            vault
+                .install_key(key)
+                .map_err(|reason| of_vault(file, reason))?;
+        }
+        let key = vault
+            .key()
+            .map(sealing_key)
+            .ok_or_else(|| FlashError::NoKey(file.to_owned()))?;
+        Ok(act(&mut vault, &key))
+    }
+}
+
+/// Random bytes for an image's seal.
+///
+/// # Errors
+///
+/// [`FlashError::Entropy`].
+pub fn new_salt() -> Result<Salt, FlashError> {
+    let mut bytes = [0; 8];
+    fill_random(&mut bytes)?;
+    Ok(Salt(bytes))
+}
+
 /// Where the vault lies in the flash.
 fn vault_range() -> Range<u32> {
     let range = range_in_bank(FLASH_BYTES, BLOCK_BYTES as u64).expect("whole blocks");
@@ -224,8 +267,13 @@ fn sealing_key(key: &Key) -> SealingKey {
 
 fn new_key() -> Result<Key, FlashError> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+    fill_random(&mut bytes[..])?;
+    Ok(Key::new(&bytes))
+}
+
+fn fill_random(bytes: &mut [u8]) -> Result<(), FlashError> {
     let mut filled = 0;
-    while filled < KEY_BYTES {
+    while filled < bytes.len() {
         let flags = rustix::rand::GetRandomFlags::empty();
         match rustix::rand::getrandom(&mut bytes[filled..], flags) {
             Ok(count) => filled += count,
@@ -233,7 +281,7 @@ fn new_key() -> Result<Key, FlashError> {
             Err(error) => return Err(FlashError::Entropy(io::Error::from(error))),
         }
     }
-    Ok(Key::new(&bytes))
+    Ok(())
 }
 
 impl fmt::Display for FlashReport {

@@ -6,6 +6,7 @@ use poorwill_devicetree as devicetree;
 use spin::Mutex;
 
 use super::mmio::Mmio;
+use super::time::Time;
 
 /// The console of the machine; before it is found, output goes nowhere.
 static CONSOLE: Mutex<Option<Uart>> = Mutex::new(None);
@@ -149,6 +150,20 @@ pub(crate) fn is_there() -> bool {
 /// What has come over the console's line. A break is told once.
 pub(crate) fn signs() -> Signs {
     CONSOLE.lock().as_ref().map(Uart::signs).unwrap_or_default()
+}
+
+/// Waits so many ms for a key; takes what was typed.
+pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
+    let ticks = time.ticks_in(u64::from(ms) * 1_000_000);
+    let began = time.ticks();
+    let mut key = [0];
+    while receive(&mut key) == 0 {
+        if time.ticks().saturating_sub(began) >= ticks {
+            return false;
+        }
+        core::hint::spin_loop();
+    }
+    true
 }
 
 /// Writes to the console; see [`print!`] and [`say!`].

@@ -22,6 +22,7 @@ use spin::Once;
 use thiserror::Error;
 
 use crate::hart::Hart;
+pub(crate) use ram::Trial;
 
 /// Everything about the machine, set once at power-on.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Platform {
     pub(crate) memory: OsMemory,
     /// The OS's memory is clear: see [`ram`].
     pub(crate) memory_is_clear: bool,
+    /// The trial of a snapshot that a reset has ended: see [`ram`].
+    trial: Option<Trial>,
     /// The firmware's own.
     pub(crate) firmware: PhysRange,
     /// The flash bank that is the vault's.
@@ -116,11 +119,13 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
         let time = time::Time::new(&machine);
         let vault = vault::find(&machine, time.clone());
         let generation_id = generation_id::GenerationId::new(&machine);
+        let left = ram::find(&machine, firmware);
         let open = generation_id.as_ref().map(|id| id.page());
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory: OsMemory::new(&machine.memory, &[firmware])?,
-            memory_is_clear: ram::is_clear(&machine, firmware),
+            memory_is_clear: left.is_clear,
+            trial: left.trial,
             firmware,
             vault,
             time,
@@ -134,4 +139,32 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
     };
     platform.interrupts.start();
     Ok(PLATFORM.call_once(|| platform))
+}
+
+impl Platform {
+    /// The snapshot's wake that a reset has cut short, and how long it went on, in
+    /// ms. `None`: this is no reset, no snapshot ran, or its trial was over.
+    pub(crate) fn failed_trial(&self) -> Option<(Trial, u32)> {
+        let trial = self.trial?;
+        let ran_ns = self.time.now_ns()?.saturating_sub(trial.woken_at_ns);
+        let ran_ms = ran_ns / 1_000_000;
+        let ms = u32::try_from(ran_ms).unwrap_or(u32::MAX);
+        (ran_ms <= trial.trial_ms).then_some((trial, ms))
+    }
+
+    /// Leaves word that a snapshot is about to wake. A machine without a clock that
+    /// outlives a reset cannot tell afterwards how long it was on trial.
+    pub(crate) fn begin_trial(&self, generation: u64, trial_ms: u32) {
+        let Some(woken_at_ns) = self.time.now_ns() else {
+            return;
+        };
+        let trial = Trial {
+            generation,
+            woken_at_ns,
+            trial_ms: trial_ms.into(),
+        };
+        // SAFETY: the firmware's own memory, and the one hart that wakes the
+        // machine is alone with it.
+        unsafe { ram::leave(self.firmware, trial) }
+    }
 }

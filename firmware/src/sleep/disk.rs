@@ -3,12 +3,15 @@
 use core::slice;
 
 use arrayvec::ArrayVec;
+use poorwill_image::ImageKind;
 use poorwill_medium::Window;
 use poorwill_medium::mapped::MappedError;
 use poorwill_medium::nvme::{NvmeError, Stop};
 use poorwill_medium::pci::{self, PciError};
 use poorwill_memory::Page;
-use poorwill_store::{Area, AreaLocation, GptError, StoreError, find_areas};
+use poorwill_store::{
+    Area, AreaLocation, GptError, PartitionGuards, StoreError, find_areas, guard_partitions,
+};
 use poorwill_vault::Guard;
 use thiserror::Error;
 
@@ -68,6 +71,15 @@ struct Found {
 
 type FoundAreas = ArrayVec<Found, 16>;
 
+/// What a job on a sleep area works with.
+pub(super) struct Work<'w, 'a, 'd> {
+    pub(super) area: &'w mut Area<'a, Disk<'d>>,
+    pub(super) pages: &'w mut [Page],
+    /// The guards of the partitions beside it, if there is a snapshot to wake or to
+    /// be made.
+    pub(super) guards: &'w PartitionGuards,
+}
+
 /// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
 /// `stop` says how a controller is to be left, by what the job came to.
 ///
@@ -75,7 +87,7 @@ type FoundAreas = ArrayVec<Found, 16>;
 ///
 /// [`DiskError`]; the job has not run then.
 pub(super) fn with_area<R>(
-    job: impl FnOnce(&mut Area<'_, Disk<'_>>, &mut [Page]) -> R,
+    job: impl FnOnce(Work<'_, '_, '_>) -> R,
     stop: impl Fn(&R) -> Stop,
 ) -> Result<R, DiskError> {
     let memory = &mut *MEMORY.lock();
@@ -109,7 +121,7 @@ pub(super) fn for_each_area(mut job: impl FnMut(&mut Area<'_, Disk<'_>>)) {
             place,
             memory,
             |_| Stop::Handover,
-            |device, memory| on_area(device, found, memory, |area, _| job(area)),
+            |device, memory| on_area(device, found, memory, |work| job(work.area)),
         );
         if let Err(error) = done {
             say!("{} {}: {error}", place.location.kind(), found.place);
@@ -197,8 +209,68 @@ fn on_area<R>(
     device: &mut Device<'_, '_>,
     found: Found,
     memory: &mut Rest<'_>,
-    job: impl FnOnce(&mut Area<'_, Disk<'_>>, &mut [Page]) -> R,
+    job: impl FnOnce(Work<'_, '_, '_>) -> R,
 ) -> Result<R, DiskError> {
+    let mut guards = PartitionGuards::new();
+    let mut snapshot = false;
+    open_area(device, found, memory, &mut |area, _| {
+        snapshot = deals_with_snapshot(area);
+    })?;
+    if snapshot {
+        guard_device(device, memory, &mut guards)?;
+    }
+    let (mut job, mut done) = (Some(job), None);
+    open_area(device, found, memory, &mut |area, pages| {
+        let guards = &guards;
+        done = job.take().map(|job| {
+            job(Work {
+                area,
+                pages,
+                guards,
+            })
+        });
+    })?;
+    done.ok_or(DiskError::NoArea)
+}
+
+/// Whether a snapshot is to wake, or to be made.
+fn deals_with_snapshot(area: &mut Area<'_, Disk<'_>>) -> bool {
+    let wakes = area.newest().map(|image| image.kind());
+    let configuration = area.configuration().unwrap_or_default();
+    wakes == Ok(ImageKind::Snapshot) || configuration.next_snapshot.is_some()
+}
+
+#[inline(never)]
+fn guard_device(
+    device: &mut Device<'_, '_>,
+    memory: &mut Rest<'_>,
+    guards: &mut PartitionGuards,
+) -> Result<(), DiskError> {
+    for (number, (part, block_bytes)) in (0..).zip(device.parts()) {
+        device.on_part(part, |mut disk| {
+            let scratch = slice::from_mut(memory.scratch);
+            Ok(guard_partitions(
+                &mut disk,
+                number,
+                block_bytes,
+                scratch,
+                guards,
+            )?)
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs `job` on the area, its records read anew. Does nothing if the medium is in
+/// a format that is not ours.
+// Once in the firmware, whatever the job: its memory is short.
+#[inline(never)]
+fn open_area(
+    device: &mut Device<'_, '_>,
+    found: Found,
+    memory: &mut Rest<'_>,
+    job: &mut dyn FnMut(&mut Area<'_, Disk<'_>>, &mut [Page]),
+) -> Result<(), DiskError> {
     let done = device.on_part(found.part, |mut disk| {
         let window = Window::new(&mut disk, found.area.start, found.area.length)
             .map_err(|error| DiskError::Store(error.into()))?;
@@ -206,7 +278,8 @@ fn on_area<R>(
             // A trait object of any lifetime, which that of the disk is to be.
             let guard = guard.map(|guard| guard as &mut dyn Guard);
             let mut area = Area::open(window, memory.record, guard)?;
-            Ok(job(&mut area, memory.workspace))
+            job(&mut area, memory.workspace);
+            Ok(())
         })
     })?;
     done.ok_or(DiskError::NoArea)

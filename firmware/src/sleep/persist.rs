@@ -1,13 +1,17 @@
 //! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{NoRoom, Salt, SaveRequest, Saved, Seal, StateError, StateWriter, Workspace};
+use poorwill_image::{
+    ImageKind, NoRoom, Salt, SaveRequest, Saved, Seal, StateError, StateWriter, Workspace,
+};
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Doubt, free_pages};
 use poorwill_memory::{FreeContents, OsMemory, PAGE_BYTES, Page};
 #[cfg(feature = "poison-free")]
 use poorwill_memory::{PageMap, PageWalk, Progression, ROW_WORDS};
-use poorwill_store::{Area, CommitError, Committed, Configuration, NoSleep};
+use poorwill_store::{
+    Area, CommitError, Committed, Configuration, NoSleep, PartitionGuard, Purpose, SleepMode,
+};
 use thiserror::Error;
 
 use super::disk::{self, DiskError};
@@ -71,23 +75,27 @@ pub(crate) enum Failed {
 
 /// The OS at rest: its other harts are stopped, and this one is in its call.
 #[derive(Debug)]
-struct Quiesced {
+struct Quiesced<'g> {
     resume: Resume,
+    /// For a snapshot: the guards of its partitions.
+    guards: &'g [PartitionGuard],
 }
 
-impl Quiesced {
+impl Quiesced<'_> {
     /// Writes down the state of harts and devices.
     fn capture<'k>(
         self,
         workspace: &mut Workspace<'_>,
         generation: u64,
+        kind: ImageKind,
         seal: Option<Seal<'k>>,
     ) -> Result<SaveRequest<'k>, StateError> {
         let mut writer = StateWriter::new(workspace.state);
-        state::capture(self.resume, &mut writer)?;
+        state::capture(self.resume, self.guards, &mut writer)?;
         Ok(SaveRequest {
             identity: platform().identity,
             generation,
+            kind,
             saved_at_ns: platform().time.now_ns().unwrap_or(0),
             state_bytes: writer.finish(),
             seal,
@@ -108,11 +116,14 @@ pub(super) fn persist(resume: Resume, order: Order) -> NotSaved {
         Err(error) => return NotSaved::Failed(error.into()),
     };
     let outcome = disk::with_area(
-        |area, pages| {
-            if order == Order::AsConfigured {
-                rests(area)?;
-            }
-            sleep(Quiesced { resume }, area, pages, &sealing, began)
+        |work| {
+            let purpose = purpose(work.area, order)?;
+            let guards = match purpose {
+                Purpose::Once => &[],
+                Purpose::Snapshot(_) => &work.guards[..],
+            };
+            let quiesced = Quiesced { resume, guards };
+            sleep(quiesced, purpose, work.area, work.pages, &sealing, began)
         },
         |result| {
             if result.is_ok() {
@@ -142,22 +153,37 @@ pub(super) fn persist(resume: Resume, order: Order) -> NotSaved {
     }
 }
 
-/// Whether the area wants the machine to rest first. A configuration that cannot
-/// be read is as none: the machine is saved, which loses nothing.
-fn rests<M: Medium>(area: &mut Area<'_, M>) -> Result<(), NotSaved> {
+/// What the area wants the machine to be saved for, unless it is to rest first. A
+/// configuration that cannot be read is as none: the machine is saved, which loses
+/// nothing.
+fn purpose<M: Medium>(area: &mut Area<'_, M>, order: Order) -> Result<Purpose, NotSaved> {
+    if order == Order::Now {
+        return Ok(Purpose::Once);
+    }
     let configuration = area.configuration().unwrap_or_else(|error| {
         say!("{error}");
         Configuration::default()
     });
-    match configuration.stage_after_ms() {
-        Some(0) => Ok(()),
-        rest => Err(NotSaved::Rests(rest)),
+    match (configuration.next_snapshot, configuration.stage_after_ms()) {
+        (Some(name), _) => {
+            // The sleeps behind its wakes are not to be snapshots too.
+            let rest = Configuration {
+                next_snapshot: None,
+                ..configuration
+            };
+            area.configure(&rest)
+                .map_err(|error| NotSaved::Failed(NoSleep::from(error).into()))?;
+            Ok(Purpose::Snapshot(name))
+        }
+        (None, Some(0)) => Ok(Purpose::Once),
+        (None, rest) => Err(NotSaved::Rests(rest)),
     }
 }
 
 /// Saves and commits; the sleep `began` at that time.
 fn sleep<M: Medium>(
-    quiesced: Quiesced,
+    quiesced: Quiesced<'_>,
+    purpose: Purpose,
     area: &mut Area<'_, M>,
     pages: &mut [Page],
     sealing: &Sealing,
@@ -174,12 +200,15 @@ fn sleep<M: Medium>(
     let time = &platform().time;
     let saving_began = time.ticks();
     let mut bar = Bar::new("sleeping");
+    let slot = area
+        .begin(purpose)
+        .map_err(|error| NotSaved::Failed(NoSleep::from(error).into()))?;
     let slept = poorwill_store::sleep(
-        area,
+        slot,
         &mut memory,
         &mut workspace,
         &Crew,
-        |workspace, generation| quiesced.capture(workspace, generation, seal),
+        |workspace, generation| quiesced.capture(workspace, generation, purpose.kind(), seal),
         || {
             u32::try_from(time.milliseconds_in(time.ticks().saturating_sub(began)))
                 .unwrap_or(u32::MAX)
@@ -210,7 +239,11 @@ impl Slept {
     /// Says so, all of it having taken `ms`.
     fn tell(&self, ms: u64, sealing: &Sealing) {
         say!(
-            "sleep mode=persist used_bytes={} saved_bytes={} ms={ms} save_ms={} free_bytes={} sealed={} generation={}",
+            "sleep mode={} used_bytes={} saved_bytes={} ms={ms} save_ms={} free_bytes={} sealed={} generation={}",
+            match self.saved.kind() {
+                ImageKind::Once => SleepMode::Persist.name(),
+                ImageKind::Snapshot => "snapshot",
+            },
             self.saved.saved_pages() * PAGE_BYTES,
             self.saved.image_bytes(),
             self.save_ms,

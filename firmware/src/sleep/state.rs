@@ -3,6 +3,7 @@
 
 use arrayvec::ArrayVec;
 use poorwill_image::{Record, StateError, StateReader, StateWriter};
+use poorwill_store::{DiskChanged, PartitionGuard, unchanged};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -19,6 +20,7 @@ mod tag {
     pub(super) const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
     pub(super) const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
     pub(super) const REPORT: u32 = u32::from_le_bytes(*b"REPT");
+    pub(super) const GUARDS: u32 = u32::from_le_bytes(*b"GRDS");
 }
 
 /// Version of the records of this module.
@@ -119,6 +121,19 @@ pub(super) struct MachineState<'a> {
     pub(super) devices: DeviceState<'a>,
     /// What the OS was told of how it came up.
     pub(super) report: Option<Report>,
+    /// The guards of a snapshot's partitions.
+    guards: &'a [PartitionGuard],
+}
+
+impl MachineState<'_> {
+    /// Whether the disk is as the snapshot's OS knows it.
+    ///
+    /// # Errors
+    ///
+    /// [`StateRefusal::Disk`].
+    pub(super) fn check_disk(&self, now: &[PartitionGuard]) -> Result<(), StateRefusal> {
+        Ok(unchanged(self.guards, now)?)
+    }
 }
 
 /// Why the state of an image cannot be put back here.
@@ -136,17 +151,25 @@ pub(crate) enum StateRefusal {
     /// The hart that slept is not there.
     #[error("hart {0}, which slept, is not there")]
     NoHart(u64),
+    /// The snapshot knows its disk otherwise.
+    #[error("{0}: the snapshot does not fit it any more")]
+    Disk(#[from] DiskChanged),
     /// The wake vector lies outside OS memory.
     #[error("the wake vector {0:#x} is not in OS memory")]
     WakeVector(u64),
 }
 
-/// Writes down the state of the calling hart and of the devices.
+/// Writes down the state of the calling hart and of the devices, and for a snapshot
+/// the guards of its partitions.
 ///
 /// # Errors
 ///
 /// [`StateError::NoRoom`].
-pub(super) fn capture(resume: Resume, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+pub(super) fn capture(
+    resume: Resume,
+    guards: &[PartitionGuard],
+    into: &mut StateWriter<'_>,
+) -> Result<(), StateError> {
     let clock = &platform().time;
     let core = Core {
         hart: this_hart().id(),
@@ -173,6 +196,9 @@ pub(super) fn capture(resume: Resume, into: &mut StateWriter<'_>) -> Result<(), 
     if let Some(report) = report::current() {
         into.record(tag::REPORT, VERSION, &report)?;
     }
+    if !guards.is_empty() {
+        into.record(tag::GUARDS, VERSION, guards)?;
+    }
     platform().interrupts.save(into)
 }
 
@@ -191,6 +217,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
     };
     let mut devices = DeviceState::default();
     let mut report = None;
+    let mut guards: &[PartitionGuard] = &[];
     for record in records {
         let record = record?;
         match record.tag {
@@ -203,6 +230,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
             }
             tag::FLOAT => hart.float = Some(*typed::<FloatRegisters>(&record)?),
             tag::REPORT => report = Some(*typed::<Report>(&record)?),
+            tag::GUARDS => guards = typed::<[PartitionGuard]>(&record)?,
             tag => {
                 let taken = platform()
                     .interrupts
@@ -221,6 +249,7 @@ pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRe
         hart,
         devices,
         report,
+        guards,
     })
 }
 

@@ -1,14 +1,14 @@
 //! Waking (the thesis's chapter 3.3).
 
-use poorwill_image::Here;
+use poorwill_image::{Here, ImageKind};
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_store::{Area, Consumed, DiscardReason, Failure, NoWake, Wake};
+use poorwill_memory::PAGE_BYTES;
+use poorwill_store::{Admitted, Area, DiscardReason, Failure, NoWake, Wake};
 use spin::Mutex;
 use thiserror::Error;
 
-use super::disk::{self, DiskError};
+use super::disk::{self, DiskError, Work};
 use super::os_memory;
 use super::progress::Bar;
 use super::state::{self, Core, HartState, StateRefusal};
@@ -16,7 +16,7 @@ use super::vault::{self, Sealing};
 use crate::crew::Crew;
 use crate::hart::{self, Task};
 use crate::platform::console::say;
-use crate::platform::{platform, power};
+use crate::platform::{console, platform, power};
 use crate::report;
 
 /// Why the machine boots cold.
@@ -28,6 +28,9 @@ pub(crate) enum ColdBoot {
     /// No sleep area.
     #[error("no image: {0}")]
     NoArea(DiskError),
+    /// Somebody called the snapshot off.
+    #[error("a key was pressed, and the snapshot does not wake")]
+    Key,
     /// The disk or the area cannot be used.
     #[error("{0}")]
     Disk(DiskError),
@@ -38,9 +41,7 @@ pub(crate) enum ColdBoot {
 #[derive(Debug)]
 struct Woken {
     core: Core,
-    generation: u64,
-    loaded_bytes: u64,
-    load_ms: u64,
+    wake: report::Wake,
 }
 
 /// What looking at the sleep area came to.
@@ -49,7 +50,7 @@ enum Attempt {
     Woken(Woken),
     Cold(ColdBoot),
     /// OS memory is half written: only a reset makes a cold boot possible.
-    Spoilt(Consumed, Failure),
+    Spoilt(Admitted, Failure),
 }
 
 /// The state that the waking hart takes over.
@@ -60,10 +61,7 @@ static WAKING: Mutex<Option<HartState>> = Mutex::new(None);
 pub(crate) fn wake(began: u64) -> ColdBoot {
     let time = &platform().time;
     let sealing = Sealing::at_wake();
-    let found = disk::with_area(
-        |area, pages| attempt(area, pages, &sealing),
-        |_| Stop::Handover,
-    );
+    let found = disk::with_area(|work| attempt(work, &sealing), |_| Stop::Handover);
     let woken = match found {
         Ok(Attempt::Woken(woken)) => woken,
         Ok(Attempt::Cold(reason)) => return reason,
@@ -71,12 +69,16 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
         Err(error) => return without_area(error),
     };
     say!(
-        "wake loaded_bytes={} ms={} load_ms={} sealed={} generation={}",
-        woken.loaded_bytes,
+        "wake loaded_bytes={} ms={} load_ms={} sealed={} generation={}{}",
+        woken.wake.loaded_bytes,
         time.milliseconds_in(time.ticks().saturating_sub(began)),
-        woken.load_ms,
+        woken.wake.load_ms,
         sealing.word(),
-        woken.generation,
+        woken.wake.generation,
+        match woken.wake.kind {
+            ImageKind::Once => "",
+            ImageKind::Snapshot => " mode=snapshot",
+        },
     );
     time.set_ticks(woken.core.ticks_now());
     let hart = hart::find(woken.core.hart).expect("the state was checked to name a hart");
@@ -94,7 +96,7 @@ fn without_area(error: DiskError) -> ColdBoot {
     }
     disk::for_each_area(|area| {
         if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
-            say!("the images in the sleep area cannot be discarded: {error}");
+            say!("{NOT_DISCARDED}: {error}");
         }
     });
     ColdBoot::Disk(error)
@@ -103,9 +105,9 @@ fn without_area(error: DiskError) -> ColdBoot {
 /// Ends a wake that failed half-way. Why is written into the image's record, for
 /// the next power-on to name: by a controller started anew, as loading that
 /// fails leaves it stopped.
-fn give_up(image: Consumed, failure: Failure) -> ! {
+fn give_up(image: Admitted, failure: Failure) -> ! {
     let recorded = disk::with_area(
-        |area, _| area.record_failure(image, failure),
+        |work| work.area.record_failure(image, failure),
         |_| Stop::Handover,
     );
     match recorded {
@@ -124,8 +126,22 @@ pub(crate) fn restore_hart() {
     }
 }
 
-fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Sealing) -> Attempt {
+fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
+    let Work {
+        area,
+        pages,
+        guards,
+    } = work;
     let time = &platform().time;
+    let kind = match ready_snapshot(area) {
+        Ok(kind) => kind,
+        Err(reason) => {
+            if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
+                say!("{NOT_DISCARDED}: {error}");
+            }
+            return Attempt::Cold(reason);
+        }
+    };
     let mut memory = os_memory();
     let here = Here {
         identity: platform().identity,
@@ -143,7 +159,7 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
         &Crew,
         |records| {
             loading_began = time.ticks();
-            state::read(records).map(drop)
+            state::read(records)?.check_disk(guards)
         },
         &mut |progress| bar.show(progress),
     );
@@ -152,9 +168,13 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
     match outcome {
         Wake::Woken { image, loaded } => {
             let state = state::read(image.state()).expect("it was read before it was loaded");
-            let generation = image.header().generation;
-            let loaded_bytes = loaded.loaded_pages() * PAGE_BYTES;
-            if !report::woken(state.report, generation, loaded_bytes, load_ms) {
+            let wake = report::Wake {
+                kind,
+                generation: image.header().generation,
+                loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
+                load_ms,
+            };
+            if !report::woken(state.report, &wake) {
                 say!("the OS has moved its device tree: /chosen does not say that it woke");
             }
             platform().interrupts.restore(&state.devices);
@@ -165,17 +185,50 @@ fn attempt<M: Medium>(area: &mut Area<'_, M>, pages: &mut [Page], sealing: &Seal
             *WAKING.lock() = Some(state.hart);
             Attempt::Woken(Woken {
                 core: state.core,
-                generation,
-                loaded_bytes,
-                load_ms,
+                wake,
             })
         }
         Wake::Cold(reason, complaint) => {
             if let Some(error) = complaint {
-                say!("the images in the sleep area cannot be discarded: {error}");
+                say!("{NOT_DISCARDED}: {error}");
             }
             Attempt::Cold(reason.into())
         }
         Wake::Spoilt(image, failure) => Attempt::Spoilt(image, failure),
     }
+}
+
+/// The complaint where a cold boot leaves images behind that it should not.
+const NOT_DISCARDED: &str = "the images in the sleep area cannot be discarded";
+
+/// What is to be done before a snapshot wakes: a reset that has ended its last wake
+/// is noted, and somebody at the console may call this one off. Says what kind of
+/// image is about to wake, if any is.
+///
+/// # Errors
+///
+/// [`ColdBoot::Key`].
+fn ready_snapshot<M: Medium>(area: &mut Area<'_, M>) -> Result<ImageKind, ColdBoot> {
+    if let Some((trial, ms)) = platform().failed_trial()
+        && let Err(error) = area.snapshot_was_reset(trial.generation, ms)
+    {
+        say!("that the snapshot's wake failed cannot be kept: {error}");
+    }
+    let Ok(image) = area.newest() else {
+        return Ok(ImageKind::Once);
+    };
+    if image.kind() == ImageKind::Snapshot {
+        let rules = area.configuration().unwrap_or_default().snapshots;
+        if rules.key_ms != 0 {
+            say!(
+                "snapshot: press a key within {} ms to boot cold",
+                rules.key_ms
+            );
+            if console::key_within(rules.key_ms, &platform().time) {
+                return Err(ColdBoot::Key);
+            }
+        }
+        platform().begin_trial(image.generation(), rules.trial_ms);
+    }
+    Ok(image.kind())
 }

@@ -11,8 +11,8 @@ use poorwill_medium::fake::{Command, Effect, FakeMedium};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, CommitError, CommittedImage, Configuration, DiscardReason, Failure, MIN_AREA_BYTES,
-    NoImage, SleepMode, SlotId, SlotStatus, StoreError, choose,
+    Area, CommitError, CommittedImage, Configuration, DiscardReason, Failure, MIN_AREA_BYTES, Name,
+    NoImage, Purpose, SleepMode, SlotId, SlotStatus, SnapshotRules, StoreError, choose,
 };
 use zerocopy::IntoBytes;
 
@@ -66,6 +66,12 @@ fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>)
         mode: *input.choose(&SleepMode::ALL).unwrap_or(&SleepMode::Auto),
         stage_delay_ms: input.edgy(),
         break_even_ms: input.edgy(),
+        next_snapshot: input.one_in(2).then_some(Name::NONE),
+        snapshots: SnapshotRules {
+            tries: input.any(),
+            trial_ms: input.any(),
+            key_ms: input.any(),
+        },
     };
     let is_faulty = input.one_in(3);
     if is_faulty {
@@ -160,7 +166,7 @@ fn power_on(
     };
     let newest = area.newest();
     assert_eq!(
-        choose(area.slots()).ok(),
+        choose(area.slots(), None).ok(),
         newest.ok().map(|image| image.slot())
     );
     if let Some((slot, _)) = area.unreported_failure() {
@@ -173,7 +179,7 @@ fn power_on(
         (0, Ok(image)) => wake(&mut area, &image, input, is_faulty),
         (1, _) => sleep(&mut area, is_faulty),
         (2, _) => {
-            let begun = area.begin().map(|slot| slot.generation());
+            let begun = area.begin(Purpose::Once).map(|slot| slot.generation());
             assert!(begun.is_ok() || is_faulty);
             begun.map_or(Promise::Nothing, |_| Promise::AllGivenUp)
         }
@@ -196,10 +202,10 @@ fn wake(
     assert_eq!(record.generation, image.generation());
     let other = area.slots()[image.slot().other().index()].record();
     assert!(other.is_none_or(|other| other.generation < record.generation));
-    match area.consume(image) {
+    match area.admit(image) {
         Ok(consumed) => {
             assert!(area.newest().is_err());
-            assert_eq!(area.consume(image), Err(StoreError::Stale(image.slot())));
+            assert_eq!(area.admit(image), Err(StoreError::Stale(image.slot())));
             let slot = consumed.slot();
             assert_eq!(slot, image.slot());
             if input.one_in(2) {
@@ -229,7 +235,7 @@ fn sleep(area: &mut Area<'_, FakeMedium>, is_faulty: bool) -> Promise {
     let known = area
         .slots()
         .map(|slot| slot.record().map_or(0, |record| record.generation));
-    let Ok(mut slot) = area.begin() else {
+    let Ok(mut slot) = area.begin(Purpose::Once) else {
         assert!(is_faulty);
         return Promise::Nothing;
     };

@@ -6,8 +6,8 @@ use poorwill_fuzz::image::{IDENTITY, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
 use poorwill_image::checksum;
 use poorwill_image::{
-    Alone, Expected, Here, Salt, SaveRequest, Seal, SealingKey, StateWriter, Trust, Workspace,
-    give_back, load, open, save,
+    Alone, Expected, Here, ImageKind, Salt, SaveRequest, Seal, SealingKey, StateWriter, Trust,
+    Workspace, give_back, load, open, save,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
@@ -46,6 +46,7 @@ fn run(bytes: &[u8]) {
     let expected = Expected {
         header_checksum,
         generation: *generation,
+        kind: ImageKind::Once,
     };
     if wake(&mut slot, expected, &key, &mut memory) {
         assert!(
@@ -77,6 +78,7 @@ fn sleep(
     let request = SaveRequest {
         identity: IDENTITY,
         generation,
+        kind: ImageKind::Once,
         saved_at_ns: 0,
         state_bytes: state.finish(),
         seal: Some(Seal {

@@ -1,4 +1,4 @@
-use poorwill_store::{Configuration, Delay, DelayError, SleepMode, UnknownMode};
+use poorwill_store::{Configuration, Delay, DelayError, Name, NotAName, SleepMode, UnknownMode};
 use thiserror::Error;
 
 use crate::duration::{DurationError, Milliseconds};
@@ -16,6 +16,10 @@ Chooses how this machine sleeps. It counts from the next sleep on.
   poorwill-guest delay DURATION       the stage delay, such as 90s, 30min, 2h
   poorwill-guest break-even DURATION  from which length on a sleep costs less energy
                                       persisted; `none` for the stage delay
+  poorwill-guest snapshot [NAME]      sleeps now, and keeps the image: the machine wakes
+                                      here at every power-on. Its disks must be mounted
+                                      read-only, or be covered by an overlay in memory
+  poorwill-guest well                 tells that the snapshot has woken well
   poorwill-guest help                 this
 
 Any of them but help needs root.
@@ -28,6 +32,10 @@ pub(crate) enum Command {
     Help,
     Status,
     Set(Setting),
+    /// Sleep, and keep the image as the machine's snapshot.
+    Snapshot(Name),
+    /// The machine is well behind a snapshot's wake.
+    Well,
 }
 
 /// What of the configuration is to change.
@@ -43,7 +51,7 @@ pub(crate) enum Setting {
 /// Why words make no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum UsageError<'w> {
-    #[error("a command is missing: status, mode, delay, break-even or help")]
+    #[error("a command is missing: status, mode, delay, break-even, snapshot, well or help")]
     NoCommand,
     #[error("there is no command {0:?}")]
     UnknownCommand(&'w str),
@@ -55,6 +63,8 @@ pub(crate) enum UsageError<'w> {
     Mode(&'w str, UnknownMode),
     #[error("{0:?} is {1}")]
     Duration(&'w str, DurationError),
+    #[error("{0:?} is {1}")]
+    Name(&'w str, NotAName),
     #[error(transparent)]
     Delay(#[from] DelayError),
 }
@@ -79,10 +89,16 @@ impl Command {
                 let ms = milliseconds(text, Delay::BreakEven)?;
                 Ok(Command::Set(Setting::BreakEven(ms)))
             }
+            ("snapshot", []) => Ok(Command::Snapshot(Name::NONE)),
+            ("snapshot", [name]) => match name.parse() {
+                Ok(name) => Ok(Command::Snapshot(name)),
+                Err(error) => Err(UsageError::Name(name, error)),
+            },
+            ("well", []) => Ok(Command::Well),
             ("mode", []) => Err(UsageError::Incomplete(name, "a sleep mode")),
             ("delay" | "break-even", []) => Err(UsageError::Incomplete(name, "a duration")),
-            ("mode" | "delay" | "break-even", [_, more, ..])
-            | ("help" | "--help" | "-h" | "status", [more, ..]) => {
+            ("mode" | "delay" | "break-even" | "snapshot", [_, more, ..])
+            | ("help" | "--help" | "-h" | "status" | "well", [more, ..]) => {
                 Err(UsageError::TooMuch(name, more))
             }
             _ => Err(UsageError::UnknownCommand(name)),
@@ -94,15 +110,9 @@ fn milliseconds(text: &str, delay: Delay) -> Result<u64, UsageError<'_>> {
     let Milliseconds(ms) = text
         .parse()
         .map_err(|error| UsageError::Duration(text, error))?;
-    if ms == 0 {
+    if ms == 0 || !delay.bounds_ms().contains(&ms) {
         return Err(DelayError { delay, ms }.into());
     }
-    let mut tried = Configuration::default();
-    match delay {
-        Delay::Stage => tried.stage_delay_ms = ms,
-        Delay::BreakEven => tried.break_even_ms = ms,
-    }
-    tried.check()?;
     Ok(ms)
 }
 
@@ -132,7 +142,8 @@ mod tests {
     #[test]
     fn commands_are_understood() {
         let set = |setting| Ok(Command::Set(setting));
-        let cases: [(&[&str], _); 9] = [
+        let kiosk = "kiosk 1".parse().unwrap();
+        let cases: [(&[&str], _); 12] = [
             (&["help"], Ok(Command::Help)),
             (&["--help"], Ok(Command::Help)),
             (&["status"], Ok(Command::Status)),
@@ -142,6 +153,9 @@ mod tests {
             (&["delay", "30d"], set(Setting::StageDelay(2_592_000_000))),
             (&["break-even", "1ms"], set(Setting::BreakEven(1))),
             (&["break-even", "none"], set(Setting::BreakEven(0))),
+            (&["snapshot"], Ok(Command::Snapshot(Name::NONE))),
+            (&["snapshot", "kiosk 1"], Ok(Command::Snapshot(kiosk))),
+            (&["well"], Ok(Command::Well)),
         ];
         for (words, command) in cases {
             assert_eq!(Command::parse(words), command, "{words:?}");
@@ -150,7 +164,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_its_reason() {
-        let cases: [(&[&str], &str); 13] = [
+        let cases: [(&[&str], &str); 16] = [
             (&[], "a command is missing"),
             (&["sleep"], "there is no command \"sleep\""),
             (&["Status"], "there is no command"),
@@ -170,6 +184,9 @@ mod tests {
                 "a stage delay of 2678400000 ms: at least 1 ms, and at most 30 days",
             ),
             (&["break-even", "0s"], "a break-even of 0 ms: at least 1 ms"),
+            (&["snapshot", " a"], "\" a\" is not a name: up to 32"),
+            (&["snapshot", "a", "b"], "\"b\" is too much for snapshot"),
+            (&["well", "a"], "\"a\" is too much for well"),
         ];
         for (words, reason) in cases {
             let error = Command::parse(words).unwrap_err().to_string();
@@ -183,6 +200,7 @@ mod tests {
             mode: SleepMode::Staged,
             stage_delay_ms: 1,
             break_even_ms: 2,
+            ..Configuration::default()
         };
         let mode = SleepMode::Auto;
         let changed = [
@@ -207,10 +225,15 @@ mod tests {
     #[test]
     fn help_names_every_mode_and_command() {
         let names = SleepMode::ALL.map(SleepMode::name);
-        for word in names
-            .iter()
-            .chain(&["status", "mode", "delay", "break-even", "help"])
-        {
+        for word in names.iter().chain(&[
+            "status",
+            "mode",
+            "delay",
+            "break-even",
+            "snapshot",
+            "well",
+            "help",
+        ]) {
             assert!(HELP.contains(word), "{word}");
         }
     }

@@ -48,6 +48,21 @@ pub(crate) enum Error {
          but one partition another type"
     )]
     SeveralAreas(usize),
+    #[error("cannot read {file}: {reason}", reason = Reason(.reason))]
+    List { file: &'static str, reason: Errno },
+    #[error("{0} is more than can be looked at")]
+    LongList(&'static str),
+    #[error(
+        "{0} is mounted for writing, so the disk would be another at the second wake: mount it \
+         read-only, or cover it by an overlay in memory"
+    )]
+    Writable(Name),
+    #[error(
+        "{0} is swapped to, so what lies there would be another at the second wake: swapoff it"
+    )]
+    Swap(Name),
+    #[error("Linux does not sleep: {reason}", reason = Reason(.0))]
+    Sleep(Errno),
     #[error(transparent)]
     Configuration(ConfigurationError),
     #[error(transparent)]

@@ -17,6 +17,7 @@ mod disks;
 mod duration;
 mod error;
 mod files;
+mod snapshot;
 mod status;
 
 use core::fmt::{self, Write};
@@ -41,6 +42,12 @@ pub struct Places<'p> {
     /// What the firmware has told it last:
     /// `/proc/device-tree/chosen/poorwill,boot`.
     pub told: &'p str,
+    /// What is mounted: `/proc/self/mounts`.
+    pub mounts: &'p str,
+    /// What it swaps to: `/proc/swaps`.
+    pub swaps: &'p str,
+    /// Where it is told to sleep: `/sys/power/state`.
+    pub power: &'p str,
 }
 
 /// Done.
@@ -70,6 +77,8 @@ pub fn run(
         Command::Help => out.write_str(HELP).map_err(Error::from),
         Command::Status => show(places, out, complaints),
         Command::Set(setting) => set(setting, places, out, complaints),
+        Command::Snapshot(name) => snapshot::take(name, places, out, complaints),
+        Command::Well => snapshot::well(places, out, complaints),
     };
     match done {
         Ok(()) => DONE,
@@ -135,13 +144,18 @@ fn set(
     out: &mut dyn Write,
     complaints: &mut dyn Write,
 ) -> Result<(), Error> {
-    let areas = find(places, complaints)?;
-    let found = match areas.as_slice() {
-        [] => return Err(Error::NoArea),
-        [only] => only,
-        several => return Err(Error::SeveralAreas(several.len())),
-    };
-    let mut device = BlockDevice::open(places, &found.node, Access::Write)?;
+    let new = change(places, complaints, |old| setting.applied_to(old))?;
+    write!(out, "{}", Sleeping(new))?;
+    Ok(())
+}
+
+/// Changes the configuration of the only area, and returns what it is then.
+fn change(
+    places: &Places<'_>,
+    complaints: &mut dyn Write,
+    to: impl FnOnce(Configuration) -> Configuration,
+) -> Result<Configuration, Error> {
+    let mut device = open_only_area(places, complaints)?;
     let mut scratch = Page::ZERO;
     let mut area = area_of(&mut device, &mut scratch)?;
     let old = match area.configuration() {
@@ -153,10 +167,18 @@ fn set(
             Configuration::default()
         }
     };
-    let new = setting.applied_to(old);
+    let new = to(old);
     area.configure(&new)?;
-    write!(out, "{}", Sleeping(new))?;
-    Ok(())
+    Ok(new)
+}
+
+/// The machine's only sleep area, to be written to.
+fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<BlockDevice, Error> {
+    match find(places, complaints)?.as_slice() {
+        [] => Err(Error::NoArea),
+        [only] => BlockDevice::open(places, &only.node, Access::Write),
+        several => Err(Error::SeveralAreas(several.len())),
+    }
 }
 
 fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Survey, Error> {

@@ -12,6 +12,9 @@ const PLACES: Places<'static> = Places {
     blocks: "/sys/class/block",
     nodes: "/dev",
     told: "/proc/device-tree/chosen/poorwill,boot",
+    mounts: "/proc/self/mounts",
+    swaps: "/proc/swaps",
+    power: "/sys/power/state",
 };
 
 poorwill_guest_entry::start!(main);

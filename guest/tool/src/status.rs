@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use poorwill_store::{Configuration, SlotId, SlotState, SlotStatus};
+use poorwill_store::{Configuration, SlotId, SlotRecord, SlotState, SlotStatus, Standing};
 
 use crate::duration::Milliseconds;
 
@@ -54,6 +54,7 @@ impl fmt::Display for Slots<'_> {
                     ..
                 } => write!(f, "its wake failed: {failure}")?,
                 SlotState::Discarded(reason) => write!(f, "given up: {reason}")?,
+                SlotState::Snapshot(standing) => snapshot(f, record, standing)?,
             }
             write!(f, ", image of {} bytes", record.image_bytes)?;
             match record.sleep_ms {
@@ -62,6 +63,21 @@ impl fmt::Display for Slots<'_> {
             }
         }
         Ok(())
+    }
+}
+
+fn snapshot(f: &mut fmt::Formatter<'_>, record: &SlotRecord, standing: Standing) -> fmt::Result {
+    f.write_str("snapshot")?;
+    if !record.name.is_empty() {
+        write!(f, " {:?}", record.name.as_str())?;
+    }
+    match standing.tries {
+        0 => {}
+        tries => write!(f, ", failed wakes in a row: {tries}")?,
+    }
+    match standing.failure {
+        Some(failure) => write!(f, " ({failure})"),
+        None => Ok(()),
     }
 }
 
@@ -90,7 +106,7 @@ mod tests {
     use std::format;
     use std::string::ToString;
 
-    use poorwill_store::{DiscardReason, Failure, RecordError, SleepMode, SlotRecord};
+    use poorwill_store::{DiscardReason, Failure, Name, RecordError, SleepMode};
 
     use super::*;
 
@@ -101,6 +117,7 @@ mod tests {
                 mode,
                 stage_delay_ms: 90_000,
                 break_even_ms,
+                ..Configuration::default()
             };
             Sleeping(configuration).to_string()
         };
@@ -133,6 +150,7 @@ mod tests {
             header_checksum: 0,
             image_bytes: 240_000_000,
             sleep_ms: 650,
+            name: Name::NONE,
         })
     }
 

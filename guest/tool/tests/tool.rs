@@ -94,11 +94,15 @@ impl Machine {
     }
 
     fn run(&self, words: &[&str]) -> Outcome {
-        let [blocks, nodes, told] = ["blocks", "dev", "told"].map(|name| self.path(name));
+        let [blocks, nodes, told, mounts, swaps, power] =
+            ["blocks", "dev", "told", "mounts", "swaps", "power"].map(|name| self.path(name));
         let places = Places {
             blocks: blocks.to_str().unwrap(),
             nodes: nodes.to_str().unwrap(),
             told: told.to_str().unwrap(),
+            mounts: mounts.to_str().unwrap(),
+            swaps: swaps.to_str().unwrap(),
+            power: power.to_str().unwrap(),
         };
         let (mut out, mut err) = (String::new(), String::new());
         let status = run(words, &places, &mut out, &mut err);
@@ -153,6 +157,7 @@ fn what_is_set_is_what_the_firmware_reads() {
         mode: SleepMode::Staged,
         stage_delay_ms: 90_000,
         break_even_ms: 3_300_000,
+        ..Configuration::default()
     };
     assert_eq!(configuration(&machine), wanted);
     machine
@@ -281,4 +286,59 @@ fn wrong_usage_says_where_help_is() {
     machine
         .run(&["help"])
         .says(0, &["poorwill-guest mode MODE"], &[]);
+}
+
+/// A machine whose root is mounted with those options.
+fn mounted(options: &str) -> Machine {
+    let machine = Machine::with_area();
+    let mounts = format!(
+        "/dev/nvme0n1p2 / ext4 {options} 0 0\ntmpfs /run tmpfs rw,nosuid 0 0\n\
+         /dev/zram0 /var/cache ext4 rw 0 0\noverlay /etc overlay rw,lowerdir=/x 0 0\n"
+    );
+    fs::write(machine.path("mounts"), mounts).unwrap();
+    fs::write(machine.path("power"), "").unwrap();
+    machine
+}
+
+#[test]
+fn a_snapshot_is_asked_for_and_then_linux_sleeps() {
+    let machine = mounted("ro,relatime");
+    machine
+        .run(&["snapshot", "kiosk"])
+        .says(0, &["woken\n"], &[]);
+    let next = configuration(&machine).next_snapshot.unwrap();
+    assert_eq!(next.as_str(), "kiosk");
+    assert_eq!(fs::read(machine.path("power")).unwrap(), b"mem");
+}
+
+#[test]
+fn a_disk_that_can_be_written_to_is_no_ground_for_a_snapshot() {
+    let machine = mounted("rw,relatime");
+    let before = machine.device("nvme0n1p1");
+    let outcome = machine.run(&["snapshot"]);
+    outcome.says(1, &[], &["nvme0n1p2 is mounted for writing", "overlay"]);
+    let machine = mounted("ro");
+    let swaps = "Filename\t\t\tType\n/dev/zram1   partition\n/dev/nvme0n1p3   partition\t9\n";
+    fs::write(machine.path("swaps"), swaps).unwrap();
+    let outcome = machine.run(&["snapshot"]);
+    outcome.says(1, &[], &["nvme0n1p3 is swapped to", "swapoff"]);
+    assert!(machine.device("nvme0n1p1") == before);
+    assert!(fs::read(machine.path("power")).unwrap().is_empty());
+}
+
+#[test]
+fn where_linux_does_not_sleep_no_later_sleep_becomes_the_snapshot() {
+    let machine = mounted("ro");
+    fs::remove_file(machine.path("power")).unwrap();
+    let outcome = machine.run(&["snapshot"]);
+    outcome.says(1, &[], &["Linux does not sleep"]);
+    assert_eq!(configuration(&machine).next_snapshot, None);
+}
+
+#[test]
+fn without_a_snapshot_none_can_be_well() {
+    let machine = Machine::with_area();
+    machine
+        .run(&["well"])
+        .says(1, &[], &["the sleep area holds no snapshot"]);
 }

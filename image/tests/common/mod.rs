@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use poorwill_image::{
-    Alone, Crew, Expected, Here, LoadError, Loaded, MachineIdentity, OpenError, Salt, SaveError,
-    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
-    save,
+    Alone, Crew, Expected, Here, ImageKind, LoadError, Loaded, MachineIdentity, OpenError, Salt,
+    SaveError, SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back,
+    load, open, save,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
@@ -68,6 +68,7 @@ pub(crate) fn committed(header_checksum: u64) -> Expected {
     Expected {
         header_checksum,
         generation: GENERATION,
+        kind: ImageKind::Once,
     }
 }
 
@@ -154,6 +155,7 @@ impl Machine {
         let request = SaveRequest {
             identity: HERE,
             generation: GENERATION,
+            kind: ImageKind::Once,
             saved_at_ns: 1_700_000_000_000_000_000,
             state_bytes: state.finish(),
             seal: self.key.as_ref().map(|key| Seal {

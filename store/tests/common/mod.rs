@@ -9,7 +9,7 @@ use poorwill_medium::fake::FakeMedium;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
-use poorwill_store::{Area, Failure, NoImage, NoWake, Refusal, StoreError, Wake};
+use poorwill_store::{Area, Failure, Name, NoImage, NoWake, Purpose, Refusal, StoreError, Wake};
 use poorwill_vault::Guard;
 use poorwill_vault::fake::FakeGuard;
 
@@ -41,6 +41,8 @@ pub(crate) enum Boot {
     Cold(NoImage),
     /// The last wake had failed.
     LastWakeFailed(Failure),
+    /// The snapshot has failed too often.
+    Disabled(u32, Option<Failure>),
     /// The image could not be opened; nothing was consumed.
     Refused(OpenError),
     /// The image was consumed, and could not be loaded.
@@ -110,6 +112,20 @@ impl Machine {
 
     /// Sleeps in an area of another length.
     pub(crate) fn sleep_in(&mut self, disk: &mut impl Medium, bytes: u64) -> Result<(), NoSleep> {
+        self.sleep_for(Purpose::Once, disk, bytes)
+    }
+
+    /// Sleeps, and keeps the image as a snapshot.
+    pub(crate) fn keep(&mut self, disk: &mut impl Medium) -> Result<(), NoSleep> {
+        self.sleep_for(Purpose::Snapshot(Name::NONE), disk, 7 * MIB)
+    }
+
+    fn sleep_for(
+        &mut self,
+        purpose: Purpose,
+        disk: &mut impl Medium,
+        bytes: u64,
+    ) -> Result<(), NoSleep> {
         let (key, guard) = parts(&mut self.vault);
         let window = Window::new(disk, START, bytes).unwrap();
         let mut area = Area::open(window, &mut self.scratch, guard)?;
@@ -119,6 +135,7 @@ impl Machine {
             Ok(SaveRequest {
                 identity: HERE,
                 generation,
+                kind: purpose.kind(),
                 saved_at_ns: 0,
                 state_bytes: 0,
                 seal: key.map(|key| Seal {
@@ -128,7 +145,7 @@ impl Machine {
             })
         };
         let slept = poorwill_store::sleep(
-            &mut area,
+            area.begin(purpose)?,
             os,
             &mut workspace,
             &Alone,
@@ -160,9 +177,12 @@ impl Machine {
             Wake::Woken { .. } => Boot::Woken,
             Wake::Cold(NoWake::NoImage(reason), _) => Boot::Cold(reason),
             Wake::Cold(NoWake::LastWakeFailed(failure), _) => Boot::LastWakeFailed(failure),
+            Wake::Cold(NoWake::Disabled { tries, failure }, _) => Boot::Disabled(tries, failure),
             Wake::Cold(NoWake::Refused(refusal), _) => match refusal {
                 Refusal::Image(error) => Boot::Refused(error),
-                Refusal::NotConsumed(error) | Refusal::Over(error) => Boot::Store(error),
+                Refusal::NotConsumed(error) | Refusal::NotCounted(error) | Refusal::Over(error) => {
+                    Boot::Store(error)
+                }
                 Refusal::Medium(error) => Boot::Store(error.into()),
                 Refusal::State(_) | Refusal::Workspace(_) => panic!("{refusal:?}"),
             },

@@ -87,6 +87,10 @@ impl Guard for Counter {
         (known.stage == Stage::Armed).then_some(known.generation)
     }
 
+    fn kept(&self) -> Option<u64> {
+        None
+    }
+
     fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
         let generation = self.generation().max(above) + 1;
         let early = self.0.get().config.flaw == Flaw::ArmedEarly;
@@ -133,5 +137,9 @@ impl Guard for Counter {
             generation: known.generation,
             stage: Stage::Spent,
         })
+    }
+
+    fn keep(&mut self, _: Option<u64>) -> Result<(), VaultError> {
+        unreachable!("the machine keeps no snapshots")
     }
 }

@@ -1,14 +1,14 @@
 //! A machine of a handful of pages that sleeps and wakes as the firmware does.
 
 use poorwill_image::{
-    Alone, Here, LoadError, MachineIdentity, Salt, SaveRequest, Seal, SealingKey, StateReader,
-    StateWriter, Trust, Workspace, load, open,
+    Alone, Here, ImageKind, LoadError, MachineIdentity, Salt, SaveRequest, Seal, SealingKey,
+    StateReader, StateWriter, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{
-    Area, CommitError, Consumed, DiscardReason, Failure, NoSleep, StoreError, Wake,
+    Admitted, Area, CommitError, DiscardReason, Failure, NoSleep, Purpose, StoreError, Wake,
 };
 use poorwill_vault::Guard;
 
@@ -141,6 +141,7 @@ impl Machine {
             Ok::<_, BadState>(SaveRequest {
                 identity: HERE,
                 generation,
+                kind: ImageKind::Once,
                 saved_at_ns: 0,
                 state_bytes: state.finish(),
                 seal: sealed.then_some(seal),
@@ -149,7 +150,8 @@ impl Machine {
         let slept = with_area(shared, scratch, |area| {
             let os = memory.os();
             let mut workspace = Workspace::new(workspace, os.pages()).expect("room");
-            poorwill_store::sleep(area, os, &mut workspace, &Alone, capture, || 1, &mut |_| ())
+            let slot = area.begin(Purpose::Once)?;
+            poorwill_store::sleep(slot, os, &mut workspace, &Alone, capture, || 1, &mut |_| ())
         });
         match slept {
             Ok(Ok(_)) => Slept::Committed,
@@ -224,7 +226,7 @@ impl Machine {
 enum Attempt {
     Woken(u64),
     Cold(bool),
-    Spoilt(Consumed, Failure),
+    Spoilt(Admitted, Failure),
 }
 
 /// The sleep that a machine's state tells of.
@@ -278,13 +280,13 @@ fn attempt_by_hand(
     let sleep = sleep_in(opened.state()).ok()?;
     let early = match flaw {
         Flaw::LoadedFirst => None,
-        _ => Some(area.consume(&image).ok()?),
+        _ => Some(area.admit(&image).ok()?),
     };
     let mut slot = area.slot(image.slot()).ok()?;
     let loaded = load(&mut slot, &opened, memory.os(), &Alone, &mut |_| ());
     let consumed = match early {
         Some(consumed) => consumed,
-        None => area.consume(&image).ok()?,
+        None => area.admit(&image).ok()?,
     };
     Some(match loaded {
         Ok(_) => Attempt::Woken(sleep),

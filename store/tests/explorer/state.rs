@@ -80,6 +80,7 @@ fn parse(contents: &Contents, content: Content) -> Record {
             generation,
             unreported: false,
         },
+        SlotState::Snapshot(_) => unreachable!("the machine keeps no snapshots"),
     }
 }
 

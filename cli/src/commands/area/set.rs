@@ -1,71 +1,17 @@
-//! `poorwill area`: what is in the sleep areas of a disk, and how its machine
-//! sleeps.
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
-use poorwill_store::{Delay, DelayError, LONGEST_DELAY_MS, SleepMode};
+use poorwill_store::{Delay, DelayError, Name, SleepMode};
 use uom::si::time::second;
 
-use crate::area::{AreaReport, Change, ConfigurationReport, configure, inspect};
-use crate::disk::holders;
+use crate::area::{Change, ConfigurationReport, configure};
 use crate::energy::account::staged;
 use crate::energy::builtin::{self, BUILT_IN};
 use crate::energy::profile::Profile;
-use crate::flash::Flash;
-use crate::progress;
-
-/// List the sleep areas and images of a disk, and verify them.
-///
-/// Nothing is written, but by `set`. The disk may be a raw file or a block
-/// device.
-#[derive(Args, Clone, Debug)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
-    after_help = "\
-Examples:
-  poorwill area machine.disk
-  poorwill area --verify machine.disk
-  poorwill area --verify machine.disk --flash machine.flash
-  poorwill area --json /dev/nvme0n1
-  poorwill area set machine.disk --mode staged --delay 30min
-
-Exit status: 0 all is well, 1 an image, a record or the configuration is damaged,
-an image cannot be verified, or the disk cannot be read, 2 wrong usage."
-)]
-pub struct Area {
-    #[command(subcommand)]
-    action: Option<Action>,
-    #[command(flatten)]
-    shown: Shown,
-}
-
-#[derive(Clone, Debug, Subcommand)]
-enum Action {
-    Set(Set),
-}
-
-#[derive(Args, Clone, Debug)]
-struct Shown {
-    /// The disk
-    #[arg(value_name = "DISK", required = true)]
-    disk: Option<PathBuf>,
-    /// The flash of the disk's machine: to verify sealed images, and to tell
-    /// whether that machine wakes them
-    #[arg(long, value_name = "FILE")]
-    flash: Option<PathBuf>,
-    /// Check every checksum or tag of the images that may wake
-    #[arg(long)]
-    verify: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
 
 /// Choose how the disk's machine sleeps.
 ///
@@ -86,7 +32,7 @@ Examples:
   poorwill area set machine.disk --mode auto --profile mine.toml
 
 Exit status: 0 done, 1 failed, 2 wrong usage.")]
-struct Set {
+pub(super) struct Set {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
@@ -111,6 +57,20 @@ struct ChangeArguments {
     /// or a file of yours
     #[arg(long, value_name = "PROFILE", value_parser = break_even_of, conflicts_with = "break_even")]
     profile: Option<u64>,
+    /// The next sleep is kept as the machine's snapshot, under this name
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    next_snapshot: Option<Name>,
+    /// After how many failed wakes in a row a snapshot is not woken any more; 0: it
+    /// always is
+    #[arg(long, value_name = "NUMBER")]
+    snapshot_tries: Option<u32>,
+    /// How long after a snapshot's wake a reset says that it has failed, such as 60s
+    #[arg(long, value_name = "DURATION", value_parser = trial)]
+    snapshot_trial: Option<u32>,
+    /// How long every power-on waits for a key that calls the snapshot's wake off:
+    /// up to 10s; `none` for not at all
+    #[arg(long, value_name = "DURATION", value_parser = key_wait)]
+    snapshot_key: Option<u32>,
 }
 
 fn sleep_modes() -> impl TypedValueParser<Value = SleepMode> {
@@ -142,6 +102,18 @@ fn break_even_of(name: &str) -> anyhow::Result<u64> {
     bounded(delay, Delay::BreakEven)
 }
 
+fn trial(text: &str) -> anyhow::Result<u32> {
+    let duration = humantime::parse_duration(text)?;
+    u32::try_from(duration.as_millis()).context("that is longer than a trial can be: 49 days")
+}
+
+fn key_wait(text: &str) -> anyhow::Result<u32> {
+    match text {
+        "none" => Ok(0),
+        _ => Ok(u32::try_from(milliseconds(text, Delay::Key)?)?),
+    }
+}
+
 /// A duration as people write it, that `delay` can be.
 fn milliseconds(text: &str, delay: Delay) -> anyhow::Result<u64> {
     bounded(humantime::parse_duration(text)?, delay)
@@ -149,62 +121,22 @@ fn milliseconds(text: &str, delay: Delay) -> anyhow::Result<u64> {
 
 fn bounded(duration: Duration, delay: Delay) -> anyhow::Result<u64> {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if !(1..=LONGEST_DELAY_MS).contains(&ms) {
+    if ms == 0 || !delay.bounds_ms().contains(&ms) {
         bail!(DelayError { delay, ms });
     }
     Ok(ms)
 }
 
-impl Area {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the disk from being looked at, or changed.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
-        match self.action {
-            Some(Action::Set(set)) => set.execute(),
-            None => self.shown.execute(),
-        }
-    }
-}
-
-impl Shown {
-    /// The disk; clap has seen to it that there is one.
-    fn disk(&self) -> &Path {
-        self.disk.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn execute(&self) -> anyhow::Result<ExitCode> {
-        let mut flash = self.flash.as_deref().map(Flash::read).transpose()?;
-        let bar = self.verify.then(|| progress::bytes("verifying", 0));
-        let areas = inspect(self.disk(), bar.as_ref(), flash.as_mut())?;
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(&areas)?);
-        } else {
-            areas.iter().for_each(|area| print!("{area}"));
-            if let Some(holder) = holders(self.disk()).first() {
-                let (name, pid) = (&holder.name, holder.pid);
-                println!("note: {name} (process {pid}) has the disk open: this may change");
-            }
-        }
-        Ok(if areas.iter().all(AreaReport::is_well) {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
-    }
-}
-
 impl Set {
-    fn execute(&self) -> anyhow::Result<ExitCode> {
+    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         let change = Change {
             mode: self.change.mode,
             stage_delay_ms: self.change.delay,
             break_even_ms: self.change.break_even.or(self.change.profile),
+            next_snapshot: self.change.next_snapshot,
+            snapshot_tries: self.change.snapshot_tries,
+            snapshot_trial_ms: self.change.snapshot_trial,
+            snapshot_key_ms: self.change.snapshot_key,
         };
         let configured = configure(&self.disk, &change)?;
         if let Some(error) = configured.replaced {

@@ -1,0 +1,63 @@
+use std::fs::File;
+use std::path::Path;
+
+use poorwill_medium::Window;
+use poorwill_memory::Page;
+use poorwill_store::StoreError;
+
+use super::find::{AreaError, find};
+use crate::disk::{FileMedium, look_at, open_locked};
+
+/// A sleep area that is worked on: the only one of its disk.
+#[derive(Debug)]
+pub(super) struct OnlyArea {
+    medium: FileMedium,
+    start: u64,
+    length: u64,
+    /// Number of the partition, from 1.
+    pub(super) partition: u32,
+}
+
+/// Opens the only sleep area of `disk`, and keeps others from the disk until it is
+/// closed.
+///
+/// # Errors
+///
+/// [`AreaError`].
+pub(super) fn open_only(disk: &Path) -> Result<OnlyArea, AreaError> {
+    // The file that this opens is closed again at once: closing it later would
+    // take the lock away.
+    let (_, kind) = look_at(disk)?;
+    let mut medium = FileMedium::new(open_locked("disk", disk)?, kind.bytes);
+    let mut scratch = [Page::ZERO];
+    let areas = find(disk, &mut medium, kind.block_bytes, &mut scratch)?;
+    match areas.as_slice() {
+        [only] => Ok(OnlyArea {
+            medium,
+            start: only.start,
+            length: only.length,
+            partition: only.partition,
+        }),
+        several => Err(AreaError::SeveralAreas {
+            file: disk.to_owned(),
+            count: several.len(),
+        }),
+    }
+}
+
+impl OnlyArea {
+    /// A file that is an area, all of it.
+    pub(super) fn whole_file(file: File, length: u64) -> Self {
+        OnlyArea {
+            medium: FileMedium::new(file, length),
+            start: 0,
+            length,
+            partition: 0,
+        }
+    }
+
+    /// The area as a medium.
+    pub(super) fn window(&mut self) -> Result<Window<'_, FileMedium>, StoreError> {
+        Ok(Window::new(&mut self.medium, self.start, self.length)?)
+    }
+}

@@ -1,0 +1,119 @@
+//! `poorwill area`: what is in the sleep areas of a disk, how its machine sleeps, and
+//! what is done with its snapshot.
+
+mod set;
+mod snapshot;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use self::set::Set;
+use self::snapshot::{Delete, Export, Import, Name};
+use crate::area::{AreaReport, inspect};
+use crate::disk::holders;
+use crate::flash::Flash;
+use crate::progress;
+
+/// List the sleep areas and images of a disk, and verify them.
+///
+/// Nothing is written, but by the subcommands. The disk may be a raw file or a
+/// block device.
+#[derive(Args, Clone, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  poorwill area machine.disk
+  poorwill area --verify machine.disk
+  poorwill area --verify machine.disk --flash machine.flash
+  poorwill area --json /dev/nvme0n1
+  poorwill area set machine.disk --mode staged --delay 30min
+  poorwill area export machine.disk product.snapshot
+  poorwill area import product.snapshot other.disk --flash other.flash
+
+Exit status: 0 all is well, 1 an image, a record or the configuration is damaged,
+an image cannot be verified, or the disk cannot be read, 2 wrong usage."
+)]
+pub struct Area {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    Set(Set),
+    Name(Name),
+    Delete(Delete),
+    Export(Export),
+    Import(Import),
+}
+
+#[derive(Args, Clone, Debug)]
+struct Shown {
+    /// The disk
+    #[arg(value_name = "DISK", required = true)]
+    disk: Option<PathBuf>,
+    /// The flash of the disk's machine: to verify sealed images, and to tell
+    /// whether that machine wakes them
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// Check every checksum or tag of the images that may wake
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Area {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the disk from being looked at, or changed.
+    pub fn execute(self) -> anyhow::Result<ExitCode> {
+        match self.action {
+            Some(Action::Set(set)) => set.execute(),
+            Some(Action::Name(name)) => name.execute(),
+            Some(Action::Delete(delete)) => delete.execute(),
+            Some(Action::Export(export)) => export.execute(),
+            Some(Action::Import(import)) => import.execute(),
+            None => self.shown.execute(),
+        }
+    }
+}
+
+impl Shown {
+    /// The disk; clap has seen to it that there is one.
+    fn disk(&self) -> &Path {
+        self.disk.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn execute(&self) -> anyhow::Result<ExitCode> {
+        let mut flash = self.flash.as_deref().map(Flash::read).transpose()?;
+        let bar = self.verify.then(|| progress::bytes("verifying", 0));
+        let areas = inspect(self.disk(), bar.as_ref(), flash.as_mut())?;
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&areas)?);
+        } else {
+            areas.iter().for_each(|area| print!("{area}"));
+            if let Some(holder) = holders(self.disk()).first() {
+                let (name, pid) = (&holder.name, holder.pid);
+                println!("note: {name} (process {pid}) has the disk open: this may change");
+            }
+        }
+        Ok(if areas.iter().all(AreaReport::is_well) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! Taking a snapshot of the running machine, and saying that it has woken well.
+
+use core::fmt::Write;
+use core::str;
+
+use poorwill_memory::Page;
+use poorwill_store::{Configuration, Name as SnapshotName};
+use rustix::fs::{Mode, OFlags, open, sync};
+use rustix::io::{retry_on_intr, write as write_some};
+
+use crate::error::{Error, Name};
+use crate::{Places, area_of, change, files, open_only_area};
+
+/// Has the machine sleep, and its image kept as snapshot `name`. Returns behind
+/// every wake of it.
+pub(crate) fn take(
+    name: SnapshotName,
+    places: &Places<'_>,
+    out: &mut dyn Write,
+    complaints: &mut dyn Write,
+) -> Result<(), Error> {
+    check_mounts(places)?;
+    check_swaps(places)?;
+    let next = |next_snapshot| {
+        move |old| Configuration {
+            next_snapshot,
+            ..old
+        }
+    };
+    change(places, complaints, next(Some(name)))?;
+    sync();
+    let slept = sleep(places);
+    if slept.is_err() {
+        // No later sleep is to be kept in its place.
+        change(places, complaints, next(None))?;
+    }
+    slept?;
+    writeln!(out, "woken")?;
+    Ok(())
+}
+
+/// Says that the machine is well, woken from its snapshot. Writes only where
+/// nobody has said so before, or a wake has failed since.
+pub(crate) fn well(
+    places: &Places<'_>,
+    out: &mut dyn Write,
+    complaints: &mut dyn Write,
+) -> Result<(), Error> {
+    let mut device = open_only_area(places, complaints)?;
+    let mut scratch = Page::ZERO;
+    area_of(&mut device, &mut scratch)?.snapshot_is_well()?;
+    writeln!(out, "the snapshot wakes well")?;
+    Ok(())
+}
+
+fn sleep(places: &Places<'_>) -> Result<(), Error> {
+    let state = open(
+        places.power,
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    let state = state.map_err(Error::Sleep)?;
+    retry_on_intr(|| write_some(&state, b"mem")).map_err(Error::Sleep)?;
+    Ok(())
+}
+
+/// Every file system that a disk holds is to be mounted read-only.
+fn check_mounts(places: &Places<'_>) -> Result<(), Error> {
+    lines(places.mounts, "what is mounted", |line| {
+        let mut words = line.split(|byte| *byte == b' ');
+        let (source, options) = (words.next(), words.nth(2));
+        let is_writable = options
+            .into_iter()
+            .flat_map(|options| options.split(|byte| *byte == b','))
+            .any(|option| option == b"rw");
+        match disk(source) {
+            Some(name) if is_writable => Err(Error::Writable(name)),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Nothing is to be swapped to a disk.
+fn check_swaps(places: &Places<'_>) -> Result<(), Error> {
+    lines(places.swaps, "what is swapped to", |line| {
+        let source = line.split(|byte| matches!(byte, b' ' | b'\t')).next();
+        match disk(source) {
+            Some(name) => Err(Error::Swap(name)),
+            None => Ok(()),
+        }
+    })
+}
+
+/// The block device that a line is about, unless that lies in memory.
+fn disk(source: Option<&[u8]>) -> Option<Name> {
+    let name = str::from_utf8(source?.strip_prefix(b"/dev/")?).ok()?;
+    let in_memory = ["zram", "ram"].iter().any(|kind| name.starts_with(kind));
+    // A longer name than there is room for is a disk's all the same.
+    (!in_memory).then(|| Name::from(name).unwrap_or_default())
+}
+
+/// Hands each line of one of Linux's lists to `look`. A list that there is not is
+/// empty.
+fn lines(
+    path: &str,
+    what: &'static str,
+    look: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let list =
+        files::read::<LIST_BYTES>(path).map_err(|reason| Error::List { file: what, reason })?;
+    let list = list.unwrap_or_default();
+    if list.is_full() {
+        return Err(Error::LongList(what));
+    }
+    list.split(|byte| *byte == b'\n').try_for_each(look)
+}
+
+/// Bytes of a list that are looked at.
+const LIST_BYTES: usize = 1 << 16;

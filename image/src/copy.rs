@@ -1,0 +1,155 @@
+use poorwill_medium::Medium;
+use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use thiserror::Error;
+
+use crate::Progress;
+use crate::header::{Header, Section};
+use crate::layout::{self, PIECE_PAGES};
+use crate::load::LoadError;
+use crate::open::{Checked, Expected, OpenError, inspect};
+use crate::save::{SaveError, Saved, finish_header, finish_part, mark, write_sections};
+use crate::seal::{Cipher, Part, Seal, SealingKey, Way};
+use crate::workspace::Workspace;
+
+/// What an image is copied as.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyRequest<'k> {
+    /// The image.
+    pub committed: Expected,
+    /// What it is sealed with, if it is.
+    pub key: Option<&'k SealingKey>,
+    /// The copy's number, from the store.
+    pub generation: u64,
+    /// How to seal the copy; `None` leaves it plain.
+    pub seal: Option<Seal<'k>>,
+}
+
+/// Why an image was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CopyError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its page data cannot be read, or is damaged.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The copy cannot be written.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+}
+
+/// Copies an image into another slot, with all that it says but for its number
+/// and its seal, and makes all of it durable. Every part is checked on the way.
+/// `scratch` holds a piece: [`PIECE_PAGES`].
+///
+/// # Errors
+///
+/// See [`CopyError`].
+///
+/// # Panics
+///
+/// When `scratch` is smaller.
+pub fn copy<M: Medium, N: Medium>(
+    from: &mut M,
+    to: &mut N,
+    request: &CopyRequest<'_>,
+    mut workspace: Workspace<'_>,
+    scratch: &mut [Page],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Saved, CopyError> {
+    let image = inspect(from, request.committed, request.key, workspace.reborrow())?;
+    let Checked { header, cipher, .. } = image;
+    let (needed_bytes, slot_bytes) = (header.image_bytes(), to.capacity());
+    if needed_bytes > slot_bytes {
+        return Err(SaveError::TooSmall {
+            needed_bytes,
+            slot_bytes,
+        }
+        .into());
+    }
+    let request_cipher = request
+        .seal
+        .map(|seal| Cipher::new(seal.key, request.generation, seal.salt));
+    let ciphers = (cipher.as_ref(), request_cipher.as_ref());
+    copy_data(
+        (from, to),
+        &header,
+        ciphers,
+        &mut workspace,
+        scratch,
+        progress,
+    )?;
+    let header = finish_copy(header, request, &mut workspace, ciphers.1);
+    let header_checksum = finish_header(&header, workspace.header, ciphers.1);
+    write_sections(to, &header, &workspace).map_err(SaveError::from)?;
+    Ok(Saved {
+        generation: header.generation,
+        kind: header.kind,
+        header_checksum,
+        image_bytes: header.image_bytes(),
+        saved_pages: header.saved_pages,
+    })
+}
+
+/// Copies the page data piece by piece, and puts the copy's digests in the place of
+/// the image's.
+fn copy_data<M: Medium, N: Medium>(
+    (from, to): (&mut M, &mut N),
+    header: &Header,
+    (old, new): (Option<&Cipher>, Option<&Cipher>),
+    workspace: &mut Workspace<'_>,
+    scratch: &mut [Page],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), CopyError> {
+    let total_pages = header.saved_pages;
+    let (digests, _) = Page::words_mut(workspace.digests).as_chunks_mut();
+    for (piece, digest) in (0..layout::pieces(total_pages)).zip(digests) {
+        let first = piece * PIECE_PAGES;
+        let end = (first + PIECE_PAGES).min(total_pages);
+        let pages = &mut scratch[..to_usize(end - first)];
+        let place = (header.data.first_page + first) * PAGE_BYTES;
+        from.read(place, pages).map_err(LoadError::from)?;
+        let part = Part::Piece(piece);
+        let found = match old {
+            Some(cipher) => cipher.pages(part, Way::Open, pages),
+            None => finish_part(None, part, pages),
+        };
+        if found.0 != *digest {
+            return Err(LoadError::DamagedPiece { piece }.into());
+        }
+        *digest = finish_part(new, part, pages).0;
+        to.write(place, pages).map_err(SaveError::from)?;
+        progress(Progress {
+            done_pages: end,
+            total_pages,
+            moved_bytes: end * PAGE_BYTES,
+        });
+    }
+    Ok(())
+}
+
+/// The copy's header, its other parts being in the workspace.
+fn finish_copy(
+    old: Header,
+    request: &CopyRequest<'_>,
+    workspace: &mut Workspace<'_>,
+    cipher: Option<&Cipher>,
+) -> Header {
+    let finish = |part, section: Section, pages: &mut [Page]| {
+        let pages = &mut pages[..to_usize(layout::pages_of(section.bytes))];
+        Section {
+            digest: finish_part(cipher, part, pages),
+            ..section
+        }
+    };
+    Header {
+        generation: request.generation,
+        seal: request.seal.as_ref().map(mark),
+        state: finish(Part::State, old.state, workspace.state),
+        map: finish(Part::Map, old.map, workspace.map),
+        free: finish(Part::Free, old.free, workspace.free),
+        progressions: finish(Part::Progressions, old.progressions, workspace.progressions),
+        digests: finish(Part::Digests, old.digests, workspace.digests),
+        ..old
+    }
+}
