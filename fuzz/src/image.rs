@@ -2,7 +2,9 @@
 //! input changes.
 
 use poorwill_image::checksum::{self, Hasher};
-use poorwill_image::{Expected, Here, ImageKind, MachineIdentity, PIECE_PAGES, Trust, Workspace};
+use poorwill_image::{
+    Expected, FORMAT_VERSION, Here, ImageKind, MachineIdentity, PIECE_PAGES, Trust, Workspace,
+};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 use zerocopy::IntoBytes;
@@ -64,7 +66,7 @@ impl Forged {
         let digests: Vec<[u64; 2]> = data.chunks(to_usize(PIECE_PAGES)).map(digest).collect();
         let mut header = [0; 512];
         header[0] = u64::from_le_bytes(*b"POORWILL");
-        header[1] = 4 | 4096 << 32;
+        header[1] = u64::from(FORMAT_VERSION) | 4096 << 32;
         header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 6]);
         header[9..13].copy_from_slice(&[1, 2, 3, 4]);
         let runs = free_runs(input, &map, os_pages);
