@@ -110,6 +110,9 @@ pub struct Row {
     /// What is done with the machine, one after the other.
     #[serde(default)]
     pub steps: Vec<Step>,
+    /// Those of its trials that `make test` runs, as `MACHINE/HARTS/MEMORY`; the
+    /// others are `make test-long`'s. Unset: all.
+    pub often: Option<Vec<String>>,
     /// Seconds that a power-on may last.
     #[serde(default = "default_timeout")]
     pub timeout_s: u64,
@@ -234,6 +237,8 @@ pub struct PowerOn {
     pub cut_within_ms: Option<u64>,
     /// No line that begins like this may come twice in the trial.
     pub differ: Option<String>,
+    /// A line that begins like this must come twice: what `differ` is to find.
+    pub repeats: Option<String>,
     /// The last disk must be, at the end, as it was at the power-on.
     #[serde(default)]
     pub writes_nothing: bool,
@@ -264,6 +269,7 @@ impl PowerOn {
             events: Vec::new(),
             cut_within_ms: None,
             differ: None,
+            repeats: None,
             writes_nothing: false,
         }
     }

@@ -65,6 +65,7 @@ pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
         disks: Vec::new(),
         asleep: false,
         seen: BTreeSet::new(),
+        is_repeated: false,
     })
     .all()
     {
@@ -106,8 +107,10 @@ struct Run<'a> {
     disks: Vec<TrialDisk>,
     /// The machine slept in the last power-on, and its image is untouched.
     asleep: bool,
-    /// Lines that must not come again ([`PowerOn::differ`]).
+    /// Lines of which [`PowerOn::differ`] and [`PowerOn::repeats`] speak.
     seen: BTreeSet<String>,
+    /// One of them has come twice.
+    is_repeated: bool,
 }
 
 impl Run<'_> {
@@ -167,6 +170,10 @@ impl Run<'_> {
                         }
                     }
                     ensure!(
+                        on.repeats.is_none() || self.is_repeated,
+                        "step {number}: no line has come twice"
+                    );
+                    ensure!(
                         self.contents_if(on.writes_nothing)? == before,
                         "step {number}: the last disk was written to"
                     );
@@ -192,13 +199,26 @@ impl Run<'_> {
         }
     }
 
-    /// Checks that no line that begins with `start` was there before.
-    fn check_new(&mut self, lines: &[String], start: &str) -> anyhow::Result<()> {
-        for line in lines.iter().filter(|line| line.starts_with(start)) {
-            ensure!(
-                self.seen.insert(line.clone()),
-                "a line came twice: {line:?}"
-            );
+    /// Looks whether a line that begins with `start` was there before. There must be
+    /// one, unless the power was cut too early to tell; with `differ` none that was.
+    fn look_for_repeats(
+        &mut self,
+        lines: &[String],
+        start: &str,
+        differ: bool,
+        ended: End,
+    ) -> anyhow::Result<()> {
+        let mut news = lines
+            .iter()
+            .filter(|line| line.starts_with(start))
+            .peekable();
+        ensure!(
+            ended == End::Cut || news.peek().is_some(),
+            "no line begins with {start:?}"
+        );
+        for line in news {
+            self.is_repeated |= !self.seen.insert(line.clone());
+            ensure!(!differ || !self.is_repeated, "a line came twice: {line:?}");
         }
         Ok(())
     }
@@ -281,9 +301,11 @@ impl Run<'_> {
             .map(|socket| Control::connect(&socket.path().join("qmp"), CONNECT_LIMIT))
             .transpose()?;
         let mut outcome = self.follow(&mut running, control, on, &start);
-        if let (Ok(_), Some(text)) = (&outcome, &on.differ) {
+        if let (&Ok(ended), Some(text)) = (&outcome, on.differ.as_ref().or(on.repeats.as_ref())) {
             let lines: Vec<_> = running.lines().into_iter().map(|line| line.text).collect();
-            outcome = self.check_new(&lines, text).and(outcome);
+            outcome = self
+                .look_for_repeats(&lines, text, on.differ.is_some(), ended)
+                .and(outcome);
         }
         self.asleep = matches!(outcome, Ok(End::Sleep));
         let ended = outcome.map_err(|error| {
