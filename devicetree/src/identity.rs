@@ -1,7 +1,7 @@
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node, Property};
 use poorwill_image::MachineIdentity;
-use poorwill_image::checksum::Hasher;
+use poorwill_image::PageHasher;
 use poorwill_memory::{PAGE_BYTES, Page};
 use zerocopy::IntoBytes;
 
@@ -59,7 +59,7 @@ pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Option<Finger
 
 fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
     let mut digest = Digest {
-        hasher: Hasher::new(),
+        hasher: PageHasher::new(),
         page: Page::ZERO,
         filled: 0,
     };
@@ -69,7 +69,7 @@ fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
 
 /// Bytes on their way into the hasher, a page at a time.
 struct Digest {
-    hasher: Hasher,
+    hasher: PageHasher,
     page: Page,
     filled: usize,
 }

@@ -1,9 +1,10 @@
 //! Images made of inputs: whole, with checksums that fit, but for what the
 //! input changes.
 
-use poorwill_image::checksum::{self, Hasher};
+use poorwill_image::checksum;
 use poorwill_image::{
-    Expected, FORMAT_VERSION, Here, ImageKind, MachineIdentity, PIECE_PAGES, Trust, Workspace,
+    Expected, FORMAT_VERSION, Here, ImageKind, MachineIdentity, PIECE_PAGES, PageHasher, Trust,
+    Workspace,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
@@ -96,7 +97,7 @@ impl Forged {
             let place = to_usize(first * PAGE_BYTES)..to_usize(free * PAGE_BYTES);
             let sum = match kind {
                 4 => 0,
-                _ => checksum::of_words(&words(&slot.bytes()[place])),
+                _ => hash(&words(&slot.bytes()[place])),
             };
             let entry = [kind as u64, first, bytes, sum, 0];
             header[8 + 5 * kind..13 + 5 * kind].copy_from_slice(&entry);
@@ -318,9 +319,15 @@ fn page(input: &mut Input<'_>) -> Page {
 }
 
 fn digest(piece: &[Page]) -> [u64; 2] {
-    let mut hasher = Hasher::new();
-    piece.iter().for_each(|page| hasher.page(page));
-    [hasher.finish(), 0]
+    [hash(Page::words(piece)), 0]
+}
+
+/// The hash of whole pages.
+fn hash(words: &[u64]) -> u64 {
+    let mut hasher = PageHasher::new();
+    let (pages, _) = words.as_chunks();
+    pages.iter().for_each(|page| hasher.page(&Page(*page)));
+    hasher.finish()
 }
 
 fn pages(sections: &[&[u8]]) -> u64 {

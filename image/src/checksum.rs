@@ -1,14 +1,10 @@
-//! XXH64 with seed 0, the checksum of everything in an image.
+//! XXH64 with seed 0, the checksum of headers and records.
 //!
 //! Our own, though crates exist: they take bytes, and on harts without
 //! misaligned access the compiler turns that into byte loads (over thirty for
-//! every 32 bytes, measured), which makes a wake several times slower. Pages
-//! are aligned words to begin with, and [`Hasher`] never makes them less. The
-//! value is the standard one, tested against the `twox-hash` crate.
-
-use core::sync::atomic::Ordering;
-
-use poorwill_memory::{Page, PageWords};
+//! every 32 bytes, measured). What is checked here is aligned words to begin with,
+//! and is never made less. The value is the standard one, tested against the
+//! `twox-hash` crate.
 
 const P1: u64 = 0x9e37_79b1_85eb_ca87;
 const P2: u64 = 0xc2b2_ae3d_27d4_eb4f;
@@ -19,58 +15,18 @@ const P5: u64 = 0x27d4_eb2f_1656_67c5;
 /// The words that one round takes, one for each lane.
 type Stripe = [u64; 4];
 
-/// Takes pages one by one.
-#[derive(Clone, Debug)]
-pub struct Hasher {
+/// Takes stripes one by one.
+struct Hasher {
     lanes: Stripe,
     bytes: u64,
 }
 
-impl Default for Hasher {
-    fn default() -> Self {
-        Hasher::new()
-    }
-}
-
 impl Hasher {
-    /// Nothing taken yet.
-    #[must_use]
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Hasher {
             lanes: [P1.wrapping_add(P2), P2, 0, P1.wrapping_neg()],
             bytes: 0,
         }
-    }
-
-    /// Takes a page.
-    pub fn page(&mut self, page: &Page) {
-        self.lines(page.0.as_chunks().0, |word| *word);
-    }
-
-    /// Takes a page that other harts may look at too.
-    pub fn page_words(&mut self, words: &PageWords) {
-        self.lines(words.as_chunks().0, |word| word.load(Ordering::Relaxed));
-    }
-
-    /// Takes whole pages in lines of two stripes, which halves the cost of the
-    /// loop itself.
-    #[inline(always)]
-    fn lines<W>(&mut self, lines: &[[W; 8]], value: impl Fn(&W) -> u64) {
-        let [mut a, mut b, mut c, mut d] = self.lanes;
-        for words in lines {
-            a = round(round(a, value(&words[0])), value(&words[4]));
-            b = round(round(b, value(&words[1])), value(&words[5]));
-            c = round(round(c, value(&words[2])), value(&words[6]));
-            d = round(round(d, value(&words[3])), value(&words[7]));
-        }
-        self.lanes = [a, b, c, d];
-        self.bytes += size_of_val(lines) as u64;
-    }
-
-    /// The checksum of all that was taken.
-    #[must_use]
-    pub fn finish(&self) -> u64 {
-        avalanche(self.fold())
     }
 
     fn stripe(&mut self, stripe: Stripe) {
@@ -189,7 +145,6 @@ mod tests {
         assert_eq!(of_bytes(b"a"), 0xd24e_c4f1_a98c_6e5b);
         assert_eq!(of_bytes(b"abc"), 0x44bc_2cf5_ad77_0999);
         assert_eq!(of_words(&[]), of_bytes(b""));
-        assert_eq!(Hasher::new().finish(), of_bytes(b""));
     }
 
     proptest! {
@@ -207,18 +162,6 @@ mod tests {
                 *word = 0;
             }
             prop_assert_eq!(with_blank, XxHash64::oneshot(0, &bytes(&input)));
-        }
-
-        #[test]
-        fn pages_match_the_oracle(seeds in prop::collection::vec(any::<u64>(), 0..4)) {
-            let mut hasher = Hasher::new();
-            let mut all = Vec::new();
-            for seed in seeds {
-                let page = Page(core::array::from_fn(|word| seed.wrapping_mul(word as u64 + 1)));
-                hasher.page(&page);
-                all.extend(bytes(&page.0));
-            }
-            prop_assert_eq!(hasher.finish(), XxHash64::oneshot(0, &all));
         }
     }
 }

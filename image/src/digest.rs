@@ -1,19 +1,24 @@
-use crate::checksum::Hasher;
+use poorwill_memory::Page;
 
-/// What a part of an image is recognised by: its tag where it is sealed, its
-/// checksum and zeros where it is not.
+use crate::page_hash::PageHasher;
+
+/// What a part of an image is recognised by: its tag where it is sealed; where it is
+/// not, its hash and zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(pub(crate) [u64; 2]);
 
 impl Digest {
     pub(crate) const ZERO: Digest = Digest([0; 2]);
 
-    pub(crate) const fn of_checksum(checksum: u64) -> Digest {
-        Digest([checksum, 0])
+    pub(crate) const fn of(hasher: &PageHasher) -> Digest {
+        Digest([hasher.finish(), 0])
     }
 
-    pub(crate) fn of(hasher: &Hasher) -> Digest {
-        Digest::of_checksum(hasher.finish())
+    /// Of plain pages.
+    pub(crate) fn of_pages(pages: &[Page]) -> Digest {
+        let mut hasher = PageHasher::new();
+        pages.iter().for_each(|page| hasher.page(page));
+        Digest::of(&hasher)
     }
 
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Digest {

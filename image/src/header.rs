@@ -12,14 +12,13 @@ use crate::{free, progressions};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
-pub const FORMAT_VERSION: u16 = 5;
+pub const FORMAT_VERSION: u16 = 6;
 
 /// How often an image may wake.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ImageKind {
     /// Once: its OS goes on where it was.
-    #[default]
     Once = 0,
     /// At every power-on: its OS starts there each time.
     Snapshot = 1,
@@ -405,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 5);
+        assert_eq!(FORMAT_VERSION, 6);
         assert_eq!(&MAGIC, b"POORWILL");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
         let offsets = [

@@ -1,9 +1,8 @@
 use thiserror::Error;
 
-/// What makes two starts the same machine: one checksum
-/// ([`crate::checksum::of_words`], [`crate::checksum::of_bytes`]) per aspect,
-/// made by the firmware from its device tree. An image wakes only on a machine
-/// with the same four.
+/// What makes two starts the same machine: one hash ([`crate::PageHasher`]) per
+/// aspect, made by the firmware from its device tree. An image wakes only on a
+/// machine with the same four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineIdentity {
     /// The ranges of OS memory.

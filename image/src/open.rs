@@ -2,7 +2,6 @@ use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{PAGE_BYTES, Page, PageMap};
 use thiserror::Error;
 
-use crate::checksum;
 use crate::digest::Digest;
 use crate::free::FreeRuns;
 use crate::header::{Header, HeaderError, ImageKind, SectionKind};
@@ -300,7 +299,7 @@ fn read_section<M: Medium>(
     }
     let digest = match cipher {
         Some(cipher) => cipher.pages(part, Way::Open, pages),
-        None => Digest::of_checksum(checksum::of_words(Page::words(pages))),
+        None => Digest::of_pages(pages),
     };
     if digest != section.digest {
         return Err(OpenError::Damaged(kind));

@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use poorwill_memory::{OsMemory, to_usize};
 use spin::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::checksum::Hasher;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::Batch;
+use crate::page_hash::PageHasher;
 use crate::seal::{Cipher, Part, Way};
 
 /// Pieces that may be on their way at once: enough to keep a device busy while
@@ -178,7 +178,7 @@ pub(crate) fn digest(
             message.finish()
         }
         None => {
-            let mut hasher = Hasher::new();
+            let mut hasher = PageHasher::new();
             pages.for_each(|words| hasher.page_words(words));
             Digest::of(&hasher)
         }

@@ -3,7 +3,6 @@ use poorwill_memory::{OsMemory, PAGE_BYTES, Page, PageMap, to_usize};
 use thiserror::Error;
 
 use crate::Progress;
-use crate::checksum;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::header::{Header, ImageKind, Section};
@@ -257,7 +256,7 @@ fn finish_sections(
 pub(crate) fn finish_part(cipher: Option<&Cipher>, part: Part, pages: &mut [Page]) -> Digest {
     match cipher {
         Some(cipher) => cipher.pages(part, Way::Seal, pages),
-        None => Digest::of_checksum(checksum::of_words(Page::words(pages))),
+        None => Digest::of_pages(pages),
     }
 }
 

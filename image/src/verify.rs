@@ -2,11 +2,11 @@ use poorwill_medium::Medium;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 
 use crate::Progress;
-use crate::checksum::Hasher;
 use crate::digest::Digest;
 use crate::layout::{self, PIECE_PAGES};
 use crate::load::LoadError;
 use crate::open::Checked;
+use crate::page_hash::PageHasher;
 use crate::seal::{Message, Part, Way};
 
 /// Reads all page data and checks it, without putting it anywhere. `scratch`
@@ -53,7 +53,7 @@ pub fn verify<M: Medium>(
 /// The digest of a piece, on its way.
 #[allow(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Check {
-    Plain(Hasher),
+    Plain(PageHasher),
     Sealed(Message),
 }
 
@@ -61,7 +61,7 @@ impl Check {
     fn new(image: &Checked<'_>, piece: u64) -> Check {
         match &image.cipher {
             Some(cipher) => Check::Sealed(cipher.message(Part::Piece(piece))),
-            None => Check::Plain(Hasher::new()),
+            None => Check::Plain(PageHasher::new()),
         }
     }
 

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{Free, MIB, Machine, committed};
-use poorwill_image::{Header, HeaderError, OpenError, SectionKind, Workspace, checksum, inspect};
+use poorwill_image::{
+    FORMAT_VERSION, Header, HeaderError, OpenError, PageHasher, SectionKind, Workspace, checksum,
+    inspect,
+};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{FreeContents, PAGE_BYTES, Page, Run, to_usize};
 use proptest::prelude::*;
@@ -16,6 +19,12 @@ fn image_of(mut machine: Machine) -> (Machine, FakeMedium, u64) {
     let mut medium = FakeMedium::new(2 * MIB);
     let committed = machine.save(&mut medium).unwrap().header_checksum();
     (machine, medium, committed)
+}
+
+fn hash(page: &Page) -> u64 {
+    let mut hasher = PageHasher::new();
+    hasher.page(page);
+    hasher.finish()
 }
 
 /// A machine whose images have something in every section.
@@ -108,11 +117,14 @@ fn an_unknown_version_is_named() {
     let committed = forge(&mut medium, |header| {
         header.0[1] = header.0[1] & !0xffff | 7
     });
-    let error = HeaderError::Version { found: 7, known: 5 };
+    let error = HeaderError::Version {
+        found: 7,
+        known: FORMAT_VERSION,
+    };
     assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
     assert_eq!(
         error.to_string(),
-        "the image has format 7, this Poorwill reads format 5"
+        "the image has format 7, this Poorwill reads format 6"
     );
 }
 
@@ -227,9 +239,7 @@ fn a_map_that_differs_from_the_header_is_refused() {
         let mut page = Page::ZERO;
         page.0[0] = map;
         medium.edit(|bytes| bytes[8192..8200].copy_from_slice(&map.to_le_bytes()));
-        let committed = forge(&mut medium, |header| {
-            header.0[21] = checksum::of_words(&page.0)
-        });
+        let committed = forge(&mut medium, |header| header.0[21] = hash(&page));
         assert_eq!(
             machine.open(&mut medium, committed),
             Err(OpenError::Inconsistent(reason))
@@ -249,7 +259,7 @@ fn free_runs_that_are_saved_are_refused() {
     });
     let committed = forge(&mut medium, |header| {
         header.0[35] = 16;
-        header.0[36] = checksum::of_words(&page.0);
+        header.0[36] = hash(&page);
     });
     let reason = "it lists free pages that are saved, or that do not exist";
     assert_eq!(
@@ -267,7 +277,7 @@ fn progressions_in_pages_that_do_not_exist_are_refused() {
     medium.edit(|bytes| bytes[5 * 4096..][..16].copy_from_slice(&words));
     let committed = forge(&mut medium, |header| {
         header.0[40] = 144;
-        header.0[41] = checksum::of_words(&page.0);
+        header.0[41] = hash(&page);
     });
     let reason = "it lists progressions in pages that are free, or that do not exist";
     assert_eq!(
