@@ -21,6 +21,8 @@ pub struct Trial {
     pub harts: u32,
     /// RAM.
     pub memory: Bytes,
+    /// It is not run unless it is asked for.
+    pub is_long: bool,
     /// Its disks.
     pub disks: Vec<DiskKind>,
     /// What is done.
@@ -39,16 +41,27 @@ pub fn expand(plan: &Plan) -> anyhow::Result<Vec<Trial>> {
     let mut names = BTreeSet::new();
     for row in &plan.rows {
         let steps = steps(row).with_context(|| format!("row {}", row.name))?;
+        let mut unnamed: BTreeSet<&String> = row.often.iter().flatten().collect();
         for machine in &row.machines {
             for &harts in &row.harts {
                 for memory in &row.memory {
-                    let name = format!("{}/{machine}/{harts}/{memory}", row.name);
+                    let place = format!("{machine}/{harts}/{memory}");
+                    let name = format!("{}/{place}", row.name);
                     ensure!(names.insert(name.clone()), "two rows make a trial {name}");
+                    let is_named = unnamed.remove(&place);
                     let one = trial(plan, row, &name, machine, harts, memory, &steps);
-                    trials.push(one.with_context(|| format!("trial {name}"))?);
+                    trials.push(Trial {
+                        is_long: row.often.is_some() && !is_named,
+                        ..one.with_context(|| format!("trial {name}"))?
+                    });
                 }
             }
         }
+        ensure!(
+            unnamed.is_empty(),
+            "row {} has no {unnamed:?} to be run often",
+            row.name
+        );
     }
     Ok(trials)
 }
@@ -82,6 +95,7 @@ fn trial(
         board: board.clone(),
         harts,
         memory: memory.parse()?,
+        is_long: false,
         disks: row.disks.iter().map(disk).collect::<anyhow::Result<_>>()?,
         steps: steps.to_vec(),
         row: row.clone(),
