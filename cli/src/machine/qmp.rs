@@ -83,6 +83,16 @@ pub enum QmpError {
     Interrupted(#[from] Interrupted),
 }
 
+fn refused<C: Command>(error: ExecuteError) -> QmpError {
+    QmpError::Refused {
+        command: C::NAME,
+        reason: match error {
+            ExecuteError::Qapi(error) => error.desc,
+            ExecuteError::Io(error) => error.to_string(),
+        },
+    }
+}
+
 /// QEMU's argument for a control socket at `socket`.
 #[must_use]
 pub fn socket_arguments(socket: &Path) -> [OsString; 2] {
@@ -158,15 +168,7 @@ impl Control {
     }
 
     fn ask<C: Command>(&mut self, command: &C) -> Result<C::Ok, QmpError> {
-        self.connection
-            .execute(command)
-            .map_err(|error| QmpError::Refused {
-                command: C::NAME,
-                reason: match error {
-                    ExecuteError::Qapi(error) => error.desc,
-                    ExecuteError::Io(error) => error.to_string(),
-                },
-            })
+        self.connection.execute(command).map_err(refused::<C>)
     }
 
     /// Stops the machine and writes it to `file`, which is not flushed.
@@ -219,13 +221,17 @@ impl Control {
         })
     }
 
-    /// Ends QEMU.
+    /// Ends QEMU, which may go without an answer: whether it has gone is for its
+    /// parent to see.
     ///
     /// # Errors
     ///
-    /// [`QmpError`].
+    /// [`QmpError::Refused`].
     pub fn quit(mut self) -> Result<(), QmpError> {
-        self.ask(&quit {}).map(drop)
+        match self.connection.execute(&quit {}) {
+            Ok(_) | Err(ExecuteError::Io(_)) => Ok(()),
+            Err(error) => Err(refused::<quit>(error)),
+        }
     }
 
     fn prepare(&mut self, kind: SaveKind) -> Result<(), QmpError> {

@@ -19,7 +19,7 @@ use crate::machine::{Machine, Qemu};
 const MIB: u64 = 1 << 20;
 
 /// Every way of saving, measured in this order.
-const KINDS: [SaveKind; 2] = [SaveKind::Stream, SaveKind::MappedRam];
+pub(super) const KINDS: [SaveKind; 2] = [SaveKind::Stream, SaveKind::MappedRam];
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 const SAVE_LIMIT: Duration = Duration::from_secs(240);
@@ -30,6 +30,8 @@ pub(super) struct Saved {
     machine: Machine,
     file: PathBuf,
     kind: SaveKind,
+    /// How often it was saved by [`Saved::cycle_each`].
+    saves: u32,
     /// The save that has not been restored yet.
     begun: QemuCycle,
     /// Holds the control socket. A socket's name must be short.
@@ -52,6 +54,7 @@ impl Saved {
             machine,
             file: folder.join("saved.first"),
             kind: KINDS[KINDS.len() - 1],
+            saves: 0,
             begun: QemuCycle::default(),
             socket,
         };
@@ -68,18 +71,23 @@ impl Saved {
         self.save(guest, control, self.kind, file)
     }
 
-    /// Restores what was saved last and saves it in the next way, until each was
-    /// restored once and saved once.
-    pub(super) fn cycle_each(&mut self, qemu: &Qemu) -> anyhow::Result<Vec<QemuCycle>> {
+    /// Restores what was saved last and saves it in the next of these ways, until
+    /// each was saved once. The last one is that of every round.
+    pub(super) fn cycle_each(
+        &mut self,
+        qemu: &Qemu,
+        kinds: &[SaveKind],
+    ) -> anyhow::Result<Vec<QemuCycle>> {
         let mut cycles = Vec::new();
-        for (number, kind) in (0..).zip(KINDS) {
+        for &kind in kinds {
             let (guest, control, restore_ms, total_ms) = self.restore(qemu)?;
             cycles.push(QemuCycle {
                 restore_ms,
                 total_ms,
                 ..self.begun.clone()
             });
-            let file = self.file.with_extension(number.to_string());
+            self.saves += 1;
+            let file = self.file.with_extension(self.saves.to_string());
             self.save(guest, control, kind, file)?;
         }
         Ok(cycles)
@@ -105,6 +113,7 @@ impl Saved {
         if self.file != file && self.file.exists() {
             remove(&self.file)?;
         }
+        settle(&file)?;
         self.file = file;
         self.kind = kind;
         self.begun = QemuCycle {
@@ -136,6 +145,13 @@ impl Saved {
             CONNECT_LIMIT,
         )?)
     }
+}
+
+/// Has the host write `file` out, so that what is measured next does not pay for what
+/// was written before.
+pub(super) fn settle(file: &Path) -> anyhow::Result<()> {
+    let flushed = File::open(file).and_then(|file| file.sync_all());
+    flushed.with_context(|| format!("flushing {}", file.display()))
 }
 
 /// Reads `bytes` of the disk's file at `read_at`, and overwrites and flushes as many
