@@ -118,10 +118,9 @@ pub struct Admitted {
 }
 
 /// What a sleep is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To go on where the OS was, once.
-    #[default]
     Once,
     /// To keep a snapshot of this name, which wakes at every power-on.
     Snapshot(Name),

@@ -133,6 +133,19 @@ impl Standing {
     };
 }
 
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.proven, self.tries, self.failure) {
+            (true, 0, _) => f.write_str("wakes well"),
+            (false, 0, _) => f.write_str("not tried yet"),
+            (_, tries, None) => write!(f, "failed wakes in a row: {tries}"),
+            (_, tries, Some(failure)) => {
+                write!(f, "failed wakes in a row: {tries}, the last one: {failure}")
+            }
+        }
+    }
+}
+
 /// What an area remembers of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRecord {

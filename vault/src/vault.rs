@@ -120,10 +120,9 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     }
 
     /// Replaces the key, if there is one, by `key`; no image may wake any more, nor
-    /// the snapshot. When this
-    /// returns, every block that ever held the old key has been erased and
-    /// reads as blank. A power cut leaves the old key or the new one; the next
-    /// [`Vault::open`] then erases what is left of the old.
+    /// the snapshot. When this returns, every block that ever held the old key has
+    /// been erased and reads as blank. A power cut leaves the old key or the new
+    /// one; the next [`Vault::open`] then erases what is left of the old.
     ///
     /// # Errors
     ///
@@ -134,11 +133,10 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     }
 
     /// Erases the key, and with it every image that is sealed under it; none may wake
-    /// any more, nor the snapshot.
-    /// When this returns, every block that ever held the key has been erased and
-    /// reads as blank, and the vault says so ([`KeyState::Erased`]). A power
-    /// cut leaves the key or the word that it was erased; the next
-    /// [`Vault::open`] then erases what is left of it.
+    /// any more, nor the snapshot. When this returns, every block that ever held the
+    /// key has been erased and reads as blank, and the vault says so
+    /// ([`KeyState::Erased`]). A power cut leaves the key or the word that it was
+    /// erased; the next [`Vault::open`] then erases what is left of it.
     ///
     /// # Errors
     ///
@@ -170,29 +168,31 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     }
 
     fn put_count(&mut self, count: Count) -> Result<(), VaultError> {
-        if !self.has_room() {
-            return self.move_on(None, count, self.state.kept);
-        }
-        match self.put(TAG_COUNT, &count.encode()) {
-            Ok(()) => {
-                self.state.count = count;
-                Ok(())
-            }
-            Err(PutError::NoRoom) => self.move_on(None, count, self.state.kept),
-            Err(PutError::Failed(error)) => self.doubt(error),
-        }
+        self.put_or_move_on(TAG_COUNT, &count.encode(), count, self.state.kept)
     }
 
     fn put_kept(&mut self, kept: u64) -> Result<(), VaultError> {
+        self.put_or_move_on(TAG_KEPT, &kept.to_le_bytes(), self.state.count, kept)
+    }
+
+    /// Writes an item by which `count` and `kept` come to hold.
+    fn put_or_move_on(
+        &mut self,
+        tag: u8,
+        item: &[u8],
+        count: Count,
+        kept: u64,
+    ) -> Result<(), VaultError> {
         if !self.has_room() {
-            return self.move_on(None, self.state.count, kept);
+            return self.move_on(None, count, kept);
         }
-        match self.put(TAG_KEPT, &kept.to_le_bytes()) {
+        match self.put(tag, item) {
             Ok(()) => {
+                self.state.count = count;
                 self.state.kept = kept;
                 Ok(())
             }
-            Err(PutError::NoRoom) => self.move_on(None, self.state.count, kept),
+            Err(PutError::NoRoom) => self.move_on(None, count, kept),
             Err(PutError::Failed(error)) => self.doubt(error),
         }
     }

@@ -4,9 +4,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use indicatif::ProgressBar;
 use poorwill_image::{Expected, Header, SealingKey, Trust, Workspace, verify};
 use poorwill_medium::{Medium, Window};
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use poorwill_store::{
-    Area, AreaLocation, SlotId, SlotRecord, SlotState, SlotStatus as Record, Standing, StoreError,
+    Area, AreaLocation, SlotId, SlotRecord, SlotState, SlotStatus as Record, StoreError,
 };
 
 use super::find::{AreaError, find};
@@ -139,21 +139,6 @@ fn may_wake(record: &SlotRecord) -> bool {
     matches!(record.state, SlotState::Committed | SlotState::Snapshot(_))
 }
 
-/// What is to be said of a snapshot's wakes.
-fn standing_words(standing: Standing) -> Option<String> {
-    let Standing {
-        proven,
-        tries,
-        failure,
-    } = standing;
-    let failure = failure.map_or_else(String::new, |failure| format!(", the last one: {failure}"));
-    match (proven, tries) {
-        (true, 0) => None,
-        (false, 0) => Some("not tried yet".to_owned()),
-        (_, tries) => Some(format!("failed wakes in a row: {tries}{failure}")),
-    }
-}
-
 fn describe(id: SlotId, record: &Record) -> SlotReport {
     let record = match record {
         Record::New => return SlotReport::new(id.index(), SlotStatus::Empty),
@@ -175,7 +160,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
             Some(format!("its wake failed: {failure}")),
         ),
         SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(reason.to_string())),
-        SlotState::Snapshot(standing) => (SlotStatus::Snapshot, standing_words(standing)),
+        SlotState::Snapshot(standing) => (SlotStatus::Snapshot, Some(standing.to_string())),
     };
     SlotReport {
         reason,
@@ -238,6 +223,13 @@ fn verify_image<M: Medium>(
     }
 }
 
+/// Pages to work with on the image of so much memory in `slot`: too few for one that
+/// speaks of more memory than a slot of that size could be for.
+pub(super) fn work_pages<M: Medium>(os_pages: u64, slot: &M) -> Vec<Page> {
+    let most = slot.capacity() / PAGE_BYTES + 64;
+    vec![Page::ZERO; to_usize(Workspace::pages_needed(os_pages).min(most))]
+}
+
 fn verify_with<M: Medium>(
     key: Option<&SealingKey>,
     slot: &mut M,
@@ -245,11 +237,7 @@ fn verify_with<M: Medium>(
     scratch: &mut [Page],
     bar: &ProgressBar,
 ) -> Verdict {
-    let needed = Workspace::pages_needed(header.os_pages);
-    if needed > slot.capacity() / PAGE_BYTES {
-        return Verdict::Damaged("the image speaks of more memory than its slot could hold".into());
-    }
-    let mut pages = vec![Page::ZERO; usize::try_from(needed).unwrap_or_default()];
+    let mut pages = work_pages(header.os_pages, slot);
     let mut check = || -> Result<(), String> {
         let workspace =
             Workspace::new(&mut pages, header.os_pages).map_err(|error| error.to_string())?;

@@ -13,6 +13,7 @@ use poorwill_vault::Guard;
 use thiserror::Error;
 
 use super::find::AreaError;
+use super::inspect::work_pages;
 use super::only::{OnlyArea, open_only};
 use crate::disk::{FileMedium, PRIVATE, temporary_beside};
 use crate::flash::{Flash, FlashError, new_salt};
@@ -62,9 +63,6 @@ pub enum SnapshotError {
         /// The operating system's reason.
         reason: io::Error,
     },
-    /// A machine that seals, and its flash is not here.
-    #[error("the snapshot is sealed: give the flash of its machine (--flash FILE)")]
-    NeedsFlash,
     /// Ctrl-C.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
@@ -110,9 +108,12 @@ pub fn export(
     file: &Path,
     bar: &ProgressBar,
 ) -> Result<(), SnapshotError> {
-    let failed = |reason| SnapshotError::File {
-        file: file.to_owned(),
-        reason,
+    let failed = |reason: io::Error| match reason.kind() {
+        io::ErrorKind::AlreadyExists => SnapshotError::Exists(file.to_owned()),
+        _ => SnapshotError::File {
+            file: file.to_owned(),
+            reason,
+        },
     };
     if file.symlink_metadata().is_ok() {
         return Err(SnapshotError::Exists(file.to_owned()));
@@ -136,13 +137,8 @@ pub fn export(
         bar,
     )?;
     temporary.as_file().sync_all().map_err(failed)?;
-    match temporary.persist_noclobber(file) {
-        Ok(_) => Ok(()),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(SnapshotError::Exists(file.to_owned()))
-        }
-        Err(error) => Err(failed(error.error)),
-    }
+    let kept = temporary.persist_noclobber(file);
+    kept.map(drop).map_err(|error| failed(error.into()))
 }
 
 /// Makes an exported snapshot that of `disk`'s machine; a machine with flash seals it.
@@ -294,8 +290,7 @@ fn copy_image<M: Medium, N: Medium>(
     let os_pages = Header::parse(&page[0])
         .map_err(poorwill_image::OpenError::from)?
         .os_pages;
-    let needed = to_usize(Workspace::pages_needed(os_pages).min(from.capacity() / PAGE_BYTES + 64));
-    let mut pages = vec![Page::ZERO; needed];
+    let mut pages = work_pages(os_pages, from);
     let workspace =
         Workspace::new(&mut pages, os_pages).map_err(|error| CopyError::Save(error.into()))?;
     let mut scratch = vec![Page::ZERO; to_usize(poorwill_image::PIECE_PAGES)];

@@ -79,6 +79,7 @@ impl NewDisk {
     ) -> Result<(), DiskError> {
         check_target(file, replace)?;
         let failed = |reason: io::Error| match reason.kind() {
+            io::ErrorKind::AlreadyExists => DiskError::Exists(file.to_owned()),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 DiskError::Full(file.to_owned())
             }
@@ -113,10 +114,7 @@ impl NewDisk {
         } else {
             temporary.persist_noclobber(file)
         };
-        kept.map(drop).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => DiskError::Exists(file.to_owned()),
-            _ => failed(error.error),
-        })
+        kept.map(drop).map_err(|error| failed(error.into()))
     }
 }
 

@@ -107,19 +107,17 @@ pub(super) fn make(
     if fs::symlink_metadata(file).is_ok() {
         return Err(FlashError::Exists(file.to_owned()));
     }
-    let failed = |reason| FlashError::Write {
-        file: file.to_owned(),
-        reason,
+    let failed = |reason: io::Error| match reason.kind() {
+        io::ErrorKind::AlreadyExists => FlashError::Exists(file.to_owned()),
+        _ => FlashError::Write {
+            file: file.to_owned(),
+            reason,
+        },
     };
     let temporary = write_blank(file).map_err(failed)?;
     fill(temporary.reopen().map_err(failed)?)?;
-    match temporary.persist_noclobber(file) {
-        Ok(_) => Ok(()),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(FlashError::Exists(file.to_owned()))
-        }
-        Err(error) => Err(failed(error.error)),
-    }
+    let kept = temporary.persist_noclobber(file);
+    kept.map(drop).map_err(|error| failed(error.into()))
 }
 
 fn write_blank(file: &Path) -> io::Result<NamedTempFile> {

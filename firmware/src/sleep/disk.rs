@@ -212,32 +212,37 @@ fn on_area<R>(
     job: impl FnOnce(Work<'_, '_, '_>) -> R,
 ) -> Result<R, DiskError> {
     let mut guards = PartitionGuards::new();
-    let mut snapshot = false;
-    open_area(device, found, memory, &mut |area, _| {
-        snapshot = deals_with_snapshot(area);
-    })?;
-    if snapshot {
-        guard_device(device, memory, &mut guards)?;
-    }
     let (mut job, mut done) = (Some(job), None);
-    open_area(device, found, memory, &mut |area, pages| {
-        let guards = &guards;
-        done = job.take().map(|job| {
-            job(Work {
-                area,
-                pages,
-                guards,
-            })
-        });
-    })?;
+    for is_guarded in [false, true] {
+        if is_guarded {
+            guard_device(device, memory, &mut guards)?;
+        }
+        open_area(device, found, memory, &mut |area, pages| {
+            if is_guarded || !deals_with_snapshot(area) {
+                let guards = &guards;
+                done = job.take().map(|job| {
+                    job(Work {
+                        area,
+                        pages,
+                        guards,
+                    })
+                });
+            }
+        })?;
+        if done.is_some() {
+            break;
+        }
+    }
     done.ok_or(DiskError::NoArea)
 }
 
 /// Whether a snapshot is to wake, or to be made.
 fn deals_with_snapshot(area: &mut Area<'_, Disk<'_>>) -> bool {
     let wakes = area.newest().map(|image| image.kind());
-    let configuration = area.configuration().unwrap_or_default();
-    wakes == Ok(ImageKind::Snapshot) || configuration.next_snapshot.is_some()
+    wakes == Ok(ImageKind::Snapshot)
+        || area
+            .configuration()
+            .is_ok_and(|configuration| configuration.next_snapshot.is_some())
 }
 
 #[inline(never)]

@@ -133,8 +133,8 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
         guards,
     } = work;
     let time = &platform().time;
-    let kind = match ready_snapshot(area) {
-        Ok(kind) => kind,
+    let trial_ms = match ready_snapshot(area) {
+        Ok(trial_ms) => trial_ms,
         Err(reason) => {
             if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
                 say!("{NOT_DISCARDED}: {error}");
@@ -169,7 +169,7 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
         Wake::Woken { image, loaded } => {
             let state = state::read(image.state()).expect("it was read before it was loaded");
             let wake = report::Wake {
-                kind,
+                kind: image.header().kind,
                 generation: image.header().generation,
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
                 load_ms,
@@ -181,6 +181,10 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
             if let Some(id) = &platform().generation_id {
                 id.renew();
                 id.announce(&platform().interrupts);
+            }
+            // Not before: an image that is refused is not on trial.
+            if let Some(trial_ms) = trial_ms {
+                platform().begin_trial(wake.generation, trial_ms);
             }
             *WAKING.lock() = Some(state.hart);
             Attempt::Woken(Woken {
@@ -202,33 +206,30 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
 const NOT_DISCARDED: &str = "the images in the sleep area cannot be discarded";
 
 /// What is to be done before a snapshot wakes: a reset that has ended its last wake
-/// is noted, and somebody at the console may call this one off. Says what kind of
-/// image is about to wake, if any is.
+/// is noted, and somebody at the console may call this one off. Says for how many ms
+/// the snapshot that is about to wake, if one is, will be on trial.
 ///
 /// # Errors
 ///
 /// [`ColdBoot::Key`].
-fn ready_snapshot<M: Medium>(area: &mut Area<'_, M>) -> Result<ImageKind, ColdBoot> {
+fn ready_snapshot<M: Medium>(area: &mut Area<'_, M>) -> Result<Option<u32>, ColdBoot> {
     if let Some((trial, ms)) = platform().failed_trial()
         && let Err(error) = area.snapshot_was_reset(trial.generation, ms)
     {
         say!("that the snapshot's wake failed cannot be kept: {error}");
     }
-    let Ok(image) = area.newest() else {
-        return Ok(ImageKind::Once);
-    };
-    if image.kind() == ImageKind::Snapshot {
-        let rules = area.configuration().unwrap_or_default().snapshots;
-        if rules.key_ms != 0 {
-            say!(
-                "snapshot: press a key within {} ms to boot cold",
-                rules.key_ms
-            );
-            if console::key_within(rules.key_ms, &platform().time) {
-                return Err(ColdBoot::Key);
-            }
-        }
-        platform().begin_trial(image.generation(), rules.trial_ms);
+    if area.newest().map(|image| image.kind()) != Ok(ImageKind::Snapshot) {
+        return Ok(None);
     }
-    Ok(image.kind())
+    let rules = area.configuration().unwrap_or_default().snapshots;
+    if rules.key_ms != 0 {
+        say!(
+            "snapshot: press a key within {} ms to boot cold",
+            rules.key_ms
+        );
+        if console::key_within(rules.key_ms, &platform().time) {
+            return Err(ColdBoot::Key);
+        }
+    }
+    Ok(Some(rules.trial_ms))
 }

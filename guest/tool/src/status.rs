@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use poorwill_store::{Configuration, SlotId, SlotRecord, SlotState, SlotStatus, Standing};
+use poorwill_store::{Configuration, SlotId, SlotState, SlotStatus};
 
 use crate::duration::Milliseconds;
 
@@ -54,7 +54,13 @@ impl fmt::Display for Slots<'_> {
                     ..
                 } => write!(f, "its wake failed: {failure}")?,
                 SlotState::Discarded(reason) => write!(f, "given up: {reason}")?,
-                SlotState::Snapshot(standing) => snapshot(f, record, standing)?,
+                SlotState::Snapshot(standing) => {
+                    f.write_str("snapshot")?;
+                    if !record.name.is_empty() {
+                        write!(f, " {:?}", record.name.as_str())?;
+                    }
+                    write!(f, ", {standing}")?;
+                }
             }
             write!(f, ", image of {} bytes", record.image_bytes)?;
             match record.sleep_ms {
@@ -63,21 +69,6 @@ impl fmt::Display for Slots<'_> {
             }
         }
         Ok(())
-    }
-}
-
-fn snapshot(f: &mut fmt::Formatter<'_>, record: &SlotRecord, standing: Standing) -> fmt::Result {
-    f.write_str("snapshot")?;
-    if !record.name.is_empty() {
-        write!(f, " {:?}", record.name.as_str())?;
-    }
-    match standing.tries {
-        0 => {}
-        tries => write!(f, ", failed wakes in a row: {tries}")?,
-    }
-    match standing.failure {
-        Some(failure) => write!(f, " ({failure})"),
-        None => Ok(()),
     }
 }
 
@@ -106,7 +97,9 @@ mod tests {
     use std::format;
     use std::string::ToString;
 
-    use poorwill_store::{DiscardReason, Failure, Name, RecordError, SleepMode};
+    use poorwill_store::{
+        DiscardReason, Failure, Name, RecordError, SleepMode, SlotRecord, Standing,
+    };
 
     use super::*;
 
@@ -180,6 +173,19 @@ mod tests {
                 consumed(Some(Failure::TimedOut(5))),
                 "sleep 12, its wake failed: the device did not answer within 5 ms, \
                  image of 240000000 bytes, saved in 650 ms",
+            ),
+            (
+                record(SlotState::Snapshot(Standing::WELL)),
+                "sleep 12, snapshot, wakes well, image of 240000000 bytes, saved in 650 ms",
+            ),
+            (
+                record(SlotState::Snapshot(Standing {
+                    proven: true,
+                    tries: 2,
+                    failure: Some(Failure::Reset(70)),
+                })),
+                "sleep 12, snapshot, failed wakes in a row: 2, the last one: \
+                 the OS was reset within 70 ms of it, image of 240000000 bytes, saved in 650 ms",
             ),
             (
                 record(SlotState::Discarded(DiscardReason::NewSleep)),
