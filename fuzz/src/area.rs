@@ -5,7 +5,7 @@ use poorwill_image::{Alone, ImageKind, SaveRequest, Saved, Workspace, save};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_store::{OpenSlot, SlotId};
+use poorwill_store::{CONFIGURATION_VERSION, OpenSlot, RECORD_VERSION, SlotId};
 use zerocopy::IntoBytes;
 
 use crate::image::{IDENTITY, workspace};
@@ -47,24 +47,24 @@ fn record(input: &mut Input<'_>, slot: SlotId, area_bytes: u64) -> Page {
         _ => {}
     }
     let slot_bytes = area_bytes.saturating_sub(MIB) / 2 / MIB * MIB;
-    let state = 1 + input.below(3);
+    let state = 1 + input.below(4);
     let generation = match input.below(4) {
         0 => input.edgy(),
         _ => input.below(4),
     };
     page.0[..12].copy_from_slice(&[
         u64::from_le_bytes(*b"PWILSLOT"),
-        1 | state << 32,
+        u64::from(RECORD_VERSION) | state << 32,
         0,
         generation,
         MIB + slot.index() as u64 * slot_bytes,
         slot_bytes,
         input.any(),
         input.edgy(),
-        input.below(7) | input.below(5) << 32,
+        input.below(8) | input.below(7) << 32,
         input.edgy(),
         input.below(2),
-        0,
+        input.below(2) | input.below(5) << 32,
     ]);
     for _ in 0..input.below(3) {
         page.0[input.below(64) as usize] = input.edgy();
@@ -92,7 +92,7 @@ pub fn configuration(input: &mut Input<'_>) -> Page {
     }
     page.0[..5].copy_from_slice(&[
         u64::from_le_bytes(*b"PWILCONF"),
-        1 | (1 + input.below(4)) << 32,
+        u64::from(CONFIGURATION_VERSION) | (1 + input.below(4)) << 32,
         0,
         input.edgy(),
         input.edgy(),
@@ -112,7 +112,7 @@ pub fn configuration(input: &mut Input<'_>) -> Page {
 /// # Panics
 ///
 /// When the slot's medium has shrunk.
-pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>) -> Option<Saved> {
+pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>, kind: ImageKind) -> Option<Saved> {
     let mut memory = FakeMemory::new(&[1]);
     memory.set(0, &Page([7; 512]));
     let mut room = workspace(1);
@@ -120,7 +120,7 @@ pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>) -> Option<Saved> {
     let request = SaveRequest {
         identity: IDENTITY,
         generation: slot.generation(),
-        kind: ImageKind::Once,
+        kind,
         saved_at_ns: 0,
         state_bytes: 0,
         seal: None,
@@ -135,4 +135,21 @@ pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>) -> Option<Saved> {
         &mut |_| (),
     )
     .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poorwill_store::{Configuration, ConfigurationError, SlotRecord};
+
+    /// Else every record that the input does not change would be refused.
+    #[test]
+    fn what_the_input_leaves_alone_is_of_the_format_that_there_is() {
+        // Chooses a record, and then zeros.
+        let mut input = Input::new(&[2]);
+        assert!(SlotRecord::parse(&record(&mut input, SlotId::First, 5 * MIB)).is_ok());
+        let mut input = Input::new(&[2]);
+        let refused = Configuration::parse(&configuration(&mut input)).err();
+        assert!(!matches!(refused, Some(ConfigurationError::Version { .. })));
+    }
 }

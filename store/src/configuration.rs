@@ -237,8 +237,8 @@ const MEND: &str = ": its mode counts as persist until one is set anew \
 /// Marks a configuration, for every version.
 const MAGIC: [u8; 8] = *b"PWILCONF";
 
-/// The version that this crate writes, and the only one it reads.
-const FORMAT_VERSION: u16 = 2;
+/// The version of a configuration that this crate writes, and the only one it reads.
+pub const CONFIGURATION_VERSION: u16 = 2;
 
 /// Number of the word that holds the checksum, for every version.
 const CHECKSUM_WORD: usize = 2;
@@ -320,10 +320,10 @@ impl Configuration {
         if raw.checksum.get() != checksum::of_words_but(words, CHECKSUM_WORD) {
             return Err(ConfigurationError::Damaged);
         }
-        if raw.format.get() != FORMAT_VERSION {
+        if raw.format.get() != CONFIGURATION_VERSION {
             return Err(ConfigurationError::Version {
                 found: raw.format.get(),
-                known: FORMAT_VERSION,
+                known: CONFIGURATION_VERSION,
             });
         }
         if raw.zero.get() != 0 || raw.later.iter().any(|byte| *byte != 0) {
@@ -353,7 +353,7 @@ impl Configuration {
         *page = Page::ZERO;
         let mut raw = RawConfiguration::new_zeroed();
         raw.magic = MAGIC;
-        raw.format = FORMAT_VERSION.into();
+        raw.format = CONFIGURATION_VERSION.into();
         raw.mode = (self.mode as u32).into();
         raw.stage_delay_ms = self.stage_delay_ms.into();
         raw.break_even_ms = self.break_even_ms.into();
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 2);
+        assert_eq!(CONFIGURATION_VERSION, 2);
         assert_eq!(&MAGIC, b"PWILCONF");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawConfiguration, checksum));
         let offsets = [

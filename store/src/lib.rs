@@ -29,8 +29,8 @@ pub use area::{
 };
 pub use choice::{NoImage, choose};
 pub use configuration::{
-    Configuration, ConfigurationError, DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS,
-    LONGEST_KEY_MS, SleepMode, SnapshotRules, UnknownMode,
+    CONFIGURATION_VERSION, Configuration, ConfigurationError, DEFAULT_STAGE_DELAY_MS, Delay,
+    DelayError, LONGEST_DELAY_MS, LONGEST_KEY_MS, SleepMode, SnapshotRules, UnknownMode,
 };
 pub use failure::Failure;
 pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
@@ -39,6 +39,8 @@ pub use guards::{
     unchanged,
 };
 pub use name::{NAME_BYTES, Name, NotAName};
-pub use record::{DiscardReason, RecordError, SlotId, SlotRecord, SlotState, SlotStatus, Standing};
+pub use record::{
+    DiscardReason, RECORD_VERSION, RecordError, SlotId, SlotRecord, SlotState, SlotStatus, Standing,
+};
 pub use sleep::{NoSleep, sleep};
 pub use wake::{NoWake, Refusal, Wake, wake};

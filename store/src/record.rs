@@ -207,8 +207,8 @@ pub enum SlotStatus {
 /// Marks a slot's record, for every version.
 const MAGIC: [u8; 8] = *b"PWILSLOT";
 
-/// The version of the record that this crate writes, and the only one it reads.
-const FORMAT_VERSION: u16 = 3;
+/// The version of a slot's record that this crate writes, and the only one it reads.
+pub const RECORD_VERSION: u16 = 3;
 
 /// The highest number of a sleep; behind it, numbers start over.
 pub(crate) const LAST_GENERATION: u64 = u64::MAX - 1;
@@ -266,10 +266,10 @@ impl SlotRecord {
         if raw.checksum.get() != checksum::of_words_but(words, CHECKSUM_WORD) {
             return Err(RecordError::Damaged);
         }
-        if raw.format.get() != FORMAT_VERSION {
+        if raw.format.get() != RECORD_VERSION {
             return Err(RecordError::Version {
                 found: raw.format.get(),
-                known: FORMAT_VERSION,
+                known: RECORD_VERSION,
             });
         }
         let later = raw.later.iter().any(|byte| *byte != 0);
@@ -294,7 +294,7 @@ impl SlotRecord {
         *page = Page::ZERO;
         let mut raw = RawRecord::new_zeroed();
         raw.magic = MAGIC;
-        raw.format = FORMAT_VERSION.into();
+        raw.format = RECORD_VERSION.into();
         raw.generation = self.generation.into();
         raw.slot_offset = self.slot_offset.into();
         raw.slot_bytes = self.slot_bytes.into();
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 3);
+        assert_eq!(RECORD_VERSION, 3);
         assert_eq!(&MAGIC, b"PWILSLOT");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawRecord, checksum));
         let offsets = [

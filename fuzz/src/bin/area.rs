@@ -1,18 +1,19 @@
 //! The sleep area: whatever its records say and its medium does, an image wakes
-//! once, and none wakes that was given up. Its configuration is read or refused,
+//! once, and none wakes that was given up; a snapshot wakes until another takes its
+//! place or it is deleted. Its configuration is read or refused,
 //! and only changes when it is configured.
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::area::{configuration, medium, save_into};
 use poorwill_fuzz::image::{here, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
-use poorwill_image::{Workspace, open};
+use poorwill_image::{ImageKind, Workspace, open};
 use poorwill_medium::fake::{Command, Effect, FakeMedium};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
     Area, CommitError, CommittedImage, Configuration, DiscardReason, Failure, MIN_AREA_BYTES, Name,
-    NoImage, Purpose, SleepMode, SlotId, SlotStatus, SnapshotRules, StoreError, choose,
+    Purpose, SleepMode, SlotId, SlotStatus, SnapshotRules, StoreError, choose,
 };
 use zerocopy::IntoBytes;
 
@@ -98,22 +99,43 @@ fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>)
 enum Promise {
     /// Nothing.
     Nothing,
-    /// No image wakes.
-    NoImage,
-    /// No image wakes, and no record is committed or unreadable.
-    AllGivenUp,
+    /// No image wakes but this snapshot, if there is one.
+    NoImage(Option<u64>),
+    /// Likewise, and no record is committed or unreadable.
+    AllGivenUp(Option<u64>),
     /// The image of this generation wakes. It is whole unless the medium may
     /// have dropped writes, which loading finds out.
     Image { generation: u64, is_whole: bool },
+}
+
+/// The machine's snapshot.
+fn kept(area: &Area<'_, FakeMedium>) -> Option<u64> {
+    area.snapshot().map(|(_, record, _)| record.generation)
+}
+
+/// The machine's snapshot, once a sleep has begun: numbers that start over take it
+/// along.
+fn kept_by_begin(area: &Area<'_, FakeMedium>) -> Option<u64> {
+    let numbers = area
+        .slots()
+        .map(|slot| slot.record().map_or(0, |record| record.generation));
+    kept(area).filter(|_| !numbers.contains(&(u64::MAX - 1)))
+}
+
+/// Checks that nothing wakes but this snapshot.
+fn check_only(area: &Area<'_, FakeMedium>, snapshot: Option<u64>) {
+    let wakes = area.newest().ok();
+    let wakes = wakes.map(|image| (image.kind(), image.generation()));
+    assert_eq!(wakes, snapshot.map(|number| (ImageKind::Snapshot, number)));
 }
 
 fn check(medium: &mut FakeMedium, scratch: &mut Page, promise: &Promise) {
     let mut area = area(medium, scratch).expect("a medium without faults");
     match promise {
         Promise::Nothing => {}
-        Promise::NoImage => assert!(area.newest().is_err()),
-        Promise::AllGivenUp => {
-            assert_eq!(area.newest(), Err(NoImage::None));
+        Promise::NoImage(snapshot) => check_only(&area, *snapshot),
+        Promise::AllGivenUp(snapshot) => {
+            check_only(&area, *snapshot);
             for slot in area.slots() {
                 assert!(slot.committed().is_none());
                 assert!(!matches!(slot, SlotStatus::Unusable(_)));
@@ -175,19 +197,76 @@ fn power_on(
         let still = area.unreported_failure().map(|(slot, _)| slot);
         assert!(reported.is_err() || still != Some(slot));
     }
-    match (input.below(4), newest) {
-        (0, Ok(image)) => wake(&mut area, &image, input, is_faulty),
-        (1, _) => sleep(&mut area, is_faulty),
+    let snapshot = kept(&area);
+    match (input.below(6), newest) {
+        (0, Ok(image)) if image.kind() == ImageKind::Once => {
+            wake(&mut area, &image, input, is_faulty)
+        }
+        (0, Ok(image)) => wake_snapshot(&mut area, &image, input, is_faulty),
+        (1, _) => sleep(&mut area, Purpose::Once, is_faulty),
         (2, _) => {
+            let snapshot = kept_by_begin(&area);
             let begun = area.begin(Purpose::Once).map(|slot| slot.generation());
             assert!(begun.is_ok() || is_faulty);
-            begun.map_or(Promise::Nothing, |_| Promise::AllGivenUp)
+            begun.map_or(Promise::Nothing, |_| Promise::AllGivenUp(snapshot))
         }
+        (3, _) => sleep(&mut area, Purpose::Snapshot(Name::NONE), is_faulty),
+        (4, _) => delete(&mut area, is_faulty),
         _ => {
             let done = area.discard_all(DiscardReason::ColdBoot);
             assert!(done.is_ok() || is_faulty);
-            done.map_or(Promise::Nothing, |()| Promise::AllGivenUp)
+            done.map_or(Promise::Nothing, |()| Promise::AllGivenUp(snapshot))
         }
+    }
+}
+
+fn delete(area: &mut Area<'_, FakeMedium>, is_faulty: bool) -> Promise {
+    let before = kept(area);
+    match area.delete_snapshot() {
+        Ok(()) => {
+            assert_eq!(kept(area), None);
+            Promise::Nothing
+        }
+        Err(StoreError::NoSnapshot) => {
+            assert_eq!(before, None);
+            Promise::Nothing
+        }
+        Err(error) => {
+            assert!(is_faulty, "{error}");
+            Promise::Nothing
+        }
+    }
+}
+
+/// It wakes now, and would again.
+fn wake_snapshot(
+    area: &mut Area<'_, FakeMedium>,
+    image: &CommittedImage,
+    input: &mut Input<'_>,
+    is_faulty: bool,
+) -> Promise {
+    let generation = image.generation();
+    assert_eq!(kept(area), Some(generation));
+    let standing = |area: &Area<'_, FakeMedium>| area.snapshot().map(|(_, _, standing)| standing);
+    let before = standing(area).expect("it is there");
+    match area.admit(image) {
+        Ok(admitted) => {
+            check_only(area, Some(generation));
+            let after = standing(area).expect("it is there still");
+            let counted = !before.proven && before.tries != u32::MAX;
+            assert_eq!(after.tries, before.tries + u32::from(counted));
+            let done = match input.below(3) {
+                0 => area.record_failure(admitted, Failure::Other(input.any::<u32>() >> 1, 0)),
+                1 => area.snapshot_is_well(),
+                _ => area.snapshot_was_reset(generation, input.any()),
+            };
+            assert!(done.is_ok() || is_faulty);
+        }
+        Err(error) => assert!(is_faulty, "{error}"),
+    }
+    match is_faulty {
+        true => Promise::Nothing,
+        false => Promise::NoImage(Some(generation)),
     }
 }
 
@@ -202,9 +281,10 @@ fn wake(
     assert_eq!(record.generation, image.generation());
     let other = area.slots()[image.slot().other().index()].record();
     assert!(other.is_none_or(|other| other.generation < record.generation));
+    let snapshot = kept(area);
     match area.admit(image) {
         Ok(consumed) => {
-            assert!(area.newest().is_err());
+            check_only(area, snapshot);
             assert_eq!(area.admit(image), Err(StoreError::Stale(image.slot())));
             let slot = consumed.slot();
             assert_eq!(slot, image.slot());
@@ -214,12 +294,12 @@ fn wake(
                     assert_eq!(first_failure(area, slot), Some(failure));
                 }
             }
-            Promise::NoImage
+            Promise::NoImage(snapshot)
         }
         Err(error) => {
             assert!(is_faulty, "{error}");
             match area.discard_all(DiscardReason::Refused) {
-                Ok(()) => Promise::AllGivenUp,
+                Ok(()) => Promise::AllGivenUp(snapshot),
                 Err(_) => Promise::Nothing,
             }
         }
@@ -231,11 +311,12 @@ fn first_failure(area: &Area<'_, FakeMedium>, slot: SlotId) -> Option<Failure> {
     (found == slot).then_some(failure)
 }
 
-fn sleep(area: &mut Area<'_, FakeMedium>, is_faulty: bool) -> Promise {
+fn sleep(area: &mut Area<'_, FakeMedium>, purpose: Purpose, is_faulty: bool) -> Promise {
+    let snapshot = kept_by_begin(area);
     let known = area
         .slots()
         .map(|slot| slot.record().map_or(0, |record| record.generation));
-    let Ok(mut slot) = area.begin(Purpose::Once) else {
+    let Ok(mut slot) = area.begin(purpose) else {
         assert!(is_faulty);
         return Promise::Nothing;
     };
@@ -244,9 +325,9 @@ fn sleep(area: &mut Area<'_, FakeMedium>, is_faulty: bool) -> Promise {
     let last = known[0].max(known[1]);
     let wanted = if last == u64::MAX - 1 { 1 } else { last + 1 };
     assert_eq!(generation, wanted);
-    let Some(saved) = save_into(&mut slot) else {
+    let Some(saved) = save_into(&mut slot, purpose.kind()) else {
         assert!(is_faulty);
-        return Promise::AllGivenUp;
+        return Promise::AllGivenUp(snapshot);
     };
     match slot.commit(&saved, 7) {
         Ok(committed) => {
@@ -259,7 +340,7 @@ fn sleep(area: &mut Area<'_, FakeMedium>, is_faulty: bool) -> Promise {
         }
         Err(CommitError::NotCommitted(error)) => {
             assert!(is_faulty, "{error}");
-            Promise::NoImage
+            Promise::NoImage(snapshot)
         }
         Err(CommitError::InDoubt(error)) => {
             assert!(is_faulty, "{error}");
