@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -55,6 +56,11 @@ impl Found {
             slot: location.start + slot_offset,
             header: header.transpose()?,
         })
+    }
+
+    /// Where the sleep area lies on the disk, in bytes.
+    pub(crate) fn area(&self) -> Range<u64> {
+        self.area.start..self.area.start + self.area.length
     }
 
     /// Where a place lies on the disk, in bytes.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,7 +13,7 @@ use gpt_disk_types::{
     GptPartitionEntrySize, GptPartitionType, Guid, Lba, LbaLe, U32Le,
 };
 use indicatif::ProgressBar;
-use poorwill::disk::NewDisk;
+use poorwill::disk::{NewDisk, copy_sparse};
 use poorwill::machine::Disk;
 use poorwill::size::Bytes;
 use serde_json::json;
@@ -203,6 +204,13 @@ impl TrialDisk {
         }
         Ok(arguments)
     }
+}
+
+/// Copies a part of a disk to the same place of another one, which becomes as long.
+pub(crate) fn copy_part(from: &File, to: &File, part: Range<u64>) -> io::Result<()> {
+    to.set_len(from.metadata()?.len())?;
+    let start = part.start;
+    copy_sparse(from, part, to, start, &ProgressBar::hidden())
 }
 
 /// A PCIe root port.

@@ -110,9 +110,12 @@ fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
         (None, [_, ..]) => row.steps.clone(),
         _ => bail!("give either sleeps or steps"),
     };
-    let instead = |step: &Step| matches!(step, Step::PowerOn(on) if on.instead.is_some());
+    let is_lost = |step: &Step| match step {
+        Step::PowerOn(on) => on.instead.is_some() && row.guest_of(on) != Guest::Kernel,
+        _ => false,
+    };
     ensure!(
-        row.guest == Guest::Kernel || !steps.iter().any(instead),
+        !steps.iter().any(is_lost),
         "`instead` is for the test kernel"
     );
     Ok(steps)
@@ -193,6 +196,9 @@ mod tests {
         };
         assert!(complaint(&format!("{row}machines = ['m']")).contains("sleeps or steps"));
         assert!(complaint(&format!("{row}machines = ['x']\nsleeps = 1")).contains("no machine x"));
+        let instead = "steps = [{ power_on = 'off', guest = 'u-boot', instead = 'case=alive' }]";
+        let lost = format!("{row}machines = ['m']\n{instead}");
+        assert!(complaint(&lost).contains("for the test kernel"));
         let twice = format!("{row}machines = ['m']\nsleeps = 1\n");
         assert!(complaint(&format!("{twice}{twice}")).contains("two rows"));
         let typo = toml::from_str::<Plan>(&text(&format!("{row}machines = ['m']\nsleep = 1")));

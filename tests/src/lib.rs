@@ -15,6 +15,7 @@ mod faults;
 mod licences;
 mod plan;
 mod setup;
+mod snapshot;
 mod soak;
 mod tamper;
 mod trial;

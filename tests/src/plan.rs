@@ -118,6 +118,24 @@ pub struct Row {
     pub timeout_s: u64,
 }
 
+impl Row {
+    /// What runs at a power-on if that boots cold.
+    #[must_use]
+    pub fn guest_of(&self, on: &PowerOn) -> Guest {
+        on.guest.unwrap_or(self.guest)
+    }
+
+    /// Its command line; for Linux, what is added to it.
+    #[must_use]
+    pub fn words_of<'a>(&'a self, on: &'a PowerOn) -> &'a str {
+        match (&on.words, on.guest) {
+            (Some(words), _) => words,
+            (None, Some(_)) => "",
+            (None, None) => &self.words,
+        }
+    }
+}
+
 fn default_timeout() -> u64 {
     60
 }
@@ -165,6 +183,23 @@ pub enum Step {
         /// What they do.
         tamper: Tamper,
     },
+    /// The snapshot on the last disk is managed while the machine is off
+    /// (`poorwill area`).
+    Snapshot {
+        /// What is done with it.
+        snapshot: Managing,
+    },
+}
+
+/// What is done with a snapshot.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Managing {
+    /// It is deleted, and the machine's flash forgets it.
+    Delete,
+    /// It is exported, and imported on a second machine, with which the trial goes
+    /// on: new flash, and a disk that is a copy but for its sleep area, a new one.
+    Move,
 }
 
 /// What somebody does to a machine that is off.
@@ -175,6 +210,9 @@ pub enum Tamper {
     Copy,
     /// The copy is put in the place of the last disk.
     PutBack,
+    /// The sleep area is copied to a new disk of the same kind, which takes the
+    /// place of the last one.
+    OtherDisk,
     /// The disk is moved to a machine that has slept too, with a key of its
     /// own.
     OtherMachine,
@@ -214,6 +252,10 @@ pub struct PowerOn {
     /// What the test kernel does instead of what its command line says, by a
     /// way that leaves the device tree as it is.
     pub instead: Option<String>,
+    /// What is loaded, and runs if it boots cold, instead of the row's guest.
+    pub guest: Option<Guest>,
+    /// Instead of the row's words; another guest has none of those anyway.
+    pub words: Option<String>,
     /// Another size of memory.
     pub memory: Option<String>,
     /// Another number of harts.
@@ -235,8 +277,9 @@ pub struct PowerOn {
     /// Milliseconds after which the power is cut at the latest, if it is to be: at a
     /// random moment.
     pub cut_within_ms: Option<u64>,
-    /// No line that begins like this may come twice in the trial.
-    pub differ: Option<String>,
+    /// No line that begins like one of these may come twice in the trial.
+    #[serde(default)]
+    pub differ: Vec<String>,
     /// A line that begins like this must come twice: what `differ` is to find.
     pub repeats: Option<String>,
     /// The last disk must be, at the end, as it was at the power-on.
@@ -260,6 +303,8 @@ impl PowerOn {
             expect: Vec::new(),
             forbid: Vec::new(),
             instead: None,
+            guest: None,
+            words: None,
             memory: None,
             harts: None,
             arguments: Vec::new(),
@@ -268,7 +313,7 @@ impl PowerOn {
             typed: Vec::new(),
             events: Vec::new(),
             cut_within_ms: None,
-            differ: None,
+            differ: Vec::new(),
             repeats: None,
             writes_nothing: false,
         }

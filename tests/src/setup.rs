@@ -6,7 +6,7 @@ use poorwill::machine::Qemu;
 use poorwill::paths;
 
 use crate::expand::Trial;
-use crate::plan::Guest;
+use crate::plan::{Guest, Step};
 
 /// Programs and files, each of them there or with the reason why not.
 #[derive(Clone, Debug)]
@@ -80,10 +80,14 @@ impl Setup {
     /// What keeps a trial from running.
     #[must_use]
     pub fn missing_for(&self, trial: &Trial) -> Option<&str> {
-        let guest = match trial.row.guest {
+        let missing_guest = |guest| match guest {
             Guest::Kernel => self.kernel.as_ref().err(),
             Guest::Linux | Guest::LinuxSnapshot => self.linux.as_ref().err(),
             Guest::UBoot => self.u_boot.as_ref().err(),
+        };
+        let of_step = |step: &Step| match step {
+            Step::PowerOn(on) => missing_guest(trial.row.guest_of(on)),
+            _ => missing_guest(trial.row.guest),
         };
         let of_all = [
             self.qemu.as_ref().err(),
@@ -92,7 +96,7 @@ impl Setup {
         ];
         of_all
             .into_iter()
-            .chain([guest])
+            .chain(trial.steps.iter().map(of_step))
             .flatten()
             .next()
             .map(String::as_str)

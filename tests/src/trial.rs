@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::hash::{DefaultHasher, Hasher};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use poorwill::area::{Change, configure};
+use poorwill::disk::fingerprint;
 use poorwill::machine::qmp::{Control, socket_arguments};
 use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
@@ -24,8 +23,9 @@ use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
 use crate::faults;
-use crate::plan::{Deed, End, Guest, PowerOn, Sleeping, Step, Tamper};
+use crate::plan::{Deed, DiskKind, End, Guest, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::setup::Setup;
+use crate::snapshot;
 use crate::soak::Soak;
 use crate::tamper;
 
@@ -115,15 +115,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(&mut self) -> anyhow::Result<()> {
-        let root = self
-            .setup
-            .linux
-            .as_ref()
-            .ok()
-            .map(|linux| linux.root.as_path());
         for (number, kind) in self.trial.disks.iter().enumerate() {
             let file = self.folder.join(format!("disk{number}.raw"));
-            self.disks.push(TrialDisk::make(kind, file, root)?);
+            self.disks.push(self.make_disk(kind, file)?);
         }
         if self.trial.row.junk_initrd {
             fs::write(self.folder.join("junk"), vec![0xa5; JUNK_BYTES])?;
@@ -144,10 +138,15 @@ impl Run<'_> {
                     .configure(configure)
                     .with_context(|| format!("step {number}: {configure:?}"))?,
                 Step::Tamper { tamper } => {
-                    let disk = self.last_disk()?;
-                    tamper::apply(*tamper, &disk.file, disk.block_bytes(), &self.vault())
+                    self.tamper(*tamper)
                         .with_context(|| format!("step {number}: tamper {tamper:?}"))?;
                     self.asleep = self.asleep && *tamper == Tamper::Copy;
+                }
+                Step::Snapshot { snapshot: managing } => {
+                    let flash = self.trial.row.vault.then(|| self.vault());
+                    snapshot::apply(*managing, self.last_disk()?, flash.as_deref())
+                        .with_context(|| format!("step {number}: snapshot {managing:?}"))?;
+                    self.asleep = self.asleep && *managing == Managing::Move;
                 }
                 Step::Cuts { cuts, seed } => self
                     .cut(*cuts, seed.unwrap_or_else(|| fastrand::u64(..)))
@@ -183,42 +182,48 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn make_disk(&self, kind: &DiskKind, file: PathBuf) -> anyhow::Result<TrialDisk> {
+        let linux = self.setup.linux.as_ref().ok();
+        TrialDisk::make(kind, file, linux.map(|linux| linux.root.as_path()))
+    }
+
+    fn tamper(&self, tamper: Tamper) -> anyhow::Result<()> {
+        let kind = self.trial.disks.last().context("the row has no disk")?;
+        let make = |file| self.make_disk(kind, file);
+        tamper::apply(tamper, self.last_disk()?, &self.vault(), make)
+    }
+
     /// What stands for the contents of the last disk, if it is `wanted`.
     fn contents_if(&self, wanted: bool) -> anyhow::Result<Option<u64>> {
         if !wanted {
             return Ok(None);
         }
-        let mut file = fs::File::open(&self.last_disk()?.file)?;
-        let mut hasher = DefaultHasher::new();
-        let mut chunk = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut chunk)? {
-                0 => return Ok(Some(hasher.finish())),
-                length => hasher.write(&chunk[..length]),
-            }
-        }
+        Ok(Some(fingerprint(&self.last_disk()?.file)?))
     }
 
-    /// Looks whether a line that begins with `start` was there before. There must be
-    /// one, unless the power was cut too early to tell; with `differ` none that was.
+    /// Looks whether a line that begins with one of `starts` was there before. There
+    /// must be one, unless the power was cut too early to tell; with `differ` none that
+    /// was.
     fn look_for_repeats(
         &mut self,
         lines: &[String],
-        start: &str,
+        starts: &[String],
         differ: bool,
         ended: End,
     ) -> anyhow::Result<()> {
-        let mut news = lines
-            .iter()
-            .filter(|line| line.starts_with(start))
-            .peekable();
-        ensure!(
-            ended == End::Cut || news.peek().is_some(),
-            "no line begins with {start:?}"
-        );
-        for line in news {
-            self.is_repeated |= !self.seen.insert(line.clone());
-            ensure!(!differ || !self.is_repeated, "a line came twice: {line:?}");
+        for start in starts {
+            let mut named = lines
+                .iter()
+                .filter(|line| line.starts_with(start))
+                .peekable();
+            ensure!(
+                ended == End::Cut || named.peek().is_some(),
+                "no line begins with {start:?}"
+            );
+            for line in named {
+                self.is_repeated |= !self.seen.insert(line.clone());
+                ensure!(!differ || !self.is_repeated, "a line came twice: {line:?}");
+            }
         }
         Ok(())
     }
@@ -301,10 +306,11 @@ impl Run<'_> {
             .map(|socket| Control::connect(&socket.path().join("qmp"), CONNECT_LIMIT))
             .transpose()?;
         let mut outcome = self.follow(&mut running, control, on, &start);
-        if let (&Ok(ended), Some(text)) = (&outcome, on.differ.as_ref().or(on.repeats.as_ref())) {
+        if let Ok(ended) = outcome {
             let lines: Vec<_> = running.lines().into_iter().map(|line| line.text).collect();
             outcome = self
-                .look_for_repeats(&lines, text, on.differ.is_some(), ended)
+                .look_for_repeats(&lines, &on.differ, true, ended)
+                .and(self.look_for_repeats(&lines, on.repeats.as_slice(), false, ended))
                 .and(outcome);
         }
         self.asleep = matches!(outcome, Ok(End::Sleep));
@@ -377,11 +383,12 @@ impl Run<'_> {
                 .transpose()?
                 .unwrap_or(trial.memory),
             interrupts: trial.interrupts,
-            command_line: trial.row.words.clone(),
+            command_line: trial.row.words_of(on).to_owned(),
             exit_on_reset: trial.row.exit_on_reset,
             ..Machine::new(found(setup.firmware_for(trial))?)
         };
-        match trial.row.guest {
+        let guest = trial.row.guest_of(on);
+        match guest {
             Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
             Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
             Guest::Linux | Guest::LinuxSnapshot => {
@@ -390,12 +397,12 @@ impl Run<'_> {
                 machine.initrd = Some(linux.initrd);
                 machine.command_line = format!(
                     "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
-                    if trial.row.guest == Guest::Linux {
+                    if guest == Guest::Linux {
                         "cycle"
                     } else {
                         "snapshot"
                     },
-                    trial.row.words
+                    machine.command_line
                 );
             }
         }

@@ -1,5 +1,6 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -88,7 +89,7 @@ impl NewDisk {
                 reason,
             },
         };
-        let mut root = self.root.as_deref().map(open_root).transpose()?;
+        let root = self.root.as_deref().map(open_root).transpose()?;
         let root_bytes = root.as_ref().map(|(_, bytes)| (Use::Root, *bytes));
         let swap = self.swap.iter().map(|swap| (Use::Swap, swap.0));
         let areas = self.areas.iter().map(|area| (Use::SleepArea, area.0));
@@ -102,9 +103,10 @@ impl NewDisk {
 
         let temporary = temporary_beside(file, PRIVATE).map_err(failed)?;
         temporary.as_file().set_len(length).map_err(failed)?;
-        if let (Some((from, bytes)), Some(to)) = (&mut root, partitions.first()) {
+        if let (Some((from, bytes)), Some(to)) = (&root, partitions.first()) {
             progress.set_length(*bytes);
-            copy_sparse(from, temporary.as_file(), to.start, *bytes, progress).map_err(failed)?;
+            copy_sparse(from, 0..*bytes, temporary.as_file(), to.start, progress)
+                .map_err(failed)?;
             interrupt::check()?;
         }
         gpt::write(temporary.as_file(), &partitions).map_err(failed)?;
@@ -156,26 +158,32 @@ pub(crate) fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFi
         .tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
-/// Copies what is data in the first `bytes` of `from` to `start` of `to`, and
-/// passes over holes. Ends early, without an error, on Ctrl-C.
-fn copy_sparse(
-    from: &mut File,
+/// Copies what is data in a `range` of `from` to where `start` of `to` begins, and
+/// passes over holes, which are to be holes there, too. Ends early, without an error,
+/// on Ctrl-C.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn copy_sparse(
+    from: &File,
+    range: Range<u64>,
     to: &File,
     start: u64,
-    bytes: u64,
     progress: &ProgressBar,
 ) -> io::Result<()> {
-    let mut at = 0;
+    let mut at = range.start;
     while let Some((first, end)) = next_data(from, at)? {
-        let end = end.min(bytes);
+        let end = end.min(range.end);
         at = first;
         while at < end && !interrupt::requested() {
             let count = CHUNK.min(end - at);
-            copy_range(from, to, at, start + at, count)?;
+            let done = at - range.start;
+            copy_range(from, to, at, start + done, count)?;
             at += count;
-            progress.set_position(at);
+            progress.set_position(done + count);
         }
-        if at >= bytes || interrupt::requested() {
+        if at >= range.end || interrupt::requested() {
             break;
         }
     }
@@ -261,6 +269,25 @@ mod tests {
             2,
             "something was left behind"
         );
+    }
+
+    #[test]
+    fn copies_no_more_than_a_range() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = File::open(sparse_root(folder.path())).unwrap();
+        let copy = File::create_new(folder.path().join("copy")).unwrap();
+        copy.set_len(24 << 20).unwrap();
+        // From within the first text to within the second one.
+        let range = 2..(20 << 20) + 8;
+        copy_sparse(&root, range, &copy, 1 << 20, &ProgressBar::hidden()).unwrap();
+        let copied = fs::read(folder.path().join("copy")).unwrap();
+        let texts: Vec<_> = copied
+            .chunk_by(|one, next| (*one == 0) == (*next == 0))
+            .filter(|run| run[0] != 0)
+            .collect();
+        assert_eq!(texts, [b"rst", b"mid"]);
+        assert_eq!(&copied[1 << 20..][..3], b"rst");
+        assert_eq!(&copied[(21 << 20) + 3..][..3], b"mid");
     }
 
     #[test]

@@ -75,9 +75,9 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
         woken.wake.load_ms,
         sealing.word(),
         woken.wake.generation,
-        match woken.wake.kind {
-            ImageKind::Once => "",
-            ImageKind::Snapshot => " mode=snapshot",
+        match woken.wake.image {
+            report::Image::Once => "",
+            report::Image::Snapshot { .. } => " mode=snapshot",
         },
     );
     time.set_ticks(woken.core.ticks_now());
@@ -133,8 +133,8 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
         guards,
     } = work;
     let time = &platform().time;
-    let trial_ms = match ready_snapshot(area) {
-        Ok(trial_ms) => trial_ms,
+    let snapshot = match ready_snapshot(area) {
+        Ok(snapshot) => snapshot,
         Err(reason) => {
             if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
                 say!("{NOT_DISCARDED}: {error}");
@@ -169,7 +169,9 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
         Wake::Woken { image, loaded } => {
             let state = state::read(image.state()).expect("it was read before it was loaded");
             let wake = report::Wake {
-                kind: image.header().kind,
+                image: snapshot.map_or(report::Image::Once, |ready| report::Image::Snapshot {
+                    is_proven: ready.is_proven,
+                }),
                 generation: image.header().generation,
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
                 load_ms,
@@ -183,8 +185,8 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
                 id.announce(&platform().interrupts);
             }
             // Not before: an image that is refused is not on trial.
-            if let Some(trial_ms) = trial_ms {
-                platform().begin_trial(wake.generation, trial_ms);
+            if let Some(ready) = snapshot {
+                platform().begin_trial(wake.generation, ready.trial_ms);
             }
             *WAKING.lock() = Some(state.hart);
             Attempt::Woken(Woken {
@@ -205,19 +207,30 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
 /// The complaint where a cold boot leaves images behind that it should not.
 const NOT_DISCARDED: &str = "the images in the sleep area cannot be discarded";
 
+/// A snapshot that is about to wake.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    /// Its OS has said, behind some wake, that it is well.
+    is_proven: bool,
+    /// For how many ms it will be on trial.
+    trial_ms: u32,
+}
+
 /// What is to be done before a snapshot wakes: a reset that has ended its last wake
-/// is noted, and somebody at the console may call this one off. Says for how many ms
-/// the snapshot that is about to wake, if one is, will be on trial.
+/// is noted, and somebody at the console may call this one off.
 ///
 /// # Errors
 ///
 /// [`ColdBoot::Key`].
-fn ready_snapshot<M: Medium>(area: &mut Area<'_, M>) -> Result<Option<u32>, ColdBoot> {
+fn ready_snapshot<M: Medium>(area: &mut Area<'_, M>) -> Result<Option<Ready>, ColdBoot> {
     if let Some((trial, ms)) = platform().failed_trial()
         && let Err(error) = area.snapshot_was_reset(trial.generation, ms)
     {
         say!("that the snapshot's wake failed cannot be kept: {error}");
     }
+    let Some((_, _, standing)) = area.snapshot() else {
+        return Ok(None);
+    };
     if area.newest().map(|image| image.kind()) != Ok(ImageKind::Snapshot) {
         return Ok(None);
     }
@@ -231,5 +244,8 @@ fn ready_snapshot<M: Medium>(area: &mut Area<'_, M>) -> Result<Option<u32>, Cold
             return Err(ColdBoot::Key);
         }
     }
-    Ok(Some(rules.trial_ms))
+    Ok(Some(Ready {
+        is_proven: standing.proven,
+        trial_ms: rules.trial_ms,
+    }))
 }
