@@ -28,6 +28,10 @@ test: say-test setup build guest test-kernel poison-free ## Run every test
 test-long: say-test-long setup build guest test-kernel ## Run what `make test` leaves out: more machines, more sleeps
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
+.PHONY: demo-snapshot
+demo-snapshot: say-demo-snapshot setup build guest ## Show an appliance that comes up from its snapshot at every power-on
+	@$(CLI) demo snapshot
+
 CUTS ?= 300
 SEED ?=
 
@@ -35,17 +39,21 @@ SEED ?=
 soak: say-soak setup build test-kernel ## Cut the power of machines that sleep and wake: CUTS=300 times, SEED= to repeat
 	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
 
-.PHONY: say-demo say-test say-test-long say-bench say-soak say-fuzz say-perf
+.PHONY: say-demo say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
 	@echo "test: about 25 minutes; the first time about 40, for the toolchain and the guest"
+say-demo-snapshot:
+	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
 	@echo "test-long: about 20 minutes; the first time about 35, for the toolchain and the guest"
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-bench:
 	@echo "bench: about 20 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
+say-bench-snapshot:
+	@echo "bench-snapshot: about 20 minutes; the first time 10 more, for the toolchain and the guest"
 say-perf:
 	@echo "perf: about a minute; the first time about 5, for the toolchain"
 
@@ -81,9 +89,14 @@ bench: say-bench setup build guest test-kernel ## Measure, beside what others ne
 	@$(CLI) bench $(if $(QUICK),--quick) --save build/bench.json
 	@$(MAKE) --no-print-directory report
 
+.PHONY: bench-snapshot
+bench-snapshot: say-bench-snapshot setup build guest ## Measure an appliance's start, cold, hibernated, and from its snapshot, 10 times each; add it to the report
+	@$(CLI) bench snapshot --rounds 10 --save build/snapshot.json
+	@$(MAKE) --no-print-directory report
+
 .PHONY: report
-report: cli ## Make build/report.html of what `make bench` has measured last
-	@$(CLI) report build/bench.json -o build/report.html
+report: cli ## Make build/report.html of what `make bench` and `make bench-snapshot` have measured last
+	@$(CLI) report $(wildcard build/bench.json build/snapshot.json) -o build/report.html
 
 .PHONY: perf
 perf: say-perf setup build test-kernel count ## Count the firmware's instructions: 10 % more than the baseline fails

@@ -269,3 +269,48 @@ fn run_says_when_qemu_fails() {
         .run(&["run"])
         .refuses(1, &["qemu: no", "QEMU ended with exit status: 1"]);
 }
+
+/// An appliance as its demo expects it, power-on by power-on.
+const APPLIANCE: &str = r#"
+say() { printf '%s\r\n' "$*"; }
+on=$(($(cat "$0.on" 2>/dev/null || echo 0) + 1)); echo $on >"$0.on"
+started() { say "poorwill-guest: shell ready"; say "poorwill-guest: shop ready answer=${answer:-42}"; }
+case $on in
+1) say "poorwill-appliance: prepared keys=1000000"; exit 0 ;;
+2)
+    say "poorwill: cold boot: no image"; started
+    say "poorwill-appliance: ready root=overlay"
+    read -r word; say "poorwill-appliance: hibernating"; exit 0 ;;
+3)
+    say "poorwill: cold boot: no image"; started; say "poorwill-appliance: resumed"
+    read -r word; say "poorwill: sleep mode=snapshot ms=2"; exit 0 ;;
+*)
+    say "poorwill: wake loaded_bytes=2097152 ms=10 mode=snapshot"; more; started
+    say "poorwill-snapshot: woken, first"; sleep 60 ;;
+esac
+"#;
+
+#[test]
+fn an_appliance_s_story() {
+    let world = World::with_qemu(&format!("more() {{ :; }}\n{APPLIANCE}"));
+    let outcome = world.run(&["demo", "snapshot", "--wakes", "2"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    for words in [
+        "Linux's own hibernation: 1",
+        "the same answer each time, and every byte of the disk as it was",
+        "| snapshot",
+        "Each wake loads 2.00 MiB",
+    ] {
+        assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
+    }
+    check_left(&world, false);
+}
+
+#[test]
+fn an_appliance_that_answers_otherwise_is_found_out() {
+    let other = "more() { [ $on -lt 6 ] || answer=43; }";
+    let world = World::with_qemu(&format!("{other}\n{APPLIANCE}"));
+    let outcome = world.run(&["demo", "snapshot", "--wakes", "3"]);
+    outcome.refuses(1, &["the shop's answers differ"]);
+    check_left(&world, true);
+}

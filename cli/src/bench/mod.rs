@@ -1,6 +1,7 @@
 //! Measurements, each beside its limit and in the same run: ratios hold on a
 //! shared machine where seconds do not.
 
+pub mod appliance;
 pub mod compare;
 pub mod host;
 pub mod instructions;
@@ -12,12 +13,16 @@ pub mod targets;
 
 use std::path::PathBuf;
 
+use appliance::{ApplianceOptions, Audience};
 use compare::{CompareOptions, Size};
 use load::bandwidth;
 pub use load::{Load, LoadRound};
 use results::Results;
 pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
+
+use crate::machine::Watcher;
+use crate::size::Bytes;
 
 /// What is needed to measure.
 #[derive(Clone, Debug)]
@@ -53,6 +58,8 @@ pub enum Part {
     Seal,
     /// Instructions of a start, a sleep and a wake, as the performance gate has them.
     Instructions,
+    /// An appliance's start: cold, from Linux's hibernation, from its snapshot.
+    Snapshot,
     /// Sleep and wake beside cold boot, hibernation, QEMU's save and restore, and
     /// plain copies.
     Compare,
@@ -82,6 +89,19 @@ pub fn measure(
             tell("measuring what sealing costs");
             results.seal = seal::measure(options, tell)?;
         }
+        Part::Snapshot => {
+            tell("starting an appliance cold, from hibernation, and from a snapshot");
+            let options = ApplianceOptions {
+                firmware: options.firmware.clone(),
+                folder: options.folder.clone(),
+                memory: Bytes::gib(1),
+                harts: options.harts,
+                others: options.rounds,
+                wakes: options.rounds,
+                log: None,
+            };
+            appliance::play(&options, &Told(tell), &mut results.appliance)?;
+        }
         Part::Instructions => {
             results.instructions = instructions::measure(options, tell)?;
         }
@@ -99,6 +119,23 @@ pub fn measure(
         }
     }
     Ok(())
+}
+
+/// An audience that is told, and sees nothing.
+struct Told<'t>(&'t dyn Fn(&str));
+
+impl Audience for Told<'_> {
+    fn step(&self, text: &str) {
+        (self.0)(text);
+    }
+
+    fn say(&self, text: &str) {
+        (self.0)(text);
+    }
+
+    fn watcher(&self) -> Option<Watcher> {
+        None
+    }
 }
 
 /// The middle of some values, and their ends.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::appliance::Appliance;
 use super::compare::Comparison;
 use super::instructions::Count;
 use super::targets::{Target, targets};
@@ -44,6 +45,9 @@ pub struct Results {
     /// Poorwill beside its peers.
     #[serde(default)]
     pub compare: Option<Comparison>,
+    /// Snapshot boot.
+    #[serde(default)]
+    pub appliance: Option<Appliance>,
     /// What the figures show; made of them when they are written and read.
     #[serde(default, skip_deserializing)]
     pub targets: Vec<Target>,
@@ -142,8 +146,25 @@ impl Results {
             seal: Vec::new(),
             instructions: Vec::new(),
             compare: None,
+            appliance: None,
             targets: Vec::new(),
         }
+    }
+
+    /// Adds what `others`, measured by themselves, have and these have not.
+    pub fn add(&mut self, others: Results) {
+        fn or<T>(own: &mut Vec<T>, other: Vec<T>) {
+            if own.is_empty() {
+                *own = other;
+            }
+        }
+        or(&mut self.start, others.start);
+        or(&mut self.seal, others.seal);
+        or(&mut self.instructions, others.instructions);
+        self.load = self.load.take().or(others.load);
+        self.compare = self.compare.take().or(others.compare);
+        self.appliance = self.appliance.take().or(others.appliance);
+        self.conclude();
     }
 
     /// Draws the conclusions again from the figures.
@@ -246,6 +267,29 @@ mod tests {
         results.save(&file).unwrap();
         assert_eq!(Results::read(&file).unwrap(), results);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn later_files_add_what_earlier_ones_lack() {
+        let appliance = |keys| {
+            Some(Appliance {
+                keys,
+                ..Appliance::default()
+            })
+        };
+        let mut results = crate::bench::sample();
+        let compare = results.compare.clone();
+        let mut others = Results::new(Environment::default());
+        others.appliance = appliance(1);
+        results.add(others.clone());
+        assert_eq!(
+            (&results.compare, &results.appliance),
+            (&compare, &appliance(1))
+        );
+        others.appliance = appliance(2);
+        others.compare = None;
+        results.add(others);
+        assert_eq!(results.appliance, appliance(1));
     }
 
     #[test]

@@ -122,9 +122,23 @@ const MAPPED_RAM: &str = "mapped-ram";
 /// Everything that can be said about the figures.
 #[must_use]
 pub fn targets(results: &Results) -> Vec<Target> {
-    let Some(compare) = &results.compare else {
-        return Vec::new();
-    };
+    let compared = results.compare.iter();
+    let mut all: Vec<Target> = compared
+        .flat_map(|compare| of_comparison(results, compare))
+        .collect();
+    if let Some(appliance) = &results.appliance {
+        let limit = Limit::AtLeast(20.0);
+        let gain = appliance.gain().filter(|gain| gain.is_finite());
+        all.push(Target {
+            what: "Cold boot of the appliance, in its snapshot's wake (power-on to the shop's first answer)".into(),
+            limit,
+            values: gain.map(|gain| value("appliance", gain, limit)).into_iter().collect(),
+        });
+    }
+    all
+}
+
+fn of_comparison(results: &Results, compare: &Comparison) -> Vec<Target> {
     let mut all: Vec<Target> = OF_A_CASE
         .iter()
         .map(|(what, limit, ratio)| of_cases(compare, what, *limit, *ratio))

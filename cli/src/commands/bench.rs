@@ -23,18 +23,20 @@ use crate::table::table;
 /// of a wake's loading, beside a plain read of the same bytes from the same disk;
 /// sleeps and wakes with sealed images, beside plain ones and the cipher alone;
 /// sleeps and wakes of Debian machines beside cold boots, Linux's hibernation,
-/// QEMU's own save and restore, and plain copies.
+/// QEMU's own save and restore, and plain copies; an appliance's snapshot beside its
+/// cold boot and hibernation.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   poorwill bench --save bench.json && poorwill report bench.json
   poorwill bench compare --quick
+  poorwill bench snapshot --rounds 10
   poorwill bench compare --installed 4G --used 1G,2G
 
 Exit status: 0 measured, 1 failed, 2 wrong usage.")]
 pub struct Bench {
-    /// What to measure [default: all but load, of which compare has as much; with
-    /// --quick start, instructions and compare]
+    /// What to measure [default: all but load, of which compare has as much, and
+    /// snapshot; with --quick start, instructions and compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
     /// Fewer machines and rounds, in less than five minutes
@@ -145,7 +147,7 @@ impl Bench {
         if any(&[Part::Start]) {
             paths::readable("OpenSBI", bench::OPENSBI.as_ref())?;
         }
-        if any(&[Part::Load, Part::Compare]) {
+        if any(&[Part::Load, Part::Compare, Part::Snapshot]) {
             paths::Guest::find()?;
         }
         let test_kernel = match any(&[Part::Seal, Part::Instructions]) {
@@ -215,6 +217,10 @@ fn print_all(results: &Results) {
     }
     if let Some(compare) = &results.compare {
         print_comparison(compare);
+    }
+    if let Some(appliance) = &results.appliance {
+        println!("The appliance's starts, medians with the least and the most:");
+        println!("{}", appliance.table());
     }
     for target in &results.targets {
         print_target(target);

@@ -16,9 +16,9 @@ use crate::report;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Exit status: 0 made, 1 failed, 2 wrong usage.")]
 pub struct Report {
-    /// The results
+    /// The results; of several files, later ones add what is not in earlier ones
     #[arg(value_name = "JSON", default_value = "bench.json")]
-    results: PathBuf,
+    results: Vec<PathBuf>,
     /// The page; an existing one is replaced
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
@@ -31,7 +31,11 @@ impl Report {
     ///
     /// The results cannot be read, or the page not written.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
-        let results = Results::read(&self.results)?;
+        let mut read = self.results.iter().map(|file| Results::read(file));
+        let mut results = read.next().context("no results are named")??;
+        for others in read {
+            results.add(others?);
+        }
         let page = report::html(&results)?;
         write_whole(&self.output, page.as_bytes())
             .with_context(|| format!("writing {}", self.output.display()))?;

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use console::{Term, style, truncate_str};
 
+use crate::bench::appliance::Audience;
 use crate::console::Event;
 use crate::machine::Watcher;
 
@@ -18,10 +19,12 @@ pub struct Screen {
 }
 
 /// Console lines that tell the story.
-const TELLING: [&str; 9] = [
+const TELLING: [&str; 11] = [
     "poorwill: ",
     "poorwill-guest: ",
     "poorwill-demo: ",
+    "poorwill-appliance: ",
+    "poorwill-snapshot: ",
     "poorwill-initramfs: ",
     "Linux version",
     "PM: suspend",
@@ -112,5 +115,19 @@ impl Screen {
     pub fn finish(&self) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.clear(&mut below);
+    }
+}
+
+impl Audience for Screen {
+    fn step(&self, text: &str) {
+        Screen::step(self, text);
+    }
+
+    fn say(&self, text: &str) {
+        Screen::say(self, text);
+    }
+
+    fn watcher(&self) -> Option<Watcher> {
+        Some(Screen::watcher(self))
     }
 }

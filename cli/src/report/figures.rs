@@ -2,6 +2,7 @@
 
 use super::plot::{self, Axes, Bar, Series};
 use crate::bench::Spread;
+use crate::bench::appliance::{Appliance, METHODS};
 use crate::bench::compare::{Case, Comparison};
 use crate::bench::results::Results;
 use crate::bench::{Pair, Sealing};
@@ -25,6 +26,9 @@ pub(super) fn all(results: &Results) -> anyhow::Result<Vec<Figure>> {
         figures.push(ways_down(compare)?);
         figures.push(over_installed(compare)?);
         figures.push(bytes_moved(compare)?);
+    }
+    if let Some(appliance) = &results.appliance {
+        figures.push(appliance_starts(appliance)?);
     }
     if !results.start.is_empty() {
         figures.push(starts(results)?);
@@ -94,6 +98,37 @@ fn wake_parts(compare: &Comparison) -> anyhow::Result<Figure> {
             "kernel",
             "redis's first answer",
         ]),
+    })
+}
+
+fn appliance_starts(appliance: &Appliance) -> anyhow::Result<Figure> {
+    let bars: Vec<Bar> = METHODS
+        .iter()
+        .filter_map(|(name, starts)| {
+            let of = |of| Appliance::spread(starts(appliance), of);
+            let whole = of(|start| start.application_ms)?;
+            let of = [
+                of(|start| start.firmware_ms),
+                of(|start| start.shell_ms - start.firmware_ms),
+            ];
+            Some(Bar {
+                name: (*name).replace("Linux's ", ""),
+                parts: parts(whole, &of),
+                ends: (whole.least / 1000.0, whole.most / 1000.0),
+            })
+        })
+        .collect();
+    Ok(Figure {
+        title: "Snapshot boot".into(),
+        text: format!(
+            "From power-on to the first answer of an HTTP service in Python with {} keys in \
+             redis behind it, on {} hart(s) and {} MiB. Medians; the black line reaches from the \
+             shortest to the longest. The power is cut without warning behind each start from \
+             the snapshot.",
+            appliance.keys, appliance.harts, appliance.memory_mib
+        ),
+        svg: plot::bars(&bars, "seconds")?,
+        legend: legend(&["firmware", "to the first program", "to the shop's answer"]),
     })
 }
 

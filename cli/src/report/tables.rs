@@ -1,6 +1,7 @@
 //! The figures behind the plots, as tables.
 
 use crate::bench::Spread;
+use crate::bench::appliance::{Appliance, METHODS, PRINTED, StartsOf};
 use crate::bench::compare::{Case, Comparison, gib};
 use crate::bench::results::Results;
 use crate::bench::targets::{load_rate, plain_read_rate, plain_write_rate, save_rate};
@@ -17,6 +18,9 @@ pub(super) fn all(results: &Results) -> Vec<Grid> {
     if let Some(compare) = &results.compare {
         grids.push(seconds(compare));
         grids.push(rates(compare));
+    }
+    if let Some(appliance) = &results.appliance {
+        grids.push(starts(appliance));
     }
     if !results.instructions.is_empty() {
         grids.push(instructions(results));
@@ -79,6 +83,33 @@ fn seconds(compare: &Comparison) -> Grid {
         title: "Seconds: medians, with the least and the most",
         heads,
         rows: compare.cases.iter().map(row).collect(),
+    }
+}
+
+/// The table 1 of Kaminaga's paper, with these figures beside the printed ones.
+fn starts(appliance: &Appliance) -> Grid {
+    let row = |((name, starts), printed): ((&str, StartsOf), [f64; 2])| {
+        let starts = starts(appliance);
+        let printed = printed.map(|seconds| format!("{seconds:.2}"));
+        let [shell, application] = printed;
+        vec![
+            name.to_owned(),
+            cell(Appliance::spread(starts, |start| start.shell_ms)),
+            cell(Appliance::spread(starts, |start| start.application_ms)),
+            shell,
+            application,
+        ]
+    };
+    Grid {
+        title: "Snapshot boot, seconds: medians, with the least and the most; the paper's means are of another machine",
+        heads: texts(&[
+            "start",
+            "shell",
+            "application",
+            "the paper's shell",
+            "the paper's application",
+        ]),
+        rows: METHODS.into_iter().zip(PRINTED).map(row).collect(),
     }
 }
 

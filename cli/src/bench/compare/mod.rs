@@ -174,7 +174,9 @@ impl MachineBench<'_> {
             self.tell(&format!("filling memory: {name}"));
             guest.fill(size.used_mib)?;
             saved.fill(self.qemu, size.used_mib)?;
-            let hibernated = cases.iter().any(|case| !case.hibernations.is_empty());
+            let hibernated = cases
+                .iter()
+                .any(|case| !case.hibernations.is_empty() || !case.failed_hibernations.is_empty());
             let hibernations = match size.can_hibernate() && size.used_mib >= 512 && !hibernated {
                 true => self.options.hibernations,
                 false => 0,
@@ -182,10 +184,10 @@ impl MachineBench<'_> {
             for round in 1..=self.options.rounds {
                 let hibernates = round <= hibernations
                     && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS;
-                // Its stream is the slower way, and moves as much again.
-                let kinds = match size.is_large() && round > 1 {
-                    true => &KINDS[KINDS.len() - 1..],
-                    false => &KINDS[..],
+                // Its stream is the slower way, and moves as much again: seen once.
+                let kinds = match round {
+                    1 => &KINDS[..],
+                    _ => &KINDS[KINDS.len() - 1..],
                 };
                 let peer = Peer {
                     saved: &mut saved,

@@ -58,12 +58,6 @@ impl Size {
         2 * self.used_mib + KEPT_MIB <= self.installed_mib
     }
 
-    /// Whether copying takes so long that not everything is measured in each round.
-    #[must_use]
-    pub const fn is_large(self) -> bool {
-        self.used_mib >= 2048
-    }
-
     /// Host memory: the guest's in use, QEMU's own, and nothing left over for the
     /// page cache of its files.
     const fn memory_mib(self) -> u64 {
