@@ -281,8 +281,9 @@ case $on in
     say "poorwill: cold boot: no image"; started
     say "poorwill-appliance: ready root=overlay"
     read -r word; say "poorwill-appliance: hibernating"; exit 0 ;;
-3)
-    say "poorwill: cold boot: no image"; started; say "poorwill-appliance: resumed"
+3) say "poorwill: cold boot: no image"; started; say "poorwill-appliance: resumed"; sleep 60 ;;
+4)
+    say "poorwill: cold boot: no image"; started; say "poorwill-appliance: ready root=overlay"
     read -r word; say "poorwill: sleep mode=snapshot ms=2"; exit 0 ;;
 *)
     say "poorwill: wake loaded_bytes=2097152 ms=10 mode=snapshot"; more; started
@@ -308,7 +309,7 @@ fn an_appliance_s_story() {
 
 #[test]
 fn an_appliance_that_answers_otherwise_is_found_out() {
-    let other = "more() { [ $on -lt 6 ] || answer=43; }";
+    let other = "more() { [ $on -lt 7 ] || answer=43; }";
     let world = World::with_qemu(&format!("{other}\n{APPLIANCE}"));
     let outcome = world.run(&["demo", "snapshot", "--wakes", "3"]);
     outcome.refuses(1, &["the shop's answers differ"]);

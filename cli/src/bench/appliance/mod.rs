@@ -112,8 +112,8 @@ pub fn play(
     };
     figures.keys = stage.prepare()?;
     let running = stage.boot_cold(figures)?;
-    let running = stage.hibernate(running, figures)?;
-    stage.take_snapshot(running)?;
+    stage.hibernate(running, figures)?;
+    stage.take_snapshot()?;
     stage.wake_and_cut(figures)
 }
 
@@ -172,7 +172,7 @@ impl Stage<'_> {
         &self,
         mut running: RunningMachine,
         figures: &mut Appliance,
-    ) -> anyhow::Result<RunningMachine> {
+    ) -> anyhow::Result<()> {
         self.audience
             .step(&format!("Linux's own hibernation: {}", self.options.others));
         while figures.resumed.len() < self.options.others as usize
@@ -190,11 +190,16 @@ impl Stage<'_> {
                     self.audience
                         .say(&format!("Linux does not come back from hibernation: {why}"));
                     figures.failed_resumes.push(why);
-                    running = self.power_on(&self.run_words())?;
-                    self.explain(&mut running, "booting cold", settled)?;
+                    running = self.boot_and_settle()?;
                 }
             }
         }
+        Ok(running.kill().map(drop)?)
+    }
+
+    fn boot_and_settle(&self) -> anyhow::Result<RunningMachine> {
+        let mut running = self.power_on(&self.run_words())?;
+        self.explain(&mut running, "booting cold", settled)?;
         Ok(running)
     }
 
@@ -217,9 +222,10 @@ impl Stage<'_> {
         Ok((running, start))
     }
 
-    fn take_snapshot(&self, mut running: RunningMachine) -> anyhow::Result<()> {
+    fn take_snapshot(&self) -> anyhow::Result<()> {
         self.audience
-            .step("Keeping a snapshot of it: `poorwill-snapshot shop`");
+            .step("Booting it cold, and keeping a snapshot: `poorwill-snapshot shop`");
+        let mut running = self.boot_and_settle()?;
         self.explain(&mut running, "taking the snapshot", |running| {
             running.send(b"snapshot\n")?;
             running.wait_for("poorwill: sleep mode=snapshot", SLEEP_LIMIT)?;
