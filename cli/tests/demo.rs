@@ -294,7 +294,7 @@ esac
 #[test]
 fn an_appliance_s_story() {
     let world = World::with_qemu(&format!("more() {{ :; }}\n{APPLIANCE}"));
-    let outcome = world.run(&["demo", "snapshot", "--wakes", "2"]);
+    let outcome = world.run(&["demo", "snapshot", "--memory", "16M", "--wakes", "2"]);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     for words in [
         "Linux's own hibernation: 1",
@@ -311,7 +311,7 @@ fn an_appliance_s_story() {
 fn an_appliance_that_answers_otherwise_is_found_out() {
     let other = "more() { [ $on -lt 7 ] || answer=43; }";
     let world = World::with_qemu(&format!("{other}\n{APPLIANCE}"));
-    let outcome = world.run(&["demo", "snapshot", "--wakes", "3"]);
+    let outcome = world.run(&["demo", "snapshot", "--memory", "16M", "--wakes", "3"]);
     outcome.refuses(1, &["the shop's answers differ"]);
     check_left(&world, true);
 }
