@@ -43,7 +43,7 @@ soak: say-soak setup build test-kernel ## Cut the power of machines that sleep a
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
-	@echo "test: about 25 minutes; the first time about 40, for the toolchain and the guest"
+	@echo "test: about 30 minutes, on a slow host an hour; the first time 15 more, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
