@@ -96,7 +96,7 @@ bench-snapshot: say-bench-snapshot setup build guest ## Measure an appliance's s
 
 .PHONY: report
 report: cli ## Make build/report.html of what `make bench` and `make bench-snapshot` have measured last
-	@$(CLI) report $(wildcard build/bench.json build/snapshot.json) -o build/report.html
+	@$(CLI) report $(or $(wildcard build/bench.json build/snapshot.json),build/bench.json) -o build/report.html
 
 .PHONY: perf
 perf: say-perf setup build test-kernel count ## Count the firmware's instructions: 10 % more than the baseline fails

@@ -464,11 +464,7 @@ fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
 /// Cuts the power after so long, and checks that the machine has started as it
 /// should, as far as it has come.
 fn cut(running: &mut RunningMachine, after: Duration, start: &Start) -> anyhow::Result<End> {
-    match running.wait_where("its end", after, |_| false) {
-        Err(poorwill::machine::WaitError::TimedOut { .. }) => {}
-        Err(error) => return Err(error.into()),
-        Ok(line) => bail!("no line was waited for, but {line:?} came"),
-    }
+    running.run_for(after)?;
     running.kill()?;
     let lines = running.lines();
     let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();

@@ -165,6 +165,15 @@ impl Spread {
     }
 }
 
+/// A spread of milliseconds, in seconds: the median, with the least and the most.
+pub(crate) fn seconds(spread: Option<Spread>) -> String {
+    spread.map_or("-".into(), |spread| {
+        let [median, least, most] =
+            [spread.median, spread.least, spread.most].map(|ms| ms / 1000.0);
+        format!("{median:.2} ({least:.2} to {most:.2})")
+    })
+}
+
 /// The middle one of the values; the mean of the middle two of an even number.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

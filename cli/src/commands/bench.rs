@@ -11,7 +11,7 @@ use crate::bench::compare::{Case, Comparison, Size, USUAL, combinations, gib};
 use crate::bench::instructions::Count;
 use crate::bench::results::Results;
 use crate::bench::targets::Target;
-use crate::bench::{self, BenchOptions, Load, Pair, Part, Sealing, Spread, Start, host};
+use crate::bench::{self, BenchOptions, Load, Pair, Part, Sealing, Spread, Start, host, seconds};
 use crate::paths;
 use crate::progress;
 use crate::size::Bytes;
@@ -271,14 +271,6 @@ fn print_comparison(compare: &Comparison) {
     for reason in &compare.left_out {
         println!("  left out: {reason}");
     }
-}
-
-fn seconds(spread: Option<Spread>) -> String {
-    spread.map_or("-".into(), |spread| {
-        let [median, least, most] =
-            [spread.median, spread.least, spread.most].map(|ms| ms / 1000.0);
-        format!("{median:.2} ({least:.2} to {most:.2})")
-    })
 }
 
 fn print_target(target: &Target) {

@@ -1,14 +1,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
 use super::compare::{Held, compare};
 use super::figures::{Column, Figures};
 use super::screen::Screen;
 use crate::console::{Fields, Line};
 use crate::disk::NewDisk;
-use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn, Qemu, RunningMachine};
+use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine};
 use crate::paths::Guest;
 use crate::progress;
 use crate::size::Bytes;
@@ -142,7 +142,7 @@ impl Stage<'_> {
         let exit = running
             .wait_exit(POWER_OFF_LIMIT)
             .context("switching off after the save")?;
-        check_exit(&exit)?;
+        exit.check()?;
         self.show_gone(running, resident)?;
         let sleep_total = exit.at.saturating_sub(ready.at);
         Ok(Asleep {
@@ -205,11 +205,8 @@ impl Stage<'_> {
             self.screen
                 .say(&format!("{:28} {}", compared.what, compared.outcome));
         }
-        check_exit(
-            &running
-                .wait_exit(POWER_OFF_LIMIT)
-                .context("switching off at the end")?,
-        )?;
+        let exit = running.wait_exit(POWER_OFF_LIMIT);
+        exit.context("switching off at the end")?.check()?;
         Ok(Figures {
             sleep: Column::of_sleep(asleep.sleep_total, &asleep.sleep, &woke),
             wake: Column::of_wake(handed_over.at, answer.at, &wake, &woke),
@@ -260,11 +257,4 @@ fn time_cold_boot(running: &mut RunningMachine) -> anyhow::Result<Column> {
     }
     let Line { at: total, .. } = line;
     Ok(Column::of_cold_boot(handed_over.at, first_program, total))
-}
-
-fn check_exit(exit: &Exit) -> anyhow::Result<()> {
-    if !exit.status.success() {
-        bail!("QEMU failed ({}): {}", exit.status, exit.errors.trim_end());
-    }
-    Ok(())
 }

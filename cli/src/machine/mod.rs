@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub use arguments::Console;
 pub use capture::Watcher;
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version};
-pub use running::{Exit, PowerOn, RunningMachine, StartError, WaitError};
+pub use running::{Exit, Failed, PowerOn, RunningMachine, StartError, WaitError};
 
 use serde::{Deserialize, Serialize};
 

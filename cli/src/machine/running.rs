@@ -104,6 +104,33 @@ pub struct Exit {
     pub errors: String,
 }
 
+/// The emulator's end, where it was no power-off.
+#[derive(Clone, Debug, Error)]
+#[error("QEMU failed ({status}): {errors}")]
+pub struct Failed {
+    /// QEMU's exit status.
+    pub status: ExitStatus,
+    /// What it wrote to its standard error.
+    pub errors: String,
+}
+
+impl Exit {
+    /// Whether the machine was powered off.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed`].
+    pub fn check(&self) -> Result<(), Failed> {
+        if self.status.success() {
+            return Ok(());
+        }
+        Err(Failed {
+            status: self.status,
+            errors: self.errors.trim_end().to_owned(),
+        })
+    }
+}
+
 /// A machine that is switched on, with its console in the program's hands.
 ///
 /// Dropping it is pulling the plug: QEMU is killed and waited for. QEMU is also
@@ -292,6 +319,18 @@ impl RunningMachine {
             Err(WaitError::Ended { exit, .. }) => Ok(exit),
             Err(error) => Err(error),
             Ok(()) => unreachable!("nothing was looked for"),
+        }
+    }
+
+    /// Lets it run so long, whatever it says.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], never [`WaitError::TimedOut`].
+    pub fn run_for(&mut self, time: Duration) -> Result<(), WaitError> {
+        match self.wait::<()>("a time", time, |_, _| None) {
+            Err(WaitError::TimedOut { .. }) => Ok(()),
+            other => other,
         }
     }
 

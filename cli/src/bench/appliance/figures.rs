@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Spread;
+use crate::bench::{Spread, seconds};
 use crate::table::table;
 
 /// All starts of one run.
@@ -27,7 +27,7 @@ pub struct Appliance {
     pub loaded_bytes: u64,
     /// What the shop answered is the same each time.
     pub same_answers: bool,
-    /// Bytes of the disk that differ between the first of them and the last.
+    /// Every byte of the disk is the same before the first of them and behind the last.
     pub disk_unchanged: bool,
 }
 
@@ -78,17 +78,7 @@ impl Appliance {
         for ((name, starts), printed) in METHODS.into_iter().zip(PRINTED) {
             let of = |of| Self::spread(starts(self), of);
             let measured = [of(|start| start.shell_ms), of(|start| start.application_ms)];
-            let measured = measured.map(|spread| match spread {
-                Some(Spread {
-                    median,
-                    least,
-                    most,
-                }) => {
-                    let [median, least, most] = [median, least, most].map(|ms| ms / 1000.0);
-                    format!("{median:.2} ({least:.2} to {most:.2})")
-                }
-                None => "-".to_owned(),
-            });
+            let measured = measured.map(seconds);
             let printed = printed.map(|seconds| format!("{seconds:.2}"));
             table.add_row([name.to_owned()].into_iter().chain(measured).chain(printed));
         }

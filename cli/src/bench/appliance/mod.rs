@@ -12,6 +12,7 @@ use indicatif::ProgressBar;
 
 pub use figures::{Appliance, METHODS, PRINTED, Start, StartsOf};
 
+use super::compare::{HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS};
 use crate::console::Fields;
 use crate::disk::{NewDisk, fingerprint};
 use crate::interrupt;
@@ -36,13 +37,6 @@ const PREPARE_LIMIT: Duration = Duration::from_secs(400);
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const SLEEP_LIMIT: Duration = Duration::from_secs(240);
 const WAKE_LIMIT: Duration = Duration::from_secs(60);
-
-/// What Linux needs to hibernate as fast as it can, and to come back at all: see
-/// [`compare`](super::compare).
-const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
-const RESUME_WORDS: &str = "maxcpus=1";
-/// Hibernations that fail are not tried for ever: each takes minutes.
-const MAX_FAILED_RESUMES: usize = 2;
 
 /// The longest that a machine runs behind the shop's answer until its power is cut.
 const MOST_UNCUT: Duration = Duration::from_millis(1500);
@@ -176,7 +170,7 @@ impl Stage<'_> {
         self.audience
             .step(&format!("Linux's own hibernation: {}", self.options.others));
         while figures.resumed.len() < self.options.others as usize
-            && figures.failed_resumes.len() < MAX_FAILED_RESUMES
+            && figures.failed_resumes.len() < MAX_FAILED_HIBERNATIONS
         {
             match self.hibernate_once(running) {
                 Ok((resumed, start)) => {
@@ -250,14 +244,8 @@ impl Stage<'_> {
         ));
         figures.same_answers = true;
         for _ in 0..self.options.wakes {
-            let answered = self.wake(|running| {
-                let uncut = MOST_UNCUT.mul_f64(fastrand::f64());
-                // Nothing is to come: this is a pause that Ctrl-C ends.
-                match running.wait_where("a cut", uncut, |_| false) {
-                    Err(crate::machine::WaitError::TimedOut { .. }) => Ok(()),
-                    other => Ok(other.map(drop)?),
-                }
-            })?;
+            let answered =
+                self.wake(|running| Ok(running.run_for(MOST_UNCUT.mul_f64(fastrand::f64()))?))?;
             self.tell(&answered.start);
             figures.same_answers &= answered.answer == first.answer;
             figures.snapshot.push(answered.start);
@@ -383,12 +371,5 @@ fn settled(running: &mut RunningMachine) -> anyhow::Result<()> {
 }
 
 fn switched_off(running: &mut RunningMachine) -> anyhow::Result<()> {
-    let exit = running.wait_exit(SLEEP_LIMIT)?;
-    ensure!(
-        exit.status.success(),
-        "QEMU failed ({}): {}",
-        exit.status,
-        exit.errors.trim_end()
-    );
-    Ok(())
+    Ok(running.wait_exit(SLEEP_LIMIT)?.check()?)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 
 use super::figures::{ColdBoot, Hibernation, PlainCopy, Sleep, Wake};
 use crate::console::{Fields, Line};
@@ -266,12 +266,7 @@ impl Guest {
 
     fn end(&mut self) -> anyhow::Result<Exit> {
         let exit = self.running.wait_exit(DOWN_LIMIT)?;
-        ensure!(
-            exit.status.success(),
-            "QEMU failed ({}): {}",
-            exit.status,
-            exit.errors.trim_end()
-        );
+        exit.check()?;
         Ok(exit)
     }
 

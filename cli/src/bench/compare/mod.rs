@@ -38,10 +38,10 @@ const ALIGNMENT: u64 = 1 << 20;
 
 /// What Linux needs to hibernate as fast as it can: what is in memory does not
 /// compress, and `platform` is nothing that firmware offers.
-const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
+pub(super) const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
 /// The kernel that loads the hibernated one runs on one hart: on more, it often
 /// loses the disk's interrupts as it begins, and waits for ever.
-const RESUME_WORDS: &str = "maxcpus=1";
+pub(super) const RESUME_WORDS: &str = "maxcpus=1";
 /// These and the rest, for people.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM; \
@@ -51,7 +51,7 @@ const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/
 const MOST_ON_HOST: u64 = 1 << 30;
 
 /// Hibernations that fail are not tried for ever: each takes minutes.
-const MAX_FAILED_HIBERNATIONS: usize = 2;
+pub(super) const MAX_FAILED_HIBERNATIONS: usize = 2;
 
 /// Choices of the comparison.
 #[derive(Clone, Debug)]
