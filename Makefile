@@ -39,7 +39,13 @@ SEED ?=
 soak: say-soak setup build test-kernel ## Cut the power of machines that sleep and wake: CUTS=300 times, SEED= to repeat
 	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
 
-.PHONY: say-demo say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-fuzz say-perf
+WAKES ?= 200
+
+.PHONY: soak-snapshot
+soak-snapshot: say-soak-snapshot setup build guest ## Wake snapshots WAKES=200 times, and cut the power of others as often
+	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
+
+.PHONY: say-demo say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
@@ -50,6 +56,8 @@ say-test-long:
 	@echo "test-long: about 20 minutes; the first time about 35, for the toolchain and the guest"
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
+say-soak-snapshot:
+	@echo "soak-snapshot: about 30 minutes for 200 wakes in each of four trials, more or less for others"
 say-bench:
 	@echo "bench: about 20 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
 say-bench-snapshot:

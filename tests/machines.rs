@@ -1,13 +1,14 @@
 //! `cargo test -p poorwill-tests --test machines`: every trial of the plan.
 //! See `docs/testing.md`.
 
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::Context;
 use libtest_mimic::{Arguments, Trial};
 use poorwill::interrupt;
-use poorwill_tests::{Setup, ask_for_cuts, expand, load_plan, run_trial};
+use poorwill_tests::{Setup, ask_for_cuts, expand, load_plan, run_trial, soak_wakes};
 
 /// Trials at a time, unless `--test-threads` says otherwise: what two cores carry.
 const THREADS: usize = 2;
@@ -33,6 +34,9 @@ fn main() -> anyhow::Result<ExitCode> {
         number_in("POORWILL_CUTS")?,
         number_in("POORWILL_SEED")?,
     );
+    if let Some(times) = number_in::<NonZeroU32>("POORWILL_WAKES")? {
+        soak_wakes(&mut planned, times.get());
+    }
     let mut trials = Vec::new();
     for trial in planned {
         let absent = setup.missing_for(&trial).is_some();

@@ -144,6 +144,23 @@ pub fn ask_for_cuts(trials: &mut [Trial], cuts: Option<u32>, seed: Option<u64>) 
     }
 }
 
+/// Leaves the trials with power-ons that soak, and has each of these done `times`.
+pub fn soak_wakes(trials: &mut Vec<Trial>, times: u32) {
+    trials.retain_mut(|trial| {
+        let mut soaks = false;
+        for step in &mut trial.steps {
+            if let Step::PowerOn(on) = step
+                && on.soaks
+            {
+                on.times = times;
+                soaks = true;
+            }
+        }
+        trial.is_long &= !soaks;
+        soaks
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +201,24 @@ mod tests {
             all.iter()
                 .all(|&(cuts, seed)| cuts >= fair && seed == Some(7))
         );
+    }
+
+    #[test]
+    fn wakes_are_soaked_on_both_interrupt_controllers() {
+        let mut trials = expand(&load_plan().unwrap()).unwrap();
+        soak_wakes(&mut trials, 200);
+        for interrupts in [Interrupts::Aia, Interrupts::Plic] {
+            let of_these = trials.iter().filter(|trial| trial.interrupts == interrupts);
+            let ends: Vec<_> = of_these
+                .flat_map(|trial| &trial.steps)
+                .filter_map(|step| match step {
+                    Step::PowerOn(on) if on.times == 200 => Some(on.power_on),
+                    _ => None,
+                })
+                .collect();
+            assert!(ends.contains(&End::Cut), "{interrupts:?}: {ends:?}");
+            assert!(ends.contains(&End::Success), "{interrupts:?}: {ends:?}");
+        }
     }
 
     #[test]

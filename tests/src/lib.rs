@@ -20,7 +20,7 @@ mod soak;
 mod tamper;
 mod trial;
 
-pub use expand::{Trial, ask_for_cuts, expand};
+pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
 pub use plan::{Plan, load_plan};
 pub use setup::Setup;
 pub use trial::run_trial;

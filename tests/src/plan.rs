@@ -234,6 +234,9 @@ pub struct PowerOn {
     /// So many times.
     #[serde(default = "once")]
     pub times: u32,
+    /// How often is `POORWILL_WAKES`, where that is given, instead of `times`.
+    #[serde(default)]
+    pub soaks: bool,
     /// It must boot cold, for a reason that matches this. Without it, a
     /// machine that sleeps must wake, and any other boots cold with `no image`.
     pub cold_boot: Option<String>,
@@ -297,6 +300,7 @@ impl PowerOn {
         Self {
             power_on,
             times,
+            soaks: false,
             cold_boot: None,
             wake: false,
             any_start: false,
