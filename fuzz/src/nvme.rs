@@ -395,14 +395,15 @@ impl State<'_> {
                 answer[77] = 5;
                 answer[516] = 2;
                 answer[525] = 1;
+                answer[536] = self.input.below(3) as u8;
             }
             _ => (answer[0], answer[4]) = (1, 2),
         }
         if self.lies(4) {
             for _ in 0..self.input.below(6) {
                 let place = match self.input.below(2) {
-                    0 => [0, 7, 25, 26, 77, 88, 91, 128, 130, 138, 516, 519, 525]
-                        [self.input.below(13) as usize],
+                    0 => [0, 7, 25, 26, 77, 88, 91, 128, 130, 138, 516, 519, 525, 536]
+                        [self.input.below(14) as usize],
                     _ => self.input.below(PAGE_BYTES) as usize,
                 };
                 answer[place] = self.input.any();
@@ -429,13 +430,13 @@ pub fn stamp(byte: u64) -> u64 {
 fn move_data(lent: &Lent, entry: &[u64; 8]) {
     let blocks = (entry[6] & 0xffff) + 1;
     let pages = (blocks << BLOCK_SHIFT).div_ceil(PAGE_BYTES);
-    let is_list = pages > 2;
-    for page in 0..pages {
-        let address = match page {
-            0 => entry[3],
-            _ if is_list => lent.load(entry[4] + 8 * (page - 1)),
-            _ => entry[4],
-        };
+    let is_scattered = entry[0] >> 14 & 0b11 == 1;
+    let places = if is_scattered {
+        runs(lent, entry[3], entry[4], pages)
+    } else {
+        entries(lent, entry[3], entry[4], pages)
+    };
+    for (page, address) in (0..).zip(places) {
         assert!(address.is_multiple_of(PAGE_BYTES), "no page: {address:#x}");
         let value = stamp((entry[5] << BLOCK_SHIFT).wrapping_add(page * PAGE_BYTES));
         for word in [0, 511] {
@@ -446,4 +447,42 @@ fn move_data(lent: &Lent, entry: &[u64; 8]) {
             }
         }
     }
+}
+
+/// The pages that PRP entries name.
+fn entries(lent: &Lent, first: u64, second: u64, pages: u64) -> Vec<u64> {
+    let is_list = pages > 2;
+    let other = |page| match page {
+        0 => first,
+        _ if is_list => lent.load(second + 8 * (page - 1)),
+        _ => second,
+    };
+    (0..pages).map(other).collect()
+}
+
+/// The pages that an SGL descriptor names: a data block's, or those of a last
+/// segment of such.
+fn runs(lent: &Lent, address: u64, rest: u64, pages: u64) -> Vec<u64> {
+    let length = rest & 0xffff_ffff;
+    let blocks = match rest >> 56 {
+        0x00 => vec![(address, length)],
+        0x30 => {
+            assert!(length.is_multiple_of(16), "no descriptors: {length} bytes");
+            (address..address + length)
+                .step_by(16)
+                .map(|at| (lent.load(at), lent.load(at + 8)))
+                .collect()
+        }
+        kind => panic!("an SGL descriptor of kind {kind:#x}"),
+    };
+    let places: Vec<u64> = blocks
+        .into_iter()
+        .flat_map(|(at, bytes)| (at..at + bytes).step_by(PAGE_BYTES as usize))
+        .collect();
+    assert_eq!(
+        places.len() as u64,
+        pages,
+        "another length than the blocks'"
+    );
+    places
 }

@@ -121,7 +121,7 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
             .iter()
             .map(|(_, page)| page)
             .filter(|page| !busy.contains(page));
-        let pages: Vec<OsPage> = free.take(to_usize(self.device.decide(6))).collect();
+        let pages: Vec<OsPage> = free.take(to_usize(self.device.decide(18))).collect();
         let direction = [Direction::Read, Direction::Write][self.device.decide(2) as usize];
         let offset = self.offset(medium);
         for page in &pages {

@@ -1,10 +1,31 @@
+/// Where a command's data lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Data {
+    /// PRP entries 1 and 2 (4.1.1).
+    Pages([u64; 2]),
+    /// An SGL descriptor (4.1.2).
+    Scattered([u64; 2]),
+}
+
+/// The data pointer is an SGL descriptor.
+const PSDT_SGL: u64 = 0b01 << 14;
+
+/// The SGL descriptor of some bytes in one piece.
+pub(super) fn data_block(address: u64, bytes: u64) -> [u64; 2] {
+    [address, bytes]
+}
+
+/// The SGL descriptor of a list of so many others, the last such list.
+pub(super) fn last_segment(address: u64, descriptors: usize) -> [u64; 2] {
+    [address, (0x3 << 60) | (16 * descriptors as u64)]
+}
+
 /// A submission queue entry (Base Specification, figure 87), as eight words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub(super) opcode: u8,
     pub(super) namespace: u32,
-    /// PRP entries 1 and 2.
-    pub(super) data: [u64; 2],
+    pub(super) data: Data,
     /// Command dwords 10 and 11, the lower one first.
     pub(super) low: u64,
     /// Command dwords 12 and 13.
@@ -26,7 +47,7 @@ impl Command {
         Command {
             opcode,
             namespace,
-            data: [0; 2],
+            data: Data::Pages([0; 2]),
             low: 0,
             high: 0,
         }
@@ -35,16 +56,11 @@ impl Command {
     /// The entry, with `id` to recognise the completion by.
     pub(super) fn entry(&self, id: u16) -> [u64; 8] {
         let head = u64::from(self.opcode) | u64::from(id) << 16 | u64::from(self.namespace) << 32;
-        [
-            head,
-            0,
-            0,
-            self.data[0],
-            self.data[1],
-            self.low,
-            self.high,
-            0,
-        ]
+        let (kind, [first, second]) = match self.data {
+            Data::Pages(entries) => (0, entries),
+            Data::Scattered(descriptor) => (PSDT_SGL, descriptor),
+        };
+        [head | kind, 0, 0, first, second, self.low, self.high, 0]
     }
 }
 

@@ -1,6 +1,6 @@
 use arrayvec::ArrayVec;
 
-use super::command::Command;
+use super::command::{Command, Data};
 use super::device::Device;
 use super::engine::Engine;
 use super::identify::{self, ControllerFacts};
@@ -178,7 +178,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         let facts = self.identify_controller()?;
         self.create_queues()?;
         self.list_namespaces(facts.namespaces)?;
-        self.engine.run(facts.max_pages, facts.has_cache);
+        self.engine.run(&facts);
         self.facts = Some(facts);
         Ok(())
     }
@@ -198,11 +198,11 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         let size = u64::from(self.engine.queue().entries() - 1) << 16;
         // In one piece (PC), without interrupts.
         let mut create = Command::new(Command::CREATE_COMPLETIONS, 0);
-        create.data[0] = completions;
+        create.data = Data::Pages([completions, 0]);
         create.low = IO_QUEUE | size | 1 << 32;
         self.require(&create)?;
         let mut create = Command::new(Command::CREATE_SUBMISSIONS, 0);
-        create.data[0] = submissions;
+        create.data = Data::Pages([submissions, 0]);
         create.low = IO_QUEUE | size | (IO_QUEUE << 16 | 1) << 32;
         self.require(&create)
     }
@@ -245,7 +245,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
 
     fn identify(&mut self, what: u64, namespace: u32) -> Result<(), NvmeError> {
         let mut command = Command::new(Command::IDENTIFY, namespace);
-        command.data[0] = self.answer.address(0);
+        command.data = Data::Pages([self.answer.address(0), 0]);
         command.low = what;
         self.require(&command)
     }

@@ -1,7 +1,8 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::{PAGE_BYTES, PAGE_WORDS, Page};
 
-use super::command::{Command, Completion};
+use super::command::{Command, Completion, Data, data_block, last_segment};
+use super::identify::ControllerFacts;
 use super::queue::Queue;
 use super::shared::Shared;
 use super::slots::{Purpose, Slots, UnderWay};
@@ -33,7 +34,7 @@ pub(super) struct Transfer {
 #[derive(Debug)]
 pub(super) struct Engine<'a> {
     queue: Queue<'a>,
-    /// A page of PRP entries for each slot.
+    /// A page of PRP entries or SGL descriptors for each slot.
     lists: Shared<'a>,
     slots: Slots,
     /// Tags of finished transfers that were not asked for yet.
@@ -47,7 +48,12 @@ pub(super) struct Engine<'a> {
     state: State,
     max_pages: usize,
     has_cache: bool,
+    takes_sgl: bool,
 }
+
+/// Pages in one piece, on average, from which on SGL descriptors are used: fewer of
+/// them cost a device more than PRP entries do. Linux draws the line there, too.
+const PAGES_IN_A_RUN: usize = 8;
 
 impl<'a> Engine<'a> {
     pub(super) fn new(queue: Queue<'a>, lists: &'a mut [Page; DEPTH]) -> Self {
@@ -65,14 +71,19 @@ impl<'a> Engine<'a> {
             state: State::Stopped,
             max_pages: PAGE_WORDS,
             has_cache: true,
+            takes_sgl: false,
         }
     }
 
-    /// The queue has been created: transfers of up to `max_pages` may begin.
-    pub(super) fn run(&mut self, max_pages: Option<usize>, has_cache: bool) {
+    /// The queue of a controller of these `facts` has been created: transfers may
+    /// begin.
+    pub(super) fn run(&mut self, facts: &ControllerFacts) {
         // Each slot has one page of list.
-        self.max_pages = max_pages.map_or(PAGE_WORDS, |pages| pages.min(PAGE_WORDS));
-        self.has_cache = has_cache;
+        self.max_pages = facts
+            .max_pages
+            .map_or(PAGE_WORDS, |pages| pages.min(PAGE_WORDS));
+        self.has_cache = facts.has_cache;
+        self.takes_sgl = facts.takes_sgl;
         self.state = State::Running;
     }
 
@@ -138,7 +149,7 @@ impl<'a> Engine<'a> {
         &mut self,
         registers: &impl Registers,
         transfer: Transfer,
-        pages: impl ExactSizeIterator<Item = u64>,
+        pages: impl ExactSizeIterator<Item = u64> + Clone,
     ) {
         let blocks = (pages.len() as u64 * PAGE_BYTES) >> transfer.block_shift;
         let opcode = match transfer.direction {
@@ -148,7 +159,10 @@ impl<'a> Engine<'a> {
         let mut command = Command::new(opcode, transfer.namespace);
         command.low = transfer.offset >> transfer.block_shift;
         command.high = blocks - 1;
-        command.data = self.describe(pages);
+        command.data = match self.scatter(pages.clone()) {
+            Some(descriptor) => Data::Scattered(descriptor),
+            None => Data::Pages(self.list(pages)),
+        };
         self.submit(
             registers,
             transfer.purpose,
@@ -198,10 +212,34 @@ impl<'a> Engine<'a> {
         now.saturating_sub(since) > u64::from(limit)
     }
 
-    /// PRP entries 1 and 2 for the pages (4.1.1): the addresses themselves, or
-    /// the first and a list of the others in the list page of the next slot.
+    /// An SGL descriptor for the pages: of the one run that they are, or of a list
+    /// of runs in the list page of the next slot. `None` where that does not pay.
+    fn scatter(&mut self, pages: impl ExactSizeIterator<Item = u64>) -> Option<[u64; 2]> {
+        let most = pages.len() / PAGES_IN_A_RUN;
+        if !self.takes_sgl || most == 0 {
+            return None;
+        }
+        let list = self.slots.next().unwrap_or(0) * PAGE_WORDS;
+        let mut only = None;
+        let mut count = 0;
+        for (address, bytes) in runs(pages) {
+            if count == most {
+                return None;
+            }
+            let descriptor = data_block(address, bytes);
+            only = (count == 0).then_some(descriptor);
+            for (index, word) in (list + 2 * count..).zip(descriptor) {
+                self.lists.set(index, word);
+            }
+            count += 1;
+        }
+        Some(only.unwrap_or_else(|| last_segment(self.lists.address(list), count)))
+    }
+
+    /// PRP entries 1 and 2 for the pages: the addresses themselves, or the first and
+    /// a list of the others in the list page of the next slot.
     #[inline]
-    fn describe(&mut self, mut pages: impl ExactSizeIterator<Item = u64>) -> [u64; 2] {
+    fn list(&mut self, mut pages: impl ExactSizeIterator<Item = u64>) -> [u64; 2] {
         let first = pages.next().unwrap_or(0);
         if pages.len() <= 1 {
             return [first, pages.next().unwrap_or(0)];
@@ -262,4 +300,21 @@ impl<'a> Engine<'a> {
         };
         self.failure.get_or_insert(failure);
     }
+}
+
+/// The runs that pages make: address and bytes.
+fn runs(mut pages: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, u64)> {
+    let mut next = pages.next();
+    core::iter::from_fn(move || {
+        let first = next.take()?;
+        let mut bytes = PAGE_BYTES;
+        for page in pages.by_ref() {
+            if page != first + bytes {
+                next = Some(page);
+                break;
+            }
+            bytes += PAGE_BYTES;
+        }
+        Some((first, bytes))
+    })
 }

@@ -13,6 +13,8 @@ pub(super) struct ControllerFacts {
     pub(super) max_pages: Option<usize>,
     /// Whether completed writes may still be volatile.
     pub(super) has_cache: bool,
+    /// Whether it takes SGLs in place of PRPs, of whole pages at least.
+    pub(super) takes_sgl: bool,
     /// The highest number that a namespace may have.
     pub(super) namespaces: u32,
     /// How long a shutdown may take, in milliseconds; 0 when not stated.
@@ -25,6 +27,7 @@ impl ControllerFacts {
         ControllerFacts {
             max_pages: (exponent != 0).then(|| 1 << exponent.min(30)),
             has_cache: bits(answer, 525, 8) & 1 == 1,
+            takes_sgl: matches!(bits(answer, 536, 2), 0b01 | 0b10),
             namespaces: bits(answer, 516, 32),
             shutdown: bits(answer, 88, 32).div_ceil(1000),
         }

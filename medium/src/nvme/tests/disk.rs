@@ -13,6 +13,10 @@ pub(super) struct Disk {
     /// The most that a transfer may move: 2^n pages, or any for 0.
     pub(super) exponent: u8,
     pub(super) has_cache: bool,
+    /// What it says of SGLs (SGLS, bits 1:0).
+    pub(super) sgl_support: u8,
+    /// How many SGL descriptors of data each transfer had; 0 with PRPs.
+    pub(super) descriptors: Vec<usize>,
     /// Namespace numbers listed as active, where they are not the true ones.
     pub(super) listed: Option<Vec<u32>>,
     /// How long a shutdown takes, in microseconds.
@@ -39,6 +43,8 @@ impl Disk {
             namespaces,
             exponent: 7,
             has_cache: true,
+            sgl_support: 1,
+            descriptors: Vec::new(),
             listed: None,
             shutdown: 0,
             bad_block: None,
@@ -62,6 +68,7 @@ impl Disk {
                 answer[88..92].copy_from_slice(&self.shutdown.to_le_bytes());
                 answer[516..520].copy_from_slice(&highest.to_le_bytes());
                 answer[525] = u8::from(self.has_cache);
+                answer[536] = self.sgl_support;
             }
             2 => {
                 let ids = self.namespaces.iter().map(|space| space.id).collect();
@@ -103,7 +110,16 @@ impl Disk {
         if length > most.saturating_mul(PAGE_BYTES) {
             return Err(0x002);
         }
-        let places: Vec<u64> = pages(entry[3], entry[4], length);
+        let (places, descriptors) = match entry[0] >> 14 & 0b11 {
+            0 => (pages(entry[3], entry[4], length), 0),
+            1 => scattered(entry[3], entry[4], length),
+            kind => panic!("the data pointer is of kind {kind}"),
+        };
+        assert!(
+            descriptors == 0 || matches!(self.sgl_support, 1 | 2),
+            "SGLs are not understood"
+        );
+        self.descriptors.push(descriptors);
         let space = self
             .namespaces
             .iter_mut()
@@ -169,6 +185,27 @@ fn pages(first: u64, second: u64, length: u64) -> Vec<u64> {
             .all(|page| *page != 0 && page % PAGE_BYTES == 0)
     );
     pages
+}
+
+/// The pages that an SGL descriptor describes, and by how many of data blocks.
+fn scattered(address: u64, rest: u64, length: u64) -> (Vec<u64>, usize) {
+    let bytes = rest & 0xffff_ffff;
+    let blocks: Vec<(u64, u64)> = match rest >> 32 {
+        0 => vec![(address, bytes)],
+        0x3000_0000 => {
+            assert!(bytes <= PAGE_BYTES && bytes.is_multiple_of(16));
+            let places = (address..address + bytes).step_by(16);
+            places.map(|at| (load(at), load(at + 8))).collect()
+        }
+        kind => panic!("a descriptor of kind {kind:#x}"),
+    };
+    let pages = |(at, bytes): &(u64, u64)| {
+        assert!(*at != 0 && (at | bytes) % PAGE_BYTES == 0 && *bytes > 0);
+        (*at..at + bytes).step_by(PAGE_BYTES as usize)
+    };
+    let pages: Vec<u64> = blocks.iter().flat_map(pages).collect();
+    assert_eq!(pages.len() as u64 * PAGE_BYTES, length);
+    (pages, blocks.len())
 }
 
 fn load_bytes(address: u64, into: &mut [u8]) {

@@ -33,9 +33,11 @@ proptest! {
         exponent in 0u8..9,
         queue in prop_oneof![1u64..70, Just(2047), Just(65535)],
         stride in 0u64..3,
+        sgl_support in 0u8..4,
         seed in 1u64..,
     ) {
         let model = model(block_shift, exponent, queue, stride, seed);
+        model.with(|state| state.disk.sgl_support = sgl_support);
         let mut memory = queue_memory();
         let mut controller = start(&model, &mut memory).unwrap();
         let expected = contract::run(controller.medium(2).unwrap(), block_shift, operations);
@@ -44,6 +46,44 @@ proptest! {
             assert!(state.disk.namespaces[0].bytes.iter().all(|&byte| byte == 0xa5));
         });
     }
+}
+
+/// As many descriptors as there are runs, where that is at most one for eight pages.
+#[test]
+fn long_runs_are_told_as_such() {
+    let descriptors = |places: &[usize]| {
+        let model = simple(256);
+        model.with(|state| state.disk.exponent = 0);
+        let pages = Pages::new(512);
+        let mut memory = queue_memory();
+        let mut controller = start(&model, &mut memory).unwrap();
+        let mut medium = controller.medium(1).unwrap();
+        let chosen: Vec<_> = places.iter().map(|&place| pages.at(place)).collect();
+        for (value, &place) in (1..).zip(places) {
+            pages.fill(place, value);
+        }
+        medium.start(Direction::Write, 0, &chosen, 0).unwrap();
+        while medium.poll().unwrap().is_none() {}
+        model.with(|state| {
+            for (written, &place) in state.disk.namespaces[0].bytes.chunks(4096).zip(places) {
+                assert!(written == pages.bytes(place), "page {place}");
+            }
+            state.disk.descriptors.clone()
+        })
+    };
+    let every = |step: usize, count: usize| (0..count).map(|page| page * step).collect::<Vec<_>>();
+    let runs = |pages: usize, count: usize| {
+        let run = |run: usize| (0..pages).map(move |page| run * (pages + 1) + page);
+        (0..count).flat_map(run).collect::<Vec<_>>()
+    };
+    assert_eq!(descriptors(&every(1, 256)), [1]);
+    assert_eq!(descriptors(&every(1, 8)), [1]);
+    assert_eq!(descriptors(&every(1, 7)), [0]);
+    assert_eq!(descriptors(&every(2, 64)), [0]);
+    assert_eq!(descriptors(&runs(8, 32)), [32]);
+    assert_eq!(descriptors(&runs(7, 32)), [0]);
+    let backwards: Vec<_> = every(1, 64).into_iter().rev().collect();
+    assert_eq!(descriptors(&backwards), [0]);
 }
 
 #[test]
