@@ -11,6 +11,12 @@ pub trait Crew: Sync {
     /// Tells resting helpers that there is something to do.
     fn call(&self) {}
 
+    /// What the lead does that finds nothing to do until the medium or a helper is
+    /// further: it may rest, but not for longer than the medium can do without it.
+    fn pause(&self) {
+        core::hint::spin_loop();
+    }
+
     /// What a helper does that finds nothing to do: it may wait for the next
     /// [`Crew::call`], and for any that it has not heard yet.
     fn rest(&self) {

@@ -202,7 +202,7 @@ impl<M: Medium> Loader<'_, M> {
             } else if !filled {
                 filled = !unsaved.fill_some(self.memory);
             } else {
-                core::hint::spin_loop();
+                self.pieces.pause();
             }
         }
         Ok(())

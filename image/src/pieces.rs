@@ -147,6 +147,11 @@ impl<'c> Pieces<'c> {
         }
     }
 
+    /// See [`Crew::pause`].
+    pub(crate) fn pause(&self) {
+        self.crew.pause();
+    }
+
     /// Sends the helpers home. Pieces that are ready stay so.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);

@@ -138,7 +138,7 @@ impl<M: Medium> Writer<'_, M> {
             } else if self.retired == self.filled && self.in_flight == 0 {
                 break;
             } else if !moved && !self.pieces.work_on_one(work) {
-                core::hint::spin_loop();
+                self.pieces.pause();
             }
         }
         self.show(progress);
@@ -317,7 +317,7 @@ pub(crate) fn unseal_memory(
                     pieces.retire(retired);
                     retired += 1;
                 } else if !pieces.work_on_one(&work) {
-                    core::hint::spin_loop();
+                    pieces.pause();
                 }
             }
             pieces.end();

@@ -227,6 +227,17 @@ impl HeldTimer {
     }
 }
 
+/// Has the calling hart rest until `until`, whatever is pending for the OS. A hart
+/// without a timer goes on at once.
+pub(crate) fn rest_until(hart: &Hart, until: u64) {
+    let enabled = csr::read::<{ csr::MIE }>();
+    let timer = HeldTimer::hold(hart);
+    timer.rest(hart, 0, until);
+    // SAFETY: what it was; the timer's own bit is set with the timer.
+    unsafe { csr::write::<{ csr::MIE }>(enabled & !interrupt::MTI) };
+    timer.give_back(hart);
+}
+
 /// Hands an expired machine timer on to the OS as its own.
 pub(crate) fn forward_timer() {
     // SAFETY: STIP is the OS's view of its timer; MTIE is set again with the
