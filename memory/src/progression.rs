@@ -55,12 +55,18 @@ impl Progression {
     #[must_use]
     pub fn makes(&self, page: &Page) -> bool {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
-        let mut wanted = self.row;
-        rows.iter().all(|row| {
-            let fits = is_same(row, &wanted);
-            add(&mut wanted, &self.step);
-            fits
-        })
+        let Some((first, others)) = rows.split_first() else {
+            return false;
+        };
+        // The row before and the step stay in registers, and each word is loaded once.
+        let mut before = *first;
+        is_same(first, &self.row)
+            && others.iter().all(|row| {
+                let row = *row;
+                let fits = is_same(&difference(&row, &before), &self.step);
+                before = row;
+                fits
+            })
     }
 
     /// Fills a page with it.
