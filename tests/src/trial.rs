@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use poorwill::area::{Change, configure};
 use poorwill::disk::fingerprint;
-use poorwill::machine::qmp::{Control, socket_arguments};
+use poorwill::machine::qmp::{Control, socket_arguments, socket_folder};
 use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
 };
@@ -453,11 +453,10 @@ impl Run<'_> {
     }
 }
 
-/// A folder for QEMU's control socket, if the power-on needs one. A socket's name
-/// must be short.
+/// A folder for QEMU's control socket, if the power-on needs one.
 fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
     let breaks = on.events.iter().any(|event| event.does == Deed::Break);
-    let folder = breaks.then(|| tempfile::Builder::new().prefix("poorwill-").tempdir());
+    let folder = breaks.then(socket_folder);
     Ok(folder.transpose()?)
 }
 

@@ -80,7 +80,8 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
     machine.memory = Bytes::gib(1);
     machine.kernel = Some(guest.kernel);
     machine.initrd = Some(guest.initrd);
-    machine.disks = vec![Disk::nvme(disk)];
+    machine.disks = vec![Disk::nvme(disk).direct()];
+    machine.prepared = true;
     machine.command_line = format!(
         "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/bench \
          poorwill.bench_mib={} poorwill.bench_rounds={}",

@@ -35,6 +35,13 @@ impl Machine {
         }
         list.option("-smp", self.harts.to_string());
         list.option("-m", format!("{}M", self.memory.in_mib()));
+        if self.prepared {
+            let size = format!("size={}M", self.memory.in_mib());
+            let memory = format!("memory-backend-ram,id=memory,{size},prealloc=on");
+            list.option("-object", memory);
+            list.option("-machine", "memory-backend=memory");
+            list.0.push("-S".into());
+        }
         list.option("-bios", &self.firmware);
         self.add_kernel(&mut list);
         list.0.push("-nodefaults".into());
@@ -96,19 +103,23 @@ fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
 }
 
 /// A raw disk as a node of QEMU's block layer. JSON, as it alone takes any file
-/// name. The host's page cache is used (the default): a flush of the guest is an
-/// `fdatasync` of the file, so what is flushed survives a power cut.
+/// name. With the host's page cache (the default) or without it, a flush of the guest
+/// is an `fdatasync` of the file, so what is flushed survives a power cut.
 fn block_node(name: &str, disk: &Disk) -> Value {
     let driver = if is_block_device(&disk.file) {
         "host_device"
     } else {
         "file"
     };
-    let file = json!({
+    let mut file = json!({
         "driver": driver,
         "filename": disk.file.to_string_lossy(),
         "discard": "unmap",
     });
+    if disk.direct {
+        file["cache"] = json!({ "direct": true });
+        file["aio"] = "native".into();
+    }
     let below = match &disk.faults {
         None => file,
         Some(faults) => {
@@ -174,6 +185,19 @@ mod tests {
     }
 
     #[test]
+    fn a_prepared_machine_has_its_memory_and_waits() {
+        let mut machine = Machine::new("fw");
+        machine.prepared = true;
+        let arguments = text(&machine, Console::Pipe);
+        assert_eq!(
+            value(&arguments, "-object"),
+            "memory-backend-ram,id=memory,size=2048M,prealloc=on"
+        );
+        assert!(arguments.contains(&"memory-backend=memory".to_owned()));
+        assert!(arguments.contains(&"-S".to_owned()));
+    }
+
+    #[test]
     fn plic_machine_has_root_on_virtio() {
         let machine = Machine {
             interrupts: Interrupts::Plic,
@@ -202,6 +226,15 @@ mod tests {
         assert_eq!(node["file"]["filename"], "a,b.flash");
         assert_eq!(node["node-name"], "flash");
         assert!(arguments.contains(&"pflash1=flash".to_owned()));
+    }
+
+    #[test]
+    fn a_direct_disk_is_not_cached() {
+        let node = block_node("disk0", &Disk::nvme("d").direct());
+        assert_eq!(node["file"]["cache"]["direct"], true);
+        assert_eq!(node["file"]["aio"], "native");
+        let node = block_node("disk0", &Disk::nvme("d"));
+        assert_eq!(node["file"].get("cache"), None);
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub struct Disk {
     pub file: PathBuf,
     /// How it is attached.
     pub bus: Bus,
+    /// Its file is read and written past the host's page cache (`O_DIRECT`), which
+    /// not every file system can: for figures that are the disk's, and not the
+    /// host's memory's.
+    pub direct: bool,
     /// Further properties of QEMU's blkdebug driver, put between file and disk
     /// if set: `{"inject-error": [...]}` as in QEMU's QMP reference
     /// (`BlockdevOptionsBlkdebug`).
@@ -68,6 +72,7 @@ impl Disk {
         Disk {
             file: file.into(),
             bus: Bus::Nvme,
+            direct: false,
             faults: None,
         }
     }
@@ -78,7 +83,17 @@ impl Disk {
         Disk {
             file: file.into(),
             bus: Bus::Virtio,
+            direct: false,
             faults: None,
+        }
+    }
+
+    /// The same, past the host's page cache.
+    #[must_use]
+    pub fn direct(self) -> Self {
+        Disk {
+            direct: true,
+            ..self
         }
     }
 }
@@ -108,6 +123,11 @@ pub struct Machine {
     pub flash: Option<PathBuf>,
     /// Whether a reset ends QEMU instead of starting the machine again.
     pub exit_on_reset: bool,
+    /// Whether QEMU is ready, and has all of the machine's memory from the host, before
+    /// the machine is switched on, which is when time begins. On a board there is
+    /// no emulator to be started, and no host that gives memory only when it is
+    /// touched: for figures that are the machine's.
+    pub prepared: bool,
     /// Passed to QEMU as they are, last.
     pub extra_arguments: Vec<OsString>,
 }
@@ -127,6 +147,7 @@ impl Machine {
             disks: Vec::new(),
             flash: None,
             exit_on_reset: false,
+            prepared: false,
             extra_arguments: Vec::new(),
         }
     }

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use qapi::qmp::{
     MigrateSetParameters, MigrationCapability, MigrationCapabilityStatus, MigrationInfo,
-    MigrationStatus, chardev_send_break, migrate, migrate_incoming, migrate_set_capabilities,
+    MigrationStatus, chardev_send_break, cont, migrate, migrate_incoming, migrate_set_capabilities,
     migrate_set_parameters, qmp_capabilities, query_migrate, query_status, quit, stop,
 };
 use qapi::{Command, ExecuteError, Stream};
+use tempfile::TempDir;
 use thiserror::Error;
 
 use crate::interrupt::{self, Interrupted};
@@ -91,6 +92,15 @@ fn refused<C: Command>(error: ExecuteError) -> QmpError {
             ExecuteError::Io(error) => error.to_string(),
         },
     }
+}
+
+/// A folder for a control socket, whose name must be short.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn socket_folder() -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("poorwill-").tempdir()
 }
 
 /// QEMU's argument for a control socket at `socket`.
@@ -171,6 +181,15 @@ impl Control {
         self.connection.execute(command).map_err(refused::<C>)
     }
 
+    /// Lets a machine begin that waits to be switched on.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::Refused`].
+    pub fn switch_on(&mut self) -> Result<(), QmpError> {
+        self.ask(&cont {}).map(drop)
+    }
+
     /// Stops the machine and writes it to `file`, which is not flushed.
     ///
     /// # Errors
@@ -215,7 +234,7 @@ impl Control {
             ended(what, &info)
         })?;
         // It was stopped when it was saved, and so it is still.
-        self.ask(&qapi::qmp::cont {})?;
+        self.ask(&cont {})?;
         self.wait(what, limit, |control| {
             Ok(control.ask(&query_status {})?.running)
         })

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::capture::{Seen, Shared, Watcher, open_log, read_console, read_errors};
 use super::qemu::in_path;
+use super::qmp::{Control, QmpError, socket_arguments, socket_folder};
 use super::{Console, Machine, Qemu};
 use crate::console::Line;
 use crate::interrupt::{self, Interrupted};
@@ -18,6 +19,9 @@ use crate::size::Bytes;
 
 /// How often a wait looks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
+
+/// How long QEMU may take to get a machine ready: it has the host find its memory.
+const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 
 /// What happens with the console of a machine that is switched on.
 #[derive(Default)]
@@ -47,6 +51,9 @@ pub enum StartError {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// QEMU runs, but does not switch the machine on.
+    #[error("cannot switch the machine on: {0}")]
+    Control(#[from] QmpError),
     /// The log could not be opened.
     #[error("cannot write the console log {file}: {reason}", file = .file.display())]
     Log {
@@ -175,11 +182,23 @@ impl Machine {
             .stderr(Stdio::piped());
         // A group of its own: Ctrl-C on the terminal is ours to handle.
         command.process_group(0);
-        let power_on = Instant::now();
-        let mut child = command.spawn().map_err(|reason| StartError::Spawn {
+        let spawn_error = |command: &Command, reason| StartError::Spawn {
             program: command.get_program().into(),
             reason,
-        })?;
+        };
+        let folder = self.prepared.then(socket_folder).transpose();
+        let folder = folder.map_err(|reason| spawn_error(&command, reason))?;
+        let socket = folder.as_ref().map(|folder| folder.path().join("qmp"));
+        if let Some(socket) = &socket {
+            command.args(socket_arguments(socket));
+        }
+        let mut power_on = Instant::now();
+        let mut child = command
+            .spawn()
+            .map_err(|reason| spawn_error(&command, reason))?;
+        if let Some(socket) = &socket {
+            power_on = switch_on(&mut child, socket)?;
+        }
         let shared = Arc::<Shared>::default();
         let console = child.stdout.take().map(|from| {
             let shared = Arc::clone(&shared);
@@ -216,6 +235,31 @@ impl Machine {
         };
         command.args(self.arguments(console));
         command
+    }
+}
+
+/// Switches a prepared machine on as soon as QEMU is ready, and says when. One that
+/// has ended is for the first wait to tell.
+fn switch_on(child: &mut Child, socket: &Path) -> Result<Instant, StartError> {
+    let until = Instant::now() + PREPARE_LIMIT;
+    loop {
+        let begun = Instant::now();
+        let done = Control::connect(socket, TICK).and_then(|mut control| {
+            let power_on = Instant::now();
+            control.switch_on().map(|()| power_on)
+        });
+        let has_ended = child.try_wait().is_ok_and(|status| status.is_some());
+        match done {
+            Ok(power_on) => return Ok(power_on),
+            Err(_) if has_ended => return Ok(begun),
+            Err(QmpError::NoSocket { .. }) if Instant::now() < until => {}
+            Err(error) => {
+                // It may have ended by itself since.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error.into());
+            }
+        }
     }
 }
 

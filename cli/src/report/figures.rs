@@ -86,13 +86,13 @@ fn wake_parts(compare: &Comparison) -> anyhow::Result<Figure> {
         text: format!(
             "From power-on to redis's first answer, for each machine (GiB in use of GiB \
              installed). Medians of {} rounds; the black line reaches from the shortest to the \
-             longest wake. QEMU's start is the time until the firmware's first instruction, \
+             longest wake. The reset is the time until the firmware has found its clock, \
              the kernel's part is told by its own log.",
             compare.rounds
         ),
         svg: plot::bars(&bars, "seconds")?,
         legend: legend(&[
-            "QEMU's start",
+            "reset",
             "firmware",
             "loading",
             "kernel",

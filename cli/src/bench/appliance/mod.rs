@@ -299,7 +299,8 @@ impl Stage<'_> {
             kernel: Some(self.guest.kernel.clone()),
             initrd: Some(self.guest.initrd.clone()),
             command_line: format!("{DEBIAN_COMMAND_LINE} {words}"),
-            disks: vec![Disk::nvme(self.disk)],
+            disks: vec![Disk::nvme(self.disk).direct()],
+            prepared: true,
             ..Machine::new(&self.options.firmware)
         };
         let options = PowerOn {

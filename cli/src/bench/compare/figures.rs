@@ -119,9 +119,9 @@ pub struct QemuCycle {
     pub save_ms: f64,
     /// From the command to QEMU's end.
     pub save_total_ms: f64,
-    /// From QEMU's start to the machine running.
+    /// From QEMU's being ready to the machine running.
     pub restore_ms: f64,
-    /// From QEMU's start to redis's answer.
+    /// From QEMU's being ready to redis's answer.
     pub total_ms: f64,
 }
 

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 use super::figures::{ColdBoot, QemuCycle};
 use super::guest::Guest;
 use super::remove;
 use crate::interrupt;
-use crate::machine::qmp::{Control, SaveKind, incoming_arguments, socket_arguments};
+use crate::machine::qmp::{Control, SaveKind, incoming_arguments, socket_arguments, socket_folder};
 use crate::machine::{Machine, Qemu};
 
 const MIB: u64 = 1 << 20;
@@ -34,7 +35,7 @@ pub(super) struct Saved {
     saves: u32,
     /// The save that has not been restored yet.
     begun: QemuCycle,
-    /// Holds the control socket. A socket's name must be short.
+    /// Holds the control socket.
     socket: TempDir,
 }
 
@@ -45,7 +46,7 @@ impl Saved {
         machine: &Machine,
         folder: &Path,
     ) -> anyhow::Result<(Self, ColdBoot)> {
-        let socket = tempfile::Builder::new().prefix("poorwill-").tempdir()?;
+        let socket = socket_folder()?;
         let mut machine = machine.clone();
         let arguments = socket_arguments(&socket.path().join("qmp"));
         machine.extra_arguments.extend(arguments);
@@ -148,10 +149,13 @@ impl Saved {
 }
 
 /// Has the host write `file` out, so that what is measured next does not pay for what
-/// was written before.
+/// was written before, and forget it, as a machine does that has been off.
 pub(super) fn settle(file: &Path) -> anyhow::Result<()> {
-    let flushed = File::open(file).and_then(|file| file.sync_all());
-    flushed.with_context(|| format!("flushing {}", file.display()))
+    let settled = File::open(file).and_then(|file| {
+        file.sync_all()?;
+        Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
+    });
+    settled.with_context(|| format!("flushing {}", file.display()))
 }
 
 /// Reads `bytes` of the disk's file at `read_at`, and overwrites and flushes as many
