@@ -28,6 +28,7 @@ mod header;
 mod identity;
 mod layout;
 mod load;
+mod looks;
 mod open;
 mod page_hash;
 mod pieces;

@@ -70,24 +70,30 @@ impl<'w> Finder<'w> {
         self.found as u64 * ENTRY_BYTES
     }
 
-    /// Whether page `index`, which is not zero, is in a progression and need not
-    /// be saved; otherwise it is. `ahead` gives pages that come later.
+    /// Comes by page `index`, which is neither zero nor a progression: it is saved.
+    pub(crate) fn passes(&mut self, index: u64) {
+        self.is_open &= self.next == index;
+        self.next = index + 1;
+    }
+
+    /// Comes by page `index`, which is a progression, and not zero. Whether it need
+    /// not be saved. `ahead` gives pages that come later.
     pub(crate) fn takes<'p>(
         &mut self,
         index: u64,
         page: &Page,
         ahead: impl Fn(u64) -> Option<&'p Page>,
     ) -> bool {
-        self.is_open &= self.next == index;
-        self.next = index + 1;
+        self.passes(index);
+        let begun = Progression::begun(page);
         let (found, room) = self.room.split_at_mut(self.found);
         if let Some(latest) = found.last_mut().filter(|_| self.is_open)
-            && at(latest, index).makes(page)
+            && at(latest, index) == begun
         {
             latest[1] = index + 1 - latest[0];
             return true;
         }
-        let (Some(new), Some(begun)) = (room.first_mut(), Progression::of(page)) else {
+        let Some(new) = room.first_mut() else {
             return false;
         };
         let goes_on = |more| ahead(index + more).is_some_and(|page| begun.after(more).makes(page));
@@ -168,7 +174,12 @@ mod tests {
                 .map(|(_, page)| page)
         };
         let saved = pages.iter().filter_map(|(index, page)| {
-            let taken = finder.takes(*index, page, page_at);
+            let taken = if Progression::of(page).is_some() {
+                finder.takes(*index, page, page_at)
+            } else {
+                finder.passes(*index);
+                false
+            };
             (!taken).then_some(*index)
         });
         let saved: Vec<u64> = saved.collect();

@@ -9,6 +9,7 @@ use crate::Progress;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::PIECE_PAGES;
+use crate::looks::{Holds, Lookout, Looks};
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::progressions::Finder;
 use crate::save::SaveError;
@@ -41,6 +42,7 @@ pub(crate) fn write_memory<M: Medium>(
     let digests = Page::words_mut(workspace.digests);
     digests.fill(0);
     let pieces = Pieces::new(crew);
+    let looks = Looks::new(crew, memory);
     let work = |piece: &Piece| digest(piece, memory, cipher, Way::Seal);
     let mut writer = Writer {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
@@ -51,6 +53,7 @@ pub(crate) fn write_memory<M: Medium>(
         data,
         digests,
         map,
+        lookout: Lookout::new(&looks),
         progressions: Finder::new(workspace.progressions),
         cursor: PageCursor::new(),
         scanned: 0,
@@ -67,7 +70,7 @@ pub(crate) fn write_memory<M: Medium>(
             result = writer.run(&work, progress);
             pieces.end();
         },
-        &|| pieces.help(&work, || false),
+        &|| pieces.help(&work, || looks.look_at_one()),
     );
     if result.is_err() {
         writer.slot.quiesce();
@@ -105,6 +108,7 @@ struct Writer<'w, M> {
     data: u64,
     digests: &'w mut [u64],
     map: PageMap<'w>,
+    lookout: Lookout<'w>,
     progressions: Finder<'w>,
     cursor: PageCursor,
     /// Pages of memory looked at.
@@ -149,7 +153,7 @@ impl<M: Medium> Writer<'_, M> {
     fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
         let mut piece = self.pieces.begin(self.filled);
         while !piece.pages.is_full() {
-            let Some((index, page)) = self.next_page() else {
+            let Some((index, page, holds)) = self.next_page() else {
                 self.scanned = self.memory.pages();
                 break;
             };
@@ -157,7 +161,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.show(progress);
             }
             self.scanned = index + 1;
-            if self.need_not_be_saved(index, page) {
+            if self.need_not_be_saved(index, page, holds) {
                 self.map.remove(index);
                 continue;
             }
@@ -176,17 +180,23 @@ impl<M: Medium> Writer<'_, M> {
     }
 
     /// Whether the page is zero or in a progression.
-    fn need_not_be_saved(&mut self, index: u64, page: OsPage) -> bool {
+    fn need_not_be_saved(&mut self, index: u64, page: OsPage, holds: Holds) -> bool {
         let memory = self.memory;
-        let contents = memory.page(page);
         let ahead = |index| memory.at(index).map(|page| memory.page(page));
-        contents.is_zero() || self.progressions.takes(index, contents, ahead)
+        match holds {
+            Holds::Zeros => true,
+            Holds::Progression => self.progressions.takes(index, memory.page(page), ahead),
+            Holds::Other => {
+                self.progressions.passes(index);
+                false
+            }
+        }
     }
 
     /// The next page that may be in use.
-    fn next_page(&mut self) -> Option<(u64, OsPage)> {
-        let index = self.map.next(self.scanned)?;
-        Some((index, self.cursor.seek(self.memory, index)?))
+    fn next_page(&mut self) -> Option<(u64, OsPage, Holds)> {
+        let (index, holds) = self.lookout.next(&self.map)?;
+        Some((index, self.cursor.seek(self.memory, index)?, holds))
     }
 
     fn show(&self, progress: &mut dyn FnMut(Progress)) {

@@ -142,6 +142,13 @@ impl PageMap<'_> {
             .sum()
     }
 
+    /// Which pages of the word that speaks of page `index` are in the set: bit n is page
+    /// `index / 64 * 64 + n`.
+    #[must_use]
+    pub fn word(&self, index: u64) -> u64 {
+        self.words.get(word_of(index)).copied().unwrap_or(0)
+    }
+
     /// The first index in the set that is not below `from`.
     #[must_use]
     pub fn next(&self, from: u64) -> Option<u64> {

@@ -13,7 +13,7 @@ const ROWS: u64 = (PAGE_WORDS / ROW_WORDS) as u64;
 /// word and without carry: what a table of equal things looks like, among them
 /// the 64 bytes that Linux keeps for every page of memory, as long as that page
 /// has never been used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub struct Progression {
     /// The page's first row.
     pub row: [u64; ROW_WORDS],
@@ -29,14 +29,24 @@ impl Progression {
     #[inline]
     pub fn of(page: &Page) -> Option<Self> {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
-        let [row, second, third, ..] = rows else {
+        let [_, second, third, ..] = rows else {
             return None;
         };
-        let found = Progression {
+        let found = Progression::begun(page);
+        (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
+    }
+
+    /// The progression that the page's first two rows begin: that which it is, if it is
+    /// one.
+    #[must_use]
+    #[inline]
+    pub fn begun(page: &Page) -> Self {
+        let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
+        let (row, second) = (&rows[0], &rows[1]);
+        Progression {
             row: *row,
             step: difference(second, row),
-        };
-        (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
+        }
     }
 
     /// The progression that goes on `pages` pages behind this one.
@@ -85,6 +95,12 @@ impl Progression {
 fn add(row: &mut [u64; ROW_WORDS], step: &[u64; ROW_WORDS]) {
     for (word, step) in row.iter_mut().zip(step) {
         *word = word.wrapping_add(*step);
+    }
+}
+
+impl PartialEq for Progression {
+    fn eq(&self, other: &Self) -> bool {
+        is_same(&self.row, &other.row) && is_same(&self.step, &other.step)
     }
 }
 
