@@ -80,13 +80,13 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
     machine.memory = Bytes::gib(1);
     machine.kernel = Some(guest.kernel);
     machine.initrd = Some(guest.initrd);
-    machine.disks = vec![Disk::nvme(disk).direct()];
-    machine.prepared = true;
+    machine.disks = vec![Disk::nvme(disk)];
     machine.command_line = format!(
         "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/bench \
          poorwill.bench_mib={} poorwill.bench_rounds={}",
         options.data_mib, options.rounds
     );
+    let machine = machine.for_figures();
     let mut rounds = Vec::new();
     for power_on in 0..=options.rounds {
         let mut running = machine.power_on(&qemu, PowerOn::default())?;

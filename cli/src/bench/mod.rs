@@ -96,6 +96,7 @@ pub fn measure(
                 folder: options.folder.clone(),
                 memory: Bytes::gib(1),
                 harts: options.harts,
+                for_figures: true,
                 others: options.rounds,
                 wakes: options.rounds,
                 log: None,

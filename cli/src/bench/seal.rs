@@ -208,13 +208,12 @@ impl Setting<'_> {
         machine.memory = memory;
         machine.kernel = Some(self.test_kernel());
         machine.command_line = format!("case=seal-bench fill_mib={}", self.mib);
-        machine.disks = vec![Disk::nvme(disk).direct()];
-        machine.prepared = true;
+        machine.disks = vec![Disk::nvme(disk)];
         machine.flash = sealed.then_some(flash);
         if self.counted {
             machine.extra_arguments = vec!["-icount".into(), "shift=0,sleep=off".into()];
         }
-        Ok(machine)
+        Ok(machine.for_figures())
     }
 
     fn test_kernel(&self) -> PathBuf {

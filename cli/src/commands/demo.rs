@@ -114,6 +114,7 @@ impl Snapshot {
                 folder,
                 memory: self.memory,
                 harts: self.common.harts,
+                for_figures: false,
                 others: self.others,
                 wakes: self.wakes,
                 log: Some(log),

@@ -185,9 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_machine_has_its_memory_and_waits() {
+    fn a_machine_for_figures_has_its_memory_and_waits() {
         let mut machine = Machine::new("fw");
-        machine.prepared = true;
+        machine.disks = vec![Disk::nvme("d")];
+        let machine = machine.for_figures();
+        assert!(machine.disks[0].direct);
         let arguments = text(&machine, Console::Pipe);
         assert_eq!(
             value(&arguments, "-object"),
@@ -230,7 +232,9 @@ mod tests {
 
     #[test]
     fn a_direct_disk_is_not_cached() {
-        let node = block_node("disk0", &Disk::nvme("d").direct());
+        let mut disk = Disk::nvme("d");
+        disk.direct = true;
+        let node = block_node("disk0", &disk);
         assert_eq!(node["file"]["cache"]["direct"], true);
         assert_eq!(node["file"]["aio"], "native");
         let node = block_node("disk0", &Disk::nvme("d"));

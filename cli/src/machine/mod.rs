@@ -87,15 +87,6 @@ impl Disk {
             faults: None,
         }
     }
-
-    /// The same, past the host's page cache.
-    #[must_use]
-    pub fn direct(self) -> Self {
-        Disk {
-            direct: true,
-            ..self
-        }
-    }
 }
 
 /// A RISC-V machine as QEMU's `virt` board makes it.
@@ -150,5 +141,13 @@ impl Machine {
             prepared: false,
             extra_arguments: Vec::new(),
         }
+    }
+
+    /// The same, for figures: with [`Machine::prepared`], and each [`Disk::direct`].
+    #[must_use]
+    pub fn for_figures(mut self) -> Self {
+        self.prepared = true;
+        self.disks.iter_mut().for_each(|disk| disk.direct = true);
+        self
     }
 }

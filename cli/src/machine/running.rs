@@ -52,7 +52,7 @@ pub enum StartError {
         reason: io::Error,
     },
     /// QEMU runs, but does not switch the machine on.
-    #[error("cannot switch the machine on: {0}")]
+    #[error("cannot switch the machine on")]
     Control(#[from] QmpError),
     /// The log could not be opened.
     #[error("cannot write the console log {file}: {reason}", file = .file.display())]

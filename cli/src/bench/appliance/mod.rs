@@ -52,6 +52,8 @@ pub struct ApplianceOptions {
     pub memory: Bytes,
     /// Its harts.
     pub harts: u32,
+    /// Its figures count: see [`Machine::for_figures`].
+    pub for_figures: bool,
     /// How often it boots cold, and hibernates.
     pub others: u32,
     /// How often it wakes from the snapshot.
@@ -299,9 +301,13 @@ impl Stage<'_> {
             kernel: Some(self.guest.kernel.clone()),
             initrd: Some(self.guest.initrd.clone()),
             command_line: format!("{DEBIAN_COMMAND_LINE} {words}"),
-            disks: vec![Disk::nvme(self.disk).direct()],
-            prepared: true,
+            disks: vec![Disk::nvme(self.disk)],
             ..Machine::new(&self.options.firmware)
+        };
+        let machine = if self.options.for_figures {
+            machine.for_figures()
+        } else {
+            machine
         };
         let options = PowerOn {
             log: self.options.log.clone(),

@@ -294,7 +294,7 @@ impl MachineBench<'_> {
     /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
     fn machine(&self) -> anyhow::Result<Machine> {
         self.make_disk(&self.disk(), Some(self.room()), vec![self.room()])?;
-        Ok(self.with_disk(Disk::nvme(self.disk()).direct()))
+        Ok(self.with_disk(Disk::nvme(self.disk())))
     }
 
     fn disk(&self) -> PathBuf {
@@ -310,7 +310,7 @@ impl MachineBench<'_> {
     fn peer(&self) -> anyhow::Result<Machine> {
         let disk = self.folder.join("peer.disk");
         self.make_disk(&disk, None, Vec::new())?;
-        Ok(self.with_disk(Disk::virtio(disk).direct()))
+        Ok(self.with_disk(Disk::virtio(disk)))
     }
 
     fn make_disk(&self, disk: &Path, swap: Option<Bytes>, areas: Vec<Bytes>) -> anyhow::Result<()> {
@@ -330,9 +330,9 @@ impl MachineBench<'_> {
             initrd: Some(self.guest.initrd.clone()),
             command_line: format!("{DEBIAN_COMMAND_LINE} {HIBERNATION_WORDS} poorwill.compare"),
             disks: vec![disk],
-            prepared: true,
             ..Machine::new(&self.options.firmware)
         }
+        .for_figures()
     }
 }
 
