@@ -49,7 +49,7 @@ soak-snapshot: say-soak-snapshot setup build guest ## Wake snapshots WAKES=200 t
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
-	@echo "test: about 30 minutes, on a slow host an hour; the first time 15 more, for the toolchain and the guest"
+	@echo "test: about 20 minutes, on a slow host an hour; the first time 15 more, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
@@ -57,7 +57,7 @@ say-test-long:
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-soak-snapshot:
-	@echo "soak-snapshot: about 30 minutes for 200 wakes in each of four trials, more or less for others"
+	@echo "soak-snapshot: about 20 minutes for 200 wakes in each of four trials, more or less for others"
 say-bench:
 	@echo "bench: about 20 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
 say-bench-snapshot:
