@@ -53,7 +53,7 @@ say-test:
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
-	@echo "test-long: about 20 minutes; the first time about 35, for the toolchain and the guest"
+	@echo "test-long: about an hour; the first time 15 minutes more, for the toolchain and the guest"
 say-soak:
 	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
 say-soak-snapshot:

@@ -5,13 +5,19 @@ use sbi_spec::susp::SUSPEND;
 
 use super::Call;
 use crate::arch::{self, Resume, stack};
-use crate::hart::{State, this_hart};
+use crate::hart::{Hart, State, this_hart};
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::sleep;
 
 /// `SUSPEND_TO_RAM`, the only sleep type there is.
 const SUSPEND_TO_RAM: u32 = 0;
+
+/// How long the OS's other harts may still be on their way to a stop. Linux takes a
+/// CPU for dead before that CPU has called HSM, asks for its state once, warns, and
+/// goes on to sleep; a virtual machine's hart can stand still just there.
+const STOP_PATIENCE_MS: u64 = 1000;
+
 pub(super) fn call(call: Call) -> SbiRet {
     let [kind, address, argument, ..] = call.arguments;
     match call.function {
@@ -32,13 +38,7 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
         return SbiRet::invalid_address();
     };
     let own = this_hart();
-    let others = || {
-        platform()
-            .harts
-            .iter()
-            .filter(|hart| !core::ptr::eq(*hart, own))
-    };
-    if let Some(hart) = others().find(|hart| hart.state() != State::Stopped) {
+    if let Some(hart) = wait_for_others(own) {
         say!("sleep refused: hart {} is not stopped", hart.id());
         return SbiRet::denied();
     }
@@ -50,5 +50,26 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
             say!("sleep refused: {error}");
             SbiRet::failed()
         }
+    }
+}
+
+/// Waits until all harts but `own` are stopped, and gives one that is not when
+/// [`STOP_PATIENCE_MS`] are over.
+fn wait_for_others(own: &Hart) -> Option<&'static Hart> {
+    let platform = platform();
+    let time = &platform.time;
+    let began = time.ticks();
+    let is_other = |hart: &&Hart| !core::ptr::eq(*hart, own);
+    loop {
+        let running = (platform.harts.iter())
+            .filter(is_other)
+            .find(|hart| hart.state() != State::Stopped)?;
+        let waited = time.milliseconds_in(time.ticks().saturating_sub(began));
+        if waited >= STOP_PATIENCE_MS {
+            return Some(running);
+        }
+        // On its way the hart may ask this one for a fence.
+        own.fences.serve();
+        core::hint::spin_loop();
     }
 }

@@ -2,7 +2,7 @@
 //! word in memory, and stopped again.
 
 use crate::{arch, check, machine::MAX_HARTS, machine::Machine, read_csr, verdict, write_csr};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use sbi_spec::hsm::hart_state;
 
 /// What a worker does, as a word that harts share.
@@ -15,6 +15,7 @@ const LOST_IPI: usize = 4;
 const TAKE_OVER: usize = 5;
 const DO_JOB: usize = 6;
 const DID_JOB: usize = 7;
+const STOP_LATER: usize = 8;
 
 /// What harts do together.
 pub(crate) type Job<'j> = dyn Fn() + Sync + 'j;
@@ -25,6 +26,8 @@ pub(crate) type Successor = fn(&Machine, usize) -> !;
 /// What [`hand_over`] leaves for the worker: a machine, and a [`Successor`].
 static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(core::ptr::null_mut());
 static SUCCESSOR: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+/// What [`stop_later`] leaves: the time of the stop.
+static STOP_AT: AtomicU64 = AtomicU64::new(0);
 /// What [`with_all`] leaves: the address of a reference to a [`Job`].
 static JOB: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -78,6 +81,13 @@ pub(crate) fn interrupt(machine: &Machine, hart: usize) -> bool {
 pub(crate) fn stop(machine: &Machine, hart: usize) -> bool {
     WORD[machine.index_of(hart)].store(STOP, Ordering::Release);
     wait_until(machine, || state(hart) == Some(hart_state::STOPPED))
+}
+
+/// Lets a hart stop itself in so many milliseconds.
+pub(crate) fn stop_later(machine: &Machine, hart: usize, delay_ms: u64) {
+    let at = arch::time() + delay_ms * machine.timebase / 1000;
+    STOP_AT.store(at, Ordering::Relaxed);
+    WORD[machine.index_of(hart)].store(STOP_LATER, Ordering::Release);
 }
 
 /// A hart's state as HSM reports it.
@@ -196,6 +206,7 @@ pub(crate) extern "C" fn work(hart: usize) -> ! {
     loop {
         match WORD[index].load(Ordering::Acquire) {
             STOP => break,
+            STOP_LATER if arch::time() >= STOP_AT.load(Ordering::Relaxed) => break,
             TAKE_OVER => take_over(hart),
             DO_JOB => {
                 do_job();

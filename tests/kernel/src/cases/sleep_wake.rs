@@ -4,8 +4,9 @@
 //! filled page by page, `slept_ms=N` the least that each sleep lasts, and
 //! `alarm_ms=N` a timer armed as an OS arms a wake alarm (a firmware whose sleep
 //! is a test of itself, such as OpenSBI's, needs one to wake), `rtc_alarm_ms=N` the
-//! same of the real-time clock's alarm, `from_ram=1` if the power stays on, and
-//! `from=other` to sleep on a hart other than the one that booted.
+//! same of the real-time clock's alarm, `late_ms=N` for other harts that stop only so
+//! long after the call, `from_ram=1` if the power stays on, and `from=other` to sleep
+//! on a hart other than the one that booted.
 
 use crate::{
     arch::{
@@ -52,6 +53,13 @@ fn cycles(machine: &Machine, hart: usize) {
         let rtc_alarm_ms = machine.number("rtc_alarm_ms", 0) as u64;
         if rtc_alarm_ms > 0 {
             clock::set_alarm(machine, rtc_alarm_ms);
+        }
+        let late_ms = machine.number("late_ms", 0) as u64;
+        if late_ms > 0 {
+            for other in workers::others(machine, hart) {
+                check!(workers::start(machine, other), "hart {other} starts");
+                workers::stop_later(machine, other, late_ms);
+            }
         }
         match sleep::suspend(0, &mut context) {
             Outcome::Returned(answer) => {
