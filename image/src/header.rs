@@ -12,7 +12,7 @@ use crate::{free, progressions};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
-pub const FORMAT_VERSION: u16 = 6;
+pub const FORMAT_VERSION: u16 = 7;
 
 /// How often an image may wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 6);
+        assert_eq!(FORMAT_VERSION, 7);
         assert_eq!(&MAGIC, b"POORWILL");
         assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
         let offsets = [

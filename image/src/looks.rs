@@ -1,12 +1,14 @@
 //! What pages hold, as far as a save needs to know before it takes them. All harts
 //! look, ahead of the lead, which then touches few pages itself: in a large machine
-//! with little in use most of a save is looking.
+//! with little in use most of a save is looking. Of a plain image's pages they take
+//! the hashes in the same go, as the first touch of a page costs most.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use poorwill_memory::{OsMemory, PageCursor, PageMap, Progression, to_usize};
+use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, Progression, to_usize};
 
 use crate::crew::Crew;
+use crate::page_hash::page_hash;
 
 /// Stretches on their way at once: those of 8 MiB. One is the pages of a word of
 /// the page map.
@@ -20,8 +22,21 @@ pub(crate) enum Holds {
     Zeros,
     /// What a [`Progression`] makes, and not zeros.
     Progression,
-    /// Anything else.
-    Other,
+    /// Anything else, with its hash if hashes are wanted.
+    Other { hash: u64 },
+}
+
+impl Holds {
+    fn of(page: &Page, hashed: bool) -> Self {
+        if page.is_zero() {
+            Holds::Zeros
+        } else if Progression::of(page).is_some() {
+            Holds::Progression
+        } else {
+            let hash = if hashed { page_hash(page) } else { 0 };
+            Holds::Other { hash }
+        }
+    }
 }
 
 /// Where a stretch is in its work.
@@ -50,6 +65,8 @@ struct Entry {
     zeros: AtomicU64,
     /// Those that hold [`Holds::Progression`].
     progressions: AtomicU64,
+    /// The hashes of the others.
+    hashes: [AtomicU64; to_usize(STRETCH)],
 }
 
 impl Entry {
@@ -60,6 +77,7 @@ impl Entry {
             wanted: AtomicU64::new(0),
             zeros: AtomicU64::new(0),
             progressions: AtomicU64::new(0),
+            hashes: [const { AtomicU64::new(0) }; to_usize(STRETCH)],
         }
     }
 
@@ -70,24 +88,24 @@ impl Entry {
             .is_ok()
     }
 
-    fn look(&self, memory: &OsMemory) {
+    fn look(&self, memory: &OsMemory, hashed: bool) {
         let first = self.first.load(Ordering::Relaxed);
         let mut left = self.wanted.load(Ordering::Relaxed);
         let (mut zeros, mut progressions) = (0, 0);
         let mut cursor = PageCursor::new();
         while left != 0 {
-            let index = first + u64::from(left.trailing_zeros());
-            let bit = left & left.wrapping_neg();
+            let (place, bit) = lowest(left);
             left ^= bit;
             // The map has no pages that memory has not.
-            let Some(page) = cursor.seek(memory, index) else {
+            let Some(page) = cursor.seek(memory, first + place) else {
                 break;
             };
-            let page = memory.page(page);
-            if page.is_zero() {
-                zeros |= bit;
-            } else if Progression::of(page).is_some() {
-                progressions |= bit;
+            match Holds::of(memory.page(page), hashed) {
+                Holds::Zeros => zeros |= bit,
+                Holds::Progression => progressions |= bit,
+                Holds::Other { hash } => {
+                    self.hashes[to_usize(place)].store(hash, Ordering::Relaxed);
+                }
             }
         }
         self.zeros.store(zeros, Ordering::Relaxed);
@@ -96,20 +114,28 @@ impl Entry {
     }
 }
 
+/// The place of the lowest bit, and the bit.
+fn lowest(word: u64) -> (u64, u64) {
+    (u64::from(word.trailing_zeros()), word & word.wrapping_neg())
+}
+
 /// The stretches on their way: number `n` in entry `n % AHEAD`.
 pub(crate) struct Looks<'c> {
     crew: &'c dyn Crew,
     memory: &'c OsMemory,
+    /// Whether hashes are wanted.
+    hashed: bool,
     entries: [Entry; to_usize(AHEAD)],
     /// The stretch that the lead wants next: harts take it, and what follows, first.
     oldest: AtomicU64,
 }
 
 impl<'c> Looks<'c> {
-    pub(crate) fn new(crew: &'c dyn Crew, memory: &'c OsMemory) -> Self {
+    pub(crate) fn new(crew: &'c dyn Crew, memory: &'c OsMemory, hashed: bool) -> Self {
         Looks {
             crew,
             memory,
+            hashed,
             entries: core::array::from_fn(|_| Entry::new()),
             oldest: AtomicU64::new(0),
         }
@@ -128,7 +154,7 @@ impl<'c> Looks<'c> {
         let Some(entry) = taken else {
             return false;
         };
-        entry.look(self.memory);
+        entry.look(self.memory, self.hashed);
         true
     }
 }
@@ -172,17 +198,19 @@ impl<'l> Lookout<'l> {
             }
             self.take_back();
         }
-        let bit = self.left & self.left.wrapping_neg();
-        let index = self.first + u64::from(self.left.trailing_zeros());
+        let (place, bit) = lowest(self.left);
         self.left ^= bit;
         let holds = if self.zeros & bit != 0 {
             Holds::Zeros
         } else if self.progressions & bit != 0 {
             Holds::Progression
         } else {
-            Holds::Other
+            // Nothing else is put into the entry while something of it is left.
+            let hashes = &self.looks.entry(self.taken - 1).hashes;
+            let hash = hashes[to_usize(place)].load(Ordering::Relaxed);
+            Holds::Other { hash }
         };
-        Some((index, holds))
+        Some((self.first + place, holds))
     }
 
     /// Gives the harts stretches to look at, many at a time, as each call costs.
@@ -243,27 +271,30 @@ mod tests {
     fn every_page_is_named_once_with_what_it_holds() {
         const PAGES: u64 = 3000;
         let wanted = |index: u64| !index.is_multiple_of(5) && !(700..1500).contains(&index);
+        let filled = |index: u64| {
+            let mut page = Page::ZERO;
+            match index % 3 {
+                0 => {}
+                1 => page.0.fill(index),
+                _ => page.0[511] = index,
+            }
+            page
+        };
         let holds = |index: u64| match index % 3 {
             0 => Holds::Zeros,
             1 => Holds::Progression,
-            _ => Holds::Other,
+            _ => Holds::Other {
+                hash: page_hash(&filled(index)),
+            },
         };
         let mut memory = FakeMemory::new(&[1000, PAGES - 1000]);
-        for index in 0..PAGES {
-            let mut page = Page::ZERO;
-            match holds(index) {
-                Holds::Zeros => {}
-                Holds::Progression => page.0.fill(index),
-                Holds::Other => page.0[511] = index,
-            }
-            memory.set(index, &page);
-        }
+        (0..PAGES).for_each(|index| memory.set(index, &filled(index)));
         let mut room = vec![Page::ZERO; 1];
         let mut map = PageMap::new(&mut room, PAGES).unwrap();
         (0..PAGES)
             .filter(|index| wanted(*index))
             .for_each(|index| map.insert(index));
-        let looks = Looks::new(&Alone, memory.os());
+        let looks = Looks::new(&Alone, memory.os(), true);
         let named: Vec<_> = thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {

@@ -27,8 +27,19 @@ const LINE: usize = 2 * SECRETS.len();
 /// Bytes of a page that make no whole line.
 const REST: u64 = PAGE_BYTES % (8 * LINE as u64);
 
-/// Takes pages one by one. The hash of the pages so far is the seed of the next
-/// page's, and 0 that of the first.
+/// The hash of a page by itself, with seed 0: harts take pages in any order.
+#[must_use]
+pub(crate) fn page_hash(page: &Page) -> u64 {
+    hash(&page.0, |word| *word)
+}
+
+/// The hash of a page that other harts may look at too.
+pub(crate) fn page_words_hash(words: &PageWords) -> u64 {
+    hash(words, |word| word.load(Ordering::Relaxed))
+}
+
+/// Takes pages one by one, as their hashes: the hash of the pages so far is the seed
+/// of the hash of the next one's, and 0 that of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageHasher(u64);
 
@@ -41,12 +52,15 @@ impl PageHasher {
 
     /// Takes a page.
     pub fn page(&mut self, page: &Page) {
-        self.0 = hash(self.0, &page.0, |word| *word);
+        self.hashed_page(page_hash(page));
     }
 
-    /// Takes a page that other harts may look at too.
-    pub fn page_words(&mut self, words: &PageWords) {
-        self.0 = hash(self.0, words, |word| word.load(Ordering::Relaxed));
+    /// Takes the page that has this hash.
+    pub(crate) fn hashed_page(&mut self, hash: u64) {
+        const BYTES: u64 = size_of::<u64>() as u64;
+        let seed = seeded(self.0) ^ BYTES;
+        // Of so few bytes the first eight and the last are the same.
+        self.0 = finished(hash, hash ^ seed, BYTES);
     }
 
     /// The hash of all that was taken; 0 of nothing.
@@ -56,11 +70,15 @@ impl PageHasher {
     }
 }
 
+const fn seeded(seed: u64) -> u64 {
+    seed ^ mix(seed ^ SECRETS[2], SECRETS[1])
+}
+
 #[inline(always)]
-fn hash<W>(seed: u64, page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
-    let seed = seed ^ mix(seed ^ SECRETS[2], SECRETS[1]);
+fn hash<W>(page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
+    const SEED: u64 = seeded(0);
     let (lines, rest) = page.as_chunks::<LINE>();
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g] = [seed; SECRETS.len()];
+    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g] = [SEED; SECRETS.len()];
     for line in lines {
         let turn = |lane: u64, number: usize| {
             let (first, second) = (value(&line[2 * number]), value(&line[2 * number + 1]));
@@ -80,15 +98,18 @@ fn hash<W>(seed: u64, page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
     for ([first, second], secret) in pairs.iter().zip([SECRETS[2], SECRETS[2], SECRETS[1]]) {
         lane = mix(value(first) ^ secret, value(second) ^ lane);
     }
-    let (low, high) = product(
-        value(&page[510]) ^ REST ^ SECRETS[1],
-        value(&page[511]) ^ lane,
-    );
-    mix(low ^ LAST_SECRET, high ^ SECRETS[1] ^ REST)
+    finished(value(&page[510]) ^ REST, value(&page[511]) ^ lane, REST)
+}
+
+/// The turn of the last pair, and the end: `rest` is how many bytes made no line.
+#[inline(always)]
+fn finished(first: u64, second: u64, rest: u64) -> u64 {
+    let (low, high) = product(first ^ SECRETS[1], second);
+    mix(low ^ LAST_SECRET, high ^ SECRETS[1] ^ rest)
 }
 
 #[inline(always)]
-fn mix(first: u64, second: u64) -> u64 {
+const fn mix(first: u64, second: u64) -> u64 {
     let (low, high) = product(first, second);
     low ^ high
 }
@@ -96,8 +117,8 @@ fn mix(first: u64, second: u64) -> u64 {
 /// The lower and the upper half of a product.
 #[expect(clippy::cast_possible_truncation, reason = "halves are meant")]
 #[inline(always)]
-fn product(first: u64, second: u64) -> (u64, u64) {
-    let product = u128::from(first) * u128::from(second);
+const fn product(first: u64, second: u64) -> (u64, u64) {
+    let product = first as u128 * second as u128;
     (product as u64, (product >> 64) as u64)
 }
 
@@ -123,9 +144,11 @@ mod tests {
         fn pages_match_the_oracle(seeds in prop::collection::vec(any::<u64>(), 0..4)) {
             let page = |seed: u64| Page(core::array::from_fn(|word| seed.wrapping_mul(word as u64 + 1)));
             let pages: Vec<Page> = seeds.into_iter().map(page).collect();
-            let oracle = pages.iter().fold(0, |seed, page| {
-                rapidhash_v3_seeded(page.as_bytes(), &RapidSecrets::seed_cpp(seed))
-            });
+            let hash = |seed, bytes: &[u8]| rapidhash_v3_seeded(bytes, &RapidSecrets::seed_cpp(seed));
+            for page in &pages {
+                prop_assert_eq!(page_hash(page), hash(0, page.as_bytes()));
+            }
+            let oracle = pages.iter().fold(0, |seed, page| hash(seed, &page_hash(page).to_le_bytes()));
             prop_assert_eq!(hashed(&pages), oracle);
         }
 

@@ -4,12 +4,12 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, to_usize};
-use spin::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use spin::{Mutex, MutexGuard};
 
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::Batch;
-use crate::page_hash::PageHasher;
+use crate::page_hash::{PageHasher, page_words_hash};
 use crate::seal::{Cipher, Part, Way};
 
 /// Pieces that may be on their way at once: enough to keep a device busy while
@@ -40,11 +40,37 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 struct Entry {
     stage: AtomicU8,
-    /// Read by several at once: a hart works on pages while the lead sends
-    /// them.
-    piece: RwLock<Piece>,
+    /// The stage says whose it is, so nobody waits for it.
+    piece: Mutex<Piece>,
     /// What the work came to.
     digest: [AtomicU64; 2],
+}
+
+impl Entry {
+    fn new() -> Self {
+        Entry {
+            stage: AtomicU8::new(Stage::Lead as u8),
+            piece: Mutex::new(Piece {
+                number: 0,
+                pages: Batch::new(),
+            }),
+            digest: [AtomicU64::new(0), AtomicU64::new(0)],
+        }
+    }
+
+    fn take(&self) -> bool {
+        let (ready, taken) = (Stage::Ready as u8, Stage::Taken as u8);
+        self.stage
+            .compare_exchange(ready, taken, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    fn finish(&self, digest: Digest) {
+        for (word, value) in self.digest.iter().zip(digest.0) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.stage.store(Stage::Done as u8, Ordering::Release);
+    }
 }
 
 /// The pieces on their way: piece `n` in entry `n % AHEAD`. One hart leads: it
@@ -62,14 +88,7 @@ impl<'c> Pieces<'c> {
     pub(crate) fn new(crew: &'c dyn Crew) -> Self {
         Pieces {
             crew,
-            entries: core::array::from_fn(|_| Entry {
-                stage: AtomicU8::new(Stage::Lead as u8),
-                piece: RwLock::new(Piece {
-                    number: 0,
-                    pages: Batch::new(),
-                }),
-                digest: [AtomicU64::new(0), AtomicU64::new(0)],
-            }),
+            entries: core::array::from_fn(|_| Entry::new()),
             oldest: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         }
@@ -80,16 +99,16 @@ impl<'c> Pieces<'c> {
     }
 
     /// Empties the entry of a new piece, for the lead to fill it.
-    pub(crate) fn begin(&self, number: u64) -> RwLockWriteGuard<'_, Piece> {
-        let mut piece = self.entry(number).piece.write();
+    pub(crate) fn begin(&self, number: u64) -> MutexGuard<'_, Piece> {
+        let mut piece = self.entry(number).piece.lock();
         piece.number = number;
         piece.pages.clear();
         piece
     }
 
     /// A piece, to look at it.
-    pub(crate) fn piece(&self, number: u64) -> RwLockReadGuard<'_, Piece> {
-        self.entry(number).piece.read()
+    pub(crate) fn piece(&self, number: u64) -> MutexGuard<'_, Piece> {
+        self.entry(number).piece.lock()
     }
 
     /// Gives a piece to the harts.
@@ -100,9 +119,8 @@ impl<'c> Pieces<'c> {
     }
 
     /// Passes a piece over that needs no work.
-    pub(crate) fn set_done(&self, number: u64) {
-        let stage = &self.entry(number).stage;
-        stage.store(Stage::Done as u8, Ordering::Release);
+    pub(crate) fn set_done(&self, number: u64, digest: Digest) {
+        self.entry(number).finish(digest);
     }
 
     /// Whether the work on a piece is done.
@@ -124,15 +142,12 @@ impl<'c> Pieces<'c> {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| take(entry));
+            .find(|entry| entry.take());
         let Some(entry) = taken else {
             return false;
         };
-        let digest = work(&entry.piece.read());
-        for (word, value) in entry.digest.iter().zip(digest.0) {
-            word.store(value, Ordering::Relaxed);
-        }
-        entry.stage.store(Stage::Done as u8, Ordering::Release);
+        let digest = work(&entry.piece.lock());
+        entry.finish(digest);
         true
     }
 
@@ -159,14 +174,6 @@ impl<'c> Pieces<'c> {
     }
 }
 
-fn take(entry: &Entry) -> bool {
-    let (ready, taken) = (Stage::Ready as u8, Stage::Taken as u8);
-    entry
-        .stage
-        .compare_exchange(ready, taken, Ordering::Acquire, Ordering::Relaxed)
-        .is_ok()
-}
-
 /// The digest of a piece: of a sealed one by sealing or opening it where it
 /// lies.
 pub(crate) fn digest(
@@ -184,7 +191,7 @@ pub(crate) fn digest(
         }
         None => {
             let mut hasher = PageHasher::new();
-            pages.for_each(|words| hasher.page_words(words));
+            pages.for_each(|words| hasher.hashed_page(page_words_hash(words)));
             Digest::of(&hasher)
         }
     }

@@ -10,6 +10,7 @@ use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::PIECE_PAGES;
 use crate::looks::{Holds, Lookout, Looks};
+use crate::page_hash::{PageHasher, page_hash};
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::progressions::Finder;
 use crate::save::SaveError;
@@ -42,13 +43,14 @@ pub(crate) fn write_memory<M: Medium>(
     let digests = Page::words_mut(workspace.digests);
     digests.fill(0);
     let pieces = Pieces::new(crew);
-    let looks = Looks::new(crew, memory);
+    let looks = Looks::new(crew, memory, cipher.is_none());
     let work = |piece: &Piece| digest(piece, memory, cipher, Way::Seal);
     let mut writer = Writer {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
         memory,
         pieces: &pieces,
+        looks: &looks,
         sealed: cipher.is_some(),
         data,
         digests,
@@ -95,13 +97,13 @@ const PROGRESS_PAGES: u64 = 4096;
 /// while more is sent, and what is left for the end is little.
 const FLUSH_PAGES: u64 = 1 << 14;
 
-/// The lead of a save: collects pages into pieces, which the crew digests, and
-/// writes them. A plain piece is written while it is digested, a sealed one
-/// behind that.
+/// The lead of a save: collects pages into pieces, and writes them; a piece that is
+/// to be sealed when the crew has done so.
 struct Writer<'w, M> {
     slot: &'w mut M,
     memory: &'w OsMemory,
     pieces: &'w Pieces<'w>,
+    looks: &'w Looks<'w>,
     sealed: bool,
     batch_pages: u64,
     /// First page of the slot that holds page data.
@@ -141,7 +143,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.fill(progress)?;
             } else if self.retired == self.filled && self.in_flight == 0 {
                 break;
-            } else if !moved && !self.pieces.work_on_one(work) {
+            } else if !moved && !self.pieces.work_on_one(work) && !self.looks.look_at_one() {
                 self.pieces.pause();
             }
         }
@@ -152,6 +154,7 @@ impl<M: Medium> Writer<'_, M> {
     /// Collects the next piece, as long as there are pages.
     fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
         let mut piece = self.pieces.begin(self.filled);
+        let mut hasher = PageHasher::new();
         while !piece.pages.is_full() {
             let Some((index, page, holds)) = self.next_page() else {
                 self.scanned = self.memory.pages();
@@ -161,34 +164,42 @@ impl<M: Medium> Writer<'_, M> {
                 self.show(progress);
             }
             self.scanned = index + 1;
-            if self.need_not_be_saved(index, page, holds) {
+            let Some(hash) = self.hash_to_save(index, page, holds) else {
                 self.map.remove(index);
                 continue;
-            }
+            };
             if !self.has_room_for(1) {
                 return Err(self.too_small(1));
             }
             self.saved += 1;
             piece.pages.push(page);
+            hasher.hashed_page(hash);
         }
         if !piece.pages.is_empty() {
             drop(piece);
-            self.pieces.set_ready(self.filled);
+            if self.sealed {
+                self.pieces.set_ready(self.filled);
+            } else {
+                self.pieces.set_done(self.filled, Digest::of(&hasher));
+            }
             self.filled += 1;
         }
         Ok(())
     }
 
-    /// Whether the page is zero or in a progression.
-    fn need_not_be_saved(&mut self, index: u64, page: OsPage, holds: Holds) -> bool {
+    /// The page's hash; `None` if it is zero or in a progression.
+    fn hash_to_save(&mut self, index: u64, page: OsPage, holds: Holds) -> Option<u64> {
         let memory = self.memory;
         let ahead = |index| memory.at(index).map(|page| memory.page(page));
         match holds {
-            Holds::Zeros => true,
-            Holds::Progression => self.progressions.takes(index, memory.page(page), ahead),
-            Holds::Other => {
+            Holds::Zeros => None,
+            Holds::Progression => {
+                let page = memory.page(page);
+                (!self.progressions.takes(index, page, ahead)).then(|| page_hash(page))
+            }
+            Holds::Other { hash } => {
                 self.progressions.passes(index);
-                false
+                Some(hash)
             }
         }
     }
@@ -222,7 +233,7 @@ impl<M: Medium> Writer<'_, M> {
         let number = self.sent / PIECE_PAGES;
         let begun = self.sent % PIECE_PAGES;
         let none = self.sent == self.saved || self.in_flight >= self.slot.depth();
-        if none || self.sealed && !self.pieces.is_done(number) {
+        if none || !self.pieces.is_done(number) {
             return Ok(false);
         }
         let piece = self.pieces.piece(number);
@@ -320,7 +331,7 @@ pub(crate) fn unseal_memory(
                     if !ended && is_sealed(filled) {
                         pieces.set_ready(filled);
                     } else {
-                        pieces.set_done(filled);
+                        pieces.set_done(filled, Digest::ZERO);
                     }
                     filled += 1;
                 } else if pieces.is_done(retired) {

@@ -114,17 +114,18 @@ fn a_slot_cut_short_is_refused() {
 #[test]
 fn an_unknown_version_is_named() {
     let (mut machine, mut medium, _) = image();
+    let found = FORMAT_VERSION + 1;
     let committed = forge(&mut medium, |header| {
-        header.0[1] = header.0[1] & !0xffff | 7
+        header.0[1] = header.0[1] & !0xffff | u64::from(found)
     });
     let error = HeaderError::Version {
-        found: 7,
+        found,
         known: FORMAT_VERSION,
     };
     assert_eq!(machine.open(&mut medium, committed), Err(error.into()));
     assert_eq!(
         error.to_string(),
-        "the image has format 7, this Poorwill reads format 6"
+        "the image has format 8, this Poorwill reads format 7"
     );
 }
 

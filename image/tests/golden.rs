@@ -1,5 +1,5 @@
 //! Images of this format, plain and sealed, kept as text: a change of the format shows here, and
-//! has to raise the format's version and add other golden images.
+//! has to raise the format's version and make the golden images anew.
 
 mod common;
 

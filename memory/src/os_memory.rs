@@ -193,6 +193,24 @@ impl OsMemory {
         (0..).zip(addresses.map(OsPage))
     }
 
+    /// All pages: those from that of `address` on, ascending, and behind them those
+    /// below it.
+    pub fn iter_from(&self, address: u64) -> impl Iterator<Item = OsPage> + '_ {
+        let split = address / PAGE_BYTES * PAGE_BYTES;
+        let above = self.ranges.iter().map(move |range| PhysRange {
+            start: range.start.max(split),
+            end: range.end,
+        });
+        let below = self.ranges.iter().map(move |range| PhysRange {
+            start: range.start,
+            end: range.end.min(split),
+        });
+        above.chain(below).flat_map(|range| {
+            let pages = range.length() / PAGE_BYTES;
+            (0..pages).map(move |page| OsPage(range.start + page * PAGE_BYTES))
+        })
+    }
+
     /// What the page holds now.
     ///
     /// The caller sees to it that no DMA into the page is under way.

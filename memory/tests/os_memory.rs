@@ -64,6 +64,13 @@ proptest! {
                     prop_assert!(os.contains(page.address(), PAGE_BYTES));
                 }
                 prop_assert_eq!(os.at(os.pages()), None);
+                for split in [0, base + 7 * PAGE_BYTES + 1, base + SPACE / 2 * PAGE_BYTES, u64::MAX] {
+                    let (below, above): (Vec<u64>, _) = wanted
+                        .iter()
+                        .partition(|page| **page + PAGE_BYTES <= split);
+                    let found = os.iter_from(split).map(|page| page.address());
+                    prop_assert!(found.eq([above, below].concat()));
+                }
                 prop_assert_eq!(cursor.seek(&os, os.pages()), None);
                 for pair in os.ranges().windows(2) {
                     prop_assert!(pair[0].end < pair[1].start, "neighbours are one range");

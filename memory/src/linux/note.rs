@@ -11,6 +11,10 @@ use crate::{OsMemory, PAGE_BYTES, Page, to_usize};
 /// what earlier kernels left behind and what programs hold are others.
 pub(super) const MOST_NOTES: u32 = 8;
 
+/// Where the search begins, if there is memory: Linux takes its first pages from above
+/// what devices with 32 address bits reach, and keeps the rest for those.
+const SEARCHED_FIRST: u64 = 1 << 32;
+
 /// Bytes of text that a note can have.
 const MOST_TEXT: u64 = 4096;
 
@@ -192,9 +196,9 @@ pub(super) fn of_kernel<A: AddressSpace>(kernel: &mut Kernel<'_, A>) -> Result<K
     let mut found = 0;
     let mut doubt = Doubt::NoNote;
     let notes = memory
-        .iter()
-        .filter(|(_, page)| text_bytes(memory.page(*page)).is_some());
-    for (_, page) in notes {
+        .iter_from(SEARCHED_FIRST)
+        .filter(|page| text_bytes(memory.page(*page)).is_some());
+    for page in notes {
         found += 1;
         if found > MOST_NOTES {
             return Err(Doubt::TooManyNotes);
