@@ -24,14 +24,17 @@ pub struct Progression {
 impl Progression {
     /// The progression that `page` is, if it is one.
     ///
-    /// Almost every other page shows in its third row that it is none.
+    /// Almost every other page shows in the first word of its third row that it is none.
     #[must_use]
     #[inline]
     pub fn of(page: &Page) -> Option<Self> {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
-        let [_, second, third, ..] = rows else {
+        let [first, second, third, ..] = rows else {
             return None;
         };
+        if third[0].wrapping_sub(second[0]) != second[0].wrapping_sub(first[0]) {
+            return None;
+        }
         let found = Progression::begun(page);
         (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
     }
