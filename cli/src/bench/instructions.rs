@@ -2,8 +2,9 @@
 //! else the host does.
 //!
 //! QEMU counts under `-icount`, where the machine's clock goes on by one nanosecond
-//! with each instruction. Waiting for the disk costs some, and how many is the
-//! host's affair: of several runs the least counts.
+//! with each instruction, and by the whole of each wait. Waiting for the disk costs
+//! some, and how many is the host's affair: nothing is flushed, and of several runs
+//! the least counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;

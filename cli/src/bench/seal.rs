@@ -210,10 +210,11 @@ impl Setting<'_> {
         machine.command_line = format!("case=seal-bench fill_mib={}", self.mib);
         machine.disks = vec![Disk::nvme(disk)];
         machine.flash = sealed.then_some(flash);
-        if self.counted {
-            machine.extra_arguments = vec!["-icount".into(), "shift=0,sleep=off".into()];
-        }
-        Ok(machine.for_figures())
+        Ok(if self.counted {
+            machine.for_counts()
+        } else {
+            machine.for_figures()
+        })
     }
 
     fn test_kernel(&self) -> PathBuf {

@@ -136,8 +136,7 @@ fn machine(
     machine.memory = Bytes::gib(1);
     machine.kernel = Some(PathBuf::from(probe));
     machine.disks = vec![Disk::nvme(disk)];
-    machine.extra_arguments = vec!["-icount".into(), "shift=0,sleep=off".into()];
-    machine
+    machine.for_counts()
 }
 
 fn count(machine: &Machine, qemu: &Qemu) -> anyhow::Result<u64> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Bus, Disk, Interrupts, Machine};
+use super::{Bus, Disk, HostCache, Interrupts, Machine};
 
 /// What the machine's serial port is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,8 @@ fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
 
 /// A raw disk as a node of QEMU's block layer. JSON, as it alone takes any file
 /// name. With the host's page cache (the default) or without it, a flush of the guest
-/// is an `fdatasync` of the file, so what is flushed survives a power cut.
+/// is an `fdatasync` of the file, so what is flushed survives a power cut; but for
+/// [`HostCache::Unflushed`].
 fn block_node(name: &str, disk: &Disk) -> Value {
     let driver = if is_block_device(&disk.file) {
         "host_device"
@@ -116,9 +117,13 @@ fn block_node(name: &str, disk: &Disk) -> Value {
         "filename": disk.file.to_string_lossy(),
         "discard": "unmap",
     });
-    if disk.direct {
-        file["cache"] = json!({ "direct": true });
-        file["aio"] = "native".into();
+    match disk.host_cache {
+        HostCache::Flushed => {}
+        HostCache::Bypassed => {
+            file["cache"] = json!({ "direct": true });
+            file["aio"] = "native".into();
+        }
+        HostCache::Unflushed => file["cache"] = json!({ "no-flush": true }),
     }
     let below = match &disk.faults {
         None => file,
@@ -189,7 +194,7 @@ mod tests {
         let mut machine = Machine::new("fw");
         machine.disks = vec![Disk::nvme("d")];
         let machine = machine.for_figures();
-        assert!(machine.disks[0].direct);
+        assert_eq!(machine.disks[0].host_cache, HostCache::Bypassed);
         let arguments = text(&machine, Console::Pipe);
         assert_eq!(
             value(&arguments, "-object"),
@@ -231,14 +236,18 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_disk_is_not_cached() {
-        let mut disk = Disk::nvme("d");
-        disk.direct = true;
-        let node = block_node("disk0", &disk);
-        assert_eq!(node["file"]["cache"]["direct"], true);
-        assert_eq!(node["file"]["aio"], "native");
-        let node = block_node("disk0", &Disk::nvme("d"));
-        assert_eq!(node["file"].get("cache"), None);
+    fn the_hosts_cache_is_flushed_unless_said_otherwise() {
+        let file = |host_cache| {
+            let mut disk = Disk::nvme("d");
+            disk.host_cache = host_cache;
+            block_node("disk0", &disk)["file"].clone()
+        };
+        let bypassed = file(HostCache::Bypassed);
+        assert_eq!(bypassed["cache"], json!({ "direct": true }));
+        assert_eq!(bypassed["aio"], "native");
+        let unflushed = file(HostCache::Unflushed);
+        assert_eq!(unflushed["cache"], json!({ "no-flush": true }));
+        assert_eq!(file(HostCache::default()).get("cache"), None);
     }
 
     #[test]

@@ -48,6 +48,19 @@ pub enum Bus {
     Virtio,
 }
 
+/// What the host's page cache does for a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostCache {
+    /// It is used, and a flush of the machine's writes it out.
+    #[default]
+    Flushed,
+    /// It is bypassed (`O_DIRECT`), which not every file system can: for figures that
+    /// are the disk's, and not the host's memory's.
+    Bypassed,
+    /// It is used, and a flush does nothing: for counts in which no disk is awaited.
+    Unflushed,
+}
+
 /// One disk: a raw file or a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
@@ -55,10 +68,8 @@ pub struct Disk {
     pub file: PathBuf,
     /// How it is attached.
     pub bus: Bus,
-    /// Its file is read and written past the host's page cache (`O_DIRECT`), which
-    /// not every file system can: for figures that are the disk's, and not the
-    /// host's memory's.
-    pub direct: bool,
+    /// How its file is read and written.
+    pub host_cache: HostCache,
     /// Further properties of QEMU's blkdebug driver, put between file and disk
     /// if set: `{"inject-error": [...]}` as in QEMU's QMP reference
     /// (`BlockdevOptionsBlkdebug`).
@@ -72,7 +83,7 @@ impl Disk {
         Disk {
             file: file.into(),
             bus: Bus::Nvme,
-            direct: false,
+            host_cache: HostCache::default(),
             faults: None,
         }
     }
@@ -83,7 +94,7 @@ impl Disk {
         Disk {
             file: file.into(),
             bus: Bus::Virtio,
-            direct: false,
+            host_cache: HostCache::default(),
             faults: None,
         }
     }
@@ -143,11 +154,26 @@ impl Machine {
         }
     }
 
-    /// The same, for figures: with [`Machine::prepared`], and each [`Disk::direct`].
+    /// The same, for figures: with [`Machine::prepared`], and past the host's cache.
     #[must_use]
     pub fn for_figures(mut self) -> Self {
         self.prepared = true;
-        self.disks.iter_mut().for_each(|disk| disk.direct = true);
+        self.set_host_cache(HostCache::Bypassed);
         self
+    }
+
+    /// The same, for counts of instructions: the machine's clock goes on by one
+    /// nanosecond with each, and by the whole of every wait; so its disks are not
+    /// waited for longer than they must be.
+    #[must_use]
+    pub fn for_counts(mut self) -> Self {
+        let counting = ["-icount", "shift=0,sleep=off"];
+        self.extra_arguments.extend(counting.map(Into::into));
+        self.set_host_cache(HostCache::Unflushed);
+        self
+    }
+
+    fn set_host_cache(&mut self, cache: HostCache) {
+        (self.disks.iter_mut()).for_each(|disk| disk.host_cache = cache);
     }
 }
