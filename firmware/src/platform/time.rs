@@ -83,6 +83,11 @@ impl Time {
         scale(ticks, 1000, self.hertz)
     }
 
+    /// Milliseconds since `began`, in ticks; 0 where that is still to come.
+    pub(crate) fn milliseconds_since(&self, began: u64) -> u64 {
+        self.milliseconds_in(self.ticks().saturating_sub(began))
+    }
+
     /// Nanoseconds since the Unix epoch; `None` on a machine without a clock
     /// that runs while the power is off.
     pub(crate) fn now_ns(&self) -> Option<u64> {

@@ -64,7 +64,7 @@ fn wait_for_others(own: &Hart) -> Option<&'static Hart> {
         let running = (platform.harts.iter())
             .filter(is_other)
             .find(|hart| hart.state() != State::Stopped)?;
-        let waited = time.milliseconds_in(time.ticks().saturating_sub(began));
+        let waited = time.milliseconds_since(began);
         if waited >= STOP_PATIENCE_MS {
             return Some(running);
         }

@@ -78,7 +78,7 @@ fn rest(stage_after_ms: Option<u64>) -> End {
     match end {
         End::Woken(source) => {
             report::rested(source, slept_ms);
-            let ms = time.milliseconds_in(time.ticks().saturating_sub(ended));
+            let ms = time.milliseconds_since(ended);
             say!("wake mode=retain source={source} slept_ms={slept_ms} ms={ms}");
         }
         End::Staged(cause) => say!("staged cause={cause} slept_ms={slept_ms}"),

@@ -135,10 +135,7 @@ pub(super) fn persist(resume: Resume, order: Order) -> NotSaved {
     );
     match outcome {
         Ok(Ok(slept)) => {
-            slept.tell(
-                time.milliseconds_in(time.ticks().saturating_sub(began)),
-                &sealing,
-            );
+            slept.tell(time.milliseconds_since(began), &sealing);
             power::power_off_asleep(slept.committed)
         }
         Ok(Err(NotSaved::Failed(Failed::Store(NoSleep::Commit(CommitError::InDoubt(error)))))) => {
@@ -209,10 +206,7 @@ fn sleep<M: Medium>(
         &mut workspace,
         &Crew,
         |workspace, generation| quiesced.capture(workspace, generation, purpose.kind(), seal),
-        || {
-            u32::try_from(time.milliseconds_in(time.ticks().saturating_sub(began)))
-                .unwrap_or(u32::MAX)
-        },
+        || u32::try_from(time.milliseconds_since(began)).unwrap_or(u32::MAX),
         &mut |progress| bar.show(progress),
     );
     bar.end();
@@ -221,7 +215,7 @@ fn sleep<M: Medium>(
         committed,
         saved,
         free_pages,
-        save_ms: time.milliseconds_in(time.ticks().saturating_sub(saving_began)),
+        save_ms: time.milliseconds_since(saving_began),
     })
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn wake(began: u64) -> ColdBoot {
     say!(
         "wake loaded_bytes={} ms={} load_ms={} sealed={} generation={}{}",
         woken.wake.loaded_bytes,
-        time.milliseconds_in(time.ticks().saturating_sub(began)),
+        time.milliseconds_since(began),
         woken.wake.load_ms,
         sealing.word(),
         woken.wake.generation,
@@ -164,7 +164,7 @@ fn attempt(work: Work<'_, '_, '_>, sealing: &Sealing) -> Attempt {
         &mut |progress| bar.show(progress),
     );
     bar.end();
-    let load_ms = time.milliseconds_in(time.ticks().saturating_sub(loading_began));
+    let load_ms = time.milliseconds_since(loading_began);
     match outcome {
         Wake::Woken { image, loaded } => {
             let state = state::read(image.state()).expect("it was read before it was loaded");
