@@ -35,6 +35,7 @@ mod pieces;
 mod progressions;
 mod save;
 mod seal;
+mod stage;
 mod state;
 mod verify;
 mod work;

@@ -3,12 +3,13 @@
 //! with little in use most of a save is looking. Of a plain image's pages they take
 //! the hashes in the same go, as the first touch of a page costs most.
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, Progression, to_usize};
 
 use crate::crew::Crew;
 use crate::page_hash::page_hash;
+use crate::stage::Stage;
 
 /// Stretches on their way at once: those of 8 MiB. One is the pages of a word of
 /// the page map.
@@ -33,30 +34,20 @@ impl Holds {
         } else if Progression::of(page).is_some() {
             Holds::Progression
         } else {
-            let hash = if hashed { page_hash(page) } else { 0 };
+            let hash = hash_if(hashed, page);
             Holds::Other { hash }
         }
     }
 }
 
-/// Where a stretch is in its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Stage {
-    /// The lead's.
-    Lead = 0,
-    /// Waits for a hart.
-    Ready = 1,
-    /// A hart looks at it.
-    Taken = 2,
-    /// It has been looked at.
-    Done = 3,
+fn hash_if(hashed: bool, page: &Page) -> u64 {
+    if hashed { page_hash(page) } else { 0 }
 }
 
 /// A stretch: a bit for each of its pages.
 #[derive(Debug)]
 struct Entry {
-    stage: AtomicU8,
+    stage: Stage,
     /// Index of the first page, a multiple of [`STRETCH`].
     first: AtomicU64,
     /// Pages to be looked at.
@@ -72,20 +63,13 @@ struct Entry {
 impl Entry {
     fn new() -> Self {
         Entry {
-            stage: AtomicU8::new(Stage::Lead as u8),
+            stage: Stage::new(),
             first: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             zeros: AtomicU64::new(0),
             progressions: AtomicU64::new(0),
             hashes: [const { AtomicU64::new(0) }; to_usize(STRETCH)],
         }
-    }
-
-    fn take(&self) -> bool {
-        let (ready, taken) = (Stage::Ready as u8, Stage::Taken as u8);
-        self.stage
-            .compare_exchange(ready, taken, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
     }
 
     fn look(&self, memory: &OsMemory, hashed: bool) {
@@ -110,7 +94,7 @@ impl Entry {
         }
         self.zeros.store(zeros, Ordering::Relaxed);
         self.progressions.store(progressions, Ordering::Relaxed);
-        self.stage.store(Stage::Done as u8, Ordering::Release);
+        self.stage.finish();
     }
 }
 
@@ -150,7 +134,7 @@ impl<'c> Looks<'c> {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| entry.take());
+            .find(|entry| entry.stage.take());
         let Some(entry) = taken else {
             return false;
         };
@@ -213,6 +197,17 @@ impl<'l> Lookout<'l> {
         Some((self.first + place, holds))
     }
 
+    /// The hash of a page that is saved though it is a progression, if hashes are
+    /// wanted.
+    pub(crate) fn hash(&self, page: &Page) -> u64 {
+        hash_if(self.looks.hashed, page)
+    }
+
+    /// See [`Looks::look_at_one`].
+    pub(crate) fn look_at_one(&self) -> bool {
+        self.looks.look_at_one()
+    }
+
     /// Gives the harts stretches to look at, many at a time, as each call costs.
     fn give(&mut self, map: &PageMap<'_>) {
         if self.given - self.taken > AHEAD / 2 {
@@ -226,7 +221,7 @@ impl<'l> Lookout<'l> {
             let first = index / STRETCH * STRETCH;
             entry.first.store(first, Ordering::Relaxed);
             entry.wanted.store(map.word(index), Ordering::Relaxed);
-            entry.stage.store(Stage::Ready as u8, Ordering::Release);
+            entry.stage.give();
             self.from = first + STRETCH;
             self.given += 1;
         }
@@ -239,7 +234,7 @@ impl<'l> Lookout<'l> {
     /// ready.
     fn take_back(&mut self) {
         let entry = self.looks.entry(self.taken);
-        while entry.stage.load(Ordering::Acquire) != Stage::Done as u8 {
+        while !entry.stage.is_done() {
             if !self.looks.look_at_one() {
                 core::hint::spin_loop();
             }
@@ -248,7 +243,7 @@ impl<'l> Lookout<'l> {
         self.left = entry.wanted.load(Ordering::Relaxed);
         self.zeros = entry.zeros.load(Ordering::Relaxed);
         self.progressions = entry.progressions.load(Ordering::Relaxed);
-        entry.stage.store(Stage::Lead as u8, Ordering::Relaxed);
+        entry.stage.take_back();
         self.taken += 1;
         self.looks.oldest.store(self.taken, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Pieces of page data on their way between memory and medium, and the harts
 //! that work on them.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, to_usize};
 use spin::{Mutex, MutexGuard};
@@ -11,24 +11,11 @@ use crate::digest::Digest;
 use crate::layout::Batch;
 use crate::page_hash::{PageHasher, page_words_hash};
 use crate::seal::{Cipher, Part, Way};
+use crate::stage::Stage;
 
 /// Pieces that may be on their way at once: enough to keep a device busy while
 /// every hart works on one.
 pub(crate) const AHEAD: u64 = 16;
-
-/// Where a piece is in its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Stage {
-    /// The lead's: empty, being filled, or on its way.
-    Lead = 0,
-    /// Waits for a hart.
-    Ready = 1,
-    /// A hart works on it.
-    Taken = 2,
-    /// Its digest is there.
-    Done = 3,
-}
 
 /// One piece: which it is, and where its pages are.
 #[derive(Debug)]
@@ -39,7 +26,7 @@ pub(crate) struct Piece {
 
 #[derive(Debug)]
 struct Entry {
-    stage: AtomicU8,
+    stage: Stage,
     /// The stage says whose it is, so nobody waits for it.
     piece: Mutex<Piece>,
     /// What the work came to.
@@ -49,7 +36,7 @@ struct Entry {
 impl Entry {
     fn new() -> Self {
         Entry {
-            stage: AtomicU8::new(Stage::Lead as u8),
+            stage: Stage::new(),
             piece: Mutex::new(Piece {
                 number: 0,
                 pages: Batch::new(),
@@ -58,18 +45,11 @@ impl Entry {
         }
     }
 
-    fn take(&self) -> bool {
-        let (ready, taken) = (Stage::Ready as u8, Stage::Taken as u8);
-        self.stage
-            .compare_exchange(ready, taken, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-    }
-
     fn finish(&self, digest: Digest) {
         for (word, value) in self.digest.iter().zip(digest.0) {
             word.store(value, Ordering::Relaxed);
         }
-        self.stage.store(Stage::Done as u8, Ordering::Release);
+        self.stage.finish();
     }
 }
 
@@ -113,8 +93,7 @@ impl<'c> Pieces<'c> {
 
     /// Gives a piece to the harts.
     pub(crate) fn set_ready(&self, number: u64) {
-        let stage = &self.entry(number).stage;
-        stage.store(Stage::Ready as u8, Ordering::Release);
+        self.entry(number).stage.give();
         self.crew.call();
     }
 
@@ -125,14 +104,14 @@ impl<'c> Pieces<'c> {
 
     /// Whether the work on a piece is done.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        self.entry(number).stage.load(Ordering::Acquire) == Stage::Done as u8
+        self.entry(number).stage.is_done()
     }
 
     /// Takes the oldest piece back from the harts, with its digest; its entry
     /// is free then.
     pub(crate) fn retire(&self, number: u64) -> Digest {
         let entry = self.entry(number);
-        entry.stage.store(Stage::Lead as u8, Ordering::Release);
+        entry.stage.take_back();
         self.oldest.store(number + 1, Ordering::Relaxed);
         Digest([0, 1].map(|word: usize| entry.digest[word].load(Ordering::Relaxed)))
     }
@@ -142,7 +121,7 @@ impl<'c> Pieces<'c> {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| entry.take());
+            .find(|entry| entry.stage.take());
         let Some(entry) = taken else {
             return false;
         };

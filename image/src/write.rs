@@ -10,7 +10,7 @@ use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::PIECE_PAGES;
 use crate::looks::{Holds, Lookout, Looks};
-use crate::page_hash::{PageHasher, page_hash};
+use crate::page_hash::PageHasher;
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::progressions::Finder;
 use crate::save::SaveError;
@@ -50,7 +50,6 @@ pub(crate) fn write_memory<M: Medium>(
         slot,
         memory,
         pieces: &pieces,
-        looks: &looks,
         sealed: cipher.is_some(),
         data,
         digests,
@@ -103,7 +102,6 @@ struct Writer<'w, M> {
     slot: &'w mut M,
     memory: &'w OsMemory,
     pieces: &'w Pieces<'w>,
-    looks: &'w Looks<'w>,
     sealed: bool,
     batch_pages: u64,
     /// First page of the slot that holds page data.
@@ -143,7 +141,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.fill(progress)?;
             } else if self.retired == self.filled && self.in_flight == 0 {
                 break;
-            } else if !moved && !self.pieces.work_on_one(work) && !self.looks.look_at_one() {
+            } else if !moved && !self.pieces.work_on_one(work) && !self.lookout.look_at_one() {
                 self.pieces.pause();
             }
         }
@@ -187,7 +185,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// The page's hash; `None` if it is zero or in a progression.
+    /// The page's hash, if hashes are wanted; `None` if it is zero or in a progression.
     fn hash_to_save(&mut self, index: u64, page: OsPage, holds: Holds) -> Option<u64> {
         let memory = self.memory;
         let ahead = |index| memory.at(index).map(|page| memory.page(page));
@@ -195,7 +193,7 @@ impl<M: Medium> Writer<'_, M> {
             Holds::Zeros => None,
             Holds::Progression => {
                 let page = memory.page(page);
-                (!self.progressions.takes(index, page, ahead)).then(|| page_hash(page))
+                (!self.progressions.takes(index, page, ahead)).then(|| self.lookout.hash(page))
             }
             Holds::Other { hash } => {
                 self.progressions.passes(index);

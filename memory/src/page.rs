@@ -27,15 +27,11 @@ impl Page {
     #[must_use]
     #[inline]
     pub fn is_zero(&self) -> bool {
-        self.0[0] == 0 && self.rest_is_zero()
-    }
-
-    fn rest_is_zero(&self) -> bool {
-        self.0
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .all(|line| line.iter().fold(0, |all, word| all | word) == 0)
+        let (lines, _) = self.0.as_chunks::<8>();
+        self.0[0] == 0
+            && lines
+                .iter()
+                .all(|line| line.iter().fold(0, |all, word| all | word) == 0)
     }
 
     /// Consecutive pages as one run of words.
