@@ -19,8 +19,13 @@ const ENTRY_WORDS: usize = 2 + 2 * ROW_WORDS;
 /// Bytes of an entry.
 pub(crate) const ENTRY_BYTES: u64 = 8 * ENTRY_WORDS as u64;
 
-/// Pages that a run begins with: shorter ones are not worth an entry.
-const SHORTEST: u64 = 8;
+/// Pages that a run is judged by, how many of the first of them must be in it without a
+/// gap, and how many of all: less is not worth an entry. Linux's tables have more short
+/// runs about the pages of files, each another, than the list has entries, and the long
+/// ones about free memory come behind them.
+const JUDGED: u64 = 64;
+const FIRST: u64 = 8;
+const SHORTEST: u64 = JUDGED / 2;
 
 type Entry = [u64; ENTRY_WORDS];
 
@@ -96,8 +101,7 @@ impl<'w> Finder<'w> {
         let Some(new) = room.first_mut() else {
             return false;
         };
-        let goes_on = |more| ahead(index + more).is_some_and(|page| begun.after(more).makes(page));
-        if !(1..SHORTEST).all(goes_on) {
+        if !is_worth_an_entry(index, &begun, ahead) {
             return false;
         }
         new[0] = index;
@@ -108,6 +112,17 @@ impl<'w> Finder<'w> {
         self.is_open = true;
         true
     }
+}
+
+fn is_worth_an_entry<'p>(
+    index: u64,
+    begun: &Progression,
+    ahead: impl Fn(u64) -> Option<&'p Page>,
+) -> bool {
+    let is_in = |more| ahead(index + more).is_some_and(|page| begun.after(more).makes(page));
+    let others = || (FIRST..JUDGED).filter(|more| !is_in(*more));
+    let too_many = to_usize(JUDGED - SHORTEST);
+    (1..FIRST).all(is_in) && others().nth(too_many).is_none()
 }
 
 /// The list of an image.
@@ -224,19 +239,20 @@ mod tests {
     #[test]
     fn a_gap_ends_a_run() {
         // What is not come by is zero or free, and the progression is not.
-        let mut pages = run_of(5, 0, 40);
-        pages.remove(20);
-        assert_eq!(find(&pages), (vec![run_at(0, 20), run_at(21, 19)], vec![]));
+        let mut pages = run_of(5, 0, 100);
+        pages.remove(50);
+        assert_eq!(find(&pages), (vec![run_at(0, 50), run_at(51, 49)], vec![]));
     }
 
     #[test]
     fn a_run_that_has_ended_does_not_go_on() {
         // Behind the gap comes another page, and then more of the same table.
-        let mut pages = run_of(5, 0, 40);
-        pages.remove(20);
-        pages[20].1.0[3] ^= 1;
-        pages.truncate(25);
-        assert_eq!(find(&pages), (vec![run_at(0, 20)], (21..26).collect()));
+        let mut pages = run_of(5, 0, 100);
+        pages.remove(50);
+        pages[50].1.0[3] ^= 1;
+        pages.truncate(51 + to_usize(SHORTEST - 1));
+        let end = 52 + SHORTEST - 1;
+        assert_eq!(find(&pages), (vec![run_at(0, 50)], (51..end).collect()));
     }
 
     #[test]
@@ -245,6 +261,16 @@ mod tests {
         let all = (0..SHORTEST - 1).collect();
         assert_eq!(find(&short), (vec![], all));
         assert_eq!(find(&run_of(5, 0, SHORTEST)).1, vec![]);
+    }
+
+    #[test]
+    fn many_short_runs_leave_the_list_to_a_long_one_behind_them() {
+        let many = 2 * ENTRIES as u64;
+        let mut pages: Vec<_> = (0..many).flat_map(|n| run_of(n + 1, 14 * n, 14)).collect();
+        pages.extend(run_of(many + 1, 14 * many, 500));
+        let (runs, saved) = find(&pages);
+        assert_eq!(runs, [run_at(14 * many, 500)]);
+        assert_eq!(saved.len() as u64, 14 * many);
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn machine_with_all() -> Machine {
         pages: 600,
     };
     machine.free = Some(Free(vec![run], FreeContents::Anything));
-    machine.fill_table(610..640);
+    machine.fill_table(610..646);
     machine
 }
 

@@ -75,7 +75,7 @@ proptest! {
         prop_assert!(machine.memory.contents() == before, "saving changes nothing");
         // Unless it is odd too often, a table is not saved but for its odd pages.
         let tables: u64 = stretches.iter().map(|(stretch, pages)| match stretch {
-            Stretch::Table(table, odd, u64::MAX) if *odd > 8 && *pages >= 8 && !page_of(table).is_zero() => pages - pages / odd,
+            Stretch::Table(table, odd, u64::MAX) if *odd > 8 && *pages >= 64 && !page_of(table).is_zero() => pages - pages / odd,
             _ => 0,
         }).sum();
         prop_assert!(saved.saved_pages() <= pages + 1 - freed - zero - tables);
