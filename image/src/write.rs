@@ -92,9 +92,9 @@ pub(crate) fn write_memory<M: Medium>(
 /// Pages looked at between two calls of `progress`: 16 MiB.
 const PROGRESS_PAGES: u64 = 4096;
 
-/// Pages sent between two flushes on the way: 64 MiB. The device's cache is emptied
-/// while more is sent, and what is left for the end is little.
-const FLUSH_PAGES: u64 = 1 << 14;
+/// Pages sent between two flushes on the way: 256 MiB. The device's cache is emptied
+/// while more is sent, and what is left for the end is little; each flush costs, too.
+const FLUSH_PAGES: u64 = 1 << 16;
 
 /// The lead of a save: collects pages into pieces, and writes them; a piece that is
 /// to be sealed when the crew has done so.

@@ -62,8 +62,8 @@ fn large_images_are_flushed_on_the_way() {
         let is_flush = |command: &&Command| **command == Command::Flush;
         medium.log().iter().filter(is_flush).count()
     };
-    assert_eq!(flushes(1 << 13), 1, "32 MiB: the end alone");
-    assert_eq!(flushes(5 << 13), 3, "160 MiB: the end, and two before");
+    assert_eq!(flushes(1 << 15), 1, "128 MiB: the end alone");
+    assert_eq!(flushes(5 << 14), 2, "320 MiB: the end, and one before");
 }
 
 #[test]

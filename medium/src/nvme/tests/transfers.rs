@@ -89,13 +89,13 @@ fn long_runs_are_told_as_such() {
 #[test]
 fn registers_are_written_seldom() {
     let model = simple(4096);
-    let pages = Pages::new(4096);
+    let pages = Pages::new(1024);
     let mut memory = queue_memory();
     let mut controller = start(&model, &mut memory).unwrap();
     let mut medium = controller.medium(1).unwrap();
-    let all: Vec<_> = (0..4096).map(|index| pages.at(index)).collect();
+    let all: Vec<_> = (0..1024).map(|index| pages.at(index)).collect();
     let mut commands = 0;
-    for _ in 0..8 {
+    for _ in 0..32 {
         for extent in all.chunks(128) {
             medium.start(Direction::Write, 0, extent, 0).unwrap();
             commands += 1;
