@@ -238,6 +238,13 @@ pub(crate) fn this_hart() -> &'static Hart {
     unsafe { &*pointer }
 }
 
+/// All harts but the one that runs this.
+pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
+    let own = this_hart();
+    let harts = platform().harts.iter();
+    harts.filter(move |hart| !core::ptr::eq(*hart, own))
+}
+
 /// The hart with the given ID.
 pub(crate) fn find(id: u64) -> Option<&'static Hart> {
     platform().harts.iter().find(|hart| hart.id() == id)

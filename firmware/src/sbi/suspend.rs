@@ -5,7 +5,7 @@ use sbi_spec::susp::SUSPEND;
 
 use super::Call;
 use crate::arch::{self, Resume, stack};
-use crate::hart::{Hart, State, this_hart};
+use crate::hart::{self, Hart, State, this_hart};
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::sleep;
@@ -37,15 +37,14 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
         say!("sleep refused: resume address {address:#x} is not the OS's to execute");
         return SbiRet::invalid_address();
     };
-    let own = this_hart();
-    if let Some(hart) = wait_for_others(own) {
+    if let Some(hart) = wait_for_others() {
         say!("sleep refused: hart {} is not stopped", hart.id());
         return SbiRet::denied();
     }
     let resume = Resume { address, argument };
     match stack::deep(|| sleep::sleep(resume)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { arch::enter(resume, own.stack_top()) },
+        Ok(()) => unsafe { arch::enter(resume, this_hart().stack_top()) },
         Err(error) => {
             say!("sleep refused: {error}");
             SbiRet::failed()
@@ -53,23 +52,19 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
     }
 }
 
-/// Waits until all harts but `own` are stopped, and gives one that is not when
+/// Waits until all harts but this one are stopped, and gives one that is not when
 /// [`STOP_PATIENCE_MS`] are over.
-fn wait_for_others(own: &Hart) -> Option<&'static Hart> {
-    let platform = platform();
-    let time = &platform.time;
+fn wait_for_others() -> Option<&'static Hart> {
+    let time = &platform().time;
     let began = time.ticks();
-    let is_other = |hart: &&Hart| !core::ptr::eq(*hart, own);
     loop {
-        let running = (platform.harts.iter())
-            .filter(is_other)
-            .find(|hart| hart.state() != State::Stopped)?;
+        let running = hart::others().find(|hart| hart.state() != State::Stopped)?;
         let waited = time.milliseconds_since(began);
         if waited >= STOP_PATIENCE_MS {
             return Some(running);
         }
         // On its way the hart may ask this one for a fence.
-        own.fences.serve();
+        this_hart().fences.serve();
         core::hint::spin_loop();
     }
 }
