@@ -226,6 +226,26 @@ fn measured_bytes_and_times_take_their_places() {
 }
 
 #[test]
+fn a_measured_mode_that_always_costs_less_is_said_to() {
+    let world = World::empty();
+    let jumpstart = BUILT_IN
+        .iter()
+        .find(|(name, _)| *name == "jumpstart-dx1100");
+    let (_, text) = jumpstart.unwrap();
+    // A second more to enter S3 takes 22 J: more than an image takes in all.
+    assert!(text.contains("0.2188"));
+    fs::write(world.path("mine.toml"), text.replace("0.2188", "1.2188")).unwrap();
+    let arguments = ["energy", "--profile", "mine.toml", "--measured", SAMPLE];
+    let shown = world.run(&arguments);
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    let measured = shown.out.split("Measured, in the place of").nth(1).unwrap();
+    assert!(
+        measured.contains("none: image, G3 costs less at every length"),
+        "{measured}"
+    );
+}
+
+#[test]
 fn a_profile_of_one_s_own_is_read() {
     let world = World::empty();
     fs::write(

@@ -232,14 +232,16 @@ fn print_measured(measured: &[MeasuredCost]) {
         } else {
             one.case.clone()
         };
-        let seconds = one.break_even.as_ref().and_then(|pair| pair.seconds);
+        let break_even = one.break_even.as_ref().map_or("-".into(), |pair| {
+            pair.seconds.map_or(pair.verdict.clone(), duration)
+        });
         table.add_row([
             name,
             format!("{:.0}", one.saved_bytes / 1e6),
             digits(one.cost.enter_seconds),
             digits(one.cost.leave_seconds),
             digits(one.cost.fixed_joules),
-            seconds.map_or("none".into(), duration),
+            break_even,
         ]);
     }
     println!("{table}");
