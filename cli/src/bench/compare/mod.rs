@@ -172,7 +172,6 @@ impl MachineBench<'_> {
             };
             let name = case.name();
             self.tell(&format!("filling memory: {name}"));
-            guest.fill(size.used_mib)?;
             saved.fill(self.qemu, size.used_mib)?;
             let hibernated = cases
                 .iter()
@@ -205,11 +204,13 @@ impl MachineBench<'_> {
     fn round(
         &self,
         case: &mut Case,
-        guest: Guest,
+        mut guest: Guest,
         machine: &Machine,
         peer: Peer<'_>,
         hibernates: bool,
     ) -> anyhow::Result<Guest> {
+        // The round before has left more in use: what it read from disks.
+        guest.fill(case.used_mib)?;
         let mut guest = self.sleep_and_wake(case, guest, machine, peer)?;
         let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
         case.plain.push(self.copy_plainly(&mut guest, bytes)?);
@@ -271,8 +272,7 @@ impl MachineBench<'_> {
                 self.tell(&format!("Linux does not come back from hibernation: {why}"));
                 case.failed_hibernations.push(why);
                 remove(&self.disk())?;
-                let (mut guest, _) = Guest::cold_boot(&self.machine()?, self.qemu)?;
-                guest.fill(case.used_mib)?;
+                let (guest, _) = Guest::cold_boot(&self.machine()?, self.qemu)?;
                 Ok(guest)
             }
         }
