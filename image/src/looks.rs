@@ -3,104 +3,55 @@
 //! with little in use most of a save is looking. Of a plain image's pages they take
 //! the hashes in the same go, as the first touch of a page costs most.
 
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, Progression, to_usize};
+use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
 
 use crate::crew::Crew;
 use crate::page_hash::page_hash;
-use crate::stage::Stage;
+use crate::scouts::{Finds, Scouts};
+use crate::stretch::{STRETCH, Seen, Stretch, lowest};
 
-/// Stretches on their way at once: those of 8 MiB. One is the pages of a word of
-/// the page map.
+/// Stretches on their way at once: those of 8 MiB.
 const AHEAD: u64 = 32;
-const STRETCH: u64 = 64;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     /// Nothing but zeros.
     Zeros,
-    /// What a [`Progression`] makes, and not zeros.
+    /// What a [`Progression`](poorwill_memory::Progression) makes, and not zeros.
     Progression,
     /// Anything else, with its hash if hashes are wanted.
     Other { hash: u64 },
-}
-
-impl Holds {
-    fn of(page: &Page, hashed: bool) -> Self {
-        if page.is_zero() {
-            Holds::Zeros
-        } else if Progression::of(page).is_some() {
-            Holds::Progression
-        } else {
-            let hash = hash_if(hashed, page);
-            Holds::Other { hash }
-        }
-    }
 }
 
 fn hash_if(hashed: bool, page: &Page) -> u64 {
     if hashed { page_hash(page) } else { 0 }
 }
 
-/// A stretch: a bit for each of its pages.
+/// A stretch, and the hashes of its pages that hold [`Holds::Other`].
 #[derive(Debug)]
 struct Entry {
-    stage: Stage,
-    /// Index of the first page, a multiple of [`STRETCH`].
-    first: AtomicU64,
-    /// Pages to be looked at.
-    wanted: AtomicU64,
-    /// Those that hold [`Holds::Zeros`].
-    zeros: AtomicU64,
-    /// Those that hold [`Holds::Progression`].
-    progressions: AtomicU64,
-    /// The hashes of the others.
+    stretch: Stretch,
     hashes: [AtomicU64; to_usize(STRETCH)],
 }
 
 impl Entry {
-    fn new() -> Self {
+    const fn new() -> Self {
         Entry {
-            stage: Stage::new(),
-            first: AtomicU64::new(0),
-            wanted: AtomicU64::new(0),
-            zeros: AtomicU64::new(0),
-            progressions: AtomicU64::new(0),
+            stretch: Stretch::new(),
             hashes: [const { AtomicU64::new(0) }; to_usize(STRETCH)],
         }
     }
 
     fn look(&self, memory: &OsMemory, hashed: bool) {
-        let first = self.first.load(Ordering::Relaxed);
-        let mut left = self.wanted.load(Ordering::Relaxed);
-        let (mut zeros, mut progressions) = (0, 0);
-        let mut cursor = PageCursor::new();
-        while left != 0 {
-            let (place, bit) = lowest(left);
-            left ^= bit;
-            // The map has no pages that memory has not.
-            let Some(page) = cursor.seek(memory, first + place) else {
-                break;
-            };
-            match Holds::of(memory.page(page), hashed) {
-                Holds::Zeros => zeros |= bit,
-                Holds::Progression => progressions |= bit,
-                Holds::Other { hash } => {
-                    self.hashes[to_usize(place)].store(hash, Ordering::Relaxed);
-                }
-            }
-        }
-        self.zeros.store(zeros, Ordering::Relaxed);
-        self.progressions.store(progressions, Ordering::Relaxed);
-        self.stage.finish();
+        self.stretch.look(memory, |place, page, _| {
+            self.hashes[to_usize(place)].store(hash_if(hashed, page), Ordering::Relaxed);
+            ControlFlow::Continue(())
+        });
     }
-}
-
-/// The place of the lowest bit, and the bit.
-fn lowest(word: u64) -> (u64, u64) {
-    (u64::from(word.trailing_zeros()), word & word.wrapping_neg())
 }
 
 /// The stretches on their way: number `n` in entry `n % AHEAD`.
@@ -112,6 +63,7 @@ pub(crate) struct Looks<'c> {
     entries: [Entry; to_usize(AHEAD)],
     /// The stretch that the lead wants next: harts take it, and what follows, first.
     oldest: AtomicU64,
+    scouts: Scouts<'c>,
 }
 
 impl<'c> Looks<'c> {
@@ -120,8 +72,9 @@ impl<'c> Looks<'c> {
             crew,
             memory,
             hashed,
-            entries: core::array::from_fn(|_| Entry::new()),
+            entries: [const { Entry::new() }; to_usize(AHEAD)],
             oldest: AtomicU64::new(0),
+            scouts: Scouts::new(memory),
         }
     }
 
@@ -130,22 +83,28 @@ impl<'c> Looks<'c> {
     }
 
     /// Looks at a stretch that waits for it, if there is one.
-    pub(crate) fn look_at_one(&self) -> bool {
+    fn look_at_one(&self) -> bool {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| entry.stage.take());
+            .find(|entry| entry.stretch.take());
         let Some(entry) = taken else {
             return false;
         };
         entry.look(self.memory, self.hashed);
         true
     }
+
+    /// Looks at a stretch that waits for it, or far ahead; whether there was one.
+    pub(crate) fn look_ahead(&self) -> bool {
+        self.look_at_one() || self.scouts.look_at_one()
+    }
 }
 
 /// The lead's way through the pages of a map, ascending.
 pub(crate) struct Lookout<'l> {
     looks: &'l Looks<'l>,
+    finds: Finds<'l>,
     /// Where the next stretch to be looked at may begin.
     from: u64,
     /// Stretches given to the harts, and taken back.
@@ -154,39 +113,41 @@ pub(crate) struct Lookout<'l> {
     /// What is left of the stretch that was taken back last.
     first: u64,
     left: u64,
-    zeros: u64,
-    progressions: u64,
+    seen: Seen,
 }
 
 impl<'l> Lookout<'l> {
-    pub(crate) fn new(looks: &'l Looks<'l>) -> Self {
+    /// `room` is for what is found far ahead: a page for each 42 MiB.
+    pub(crate) fn new(looks: &'l Looks<'l>, room: &'l mut [Page]) -> Self {
         Lookout {
             looks,
+            finds: Finds::new(&looks.scouts, room),
             from: 0,
             given: 0,
             taken: 0,
             first: 0,
             left: 0,
-            zeros: 0,
-            progressions: 0,
+            seen: Seen::default(),
         }
     }
 
     /// The index of the next page in `map`, and what it holds. Of the map, nothing but
     /// indices that were named may be removed meanwhile.
     pub(crate) fn next(&mut self, map: &PageMap<'_>) -> Option<(u64, Holds)> {
-        while self.left == 0 {
+        let (place, bit) = loop {
+            if let Some(lowest) = lowest(self.left) {
+                break lowest;
+            }
             self.give(map);
             if self.taken == self.given {
                 return None;
             }
             self.take_back();
-        }
-        let (place, bit) = lowest(self.left);
+        };
         self.left ^= bit;
-        let holds = if self.zeros & bit != 0 {
+        let holds = if self.seen.zeros & bit != 0 {
             Holds::Zeros
-        } else if self.progressions & bit != 0 {
+        } else if self.seen.progressions & bit != 0 {
             Holds::Progression
         } else {
             // Nothing else is put into the entry while something of it is left.
@@ -203,9 +164,9 @@ impl<'l> Lookout<'l> {
         hash_if(self.looks.hashed, page)
     }
 
-    /// See [`Looks::look_at_one`].
-    pub(crate) fn look_at_one(&self) -> bool {
-        self.looks.look_at_one()
+    /// See [`Looks::look_ahead`].
+    pub(crate) fn look_ahead(&self) -> bool {
+        self.looks.look_ahead()
     }
 
     /// Gives the harts stretches to look at, many at a time, as each call costs.
@@ -219,13 +180,12 @@ impl<'l> Lookout<'l> {
         {
             let entry = self.looks.entry(self.given);
             let first = index / STRETCH * STRETCH;
-            entry.first.store(first, Ordering::Relaxed);
-            entry.wanted.store(map.word(index), Ordering::Relaxed);
-            entry.stage.give();
+            entry.stretch.give(map, first, self.finds.of(first));
             self.from = first + STRETCH;
             self.given += 1;
         }
         if self.given != before {
+            self.finds.go_on(map, self.from);
             self.looks.crew.call();
         }
     }
@@ -233,17 +193,16 @@ impl<'l> Lookout<'l> {
     /// Takes the oldest stretch back, and looks at it or at others while it is not
     /// ready.
     fn take_back(&mut self) {
-        let entry = self.looks.entry(self.taken);
-        while !entry.stage.is_done() {
+        let stretch = &self.looks.entry(self.taken).stretch;
+        while !stretch.is_done() {
             if !self.looks.look_at_one() {
                 core::hint::spin_loop();
             }
         }
-        self.first = entry.first.load(Ordering::Relaxed);
-        self.left = entry.wanted.load(Ordering::Relaxed);
-        self.zeros = entry.zeros.load(Ordering::Relaxed);
-        self.progressions = entry.progressions.load(Ordering::Relaxed);
-        entry.stage.take_back();
+        self.first = stretch.first();
+        self.left = stretch.wanted();
+        self.seen = stretch.seen();
+        stretch.take_back();
         self.taken += 1;
         self.looks.oldest.store(self.taken, Ordering::Relaxed);
     }
@@ -290,15 +249,16 @@ mod tests {
             .filter(|index| wanted(*index))
             .for_each(|index| map.insert(index));
         let looks = Looks::new(&Alone, memory.os(), true);
+        let mut finds = vec![Page([!0; 512]); 1];
         let named: Vec<_> = thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        looks.look_at_one();
+                        looks.look_ahead();
                     }
                 });
             }
-            let mut lookout = Lookout::new(&looks);
+            let mut lookout = Lookout::new(&looks, &mut finds);
             let next = || {
                 let named = lookout.next(&map);
                 // What was named may go, and does, at once.

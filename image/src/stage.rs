@@ -40,6 +40,10 @@ impl Stage {
         self.0.load(Ordering::Acquire) == DONE
     }
 
+    pub(crate) fn is_leads(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == LEADS
+    }
+
     /// The lead has it back.
     pub(crate) fn take_back(&self) {
         self.0.store(LEADS, Ordering::Release);

@@ -8,7 +8,7 @@ use poorwill_memory::{
 use crate::Progress;
 use crate::crew::Crew;
 use crate::digest::Digest;
-use crate::layout::PIECE_PAGES;
+use crate::layout::{PIECE_PAGES, digest_pages};
 use crate::looks::{Holds, Lookout, Looks};
 use crate::page_hash::PageHasher;
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
@@ -40,7 +40,9 @@ pub(crate) fn write_memory<M: Medium>(
 ) -> Result<Written, SaveError> {
     // What the survey left in it is to be looked at.
     let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
-    let digests = Page::words_mut(workspace.digests);
+    // There is room for the digests of all of memory, and more than these are not made.
+    let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(map.count())));
+    let digests = Page::words_mut(digests);
     digests.fill(0);
     let pieces = Pieces::new(crew);
     let looks = Looks::new(crew, memory, cipher.is_none());
@@ -54,7 +56,7 @@ pub(crate) fn write_memory<M: Medium>(
         data,
         digests,
         map,
-        lookout: Lookout::new(&looks),
+        lookout: Lookout::new(&looks, rest),
         progressions: Finder::new(workspace.progressions),
         cursor: PageCursor::new(),
         scanned: 0,
@@ -71,7 +73,7 @@ pub(crate) fn write_memory<M: Medium>(
             result = writer.run(&work, progress);
             pieces.end();
         },
-        &|| pieces.help(&work, || looks.look_at_one()),
+        &|| pieces.help(&work, || looks.look_ahead()),
     );
     if result.is_err() {
         writer.slot.quiesce();
@@ -141,7 +143,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.fill(progress)?;
             } else if self.retired == self.filled && self.in_flight == 0 {
                 break;
-            } else if !moved && !self.pieces.work_on_one(work) && !self.lookout.look_at_one() {
+            } else if !moved && !self.pieces.work_on_one(work) && !self.lookout.look_ahead() {
                 self.pieces.pause();
             }
         }

@@ -102,3 +102,38 @@ fn a_table_costs_its_entry() {
     loaded.unwrap().unwrap();
     assert!(machine.memory.contents() == before);
 }
+
+/// The digests of a memory as large as this have room that a save with so little in use
+/// does not need: what harts find ahead is kept there meanwhile.
+#[test]
+fn a_table_behind_much_that_is_free_comes_back() {
+    const PAGES: u64 = 66_000;
+    let (used, free, table) = (0..1500, 1500..64_000, 64_000..PAGES);
+    let mut machine = Machine::new(&[PAGES]);
+    machine.fill_table(table.clone());
+    let saved = used.clone().chain(table.clone().step_by(16));
+    for index in saved.clone() {
+        machine.memory.set(index, &pattern(index, 3));
+    }
+    let run = Run {
+        first: free.start,
+        pages: free.end - free.start,
+    };
+    machine.free = Some(Free(vec![run], FreeContents::Anything));
+    machine.crew = Box::new(Threads(2));
+    let contents = |machine: &mut Machine| -> Vec<Page> {
+        let os = machine.memory.os();
+        let in_use = used.clone().chain(table.clone());
+        in_use
+            .map(|index| os.page(os.at(index).unwrap()).clone())
+            .collect()
+    };
+    let before = contents(&mut machine);
+    let mut medium = FakeMedium::new(10 * MIB);
+    let image = machine.save(&mut medium).unwrap();
+    assert_eq!(image.saved_pages(), saved.count() as u64);
+    machine.fill(99, |_| true);
+    let loaded = machine.load(&mut medium, image.header_checksum());
+    loaded.unwrap().unwrap();
+    assert!(contents(&mut machine) == before);
+}

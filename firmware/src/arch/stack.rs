@@ -14,7 +14,7 @@ pub(super) const STACK_BYTES: usize = 8 << 10;
 pub(super) const STACK_HEAD: usize = 16;
 
 /// Bytes of the deep stack. A sealed save that fails needs the most: 33 KiB for
-/// the pieces under way, twice, as what was sealed is opened again, and 18 KiB for
+/// the pieces under way, twice, as what was sealed is opened again, and 21 KiB for
 /// the looks ahead.
 pub(super) const DEEP_STACK_BYTES: usize = 128 << 10;
 

@@ -1,0 +1,216 @@
+//! Stretches of memory that the harts look at for the lead.
+
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, Progression};
+
+use crate::stage::Stage;
+
+/// Pages of a stretch: those of a word of the page map.
+pub(crate) const STRETCH: u64 = 64;
+
+/// What is known of a stretch's pages: a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Pages that hold nothing but zeros.
+    pub(crate) zeros: u64,
+    /// Pages that hold a [`Progression`], and not zeros.
+    pub(crate) progressions: u64,
+}
+
+impl Seen {
+    /// The pages that are one or the other.
+    pub(crate) fn pages(self) -> u64 {
+        self.zeros | self.progressions
+    }
+
+    /// Notes what `page` holds, whose bit this is, if it is one or the other; whether
+    /// it is.
+    fn note(&mut self, bit: u64, page: &Page) -> bool {
+        if page.is_zero() {
+            self.zeros |= bit;
+        } else if Progression::of(page).is_some() {
+            self.progressions |= bit;
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+/// A stretch on its way between the lead and the hart that looks at it.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    stage: Stage,
+    /// Index of the first page, a multiple of [`STRETCH`].
+    first: AtomicU64,
+    /// Pages to be looked at.
+    wanted: AtomicU64,
+    zeros: AtomicU64,
+    progressions: AtomicU64,
+}
+
+impl Stretch {
+    pub(crate) const fn new() -> Self {
+        Stretch {
+            stage: Stage::new(),
+            first: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            zeros: AtomicU64::new(0),
+            progressions: AtomicU64::new(0),
+        }
+    }
+
+    /// Gives the harts the pages of `map` from `first` on, of which so much is known.
+    pub(crate) fn give(&self, map: &PageMap<'_>, first: u64, seen: Seen) {
+        self.first.store(first, Ordering::Relaxed);
+        self.wanted.store(map.word(first), Ordering::Relaxed);
+        self.store(seen);
+        self.stage.give();
+    }
+
+    /// Takes it to look at it, if it was given and no other hart has it.
+    pub(crate) fn take(&self) -> bool {
+        self.stage.take()
+    }
+
+    /// Looks at the pages of which nothing is known. `other` gets the place and the
+    /// contents of each that is neither zero nor a progression, and what is known up to
+    /// there; it may end the look.
+    pub(crate) fn look(
+        &self,
+        memory: &OsMemory,
+        mut other: impl FnMut(u64, &Page, Seen) -> ControlFlow<()>,
+    ) {
+        let first = self.first();
+        let mut seen = self.seen();
+        let mut left = self.wanted() & !seen.pages();
+        let mut cursor = PageCursor::new();
+        while let Some((place, bit)) = lowest(left) {
+            left ^= bit;
+            // The map has no pages that memory has not.
+            let Some(page) = cursor.seek(memory, first + place) else {
+                break;
+            };
+            let page = memory.page(page);
+            if !seen.note(bit, page) && other(place, page, seen).is_break() {
+                break;
+            }
+        }
+        self.store(seen);
+        self.stage.finish();
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.stage.is_done()
+    }
+
+    /// Whether it is the lead's to give.
+    pub(crate) fn is_free(&self) -> bool {
+        self.stage.is_leads()
+    }
+
+    /// The lead has it back.
+    pub(crate) fn take_back(&self) {
+        self.stage.take_back();
+    }
+
+    pub(crate) fn first(&self) -> u64 {
+        self.first.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        Seen {
+            zeros: self.zeros.load(Ordering::Relaxed),
+            progressions: self.progressions.load(Ordering::Relaxed),
+        }
+    }
+
+    fn store(&self, seen: Seen) {
+        self.zeros.store(seen.zeros, Ordering::Relaxed);
+        self.progressions
+            .store(seen.progressions, Ordering::Relaxed);
+    }
+}
+
+/// The place of the lowest bit, and the bit.
+pub(crate) fn lowest(word: u64) -> Option<(u64, u64)> {
+    (word != 0).then(|| (u64::from(word.trailing_zeros()), word & word.wrapping_neg()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use poorwill_memory::fake::FakeMemory;
+
+    use super::*;
+
+    /// Looks at pages 64 to 127 of a memory in which page n begins with n; all but
+    /// `known` are unknown.
+    fn others(known: Seen, ends_at: u64) -> (Vec<u64>, Seen) {
+        let mut memory = FakeMemory::new(&[200]);
+        for index in 0..200 {
+            let mut page = Page::ZERO;
+            page.0[0] = index;
+            memory.set(index, &page);
+        }
+        memory.set(70, &Page::ZERO);
+        memory.set(80, &Page([80; 512]));
+        let mut room = vec![Page::ZERO; 1];
+        let mut map = PageMap::new(&mut room, 200).unwrap();
+        (64..100).for_each(|index| map.insert(index));
+        let stretch = Stretch::new();
+        assert!(stretch.is_free() && !stretch.take());
+        stretch.give(&map, 64, known);
+        assert!(stretch.take() && !stretch.take());
+        let mut others = Vec::new();
+        stretch.look(memory.os(), |place, page, _| {
+            assert_eq!(page.0[0], 64 + place);
+            others.push(page.0[0]);
+            match page.0[0] == ends_at {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        assert!(stretch.is_done() && stretch.wanted() == (1 << 36) - 1);
+        stretch.take_back();
+        assert!(stretch.is_free());
+        (others, stretch.seen())
+    }
+
+    #[test]
+    fn every_wanted_page_is_one_thing() {
+        let found = Seen {
+            zeros: 1 << (70 - 64),
+            progressions: 1 << (80 - 64),
+        };
+        let rest = (64..100).filter(|index| ![70, 80].contains(index));
+        assert_eq!(others(Seen::default(), 0), (rest.collect(), found));
+    }
+
+    #[test]
+    fn what_is_known_is_not_looked_at_again() {
+        let known = Seen {
+            zeros: 0x3f,
+            progressions: !0 << 8,
+        };
+        assert_eq!(others(known, 0).0, [71]);
+    }
+
+    #[test]
+    fn a_look_may_be_ended() {
+        let found = Seen {
+            zeros: 1 << (70 - 64),
+            progressions: 0,
+        };
+        let (named, seen) = others(Seen::default(), 75);
+        assert_eq!((named.last(), seen), (Some(&75), found));
+    }
+}
