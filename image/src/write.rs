@@ -138,7 +138,11 @@ impl<M: Medium> Writer<'_, M> {
             return Err(self.too_small(0));
         }
         loop {
-            let moved = self.reap()? | self.send()? | self.retire();
+            let mut moved = self.reap()?;
+            while self.send()? {
+                moved = true;
+            }
+            moved |= self.retire();
             if self.scanned < self.memory.pages() && self.filled - self.retired < AHEAD {
                 self.fill(progress)?;
             } else if self.retired == self.filled && self.in_flight == 0 {

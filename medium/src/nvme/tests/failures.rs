@@ -252,7 +252,7 @@ fn without_a_cache_nothing_is_flushed() {
 
 #[test]
 fn small_transfers_are_many_and_large_ones_few() {
-    for (exponent, depth) in [(0, 4), (3, 32), (5, 32), (7, 8), (8, 4), (9, 4)] {
+    for (exponent, depth) in [(0, 8), (3, 32), (5, 32), (7, 32), (8, 16), (9, 8)] {
         let model = simple(8);
         model.with(|state| state.disk.exponent = exponent);
         let mut memory = queue_memory();
@@ -270,7 +270,7 @@ fn callers_faults_are_refused() {
     let mut controller = start(&model, &mut memory).unwrap();
     let mut medium = controller.medium(1).unwrap();
     let some: Vec<_> = (0..513).map(|index| pages.at(index)).collect();
-    assert_eq!((medium.max_pages(), medium.depth()), (512, 4));
+    assert_eq!((medium.max_pages(), medium.depth()), (512, 8));
 
     assert_eq!(
         medium.start(Direction::Read, 0, &[], 0),
@@ -299,7 +299,7 @@ fn callers_faults_are_refused() {
     );
     assert_eq!(medium.poll(), Ok(None));
 
-    for tag in 0..4 {
+    for tag in 0..8 {
         medium.start(Direction::Read, 0, &some[..512], tag).unwrap();
     }
     assert_eq!(
