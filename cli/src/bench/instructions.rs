@@ -3,8 +3,9 @@
 //!
 //! QEMU counts under `-icount`, where the machine's clock goes on by one nanosecond
 //! with each instruction, and by the whole of each wait. Waiting for the disk costs
-//! some, and how many is the host's affair: nothing is flushed, and of several runs
-//! the least counts.
+//! some, and how many is the host's affair: nothing is flushed, the machine is slowed
+//! down ([`Machine::stepwise`](crate::machine::Machine::stepwise)), and of several
+//! runs the least counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;

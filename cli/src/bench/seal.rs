@@ -237,7 +237,7 @@ pub(super) fn count_plain(options: &BenchOptions, qemu: &Qemu) -> anyhow::Result
         mib: COUNTED_PLAIN_MIB,
         counted: true,
     };
-    let mut machine = setting.machine(folder.path(), false)?;
+    let mut machine = setting.machine(folder.path(), false)?.stepwise();
     machine.command_line = format!("case=sleep-wake cycles=1 fill_mib={COUNTED_PLAIN_MIB}");
     let (mut going_down, sleep) =
         count_until(&machine, qemu, "poorwill: sleep ").context("counting a sleep")?;

@@ -136,7 +136,7 @@ fn machine(
     machine.memory = Bytes::gib(1);
     machine.kernel = Some(PathBuf::from(probe));
     machine.disks = vec![Disk::nvme(disk)];
-    machine.for_counts()
+    machine.for_counts().stepwise()
 }
 
 fn count(machine: &Machine, qemu: &Qemu) -> anyhow::Result<u64> {
