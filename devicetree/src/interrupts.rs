@@ -50,6 +50,8 @@ pub struct Aplic {
     pub sends_msi: bool,
     /// Sources handed down, as (phandle of a child domain, first, last).
     pub delegated: ArrayVec<(u32, u32, u32), 4>,
+    /// Whether devices name a source with the mode of its trigger.
+    pub(crate) takes_triggers: bool,
     phandle: u32,
     children: ArrayVec<u32, 4>,
 }
@@ -71,6 +73,7 @@ impl Aplic {
                 .iter()
                 .map(|[a, b, c]| (*a, *b, *c))
                 .collect(),
+            takes_triggers: cell(node, "#interrupt-cells") == Some(2),
             phandle: phandle(node).unwrap_or(0),
             children: first_cells(node, "riscv,children"),
         })

@@ -10,10 +10,12 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod binding;
 mod devices;
 mod hand_on;
 mod identity;
 mod interrupts;
+mod isa;
 mod machine;
 mod node;
 mod spare_source;
@@ -22,5 +24,6 @@ pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
 pub use identity::Fingerprint;
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
-pub use machine::{DescriptionError, Extensions, Hart, MAX_HARTS, MAX_SEED, Machine};
+pub use isa::Extensions;
+pub use machine::{DescriptionError, Hart, MAX_HARTS, MAX_SEED, Machine};
 pub use spare_source::SpareSource;

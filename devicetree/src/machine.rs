@@ -4,9 +4,11 @@ use dtoolkit::{Node, Property};
 use poorwill_memory::{MAX_RANGES, PhysRange};
 use thiserror::Error;
 
-use crate::devices::{FLASH, Flash, PciHost, Syscon, Uart};
+use crate::binding::Binding;
+use crate::devices::{Flash, PciHost, Syscon, Uart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::Interrupts;
+use crate::isa::{Extensions, read_cache_block};
 use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
 use crate::spare_source;
 
@@ -46,33 +48,6 @@ pub enum DescriptionError {
     /// Neither CLINT nor ACLINT has a time register.
     #[error("the device tree has no CLINT or ACLINT timer")]
     NoTimer,
-}
-
-/// ISA extensions that change what the firmware does on a hart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extensions {
-    /// Sstc: S-mode sets its timer itself.
-    pub sstc: bool,
-    /// H: the hart has a hypervisor mode.
-    pub hypervisor: bool,
-    /// Ssaia: S-mode reaches an IMSIC through CSRs.
-    pub ssaia: bool,
-    /// Svadu without Svade: hardware may set A and D bits.
-    pub svadu: bool,
-    /// Svpbmt: page-based memory types.
-    pub svpbmt: bool,
-    /// Zicbom: cache block management.
-    pub zicbom: bool,
-    /// Zicboz: cache block zeroing.
-    pub zicboz: bool,
-    /// Smstateen: state enable registers.
-    pub smstateen: bool,
-    /// Zkr: the hart has an entropy source (the seed CSR).
-    pub zkr: bool,
-    /// F and D: floating point registers.
-    pub float: bool,
-    /// V: vector registers.
-    pub vector: bool,
 }
 
 /// One hart that can run the OS, and the machine-mode registers that are its own.
@@ -201,11 +176,12 @@ impl Machine {
             else {
                 continue;
             };
+            let extensions = Extensions::of(cpu);
             let hart = Hart {
                 id: id.start,
                 controller: phandle(controller).unwrap_or(0),
-                extensions: read_extensions(cpu),
-                cache_block: read_cache_block(cpu),
+                extensions,
+                cache_block: read_cache_block(cpu).filter(|_| extensions.zicbom),
                 ..Hart::default()
             };
             self.harts
@@ -244,45 +220,43 @@ impl Machine {
         if !is_enabled(node) || node.name() == "cpus" || node.name() == "chosen" {
             return;
         }
-        if is_any(node, &["ns16550a", "ns16550", "snps,dw-apb-uart"]) {
-            let named = console.is_some_and(|path| path.ends_with(node.name()));
-            if named || self.console.is_none() {
-                self.console = Uart::read(node).or(self.console);
+        match Binding::of(node) {
+            Some(Binding::Uart) => {
+                let named = console.is_some_and(|path| path.ends_with(node.name()));
+                if named || self.console.is_none() {
+                    self.console = Uart::read(node).or(self.console);
+                }
             }
-        } else if is_any(node, &["riscv,clint0", "sifive,clint0"]) {
-            self.take_clint(node);
-        } else if is_any(node, &["riscv,aclint-mtimer"]) {
-            self.take_mtimer(node);
-        } else if is_any(node, &["riscv,aclint-mswi"]) {
-            self.take_mswi(node);
-        } else if is_any(
-            node,
-            &["riscv,plic0", "sifive,plic-1.0.0", "thead,c900-plic"],
-        ) {
-            self.interrupts.take_plic(node, &mut self.harts);
-        } else if is_any(node, &["riscv,imsics"]) {
-            self.interrupts
-                .take_imsics(node, &mut self.harts, &mut self.machine_only);
-        } else if is_any(node, &["riscv,aplic"]) {
-            self.interrupts
-                .take_aplic(node, &mut self.harts, &mut self.machine_only);
-        } else if is_any(node, &["pci-host-ecam-generic"]) {
-            // More bridges than there is room for are left alone.
-            if let (Some(host), false) = (PciHost::read(node), self.pci.is_full()) {
-                self.pci.push(host);
+            Some(Binding::Clint) => self.take_clint(node),
+            Some(Binding::AclintMtimer) => self.take_mtimer(node),
+            Some(Binding::AclintMswi) => self.take_mswi(node),
+            Some(Binding::Plic) => self.interrupts.take_plic(node, &mut self.harts),
+            Some(Binding::Imsics) => {
+                self.interrupts
+                    .take_imsics(node, &mut self.harts, &mut self.machine_only);
             }
-        } else if is_any(node, &["syscon-poweroff"]) {
-            self.power_off = Syscon::read(root, node).or(self.power_off);
-        } else if is_any(node, &["syscon-reboot"]) {
-            self.reset = Syscon::read(root, node).or(self.reset);
-        } else if is_any(node, &["google,goldfish-rtc"]) {
-            self.rtc = reg(node, 0).map(|range| range.start);
-        } else if is_any(node, &[FLASH]) {
-            self.flash = self.flash.take().or_else(|| Flash::read(node));
-        } else if depth < 3 {
-            for child in node.children() {
-                self.visit(root, child, console, depth + 1);
+            Some(Binding::Aplic) => {
+                self.interrupts
+                    .take_aplic(node, &mut self.harts, &mut self.machine_only);
             }
+            Some(Binding::PciHost) => {
+                // More bridges than there is room for are left alone.
+                if let (Some(host), false) = (PciHost::read(node), self.pci.is_full()) {
+                    self.pci.push(host);
+                }
+            }
+            Some(Binding::PowerOff) => {
+                self.power_off = Syscon::read(root, node).or(self.power_off);
+            }
+            Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
+            Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
+            Some(Binding::Flash) => self.flash = self.flash.take().or_else(|| Flash::read(node)),
+            None if depth < 3 => {
+                for child in node.children() {
+                    self.visit(root, child, console, depth + 1);
+                }
+            }
+            None => {}
         }
     }
 
@@ -377,53 +351,6 @@ fn can_run_os(cpu: FdtNode<'_>) -> bool {
         && cpu
             .property("mmu-type")
             .is_some_and(|kind| kind.value() != b"riscv,none\0")
-}
-
-fn read_extensions(cpu: FdtNode<'_>) -> Extensions {
-    let listed = |name: &str| has_extension(cpu, name);
-    Extensions {
-        sstc: listed("sstc"),
-        hypervisor: listed("h"),
-        ssaia: listed("ssaia"),
-        svadu: listed("svadu") && !listed("svade"),
-        svpbmt: listed("svpbmt"),
-        zicbom: listed("zicbom"),
-        zicboz: listed("zicboz"),
-        smstateen: listed("smstateen"),
-        zkr: listed("zkr"),
-        float: listed("f") && listed("d"),
-        vector: listed("v"),
-    }
-}
-
-/// The size of Zicbom's blocks; one that makes no sense is none.
-fn read_cache_block(cpu: FdtNode<'_>) -> Option<u64> {
-    let bytes = cell(cpu, "riscv,cbom-block-size").map(u64::from)?;
-    let sensible = bytes.is_power_of_two() && (4..=4096).contains(&bytes);
-    (sensible && has_extension(cpu, "zicbom")).then_some(bytes)
-}
-
-/// Looks in `riscv,isa-extensions`, or in the older `riscv,isa` string.
-fn has_extension(cpu: FdtNode<'_>, name: &str) -> bool {
-    if let Some(list) = cpu.property("riscv,isa-extensions") {
-        return list
-            .value()
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == name.as_bytes());
-    }
-    let Some(isa) = cpu.property("riscv,isa") else {
-        return false;
-    };
-    let isa = isa.value().strip_suffix(b"\0").unwrap_or(isa.value());
-    let mut parts = isa.split(|byte| *byte == b'_');
-    let letters = parts
-        .next()
-        .and_then(|part| part.get(4..))
-        .unwrap_or_default();
-    match name.as_bytes() {
-        [letter] => letters.contains(letter) || (b"fd".contains(letter) && letters.contains(&b'g')),
-        long => parts.any(|part| part == long),
-    }
 }
 
 /// The cells of a property as a bounded list; used where a list decides.

@@ -1,6 +1,6 @@
 //! Small readers of node properties, shared by the rest of the crate.
 
-use dtoolkit::fdt::FdtNode;
+use dtoolkit::fdt::{FdtNode, FdtProperty};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
@@ -27,14 +27,18 @@ pub(crate) fn cells<'a>(
     node: FdtNode<'a>,
     name: &str,
 ) -> Option<impl Iterator<Item = u32> + use<'a>> {
-    let value = node.property(name)?.value_as::<&'a [u8]>().ok()?;
-    Some(
-        value
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|bytes| u32::from_be_bytes(*bytes)),
-    )
+    node.property(name).map(cells_of)
+}
+
+/// All cells of the property.
+pub(crate) fn cells_of<'a>(property: FdtProperty<'a>) -> impl Iterator<Item = u32> + use<'a> {
+    let (cells, _) = bytes_of(property).as_chunks::<4>();
+    cells.iter().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// The bytes of the property, for as long as there is the tree.
+pub(crate) fn bytes_of<'a>(property: FdtProperty<'a>) -> &'a [u8] {
+    property.value_as::<&'a [u8]>().unwrap_or_default()
 }
 
 /// The `index`th range of `reg`, as physical addresses.
@@ -51,10 +55,8 @@ pub(crate) fn phandle(node: FdtNode<'_>) -> Option<u32> {
 /// The pairs (phandle of a hart's interrupt controller, interrupt number) of
 /// `interrupts-extended`.
 pub(crate) fn hart_interrupts<'a>(node: FdtNode<'a>) -> impl Iterator<Item = (u32, u32)> + use<'a> {
-    let value = node
-        .property("interrupts-extended")
-        .and_then(|property| property.value_as::<&'a [u8]>().ok())
-        .unwrap_or_default();
+    let value = node.property("interrupts-extended").map(bytes_of);
+    let value = value.unwrap_or_default();
     value.as_chunks::<8>().0.iter().map(|bytes| {
         let [a, b, c, d, e, f, g, h] = *bytes;
         (

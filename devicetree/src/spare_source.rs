@@ -1,10 +1,10 @@
 //! An interrupt source that no device of the machine uses.
 
-use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node, Property};
 
 use crate::interrupts::Interrupts;
-use crate::node::{cell, cells, phandle};
+use crate::node::cells_of;
 
 /// A source of the OS's APLIC domain that nothing is connected to, so that the
 /// firmware can raise it.
@@ -30,10 +30,7 @@ const NUMBERS: usize = 1024;
 pub(crate) fn find(root: FdtNode<'_>, interrupts: &Interrupts) -> Option<SpareSource> {
     let os = interrupts.os_aplic.as_ref()?;
     let controller = os.phandle()?;
-    let takes_triggers = |node: FdtNode<'_>| {
-        phandle(node) == Some(controller) && cell(node, "#interrupt-cells") == Some(2)
-    };
-    if !any_node(root, &takes_triggers) {
+    if !os.takes_triggers {
         return None;
     }
     let mut used = [false; NUMBERS];
@@ -50,18 +47,15 @@ pub(crate) fn find(root: FdtNode<'_>, interrupts: &Interrupts) -> Option<SpareSo
     Some(SpareSource { controller, source })
 }
 
-fn any_node(node: FdtNode<'_>, is_wanted: &impl Fn(FdtNode<'_>) -> bool) -> bool {
-    is_wanted(node) || node.children().any(|child| any_node(child, is_wanted))
-}
-
 fn mark_used(node: FdtNode<'_>, used: &mut [bool; NUMBERS]) {
-    for number in NAMING
-        .into_iter()
-        .filter_map(|name| cells(node, name))
-        .flatten()
-    {
-        if let Some(place) = used.get_mut(number as usize) {
-            *place = true;
+    for property in node.properties() {
+        if !NAMING.contains(&property.name()) {
+            continue;
+        }
+        for number in cells_of(property) {
+            if let Some(place) = used.get_mut(number as usize) {
+                *place = true;
+            }
         }
     }
     for child in node.children() {

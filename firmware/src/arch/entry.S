@@ -41,8 +41,10 @@ entry:
     la      t0, bss_start
     la      t1, bss_end
 1:  bgeu    t0, t1, 1f
-    sd      zero, 0(t0)
-    addi    t0, t0, 8
+    .irp    word, 0, 8, 16, 24, 32, 40, 48, 56
+    sd      zero, \word(t0)
+    .endr
+    addi    t0, t0, 64
     j       1b
 1:  mv      a0, s0
     mv      a1, s1

@@ -1,0 +1,43 @@
+//! Which devices are known, by their `compatible`.
+
+use dtoolkit::fdt::FdtNode;
+
+use crate::devices::FLASH;
+
+/// What a device is driven by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    Uart,
+    Clint,
+    AclintMtimer,
+    AclintMswi,
+    Plic,
+    Imsics,
+    Aplic,
+    PciHost,
+    PowerOff,
+    Reset,
+    Rtc,
+    Flash,
+}
+
+impl Binding {
+    /// The binding of the first name in the node's `compatible` that has one.
+    pub(crate) fn of(node: FdtNode<'_>) -> Option<Self> {
+        node.compatible()?.find_map(|name| match name {
+            "ns16550a" | "ns16550" | "snps,dw-apb-uart" => Some(Binding::Uart),
+            "riscv,clint0" | "sifive,clint0" => Some(Binding::Clint),
+            "riscv,aclint-mtimer" => Some(Binding::AclintMtimer),
+            "riscv,aclint-mswi" => Some(Binding::AclintMswi),
+            "riscv,plic0" | "sifive,plic-1.0.0" | "thead,c900-plic" => Some(Binding::Plic),
+            "riscv,imsics" => Some(Binding::Imsics),
+            "riscv,aplic" => Some(Binding::Aplic),
+            "pci-host-ecam-generic" => Some(Binding::PciHost),
+            "syscon-poweroff" => Some(Binding::PowerOff),
+            "syscon-reboot" => Some(Binding::Reset),
+            "google,goldfish-rtc" => Some(Binding::Rtc),
+            FLASH => Some(Binding::Flash),
+            _ => None,
+        })
+    }
+}
