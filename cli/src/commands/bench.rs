@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::bench::compare::{Case, Comparison, Size, USUAL, combinations, gib};
+use crate::bench::compare::{Case, Comparison, QUICK, Size, USUAL, combinations, gib};
 use crate::bench::instructions::Count;
 use crate::bench::results::Results;
 use crate::bench::targets::Target;
@@ -51,11 +51,11 @@ pub struct Bench {
     /// seal: MiB of memory in use
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=2048))]
     sealed: u32,
-    /// compare: RAM of the machines [with --used alone: 1G,4G,8G; with --quick 1G,4G]
+    /// compare: RAM of the machines [with --used alone: 1G,4G,8G]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     installed: Vec<Bytes>,
     /// compare: memory in use in each of them, where it fits [with --installed
-    /// alone: 256M,512M,1G,2G,4G; with --quick 512M]
+    /// alone: 256M,512M,1G,2G,4G]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     used: Vec<Bytes>,
     /// compare: harts of the machines
@@ -168,18 +168,16 @@ impl Bench {
     }
 
     fn sizes(&self) -> anyhow::Result<Vec<Size>> {
-        if self.installed.is_empty() && self.used.is_empty() && !self.quick {
-            return Ok(USUAL.to_vec());
+        if self.installed.is_empty() && self.used.is_empty() {
+            let usual: &[Size] = if self.quick { &QUICK } else { &USUAL };
+            return Ok(usual.to_vec());
         }
         let chosen = |given: &[Bytes], others: &[u64]| match given {
             [] => others.to_vec(),
             given => given.iter().map(|size| size.in_mib()).collect(),
         };
-        let (installed, used): (&[u64], &[u64]) = match self.quick {
-            true => (&[1024, 4096], &[512]),
-            false => (&[1024, 4096, 8192], &[256, 512, 1024, 2048, 4096]),
-        };
-        let (installed, used) = (chosen(&self.installed, installed), chosen(&self.used, used));
+        let installed = chosen(&self.installed, &[1024, 4096, 8192]);
+        let used = chosen(&self.used, &[256, 512, 1024, 2048, 4096]);
         let sizes = combinations(&installed, &used);
         if sizes.is_empty() {
             bail!("no machine of --installed has room for --used and a kernel");

@@ -5,10 +5,12 @@
 //! moves as many bytes plainly, and, on as much memory, Linux hibernates; the other
 //! one, with the same contents, is saved and restored by QEMU. That one has its
 //! root on virtio-blk and on a disk of its own, for QEMU saves no machine with an
-//! NVMe controller.
+//! NVMe controller. Machines with as much memory in use have their rounds in turns
+//! too: what a host does changes within minutes.
 
 mod figures;
 mod guest;
+mod pair;
 mod peers;
 mod plan;
 
@@ -16,25 +18,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use indicatif::ProgressBar;
 
 pub use figures::{
     Case, ColdBoot, Comparison, Hibernation, PlainCopy, QemuCycle, Sleep, Wake, gib, rate,
 };
-use guest::Guest;
-use peers::{KINDS, Saved, copy_on_host, settle};
-pub use plan::{Room, Size, USUAL, combinations};
+use pair::{Pair, Setting};
+pub use plan::{QUICK, Room, Size, USUAL, combinations};
 
-use crate::disk::NewDisk;
-use crate::interrupt;
-use crate::machine::qmp::SaveKind;
-use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
+use crate::machine::Qemu;
 use crate::paths;
-use crate::size::Bytes;
-
-/// Where page data begins in a sleep area, and what partitions are aligned to.
-const IMAGE_AT: u64 = 4 << 20;
-const ALIGNMENT: u64 = 1 << 20;
 
 /// What Linux needs to hibernate as fast as it can: what is in memory does not
 /// compress, and `platform` is nothing that firmware offers.
@@ -46,9 +38,6 @@ pub(super) const RESUME_WORDS: &str = "maxcpus=1";
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM; \
      maxcpus=1 for the kernel that loads";
-
-/// What the host copies plainly of an image, at most: enough to tell its rate.
-const MOST_ON_HOST: u64 = 1 << 30;
 
 /// Hibernations that fail are not tried for ever: each takes minutes.
 pub(super) const MAX_FAILED_HIBERNATIONS: usize = 2;
@@ -62,8 +51,8 @@ pub struct CompareOptions {
     pub folder: PathBuf,
     /// How often each case is measured.
     pub rounds: u32,
-    /// How often hibernation is: in the first case with half a GiB or more in use
-    /// that it can do, as it takes half a minute each time.
+    /// How often hibernation is: in each machine's first case that it can do, as it
+    /// takes half a minute each time.
     pub hibernations: u32,
     /// Harts of the machines.
     pub harts: u32,
@@ -89,42 +78,59 @@ pub fn measure(
         hibernation_settings: HIBERNATION_SETTINGS.into(),
         ..Comparison::default()
     });
-    for &installed_mib in &distinct(options.sizes.iter().map(|size| size.installed_mib)) {
-        let mut sizes = options.sizes.clone();
-        sizes.retain(|size| size.installed_mib == installed_mib);
-        let room = Room::of(&options.folder)?;
-        sizes.retain(|&size| match room.refuses(size) {
-            Some(reason) => {
-                tell(&format!("left out: {reason}"));
-                comparison.left_out.push(reason);
-                false
-            }
-            None => true,
-        });
-        sizes.sort_unstable();
-        let Some(largest) = sizes.last() else {
-            continue;
-        };
-        let folder = tempfile::tempdir_in(&options.folder)?;
-        let bench = MachineBench {
-            options,
-            qemu: &qemu,
-            guest: &guest,
-            installed_mib,
-            largest_mib: largest.used_mib,
-            folder: folder.path(),
-            tell,
-        };
-        let measured = bench.measure(&sizes, &mut comparison.cases);
-        measured.map_err(|error| {
-            let full = Room::of(folder.path()).is_ok_and(|room| room.disk_mib < 64);
+    let (sizes, left_out) = Room::of(&options.folder)?.choose(&options.sizes);
+    for reason in &left_out {
+        tell(&format!("left out: {reason}"));
+    }
+    comparison.left_out = left_out;
+    let setting = Setting {
+        options,
+        qemu: &qemu,
+        guest: &guest,
+        tell,
+    };
+    let mut pairs = Vec::new();
+    for of_a_machine in sizes.chunk_by(|one, next| one.installed_mib == next.installed_mib) {
+        pairs.push(Pair::new(setting, of_a_machine)?);
+    }
+    for used_mib in distinct(sizes.iter().map(|size| size.used_mib)) {
+        let measured = measure_in_turns(&mut pairs, options.rounds, used_mib);
+        comparison.cases.extend(measured.map_err(|error| {
+            let full = Room::of(&options.folder).is_ok_and(|room| room.disk_mib < 64);
             match full {
                 true => error.context(format!("no room left in {}", options.folder.display())),
                 false => error,
             }
-        })?;
+        })?);
+        let size = |case: &Case| (case.installed_mib, case.used_mib);
+        comparison.cases.sort_by_key(size);
     }
-    Ok(())
+    pairs.into_iter().try_for_each(Pair::end)
+}
+
+/// The cases with `used_mib` in use, round by round.
+fn measure_in_turns(
+    pairs: &mut [Pair<'_>],
+    rounds: u32,
+    used_mib: u64,
+) -> anyhow::Result<Vec<Case>> {
+    let mut going = Vec::new();
+    for pair in pairs {
+        pair.park()?;
+        if let Some(case) = pair.begin(used_mib)? {
+            going.push((pair, case));
+        }
+    }
+    let alone = going.len() == 1;
+    for round in 1..=rounds {
+        for (pair, case) in &mut going {
+            pair.round(case, round)?;
+            if !alone {
+                pair.park()?;
+            }
+        }
+    }
+    Ok(going.into_iter().map(|(_, going)| going.case).collect())
 }
 
 fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -132,224 +138,6 @@ fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     numbers.sort_unstable();
     numbers.dedup();
     numbers
-}
-
-/// The guest that QEMU has saved, and how it is to be saved in a round.
-struct Peer<'p> {
-    saved: &'p mut Saved,
-    kinds: &'p [SaveKind],
-}
-
-/// One machine and its peer, booted once, with more and more memory in use.
-struct MachineBench<'b> {
-    options: &'b CompareOptions,
-    qemu: &'b Qemu,
-    guest: &'b paths::Guest,
-    installed_mib: u64,
-    /// What will be in use at last.
-    largest_mib: u64,
-    folder: &'b Path,
-    tell: &'b dyn Fn(&str),
-}
-
-impl MachineBench<'_> {
-    fn tell(&self, what: &str) {
-        (self.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
-    }
-
-    /// Adds a case for each of `sizes`, which ascend.
-    fn measure(&self, sizes: &[Size], cases: &mut Vec<Case>) -> anyhow::Result<()> {
-        let machine = self.machine()?;
-        self.tell("cold boots");
-        let (mut guest, boot) = Guest::cold_boot(&machine, self.qemu)?;
-        let (mut saved, peer_boot) = Saved::prepare(self.qemu, &self.peer()?, self.folder)?;
-        for &size in sizes {
-            let mut case = Case {
-                installed_mib: size.installed_mib,
-                used_mib: size.used_mib,
-                cold_boots: vec![boot, peer_boot],
-                ..Case::default()
-            };
-            let name = case.name();
-            self.tell(&format!("filling memory: {name}"));
-            saved.fill(self.qemu, size.used_mib)?;
-            let hibernated = cases
-                .iter()
-                .any(|case| !case.hibernations.is_empty() || !case.failed_hibernations.is_empty());
-            let hibernations = match size.can_hibernate() && size.used_mib >= 512 && !hibernated {
-                true => self.options.hibernations,
-                false => 0,
-            };
-            for round in 1..=self.options.rounds {
-                let hibernates = round <= hibernations
-                    && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS;
-                // Its stream is the slower way, and moves as much again: seen once.
-                let kinds = match round {
-                    1 => &KINDS[..],
-                    _ => &KINDS[KINDS.len() - 1..],
-                };
-                let peer = Peer {
-                    saved: &mut saved,
-                    kinds,
-                };
-                let measured = self.round(&mut case, guest, &machine, peer, hibernates);
-                guest = measured.with_context(|| format!("{name}, round {round}"))?;
-                self.tell(&round_text(round, &case));
-            }
-            cases.push(case);
-        }
-        guest.off()
-    }
-
-    fn round(
-        &self,
-        case: &mut Case,
-        mut guest: Guest,
-        machine: &Machine,
-        peer: Peer<'_>,
-        hibernates: bool,
-    ) -> anyhow::Result<Guest> {
-        // The round before has left more in use: what it read from disks.
-        guest.fill(case.used_mib)?;
-        let mut guest = self.sleep_and_wake(case, guest, machine, peer)?;
-        let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
-        case.plain.push(self.copy_plainly(&mut guest, bytes)?);
-        match hibernates {
-            true => self.hibernate_and_resume(case, guest, machine),
-            false => Ok(guest),
-        }
-    }
-
-    /// While the guest sleeps, its peer is restored and saved in each way.
-    fn sleep_and_wake(
-        &self,
-        case: &mut Case,
-        mut guest: Guest,
-        machine: &Machine,
-        peer: Peer<'_>,
-    ) -> anyhow::Result<Guest> {
-        let mut sleep = guest.sleep()?;
-        case.qemu
-            .extend(peer.saved.cycle_each(self.qemu, peer.kinds)?);
-        settle(&self.disk())?;
-        let (guest, wake, kernel_down) = Guest::wake(machine, self.qemu)?;
-        sleep.kernel_ms = kernel_down;
-        case.sleeps.push(sleep);
-        case.wakes.push(wake);
-        Ok(guest)
-    }
-
-    fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
-        let disk = &self.disk();
-        let mut plain = guest.plain(bytes)?;
-        // The sleep area is the last partition, behind the swap.
-        let length = fs::metadata(disk).context("looking at the disk")?.len();
-        let area = length - ALIGNMENT - self.room().0;
-        let host_bytes = bytes.min(MOST_ON_HOST);
-        let (read, write) = copy_on_host(disk, area + IMAGE_AT, area - self.room().0, host_bytes)?;
-        plain.host_bytes = host_bytes;
-        plain.host_read_ms = read.as_secs_f64() * 1e3;
-        plain.host_write_ms = write.as_secs_f64() * 1e3;
-        Ok(plain)
-    }
-
-    /// Linux may not come back, which is a finding, and no reason to give up: the
-    /// machine is then made anew.
-    fn hibernate_and_resume(
-        &self,
-        case: &mut Case,
-        guest: Guest,
-        machine: &Machine,
-    ) -> anyhow::Result<Guest> {
-        match self.hibernate(guest, machine) {
-            Ok((guest, measured)) => {
-                case.hibernations.push(measured);
-                Ok(guest)
-            }
-            Err(error) => {
-                interrupt::check()?;
-                let why = format!("{error:#}");
-                self.tell(&format!("Linux does not come back from hibernation: {why}"));
-                case.failed_hibernations.push(why);
-                remove(&self.disk())?;
-                let (guest, _) = Guest::cold_boot(&self.machine()?, self.qemu)?;
-                Ok(guest)
-            }
-        }
-    }
-
-    fn hibernate(
-        &self,
-        mut guest: Guest,
-        machine: &Machine,
-    ) -> anyhow::Result<(Guest, Hibernation)> {
-        let mut measured = guest.hibernate()?;
-        settle(&self.disk())?;
-        let mut machine = machine.clone();
-        machine.command_line = format!("{} {RESUME_WORDS}", machine.command_line);
-        let guest = Guest::resume(&machine, self.qemu, &mut measured)?;
-        Ok((guest, measured))
-    }
-
-    /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
-    fn machine(&self) -> anyhow::Result<Machine> {
-        self.make_disk(&self.disk(), Some(self.room()), vec![self.room()])?;
-        Ok(self.with_disk(Disk::nvme(self.disk())))
-    }
-
-    fn disk(&self) -> PathBuf {
-        self.folder.join("machine.disk")
-    }
-
-    /// For two images, or for one hibernation.
-    fn room(&self) -> Bytes {
-        Bytes::mib(2 * (self.largest_mib + 256))
-    }
-
-    /// The machine that QEMU saves: the same root, on a disk of its own.
-    fn peer(&self) -> anyhow::Result<Machine> {
-        let disk = self.folder.join("peer.disk");
-        self.make_disk(&disk, None, Vec::new())?;
-        Ok(self.with_disk(Disk::virtio(disk)))
-    }
-
-    fn make_disk(&self, disk: &Path, swap: Option<Bytes>, areas: Vec<Bytes>) -> anyhow::Result<()> {
-        let new = NewDisk {
-            root: Some(self.guest.root.clone()),
-            swap,
-            areas,
-        };
-        Ok(new.create(disk, false, &ProgressBar::hidden())?)
-    }
-
-    fn with_disk(&self, disk: Disk) -> Machine {
-        Machine {
-            harts: self.options.harts,
-            memory: Bytes::mib(self.installed_mib),
-            kernel: Some(self.guest.kernel.clone()),
-            initrd: Some(self.guest.initrd.clone()),
-            command_line: format!("{DEBIAN_COMMAND_LINE} {HIBERNATION_WORDS} poorwill.compare"),
-            disks: vec![disk],
-            ..Machine::new(&self.options.firmware)
-        }
-        .for_figures()
-    }
-}
-
-fn round_text(round: u32, case: &Case) -> String {
-    let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
-    format!(
-        "{} used, round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
-        gib(case.used_mib),
-        last(case.sleeps.last().map(|sleep| sleep.total_ms)),
-        last(case.wakes.last().map(|wake| wake.total_ms)),
-        last(case.qemu.last().map(|cycle| cycle.restore_ms)),
-        last(
-            case.hibernations
-                .get(round as usize - 1)
-                .map(|one| one.total_ms)
-        ),
-    )
 }
 
 /// Removes what is no longer needed; it may be large.

@@ -28,6 +28,13 @@ pub const USUAL: [Size; 7] = [
     Size::new(8192, 4096),
 ];
 
+/// What is measured where time is short: enough for every target.
+pub const QUICK: [Size; 3] = [
+    Size::new(1024, 512),
+    Size::new(4096, 256),
+    Size::new(4096, 512),
+];
+
 /// What a kernel keeps for itself of a machine's RAM, and what programs need to
 /// run beside the memory that is filled.
 const KEPT_MIB: u64 = 256;
@@ -58,10 +65,10 @@ impl Size {
         2 * self.used_mib + KEPT_MIB <= self.installed_mib
     }
 
-    /// Host memory: the guest's in use, QEMU's own, and nothing left over for the
-    /// page cache of its files.
+    /// Host memory: the guest's, which is there from the start, QEMU's own, and nothing
+    /// left over for the page cache of its files.
     const fn memory_mib(self) -> u64 {
-        self.used_mib + 768
+        self.installed_mib + 768
     }
 
     /// Host disk: two slots, the swap, and QEMU's file of the moment and the next.
@@ -112,9 +119,31 @@ impl Room {
         })
     }
 
-    /// Why `size` has no room here; `None` if it has.
+    /// Those of `sizes` that it has room for, ascending, and why it has none for the
+    /// others. The disks of all machines are there at once; one of them runs at a time.
     #[must_use]
-    pub fn refuses(self, size: Size) -> Option<String> {
+    pub fn choose(mut self, sizes: &[Size]) -> (Vec<Size>, Vec<String>) {
+        let mut sizes = sizes.to_vec();
+        sizes.sort_unstable();
+        let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+        for of_a_machine in sizes.chunk_by(|one, next| one.installed_mib == next.installed_mib) {
+            let mut disk_mib = 0;
+            for &size in of_a_machine {
+                match self.refuses(size) {
+                    Some(reason) => left_out.push(reason),
+                    None => {
+                        chosen.push(size);
+                        disk_mib = size.disk_mib();
+                    }
+                }
+            }
+            self.disk_mib -= disk_mib;
+        }
+        (chosen, left_out)
+    }
+
+    /// Why `size` has no room here; `None` if it has.
+    fn refuses(self, size: Size) -> Option<String> {
         let lacks = |what: &str, has: u64, wants: u64| {
             format!(
                 "{} MiB used of {} MiB: needs {} of {what}, and {} are free",
@@ -145,20 +174,34 @@ mod tests {
         assert!(all.contains(&Size::new(1024, 512)) && !all.contains(&Size::new(1024, 1024)));
         assert!(all.contains(&Size::new(8192, 4096)) && !all.contains(&Size::new(4096, 4096)));
         assert_eq!(combinations(&[1024, 1024], &[256]), [Size::new(1024, 256)]);
-        assert!(USUAL.iter().all(|size| all.contains(size)));
+        assert!(USUAL.iter().chain(&QUICK).all(|size| all.contains(size)));
+        assert!(USUAL.is_sorted() && QUICK.is_sorted());
     }
 
     #[test]
     fn a_host_without_room_says_what_it_lacks() {
         let room = Room {
-            memory_mib: 2048,
+            memory_mib: 5000,
             disk_mib: 6000,
         };
         assert_eq!(room.refuses(Size::new(1024, 256)), None);
         let disk = room.refuses(Size::new(4096, 1024)).unwrap();
         assert!(disk.contains("of disk"), "{disk}");
-        let memory = room.refuses(Size::new(4096, 2048)).unwrap();
+        let memory = room.refuses(Size::new(8192, 256)).unwrap();
         assert!(memory.contains("of memory"), "{memory}");
         assert!(Room::of(Path::new("/")).unwrap().memory_mib > 0);
+    }
+
+    #[test]
+    fn machines_have_their_disks_beside_each_other() {
+        let (small, large) = (Size::new(1024, 512), Size::new(4096, 512));
+        let room = |disk_mib| Room {
+            memory_mib: 5000,
+            disk_mib,
+        };
+        let both = 2 * small.disk_mib();
+        assert_eq!(room(both).choose(&[large, small]).0, [small, large]);
+        let (chosen, left_out) = room(both - 1).choose(&[large, small]);
+        assert_eq!((chosen, left_out.len()), (vec![small], 1));
     }
 }

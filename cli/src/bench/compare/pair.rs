@@ -1,0 +1,298 @@
+//! A machine that sleeps, and its peer, which QEMU saves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+use tempfile::TempDir;
+
+use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, gib};
+use super::guest::Guest;
+use super::peers::{KINDS, Saved, copy_on_host, settle};
+use super::plan::Size;
+use super::{CompareOptions, HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS, remove};
+use crate::disk::NewDisk;
+use crate::interrupt;
+use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
+use crate::paths;
+use crate::size::Bytes;
+
+/// Where page data begins in a sleep area, and what partitions are aligned to.
+const IMAGE_AT: u64 = 4 << 20;
+const ALIGNMENT: u64 = 1 << 20;
+
+/// What the host copies plainly of an image, at most: enough to tell its rate.
+const MOST_ON_HOST: u64 = 1 << 30;
+
+/// What all pairs have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'s> {
+    pub(super) options: &'s CompareOptions,
+    pub(super) qemu: &'s Qemu,
+    pub(super) guest: &'s paths::Guest,
+    pub(super) tell: &'s dyn Fn(&str),
+}
+
+/// One machine and its peer: booted once, then with more and more memory in use.
+pub(super) struct Pair<'s> {
+    setting: Setting<'s>,
+    layout: Layout<'s>,
+    /// Its cases.
+    sizes: Vec<Size>,
+    machine: Machine,
+    /// `None` while the machine sleeps, for others to have their rounds.
+    guest: Option<Guest>,
+    peer: Saved,
+    cold_boots: Vec<ColdBoot>,
+    /// Its case with hibernations is over, or on.
+    has_hibernated: bool,
+}
+
+/// A case that is being measured.
+pub(super) struct Going {
+    pub(super) case: Case,
+    /// How many rounds hibernate.
+    hibernations: u32,
+}
+
+impl<'s> Pair<'s> {
+    /// Boots both. `sizes` are one machine's.
+    pub(super) fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
+        let layout = Layout::new(setting, sizes)?;
+        layout.tell("cold boots");
+        let machine = layout.machine()?;
+        let (mut guest, boot) = Guest::cold_boot(&machine, setting.qemu)?;
+        guest.sleep()?;
+        let peer = layout.peer()?;
+        let (peer, peer_boot) = Saved::prepare(setting.qemu, &peer, layout.folder.path())?;
+        Ok(Pair {
+            setting,
+            layout,
+            sizes: sizes.to_vec(),
+            machine,
+            guest: None,
+            peer,
+            cold_boots: vec![boot, peer_boot],
+            has_hibernated: false,
+        })
+    }
+
+    /// Begins the case with `used_mib` in use, if it is one of the machine's.
+    pub(super) fn begin(&mut self, used_mib: u64) -> anyhow::Result<Option<Going>> {
+        let of_case = |size: &&Size| size.used_mib == used_mib;
+        let Some(&size) = self.sizes.iter().find(of_case) else {
+            return Ok(None);
+        };
+        let case = Case {
+            installed_mib: size.installed_mib,
+            used_mib: size.used_mib,
+            cold_boots: self.cold_boots.clone(),
+            ..Case::default()
+        };
+        self.layout
+            .tell(&format!("filling memory: {}", case.name()));
+        self.peer.fill(self.setting.qemu, used_mib)?;
+        let hibernates = size.can_hibernate() && !self.has_hibernated;
+        self.has_hibernated |= hibernates;
+        let hibernations = match hibernates {
+            true => self.setting.options.hibernations,
+            false => 0,
+        };
+        Ok(Some(Going { case, hibernations }))
+    }
+
+    /// Round `round`, from 1.
+    pub(super) fn round(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
+        let Going { case, hibernations } = going;
+        let name = case.name();
+        self.measure(case, round, round <= *hibernations)
+            .with_context(|| format!("{name}, round {round}"))?;
+        self.layout.tell(&round_text(round, case));
+        Ok(())
+    }
+
+    fn measure(&mut self, case: &mut Case, round: u32, hibernates: bool) -> anyhow::Result<()> {
+        let guest = match self.guest.take() {
+            Some(guest) => guest,
+            None => Guest::wake(&self.machine, self.setting.qemu)?.0,
+        };
+        let mut guest = self.sleep_and_wake(case, guest, round)?;
+        let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
+        case.plain
+            .push(self.layout.copy_plainly(&mut guest, bytes)?);
+        if hibernates && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS {
+            guest = self.hibernate_and_resume(case, guest)?;
+        }
+        self.guest = Some(guest);
+        Ok(())
+    }
+
+    /// Has the machine sleep, and switched off, until its next round.
+    pub(super) fn park(&mut self) -> anyhow::Result<()> {
+        match self.guest.take() {
+            Some(mut guest) => guest.sleep().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Switches the machine off for good.
+    pub(super) fn end(self) -> anyhow::Result<()> {
+        self.guest.map_or(Ok(()), Guest::off)
+    }
+
+    /// While the guest sleeps, its peer is restored and saved.
+    fn sleep_and_wake(
+        &mut self,
+        case: &mut Case,
+        mut guest: Guest,
+        round: u32,
+    ) -> anyhow::Result<Guest> {
+        // What ran before has left more in use: what it read from disks.
+        guest.fill(case.used_mib)?;
+        let mut sleep = guest.sleep()?;
+        // QEMU's stream is the slower way, and moves as much again: seen once.
+        let kinds = match round {
+            1 => &KINDS[..],
+            _ => &KINDS[KINDS.len() - 1..],
+        };
+        let qemu = self.setting.qemu;
+        case.qemu.extend(self.peer.cycle_each(qemu, kinds)?);
+        settle(&self.layout.disk())?;
+        let (guest, wake, kernel_down) = Guest::wake(&self.machine, qemu)?;
+        sleep.kernel_ms = kernel_down;
+        case.sleeps.push(sleep);
+        case.wakes.push(wake);
+        Ok(guest)
+    }
+
+    /// Linux may not come back, which is a finding, and no reason to give up: the
+    /// machine is then made anew.
+    fn hibernate_and_resume(&self, case: &mut Case, guest: Guest) -> anyhow::Result<Guest> {
+        match self.hibernate(guest) {
+            Ok((guest, measured)) => {
+                case.hibernations.push(measured);
+                Ok(guest)
+            }
+            Err(error) => {
+                interrupt::check()?;
+                let why = format!("{error:#}");
+                let what = "Linux does not come back from hibernation";
+                self.layout.tell(&format!("{what}: {why}"));
+                case.failed_hibernations.push(why);
+                remove(&self.layout.disk())?;
+                let (guest, _) = Guest::cold_boot(&self.layout.machine()?, self.setting.qemu)?;
+                Ok(guest)
+            }
+        }
+    }
+
+    fn hibernate(&self, mut guest: Guest) -> anyhow::Result<(Guest, Hibernation)> {
+        let mut measured = guest.hibernate()?;
+        settle(&self.layout.disk())?;
+        let mut machine = self.machine.clone();
+        machine.command_line = format!("{} {RESUME_WORDS}", machine.command_line);
+        let guest = Guest::resume(&machine, self.setting.qemu, &mut measured)?;
+        Ok((guest, measured))
+    }
+}
+
+/// What the two are made of.
+struct Layout<'s> {
+    setting: Setting<'s>,
+    installed_mib: u64,
+    /// What will be in use at last.
+    largest_mib: u64,
+    /// Has the disks, and goes when the pair goes.
+    folder: TempDir,
+}
+
+impl<'s> Layout<'s> {
+    fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
+        let most = |of: fn(&Size) -> u64| sizes.iter().map(of).max().unwrap_or_default();
+        Ok(Layout {
+            setting,
+            installed_mib: most(|size| size.installed_mib),
+            largest_mib: most(|size| size.used_mib),
+            folder: tempfile::tempdir_in(&setting.options.folder)?,
+        })
+    }
+
+    fn tell(&self, what: &str) {
+        (self.setting.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
+    }
+
+    fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
+        let disk = &self.disk();
+        let mut plain = guest.plain(bytes)?;
+        // The sleep area is the last partition, behind the swap.
+        let length = fs::metadata(disk).context("looking at the disk")?.len();
+        let area = length - ALIGNMENT - self.room().0;
+        let host_bytes = bytes.min(MOST_ON_HOST);
+        let (read, write) = copy_on_host(disk, area + IMAGE_AT, area - self.room().0, host_bytes)?;
+        plain.host_bytes = host_bytes;
+        plain.host_read_ms = read.as_secs_f64() * 1e3;
+        plain.host_write_ms = write.as_secs_f64() * 1e3;
+        Ok(plain)
+    }
+
+    /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
+    fn machine(&self) -> anyhow::Result<Machine> {
+        self.make_disk(&self.disk(), Some(self.room()), vec![self.room()])?;
+        Ok(self.with_disk(Disk::nvme(self.disk())))
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.folder.path().join("machine.disk")
+    }
+
+    /// For two images, or for one hibernation.
+    fn room(&self) -> Bytes {
+        Bytes::mib(2 * (self.largest_mib + 256))
+    }
+
+    /// The machine that QEMU saves: the same root, on a disk of its own.
+    fn peer(&self) -> anyhow::Result<Machine> {
+        let disk = self.folder.path().join("peer.disk");
+        self.make_disk(&disk, None, Vec::new())?;
+        Ok(self.with_disk(Disk::virtio(disk)))
+    }
+
+    fn make_disk(&self, disk: &Path, swap: Option<Bytes>, areas: Vec<Bytes>) -> anyhow::Result<()> {
+        let new = NewDisk {
+            root: Some(self.setting.guest.root.clone()),
+            swap,
+            areas,
+        };
+        Ok(new.create(disk, false, &ProgressBar::hidden())?)
+    }
+
+    fn with_disk(&self, disk: Disk) -> Machine {
+        Machine {
+            harts: self.setting.options.harts,
+            memory: Bytes::mib(self.installed_mib),
+            kernel: Some(self.setting.guest.kernel.clone()),
+            initrd: Some(self.setting.guest.initrd.clone()),
+            command_line: format!("{DEBIAN_COMMAND_LINE} {HIBERNATION_WORDS} poorwill.compare"),
+            disks: vec![disk],
+            ..Machine::new(&self.setting.options.firmware)
+        }
+        .for_figures()
+    }
+}
+
+fn round_text(round: u32, case: &Case) -> String {
+    let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
+    format!(
+        "{} used, round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
+        gib(case.used_mib),
+        last(case.sleeps.last().map(|sleep| sleep.total_ms)),
+        last(case.wakes.last().map(|wake| wake.total_ms)),
+        last(case.qemu.last().map(|cycle| cycle.restore_ms)),
+        last(
+            case.hibernations
+                .get(round as usize - 1)
+                .map(|one| one.total_ms)
+        ),
+    )
+}
