@@ -23,7 +23,7 @@ pub use figures::{
     Case, ColdBoot, Comparison, Hibernation, PlainCopy, QemuCycle, Sleep, Wake, gib, rate,
 };
 use pair::{Pair, Setting};
-pub use plan::{QUICK, Room, Size, USUAL, combinations};
+pub use plan::{QUICK, Room, Size, USUAL, combinations, hibernating};
 
 use crate::machine::Qemu;
 use crate::paths;
@@ -51,8 +51,7 @@ pub struct CompareOptions {
     pub folder: PathBuf,
     /// How often each case is measured.
     pub rounds: u32,
-    /// How often hibernation is: in each machine's first case that it can do, as it
-    /// takes half a minute each time.
+    /// How often hibernation is, in the cases of [`hibernating`].
     pub hibernations: u32,
     /// Harts of the machines.
     pub harts: u32,
@@ -87,6 +86,7 @@ pub fn measure(
         options,
         qemu: &qemu,
         guest: &guest,
+        hibernating: &hibernating(&sizes),
         tell,
     };
     let mut pairs = Vec::new();

@@ -31,6 +31,8 @@ pub(super) struct Setting<'s> {
     pub(super) options: &'s CompareOptions,
     pub(super) qemu: &'s Qemu,
     pub(super) guest: &'s paths::Guest,
+    /// The cases in which Linux hibernates.
+    pub(super) hibernating: &'s [Size],
     pub(super) tell: &'s dyn Fn(&str),
 }
 
@@ -45,8 +47,6 @@ pub(super) struct Pair<'s> {
     guest: Option<Guest>,
     peer: Saved,
     cold_boots: Vec<ColdBoot>,
-    /// Its case with hibernations is over, or on.
-    has_hibernated: bool,
 }
 
 /// A case that is being measured.
@@ -74,7 +74,6 @@ impl<'s> Pair<'s> {
             guest: None,
             peer,
             cold_boots: vec![boot, peer_boot],
-            has_hibernated: false,
         })
     }
 
@@ -93,9 +92,7 @@ impl<'s> Pair<'s> {
         self.layout
             .tell(&format!("filling memory: {}", case.name()));
         self.peer.fill(self.setting.qemu, used_mib)?;
-        let hibernates = size.can_hibernate() && !self.has_hibernated;
-        self.has_hibernated |= hibernates;
-        let hibernations = match hibernates {
+        let hibernations = match self.setting.hibernating.contains(&size) {
             true => self.setting.options.hibernations,
             false => 0,
         };
@@ -105,10 +102,11 @@ impl<'s> Pair<'s> {
     /// Round `round`, from 1.
     pub(super) fn round(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
         let Going { case, hibernations } = going;
-        let name = case.name();
+        let (name, before) = (case.name(), case.hibernations.len());
         self.measure(case, round, round <= *hibernations)
             .with_context(|| format!("{name}, round {round}"))?;
-        self.layout.tell(&round_text(round, case));
+        let back = case.hibernations.get(before);
+        self.layout.tell(&round_text(round, case, back));
         Ok(())
     }
 
@@ -281,7 +279,8 @@ impl<'s> Layout<'s> {
     }
 }
 
-fn round_text(round: u32, case: &Case) -> String {
+/// `back` is from the round's hibernation.
+fn round_text(round: u32, case: &Case, back: Option<&Hibernation>) -> String {
     let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
     format!(
         "{} used, round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
@@ -289,10 +288,6 @@ fn round_text(round: u32, case: &Case) -> String {
         last(case.sleeps.last().map(|sleep| sleep.total_ms)),
         last(case.wakes.last().map(|wake| wake.total_ms)),
         last(case.qemu.last().map(|cycle| cycle.restore_ms)),
-        last(
-            case.hibernations
-                .get(round as usize - 1)
-                .map(|one| one.total_ms)
-        ),
+        last(back.map(|one| one.total_ms)),
     )
 }
