@@ -164,7 +164,7 @@ fn cold_boots(compare: &Comparison) -> Target {
     of_least(compare, what, Limit::AtLeast(30.0), |_| Some(all?.median))
 }
 
-/// Linux's return begins with a boot, so it is held against the wakes that a boot is.
+/// Linux's return begins with a boot, so it is held against the same wakes as boots.
 fn hibernations(compare: &Comparison) -> Target {
     let what = "Linux's return from hibernation, in a wake of the least memory in use \
                 (power-on to redis's first answer)";
@@ -182,8 +182,10 @@ fn of_least(
 ) -> Target {
     let least = compare.cases.iter().map(|case| case.used_mib).min();
     of_cases(compare, what, limit, |case| {
-        let is_least = Some(case.used_mib) == least;
-        is_least.then(|| Some(of(case)? / wake(case)?)).flatten()
+        if Some(case.used_mib) != least {
+            return None;
+        }
+        Some(of(case)? / wake(case)?)
     })
 }
 

@@ -14,6 +14,7 @@ mod pair;
 mod peers;
 mod plan;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,28 +83,36 @@ pub fn measure(
         tell(&format!("left out: {reason}"));
     }
     comparison.left_out = left_out;
+    // It is there for as long as it is asked whether it is full.
+    let folder = tempfile::tempdir_in(&options.folder)?;
     let setting = Setting {
         options,
+        folder: folder.path(),
         qemu: &qemu,
         guest: &guest,
         hibernating: &hibernating(&sizes),
         tell,
     };
+    measure_all(setting, &sizes, &mut comparison.cases).map_err(|error| {
+        let full = Room::of(folder.path()).is_ok_and(|room| room.disk_mib < 64);
+        match full {
+            true => error.context(format!("no room left in {}", options.folder.display())),
+            false => error,
+        }
+    })
+}
+
+/// Adds a case for each of `sizes`, which ascend, and keeps them in that order.
+fn measure_all(setting: Setting<'_>, sizes: &[Size], cases: &mut Vec<Case>) -> anyhow::Result<()> {
     let mut pairs = Vec::new();
     for of_a_machine in sizes.chunk_by(|one, next| one.installed_mib == next.installed_mib) {
         pairs.push(Pair::new(setting, of_a_machine)?);
     }
-    for used_mib in distinct(sizes.iter().map(|size| size.used_mib)) {
-        let measured = measure_in_turns(&mut pairs, options.rounds, used_mib);
-        comparison.cases.extend(measured.map_err(|error| {
-            let full = Room::of(&options.folder).is_ok_and(|room| room.disk_mib < 64);
-            match full {
-                true => error.context(format!("no room left in {}", options.folder.display())),
-                false => error,
-            }
-        })?);
-        let size = |case: &Case| (case.installed_mib, case.used_mib);
-        comparison.cases.sort_by_key(size);
+    let used: BTreeSet<u64> = sizes.iter().map(|size| size.used_mib).collect();
+    for used_mib in used {
+        let measured = measure_in_turns(&mut pairs, setting.options.rounds, used_mib)?;
+        cases.extend(measured);
+        cases.sort_by_key(|case| (case.installed_mib, case.used_mib));
     }
     pairs.into_iter().try_for_each(Pair::end)
 }
@@ -131,13 +140,6 @@ fn measure_in_turns(
         }
     }
     Ok(going.into_iter().map(|(_, going)| going.case).collect())
-}
-
-fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut numbers: Vec<u64> = numbers.collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
 }
 
 /// Removes what is no longer needed; it may be large.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use indicatif::ProgressBar;
-use tempfile::TempDir;
 
 use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, gib};
 use super::guest::Guest;
@@ -29,6 +28,8 @@ const MOST_ON_HOST: u64 = 1 << 30;
 #[derive(Clone, Copy)]
 pub(super) struct Setting<'s> {
     pub(super) options: &'s CompareOptions,
+    /// Where their disks are.
+    pub(super) folder: &'s Path,
     pub(super) qemu: &'s Qemu,
     pub(super) guest: &'s paths::Guest,
     /// The cases in which Linux hibernates.
@@ -65,7 +66,7 @@ impl<'s> Pair<'s> {
         let (mut guest, boot) = Guest::cold_boot(&machine, setting.qemu)?;
         guest.sleep()?;
         let peer = layout.peer()?;
-        let (peer, peer_boot) = Saved::prepare(setting.qemu, &peer, layout.folder.path())?;
+        let (peer, peer_boot) = Saved::prepare(setting.qemu, &peer, &layout.folder)?;
         Ok(Pair {
             setting,
             layout,
@@ -201,18 +202,21 @@ struct Layout<'s> {
     installed_mib: u64,
     /// What will be in use at last.
     largest_mib: u64,
-    /// Has the disks, and goes when the pair goes.
-    folder: TempDir,
+    /// Has the disks.
+    folder: PathBuf,
 }
 
 impl<'s> Layout<'s> {
     fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
         let most = |of: fn(&Size) -> u64| sizes.iter().map(of).max().unwrap_or_default();
+        let installed_mib = most(|size| size.installed_mib);
+        let folder = setting.folder.join(format!("{installed_mib}-mib"));
+        fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok(Layout {
             setting,
-            installed_mib: most(|size| size.installed_mib),
+            installed_mib,
             largest_mib: most(|size| size.used_mib),
-            folder: tempfile::tempdir_in(&setting.options.folder)?,
+            folder,
         })
     }
 
@@ -241,7 +245,7 @@ impl<'s> Layout<'s> {
     }
 
     fn disk(&self) -> PathBuf {
-        self.folder.path().join("machine.disk")
+        self.folder.join("machine.disk")
     }
 
     /// For two images, or for one hibernation.
@@ -251,7 +255,7 @@ impl<'s> Layout<'s> {
 
     /// The machine that QEMU saves: the same root, on a disk of its own.
     fn peer(&self) -> anyhow::Result<Machine> {
-        let disk = self.folder.path().join("peer.disk");
+        let disk = self.folder.join("peer.disk");
         self.make_disk(&disk, None, Vec::new())?;
         Ok(self.with_disk(Disk::virtio(disk)))
     }
