@@ -242,13 +242,6 @@ impl Guest {
         Ok(ms(self.explain(exit, "waiting for QEMU's end")?.at))
     }
 
-    /// Shuts down.
-    pub(super) fn off(mut self) -> anyhow::Result<()> {
-        let sent = self.running.send(b"off\n").map_err(anyhow::Error::from);
-        let off = sent.and_then(|()| self.end());
-        self.explain(off, "shutting the guest down").map(drop)
-    }
-
     fn go_down(&mut self, command: &str, answer: &str) -> anyhow::Result<Down> {
         self.running.send(format!("{command}\n").as_bytes())?;
         let line = self.running.wait_for(answer, WORK_LIMIT)?;

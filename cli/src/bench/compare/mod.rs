@@ -1,9 +1,10 @@
 //! Poorwill beside its peers: on one machine, with the same guest and the same
 //! memory in use, in turns.
 //!
-//! For each machine two guests are booted. In each round the one sleeps and wakes,
-//! moves as many bytes plainly, and, on as much memory, Linux hibernates; the other
-//! one, with the same contents, is saved and restored by QEMU. That one has its
+//! For each machine two guests are booted. In each round the one sleeps and wakes
+//! twice, moves as many bytes plainly each time, and, on as much memory, Linux
+//! hibernates; the other one, with the same contents, is saved and restored by QEMU.
+//! That one has its
 //! root on virtio-blk and on a disk of its own, for QEMU saves no machine with an
 //! NVMe controller. Machines with as much memory in use have their rounds in turns
 //! too: what a host does changes within minutes.
@@ -114,7 +115,7 @@ fn measure_all(setting: Setting<'_>, sizes: &[Size], cases: &mut Vec<Case>) -> a
         cases.extend(measured);
         cases.sort_by_key(|case| (case.installed_mib, case.used_mib));
     }
-    pairs.into_iter().try_for_each(Pair::end)
+    Ok(())
 }
 
 /// The cases with `used_mib` in use, round by round.
@@ -125,18 +126,13 @@ fn measure_in_turns(
 ) -> anyhow::Result<Vec<Case>> {
     let mut going = Vec::new();
     for pair in pairs {
-        pair.park()?;
         if let Some(case) = pair.begin(used_mib)? {
             going.push((pair, case));
         }
     }
-    let alone = going.len() == 1;
     for round in 1..=rounds {
         for (pair, case) in &mut going {
             pair.round(case, round)?;
-            if !alone {
-                pair.park()?;
-            }
         }
     }
     Ok(going.into_iter().map(|(_, going)| going.case).collect())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use indicatif::ProgressBar;
 
-use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, gib};
+use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, Sleep, gib};
 use super::guest::Guest;
 use super::peers::{KINDS, Saved, copy_on_host, settle};
 use super::plan::Size;
@@ -22,7 +22,12 @@ const IMAGE_AT: u64 = 4 << 20;
 const ALIGNMENT: u64 = 1 << 20;
 
 /// What the host copies plainly of an image, at most: enough to tell its rate.
-const MOST_ON_HOST: u64 = 1 << 30;
+const MOST_ON_HOST: u64 = 256 << 20;
+
+/// How often the machine wakes and sleeps in a round, in which everything else is once.
+/// What a disk that others use too does in one second says little of the next: it
+/// takes more than a round's to tell a rate from another one.
+const CYCLES: u32 = 2;
 
 /// What all pairs have in common.
 #[derive(Clone, Copy)]
@@ -37,15 +42,16 @@ pub(super) struct Setting<'s> {
     pub(super) tell: &'s dyn Fn(&str),
 }
 
-/// One machine and its peer: booted once, then with more and more memory in use.
+/// One machine and its peer: booted once, then with more and more memory in use. Outside
+/// its rounds both are switched off, so that others can have theirs.
 pub(super) struct Pair<'s> {
     setting: Setting<'s>,
     layout: Layout<'s>,
     /// Its cases.
     sizes: Vec<Size>,
     machine: Machine,
-    /// `None` while the machine sleeps, for others to have their rounds.
-    guest: Option<Guest>,
+    /// The sleep that the machine has not woken from.
+    asleep: Sleep,
     peer: Saved,
     cold_boots: Vec<ColdBoot>,
 }
@@ -64,7 +70,7 @@ impl<'s> Pair<'s> {
         layout.tell("cold boots");
         let machine = layout.machine()?;
         let (mut guest, boot) = Guest::cold_boot(&machine, setting.qemu)?;
-        guest.sleep()?;
+        let asleep = guest.sleep()?;
         let peer = layout.peer()?;
         let (peer, peer_boot) = Saved::prepare(setting.qemu, &peer, &layout.folder)?;
         Ok(Pair {
@@ -72,7 +78,7 @@ impl<'s> Pair<'s> {
             layout,
             sizes: sizes.to_vec(),
             machine,
-            guest: None,
+            asleep,
             peer,
             cold_boots: vec![boot, peer_boot],
         })
@@ -92,6 +98,8 @@ impl<'s> Pair<'s> {
         };
         self.layout
             .tell(&format!("filling memory: {}", case.name()));
+        let (guest, ..) = Guest::wake(&self.machine, self.setting.qemu)?;
+        self.asleep = self.layout.fill_and_sleep(guest, used_mib)?;
         self.peer.fill(self.setting.qemu, used_mib)?;
         let hibernations = match self.setting.hibernating.contains(&size) {
             true => self.setting.options.hibernations,
@@ -112,57 +120,35 @@ impl<'s> Pair<'s> {
     }
 
     fn measure(&mut self, case: &mut Case, round: u32, hibernates: bool) -> anyhow::Result<()> {
-        let guest = match self.guest.take() {
-            Some(guest) => guest,
-            None => Guest::wake(&self.machine, self.setting.qemu)?.0,
-        };
-        let mut guest = self.sleep_and_wake(case, guest, round)?;
-        let bytes = case.wakes.last().map_or(0, |wake| wake.loaded_bytes);
-        case.plain
-            .push(self.layout.copy_plainly(&mut guest, bytes)?);
-        if hibernates && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS {
-            guest = self.hibernate_and_resume(case, guest)?;
+        for cycle in 0..CYCLES {
+            self.cycle(case, hibernates && cycle == 0)?;
         }
-        self.guest = Some(guest);
-        Ok(())
-    }
-
-    /// Has the machine sleep, and switched off, until its next round.
-    pub(super) fn park(&mut self) -> anyhow::Result<()> {
-        match self.guest.take() {
-            Some(mut guest) => guest.sleep().map(drop),
-            None => Ok(()),
-        }
-    }
-
-    /// Switches the machine off for good.
-    pub(super) fn end(self) -> anyhow::Result<()> {
-        self.guest.map_or(Ok(()), Guest::off)
-    }
-
-    /// While the guest sleeps, its peer is restored and saved.
-    fn sleep_and_wake(
-        &mut self,
-        case: &mut Case,
-        mut guest: Guest,
-        round: u32,
-    ) -> anyhow::Result<Guest> {
-        // What ran before has left more in use: what it read from disks.
-        guest.fill(case.used_mib)?;
-        let mut sleep = guest.sleep()?;
         // QEMU's stream is the slower way, and moves as much again: seen once.
         let kinds = match round {
             1 => &KINDS[..],
             _ => &KINDS[KINDS.len() - 1..],
         };
-        let qemu = self.setting.qemu;
-        case.qemu.extend(self.peer.cycle_each(qemu, kinds)?);
+        let cycles = self.peer.cycle_each(self.setting.qemu, kinds)?;
+        case.qemu.extend(cycles);
+        Ok(())
+    }
+
+    /// Wakes the machine, moves as many bytes plainly, and has it sleep again.
+    fn cycle(&mut self, case: &mut Case, hibernates: bool) -> anyhow::Result<()> {
         settle(&self.layout.disk())?;
-        let (guest, wake, kernel_down) = Guest::wake(&self.machine, qemu)?;
-        sleep.kernel_ms = kernel_down;
-        case.sleeps.push(sleep);
+        let (mut guest, wake, kernel_ms) = Guest::wake(&self.machine, self.setting.qemu)?;
+        let plain = self.layout.copy_plainly(&mut guest, wake.loaded_bytes)?;
+        case.sleeps.push(Sleep {
+            kernel_ms,
+            ..self.asleep
+        });
         case.wakes.push(wake);
-        Ok(guest)
+        case.plain.push(plain);
+        if hibernates && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS {
+            guest = self.hibernate_and_resume(case, guest)?;
+        }
+        self.asleep = self.layout.fill_and_sleep(guest, case.used_mib)?;
+        Ok(())
     }
 
     /// Linux may not come back, which is a finding, and no reason to give up: the
@@ -222,6 +208,14 @@ impl<'s> Layout<'s> {
 
     fn tell(&self, what: &str) {
         (self.setting.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
+    }
+
+    /// What ran before has left other memory in use, and the host with something to
+    /// write.
+    fn fill_and_sleep(&self, mut guest: Guest, used_mib: u64) -> anyhow::Result<Sleep> {
+        guest.fill(used_mib)?;
+        settle(&self.disk())?;
+        guest.sleep()
     }
 
     fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
