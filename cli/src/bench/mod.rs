@@ -6,6 +6,7 @@ pub mod compare;
 pub mod host;
 pub mod instructions;
 mod load;
+mod resample;
 pub mod results;
 mod seal;
 mod start;

@@ -1,10 +1,16 @@
 //! What the figures are to show, and whether they do. A target is met when it is
 //! met in every case that was measured; a ratio is one of medians.
+//!
+//! A host that does other things too shakes every ratio: a miss that another run could
+//! turn into a hit is called unclear.
+
+use std::collections::HashMap;
 
 use serde::Serialize;
 
 use super::Spread;
 use super::compare::{Case, Comparison, rate};
+use super::resample;
 use super::results::Results;
 
 /// One aim.
@@ -37,6 +43,51 @@ pub struct Value {
     pub value: f64,
     /// Whether it is within the bound.
     pub met: bool,
+    /// Within what it would be in 95 of 100 runs; `None` of what was measured once.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Whether a target is met, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It is.
+    Met,
+    /// It is not, but the bound is within the interval.
+    Unclear,
+    /// It is not, or was not measured.
+    Missed,
+}
+
+impl Verdict {
+    /// In words: `met`.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Unclear => "unclear",
+            Verdict::Missed => "NOT MET",
+        }
+    }
+}
+
+impl Value {
+    fn verdict(&self, limit: Limit) -> Verdict {
+        let ends = self.interval.unwrap_or([self.value; 2]);
+        match self.met {
+            true => Verdict::Met,
+            false if ends.into_iter().any(|end| limit.holds(end)) => Verdict::Unclear,
+            false => Verdict::Missed,
+        }
+    }
+
+    /// For people: `0.84 (0.79 to 0.92)`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let interval = self
+            .interval
+            .map(|[low, high]| format!(" ({low:.2} to {high:.2})"));
+        format!("{:.2}{}", self.value, interval.unwrap_or_default())
+    }
 }
 
 impl Limit {
@@ -60,20 +111,25 @@ impl Limit {
 }
 
 impl Target {
-    /// Whether it holds in every case; none measured is not met.
+    /// That of the worst case; none measured is not met.
     #[must_use]
-    pub fn met(&self) -> bool {
-        !self.values.is_empty() && self.values.iter().all(|value| value.met)
+    pub fn verdict(&self) -> Verdict {
+        let worst = self.worst().map(|worst| worst.verdict(self.limit));
+        worst.unwrap_or(Verdict::Missed)
     }
 
-    /// The value furthest from the bound, on its wrong side if any is.
+    /// The value that fails most clearly; of several, or if none does, the one furthest
+    /// from the bound, on its wrong side if any is.
     #[must_use]
     pub fn worst(&self) -> Option<&Value> {
-        let by_value = |a: &&Value, b: &&Value| a.value.total_cmp(&b.value);
-        match self.limit {
-            Limit::AtMost(_) => self.values.iter().max_by(by_value),
-            Limit::AtLeast(_) => self.values.iter().min_by(by_value),
-        }
+        let badness = |value: &Value| match self.limit {
+            Limit::AtMost(_) => value.value,
+            Limit::AtLeast(_) => -value.value,
+        };
+        self.values.iter().max_by(|one, other| {
+            let verdicts = one.verdict(self.limit).cmp(&other.verdict(self.limit));
+            verdicts.then(badness(one).total_cmp(&badness(other)))
+        })
     }
 }
 
@@ -134,13 +190,8 @@ pub fn targets(results: &Results) -> Vec<Target> {
 }
 
 fn of_comparison(results: &Results, compare: &Comparison) -> Vec<Target> {
-    let mut all: Vec<Target> = OF_A_CASE
-        .iter()
-        .map(|(what, limit, ratio)| of_cases(compare, what, *limit, *ratio))
-        .collect();
-    all.insert(1, same_in_any_machine(compare));
-    all.insert(4, cold_boots(compare));
-    all.insert(5, hibernations(compare));
+    let mut all = ratios(compare);
+    add_intervals(&mut all, compare);
     let limit = if results.environment.quick { 5.0 } else { 20.0 };
     all.push(Target {
         what: "Minutes that this bench took".into(),
@@ -151,6 +202,36 @@ fn of_comparison(results: &Results, compare: &Comparison) -> Vec<Target> {
             Limit::AtMost(limit),
         )],
     });
+    all
+}
+
+/// Adds within what each ratio would be in 95 of 100 runs.
+fn add_intervals(targets: &mut [Target], compare: &Comparison) {
+    let mut drawn: HashMap<(usize, String), Vec<f64>> = HashMap::new();
+    for draw in resample::draws(compare) {
+        for (index, target) in ratios(&draw).into_iter().enumerate() {
+            for value in target.values {
+                let values = drawn.entry((index, value.case)).or_default();
+                values.push(value.value);
+            }
+        }
+    }
+    for (index, target) in targets.iter_mut().enumerate() {
+        for value in &mut target.values {
+            let values = drawn.remove(&(index, value.case.clone()));
+            value.interval = values.map(resample::interval);
+        }
+    }
+}
+
+fn ratios(compare: &Comparison) -> Vec<Target> {
+    let mut all: Vec<Target> = OF_A_CASE
+        .iter()
+        .map(|(what, limit, ratio)| of_cases(compare, what, *limit, *ratio))
+        .collect();
+    all.insert(1, same_in_any_machine(compare));
+    all.insert(4, cold_boots(compare));
+    all.insert(5, hibernations(compare));
     all
 }
 
@@ -237,6 +318,7 @@ fn value(case: &str, value: f64, limit: Limit) -> Value {
         case: case.into(),
         value,
         met: limit.holds(value),
+        interval: None,
     }
 }
 
@@ -296,6 +378,7 @@ fn quickest_save(case: &Case) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::compare::PlainCopy;
     use crate::bench::sample;
 
     fn of(results: &Results, beginning: &str) -> Target {
@@ -310,7 +393,7 @@ mod tests {
         let sample = sample();
         let image = of(&sample, "Image size");
         assert!((image.values[0].value - 1.05).abs() < 1e-6, "{image:?}");
-        assert!(image.met());
+        assert_eq!(image.verdict(), Verdict::Met);
         let cold = of(&sample, "Cold boot");
         assert!((cold.values[0].value - 32.0).abs() < 1e-9, "{cold:?}");
         let restore = of(&sample, "A wake, in QEMU's");
@@ -323,7 +406,7 @@ mod tests {
             (sleep.values[0].value - 900.0 / 350.0).abs() < 1e-9,
             "{sleep:?}"
         );
-        assert!(!sleep.met());
+        assert_ne!(sleep.verdict(), Verdict::Met);
     }
 
     #[test]
@@ -334,7 +417,7 @@ mod tests {
             sleep.saved_bytes *= 2;
         }
         let image = of(&sample, "Image size");
-        assert!(image.values[0].met && !image.met());
+        assert!(image.values[0].met && image.verdict() == Verdict::Missed);
         assert_eq!(image.worst().unwrap().case, "0.5 of 8 GiB");
     }
 
@@ -374,8 +457,60 @@ mod tests {
             case.hibernations.clear();
         }
         let hibernation = of(&sample, "Linux's return");
-        assert!(hibernation.values.is_empty() && !hibernation.met());
+        assert!(hibernation.values.is_empty() && hibernation.verdict() == Verdict::Missed);
         sample.compare = None;
         assert_eq!(targets(&sample), []);
+    }
+
+    /// Of the rate of saving, beside writes that took so long.
+    fn interval(write_ms: impl Iterator<Item = f64>) -> [f64; 2] {
+        let mut sample = sample();
+        let case = &mut sample.compare.as_mut().unwrap().cases[0];
+        let (plain, sleep) = (case.plain[0], case.sleeps[0]);
+        case.plain = write_ms
+            .map(|write_ms| PlainCopy { write_ms, ..plain })
+            .collect();
+        case.sleeps = vec![sleep; case.plain.len()];
+        let name = case.name();
+        let saving = of(&sample, "Rate of saving");
+        let value = saving.values.iter().find(|value| value.case == name);
+        value.unwrap().interval.unwrap()
+    }
+
+    #[test]
+    fn intervals_are_as_wide_as_the_figures_are_apart_and_narrower_for_many() {
+        let [least, most] = interval([200.0; 10].into_iter());
+        assert!((most - least).abs() < 1e-9, "{least} to {most}");
+        let few = interval([100.0, 200.0, 300.0, 100.0, 300.0].into_iter());
+        assert!((few[1] / few[0] - 3.0).abs() < 1e-9, "{few:?}");
+        let many = interval((0..100).map(|count| 150.0 + f64::from(count)));
+        assert!(many[1] / many[0] < 1.25, "{many:?}");
+    }
+
+    #[test]
+    fn a_miss_is_unclear_where_the_bound_is_within_the_interval() {
+        let limit = Limit::AtLeast(0.8);
+        let with = |case: &str, of: f64, interval| Value {
+            interval,
+            ..value(case, of, limit)
+        };
+        let target = |values| Target {
+            what: String::new(),
+            limit,
+            values,
+        };
+        let met = with("met", 0.81, Some([0.7, 0.9]));
+        let unclear = with("unclear", 0.7, Some([0.6, 0.8]));
+        let missed = with("missed", 0.75, Some([0.7, 0.79]));
+        let once = with("once", 0.79, None);
+        assert_eq!(unclear.text(), "0.70 (0.60 to 0.80)");
+        assert_eq!(target(vec![met.clone()]).verdict(), Verdict::Met);
+        assert_eq!(target(vec![once]).verdict(), Verdict::Missed);
+        let two = target(vec![unclear.clone(), met.clone()]);
+        assert_eq!(two.verdict(), Verdict::Unclear);
+        assert_eq!(two.worst(), Some(&unclear));
+        let all = target(vec![met, missed.clone(), unclear]);
+        assert_eq!(all.verdict(), Verdict::Missed);
+        assert_eq!(all.worst(), Some(&missed));
     }
 }

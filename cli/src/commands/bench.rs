@@ -254,8 +254,8 @@ const COLUMNS: [(&str, Figure); 7] = [
 
 fn print_comparison(compare: &Comparison) {
     println!(
-        "Seconds, medians of {} with the least and the most (wake, cold boot, hibernated: \
-         power-on to redis's first answer):",
+        "Seconds, medians of {} rounds with the least and the most (wake, cold boot, \
+         hibernated: power-on to redis's first answer):",
         compare.rounds
     );
     let names = COLUMNS.iter().map(|(name, _)| *name);
@@ -272,12 +272,12 @@ fn print_comparison(compare: &Comparison) {
 }
 
 fn print_target(target: &Target) {
-    let verdict = if target.met() { "met" } else { "NOT MET" };
+    let verdict = target.verdict().text();
     let worst = target.worst().map_or("not measured".into(), |worst| {
-        format!("{:.2} ({})", worst.value, worst.case)
+        format!("{}, {}", worst.text(), worst.case)
     });
     println!(
-        "{verdict:>7}: {}: {worst}, {}",
+        "{verdict:>7}: {}: {worst}; {}",
         target.what,
         target.limit.text()
     );

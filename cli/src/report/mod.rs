@@ -11,6 +11,7 @@ use anyhow::Context;
 use askama::Template;
 
 use crate::bench::results::Results;
+use crate::bench::targets::{Target, Value, Verdict};
 use figures::Figure;
 use tables::Grid;
 
@@ -19,7 +20,7 @@ use tables::Grid;
 #[template(path = "report.html")]
 struct Page<'r> {
     results: &'r Results,
-    summary: Vec<Verdict>,
+    summary: Vec<Row>,
     sections: Vec<Section>,
     grids: Vec<Grid>,
     facts: Vec<(&'static str, String)>,
@@ -34,11 +35,11 @@ struct Section {
 }
 
 /// A target, for people.
-struct Verdict {
+struct Row {
     what: String,
     limit: String,
     worst: String,
-    met: bool,
+    verdict: Verdict,
     measured: bool,
     cases: Vec<String>,
 }
@@ -75,19 +76,17 @@ pub fn html(results: &Results) -> anyhow::Result<String> {
     page.render().context("making the page")
 }
 
-fn summary(results: &Results) -> Vec<Verdict> {
-    let of = |target: &crate::bench::targets::Target| Verdict {
+fn summary(results: &Results) -> Vec<Row> {
+    let of = |target: &Target| Row {
         what: target.what.clone(),
         limit: target.limit.text(),
-        worst: target
-            .worst()
-            .map_or("not measured".into(), |worst| format!("{:.2}", worst.value)),
-        met: target.met(),
+        worst: target.worst().map_or("not measured".into(), Value::text),
+        verdict: target.verdict(),
         measured: !target.values.is_empty(),
         cases: target
             .values
             .iter()
-            .map(|value| format!("{}: {:.2}", value.case, value.value))
+            .map(|value| format!("{}: {}", value.case, value.text()))
             .collect(),
     };
     results.targets.iter().map(of).collect()
