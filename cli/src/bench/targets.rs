@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::Spread;
 use super::compare::{Case, Comparison, rate};
 use super::resample;
 use super::results::Results;
@@ -227,7 +226,7 @@ fn add_intervals(targets: &mut [Target], compare: &Comparison) {
 fn ratios(compare: &Comparison) -> Vec<Target> {
     let mut all: Vec<Target> = OF_A_CASE
         .iter()
-        .map(|(what, limit, ratio)| of_cases(compare, what, *limit, *ratio))
+        .map(|(what, limit, ratio)| of_cases(&compare.cases, what, *limit, *ratio))
         .collect();
     all.insert(1, same_in_any_machine(compare));
     all.insert(4, cold_boots(compare));
@@ -235,48 +234,33 @@ fn ratios(compare: &Comparison) -> Vec<Target> {
     all
 }
 
-/// A machine is not booted for each case: their boots count together. What they
-/// leave in use is little, so they are held against wakes of as little.
+/// What a boot leaves in use is little, so it is held against wakes of as little, with
+/// which it was in turns.
 fn cold_boots(compare: &Comparison) -> Target {
-    let machines = (compare.cases).chunk_by(|one, next| one.installed_mib == next.installed_mib);
-    let boots = machines.flat_map(|cases| &cases[0].cold_boots);
-    let all = Spread::of_any(boots.map(|boot| boot.total_ms));
     let what = "Cold boot, in a wake of the least memory in use (power-on to redis's first answer)";
-    of_least(compare, what, Limit::AtLeast(30.0), |_| Some(all?.median))
+    of_cases(compare.least(), what, Limit::AtLeast(30.0), |case| {
+        Some(case.cold_boot(|boot| boot.total_ms)?.median / wake(case)?)
+    })
 }
 
 /// Linux's return begins with a boot, so it is held against the same wakes as boots.
 fn hibernations(compare: &Comparison) -> Target {
     let what = "Linux's return from hibernation, in a wake of the least memory in use \
                 (power-on to redis's first answer)";
-    of_least(compare, what, Limit::AtLeast(15.0), |case| {
-        Some(case.hibernation(|one| one.total_ms)?.median)
+    let hibernated = (compare.cases.iter()).filter(|case| !case.hibernations.is_empty());
+    let least = hibernated.min_by_key(|case| case.used_mib);
+    of_cases(least, what, Limit::AtLeast(15.0), |case| {
+        Some(case.hibernation(|one| one.total_ms)?.median / wake(case)?)
     })
 }
 
-/// What `of` says of the cases with the least memory in use, in their wakes.
-fn of_least(
-    compare: &Comparison,
-    what: &str,
-    limit: Limit,
-    of: impl Fn(&Case) -> Option<f64>,
-) -> Target {
-    let least = compare.cases.iter().map(|case| case.used_mib).min();
-    of_cases(compare, what, limit, |case| {
-        if Some(case.used_mib) != least {
-            return None;
-        }
-        Some(of(case)? / wake(case)?)
-    })
-}
-
-fn of_cases(
-    compare: &Comparison,
+fn of_cases<'c>(
+    cases: impl IntoIterator<Item = &'c Case>,
     what: &str,
     limit: Limit,
     ratio: impl Fn(&Case) -> Option<f64>,
 ) -> Target {
-    let measured = compare.cases.iter().filter_map(|case| {
+    let measured = cases.into_iter().filter_map(|case| {
         let ratio = ratio(case).filter(|ratio| ratio.is_finite())?;
         Some(value(&case.name(), ratio, limit))
     });

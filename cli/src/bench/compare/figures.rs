@@ -27,7 +27,8 @@ pub struct Case {
     pub installed_mib: u64,
     /// How much of it was to be in use, in MiB.
     pub used_mib: u64,
-    /// Starts without an image; those of the machine, in each of its cases.
+    /// Starts without an image: one in each round of [`Comparison::least`], those by which
+    /// the machine came to be in the others.
     pub cold_boots: Vec<ColdBoot>,
     /// Poorwill's.
     pub sleeps: Vec<Sleep>,
@@ -138,6 +139,15 @@ pub struct Hibernation {
     pub first_program_at_ms: Option<f64>,
     /// From power-on to redis's answer.
     pub total_ms: f64,
+}
+
+impl Comparison {
+    /// The case with the least in use, in the smallest machine.
+    #[must_use]
+    pub fn least(&self) -> Option<&Case> {
+        let key = |case: &&Case| (case.used_mib, case.installed_mib);
+        self.cases.iter().min_by_key(key)
+    }
 }
 
 impl Case {

@@ -3,7 +3,8 @@
 //!
 //! For each machine two guests are booted. In each round the one sleeps and wakes
 //! twice, moves as many bytes plainly each time, and, on as much memory, Linux
-//! hibernates; the other one, with the same contents, is saved and restored by QEMU.
+//! hibernates, and with the least in use a third one boots; the other one, with the
+//! same contents, is saved and restored by QEMU.
 //! That one has its
 //! root on virtio-blk and on a disk of its own, for QEMU saves no machine with an
 //! NVMe controller. Machines with as much memory in use have their rounds in turns
@@ -25,7 +26,7 @@ pub use figures::{
     Case, ColdBoot, Comparison, Hibernation, PlainCopy, QemuCycle, Sleep, Wake, gib, rate,
 };
 use pair::{Pair, Setting};
-pub use plan::{QUICK, Room, Size, USUAL, combinations, hibernating};
+pub use plan::{QUICK, Room, Size, USUAL, combinations, hibernating, least};
 
 use crate::machine::Qemu;
 use crate::paths;
@@ -92,6 +93,7 @@ pub fn measure(
         qemu: &qemu,
         guest: &guest,
         hibernating: &hibernating(&sizes),
+        booting: least(&sizes),
         tell,
     };
     measure_all(setting, &sizes, &mut comparison.cases).map_err(|error| {

@@ -39,6 +39,8 @@ pub(super) struct Setting<'s> {
     pub(super) guest: &'s paths::Guest,
     /// The cases in which Linux hibernates.
     pub(super) hibernating: &'s [Size],
+    /// The case in whose rounds a machine boots.
+    pub(super) booting: Option<Size>,
     pub(super) tell: &'s dyn Fn(&str),
 }
 
@@ -61,6 +63,8 @@ pub(super) struct Going {
     pub(super) case: Case,
     /// How many rounds hibernate.
     hibernations: u32,
+    /// Whether each round has a cold boot.
+    boots: bool,
 }
 
 impl<'s> Pair<'s> {
@@ -68,7 +72,7 @@ impl<'s> Pair<'s> {
     pub(super) fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
         let layout = Layout::new(setting, sizes)?;
         layout.tell("cold boots");
-        let machine = layout.machine()?;
+        let machine = layout.machine(&layout.disk())?;
         let (mut guest, boot) = Guest::cold_boot(&machine, setting.qemu)?;
         let asleep = guest.sleep()?;
         let peer = layout.peer()?;
@@ -90,10 +94,14 @@ impl<'s> Pair<'s> {
         let Some(&size) = self.sizes.iter().find(of_case) else {
             return Ok(None);
         };
+        let boots = self.setting.booting == Some(size);
         let case = Case {
             installed_mib: size.installed_mib,
             used_mib: size.used_mib,
-            cold_boots: self.cold_boots.clone(),
+            cold_boots: match boots {
+                true => Vec::new(),
+                false => self.cold_boots.clone(),
+            },
             ..Case::default()
         };
         self.layout
@@ -105,23 +113,32 @@ impl<'s> Pair<'s> {
             true => self.setting.options.hibernations,
             false => 0,
         };
-        Ok(Some(Going { case, hibernations }))
+        Ok(Some(Going {
+            case,
+            hibernations,
+            boots,
+        }))
     }
 
     /// Round `round`, from 1.
     pub(super) fn round(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
-        let Going { case, hibernations } = going;
-        let (name, before) = (case.name(), case.hibernations.len());
-        self.measure(case, round, round <= *hibernations)
+        let (name, before) = (going.case.name(), going.case.hibernations.len());
+        self.measure(going, round)
             .with_context(|| format!("{name}, round {round}"))?;
+        let case = &going.case;
         let back = case.hibernations.get(before);
         self.layout.tell(&round_text(round, case, back));
         Ok(())
     }
 
-    fn measure(&mut self, case: &mut Case, round: u32, hibernates: bool) -> anyhow::Result<()> {
+    fn measure(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
+        let case = &mut going.case;
+        let hibernates = round <= going.hibernations;
         for cycle in 0..CYCLES {
             self.cycle(case, hibernates && cycle == 0)?;
+        }
+        if going.boots {
+            case.cold_boots.push(self.layout.boot()?);
         }
         // QEMU's stream is the slower way, and moves as much again: seen once.
         let kinds = match round {
@@ -166,8 +183,8 @@ impl<'s> Pair<'s> {
                 self.layout.tell(&format!("{what}: {why}"));
                 case.failed_hibernations.push(why);
                 remove(&self.layout.disk())?;
-                let (guest, _) = Guest::cold_boot(&self.layout.machine()?, self.setting.qemu)?;
-                Ok(guest)
+                let machine = self.layout.machine(&self.layout.disk())?;
+                Ok(Guest::cold_boot(&machine, self.setting.qemu)?.0)
             }
         }
     }
@@ -232,10 +249,18 @@ impl<'s> Layout<'s> {
         Ok(plain)
     }
 
-    /// The machine that sleeps: root, swap and sleep area on one NVMe disk.
-    fn machine(&self) -> anyhow::Result<Machine> {
-        self.make_disk(&self.disk(), Some(self.room()), vec![self.room()])?;
-        Ok(self.with_disk(Disk::nvme(self.disk())))
+    /// A machine that can sleep: root, swap and sleep area on one new NVMe disk.
+    fn machine(&self, disk: &Path) -> anyhow::Result<Machine> {
+        self.make_disk(disk, Some(self.room()), vec![self.room()])?;
+        Ok(self.with_disk(Disk::nvme(disk)))
+    }
+
+    /// Boots a machine that is new, and cuts its power.
+    fn boot(&self) -> anyhow::Result<ColdBoot> {
+        let disk = self.folder.join("boot.disk");
+        let (_, boot) = Guest::cold_boot(&self.machine(&disk)?, self.setting.qemu)?;
+        remove(&disk)?;
+        Ok(boot)
     }
 
     fn disk(&self) -> PathBuf {
@@ -260,7 +285,8 @@ impl<'s> Layout<'s> {
             swap,
             areas,
         };
-        Ok(new.create(disk, false, &ProgressBar::hidden())?)
+        new.create(disk, false, &ProgressBar::hidden())?;
+        settle(disk)
     }
 
     fn with_disk(&self, disk: Disk) -> Machine {

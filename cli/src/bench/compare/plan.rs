@@ -40,8 +40,8 @@ pub const QUICK: [Size; 3] = [
 /// run beside the memory that is filled.
 const KEPT_MIB: u64 = 256;
 
-/// A root as written to, tables, and room to breathe.
-const DISK_MIB: u64 = 2048;
+/// Three roots as written to, tables, and room to breathe.
+const DISK_MIB: u64 = 2560;
 
 impl Size {
     /// So many MiB in use of so many.
@@ -107,6 +107,14 @@ pub fn hibernating(sizes: &[Size]) -> Vec<Size> {
     able.retain(|size| Some(size.installed_mib) == smallest);
     able.truncate(2);
     able
+}
+
+/// The case of `sizes` with the least in use, in the smallest machine: what a boot
+/// leaves in use is little, so this one's wakes are set beside boots.
+#[must_use]
+pub fn least(sizes: &[Size]) -> Option<Size> {
+    let key = |size: &Size| (size.used_mib, size.installed_mib);
+    sizes.iter().copied().min_by_key(key)
 }
 
 /// What a host has to spare.
@@ -200,6 +208,8 @@ mod tests {
         assert_eq!(hibernating(&USUAL), cases);
         assert_eq!(hibernating(&QUICK), cases);
         assert_eq!(hibernating(&[Size::new(1024, 512)]), []);
+        assert_eq!(least(&USUAL), Some(cases[0]));
+        assert_eq!(least(&[]), None);
     }
 
     #[test]
