@@ -59,7 +59,7 @@ say-soak:
 say-soak-snapshot:
 	@echo "soak-snapshot: about 20 minutes for 200 wakes in each of four trials, more or less for others"
 say-bench:
-	@echo "bench: about 12 minutes, on a slow host 20, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
+	@echo "bench: about 18 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
 say-bench-snapshot:
 	@echo "bench-snapshot: about 20 minutes; the first time 10 more, for the toolchain and the guest"
 say-perf:
