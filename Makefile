@@ -11,25 +11,25 @@ CLI := $(TARGET)/release/poorwill
 
 .PHONY: help
 help: ## This list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: demo
-demo: say-demo setup build guest ## Show the main job: Debian sleeps with the power off, and wakes
+demo: say-demo setup fetch build guest ## Show the main job: Debian sleeps with the power off, and wakes
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup build guest test-kernel poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup build guest test-kernel ## Run what `make test` leaves out: more machines, more sleeps
+test-long: say-test-long setup fetch build guest test-kernel ## Run what `make test` leaves out: more machines, more sleeps
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
-demo-snapshot: say-demo-snapshot setup build guest ## Show an appliance that comes up from its snapshot at every power-on
+demo-snapshot: say-demo-snapshot setup fetch build guest ## Show an appliance that comes up from its snapshot at every power-on
 	@$(CLI) demo snapshot
 
 CUTS ?= 300
@@ -42,7 +42,7 @@ soak: say-soak setup build test-kernel ## Cut the power of machines that sleep a
 WAKES ?= 200
 
 .PHONY: soak-snapshot
-soak-snapshot: say-soak-snapshot setup build guest ## Wake snapshots WAKES=200 times, and cut the power of others as often
+soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots WAKES=200 times, and cut the power of others as often
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: say-demo say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
@@ -93,12 +93,12 @@ test-host: ## Run the tests that need no emulator
 QUICK ?=
 
 .PHONY: bench
-bench: say-bench setup build guest test-kernel ## Measure, beside what others need for the same; then make a page of it: QUICK=1 for a first look
+bench: say-bench setup fetch build guest test-kernel ## Measure, beside what others need for the same; then make a page of it: QUICK=1 for a first look
 	@$(CLI) bench $(if $(QUICK),--quick) --save build/bench.json
 	@$(MAKE) --no-print-directory report
 
 .PHONY: bench-snapshot
-bench-snapshot: say-bench-snapshot setup build guest ## Measure an appliance's start, cold, hibernated, and from its snapshot, 10 times each; add it to the report
+bench-snapshot: say-bench-snapshot setup fetch build guest ## Measure an appliance's start, cold, hibernated, and from its snapshot, 10 times each; add it to the report
 	@$(CLI) bench snapshot --rounds 10 --save build/snapshot.json
 	@$(MAKE) --no-print-directory report
 
@@ -119,7 +119,7 @@ count:
 	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
 .PHONY: run
-run: setup build guest ## Start a Debian machine on this terminal; run again, it wakes
+run: setup fetch build guest ## Start a Debian machine on this terminal; run again, it wakes
 	@$(CLI) run
 
 .PHONY: build
@@ -128,11 +128,13 @@ build: firmware cli ## Build the firmware and the host command
 .PHONY: firmware
 firmware: setup-tools ## Build build/poorwill.elf
 	@mkdir -p build
+	@echo "firmware: building (about a minute the first time)"
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware
 	@cp $(TARGET)/$(BARE)/bare/poorwill build/poorwill.elf
 
 .PHONY: cli
 cli: setup-tools ## Build the host command, target/release/poorwill
+	@echo "cli: building the host command (one to two minutes the first time)"
 	@$(CARGO) build --release --locked --quiet -p poorwill
 
 .PHONY: test-kernel
@@ -148,8 +150,18 @@ poison-free: setup-tools
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free --target-dir $(TARGET)/poison-free
 	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
 
+# Before anything is built, so that a missing network is told in the first minute.
+.PHONY: fetch
+fetch: setup ## Load what is built from: the guest's packages and the crates (300 MB, once)
+	@tools/guest --fetch
+	@$(CARGO) fetch --locked --quiet
+
+.PHONY: relock
+relock: setup ## Let the guest's lock be of today's packages, and say what changed
+	@tools/guest --relock
+
 .PHONY: guest
-guest: setup ## Build the Debian guest in the cache (first time about 8 minutes)
+guest: setup fetch ## Build the Debian guest in the cache (first time about 8 minutes)
 	@tools/guest >/dev/null
 
 .PHONY: setup
