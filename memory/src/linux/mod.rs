@@ -48,6 +48,7 @@ mod doubt;
 mod kernel;
 mod layout;
 mod note;
+mod offsets;
 mod page_tables;
 mod symbols;
 
