@@ -97,8 +97,10 @@ impl Symbols {
 
     /// Whether the table knows what a note names just where the note says.
     pub(super) fn fit(&self, note: &Note) -> Result<bool, Doubt> {
-        Ok(self.address(Symbol::TextStart)? == note.get(Key::TextStart)?
-            && self.address(Symbol::SwapperPgDir)? == note.get(Key::SwapperPgDir)?)
+        Ok(
+            self.address(Symbol::TextStart)? == note.get(Key::TextStart)?
+                && self.address(Symbol::SwapperPgDir)? == note.get(Key::SwapperPgDir)?,
+        )
     }
 }
 
