@@ -1,6 +1,7 @@
 //! The kernel's table of its own symbols (kallsyms): names in ascending order of
 //! address, each a length and that many tokens, whose texts stand in a table of
-//! 256. The first character is not of the name, it tells the symbol's type.
+//! 256. The first character is not of the name, it tells the symbol's type. The
+//! addresses are a table of their own, in the same order (`offsets.rs`).
 
 use arrayvec::ArrayVec;
 
