@@ -1,6 +1,6 @@
 //! The free pages of a small Linux.
 
-use poorwill_memory::fake::SmallLinux;
+use poorwill_memory::fake::{Offsets, SmallLinux};
 use poorwill_memory::linux::{Doubt, Mode, free_pages};
 use poorwill_memory::{FreeContents, PAGE_BYTES, Page, PageMap, to_usize};
 use proptest::prelude::*;
@@ -9,6 +9,11 @@ const RANGES: [u64; 2] = [300, 200];
 
 fn small() -> SmallLinux {
     SmallLinux::new(Mode::Sv57, &RANGES)
+}
+
+/// One whose symbols' offsets count from their own places.
+fn newer() -> SmallLinux {
+    SmallLinux::with_offsets(Mode::Sv57, &RANGES, Offsets::FromThemselves)
 }
 
 /// The indices of the pages that are free, or why there are none.
@@ -54,6 +59,56 @@ fn what_is_free_is_found_in_every_mode() {
         assert_eq!(free_of(&linux), Ok(expected), "{mode:?}");
         linux.free_all_but(|_| true);
         assert_eq!(free_of(&linux), Ok(vec![]), "{mode:?}");
+    }
+}
+
+#[test]
+fn offsets_of_symbols_may_count_from_their_own_places() {
+    for mode in [Mode::Sv39, Mode::Sv48, Mode::Sv57] {
+        let linux = SmallLinux::with_offsets(mode, &RANGES, Offsets::FromThemselves);
+        let all = (linux.first_free()..500).collect();
+        assert_eq!(free_of(&linux), Ok(all), "{mode:?}");
+    }
+}
+
+#[test]
+fn offsets_are_not_read_in_the_wrong_way() {
+    // A base that is not named, and one that there is not: the number of
+    // symbols and what follows is read for it.
+    for (mut linux, from, to) in [
+        (small(), "SYMBOL(kallsyms_relative_base)=", "SYMBOL(other)="),
+        (
+            newer(),
+            "PAGESIZE",
+            "SYMBOL(kallsyms_relative_base)=ffffffff80001800\nPAGESIZE",
+        ),
+        (
+            newer(),
+            "PAGESIZE",
+            "SYMBOL(kallsyms_relative_base)=ffffffff80001808\nPAGESIZE",
+        ),
+    ] {
+        let text = linux.text().replace(from, to);
+        assert_ne!(text, linux.text());
+        linux.set_text(text);
+        assert!(matches!(free_of(&linux), Err(Doubt::Misfit(_))));
+    }
+}
+
+#[test]
+fn a_table_with_one_wrong_offset_does_not_fit() {
+    for mut linux in [small(), newer()] {
+        // That of the kernel's root page table, the eleventh.
+        let at = linux.symbol("_stext") + PAGE_BYTES + 40;
+        let was = linux.word(at).to_le_bytes();
+        for change in [8, 1 << 12, 1 << 31, u32::MAX] {
+            let [a, b, c, d, ..] = was;
+            let moved = u32::from_le_bytes([a, b, c, d]).wrapping_add(change);
+            linux.memory.write(at, &moved.to_le_bytes());
+            assert!(matches!(free_of(&linux), Err(Doubt::Misfit(_))));
+        }
+        linux.memory.write(at, &was);
+        assert!(free_of(&linux).is_ok());
     }
 }
 
@@ -143,7 +198,12 @@ fn too_many_notes_are_not_looked_into() {
 
 #[test]
 fn a_table_of_symbols_that_can_be_written_is_not_believed() {
-    let mut linux = small();
+    for linux in [small(), newer()] {
+        refuses_written_tables(linux);
+    }
+}
+
+fn refuses_written_tables(mut linux: SmallLinux) {
     let image = linux.symbol("_stext");
     for page in 1..4 {
         let at = 0xffff_ffff_8000_0000 + page * PAGE_BYTES;
@@ -161,7 +221,12 @@ fn a_table_of_symbols_that_can_be_written_is_not_believed() {
 
 #[test]
 fn a_note_must_say_everything_once_and_nothing_unknown() {
-    let mut linux = small();
+    for linux in [small(), newer()] {
+        refuses_other_notes(linux);
+    }
+}
+
+fn refuses_other_notes(mut linux: SmallLinux) {
     let text = linux.text().to_owned();
     for line in text.lines().filter(|line| !line.starts_with("OSRELEASE")) {
         let (key, _) = line.split_once('=').unwrap();
@@ -341,8 +406,9 @@ proptest! {
         line in 0_usize..40,
         value in prop_oneof![any::<u64>(), 0_u64..4096, 0xffff_ffff_8000_0000..=u64::MAX],
         text in prop::option::of("[ -~\n]{0,4000}"),
+        is_newer in any::<bool>(),
     ) {
-        let mut linux = small();
+        let mut linux = if is_newer { newer() } else { small() };
         let first = linux.first_free();
         linux.free_all_but(|index| index % 5 == 0 || index >= first && index < first + 64);
         let expected = free_of(&linux).unwrap();
@@ -371,8 +437,9 @@ proptest! {
     #[test]
     fn damage_frees_nothing(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), 0_u32..4), 1..6),
+        is_newer in any::<bool>(),
     ) {
-        let mut linux = small();
+        let mut linux = if is_newer { newer() } else { small() };
         linux.free_all_but(|index| index % 5 == 0);
         let structs: Vec<u64> = (0..500).map(|index| linux.page_struct(index)).collect();
         let start = linux.os().at(0).unwrap().address();

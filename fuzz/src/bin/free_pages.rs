@@ -4,7 +4,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::{Cases, Input};
-use poorwill_memory::fake::SmallLinux;
+use poorwill_memory::fake::{Offsets, SmallLinux};
 use poorwill_memory::linux::{Doubt, Mode, free_pages};
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 
@@ -21,8 +21,10 @@ const MARK: u64 = 0xf000_0000;
 
 fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let mode = [Mode::Sv57, Mode::Sv48, Mode::Sv39][to_usize(input.below(3))];
-    let mut linux = SmallLinux::new(mode, &RANGES);
+    let kind = to_usize(input.below(6));
+    let mode = [Mode::Sv57, Mode::Sv48, Mode::Sv39][kind % 3];
+    let offsets = [Offsets::FromBase, Offsets::FromThemselves][kind / 3];
+    let mut linux = SmallLinux::with_offsets(mode, &RANGES, offsets);
     let first = linux.first_free();
     let pattern: u64 = input.any();
     linux.free_all_but(|index| index < first + PROGRAM || pattern >> (index % 61) & 1 == 1);

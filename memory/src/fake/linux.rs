@@ -2,12 +2,17 @@
 
 extern crate std;
 
+mod dump;
+mod shape;
+
 use std::collections::BTreeMap;
 use std::format;
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
+pub use self::dump::Dump;
+use self::shape::Shape;
 use super::FakeMemory;
 use crate::linux::{AddressSpace, Mode, PageTables};
 use crate::{OsMemory, PAGE_BYTES, to_usize};
@@ -15,12 +20,6 @@ use crate::{OsMemory, PAGE_BYTES, to_usize};
 /// Addresses of a kernel: its image, and by mode the rest, as Linux 6.12 has it.
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
-const PAGE: u64 = 64;
-const AREA: u64 = 40;
-const ZONE: u64 = 1024;
-const NODE: u64 = 4096;
-const ORDERS: u64 = 11;
-const LISTS: u64 = 2;
 const ZONES: u64 = 2;
 const FREE: i32 = -0x1000_0000;
 
@@ -44,6 +43,15 @@ mod flags {
     pub(super) const DATA: u64 = 0xc7;
 }
 
+/// What the offsets in the kernel's table of symbols count from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offsets {
+    /// A base that they have in common: Linux 6.0 to 6.19.
+    FromBase,
+    /// Their own places: since Linux 7.0.
+    FromThemselves,
+}
+
 /// Memory in which a small Linux has stopped.
 #[derive(Debug)]
 pub struct SmallLinux {
@@ -52,7 +60,12 @@ pub struct SmallLinux {
     /// The page tables of the hart that made the call.
     pub tables: PageTables,
     linear_map: u64,
+    /// Address of the entry that page 0 of the address space would have.
     page_array: u64,
+    /// Where that array begins and ends.
+    page_structs: (u64, u64),
+    shape: Shape,
+    offsets: Offsets,
     /// Physical address of the image.
     image: u64,
     note: u64,
@@ -73,27 +86,45 @@ impl SmallLinux {
     /// When memory is too small.
     #[must_use]
     pub fn new(mode: Mode, ranges: &[u64]) -> Self {
+        Self::with_offsets(mode, ranges, Offsets::FromBase)
+    }
+
+    /// The same with a table of symbols of either kind.
+    ///
+    /// # Panics
+    ///
+    /// When memory is too small.
+    #[must_use]
+    pub fn with_offsets(mode: Mode, ranges: &[u64], offsets: Offsets) -> Self {
+        let mut linux = Self::unbooted(mode, ranges, Shape::of(&shape::small()));
+        linux.offsets = offsets;
+        linux.boot();
+        linux
+    }
+
+    fn unbooted(mode: Mode, ranges: &[u64], shape: Shape) -> Self {
         let memory = FakeMemory::new(ranges);
-        let (linear_map, page_array) = match mode {
+        let (linear_map, page_structs): (u64, u64) = match mode {
             Mode::Sv39 => (0xffff_ffd6_0000_0000, 0xffff_ffc5_0000_0000),
             Mode::Sv48 => (0xffff_af80_0000_0000, 0xffff_8d80_0000_0000),
             Mode::Sv57 => (0xff60_0000_0000_0000, 0xff1c_0000_0000_0000),
         };
-        let tables = PageTables { root: 0, mode };
-        let mut linux = SmallLinux {
+        let first = memory.page(0).address() / PAGE_BYTES / 64 * 64;
+        SmallLinux {
             memory,
-            tables,
+            tables: PageTables { root: 0, mode },
             linear_map,
-            page_array,
+            page_array: page_structs.wrapping_sub(first * shape.page),
+            page_structs: (page_structs, page_structs + (1 << 32)),
+            shape,
+            offsets: Offsets::FromBase,
             image: 0,
             note: 0,
             text: String::new(),
             node: 0,
             next: 0,
             symbols: BTreeMap::new(),
-        };
-        linux.boot();
-        linux
+        }
     }
 
     fn boot(&mut self) {
@@ -101,7 +132,8 @@ impl SmallLinux {
         self.image = self.take(image::PAGES);
         self.note = self.take(2);
         self.node = self.take(1);
-        self.map_all();
+        self.map_image();
+        self.map_memory();
         self.make_symbols();
         self.text = self.note_text();
         self.write_note();
@@ -160,7 +192,7 @@ impl SmallLinux {
     /// When there is no such symbol.
     #[must_use]
     pub fn symbol(&self, name: &str) -> u64 {
-        self.symbols[name] - IMAGE + self.image
+        self.physical(self.symbols[name])
     }
 
     /// Physical address of the `struct page` of the page with this index.
@@ -176,24 +208,31 @@ impl SmallLinux {
     /// Physical address of the node's first zone.
     #[must_use]
     pub fn zone(&self) -> u64 {
-        self.node
+        self.node + self.shape.node_zones
     }
 
     /// Physical address of a free list's head.
     #[must_use]
     pub fn list(&self, order: u64, list: u64) -> u64 {
-        self.zone() + order * AREA + list * 16
+        self.zone() + self.shape.zone_areas + order * self.shape.area + list * 16
+    }
+
+    /// Physical address of the first zone's count of free pages.
+    fn free_count(&self) -> u64 {
+        self.zone() + self.shape.zone_stats
     }
 
     /// Frees all pages, in blocks as large as can be, but for those that the
     /// kernel holds and those that are named.
     pub fn free_all_but(&mut self, used: impl Fn(u64) -> bool) {
-        let mut lists = vec![Vec::new(); to_usize(ORDERS * LISTS)];
+        let shape = self.shape;
+        let mut lists = vec![Vec::new(); to_usize(shape.orders * shape.lists)];
         let total = self.os().pages();
         for index in 0..total {
             let at = self.page_struct(index);
-            self.memory.write(at, &[0; to_usize(PAGE)]);
-            self.memory.write(at + 48, &(-1_i32).to_le_bytes());
+            self.memory.write(at, &vec![0; to_usize(shape.page)]);
+            self.memory
+                .write(at + shape.mapcount, &(-1_i32).to_le_bytes());
         }
         let is_free = |index: u64| index < total && index >= self.next && !used(index);
         let mut index = 0;
@@ -209,27 +248,27 @@ impl SmallLinux {
                     && (index..index + (1 << order)).all(is_free)
                     && self.number(index + (1 << order) - 1) == number + (1 << order) - 1
             };
-            let order = (0..ORDERS).take_while(fits).last().unwrap_or(0);
-            lists[to_usize(order * LISTS + index % LISTS)].push((index, order));
+            let order = (0..shape.orders).take_while(fits).last().unwrap_or(0);
+            lists[to_usize(order * shape.lists + index % shape.lists)].push((index, order));
             index += 1 << order;
             pages += 1 << order;
         }
         for (number, blocks) in (0..).zip(&lists) {
-            self.write_list(number / LISTS, number % LISTS, blocks);
+            self.write_list(number / shape.lists, number % shape.lists, blocks);
         }
-        for order in 0..ORDERS {
-            let of_order = |list| lists[to_usize(order * LISTS + list)].len() as u64;
-            let blocks = (0..LISTS).map(of_order).sum();
-            self.set_word(self.list(order, LISTS), blocks);
+        for order in 0..shape.orders {
+            let of_order = |list| lists[to_usize(order * shape.lists + list)].len() as u64;
+            let blocks = (0..shape.lists).map(of_order).sum();
+            self.set_word(self.list(order, shape.lists), blocks);
         }
-        self.set_word(self.zone() + ORDERS * AREA, pages);
+        self.set_word(self.free_count(), pages);
     }
 
     fn write_list(&mut self, order: u64, list: u64, blocks: &[(u64, u64)]) {
         let head = self.linear(self.list(order, list));
         let mut links: Vec<u64> = blocks
             .iter()
-            .map(|(index, _)| self.page_address(*index) + 8)
+            .map(|(index, _)| self.page_address(*index) + self.shape.lru)
             .collect();
         links.push(head);
         let mut before = head;
@@ -239,8 +278,7 @@ impl SmallLinux {
             before = *next;
             if let Some((index, order)) = blocks.get(place) {
                 let at = self.page_struct(*index);
-                self.memory.write(at + 48, &FREE.to_le_bytes());
-                self.set_word(at + 40, *order);
+                self.mark(at, *order);
             }
         }
     }
@@ -249,17 +287,23 @@ impl SmallLinux {
     /// of `order`, whatever it is, and counts it.
     pub fn link(&mut self, index: u64, order: u64) {
         let list = self.list(order, 0);
-        let (head, links) = (self.linear(list), self.page_address(index) + 8);
+        let (head, links) = (self.linear(list), self.page_address(index) + self.shape.lru);
         let (next, at) = (self.word(list), self.page_struct(index));
-        self.memory.write(at + 48, &FREE.to_le_bytes());
-        self.set_word(at + 40, order);
-        self.set_word(at + 8, next);
-        self.set_word(at + 16, head);
+        self.mark(at, order);
+        self.set_word(at + self.shape.lru, next);
+        self.set_word(at + self.shape.lru + 8, head);
         self.set_word(self.physical(next) + 8, links);
         self.set_word(list, links);
-        let (blocks, pages) = (self.list(order, LISTS), self.zone() + ORDERS * AREA);
+        let (blocks, pages) = (self.list(order, self.shape.lists), self.free_count());
         self.set_word(blocks, self.word(blocks) + 1);
         self.set_word(pages, self.word(pages) + (1 << order));
+    }
+
+    /// Marks a block as free by the `struct page` of its first page.
+    fn mark(&mut self, page: u64, order: u64) {
+        self.memory
+            .write(page + self.shape.mapcount, &FREE.to_le_bytes());
+        self.set_word(page + self.shape.private, order);
     }
 
     /// Changes a 64-bit word.
@@ -285,14 +329,9 @@ impl SmallLinux {
         self.linear_map + (physical - self.memory.page(0).address())
     }
 
-    /// Address of the entry that page 0 of the address space would have.
-    fn array_base(&self) -> u64 {
-        let first = self.number(0) / 64 * 64;
-        self.page_array.wrapping_sub(first * PAGE)
-    }
-
     fn page_address(&self, index: u64) -> u64 {
-        self.array_base().wrapping_add(self.number(index) * PAGE)
+        self.page_array
+            .wrapping_add(self.number(index) * self.shape.page)
     }
 
     /// Physical address of a place in the image's data.
@@ -305,7 +344,7 @@ impl SmallLinux {
         span.physical + (address - span.start)
     }
 
-    fn map_all(&mut self) {
+    fn map_image(&mut self) {
         for page in 0..image::PAGES {
             let flags = match page {
                 image::TEXT => flags::CODE,
@@ -315,6 +354,10 @@ impl SmallLinux {
             let offset = page * PAGE_BYTES;
             self.map(IMAGE + offset, self.image + offset, flags);
         }
+    }
+
+    /// Maps all memory, and the page structures.
+    fn map_memory(&mut self) {
         for index in 0..self.os().pages() {
             let page = self.memory.page(index).address();
             self.map(self.linear(page), page, flags::DATA);
@@ -363,11 +406,12 @@ impl SmallLinux {
         let node = self.node;
         let first = self.number(0);
         let spanned = self.number(self.os().pages() - 1) + 1 - first;
+        let shape = self.shape;
         for (offset, value) in [
-            (2048, ZONES),
-            (2056, first),
-            (2064, spanned),
-            (512, spanned),
+            (shape.node_zone_count, ZONES),
+            (shape.node_start, first),
+            (shape.node_spanned, spanned),
+            (shape.node_zones + shape.zone_spanned, spanned),
         ] {
             self.set_word(node + offset, value);
         }
@@ -396,9 +440,12 @@ impl SmallLinux {
             (at(image::OFFSETS), at(image::NAMES), at(image::TOKENS));
         for (number, (name, address)) in (0..).zip(&symbols) {
             names.extend(tokens.name(&format!("D{name}")));
-            let offset = u32::try_from(address - IMAGE).expect("a small image");
-            self.memory
-                .write(offsets + 4 * number, &offset.to_le_bytes());
+            let from = match self.offsets {
+                Offsets::FromBase => IMAGE,
+                Offsets::FromThemselves => IMAGE + image::OFFSETS * PAGE_BYTES + 4 * number,
+            };
+            let offset = address.wrapping_sub(from).to_le_bytes();
+            self.memory.write(offsets + 4 * number, &offset[..4]);
         }
         self.memory.write(named, &names);
         self.memory.write(token_page, &tokens.index);
@@ -419,51 +466,28 @@ impl SmallLinux {
             ("node_online_map", constant(image::DATA, 24)),
             ("swapper_pg_dir", constant(image::SWAPPER, 0)),
             ("_stext", IMAGE),
-            ("vmemmap", self.array_base()),
+            ("vmemmap", self.page_array),
             ("kallsyms_names", constant(image::NAMES, 0)),
             ("kallsyms_num_syms", constant(image::OFFSETS, 2048)),
             ("kallsyms_token_table", constant(image::TOKENS, 512)),
             ("kallsyms_token_index", constant(image::TOKENS, 0)),
             ("kallsyms_offsets", constant(image::OFFSETS, 0)),
-            ("kallsyms_relative_base", constant(image::OFFSETS, 2056)),
         ];
-        let numbers = [
-            ("SIZE(page)", PAGE),
-            ("SIZE(pglist_data)", NODE),
-            ("SIZE(zone)", ZONE),
-            ("SIZE(free_area)", AREA),
-            ("SIZE(list_head)", 16),
-            ("SIZE(nodemask_t)", 8),
-            ("OFFSET(page.lru)", 8),
-            ("OFFSET(page._mapcount)", 48),
-            ("OFFSET(page.private)", 40),
-            ("OFFSET(pglist_data.node_zones)", 0),
-            ("OFFSET(pglist_data.nr_zones)", 2048),
-            ("OFFSET(pglist_data.node_start_pfn)", 2056),
-            ("OFFSET(pglist_data.node_spanned_pages)", 2064),
-            ("OFFSET(pglist_data.node_id)", 2072),
-            ("OFFSET(zone.free_area)", 0),
-            ("OFFSET(zone.vm_stat)", ORDERS * AREA),
-            ("OFFSET(zone.spanned_pages)", 512),
-            ("OFFSET(free_area.free_list)", 0),
-            ("OFFSET(list_head.next)", 0),
-            ("OFFSET(list_head.prev)", 8),
-            ("LENGTH(zone.free_area)", ORDERS),
-            ("LENGTH(free_area.free_list)", LISTS),
-            ("NUMBER(NR_FREE_PAGES)", 0),
-        ];
+        let base = ("kallsyms_relative_base", constant(image::OFFSETS, 2056));
+        let base = (self.offsets == Offsets::FromBase).then_some(base);
         let layout = [
             ("PAGE_OFFSET", self.linear_map),
-            ("VMEMMAP_START", self.page_array),
-            ("VMEMMAP_END", self.page_array + (1 << 32)),
+            ("VMEMMAP_START", self.page_structs.0),
+            ("VMEMMAP_END", self.page_structs.1),
         ];
         let mut lines = vec![
             String::from("OSRELEASE=6.12.0-small"),
             String::from("PAGESIZE=4096"),
             format!("NUMBER(PAGE_BUDDY_MAPCOUNT_VALUE)={FREE}"),
         ];
+        let addresses = addresses.into_iter().chain(base);
         lines.extend(addresses.map(|(name, value)| format!("SYMBOL({name})={value:x}")));
-        lines.extend(numbers.map(|(name, value)| format!("{name}={value}")));
+        lines.extend(shape::small().lines().map(String::from));
         lines.extend(layout.map(|(name, value)| format!("NUMBER({name})={value:#x}")));
         lines.join("\n") + "\n"
     }

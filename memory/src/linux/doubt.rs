@@ -40,6 +40,13 @@ pub enum Doubt {
     /// been written.
     #[error("the kernel's table of symbols at {0:#x} cannot be read")]
     Symbols(u64),
+    /// The table of symbols gives other addresses than the note, in every way of
+    /// reading it that is known for such a note.
+    #[error(
+        "the kernel's table of symbols (offsets at {0:#x}) does not fit its description: \
+         no layout known here"
+    )]
+    Misfit(u64),
     /// The kernel has no such symbol, or several.
     #[error("the kernel's table of symbols does not have one {0}")]
     NoSymbol(&'static str),

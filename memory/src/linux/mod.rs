@@ -17,11 +17,14 @@
 //!    read in the kernel's half alone, and never through a mapping that is open
 //!    to user mode.
 //! 2. A note found is a hint, no more. It says where the kernel's table of
-//!    symbols is; that must lie in the kernel's image, where the kernel itself
-//!    cannot write, and must know what else the note names at just the
-//!    addresses that the note gives.
+//!    symbols is, and by what it names, which variant of such a table. All that
+//!    is read of a table, in every variant, must lie in the kernel's image,
+//!    where the kernel itself cannot write; and the table must know what else
+//!    the note names at just the addresses that the note gives. So a table that
+//!    is read in the way of another version does not count either.
 //! 3. The table leads to the kernel's own pointer to its note. Only the note
-//!    that this pointer leads to is believed. So a forged note, or one that an
+//!    that this pointer leads to is believed, and only if it names the same
+//!    table in the same variant. So a forged note, or one that an
 //!    earlier kernel left behind, does not count, and cannot make doubt of the
 //!    true one either.
 //! 4. What the true note says is the kernel's word, which may still be that of
@@ -48,6 +51,7 @@ mod doubt;
 mod kernel;
 mod layout;
 mod note;
+mod offsets;
 mod page_tables;
 mod symbols;
 

@@ -137,6 +137,11 @@ impl Note {
         }
     }
 
+    /// Whether the note says anything of `key`.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.values[key as usize].is_some()
+    }
+
     /// What the note says of `key`.
     pub(super) fn get(&self, key: Key) -> Result<u64, Doubt> {
         self.values[key as usize].ok_or(Doubt::Missing(key.name()))
@@ -221,9 +226,8 @@ fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Know
     // Often the very same. If not, it must lead to the same table: then it is
     // as good as if it had been found first.
     let own = Note::read(kernel.memory, own)?;
-    if symbols::table(&own)? != symbols::table(&note)? {
+    if symbols::table(&own)? != symbols::table(&note)? || !symbols.fit(&own)? {
         return Err(Doubt::NotTheKernels);
     }
-    symbols.check(&own)?;
     Ok(Known { note: own, symbols })
 }

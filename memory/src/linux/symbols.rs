@@ -1,12 +1,14 @@
 //! The kernel's table of its own symbols (kallsyms): names in ascending order of
 //! address, each a length and that many tokens, whose texts stand in a table of
-//! 256. The first character is not of the name, it tells the symbol's type.
+//! 256. The first character is not of the name, it tells the symbol's type. The
+//! addresses are a table of their own, in the same order (`offsets.rs`).
 
 use arrayvec::ArrayVec;
 
 use super::doubt::Doubt;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
+use super::offsets::Origin;
 use super::page_tables::AddressSpace;
 
 /// Most symbols that a kernel has.
@@ -56,7 +58,7 @@ pub(super) struct Table {
     token_table: u64,
     token_index: u64,
     offsets: u64,
-    base: u64,
+    origin: Origin,
 }
 
 /// Where the table lies, as a note tells.
@@ -67,7 +69,7 @@ pub(super) fn table(note: &Note) -> Result<Table, Doubt> {
         token_table: note.get(Key::TokenTable)?,
         token_index: note.get(Key::TokenIndex)?,
         offsets: note.get(Key::SymbolOffsets)?,
-        base: note.get(Key::SymbolBase)?,
+        origin: Origin::of(note)?,
     })
 }
 
@@ -94,17 +96,12 @@ impl Symbols {
         self.address(symbol).map(Some)
     }
 
-    /// Checks that the table knows what a note names just where the note says.
-    pub(super) fn check(&self, note: &Note) -> Result<(), Doubt> {
-        for (symbol, key) in [
-            (Symbol::TextStart, Key::TextStart),
-            (Symbol::SwapperPgDir, Key::SwapperPgDir),
-        ] {
-            if self.address(symbol)? != note.get(key)? {
-                return Err(Doubt::NotTheKernels);
-            }
-        }
-        Ok(())
+    /// Whether the table knows what a note names just where the note says.
+    pub(super) fn fit(&self, note: &Note) -> Result<bool, Doubt> {
+        Ok(
+            self.address(Symbol::TextStart)? == note.get(Key::TextStart)?
+                && self.address(Symbol::SwapperPgDir)? == note.get(Key::SwapperPgDir)?,
+        )
     }
 }
 
@@ -120,7 +117,7 @@ pub(super) fn find<A: AddressSpace>(
     if count > MOST_SYMBOLS {
         return Err(Doubt::Symbols(table.count));
     }
-    let base = u64::from_le_bytes(Constants::new(table.base).number(kernel)?);
+    let addresses = table.origin.addresses(kernel, table.offsets)?;
     let mut symbols = Symbols {
         addresses: [const { ArrayVec::new_const() }; NAMES.len()],
     };
@@ -129,16 +126,16 @@ pub(super) fn find<A: AddressSpace>(
         let Some(symbol) = tokens.next_name(kernel, &mut names, table)? else {
             continue;
         };
-        let mut offset = Constants::new(table.offsets.wrapping_add(4 * number));
-        let offset = u32::from_le_bytes(offset.number(kernel)?);
-        let address = base.wrapping_add(offset.into());
+        let address = addresses.get(kernel, number)?;
         if !kernel.is_image(address) {
-            return Err(Doubt::Nowhere(address));
+            return Err(Doubt::Misfit(table.offsets));
         }
         // Two say already that it is not the only one.
         let _ = symbols.addresses[symbol].try_push(address);
     }
-    symbols.check(note)?;
+    if !symbols.fit(note)? {
+        return Err(Doubt::Misfit(table.offsets));
+    }
     Ok(symbols)
 }
 
