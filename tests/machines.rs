@@ -40,13 +40,17 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut trials = Vec::new();
     for trial in planned {
         let absent = setup.missing_for(&trial).is_some();
+        let is_gone = setup.is_gone(&trial);
+        if is_gone && !arguments.list {
+            eprintln!("passed over: {}: no kernel of the backports", trial.name);
+        }
         let is_long = trial.is_long;
         let (setup, name) = (setup.clone(), trial.name.clone());
         let test = Trial::test(name, move || match setup.missing_for(&trial) {
             Some(what) => Err(what.into()),
             None => run_trial(&trial, &setup).map_err(|error| format!("{error:#}").into()),
         });
-        trials.push(test.with_ignored_flag(is_long || absent && !strict));
+        trials.push(test.with_ignored_flag(is_long || is_gone || absent && !strict));
     }
     // Long ones first, so that the last to end is a short one: the plan is so ordered.
     Ok(libtest_mimic::run(&arguments, trials).exit_code())

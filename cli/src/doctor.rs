@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::machine::qemu::in_path;
 use crate::machine::{Qemu, RECOMMENDED};
-use crate::paths::{self, Guest, PathError};
+use crate::paths::{self, Guest, Kernel, PathError};
 use crate::resources;
 use crate::size::Bytes;
 
@@ -64,7 +64,7 @@ const MEMORY: Bytes = Bytes::mib(2560);
 /// Looks at every part. Nothing is changed.
 #[must_use]
 pub fn examine() -> Vec<Finding> {
-    let guest_there = Guest::find().is_ok();
+    let guest_there = Guest::find(Kernel::Stock).is_ok();
     let mut findings = vec![qemu(), setpriv(), firmware(), guest()];
     findings.push(guest_tools(guest_there));
     findings.push(binfmt(guest_there));
@@ -121,7 +121,7 @@ fn firmware() -> Finding {
 
 fn guest() -> Finding {
     let cure = "as root, run `tools/guest` (about three minutes)";
-    match Guest::find() {
+    match Guest::find(Kernel::Stock) {
         Ok(guest) => {
             let folder = guest
                 .kernel
@@ -129,6 +129,11 @@ fn guest() -> Finding {
                 .unwrap_or(Path::new(""))
                 .display()
                 .to_string();
+            if Guest::is_pinned() == Some(false) {
+                let detail = format!("{folder}; of other packages than guest/packages.lock names");
+                let cure = "take figures as of another guest, or run `make relock`";
+                return Finding::bad("guest", Health::Lacking, detail, cure);
+            }
             Finding::good("guest", folder)
         }
         Err(PathError::NoGuest(file)) => {

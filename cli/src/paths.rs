@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use thiserror::Error;
 
 /// OpenSBI as Debian installs it, to compare with.
@@ -84,6 +85,34 @@ pub fn data() -> Result<PathBuf, PathError> {
     })
 }
 
+/// One of the kernels that `tools/guest` keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// The distribution's own.
+    #[default]
+    Stock,
+    /// The newer one of its backports, which archives keep for some weeks only.
+    Backports,
+}
+
+impl Kernel {
+    fn image(self) -> &'static str {
+        match self {
+            Kernel::Stock => "Image",
+            Kernel::Backports => "Image.backports",
+        }
+    }
+
+    /// An initramfs with modules of this kernel.
+    fn initrd(self, name: &str) -> String {
+        match self {
+            Kernel::Stock => format!("{name}.img"),
+            Kernel::Backports => format!("{name}.backports.img"),
+        }
+    }
+}
+
 /// The stock Debian guest, as `tools/guest` leaves it in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
@@ -101,11 +130,11 @@ impl Guest {
     /// # Errors
     ///
     /// [`PathError::NoHome`].
-    pub fn expected() -> Result<Self, PathError> {
-        let directory = cache()?.join("guest");
+    pub fn expected(kernel: Kernel) -> Result<Self, PathError> {
+        let directory = guest_directory()?;
         Ok(Guest {
-            kernel: directory.join("Image"),
-            initrd: directory.join("initrd.img"),
+            kernel: directory.join(kernel.image()),
+            initrd: directory.join(kernel.initrd("initrd")),
             root: directory.join("root.ext4"),
         })
     }
@@ -115,20 +144,61 @@ impl Guest {
     /// # Errors
     ///
     /// [`PathError::NoGuest`] names the first file that is missing.
-    pub fn find() -> Result<Self, PathError> {
-        let guest = Self::expected()?;
-        for file in guest.files() {
-            if !file.is_file() {
-                return Err(PathError::NoGuest(file.to_owned()));
-            }
-        }
+    pub fn find(kernel: Kernel) -> Result<Self, PathError> {
+        let guest = Self::expected(kernel)?;
+        all_there([&guest.kernel, &guest.initrd, &guest.root])?;
         Ok(guest)
     }
 
-    /// Every file of the guest.
+    /// Whether it is of the packages that the lock in the repository names; `None` if
+    /// nobody has noted it.
     #[must_use]
-    pub fn files(&self) -> [&Path; 3] {
-        [&self.kernel, &self.initrd, &self.root]
+    pub fn is_pinned() -> Option<bool> {
+        #[derive(Deserialize)]
+        struct Manifest {
+            pinned: bool,
+        }
+        let text = std::fs::read(guest_directory().ok()?.join("manifest.json")).ok()?;
+        let manifest: Manifest = serde_json::from_slice(&text).ok()?;
+        Some(manifest.pinned)
+    }
+}
+
+/// A Linux that needs no root file system: its initramfs is all there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiny {
+    /// The distribution's kernel, uncompressed.
+    pub kernel: PathBuf,
+    /// busybox, and what it does (`guest/tiny/init`).
+    pub initrd: PathBuf,
+}
+
+impl Tiny {
+    /// The tiny guest, ready to start.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
+    /// missing.
+    pub fn find(kernel: Kernel) -> Result<Self, PathError> {
+        let directory = guest_directory()?;
+        let tiny = Tiny {
+            kernel: directory.join(kernel.image()),
+            initrd: directory.join(kernel.initrd("tiny")),
+        };
+        all_there([&tiny.kernel, &tiny.initrd])?;
+        Ok(tiny)
+    }
+}
+
+fn guest_directory() -> Result<PathBuf, PathError> {
+    Ok(cache()?.join("guest"))
+}
+
+fn all_there<const N: usize>(files: [&PathBuf; N]) -> Result<(), PathError> {
+    match files.into_iter().find(|file| !file.is_file()) {
+        Some(missing) => Err(PathError::NoGuest(missing.clone())),
+        None => Ok(()),
     }
 }
 

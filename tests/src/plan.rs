@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use poorwill::paths::Kernel;
 use serde::Deserialize;
 
 /// The whole plan.
@@ -83,6 +84,9 @@ pub struct Row {
     pub memory: Vec<String>,
     /// What runs on it.
     pub guest: Guest,
+    /// The Linux kernel, `stock` unless said otherwise.
+    #[serde(default)]
+    pub kernel: Kernel,
     /// The kernel's command line; for Linux, what is added to it.
     #[serde(default)]
     pub words: String,
@@ -150,6 +154,8 @@ pub enum Guest {
     Linux,
     /// Debian, with the snapshot test as its init.
     LinuxSnapshot,
+    /// A Linux without a root file system, which tests itself (`guest/tiny/init`).
+    LinuxTiny,
     /// U-Boot.
     UBoot,
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use poorwill::machine::Qemu;
-use poorwill::paths;
+use poorwill::paths::{self, Kernel, Tiny};
 
 use crate::expand::Trial;
 use crate::plan::{Guest, Step};
@@ -21,6 +21,8 @@ pub struct Setup {
     pub kernel: Result<PathBuf, String>,
     /// Debian.
     pub linux: Result<paths::Guest, String>,
+    /// Debian under the kernel of its backports.
+    pub backports: Result<paths::Guest, String>,
     /// U-Boot.
     pub u_boot: Result<PathBuf, String>,
     /// Where disks and logs go.
@@ -39,7 +41,8 @@ impl Setup {
             firmware: paths::firmware().map_err(|error| error.to_string()),
             poisoning: poisoning(),
             kernel: kernel(),
-            linux: paths::Guest::find().map_err(|error| error.to_string()),
+            linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),
+            backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
             work: paths::cache()
                 .map(|cache| cache.join("tests"))
@@ -77,12 +80,42 @@ impl Setup {
         }
     }
 
+    /// The Linux that a trial runs.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not there.
+    pub fn linux_for(&self, trial: &Trial) -> &Result<paths::Guest, String> {
+        match trial.row.kernel {
+            Kernel::Stock => &self.linux,
+            Kernel::Backports => &self.backports,
+        }
+    }
+
+    /// The same without a root file system.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not there.
+    pub fn tiny_for(&self, trial: &Trial) -> Result<Tiny, String> {
+        Tiny::find(trial.row.kernel).map_err(|error| error.to_string())
+    }
+
+    /// Whether what a trial lacks is a kernel that archives drop after some weeks: then
+    /// it is passed over, by name, even where all else must be there.
+    #[must_use]
+    pub fn is_gone(&self, trial: &Trial) -> bool {
+        trial.row.kernel == Kernel::Backports && self.backports.is_err()
+    }
+
     /// What keeps a trial from running.
     #[must_use]
     pub fn missing_for(&self, trial: &Trial) -> Option<&str> {
         let missing_guest = |guest| match guest {
             Guest::Kernel => self.kernel.as_ref().err(),
-            Guest::Linux | Guest::LinuxSnapshot => self.linux.as_ref().err(),
+            Guest::Linux | Guest::LinuxSnapshot | Guest::LinuxTiny => {
+                self.linux_for(trial).as_ref().err()
+            }
             Guest::UBoot => self.u_boot.as_ref().err(),
         };
         let of_step = |step: &Step| match step {

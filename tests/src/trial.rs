@@ -12,6 +12,7 @@ use poorwill::disk::fingerprint;
 use poorwill::machine::qmp::{Control, socket_arguments, socket_folder};
 use poorwill::machine::{
     Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
+    TINY_COMMAND_LINE,
 };
 
 use tempfile::TempDir;
@@ -391,8 +392,14 @@ impl Run<'_> {
         match guest {
             Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
             Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
+            Guest::LinuxTiny => {
+                let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
+                machine.kernel = Some(tiny.kernel);
+                machine.initrd = Some(tiny.initrd);
+                machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
+            }
             Guest::Linux | Guest::LinuxSnapshot => {
-                let linux = setup.linux.clone().map_err(anyhow::Error::msg)?;
+                let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
                 machine.kernel = Some(linux.kernel);
                 machine.initrd = Some(linux.initrd);
                 machine.command_line = format!(

@@ -11,7 +11,7 @@ use super::{BenchOptions, median};
 use crate::console::Fields;
 use crate::disk::NewDisk;
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu};
-use crate::paths::Guest;
+use crate::paths::{Guest, Kernel};
 use crate::size::Bytes;
 
 /// QEMU's exit status when the guest is through (see `guest/overlay`).
@@ -67,7 +67,7 @@ fn at_least_one(milliseconds: u64) -> f64 {
 }
 
 pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Load> {
-    let guest = Guest::find()?;
+    let guest = Guest::find(Kernel::Stock)?;
     let qemu = Qemu::find()?;
     let disk = options.folder.join("bench.disk");
     let new = NewDisk {

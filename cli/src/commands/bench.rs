@@ -148,7 +148,7 @@ impl Bench {
             paths::readable("OpenSBI", bench::OPENSBI.as_ref())?;
         }
         if any(&[Part::Load, Part::Compare, Part::Snapshot]) {
-            paths::Guest::find()?;
+            paths::Guest::find(paths::Kernel::Stock)?;
         }
         let test_kernel = match any(&[Part::Seal, Part::Instructions]) {
             true => paths::test_kernel()?,

@@ -11,8 +11,10 @@ use clap::Args;
 use crate::area::{SlotReport, find_sleeping};
 use crate::disk::{NewDisk, check_unused, look_at};
 use crate::flash::{self, Flash, FlashError};
-use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, interactive};
-use crate::paths::{self, Guest};
+use crate::machine::{
+    DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, TINY_COMMAND_LINE, interactive,
+};
+use crate::paths::{self, Guest, Kernel, Tiny};
 use crate::progress;
 use crate::size::Bytes;
 
@@ -29,6 +31,7 @@ use crate::size::Bytes;
 Examples:
   poorwill run                                     the Debian machine
   poorwill run --memory 4G --harts 4               another one: keep to it while it sleeps
+  poorwill run --tiny                              only a look: busybox, no root file system
   poorwill run --disk machine.disk --append quiet
   poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
@@ -36,6 +39,10 @@ Examples:
 
 Exit status: 0 switched off or asleep, 1 failed, 2 wrong usage.")]
 pub struct Run {
+    /// A Linux that needs no root file system, up in seconds: a stock kernel and
+    /// busybox. In it, `echo mem > /sys/power/state` is the sleep
+    #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
+    tiny: bool,
     /// Disk with the partitions `root` and `sleep`: a raw file or a block device
     /// [default: made at the first use]
     #[arg(long, value_name = "FILE")]
@@ -115,8 +122,12 @@ impl Run {
         paths::readable("firmware", &firmware)?;
         let (kernel, initrd) = match self.kernel {
             Some(kernel) => (kernel, self.initrd),
+            None if self.tiny => {
+                let tiny = Tiny::find(Kernel::Stock)?;
+                (tiny.kernel, Some(tiny.initrd))
+            }
             None => {
-                let guest = Guest::find()?;
+                let guest = Guest::find(Kernel::Stock)?;
                 (guest.kernel, Some(self.initrd.unwrap_or(guest.initrd)))
             }
         };
@@ -124,7 +135,10 @@ impl Run {
         if let Some(initrd) = &initrd {
             paths::readable("initrd", initrd)?;
         }
-        let mut disks = disks(self.disk, self.interrupts, self.memory)?;
+        let mut disks = match (self.disk, self.tiny) {
+            (None, true) => vec![tiny_disk(self.memory)?],
+            (named, _) => disks(named, self.interrupts, self.memory)?,
+        };
         disks.extend(self.extra_disk.into_iter().map(Disk::nvme));
         Ok(Machine {
             harts: self.harts,
@@ -132,7 +146,7 @@ impl Run {
             interrupts: self.interrupts,
             kernel: Some(kernel),
             initrd,
-            command_line: command_line(self.interrupts, self.append.as_deref()),
+            command_line: command_line(self.tiny, self.interrupts, self.append.as_deref()),
             disks,
             flash: self.flash,
             extra_arguments: self.qemu_arguments,
@@ -190,13 +204,17 @@ fn size_of(image: &SlotReport) -> String {
     }
 }
 
-fn command_line(interrupts: Interrupts, more: Option<&str>) -> String {
+fn command_line(tiny: bool, interrupts: Interrupts, more: Option<&str>) -> String {
+    let main = match tiny {
+        false => DEBIAN_COMMAND_LINE,
+        true => TINY_COMMAND_LINE,
+    };
     let plic = match interrupts {
         Interrupts::Aia => None,
         // The disk with the sleep area is the firmware's alone.
         Interrupts::Plic => Some("poorwill.skip_modules=nvme"),
     };
-    let words = [Some(DEBIAN_COMMAND_LINE), plic, more];
+    let words = [Some(main), plic, more];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
@@ -233,6 +251,13 @@ fn disks(
     }
 }
 
+/// The tiny machine's own disk: a sleep area, and nothing else.
+fn tiny_disk(memory: Bytes) -> anyhow::Result<Disk> {
+    let file = paths::data()?.join("tiny.disk");
+    make_once(&file, false, Some(sleep_area_for(memory)))?;
+    Ok(Disk::nvme(file))
+}
+
 /// Room for two images with every page of `memory` in use.
 fn sleep_area_for(memory: Bytes) -> Bytes {
     Bytes(2 * memory.0 + Bytes::mib(256).0).max(Bytes::gib(3))
@@ -243,7 +268,7 @@ fn make_once(file: &Path, with_root: bool, area: Option<Bytes>) -> anyhow::Resul
         return Ok(());
     }
     let root = if with_root {
-        Some(Guest::find()?.root)
+        Some(Guest::find(Kernel::Stock)?.root)
     } else {
         None
     };
@@ -268,9 +293,12 @@ mod tests {
 
     #[test]
     fn plic_machines_leave_nvme_to_the_firmware() {
-        assert_eq!(command_line(Interrupts::Aia, None), DEBIAN_COMMAND_LINE);
+        let debian = command_line(false, Interrupts::Aia, None);
+        assert_eq!(debian, DEBIAN_COMMAND_LINE);
+        let tiny = command_line(true, Interrupts::Aia, Some("quiet"));
+        assert_eq!(tiny, "console=ttyS0 quiet");
         assert_eq!(
-            command_line(Interrupts::Plic, Some("quiet")),
+            command_line(false, Interrupts::Plic, Some("quiet")),
             "root=PARTLABEL=root rw console=ttyS0 poorwill.skip_modules=nvme quiet"
         );
     }

@@ -9,7 +9,7 @@ use super::screen::Screen;
 use crate::console::{Fields, Line};
 use crate::disk::NewDisk;
 use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine};
-use crate::paths::Guest;
+use crate::paths::{Guest, Kernel};
 use crate::progress;
 use crate::size::Bytes;
 
@@ -69,7 +69,7 @@ pub fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
 }
 
 fn prepare(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Machine> {
-    let guest = Guest::find()?;
+    let guest = Guest::find(Kernel::Stock)?;
     screen.step("Making a disk: Debian's root and an empty sleep area");
     let disk = options.folder.join("machine.disk");
     let bar = progress::bytes("    copying", 0);

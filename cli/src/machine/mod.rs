@@ -25,6 +25,9 @@ use crate::size::Bytes;
 /// console on the serial port.
 pub const DEBIAN_COMMAND_LINE: &str = "root=PARTLABEL=root rw console=ttyS0";
 
+/// The kernel command line of every tiny guest, which has no root.
+pub const TINY_COMMAND_LINE: &str = "console=ttyS0";
+
 /// The interrupt controllers of a machine.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum, Serialize, Deserialize,

@@ -83,7 +83,7 @@ pub fn play(
     figures: &mut Option<Appliance>,
 ) -> anyhow::Result<()> {
     let qemu = Qemu::find()?;
-    let guest = paths::Guest::find()?;
+    let guest = paths::Guest::find(paths::Kernel::Stock)?;
     audience.step("Making a disk: Debian's root, swap, and an empty sleep area");
     let disk = options.folder.join("appliance.disk");
     let room = Bytes::mib(2 * options.memory.in_mib());

@@ -73,7 +73,7 @@ pub fn measure(
     tell: &dyn Fn(&str),
 ) -> anyhow::Result<()> {
     let qemu = Qemu::find()?;
-    let guest = paths::Guest::find()?;
+    let guest = paths::Guest::find(paths::Kernel::Stock)?;
     let comparison = results.insert(Comparison {
         rounds: options.rounds,
         harts: options.harts,
