@@ -63,7 +63,7 @@ say-bench:
 say-bench-snapshot:
 	@echo "bench-snapshot: about 20 minutes; the first time 10 more, for the toolchain and the guest"
 say-perf:
-	@echo "perf: about a minute; the first time about 5, for the toolchain"
+	@echo "perf: about 4 minutes, and one more for a base that is new; the first time 5 more, for the toolchain"
 
 say-fuzz:
 	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, as many at a time as there are cores"
