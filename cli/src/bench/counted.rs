@@ -20,6 +20,9 @@ use crate::size::Bytes;
 /// MiB of the machine's memory in use.
 const FILL_MIB: u32 = 64;
 
+/// The same where it is sealed, which takes forty instructions a byte.
+const SEALED_MIB: u32 = 8;
+
 /// All of its memory.
 const MEMORY_MIB: u64 = 96;
 
@@ -94,7 +97,11 @@ impl Way {
         machine.memory = Bytes::mib(MEMORY_MIB);
         machine.kernel = Some(options.test_kernel.clone());
         let due = u32::from(self == Way::Retained);
-        machine.command_line = format!("case=count fill_mib={FILL_MIB} due={due}");
+        let mib = match self {
+            Way::Sealed => SEALED_MIB,
+            _ => FILL_MIB,
+        };
+        machine.command_line = format!("case=count fill_mib={mib} due={due}");
         if self == Way::Sealed {
             let flash = folder.join("flash");
             Flash::create(&flash)?;

@@ -109,11 +109,14 @@ impl Beside {
     /// host a little, a sleep and a wake do not.
     #[must_use]
     pub fn limit(&self) -> f64 {
-        if self.name.starts_with("start-") {
-            1.05
-        } else {
-            1.02
-        }
+        if self.may_wait() { 1.05 } else { 1.02 }
+    }
+
+    /// Whether the count may be one of waits, too, so that counting again may make it
+    /// less.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        self.name.starts_with("start-")
     }
 
     /// The least of one in the least of the other.
