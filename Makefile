@@ -63,7 +63,7 @@ say-bench:
 say-bench-snapshot:
 	@echo "bench-snapshot: about 20 minutes; the first time 10 more, for the toolchain and the guest"
 say-perf:
-	@echo "perf: about a minute; the first time about 5, for the toolchain"
+	@echo "perf: about 4 minutes, and one more for a base that is new; the first time 5 more, for the toolchain"
 
 say-fuzz:
 	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, as many at a time as there are cores"
@@ -106,17 +106,19 @@ bench-snapshot: say-bench-snapshot setup fetch build guest ## Measure an applian
 report: cli ## Make build/report.html of what `make bench` and `make bench-snapshot` have measured last
 	@$(CLI) report $(or $(wildcard build/bench.json build/snapshot.json),build/bench.json) -o build/report.html
 
-.PHONY: perf
-perf: say-perf setup build test-kernel count ## Count the firmware's instructions: 10 % more than the baseline fails
+BASE ?=
 
-.PHONY: perf-baseline
-perf-baseline: say-perf setup build test-kernel ## Let the baseline be what is counted now
-	@POORWILL_NEW_BASELINE=1 POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
+.PHONY: perf
+perf: say-perf setup build test-kernel ## Count the firmware's instructions beside those of BASE=COMMIT (default: the last commit, or with nothing changed the one before)
+	@$(MAKE) --no-print-directory count ROUNDS=5
+
+# How often each of the two is counted.
+ROUNDS ?= 2
 
 .PHONY: count
 count:
 	@echo "perf: instructions"
-	@POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
+	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
 .PHONY: run
 run: setup fetch build guest ## Start a Debian machine on this terminal; run again, it wakes

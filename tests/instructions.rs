@@ -1,22 +1,22 @@
 //! `cargo test -p poorwill-tests --test instructions`: the performance gate. The
-//! firmware's instructions for a start, a sleep and a wake, beside a baseline:
-//! 10 % more fails. See `docs/testing.md`.
+//! firmware's instructions for starts, sleeps and wakes, beside another firmware's
+//! (`POORWILL_BASE`), counted in turns with the same guest on the same host. See
+//! `docs/testing.md`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use poorwill::bench::BenchOptions;
-use poorwill::bench::instructions::{Baseline, again, measure};
-use poorwill::bench::results::write_whole;
-use poorwill::machine::Qemu;
+use poorwill::bench::instructions::{Beside, Counter, Counts};
 use poorwill::{interrupt, paths};
 use poorwill_tests::Setup;
 
-const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
+/// How often each firmware is counted, unless `POORWILL_ROUNDS` says otherwise.
+const ROUNDS: u32 = 5;
 
-/// How often is counted again what seems worse: the host may have kept the disk
-/// waiting each time. Code that is worse stays so.
-const RETRIES: u32 = 3;
+/// How often all rounds are done again where only a start seems worse: the host may
+/// have kept it waiting each time. Code that is worse stays so.
+const RETRIES: u32 = 2;
 
 fn main() -> anyhow::Result<()> {
     let is_set = |name| std::env::var(name).is_ok_and(|set| set == "1");
@@ -34,36 +34,89 @@ fn main() -> anyhow::Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let tell = |step: &str| eprintln!("{step}");
-    let mut counts = measure(&options, &tell)?;
-    let file = Path::new(BASELINE);
-    if is_set("POORWILL_NEW_BASELINE") {
-        let baseline = Baseline::of(&counts, Qemu::find()?.version.to_string());
-        let text = serde_json::to_string_pretty(&baseline)? + "\n";
-        write_whole(file, text.as_bytes()).context("writing the baseline")?;
-        println!("the baseline is now what was counted: {}", file.display());
-        return Ok(());
+    match std::env::var_os("POORWILL_BASE").filter(|base| !base.is_empty()) {
+        Some(base) => compare(&options, &PathBuf::from(base), rounds()?)?,
+        None => count(&options)?,
     }
-    let baseline = Baseline::read(file)?;
-    let (mut lines, mut worse) = baseline.compare(&counts);
-    for _ in 0..RETRIES {
-        if !worse {
-            break;
-        }
-        eprintln!("more than the baseline: counting again");
-        counts = again(&counts, measure(&options, &tell)?);
-        (lines, worse) = baseline.compare(&counts);
-    }
-    lines.iter().for_each(|line| println!("{line}"));
-    ensure!(
-        !worse,
-        "the firmware takes more instructions than it did (counted with QEMU {}, the baseline \
-         with {}); if that is meant, run `make perf-baseline`",
-        Qemu::find()?.version,
-        baseline.qemu
-    );
     println!("test instructions ... ok");
     Ok(())
+}
+
+fn rounds() -> anyhow::Result<u32> {
+    match std::env::var("POORWILL_ROUNDS") {
+        Ok(text) => text.parse().context("POORWILL_ROUNDS is no number"),
+        Err(_) => Ok(ROUNDS),
+    }
+}
+
+/// There is nothing to compare with; counting itself must work all the same.
+fn count(options: &BenchOptions) -> anyhow::Result<()> {
+    let mut now = Counts::default();
+    Counter::new(options)?.count(&options.firmware, &mut now)?;
+    for count in now.all() {
+        println!("{}: {}, beside nothing", count.name, count.instructions);
+    }
+    Ok(())
+}
+
+fn compare(options: &BenchOptions, base: &Path, rounds: u32) -> anyhow::Result<()> {
+    let mut counter = Counter::new(options)?;
+    let (mut before, mut now) = (Counts::default(), Counts::default());
+    let mut pairs = Vec::new();
+    for turn in 0..=RETRIES {
+        for round in 1..=rounds {
+            eprintln!("counting instructions, round {round} of {rounds}");
+            counter.count_other(base, &mut before)?;
+            counter.count(&options.firmware, &mut now)?;
+        }
+        pairs = now.beside(&before);
+        let mut worse = pairs.iter().filter(|pair| pair.is_worse()).peekable();
+        if worse.peek().is_none() || worse.any(|pair| !pair.may_wait()) {
+            break;
+        }
+        if turn < RETRIES {
+            eprintln!("more than it may be: counting again");
+        }
+    }
+    show(&pairs);
+    for (name, why) in before.failed() {
+        println!("{name}: not compared, as the base cannot: {why}");
+    }
+    let worse: Vec<_> = pairs.iter().filter(|pair| pair.is_worse()).collect();
+    ensure!(
+        worse.is_empty(),
+        "the firmware takes more instructions than its base: {}",
+        (worse.iter().map(|pair| pair.name.as_str()))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    Ok(())
+}
+
+/// The least of each, and how far its most was from that.
+fn show(pairs: &[Beside]) {
+    println!(
+        "{:18} {:>11} {:>11} {:>8} {:>6}   spread of each, %",
+        "", "base", "now", "ratio", "limit"
+    );
+    for pair in pairs {
+        println!(
+            "{:18} {:>11} {:>11} {:>8.4} {:>6.2}   {:.2} {:.2}{}",
+            pair.name,
+            pair.base.0,
+            pair.now.0,
+            pair.ratio(),
+            pair.limit(),
+            spread(pair.base),
+            spread(pair.now),
+            if pair.is_worse() { "   WORSE" } else { "" }
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to two digits")]
+fn spread((least, most): (u64, u64)) -> f64 {
+    (most - least) as f64 / least as f64 * 100.0
 }
 
 fn prepare() -> anyhow::Result<(BenchOptions, tempfile::TempDir)> {

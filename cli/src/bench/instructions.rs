@@ -1,11 +1,10 @@
 //! How many instructions the firmware takes: figures that do not depend on what
 //! else the host does.
 //!
-//! QEMU counts under `-icount`, where the machine's clock goes on by one nanosecond
-//! with each instruction, and by the whole of each wait. Waiting for the disk costs
-//! some, and how many is the host's affair: nothing is flushed, the machine is slowed
-//! down ([`Machine::stepwise`](crate::machine::Machine::stepwise)), and of several
-//! runs the least counts.
+//! QEMU counts under `-icount`. What a sleep and a wake take is the same each time,
+//! as nothing is waited for (see `counted`). A start looks for an image on an NVMe
+//! disk, and polls while the host moves bytes; of several runs the least counts,
+//! which is one that did not wait.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,13 +12,15 @@ use std::path::Path;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::{BenchOptions, seal, start};
+use super::counted::Way;
+use super::{BenchOptions, start};
+use crate::interrupt;
 use crate::machine::{Interrupts, Qemu};
 
 /// One thing that the firmware does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// Which: see the baseline.
+    /// Which: see `docs/testing.md`.
     pub name: String,
     /// The least of all runs.
     pub instructions: u64,
@@ -27,221 +28,237 @@ pub struct Count {
     pub most: u64,
 }
 
-/// More than this, in a baseline, is worse.
-pub const TOLERANCE: f64 = 1.10;
-
-/// How often each is counted.
+/// How often each is counted for `poorwill bench instructions`.
 const RUNS: u32 = 3;
 
 /// Counts: power-on to the next stage on machines of 1 and 4 harts, and on one
-/// with 1 hart a sleep and a wake.
+/// with 1 hart each way to sleep and to wake.
 ///
 /// # Errors
 ///
 /// What failed, with the console's end.
 pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Vec<Count>> {
-    let qemu = Qemu::find()?;
-    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let mut add = |name: &str, count: u64| {
-        let (least, most) = counts.entry(name.to_owned()).or_insert((count, count));
-        *least = count.min(*least);
-        *most = count.max(*most);
-    };
-    let stage = start::Stage::make(options)?;
+    let mut counter = Counter::new(options)?;
+    let mut counts = Counts::default();
     for run in 1..=RUNS {
         tell(&format!("counting instructions, run {run} of {RUNS}"));
-        for (interrupts, harts) in start::MACHINES {
-            let count = stage.count(&options.firmware, interrupts, harts, &qemu);
-            let name = start_name(interrupts, harts);
-            add(&name, count.with_context(|| name.clone())?);
-        }
-        let (sleep, wake) = seal::count_plain(options, &qemu)?;
-        add("sleep-plain-1", sleep);
-        add("wake-plain-1", wake);
+        counter.count(&options.firmware, &mut counts)?;
     }
-    let named = |(name, (instructions, most))| Count {
-        name,
-        instructions,
-        most,
-    };
-    Ok(counts.into_iter().map(named).collect())
+    Ok(counts.all())
 }
 
-/// The same things counted again: the least and the most of both.
-#[must_use]
-pub fn again(before: &[Count], now: Vec<Count>) -> Vec<Count> {
-    let both = |count: Count| {
-        let same = before.iter().find(|one| one.name == count.name);
-        same.map_or(count.clone(), |one| Count {
-            instructions: one.instructions.min(count.instructions),
-            most: one.most.max(count.most),
-            ..count
-        })
-    };
-    now.into_iter().map(both).collect()
+/// What was counted so far, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The least and the most.
+    ends: BTreeMap<String, (u64, u64)>,
+    /// What the firmware cannot do, and why.
+    failed: BTreeMap<String, String>,
 }
 
-fn start_name(interrupts: Interrupts, harts: u32) -> String {
-    format!("start-{}-{harts}", format!("{interrupts:?}").to_lowercase())
-}
+impl Counts {
+    fn add(&mut self, name: &str, count: u64) {
+        let ends = self.ends.entry(name.to_owned()).or_insert((count, count));
+        *ends = (count.min(ends.0), count.max(ends.1));
+    }
 
-/// What was counted when the firmware was good.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Baseline {
-    /// QEMU's version; another may count otherwise.
-    pub qemu: String,
-    /// Instructions by name.
-    pub instructions: BTreeMap<String, u64>,
-}
-
-impl Baseline {
-    /// Of what was counted now.
+    /// All of it.
     #[must_use]
-    pub fn of(counts: &[Count], qemu: String) -> Self {
-        let named = |count: &Count| (count.name.clone(), count.instructions);
-        Baseline {
-            qemu,
-            instructions: counts.iter().map(named).collect(),
-        }
+    pub fn all(self) -> Vec<Count> {
+        let named = |(name, (instructions, most))| Count {
+            name,
+            instructions,
+            most,
+        };
+        self.ends.into_iter().map(named).collect()
     }
 
-    /// Reads `file`.
+    /// What could not be counted, and why ([`Counter::count_other`]).
+    pub fn failed(&self) -> impl Iterator<Item = (&str, &str)> {
+        (self.failed.iter()).map(|(name, why)| (name.as_str(), why.as_str()))
+    }
+
+    /// Sets these beside those of another firmware: a line for each.
+    #[must_use]
+    pub fn beside(&self, base: &Counts) -> Vec<Beside> {
+        let pair = |(name, now): (&String, &(u64, u64))| {
+            let base = base.ends.get(name)?;
+            Some(Beside {
+                name: name.clone(),
+                base: *base,
+                now: *now,
+            })
+        };
+        self.ends.iter().filter_map(pair).collect()
+    }
+}
+
+/// The same thing done by two firmwares: the least and the most of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// What was counted.
+    pub name: String,
+    /// With the firmware that it is set beside.
+    pub base: (u64, u64),
+    /// With the one under test.
+    pub now: (u64, u64),
+}
+
+impl Beside {
+    /// How often the other firmware's count this one's may be. A start depends on the
+    /// host a little, a sleep and a wake do not.
+    #[must_use]
+    pub fn limit(&self) -> f64 {
+        if self.may_wait() { 1.05 } else { 1.02 }
+    }
+
+    /// Whether the count may be one of waits, too, so that counting again may make it
+    /// less.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        self.name.starts_with("start-")
+    }
+
+    /// The least of one in the least of the other.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio to four digits")]
+    pub fn ratio(&self) -> f64 {
+        self.now.0 as f64 / self.base.0 as f64
+    }
+
+    /// Whether it takes more than it may.
+    #[must_use]
+    pub fn is_worse(&self) -> bool {
+        self.ratio() > self.limit()
+    }
+}
+
+/// Counts one firmware after another, with the same guest and the same disks.
+#[derive(Debug)]
+pub struct Counter<'o> {
+    options: &'o BenchOptions,
+    qemu: Qemu,
+    stage: start::Stage,
+}
+
+impl<'o> Counter<'o> {
+    /// Makes what is needed.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or is no baseline.
-    pub fn read(file: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("reading the baseline {}", file.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no baseline", file.display()))
+    /// There is no QEMU, or no room.
+    pub fn new(options: &'o BenchOptions) -> anyhow::Result<Self> {
+        Ok(Counter {
+            options,
+            qemu: Qemu::find()?,
+            stage: start::Stage::make(options)?,
+        })
     }
 
-    /// Sets `counts` beside this: a line for each, and whether any is worse.
-    #[must_use]
-    pub fn compare(&self, counts: &[Count]) -> (Vec<String>, bool) {
-        let mut lines = Vec::new();
-        let mut worse = false;
-        for count in counts {
-            let line = match self.instructions.get(&count.name) {
-                None => {
-                    worse = true;
-                    format!(
-                        "{}: {} now, not in the baseline",
-                        count.name, count.instructions
-                    )
-                }
-                Some(&before) => {
-                    let verdict = judge(before, count.instructions);
-                    worse |= verdict == Verdict::Worse;
-                    line(count, before, verdict)
-                }
-            };
-            lines.push(line);
+    /// Counts everything once.
+    ///
+    /// # Errors
+    ///
+    /// What failed, with the console's end.
+    pub fn count(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
+        for thing in Thing::all() {
+            let counted = self.one(thing, firmware);
+            let counted = counted.with_context(|| format!("counting {}", thing.name()))?;
+            (counted.iter()).for_each(|(name, count)| counts.add(name, *count));
         }
-        for name in self.instructions.keys() {
-            if !counts.iter().any(|count| count.name == *name) {
-                worse = true;
-                lines.push(format!("{name}: in the baseline, not counted now"));
+        Ok(())
+    }
+
+    /// The same with a firmware of another day, which may not understand what today's
+    /// command and guest ask of it: that is noted, and not tried again.
+    ///
+    /// # Errors
+    ///
+    /// Ctrl-C.
+    pub fn count_other(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
+        for thing in Thing::all() {
+            if counts.failed.contains_key(&thing.name()) {
+                continue;
+            }
+            match self.one(thing, firmware) {
+                Ok(counted) => (counted.iter()).for_each(|(name, count)| counts.add(name, *count)),
+                Err(error) => {
+                    interrupt::check()?;
+                    counts.failed.insert(thing.name(), format!("{error:#}"));
+                }
             }
         }
-        (lines, worse)
+        Ok(())
+    }
+
+    fn one(&self, thing: Thing, firmware: &Path) -> anyhow::Result<Vec<(String, u64)>> {
+        match thing {
+            Thing::Start(interrupts, harts) => {
+                let count = (self.stage).count(firmware, interrupts, harts, &self.qemu)?;
+                Ok(vec![(thing.name(), count)])
+            }
+            Thing::Sleep(way) => way.count(self.options, firmware, &self.qemu),
+        }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Good,
-    Better,
-    Worse,
+/// What is counted by itself.
+#[derive(Clone, Copy, Debug)]
+enum Thing {
+    Start(Interrupts, u32),
+    Sleep(Way),
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a ratio to two digits")]
-fn ratio(before: u64, now: u64) -> f64 {
-    now as f64 / before as f64
-}
-
-fn judge(before: u64, now: u64) -> Verdict {
-    match ratio(before, now) {
-        more if more > TOLERANCE => Verdict::Worse,
-        less if less < 1.0 / TOLERANCE => Verdict::Better,
-        _ => Verdict::Good,
+impl Thing {
+    fn all() -> impl Iterator<Item = Thing> {
+        let starts = start::MACHINES.map(|(interrupts, harts)| Thing::Start(interrupts, harts));
+        starts.into_iter().chain(Way::ALL.map(Thing::Sleep))
     }
-}
 
-fn line(count: &Count, before: u64, verdict: Verdict) -> String {
-    let words = match verdict {
-        Verdict::Good => "",
-        Verdict::Better => " (better: let the baseline follow, with `make perf-baseline`)",
-        Verdict::Worse => " WORSE by more than 10 %",
-    };
-    format!(
-        "{}: {before} in the baseline, {} now, ratio {:.3}{words}",
-        count.name,
-        count.instructions,
-        ratio(before, count.instructions)
-    )
+    fn name(self) -> String {
+        match self {
+            Thing::Start(interrupts, harts) => {
+                format!("start-{}-{harts}", format!("{interrupts:?}").to_lowercase())
+            }
+            Thing::Sleep(way) => format!("{way:?}").to_lowercase(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn count(name: &str, instructions: u64) -> Count {
-        Count {
-            name: name.into(),
-            instructions,
-            most: instructions,
-        }
-    }
-
-    fn baseline() -> Baseline {
-        Baseline::of(&[count("a", 1000), count("b", 2000)], "QEMU".into())
+    fn counts(all: &[(&str, u64)]) -> Counts {
+        let mut counts = Counts::default();
+        all.iter()
+            .for_each(|(name, count)| counts.add(name, *count));
+        counts
     }
 
     #[test]
-    fn ten_percent_more_is_worse() {
-        let (_, worse) = baseline().compare(&[count("a", 1100), count("b", 2000)]);
-        assert!(!worse);
-        let (lines, worse) = baseline().compare(&[count("a", 1101), count("b", 1000)]);
-        assert!(worse);
-        assert!(lines[0].contains("1000 in the baseline, 1101 now, ratio 1.101 WORSE"));
-        assert!(lines[1].contains("better"), "{lines:?}");
+    fn the_least_counts() {
+        let all = counts(&[("a", 6), ("a", 5), ("a", 7)]).all();
+        assert_eq!((all[0].instructions, all[0].most), (5, 7));
     }
 
     #[test]
-    fn what_is_on_one_side_only_is_worse() {
-        let (lines, worse) = baseline().compare(&[count("a", 1000)]);
-        assert!(
-            worse && lines[1].contains("b: in the baseline"),
-            "{lines:?}"
-        );
-        let all = [count("a", 1000), count("b", 2000), count("c", 1)];
-        let (lines, worse) = baseline().compare(&all);
-        assert!(
-            worse && lines[2].contains("not in the baseline"),
-            "{lines:?}"
-        );
+    fn a_sleep_may_take_two_per_cent_more_and_a_start_five() {
+        let base = counts(&[("sleep-plain-1", 1000), ("start-aia-1", 1000)]);
+        let worse = |sleep, start| {
+            let now = counts(&[("sleep-plain-1", sleep), ("start-aia-1", start)]);
+            let both = now.beside(&base);
+            [both[0].is_worse(), both[1].is_worse()]
+        };
+        assert_eq!(worse(1020, 1050), [false, false]);
+        assert_eq!(worse(1021, 1051), [true, true]);
+        assert_eq!(worse(500, 500), [false, false]);
     }
 
     #[test]
-    fn counting_again_keeps_the_least() {
-        let both = again(
-            &[count("a", 5), count("b", 7)],
-            vec![count("a", 6), count("b", 4)],
-        );
-        let least: Vec<u64> = both.iter().map(|count| count.instructions).collect();
-        let most: Vec<u64> = both.iter().map(|count| count.most).collect();
-        assert_eq!((least, most), (vec![5, 4], vec![6, 7]));
-    }
-
-    #[test]
-    fn a_baseline_is_read_as_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("baseline.json");
-        std::fs::write(&file, serde_json::to_string(&baseline()).unwrap()).unwrap();
-        assert_eq!(Baseline::read(&file).unwrap(), baseline());
-        std::fs::write(&file, "{}").unwrap();
-        assert!(Baseline::read(&file).is_err());
+    fn the_least_of_each_is_compared() {
+        let base = counts(&[("wake-plain-1", 1000), ("wake-plain-1", 5000)]);
+        let now = counts(&[("wake-plain-1", 9000), ("wake-plain-1", 1001)]);
+        assert!(!now.beside(&base)[0].is_worse());
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod appliance;
 pub mod compare;
+mod counted;
 pub mod host;
 pub mod instructions;
 mod load;

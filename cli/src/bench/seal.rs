@@ -16,7 +16,7 @@ use super::{BenchOptions, Spread, bandwidth};
 use crate::console::Fields;
 use crate::disk::NewDisk;
 use crate::flash::Flash;
-use crate::machine::{Disk, Machine, PowerOn, Qemu, RunningMachine};
+use crate::machine::{Disk, Machine, PowerOn, Qemu};
 use crate::size::Bytes;
 
 /// Harts of the machines.
@@ -35,7 +35,7 @@ const COUNTED_MIB: u32 = 32;
 const OTHER_MIB: u32 = 32;
 
 /// The test kernel's exit status when every check held.
-const DONE: i32 = 42;
+pub(super) const DONE: i32 = 42;
 
 /// One sleep, its wake, and the cipher alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -211,7 +211,7 @@ impl Setting<'_> {
         machine.disks = vec![Disk::nvme(disk)];
         machine.flash = sealed.then_some(flash);
         Ok(if self.counted {
-            machine.for_counts()
+            machine.for_counts(0)
         } else {
             machine.for_figures()
         })
@@ -220,50 +220,6 @@ impl Setting<'_> {
     fn test_kernel(&self) -> PathBuf {
         self.options.test_kernel.clone()
     }
-}
-
-/// MiB of memory in use where a plain cycle is counted: so many that the
-/// milliseconds in which the firmware tells its time are small.
-const COUNTED_PLAIN_MIB: u32 = 128;
-
-/// Instructions of one plain sleep and of one wake's loading, on one hart: saving
-/// and loading, and all that the firmware does beside.
-pub(super) fn count_plain(options: &BenchOptions, qemu: &Qemu) -> anyhow::Result<(u64, u64)> {
-    let folder = tempfile::tempdir_in(&options.folder)?;
-    let setting = Setting {
-        options,
-        qemu,
-        harts: 1,
-        mib: COUNTED_PLAIN_MIB,
-        counted: true,
-    };
-    let mut machine = setting.machine(folder.path(), false)?.stepwise();
-    machine.command_line = format!("case=sleep-wake cycles=1 fill_mib={COUNTED_PLAIN_MIB}");
-    let (mut going_down, sleep) =
-        count_until(&machine, qemu, "poorwill: sleep ").context("counting a sleep")?;
-    going_down.wait_exit(Duration::from_secs(60))?;
-    // What the kernel makes of the wake is not awaited: its clocks cannot agree
-    // where instructions are one.
-    let (_, wake) = count_until(&machine, qemu, "poorwill: wake ").context("counting a wake")?;
-    Ok((sleep, wake))
-}
-
-/// Switches a machine on until the firmware says, in a line that begins so, what
-/// it took: under `-icount` a nanosecond is an instruction. The machine goes on.
-fn count_until(
-    machine: &Machine,
-    qemu: &Qemu,
-    beginning: &str,
-) -> anyhow::Result<(RunningMachine, u64)> {
-    let mut running = machine.power_on(qemu, PowerOn::default())?;
-    running.fail_on(&["poorwill: panic", "FAIL"]);
-    let line = running.wait_for(beginning, Duration::from_secs(300));
-    let line =
-        line.with_context(|| format!("the console's end:\n{}", running.tail(15).join("\n")))?;
-    let fields = Fields::parse(&line.text, beginning);
-    let ms = fields.and_then(|fields| fields.number("ms"));
-    let ms = ms.with_context(|| format!("no time in {:?}", line.text))?;
-    Ok((running, ms * 1_000_000))
 }
 
 /// The console of a power-on that ends with `status`.

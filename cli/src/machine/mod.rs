@@ -165,23 +165,15 @@ impl Machine {
         self
     }
 
-    /// The same, for counts of instructions: the machine's clock goes on by one
-    /// nanosecond with each, and by the whole of every wait; so its disks are not
-    /// waited for longer than they must be.
+    /// The same, for counts of instructions: the machine's clock goes on by two to the
+    /// power of `shift` nanoseconds with each, and by the whole of every wait; so its
+    /// disks are not waited for longer than they must be.
     #[must_use]
-    pub fn for_counts(mut self) -> Self {
-        let counting = ["-icount", "shift=0,sleep=off"];
-        self.extra_arguments.extend(counting.map(Into::into));
+    pub fn for_counts(mut self, shift: u32) -> Self {
+        let counting = format!("shift={shift},sleep=off");
+        self.extra_arguments
+            .extend(["-icount".into(), counting.into()]);
         self.set_host_cache(HostCache::Unflushed);
-        self
-    }
-
-    /// The same, slower by ten times, for counts of what is short: the machine polls
-    /// the less while its host moves a disk's bytes, however busy that is.
-    #[must_use]
-    pub fn stepwise(mut self) -> Self {
-        let stepping = ["-accel", "tcg,one-insn-per-tb=on"];
-        self.extra_arguments.extend(stepping.map(Into::into));
         self
     }
 

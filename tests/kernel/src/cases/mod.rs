@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod calls;
+mod count;
 mod endure;
 mod handover;
 mod sbi;
@@ -27,9 +28,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "sleep-wake" => sleep_wake::run(machine, hart),
         "endure" => endure::run(machine, hart),
         "seal-bench" => seal_bench::run(machine, hart),
+        "count" => count::run(machine),
         _ => {
             say!(
-                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench"
+                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
