@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod console;
+mod cores;
 mod damage;
 mod disks;
 mod expand;
 mod faults;
+mod ledger;
 #[cfg(test)]
 mod licences;
 mod plan;
@@ -20,7 +22,9 @@ mod soak;
 mod tamper;
 mod trial;
 
+pub use cores::{Cores, Host};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
+pub use ledger::Ledger;
 pub use plan::{Plan, load_plan};
 pub use setup::Setup;
 pub use trial::run_trial;

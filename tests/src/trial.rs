@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use crate::console::{
     COLD_BOOT, FATAL, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved,
 };
+use crate::cores::Host;
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
@@ -53,7 +54,7 @@ const JUNK_BYTES: usize = 3 << 20;
 /// # Errors
 ///
 /// What went otherwise than planned, with what helps to find out why.
-pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
+pub fn run_trial(trial: &Trial, setup: &Setup, host: &Host<'_>) -> anyhow::Result<()> {
     let work = setup.work.clone().map_err(anyhow::Error::msg)?;
     let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
     remove_old(&work, &folder)?;
@@ -61,6 +62,7 @@ pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
     match (Run {
         trial,
         setup,
+        host,
         folder: &folder,
         disks: Vec::new(),
         asleep: false,
@@ -103,6 +105,7 @@ fn remove_old(work: &Path, folder: &Path) -> anyhow::Result<()> {
 struct Run<'a> {
     trial: &'a Trial,
     setup: &'a Setup,
+    host: &'a Host<'a>,
     folder: &'a Path,
     disks: Vec<TrialDisk>,
     /// The machine slept in the last power-on, and its image is untouched.
@@ -268,7 +271,10 @@ impl Run<'_> {
                 .collect(),
             folder: self.folder,
             limit: Duration::from_secs(self.trial.row.timeout_s),
+            cpu_time: self.host.cpu_time.clone(),
         };
+        // One turn for all: the cuts are aimed by time.
+        let _turn = self.host.turn();
         let counted = soak.run(cuts, seed)?;
         println!("{}: {counted}", self.trial.name);
         self.asleep = true;
@@ -282,9 +288,10 @@ impl Run<'_> {
             (None, true) => Start::Wake,
             (None, false) => Start::Cold(NO_IMAGE.to_owned()),
         };
-        if self.asleep {
+        if matches!(start, Start::Wake) {
             std::thread::sleep(PAUSE);
         }
+        let _turn = self.host.turn();
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let mut machine = self.machine(on)?;
         let socket = control_socket(on)?;
@@ -299,6 +306,7 @@ impl Run<'_> {
             Switch {
                 log: Some(log),
                 watch: None,
+                cpu_time: self.host.cpu_time.clone(),
             },
         )?;
         running.fail_on(&FATAL);
