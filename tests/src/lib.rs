@@ -12,6 +12,8 @@ mod damage;
 mod disks;
 mod expand;
 mod faults;
+#[cfg(test)]
+mod kinds;
 mod ledger;
 #[cfg(test)]
 mod licences;
