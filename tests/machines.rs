@@ -11,8 +11,8 @@ use anyhow::Context;
 use libtest_mimic::{Arguments, Trial};
 use poorwill::interrupt;
 use poorwill_tests::{
-    Cores, Host, Ledger, Setup, Trial as Planned, ask_for_cuts, expand, load_plan, run_trial,
-    soak_wakes,
+    Cores, Host, Ledger, Prepared, Setup, Trial as Planned, ask_for_cuts, expand, load_plan,
+    run_trial, soak_wakes,
 };
 
 /// Trials whose machines work at a time, unless `--test-threads` says otherwise.
@@ -77,17 +77,18 @@ fn trials(
     let count = tests.iter().filter(runs).count();
     let ledger = Ledger::open(count, is_all_of_make_test(arguments).then_some(LIMIT));
     let cores = Arc::new(Cores::new(cores));
+    let prepared = Arc::<Prepared>::default();
     let test = |(is_ignored, trial): (bool, Planned)| {
         let (setup, name) = (setup.clone(), trial.name.clone());
         let (ledger, cores) = (Arc::clone(&ledger), Arc::clone(&cores));
+        let prepared = Arc::clone(&prepared);
         let test = Trial::test(name, move || {
             let host = Host::new(&cores, trial.row.waits);
             let _entry = ledger.begin(&trial.name, &host);
             match setup.missing_for(&trial) {
                 Some(what) => Err(what.into()),
-                None => {
-                    run_trial(&trial, &setup, &host).map_err(|error| format!("{error:#}").into())
-                }
+                None => run_trial(&trial, &setup, &host, &prepared)
+                    .map_err(|error| format!("{error:#}").into()),
             }
         });
         test.with_ignored_flag(is_ignored)

@@ -18,6 +18,7 @@ mod ledger;
 #[cfg(test)]
 mod licences;
 mod plan;
+mod prepared;
 mod setup;
 mod snapshot;
 mod soak;
@@ -28,5 +29,6 @@ pub use cores::{Cores, Host};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
 pub use ledger::Ledger;
 pub use plan::{Plan, load_plan};
+pub use prepared::Prepared;
 pub use setup::Setup;
 pub use trial::run_trial;

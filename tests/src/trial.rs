@@ -25,6 +25,7 @@ use crate::disks::TrialDisk;
 use crate::expand::Trial;
 use crate::faults;
 use crate::plan::{Deed, DiskKind, End, Guest, Managing, PowerOn, Sleeping, Step, Tamper};
+use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
 use crate::soak::Soak;
@@ -54,7 +55,12 @@ const JUNK_BYTES: usize = 3 << 20;
 /// # Errors
 ///
 /// What went otherwise than planned, with what helps to find out why.
-pub fn run_trial(trial: &Trial, setup: &Setup, host: &Host<'_>) -> anyhow::Result<()> {
+pub fn run_trial(
+    trial: &Trial,
+    setup: &Setup,
+    host: &Host<'_>,
+    prepared: &Prepared,
+) -> anyhow::Result<()> {
     let work = setup.work.clone().map_err(anyhow::Error::msg)?;
     let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
     remove_old(&work, &folder)?;
@@ -63,6 +69,7 @@ pub fn run_trial(trial: &Trial, setup: &Setup, host: &Host<'_>) -> anyhow::Resul
         trial,
         setup,
         host,
+        prepared,
         folder: &folder,
         disks: Vec::new(),
         asleep: false,
@@ -106,6 +113,7 @@ struct Run<'a> {
     trial: &'a Trial,
     setup: &'a Setup,
     host: &'a Host<'a>,
+    prepared: &'a Prepared,
     folder: &'a Path,
     disks: Vec<TrialDisk>,
     /// The machine slept in the last power-on, and its image is untouched.
@@ -128,8 +136,19 @@ impl Run<'_> {
         if self.trial.row.vault {
             fs::write(self.vault(), tamper::erased())?;
         }
-        for (number, step) in self.trial.steps.iter().enumerate() {
-            let number = number + 1;
+        let (trial, mut done) = (self.trial, 0);
+        if trial.row.prepared {
+            let prepared = self.prepared;
+            prepared.begin(trial, self.folder, || self.carry_out(&trial.steps[..1], 0))?;
+            (self.asleep, done) = (true, 1);
+        }
+        self.carry_out(&trial.steps[done..], done)
+    }
+
+    /// Carries out steps, before which there are `done` others.
+    fn carry_out(&mut self, steps: &[Step], done: usize) -> anyhow::Result<()> {
+        for (number, step) in steps.iter().enumerate() {
+            let number = done + number + 1;
             match step {
                 Step::Damage { damage } => {
                     let disk = self.last_disk()?;
