@@ -4,21 +4,35 @@
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use libtest_mimic::{Arguments, Trial};
 use poorwill::interrupt;
-use poorwill_tests::{Setup, ask_for_cuts, expand, load_plan, run_trial, soak_wakes};
+use poorwill_tests::{
+    Cores, Host, Ledger, Prepared, Setup, Trial as Planned, ask_for_cuts, expand, load_plan,
+    run_trial, soak_wakes,
+};
 
-/// Trials at a time, unless `--test-threads` says otherwise: what two cores carry.
-const THREADS: usize = 2;
+/// Trials whose machines work at a time, unless `--test-threads` says otherwise.
+const CORES: usize = 2;
+
+/// Trials at a time for each of these: others go on while machines pause or wait.
+const TRIALS_PER_CORE: usize = 2;
+
+/// QEMU's CPU time that all trials of `make test` are to use at most.
+const LIMIT: Duration = Duration::from_secs(24 * 60);
 
 fn main() -> anyhow::Result<ExitCode> {
     // A thing that is missing lets its trials be ignored, or fail with this.
     let (own, others): (Vec<_>, Vec<_>) = std::env::args().partition(|word| word == "--strict");
     let strict = !own.is_empty() || std::env::var("POORWILL_STRICT").is_ok_and(|set| set == "1");
     let mut arguments = Arguments::from_iter(others);
-    arguments.test_threads.get_or_insert(THREADS);
+    let cores = arguments.test_threads.unwrap_or(CORES);
+    arguments
+        .test_threads
+        .get_or_insert(CORES * TRIALS_PER_CORE);
     interrupt::install()?;
 
     let setup = Setup::find();
@@ -37,23 +51,64 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(times) = number_in::<NonZeroU32>("POORWILL_WAKES")? {
         soak_wakes(&mut planned, times.get());
     }
-    let mut trials = Vec::new();
-    for trial in planned {
+    let trials = trials(planned, &setup, &arguments, strict, cores);
+    // Long ones first, so that the last to end is a short one: the plan is so ordered.
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// The plan's trials, as the runner takes them. Those that it will run are entered in
+/// a ledger, which the last of them prints.
+fn trials(
+    planned: Vec<Planned>,
+    setup: &Setup,
+    arguments: &Arguments,
+    strict: bool,
+    cores: usize,
+) -> Vec<Trial> {
+    let tests = planned.into_iter().map(|trial| {
         let absent = setup.missing_for(&trial).is_some();
         let is_gone = setup.is_gone(&trial);
         if is_gone && !arguments.list {
             eprintln!("passed over: {}: no kernel of the backports", trial.name);
         }
-        let is_long = trial.is_long;
+        (trial.is_long || is_gone || absent && !strict, trial)
+    });
+    let tests: Vec<_> = tests.collect();
+    let runs = |(is_ignored, trial): &&(bool, Planned)| {
+        let like = Trial::test(&trial.name, || Ok(())).with_ignored_flag(*is_ignored);
+        !arguments.is_filtered_out(&like) && !arguments.is_ignored(&like)
+    };
+    let count = tests.iter().filter(runs).count();
+    let ledger = Ledger::open(count, is_all_of_make_test(arguments).then_some(LIMIT));
+    let cores = Arc::new(Cores::new(cores));
+    let prepared = Arc::<Prepared>::default();
+    let test = |(is_ignored, trial): (bool, Planned)| {
         let (setup, name) = (setup.clone(), trial.name.clone());
-        let test = Trial::test(name, move || match setup.missing_for(&trial) {
-            Some(what) => Err(what.into()),
-            None => run_trial(&trial, &setup).map_err(|error| format!("{error:#}").into()),
+        let (ledger, cores) = (Arc::clone(&ledger), Arc::clone(&cores));
+        let prepared = Arc::clone(&prepared);
+        let test = Trial::test(name, move || {
+            let host = Host::new(&cores, trial.row.waits);
+            let _entry = ledger.begin(&trial.name, &host);
+            match setup.missing_for(&trial) {
+                Some(what) => Err(what.into()),
+                None => run_trial(&trial, &setup, &host, &prepared)
+                    .map_err(|error| format!("{error:#}").into()),
+            }
         });
-        trials.push(test.with_ignored_flag(is_long || is_gone || absent && !strict));
-    }
-    // Long ones first, so that the last to end is a short one: the plan is so ordered.
-    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+        test.with_ignored_flag(is_ignored)
+    };
+    tests.into_iter().map(test).collect()
+}
+
+/// Whether just what `make test` runs is asked for.
+fn is_all_of_make_test(arguments: &Arguments) -> bool {
+    let is_given = |name| std::env::var_os(name).is_some_and(|text| !text.is_empty());
+    arguments.filter.is_none()
+        && arguments.skip.is_empty()
+        && !arguments.ignored
+        && !arguments.include_ignored
+        && !is_given("POORWILL_CUTS")
+        && !is_given("POORWILL_WAKES")
 }
 
 /// The number in a variable of the environment; unset and empty are none.

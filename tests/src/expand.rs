@@ -7,6 +7,7 @@ use poorwill::machine::Interrupts;
 use poorwill::size::Bytes;
 
 use crate::plan::{Board, DiskKind, End, Guest, Plan, PowerOn, Row, Step};
+use crate::prepared::begins_asleep;
 
 /// One test: a row on one of its machines.
 #[derive(Clone, Debug)]
@@ -110,6 +111,10 @@ fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
         (None, [_, ..]) => row.steps.clone(),
         _ => bail!("give either sleeps or steps"),
     };
+    ensure!(
+        !row.prepared || begins_asleep(&steps),
+        "`prepared` is for rows that begin with a sleep"
+    );
     let is_lost = |step: &Step| match step {
         Step::PowerOn(on) => on.instead.is_some() && row.guest_of(on) != Guest::Kernel,
         _ => false,
@@ -234,6 +239,9 @@ mod tests {
         let instead = "steps = [{ power_on = 'off', guest = 'u-boot', instead = 'case=alive' }]";
         let lost = format!("{row}machines = ['m']\n{instead}");
         assert!(complaint(&lost).contains("for the test kernel"));
+        let early = "prepared = true\nsteps = [{ power_on = 'success' }]";
+        let early = format!("{row}machines = ['m']\n{early}");
+        assert!(complaint(&early).contains("begin with a sleep"));
         let twice = format!("{row}machines = ['m']\nsleeps = 1\n");
         assert!(complaint(&format!("{twice}{twice}")).contains("two rows"));
         let typo = toml::from_str::<Plan>(&text(&format!("{row}machines = ['m']\nsleep = 1")));

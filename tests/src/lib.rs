@@ -7,20 +7,28 @@
 #![forbid(unsafe_code)]
 
 mod console;
+mod cores;
 mod damage;
 mod disks;
 mod expand;
 mod faults;
 #[cfg(test)]
+mod kinds;
+mod ledger;
+#[cfg(test)]
 mod licences;
 mod plan;
+mod prepared;
 mod setup;
 mod snapshot;
 mod soak;
 mod tamper;
 mod trial;
 
+pub use cores::{Cores, Host};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};
+pub use ledger::Ledger;
 pub use plan::{Plan, load_plan};
+pub use prepared::Prepared;
 pub use setup::Setup;
 pub use trial::run_trial;

@@ -117,6 +117,13 @@ pub struct Row {
     /// Those of its trials that `make test` runs, as `MACHINE/HARTS/MEMORY`; the
     /// others are `make test-long`'s. Unset: all.
     pub often: Option<Vec<String>>,
+    /// Its first step, a sleep, is not what it tests: it is carried out once for all
+    /// trials that begin with it on the same machine, and each has a copy.
+    #[serde(default)]
+    pub prepared: bool,
+    /// Its machines wait most of the time, for alarms or keys: two of them share a core.
+    #[serde(default)]
+    pub waits: bool,
     /// Seconds that a power-on may last.
     #[serde(default = "default_timeout")]
     pub timeout_s: u64,

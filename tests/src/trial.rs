@@ -20,11 +20,13 @@ use tempfile::TempDir;
 use crate::console::{
     COLD_BOOT, FATAL, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved,
 };
+use crate::cores::Host;
 use crate::damage::{self, Found};
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
 use crate::faults;
 use crate::plan::{Deed, DiskKind, End, Guest, Managing, PowerOn, Sleeping, Step, Tamper};
+use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
 use crate::soak::Soak;
@@ -54,7 +56,12 @@ const JUNK_BYTES: usize = 3 << 20;
 /// # Errors
 ///
 /// What went otherwise than planned, with what helps to find out why.
-pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
+pub fn run_trial(
+    trial: &Trial,
+    setup: &Setup,
+    host: &Host<'_>,
+    prepared: &Prepared,
+) -> anyhow::Result<()> {
     let work = setup.work.clone().map_err(anyhow::Error::msg)?;
     let folder = work.join(trial.name.replace('/', "-") + &format!(".{}", std::process::id()));
     remove_old(&work, &folder)?;
@@ -62,6 +69,8 @@ pub fn run_trial(trial: &Trial, setup: &Setup) -> anyhow::Result<()> {
     match (Run {
         trial,
         setup,
+        host,
+        prepared,
         folder: &folder,
         disks: Vec::new(),
         asleep: false,
@@ -104,6 +113,8 @@ fn remove_old(work: &Path, folder: &Path) -> anyhow::Result<()> {
 struct Run<'a> {
     trial: &'a Trial,
     setup: &'a Setup,
+    host: &'a Host<'a>,
+    prepared: &'a Prepared,
     folder: &'a Path,
     disks: Vec<TrialDisk>,
     /// The machine slept in the last power-on, and its image is untouched.
@@ -126,8 +137,19 @@ impl Run<'_> {
         if self.trial.row.vault {
             fs::write(self.vault(), tamper::erased())?;
         }
-        for (number, step) in self.trial.steps.iter().enumerate() {
-            let number = number + 1;
+        let (trial, mut done) = (self.trial, 0);
+        if trial.row.prepared {
+            let prepared = self.prepared;
+            prepared.begin(trial, self.folder, || self.carry_out(&trial.steps[..1], 0))?;
+            (self.asleep, done) = (true, 1);
+        }
+        self.carry_out(&trial.steps[done..], done)
+    }
+
+    /// Carries out steps, before which there are `done` others.
+    fn carry_out(&mut self, steps: &[Step], done: usize) -> anyhow::Result<()> {
+        for (number, step) in steps.iter().enumerate() {
+            let number = done + number + 1;
             match step {
                 Step::Damage { damage } => {
                     let disk = self.last_disk()?;
@@ -269,7 +291,10 @@ impl Run<'_> {
                 .collect(),
             folder: self.folder,
             limit: Duration::from_secs(self.trial.row.timeout_s),
+            cpu_time: self.host.cpu_time.clone(),
         };
+        // One turn for all: the cuts are aimed by time.
+        let _turn = self.host.turn();
         let counted = soak.run(cuts, seed)?;
         println!("{}: {counted}", self.trial.name);
         self.asleep = true;
@@ -283,9 +308,10 @@ impl Run<'_> {
             (None, true) => Start::Wake,
             (None, false) => Start::Cold(NO_IMAGE.to_owned()),
         };
-        if self.asleep {
+        if matches!(start, Start::Wake) {
             std::thread::sleep(PAUSE);
         }
+        let _turn = self.host.turn();
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let mut machine = self.machine(on)?;
         let socket = control_socket(on)?;
@@ -300,6 +326,7 @@ impl Run<'_> {
             Switch {
                 log: Some(log),
                 watch: None,
+                cpu_time: self.host.cpu_time.clone(),
             },
         )?;
         running.fail_on(&FATAL);

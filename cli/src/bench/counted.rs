@@ -85,12 +85,7 @@ impl Way {
         folder: &Path,
     ) -> anyhow::Result<Machine> {
         let disk = folder.join("disk");
-        let new = NewDisk {
-            root: None,
-            swap: None,
-            areas: vec![Bytes::mib(AREA_MIB)],
-        };
-        new.create(&disk, false, &indicatif::ProgressBar::hidden())?;
+        make_memory(&disk)?;
         configure(&disk, &self.configuration()?)?;
         let mut machine = Machine::new(firmware);
         machine.harts = 1;
@@ -155,8 +150,18 @@ impl Way {
     }
 }
 
+/// A file that stands for memory with a sleep area in it.
+pub(super) fn make_memory(file: &Path) -> anyhow::Result<()> {
+    let new = NewDisk {
+        root: None,
+        swap: None,
+        areas: vec![Bytes::mib(AREA_MIB)],
+    };
+    Ok(new.create(file, false, &indicatif::ProgressBar::hidden())?)
+}
+
 /// QEMU's arguments for a disk that is memory, and the machine's own at once.
-fn memory_arguments(disk: &Path) -> [String; 4] {
+pub(super) fn memory_arguments(disk: &Path) -> [String; 4] {
     let backend = serde_json::json!({
         "qom-type": "memory-backend-file",
         "id": "area",

@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use super::BenchOptions;
+use super::counted::{make_memory, memory_arguments};
 use crate::disk::NewDisk;
 use crate::machine::{Disk, Interrupts, Machine, PowerOn, Qemu};
 use crate::size::Bytes;
@@ -105,6 +106,8 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
 pub(super) struct Stage {
     probe: PathBuf,
     disk: PathBuf,
+    /// The same as memory, for which nothing is waited.
+    memory: PathBuf,
 }
 
 impl Stage {
@@ -119,7 +122,13 @@ impl Stage {
             areas: vec![Bytes::gib(1)],
         };
         area.create(&disk, true, &indicatif::ProgressBar::hidden())?;
-        Ok(Stage { probe, disk })
+        let memory = options.folder.join("empty-area.memory");
+        make_memory(&memory)?;
+        Ok(Stage {
+            probe,
+            disk,
+            memory,
+        })
     }
 
     /// Instructions from power-on to the next stage.
@@ -130,25 +139,34 @@ impl Stage {
         harts: u32,
         qemu: &Qemu,
     ) -> anyhow::Result<u64> {
-        let machine = machine(firmware, &self.probe, &self.disk, interrupts, harts);
+        let mut machine = machine(firmware, &self.probe, interrupts, harts);
+        machine.disks = vec![Disk::nvme(&self.disk)];
+        count(&machine.for_counts(0), qemu)
+            .with_context(|| format!("starting {}", firmware.display()))
+    }
+
+    /// The same, with the sleep area in memory: the same number each time.
+    pub(super) fn count_exactly(
+        &self,
+        firmware: &Path,
+        interrupts: Interrupts,
+        harts: u32,
+        qemu: &Qemu,
+    ) -> anyhow::Result<u64> {
+        let mut machine = machine(firmware, &self.probe, interrupts, harts);
+        machine.extra_arguments = memory_arguments(&self.memory).map(Into::into).to_vec();
+        let machine = machine.for_counts(0);
         count(&machine, qemu).with_context(|| format!("starting {}", firmware.display()))
     }
 }
 
-fn machine(
-    firmware: &Path,
-    probe: &Path,
-    disk: &Path,
-    interrupts: Interrupts,
-    harts: u32,
-) -> Machine {
+fn machine(firmware: &Path, probe: &Path, interrupts: Interrupts, harts: u32) -> Machine {
     let mut machine = Machine::new(firmware);
     machine.interrupts = interrupts;
     machine.harts = harts;
     machine.memory = Bytes::gib(1);
     machine.kernel = Some(PathBuf::from(probe));
-    machine.disks = vec![Disk::nvme(disk)];
-    machine.for_counts(0)
+    machine
 }
 
 fn count(machine: &Machine, qemu: &Qemu) -> anyhow::Result<u64> {

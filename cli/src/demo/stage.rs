@@ -219,6 +219,7 @@ impl Stage<'_> {
         let options = PowerOn {
             log: Some(self.options.log.clone()),
             watch: Some(self.screen.watcher()),
+            ..PowerOn::default()
         };
         let mut running = self.machine.power_on(self.qemu, options)?;
         self.screen

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod capture;
+mod cpu_time;
 pub mod interactive;
 pub(crate) mod qemu;
 pub mod qmp;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 pub use arguments::Console;
 pub use capture::Watcher;
+pub use cpu_time::CpuTime;
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version};
 pub use running::{Exit, Failed, PowerOn, RunningMachine, StartError, WaitError};
 

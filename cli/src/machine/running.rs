@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
 use super::capture::{Seen, Shared, Watcher, open_log, read_console, read_errors};
+use super::cpu_time::{self, CpuTime};
 use super::qemu::in_path;
 use super::qmp::{Control, QmpError, socket_arguments, socket_folder};
 use super::{Console, Machine, Qemu};
@@ -30,6 +31,8 @@ pub struct PowerOn {
     pub log: Option<PathBuf>,
     /// Hears every line and every state of a progress bar at once.
     pub watch: Option<Watcher>,
+    /// QEMU's CPU time is added to this when it ends, in whatever way.
+    pub cpu_time: CpuTime,
 }
 
 impl std::fmt::Debug for PowerOn {
@@ -109,6 +112,8 @@ pub struct Exit {
     pub at: Duration,
     /// What QEMU wrote to its standard error.
     pub errors: String,
+    /// The CPU time that QEMU used from its start on; zero where the host does not tell.
+    pub cpu_time: Duration,
 }
 
 /// The emulator's end, where it was no power-off.
@@ -153,6 +158,7 @@ pub struct RunningMachine {
     next: usize,
     failures: Vec<String>,
     exit: Option<Exit>,
+    cpu_time: CpuTime,
 }
 
 impl std::fmt::Debug for RunningMachine {
@@ -197,7 +203,7 @@ impl Machine {
             .spawn()
             .map_err(|reason| spawn_error(&command, reason))?;
         if let Some(socket) = &socket {
-            power_on = switch_on(&mut child, socket)?;
+            power_on = switch_on(&mut child, socket, &options.cpu_time)?;
         }
         let shared = Arc::<Shared>::default();
         let console = child.stdout.take().map(|from| {
@@ -218,6 +224,7 @@ impl Machine {
             next: 0,
             failures: Vec::new(),
             exit: None,
+            cpu_time: options.cpu_time,
         })
     }
 
@@ -240,7 +247,7 @@ impl Machine {
 
 /// Switches a prepared machine on as soon as QEMU is ready, and says when. One that
 /// has ended is for the first wait to tell.
-fn switch_on(child: &mut Child, socket: &Path) -> Result<Instant, StartError> {
+fn switch_on(child: &mut Child, socket: &Path, cpu_time: &CpuTime) -> Result<Instant, StartError> {
     let until = Instant::now() + PREPARE_LIMIT;
     loop {
         let begun = Instant::now();
@@ -248,7 +255,7 @@ fn switch_on(child: &mut Child, socket: &Path) -> Result<Instant, StartError> {
             let power_on = Instant::now();
             control.switch_on().map(|()| power_on)
         });
-        let has_ended = child.try_wait().is_ok_and(|status| status.is_some());
+        let has_ended = cpu_time::has_ended(child);
         match done {
             Ok(power_on) => return Ok(power_on),
             Err(_) if has_ended => return Ok(begun),
@@ -256,11 +263,19 @@ fn switch_on(child: &mut Child, socket: &Path) -> Result<Instant, StartError> {
             Err(error) => {
                 // It may have ended by itself since.
                 let _ = child.kill();
-                let _ = child.wait();
+                let _ = reap(child, cpu_time);
                 return Err(error.into());
             }
         }
     }
+}
+
+/// Waits for QEMU's end, and counts the CPU time that it used.
+fn reap(child: &mut Child, sum: &CpuTime) -> io::Result<(ExitStatus, Duration)> {
+    cpu_time::await_end(child)?;
+    let used = cpu_time::used_by(child).unwrap_or_default();
+    sum.add(used);
+    Ok((child.wait()?, used))
 }
 
 impl RunningMachine {
@@ -461,7 +476,7 @@ impl RunningMachine {
             return Ok(exit.clone());
         }
         self.input = None;
-        let status = self.child.wait()?;
+        let (status, cpu_time) = reap(&mut self.child, &self.cpu_time)?;
         let at = self.power_on.elapsed();
         if let Some(console) = self.console.take() {
             let _ = console.join();
@@ -471,7 +486,12 @@ impl RunningMachine {
             .take()
             .and_then(|errors| errors.join().ok())
             .unwrap_or_default();
-        let exit = Exit { status, at, errors };
+        let exit = Exit {
+            status,
+            at,
+            errors,
+            cpu_time,
+        };
         self.exit = Some(exit.clone());
         Ok(exit)
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail, ensure};
 use fastrand::Rng;
 use poorwill::interrupt;
-use poorwill::machine::{Machine, PowerOn as Switch, Qemu, RunningMachine};
+use poorwill::machine::{CpuTime, Machine, PowerOn as Switch, Qemu, RunningMachine};
 
 use crate::disks::TrialDisk;
 use crate::trial::{TAIL, reproduce};
@@ -39,6 +39,8 @@ pub(crate) struct Soak<'a> {
     pub(crate) folder: &'a Path,
     /// How long a power-on may last.
     pub(crate) limit: Duration,
+    /// QEMU's CPU time is added to this.
+    pub(crate) cpu_time: CpuTime,
 }
 
 /// When the power is cut.
@@ -164,6 +166,7 @@ impl Run<'_> {
         let options = Switch {
             log: Some(log.clone()),
             watch: Some(watch),
+            cpu_time: soak.cpu_time.clone(),
         };
         let mut running = soak.machine.power_on(soak.qemu, options)?;
         let judged = self

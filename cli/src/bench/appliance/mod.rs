@@ -312,6 +312,7 @@ impl Stage<'_> {
         let options = PowerOn {
             log: self.options.log.clone(),
             watch: self.audience.watcher(),
+            ..PowerOn::default()
         };
         let mut running = machine.power_on(self.qemu, options)?;
         running.fail_on(&FAILURES);

@@ -1,0 +1,134 @@
+//! What `make test` must not lose when trials are left to `make test-long`: every kind
+//! of check that the plan names.
+
+use std::collections::BTreeSet;
+
+use crate::expand::{Trial, expand};
+use crate::load_plan;
+use crate::plan::{Plan, PowerOn, Step};
+
+/// Kinds of one trial. What matters together is one kind: a fault is another one on
+/// another kind of disk, or where images are sealed.
+fn kinds(trial: &Trial) -> BTreeSet<String> {
+    let row = &trial.row;
+    let disk = trial.disks.last().map(|disk| disk.attached);
+    let medium = format!("of {disk:?}, vault {}", row.vault);
+    let board = trial.name.split('/').nth(1).unwrap_or_default();
+    let mut kinds = BTreeSet::from([
+        format!("machine {board}"),
+        format!("{:?} with {} harts", row.guest, trial.harts),
+        format!("junk initrd {}, {medium}", row.junk_initrd),
+        format!("poison {}", row.poison_free),
+        format!("ratio {:?}", row.saved_ratio),
+        format!("reset ends {}", row.exit_on_reset),
+    ]);
+    kinds.extend(row.disks.iter().map(|disk| format!("disk {disk}")));
+    kinds.extend(words(&row.words));
+    for step in &trial.steps {
+        match step {
+            Step::PowerOn(on) => kinds.extend(of_power_on(trial, on, &medium)),
+            Step::Cuts { .. } => {
+                kinds.insert(format!("cuts {medium}, {:?}", trial.interrupts));
+            }
+            Step::Configure { configure } => {
+                // The mode, and which others are set: how long is of no matter.
+                let set = format!("{configure:?}");
+                let set = set.replace(|c: char| c.is_ascii_digit(), "");
+                kinds.insert(format!("configure {set}"));
+            }
+            Step::Damage { damage } => {
+                kinds.insert(format!("damage {damage:?} {medium}"));
+            }
+            Step::Tamper { tamper } => {
+                kinds.insert(format!("tamper {tamper:?} {medium}"));
+            }
+            Step::Snapshot { snapshot } => {
+                kinds.insert(format!("snapshot {snapshot:?} {medium}"));
+            }
+        }
+    }
+    kinds
+}
+
+fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
+    let guest = trial.row.guest_of(on);
+    let (end, interrupts) = (on.power_on, trial.interrupts);
+    let mut kinds = BTreeSet::from([
+        format!("{end:?} of {guest:?} on {interrupts:?}"),
+        format!("{end:?} {medium}"),
+        format!("wakes otherwise {}, any start {}", on.wake, on.any_start),
+        format!("cut while it runs {}", on.cut_within_ms.is_some()),
+        format!("soaks {} on {interrupts:?}", on.soaks),
+        format!("writes nothing {}", on.writes_nothing),
+    ]);
+    kinds.extend(words(trial.row.words_of(on)));
+    kinds.extend(words(on.instead.as_deref().unwrap_or_default()));
+    let texts = on.expect.iter().chain(&on.forbid).chain(&on.differ);
+    let texts = texts.chain(&on.repeats).chain(&on.cold_boot);
+    kinds.extend(texts.map(|text| format!("text {text}")));
+    kinds.extend(on.faults.iter().map(|fault| {
+        let (operation, place, every) = (fault.on, fault.at, fault.nth.is_none());
+        format!("fault {operation:?} at {place:?}, every {every}, {medium}")
+    }));
+    let (memory, harts) = (&on.memory, on.harts);
+    kinds.insert(format!("changed {memory:?} {harts:?} {:?}", on.disks));
+    kinds.extend(on.arguments.iter().map(|word| format!("argument {word}")));
+    kinds.extend(on.typed.iter().map(|typed| format!("typed {}", typed.line)));
+    kinds.extend(on.events.iter().map(|event| format!("event {event:?}")));
+    kinds
+}
+
+/// The words of a command line, numbers left out: how much or how often is no kind.
+fn words(line: &str) -> impl Iterator<Item = String> {
+    line.split_whitespace()
+        .map(|word| match word.split_once('=') {
+            Some((name, value)) if value.parse::<u64>().is_ok() => format!("word {name}"),
+            _ => format!("word {word}"),
+        })
+}
+
+/// Kinds that none of the trials that are run often has, each with a trial that has it.
+fn lost(plan: &Plan) -> Vec<String> {
+    let trials = expand(plan).unwrap();
+    let often = trials.iter().filter(|trial| !trial.is_long);
+    let often: BTreeSet<_> = often.flat_map(kinds).collect();
+    let missed = |trial: &Trial| {
+        let name = trial.name.clone();
+        let missed: Vec<_> = kinds(trial).difference(&often).cloned().collect();
+        (missed.into_iter()).map(move |kind| format!("{name}: {kind}"))
+    };
+    trials.iter().flat_map(missed).collect()
+}
+
+#[test]
+fn what_is_run_often_has_every_kind() {
+    let lost = lost(&load_plan().unwrap());
+    assert!(
+        lost.is_empty(),
+        "`make test` has lost:\n{}",
+        lost.join("\n")
+    );
+}
+
+#[test]
+fn a_lost_kind_is_found() {
+    let text = |faults: &str| {
+        let row = "machines = ['m']\nharts = [1]\nmemory = ['1G']\nguest = 'kernel'\n\
+                   disks = ['d']\n";
+        let step = |fault| format!("steps = [{{ power_on = 'success', faults = [{fault}] }}]");
+        format!(
+            "[machines.m]\naia = true\n[disks.d]\n\
+             [[rows]]\nname = 'short'\n{row}{}\n\
+             [[rows]]\nname = 'long'\noften = []\n{row}{}\n",
+            step("{ on = 'write', nth = 3 }"),
+            step(faults)
+        )
+    };
+    let of = |faults| lost(&toml::from_str(&text(faults)).unwrap());
+    assert_eq!(of("{ on = 'write', nth = 9 }"), [""; 0]);
+    for other in ["{ on = 'write' }", "{ on = 'read', nth = 3 }"] {
+        let found = of(other);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("long/m/1/1G: fault "), "{found:?}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Where a run's time goes, and that it goes on at all.
+
+use std::fmt::Write;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cores::Host;
+
+/// After so long without a trial that ended, those that run are named.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// The slowest so many trials are shown.
+const SHOWN: usize = 200;
+
+/// What the trials of a run have used. The last one to end prints it.
+#[derive(Debug)]
+pub struct Ledger {
+    state: Mutex<State>,
+    ended: Condvar,
+    limit: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Trials that have not ended.
+    left: usize,
+    running: Vec<(String, Instant)>,
+    used: Vec<Used>,
+    /// When something was last heard.
+    heard: Instant,
+}
+
+/// What a trial has used.
+#[derive(Debug)]
+struct Used {
+    name: String,
+    /// Without what it waited for its turn.
+    wall_clock: Duration,
+    /// QEMU's.
+    cpu: Duration,
+}
+
+impl Ledger {
+    /// For so many trials, which together are to use at most `limit` of QEMU's CPU
+    /// time. While they run, a thread says so where nothing else is heard.
+    #[must_use]
+    pub fn open(trials: usize, limit: Option<Duration>) -> Arc<Self> {
+        let ledger = Arc::new(Self {
+            state: Mutex::new(State {
+                left: trials,
+                running: Vec::new(),
+                used: Vec::new(),
+                heard: Instant::now(),
+            }),
+            ended: Condvar::new(),
+            limit,
+        });
+        let watched = Arc::clone(&ledger);
+        // Left behind at the end of the program, if trials were counted that did not run.
+        thread::spawn(move || watched.say_what_runs());
+        ledger
+    }
+
+    /// A trial begins; it ends when what is returned is dropped.
+    #[must_use]
+    pub fn begin<'a>(&'a self, name: &str, host: &'a Host<'a>) -> Entry<'a> {
+        let begun = Instant::now();
+        self.lock().running.push((name.to_owned(), begun));
+        Entry {
+            ledger: self,
+            name: name.to_owned(),
+            host,
+            begun,
+        }
+    }
+
+    fn end(&self, used: Used) {
+        let mut state = self.lock();
+        state.running.retain(|(name, _)| *name != used.name);
+        state.used.push(used);
+        state.left = state.left.saturating_sub(1);
+        state.heard = Instant::now();
+        if state.left == 0 {
+            state.used.sort_by_key(|used| std::cmp::Reverse(used.cpu));
+            // In one go, as the runner's own lines may come in between.
+            let table = table(&state.used, self.limit);
+            let _ = io::Write::write_all(&mut io::stdout().lock(), table.as_bytes());
+        }
+        self.ended.notify_all();
+    }
+
+    fn say_what_runs(&self) {
+        let mut state = self.lock();
+        while state.left > 0 {
+            let quiet = state.heard.elapsed();
+            if quiet >= QUIET {
+                eprintln!("{}", running(&state.running));
+                state.heard = Instant::now();
+            }
+            let left = QUIET.saturating_sub(state.heard.elapsed());
+            let waited = self.ended.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A trial that runs.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    ledger: &'a Ledger,
+    name: String,
+    host: &'a Host<'a>,
+    begun: Instant,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.ledger.end(Used {
+            name: std::mem::take(&mut self.name),
+            wall_clock: self.begun.elapsed().saturating_sub(self.host.waited()),
+            cpu: self.host.cpu_time.total(),
+        });
+    }
+}
+
+/// The line for a minute in which no trial ended.
+fn running(trials: &[(String, Instant)]) -> String {
+    let named = trials.iter().map(|(name, since)| {
+        let seconds = since.elapsed().as_secs();
+        format!("{name} for {seconds} s")
+    });
+    format!("running: {}", named.collect::<Vec<_>>().join(", "))
+}
+
+/// `used` is sorted, the slowest first.
+fn table(used: &[Used], limit: Option<Duration>) -> String {
+    let mut text = "\nwall clock  QEMU's CPU\n".to_owned();
+    for one in used.iter().take(SHOWN) {
+        let (wall_clock, cpu) = (one.wall_clock.as_secs_f64(), one.cpu.as_secs_f64());
+        let _ = writeln!(text, "{wall_clock:>8.1} s {cpu:>9.1} s  {}", one.name);
+    }
+    if let Some(more @ 1..) = used.len().checked_sub(SHOWN) {
+        let _ = writeln!(text, "and {more} more, each with less");
+    }
+    let minutes = |time: Duration| time.as_secs_f64() / 60.0;
+    let sum: Duration = used.iter().map(|one| one.cpu).sum();
+    let _ = write!(
+        text,
+        "QEMU's CPU time in all: {:.1} core-minutes",
+        minutes(sum)
+    );
+    if let Some(limit) = limit {
+        let _ = write!(text, " (limit {:.0})", minutes(limit));
+        if sum > limit {
+            let _ = write!(text, "\nwarning: that is more than the limit");
+        }
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cores::Cores;
+
+    fn used(name: &str, cpu: u64) -> Used {
+        Used {
+            name: name.to_owned(),
+            wall_clock: Duration::from_secs(7),
+            cpu: Duration::from_secs(cpu),
+        }
+    }
+
+    #[test]
+    fn the_sum_is_held_against_the_limit() {
+        let both = [used("a/aia/1/1G", 60), used("b/aia/1/1G", 30)];
+        let text = table(&both, Some(Duration::from_secs(120)));
+        assert!(
+            text.contains("     7.0 s      60.0 s  a/aia/1/1G\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("in all: 1.5 core-minutes (limit 2)\n"));
+        assert!(table(&both, Some(Duration::from_secs(60))).contains("warning: "));
+        assert!(table(&both, None).ends_with("in all: 1.5 core-minutes\n"));
+    }
+
+    #[test]
+    fn a_long_table_is_cut() {
+        let all: Vec<_> = (0..SHOWN + 3).map(|_| used("a", 1)).collect();
+        let text = table(&all, None);
+        assert!(text.contains("\nand 3 more, each with less\n"));
+        assert!(!table(&all[..SHOWN], None).contains("more"));
+    }
+
+    #[test]
+    fn a_trial_ends_however_it_is_left() {
+        let cores = Cores::new(1);
+        let ledger = Ledger::open(2, None);
+        let host = Host::new(&cores, false);
+        host.cpu_time.add(Duration::from_secs(2));
+        let entry = ledger.begin("a", &host);
+        assert!(running(&ledger.lock().running).starts_with("running: a for 0 s"));
+        drop(entry);
+        let state = ledger.lock();
+        assert!(state.running.is_empty());
+        assert_eq!((state.left, state.used[0].cpu.as_secs()), (1, 2));
+    }
+}
