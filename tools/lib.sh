@@ -35,3 +35,16 @@ debian_keyring() { # SOURCE-FILE
     fi
     printf '%s\n' "${key:-/usr/share/keyrings/debian-archive-keyring.gpg}"
 }
+
+# The lines of a lock of packages (see tools/pool) that are of these roles.
+lock_rows() { # LOCK ROLE...
+    local file=$1
+    shift
+    awk -F'\t' -v roles=" $* " '!/^#/ && index(roles, " " $1 " ")' "$file"
+}
+
+# Where tools/pool keeps the files of such lines: the names are the archive's, and
+# each is one version of one package.
+lock_files() { # LOCK ROLE...
+    lock_rows "$@" | awk -F'\t' -v pool="$(poorwill_cache)/pool" '{ sub(/.*\//, "", $4); print pool "/" $4 }'
+}
