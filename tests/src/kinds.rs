@@ -17,6 +17,7 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
     let mut kinds = BTreeSet::from([
         format!("machine {board}"),
         format!("{:?} with {} harts", row.guest, trial.harts),
+        format!("{:?} with the {:?} kernel", row.guest, row.kernel),
         format!("junk initrd {}, {medium}", row.junk_initrd),
         format!("poison {}", row.poison_free),
         format!("ratio {:?}", row.saved_ratio),

@@ -51,7 +51,13 @@ impl Prepared {
 /// All that decides what is there after the first step: alike for trials alike in it.
 fn start_of(trial: &Trial) -> String {
     let row = &trial.row;
-    let machine = (&trial.board, trial.harts, trial.memory, row.guest);
+    let machine = (
+        &trial.board,
+        trial.harts,
+        trial.memory,
+        row.guest,
+        row.kernel,
+    );
     let kept = (&trial.disks, row.vault, row.junk_initrd, row.poison_free);
     format!(
         "{machine:?} {:?} {kept:?} {:?}",
@@ -86,6 +92,8 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use poorwill::paths::Kernel;
+
     use super::*;
     use crate::{expand, load_plan};
 
@@ -132,6 +140,9 @@ mod tests {
     #[test]
     fn other_machines_begin_otherwise() {
         let plain = start_of(&trial("damaged-map/aia/2/256M"));
+        let mut newer = trial("damaged-map/aia/2/256M");
+        newer.row.kernel = Kernel::Backports;
+        assert_ne!(plain, start_of(&newer));
         assert_eq!(plain, start_of(&trial("damaged-state/aia/2/256M")));
         for other in [
             "damaged-data/plic",

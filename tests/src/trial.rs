@@ -1,7 +1,8 @@
 //! Carrying out one trial.
 
+mod assemble;
+
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,27 +11,24 @@ use anyhow::{Context, anyhow, bail, ensure};
 use poorwill::area::{Change, configure};
 use poorwill::disk::fingerprint;
 use poorwill::machine::qmp::{Control, socket_arguments, socket_folder};
-use poorwill::machine::{
-    Console, DEBIAN_COMMAND_LINE, Disk, Exit, Machine, PowerOn as Switch, Qemu, RunningMachine,
-    TINY_COMMAND_LINE,
-};
-
+use poorwill::machine::{Exit, PowerOn as Switch, RunningMachine};
 use tempfile::TempDir;
 
 use crate::console::{
     COLD_BOOT, FATAL, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved,
 };
 use crate::cores::Host;
-use crate::damage::{self, Found};
+use crate::damage;
 use crate::disks::TrialDisk;
 use crate::expand::Trial;
-use crate::faults;
-use crate::plan::{Deed, DiskKind, End, Guest, Managing, PowerOn, Sleeping, Step, Tamper};
+use crate::plan::{Deed, DiskKind, End, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
 use crate::soak::Soak;
 use crate::tamper;
+
+pub(crate) use assemble::reproduce;
 
 /// QEMU's exit status when a guest reports success.
 const SUCCESS: i32 = 42;
@@ -308,7 +306,7 @@ impl Run<'_> {
             (None, true) => Start::Wake,
             (None, false) => Start::Cold(NO_IMAGE.to_owned()),
         };
-        if matches!(start, Start::Wake) {
+        if self.asleep && matches!(start, Start::Wake) {
             std::thread::sleep(PAUSE);
         }
         let _turn = self.host.turn();
@@ -397,94 +395,6 @@ impl Run<'_> {
         check_absent(&lines, &on.forbid)?;
         Ok(ended)
     }
-
-    /// The machine of one power-on.
-    fn machine(&self, on: &PowerOn) -> anyhow::Result<Machine> {
-        let (trial, setup) = (self.trial, self.setup);
-        let found = |file: &Result<PathBuf, String>| file.clone().map_err(anyhow::Error::msg);
-        let mut machine = Machine {
-            harts: on.harts.unwrap_or(trial.harts),
-            memory: on
-                .memory
-                .as_deref()
-                .map(str::parse)
-                .transpose()?
-                .unwrap_or(trial.memory),
-            interrupts: trial.interrupts,
-            command_line: trial.row.words_of(on).to_owned(),
-            exit_on_reset: trial.row.exit_on_reset,
-            ..Machine::new(found(setup.firmware_for(trial))?)
-        };
-        let guest = trial.row.guest_of(on);
-        match guest {
-            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
-            Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
-            Guest::LinuxTiny => {
-                let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
-                machine.kernel = Some(tiny.kernel);
-                machine.initrd = Some(tiny.initrd);
-                machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
-            }
-            Guest::Linux | Guest::LinuxSnapshot => {
-                let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
-                machine.kernel = Some(linux.kernel);
-                machine.initrd = Some(linux.initrd);
-                machine.command_line = format!(
-                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
-                    if guest == Guest::Linux {
-                        "cycle"
-                    } else {
-                        "snapshot"
-                    },
-                    machine.command_line
-                );
-            }
-        }
-        if trial.row.junk_initrd {
-            machine.initrd = Some(self.folder.join("junk"));
-        }
-        let mut more = trial.board.arguments.clone();
-        if trial.row.vault {
-            // A comma in a name is written twice.
-            let file = self.vault().display().to_string().replace(',', ",,");
-            let drive = format!("if=pflash,unit=1,format=raw,file={file}");
-            more.extend(["-drive".to_owned(), drive]);
-        }
-        self.attach(on, &mut machine, &mut more)?;
-        more.extend(on.arguments.iter().cloned());
-        if let Some(instead) = &on.instead {
-            more.extend([
-                "-fw_cfg".to_owned(),
-                format!("name=opt/poorwill/test,string={instead}"),
-            ]);
-        }
-        machine.extra_arguments = more.into_iter().map(OsString::from).collect();
-        Ok(machine)
-    }
-
-    fn attach(
-        &self,
-        on: &PowerOn,
-        machine: &mut Machine,
-        more: &mut Vec<String>,
-    ) -> anyhow::Result<()> {
-        let count = on.disks.unwrap_or(self.disks.len());
-        for (number, disk) in self.disks.iter().take(count).enumerate() {
-            match disk.plain() {
-                Some(plain) => machine.disks.push(plain),
-                None => more.extend(disk.arguments(number)?),
-            }
-        }
-        let found = || {
-            let disk = self.last_disk()?;
-            Found::on(&disk.file, disk.block_bytes())
-        };
-        if let Some(rules) = faults::rules(&on.faults, found)? {
-            let last: &mut Disk = machine.disks.last_mut().context("no disk for the faults")?;
-            last.faults = Some(rules);
-        }
-        Ok(())
-    }
 }
 
 /// A folder for QEMU's control socket, if the power-on needs one.
@@ -543,20 +453,4 @@ fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<End> {
             exit.errors.trim_end()
         )
     })
-}
-
-/// The command line to type for the same machine.
-pub(crate) fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
-    let program = qemu.program.clone().into_os_string();
-    let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));
-    let quoted = words.map(|word| {
-        let word = word.to_string_lossy().into_owned();
-        if word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }

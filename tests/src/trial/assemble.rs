@@ -1,0 +1,118 @@
+//! The machine of one power-on: from a trial's row to QEMU's arguments.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use poorwill::machine::{Console, DEBIAN_COMMAND_LINE, Disk, Machine, Qemu, TINY_COMMAND_LINE};
+
+use super::Run;
+use crate::damage::Found;
+use crate::faults;
+use crate::plan::{Guest, PowerOn};
+
+impl Run<'_> {
+    /// The machine of one power-on.
+    pub(super) fn machine(&self, on: &PowerOn) -> anyhow::Result<Machine> {
+        let (trial, setup) = (self.trial, self.setup);
+        let found = |file: &Result<PathBuf, String>| file.clone().map_err(anyhow::Error::msg);
+        let mut machine = Machine {
+            harts: on.harts.unwrap_or(trial.harts),
+            memory: on
+                .memory
+                .as_deref()
+                .map(str::parse)
+                .transpose()?
+                .unwrap_or(trial.memory),
+            interrupts: trial.interrupts,
+            command_line: trial.row.words_of(on).to_owned(),
+            exit_on_reset: trial.row.exit_on_reset,
+            ..Machine::new(found(setup.firmware_for(trial))?)
+        };
+        let guest = trial.row.guest_of(on);
+        match guest {
+            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
+            Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
+            Guest::LinuxTiny => {
+                let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
+                machine.kernel = Some(tiny.kernel);
+                machine.initrd = Some(tiny.initrd);
+                machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
+            }
+            Guest::Linux | Guest::LinuxSnapshot => {
+                let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
+                machine.kernel = Some(linux.kernel);
+                machine.initrd = Some(linux.initrd);
+                machine.command_line = format!(
+                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
+                    if guest == Guest::Linux {
+                        "cycle"
+                    } else {
+                        "snapshot"
+                    },
+                    machine.command_line
+                );
+            }
+        }
+        if trial.row.junk_initrd {
+            machine.initrd = Some(self.folder.join("junk"));
+        }
+        let mut more = trial.board.arguments.clone();
+        if trial.row.vault {
+            // A comma in a name is written twice.
+            let file = self.vault().display().to_string().replace(',', ",,");
+            let drive = format!("if=pflash,unit=1,format=raw,file={file}");
+            more.extend(["-drive".to_owned(), drive]);
+        }
+        self.attach(on, &mut machine, &mut more)?;
+        more.extend(on.arguments.iter().cloned());
+        if let Some(instead) = &on.instead {
+            more.extend([
+                "-fw_cfg".to_owned(),
+                format!("name=opt/poorwill/test,string={instead}"),
+            ]);
+        }
+        machine.extra_arguments = more.into_iter().map(OsString::from).collect();
+        Ok(machine)
+    }
+
+    fn attach(
+        &self,
+        on: &PowerOn,
+        machine: &mut Machine,
+        more: &mut Vec<String>,
+    ) -> anyhow::Result<()> {
+        let count = on.disks.unwrap_or(self.disks.len());
+        for (number, disk) in self.disks.iter().take(count).enumerate() {
+            match disk.plain() {
+                Some(plain) => machine.disks.push(plain),
+                None => more.extend(disk.arguments(number)?),
+            }
+        }
+        let found = || {
+            let disk = self.last_disk()?;
+            Found::on(&disk.file, disk.block_bytes())
+        };
+        if let Some(rules) = faults::rules(&on.faults, found)? {
+            let last: &mut Disk = machine.disks.last_mut().context("no disk for the faults")?;
+            last.faults = Some(rules);
+        }
+        Ok(())
+    }
+}
+
+/// The command line to type for the same machine.
+pub(crate) fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
+    let program = qemu.program.clone().into_os_string();
+    let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));
+    let quoted = words.map(|word| {
+        let word = word.to_string_lossy().into_owned();
+        if word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
