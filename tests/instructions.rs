@@ -14,10 +14,6 @@ use poorwill_tests::Setup;
 /// How often each firmware is counted, unless `POORWILL_ROUNDS` says otherwise.
 const ROUNDS: u32 = 5;
 
-/// How often all rounds are done again where only a start seems worse: the host may
-/// have kept it waiting each time. Code that is worse stays so.
-const RETRIES: u32 = 2;
-
 fn main() -> anyhow::Result<()> {
     let is_set = |name| std::env::var(name).is_ok_and(|set| set == "1");
     // cargo asks every test for its list, which is one of one.
@@ -62,22 +58,12 @@ fn count(options: &BenchOptions) -> anyhow::Result<()> {
 fn compare(options: &BenchOptions, base: &Path, rounds: u32) -> anyhow::Result<()> {
     let mut counter = Counter::new(options)?;
     let (mut before, mut now) = (Counts::default(), Counts::default());
-    let mut pairs = Vec::new();
-    for turn in 0..=RETRIES {
-        for round in 1..=rounds {
-            eprintln!("counting instructions, round {round} of {rounds}");
-            counter.count_other(base, &mut before)?;
-            counter.count(&options.firmware, &mut now)?;
-        }
-        pairs = now.beside(&before);
-        let mut worse = pairs.iter().filter(|pair| pair.is_worse()).peekable();
-        if worse.peek().is_none() || worse.any(|pair| !pair.may_wait()) {
-            break;
-        }
-        if turn < RETRIES {
-            eprintln!("more than it may be: counting again");
-        }
+    for round in 1..=rounds {
+        eprintln!("counting instructions, round {round} of {rounds}");
+        counter.count_other(base, &mut before)?;
+        counter.count(&options.firmware, &mut now)?;
     }
+    let pairs = now.beside(&before);
     show(&pairs);
     for (name, why) in before.failed() {
         println!("{name}: not compared, as the base cannot: {why}");

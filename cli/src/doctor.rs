@@ -129,7 +129,7 @@ fn guest() -> Finding {
                 .unwrap_or(Path::new(""))
                 .display()
                 .to_string();
-            if Guest::is_pinned() == Some(false) {
+            if Guest::manifest().is_some_and(|guest| !guest.pinned) {
                 let detail = format!("{folder}; of other packages than guest/packages.lock names");
                 let cure = "take figures as of another guest, or run `make relock`";
                 return Finding::bad("guest", Health::Lacking, detail, cure);

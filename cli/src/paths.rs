@@ -125,43 +125,38 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Where the guest is, built or not.
-    ///
-    /// # Errors
-    ///
-    /// [`PathError::NoHome`].
-    pub fn expected(kernel: Kernel) -> Result<Self, PathError> {
-        let directory = guest_directory()?;
-        Ok(Guest {
-            kernel: directory.join(kernel.image()),
-            initrd: directory.join(kernel.initrd("initrd")),
-            root: directory.join("root.ext4"),
-        })
-    }
-
     /// The guest, ready to start.
     ///
     /// # Errors
     ///
-    /// [`PathError::NoGuest`] names the first file that is missing.
+    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
+    /// missing.
     pub fn find(kernel: Kernel) -> Result<Self, PathError> {
-        let guest = Self::expected(kernel)?;
+        let directory = guest_directory()?;
+        let guest = Guest {
+            kernel: directory.join(kernel.image()),
+            initrd: directory.join(kernel.initrd("initrd")),
+            root: directory.join("root.ext4"),
+        };
         all_there([&guest.kernel, &guest.initrd, &guest.root])?;
         Ok(guest)
     }
 
-    /// Whether it is of the packages that the lock in the repository names; `None` if
-    /// nobody has noted it.
+    /// What `tools/guest` has noted of it; `None` if nobody has built it.
     #[must_use]
-    pub fn is_pinned() -> Option<bool> {
-        #[derive(Deserialize)]
-        struct Manifest {
-            pinned: bool,
-        }
+    pub fn manifest() -> Option<Manifest> {
         let text = std::fs::read(guest_directory().ok()?.join("manifest.json")).ok()?;
-        let manifest: Manifest = serde_json::from_slice(&text).ok()?;
-        Some(manifest.pinned)
+        serde_json::from_slice(&text).ok()
     }
+}
+
+/// What is known of a built guest.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Manifest {
+    /// The stock kernel's version.
+    pub kernel: String,
+    /// It is of the packages that the lock in the repository names.
+    pub pinned: bool,
 }
 
 /// A Linux that needs no root file system: its initramfs is all there is.

@@ -14,7 +14,7 @@ use gpt_disk_types::{
 };
 use indicatif::ProgressBar;
 use poorwill::disk::{NewDisk, copy_sparse};
-use poorwill::machine::Disk;
+use poorwill::machine::{Disk, file_memory};
 use poorwill::size::Bytes;
 use serde_json::json;
 
@@ -180,19 +180,9 @@ impl TrialDisk {
         )
     }
 
-    /// What is stored in such memory is the file's at once: QEMU may be killed.
     fn memory_arguments(&self, number: usize) -> anyhow::Result<Vec<String>> {
-        let length = std::fs::metadata(&self.file)?.len();
-        let size = 1u64 << length.checked_ilog2().context("an empty file")?;
         let name = format!("memory{number}");
-        let backend = json!({
-            "qom-type": "memory-backend-file",
-            "id": name,
-            "mem-path": self.file.to_string_lossy(),
-            "share": true,
-            "size": size,
-        });
-        let mut arguments = vec!["-object".to_owned(), backend.to_string()];
+        let mut arguments = file_memory(&name, &self.file)?.to_vec();
         let mut device = |text: String| arguments.extend(["-device".to_owned(), text]);
         match self.attached {
             Attached::NvmePmr => device(format!("nvme,serial={name},pmrdev={name}")),

@@ -14,7 +14,7 @@ use crate::area::{Change, configure};
 use crate::console::Fields;
 use crate::disk::NewDisk;
 use crate::flash::Flash;
-use crate::machine::{Machine, PowerOn, Qemu, RunningMachine};
+use crate::machine::{Machine, PowerOn, Qemu, RunningMachine, file_memory};
 use crate::size::Bytes;
 
 /// MiB of the machine's memory in use.
@@ -26,11 +26,9 @@ const SEALED_MIB: u32 = 8;
 /// All of its memory.
 const MEMORY_MIB: u64 = 96;
 
-/// The disk, a power of two as a BAR must be; it holds two images of all memory.
-const DISK_MIB: u64 = 256;
-
-/// What of the disk is the sleep area: the rest is its table.
-const AREA_MIB: u64 = DISK_MIB - 2;
+/// The sleep area, which holds two images of all memory. With its table it is 256 MiB:
+/// a power of two, as a BAR must be.
+const AREA_MIB: u64 = 254;
 
 /// Each instruction takes two to the power of so many nanoseconds of the machine's
 /// time: the firmware tells its time in milliseconds, which are 16 thousand
@@ -85,9 +83,9 @@ impl Way {
         folder: &Path,
     ) -> anyhow::Result<Machine> {
         let disk = folder.join("disk");
-        make_memory(&disk)?;
-        configure(&disk, &self.configuration()?)?;
         let mut machine = Machine::new(firmware);
+        attach_area(&mut machine, &disk)?;
+        configure(&disk, &self.configuration()?)?;
         machine.harts = 1;
         machine.memory = Bytes::mib(MEMORY_MIB);
         machine.kernel = Some(options.test_kernel.clone());
@@ -102,7 +100,6 @@ impl Way {
             Flash::create(&flash)?;
             machine.flash = Some(flash);
         }
-        machine.extra_arguments = memory_arguments(&disk).map(Into::into).to_vec();
         Ok(machine.for_counts(SHIFT))
     }
 
@@ -150,31 +147,20 @@ impl Way {
     }
 }
 
-/// A file that stands for memory with a sleep area in it.
-pub(super) fn make_memory(file: &Path) -> anyhow::Result<()> {
+/// Gives a machine a sleep area in memory, kept in a new file.
+pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<()> {
     let new = NewDisk {
         root: None,
         swap: None,
         areas: vec![Bytes::mib(AREA_MIB)],
     };
-    Ok(new.create(file, false, &indicatif::ProgressBar::hidden())?)
-}
-
-/// QEMU's arguments for a disk that is memory, and the machine's own at once.
-pub(super) fn memory_arguments(disk: &Path) -> [String; 4] {
-    let backend = serde_json::json!({
-        "qom-type": "memory-backend-file",
-        "id": "area",
-        "mem-path": disk.to_string_lossy(),
-        "share": true,
-        "size": Bytes::mib(DISK_MIB).0,
-    });
-    [
-        "-object".into(),
-        backend.to_string(),
-        "-device".into(),
-        "ivshmem-plain,memdev=area".into(),
-    ]
+    new.create(file, true, &indicatif::ProgressBar::hidden())?;
+    let device = ["-device", "ivshmem-plain,memdev=area"].map(Into::into);
+    let arguments = file_memory("area", file)?.map(Into::into);
+    machine
+        .extra_arguments
+        .extend(arguments.into_iter().chain(device));
+    Ok(())
 }
 
 fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {

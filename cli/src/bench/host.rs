@@ -11,7 +11,7 @@ use poorwill_image::checksum;
 
 use super::results::Environment;
 use crate::machine::Qemu;
-use crate::paths::{Guest, Kernel};
+use crate::paths::Guest;
 use crate::resources;
 
 /// Looks at the host, the programs and the firmware. What the host does not tell
@@ -92,19 +92,13 @@ fn file_system(folder: &Path) -> String {
     kind.unwrap_or_else(|| "unknown".into())
 }
 
-/// As the guest's manifest has it.
+/// As the guest's manifest has it. Figures compare among guests of the same packages
+/// only.
 fn guest_kernel() -> Option<String> {
-    let manifest = Guest::expected(Kernel::Stock)
-        .ok()?
-        .root
-        .with_file_name("manifest.json");
-    let text = fs::read_to_string(manifest).ok()?;
-    let manifest: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let kernel = manifest["kernel"].as_str()?;
-    // Figures compare among guests of the same packages only.
-    Some(match Guest::is_pinned() {
-        Some(true) => kernel.to_owned(),
-        _ => format!("{kernel}, not the pinned guest"),
+    let guest = Guest::manifest()?;
+    Some(match guest.pinned {
+        true => guest.kernel,
+        false => format!("{}, not the pinned guest", guest.kernel),
     })
 }
 

@@ -103,18 +103,13 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// How often the other firmware's count this one's may be. A start depends on the
-    /// host a little, a sleep and a wake do not.
+    /// How often the other firmware's count this one's may be.
     #[must_use]
     pub fn limit(&self) -> f64 {
-        if self.may_wait() { 1.05 } else { 1.02 }
-    }
-
-    /// Whether the count may be one of waits, too, so that counting again may make it
-    /// less.
-    #[must_use]
-    pub fn may_wait(&self) -> bool {
-        self.name.starts_with("start-")
+        match self.name.starts_with("start-") {
+            true => 1.05,
+            false => 1.02,
+        }
     }
 
     /// The least of one in the least of the other.
@@ -149,7 +144,7 @@ impl<'o> Counter<'o> {
         Ok(Counter {
             options,
             qemu: Qemu::find()?,
-            stage: start::Stage::make(options)?,
+            stage: start::Stage::exact(options)?,
         })
     }
 
@@ -192,7 +187,7 @@ impl<'o> Counter<'o> {
     fn one(&self, thing: Thing, firmware: &Path) -> anyhow::Result<Vec<(String, u64)>> {
         match thing {
             Thing::Start(interrupts, harts) => {
-                let count = (self.stage).count_exactly(firmware, interrupts, harts, &self.qemu)?;
+                let count = (self.stage).count(firmware, interrupts, harts, &self.qemu)?;
                 Ok(vec![(thing.name(), count)])
             }
             Thing::Sleep(way) => way.count(self.options, firmware, &self.qemu),

@@ -5,14 +5,14 @@
 //! exactly; with several harts the count is of all of them, one after another.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use super::BenchOptions;
-use super::counted::{make_memory, memory_arguments};
+use super::counted::attach_area;
 use crate::disk::NewDisk;
 use crate::machine::{Disk, Interrupts, Machine, PowerOn, Qemu};
 use crate::size::Bytes;
@@ -82,7 +82,16 @@ const RUNS: u32 = 5;
 
 pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     let qemu = Qemu::find()?;
-    let stage = Stage::make(options)?;
+    let disk = options.folder.join("empty-area.disk");
+    let area = NewDisk {
+        root: None,
+        swap: None,
+        areas: vec![Bytes::gib(1)],
+    };
+    area.create(&disk, true, &indicatif::ProgressBar::hidden())?;
+    let mut machine = Machine::new(&options.firmware);
+    machine.disks = vec![Disk::nvme(disk)];
+    let stage = Stage::make(options, machine)?;
     let least = |firmware: &Path, interrupts, harts| {
         let mut least = u64::MAX;
         for _ in 0..RUNS {
@@ -101,34 +110,30 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     measured.into_iter().collect()
 }
 
-/// What is needed to count a start: the next stage, and a disk without an image.
+/// What is needed to count a start: a machine with a sleep area and without an image,
+/// whose next stage counts.
 #[derive(Debug)]
 pub(super) struct Stage {
-    probe: PathBuf,
-    disk: PathBuf,
-    /// The same as memory, for which nothing is waited.
-    memory: PathBuf,
+    machine: Machine,
 }
 
 impl Stage {
-    pub(super) fn make(options: &BenchOptions) -> anyhow::Result<Self> {
+    /// With the area in memory: nothing is waited for, and the count is the same each
+    /// time.
+    pub(super) fn exact(options: &BenchOptions) -> anyhow::Result<Self> {
+        let mut machine = Machine::new(&options.firmware);
+        attach_area(&mut machine, &options.folder.join("empty-area.memory"))?;
+        Self::make(options, machine)
+    }
+
+    fn make(options: &BenchOptions, mut machine: Machine) -> anyhow::Result<Self> {
         let probe = options.folder.join("probe.bin");
         let bytes: Vec<u8> = PROBE.iter().flat_map(|word| word.to_le_bytes()).collect();
         fs::write(&probe, bytes).with_context(|| format!("writing {}", probe.display()))?;
-        let disk = options.folder.join("empty-area.disk");
-        let area = NewDisk {
-            root: None,
-            swap: None,
-            areas: vec![Bytes::gib(1)],
-        };
-        area.create(&disk, true, &indicatif::ProgressBar::hidden())?;
-        let memory = options.folder.join("empty-area.memory");
-        make_memory(&memory)?;
-        Ok(Stage {
-            probe,
-            disk,
-            memory,
-        })
+        machine.memory = Bytes::gib(1);
+        machine.kernel = Some(probe);
+        let machine = machine.for_counts(0);
+        Ok(Stage { machine })
     }
 
     /// Instructions from power-on to the next stage.
@@ -139,34 +144,14 @@ impl Stage {
         harts: u32,
         qemu: &Qemu,
     ) -> anyhow::Result<u64> {
-        let mut machine = machine(firmware, &self.probe, interrupts, harts);
-        machine.disks = vec![Disk::nvme(&self.disk)];
-        count(&machine.for_counts(0), qemu)
-            .with_context(|| format!("starting {}", firmware.display()))
-    }
-
-    /// The same, with the sleep area in memory: the same number each time.
-    pub(super) fn count_exactly(
-        &self,
-        firmware: &Path,
-        interrupts: Interrupts,
-        harts: u32,
-        qemu: &Qemu,
-    ) -> anyhow::Result<u64> {
-        let mut machine = machine(firmware, &self.probe, interrupts, harts);
-        machine.extra_arguments = memory_arguments(&self.memory).map(Into::into).to_vec();
-        let machine = machine.for_counts(0);
+        let machine = Machine {
+            firmware: firmware.to_owned(),
+            interrupts,
+            harts,
+            ..self.machine.clone()
+        };
         count(&machine, qemu).with_context(|| format!("starting {}", firmware.display()))
     }
-}
-
-fn machine(firmware: &Path, probe: &Path, interrupts: Interrupts, harts: u32) -> Machine {
-    let mut machine = Machine::new(firmware);
-    machine.interrupts = interrupts;
-    machine.harts = harts;
-    machine.memory = Bytes::gib(1);
-    machine.kernel = Some(PathBuf::from(probe));
-    machine
 }
 
 fn count(machine: &Machine, qemu: &Qemu) -> anyhow::Result<u64> {

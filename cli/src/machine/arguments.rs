@@ -137,6 +137,29 @@ fn block_node(name: &str, disk: &Disk) -> Value {
     json!({ "driver": "raw", "node-name": name, "discard": "unmap", "file": below })
 }
 
+/// QEMU's arguments for memory, named `id`, that is a file's at once: as much of the
+/// file as makes a power of two, as a BAR must be. QEMU may be killed, and nothing
+/// stored is lost.
+///
+/// # Errors
+///
+/// The file's length cannot be told; an empty file.
+pub fn file_memory(id: &str, file: &Path) -> std::io::Result<[String; 2]> {
+    let length = fs::metadata(file)?.len();
+    let size = 1_u64
+        << length
+            .checked_ilog2()
+            .ok_or(std::io::ErrorKind::InvalidInput)?;
+    let backend = json!({
+        "qom-type": "memory-backend-file",
+        "id": id,
+        "mem-path": file.to_string_lossy(),
+        "share": true,
+        "size": size,
+    });
+    Ok(["-object".to_owned(), backend.to_string()])
+}
+
 const FLASH_NODE: &str = "flash";
 
 /// The flash's file. QEMU flushes it when it ends; what the host's power cut

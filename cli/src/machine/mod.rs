@@ -6,6 +6,7 @@ mod arguments;
 mod capture;
 mod cpu_time;
 pub mod interactive;
+mod outcome;
 pub(crate) mod qemu;
 pub mod qmp;
 mod running;
@@ -13,11 +14,12 @@ mod running;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use arguments::Console;
+pub use arguments::{Console, file_memory};
 pub use capture::Watcher;
 pub use cpu_time::CpuTime;
+pub use outcome::{Exit, Failed, StartError, WaitError};
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version};
-pub use running::{Exit, Failed, PowerOn, RunningMachine, StartError, WaitError};
+pub use running::{PowerOn, RunningMachine};
 
 use serde::{Deserialize, Serialize};
 
