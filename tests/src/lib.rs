@@ -18,6 +18,8 @@ mod ledger;
 #[cfg(test)]
 mod licences;
 mod plan;
+#[cfg(test)]
+mod pool;
 mod prepared;
 mod setup;
 mod snapshot;

@@ -3,22 +3,23 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qapi::qmp::{
-    MigrateSetParameters, MigrationCapability, MigrationCapabilityStatus, MigrationInfo,
-    MigrationStatus, chardev_send_break, cont, migrate, migrate_incoming, migrate_set_capabilities,
-    migrate_set_parameters, qmp_capabilities, query_migrate, query_status, quit, stop,
-};
-use qapi::{Command, ExecuteError, Stream};
+use qapi_spec::{Command, Execute};
 use tempfile::TempDir;
 use thiserror::Error;
 
+use self::command::{
+    Capabilities, Capability, Continue, Incoming, Message, Migrate, Migration, Progress,
+    QueryMigrate, QueryStatus, Quit, SendBreak, SetCapabilities, SetParameters, Stop,
+};
 use crate::interrupt::{self, Interrupted};
+
+mod command;
 
 /// How often is looked whether something has come about. QEMU answers in less.
 const TICK: Duration = Duration::from_millis(1);
@@ -84,16 +85,6 @@ pub enum QmpError {
     Interrupted(#[from] Interrupted),
 }
 
-fn refused<C: Command>(error: ExecuteError) -> QmpError {
-    QmpError::Refused {
-        command: C::NAME,
-        reason: match error {
-            ExecuteError::Qapi(error) => error.desc,
-            ExecuteError::Io(error) => error.to_string(),
-        },
-    }
-}
-
 /// A folder for a control socket, whose name must be short.
 ///
 /// # Errors
@@ -121,14 +112,10 @@ pub fn incoming_arguments() -> [OsString; 2] {
 }
 
 /// A connection to a running QEMU.
+#[derive(Debug)]
 pub struct Control {
-    connection: qapi::Qmp<Stream<BufReader<UnixStream>, UnixStream>>,
-}
-
-impl fmt::Debug for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").finish_non_exhaustive()
-    }
+    answers: BufReader<UnixStream>,
+    commands: UnixStream,
 }
 
 impl Control {
@@ -138,8 +125,7 @@ impl Control {
     ///
     /// [`QmpError::Refused`], if there is no such device for example.
     pub fn send_break(&mut self, device: &str) -> Result<(), QmpError> {
-        self.ask(&chardev_send_break { id: device.into() })
-            .map(drop)
+        self.ask(&SendBreak { id: device }).map(drop)
     }
 
     /// Connects as soon as QEMU listens.
@@ -164,21 +150,46 @@ impl Control {
         stream
             .set_read_timeout(Some(ANSWER_LIMIT))
             .map_err(no_socket)?;
-        let reader = stream.try_clone().map_err(no_socket)?;
         let mut control = Control {
-            connection: qapi::Qmp::new(Stream::new(BufReader::new(reader), stream)),
+            answers: BufReader::new(stream.try_clone().map_err(no_socket)?),
+            commands: stream,
         };
         // QEMU greets first; what it says of itself is known already.
-        let greeted = control.connection.inner_mut().read_line(&mut String::new());
+        let greeted = control.answers.read_line(&mut String::new());
         if greeted.map_err(no_socket)? == 0 {
             return Err(no_socket(io::ErrorKind::UnexpectedEof.into()));
         }
-        control.ask(&qmp_capabilities { enable: None })?;
+        control.ask(&Capabilities {})?;
         Ok(control)
     }
 
     fn ask<C: Command>(&mut self, command: &C) -> Result<C::Ok, QmpError> {
-        self.connection.execute(command).map_err(refused::<C>)
+        let refused = |reason| QmpError::Refused {
+            command: C::NAME,
+            reason,
+        };
+        match self.execute(command) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(refused(error.desc)),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    /// Gives a command and reads up to its answer.
+    fn execute<C: Command>(&mut self, command: &C) -> io::Result<Result<C::Ok, qapi_spec::Error>> {
+        let mut line = serde_json::to_vec(&Execute::<&C>::from(command))?;
+        line.push(b'\n');
+        self.commands.write_all(&line)?;
+        loop {
+            line.clear();
+            if self.answers.read_until(b'\n', &mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match serde_json::from_slice(&line)? {
+                Message::Answer(answer) => return Ok(answer.result()),
+                Message::Event { .. } => {}
+            }
+        }
     }
 
     /// Lets a machine begin that waits to be switched on.
@@ -187,7 +198,7 @@ impl Control {
     ///
     /// [`QmpError::Refused`].
     pub fn switch_on(&mut self) -> Result<(), QmpError> {
-        self.ask(&cont {}).map(drop)
+        self.ask(&Continue {}).map(drop)
     }
 
     /// Stops the machine and writes it to `file`, which is not flushed.
@@ -197,15 +208,10 @@ impl Control {
     /// [`QmpError`].
     pub fn save(&mut self, file: &Path, kind: SaveKind, limit: Duration) -> Result<(), QmpError> {
         self.prepare(kind)?;
-        self.ask(&stop {})?;
-        self.ask(&migrate {
-            uri: Some(uri(file)),
-            channels: None,
-            detach: None,
-            resume: None,
-        })?;
+        self.ask(&Stop {})?;
+        self.ask(&Migrate { uri: uri(file) })?;
         self.wait("save the machine", limit, |control| {
-            let info = control.ask(&query_migrate {})?;
+            let info = control.ask(&QueryMigrate {})?;
             ended("save the machine", &info)
         })
     }
@@ -223,20 +229,19 @@ impl Control {
         limit: Duration,
     ) -> Result<(), QmpError> {
         self.prepare(kind)?;
-        self.ask(&migrate_incoming {
-            uri: Some(uri(file)),
-            channels: None,
-            exit_on_error: Some(false),
+        self.ask(&Incoming {
+            uri: uri(file),
+            exit_on_error: false,
         })?;
         let what = "restore the machine";
         self.wait(what, limit, |control| {
-            let info = control.ask(&query_migrate {})?;
+            let info = control.ask(&QueryMigrate {})?;
             ended(what, &info)
         })?;
         // It was stopped when it was saved, and so it is still.
-        self.ask(&cont {})?;
+        self.ask(&Continue {})?;
         self.wait(what, limit, |control| {
-            Ok(control.ask(&query_status {})?.running)
+            Ok(control.ask(&QueryStatus {})?.running)
         })
     }
 
@@ -247,24 +252,26 @@ impl Control {
     ///
     /// [`QmpError::Refused`].
     pub fn quit(mut self) -> Result<(), QmpError> {
-        match self.connection.execute(&quit {}) {
-            Ok(_) | Err(ExecuteError::Io(_)) => Ok(()),
-            Err(error) => Err(refused::<quit>(error)),
+        match self.execute(&Quit {}) {
+            Ok(Ok(_)) | Err(_) => Ok(()),
+            Ok(Err(error)) => Err(QmpError::Refused {
+                command: Quit::NAME,
+                reason: error.desc,
+            }),
         }
     }
 
     fn prepare(&mut self, kind: SaveKind) -> Result<(), QmpError> {
-        self.ask(&migrate_set_capabilities {
-            capabilities: vec![MigrationCapabilityStatus {
-                capability: MigrationCapability::mapped_ram,
+        self.ask(&SetCapabilities {
+            capabilities: [Capability {
+                capability: "mapped-ram",
                 state: kind == SaveKind::MappedRam,
             }],
         })?;
-        self.ask(&migrate_set_parameters(MigrateSetParameters {
-            // 1 TiB/s is no limit: it is the host's own disk.
-            max_bandwidth: Some(1 << 40),
-            ..MigrateSetParameters::default()
-        }))
+        // 1 TiB/s is no limit: it is the host's own disk.
+        self.ask(&SetParameters {
+            max_bandwidth: 1 << 40,
+        })
         .map(drop)
     }
 
@@ -290,16 +297,16 @@ fn uri(file: &Path) -> String {
     format!("file:{}", file.display())
 }
 
-fn ended(what: &'static str, info: &MigrationInfo) -> Result<bool, QmpError> {
-    match info.status {
-        Some(MigrationStatus::completed) => Ok(true),
-        Some(MigrationStatus::failed | MigrationStatus::cancelled) => Err(QmpError::Failed {
+fn ended(what: &'static str, migration: &Migration) -> Result<bool, QmpError> {
+    match migration.status {
+        Some(Progress::Completed) => Ok(true),
+        Some(Progress::Failed | Progress::Cancelled) => Err(QmpError::Failed {
             what,
-            reason: info
+            reason: migration
                 .error_desc
                 .clone()
                 .unwrap_or_else(|| "no reason given".into()),
         }),
-        _ => Ok(false),
+        None | Some(Progress::UnderWay) => Ok(false),
     }
 }
