@@ -17,8 +17,16 @@ read_os_release() {
 }
 
 # The Debian mirror that this system itself uses, as "URI SOURCE-FILE", from
-# its own apt configuration in either style; nothing if it has none.
+# its own apt configuration in either style; nothing if it has none. Without the
+# source file where apt has never loaded an index.
 debian_mirror() {
+    { indexed_mirror; configured_mirror; } | head -n 1
+}
+configured_mirror() {
+    apt-get update --print-uris 2>/dev/null |
+    sed -nE "s#^'((https?|mirror|mirror\\+https?|file|copy|ftp):.*)/dists/(bookworm|trixie|oldstable|stable)/(In)?Release' .*#\\1#p"
+}
+indexed_mirror() {
     apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SOURCESENTRY)' \
         'Created-By: Packages' 2>/dev/null |
     awk -F'|' '$1 ~ /^(https?|mirror\+https?|mirror|file|copy|ftp):/ && $3 == "main" &&
