@@ -90,6 +90,12 @@ test-host: ## Run the tests that need no emulator
 	@$(CARGO) test --locked --quiet --workspace --exclude poorwill-firmware --exclude poorwill-test-kernel --exclude poorwill-guest-entry --exclude poorwill-guest-client --exclude poorwill-tests
 	@$(CARGO) test --locked --quiet -p poorwill-tests --lib
 
+SUITES ?= ../suites
+
+.PHONY: suites
+suites: setup-tools firmware ## Run public test suites that were fetched to SUITES=FOLDER: kvm-unit-tests' of the SBI
+	@tools/suites $(SUITES)
+
 QUICK ?=
 
 .PHONY: bench

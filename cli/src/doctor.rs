@@ -1,6 +1,9 @@
 //! What a host must have to build and run Poorwill's machines.
 
+use std::fs;
 use std::path::Path;
+
+use poorwill_memory::linux::KNOWN_VERSIONS;
 
 use crate::machine::qemu::in_path;
 use crate::machine::{Qemu, RECOMMENDED};
@@ -66,6 +69,7 @@ const MEMORY: Bytes = Bytes::mib(2560);
 pub fn examine() -> Vec<Finding> {
     let guest_there = Guest::find(Kernel::Stock).is_ok();
     let mut findings = vec![qemu(), setpriv(), firmware(), guest()];
+    findings.extend(kernels());
     findings.push(guest_tools(guest_there));
     findings.push(binfmt(guest_there));
     findings.push(disk(guest_there));
@@ -142,6 +146,50 @@ fn guest() -> Finding {
         }
         Err(error) => Finding::bad("guest", Health::Missing, error.to_string(), cure),
     }
+}
+
+/// Whether the firmware knows the kernels of the guest well enough to find their
+/// free pages. That of a missing guest is told already.
+fn kernels() -> impl Iterator<Item = Finding> {
+    [Kernel::Stock, Kernel::Backports]
+        .into_iter()
+        .filter_map(|kernel| Guest::find(kernel).ok())
+        .filter_map(|guest| fs::read(guest.kernel).ok())
+        .map(|image| kernel(&image))
+}
+
+fn kernel(image: &[u8]) -> Finding {
+    let cure = "look whether the console says `free pages are saved too`; if it does, \
+                sleeps take as long as all memory takes";
+    let Some(version) = linux_version(image) else {
+        let detail = "a kernel that does not tell its version";
+        return Finding::bad("kernel", Health::Lacking, detail, cure);
+    };
+    let known = || {
+        let mut numbers = version.split(['.', '-', '+']).map(str::parse);
+        let pair = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some(KNOWN_VERSIONS.contains(&pair))
+    };
+    if known() == Some(true) {
+        return Finding::good("kernel", format!("{version}: free pages are found"));
+    }
+    let detail = format!("{version}: not known whether its free pages are found");
+    Finding::bad("kernel", Health::Lacking, detail, cure)
+}
+
+/// The version in a kernel's image, which is not compressed.
+fn linux_version(image: &[u8]) -> Option<&str> {
+    const BANNER: &[u8] = b"Linux version ";
+    // The same words stand in a format too, with no number behind them.
+    let rests = image.split(|byte| *byte == BANNER[0]);
+    let versions = rests.filter_map(|rest| {
+        let version = rest.strip_prefix(&BANNER[1..])?;
+        let end = version.iter().position(|byte| *byte == b' ')?;
+        str::from_utf8(&version[..end]).ok()
+    });
+    let mut versions =
+        versions.filter(|text| text.starts_with(|first: char| first.is_ascii_digit()));
+    versions.next()
 }
 
 /// What is needed to build the guest, as long as it is not built.
@@ -285,6 +333,23 @@ mod tests {
     #[test]
     fn room_is_found_for_folders_that_are_not_there_yet() {
         assert!(free_at(Path::new("/tmp/not/there/yet")).is_some_and(|free| free.0 > 0));
+    }
+
+    #[test]
+    fn kernels_that_are_newer_than_any_that_was_seen_are_told() {
+        let image = |version: &str| {
+            let mut image = b"MZ%s Linux version %s (%s)\0".to_vec();
+            image.extend_from_slice(format!("Linux version {version} (a@b)").as_bytes());
+            kernel(&image)
+        };
+        assert_eq!(image("6.12.107+deb13-riscv64").health, Health::Good);
+        assert_eq!(image("7.2-rc1").health, Health::Good);
+        for version in ["7.99.1", "5.10.0", "next"] {
+            let finding = image(version);
+            assert_eq!(finding.health, Health::Lacking);
+            assert!(finding.cure.is_some());
+        }
+        assert_eq!(kernel(b"Linux").health, Health::Lacking);
     }
 
     #[test]

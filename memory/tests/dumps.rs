@@ -2,7 +2,7 @@
 //! in `dumps/` for each layout that is known.
 
 use poorwill_memory::fake::{Dump, SmallLinux};
-use poorwill_memory::linux::{Doubt, free_pages};
+use poorwill_memory::linux::{Doubt, KNOWN_VERSIONS, free_pages};
 use poorwill_memory::{FreeContents, Page, PageMap, to_usize};
 
 const RANGES: [u64; 2] = [900, 200];
@@ -18,6 +18,17 @@ fn free_of(linux: &SmallLinux) -> Result<(Vec<u64>, FreeContents), Doubt> {
     let mut map = PageMap::new(&mut room, PAGES).unwrap();
     let free = free_pages(linux.os(), &linux.tables, &mut map)?;
     Ok((map.members().collect(), free.contents))
+}
+
+#[test]
+fn the_newest_version_that_is_known_is_one_of_them() {
+    let (major, minor) = *KNOWN_VERSIONS.end();
+    let newest = format!("{major}.{minor}.");
+    assert!(
+        DUMPS
+            .iter()
+            .any(|(version, _)| version.starts_with(&newest))
+    );
 }
 
 #[test]

@@ -56,6 +56,7 @@ mod page_tables;
 mod symbols;
 
 pub use doubt::Doubt;
+pub use offsets::KNOWN_VERSIONS;
 pub use page_tables::{AddressSpace, Mode, PageTables, Span};
 
 use crate::{FreeContents, OsMemory, PageMap};

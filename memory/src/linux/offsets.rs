@@ -3,10 +3,17 @@
 //! version. Another layout is a row of [`VARIANTS`], and a test over a kernel
 //! that has it (`memory/tests/dumps.rs`).
 
+use core::ops::RangeInclusive;
+
 use super::doubt::Doubt;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
 use super::page_tables::AddressSpace;
+
+/// The versions, major and minor, of which the layout is known: from the first that
+/// [`VARIANTS`] has to the newest that `memory/tests/dumps.rs` has a dump of. A later
+/// one may be read just as well; if not, all of its pages count as in use.
+pub const KNOWN_VERSIONS: RangeInclusive<(u32, u32)> = (6, 0)..=(7, 2);
 
 /// What tells one variant from the others.
 struct Variant {
