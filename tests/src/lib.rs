@@ -13,6 +13,8 @@ mod disks;
 mod expand;
 mod faults;
 #[cfg(test)]
+mod house;
+#[cfg(test)]
 mod kinds;
 mod ledger;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The variants of the kernel's table of symbols. Linux writes each symbol's
 //! address as an offset of 32 bits; what the offset counts from depends on the
 //! version. Another layout is a row of [`VARIANTS`], and a test over a kernel
-//! that has it (`memory/tests/dumps.rs`).
+//! that has it (`portable/memory/tests/dumps.rs`).
 
 use core::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use super::note::{Key, Note};
 use super::page_tables::AddressSpace;
 
 /// The versions, major and minor, of which the layout is known: from the first that
-/// [`VARIANTS`] has to the newest that `memory/tests/dumps.rs` has a dump of. A later
+/// [`VARIANTS`] has to the newest that `portable/memory/tests/dumps.rs` has a dump of. A later
 /// one may be read just as well; if not, all of its pages count as in use.
 pub const KNOWN_VERSIONS: RangeInclusive<(u32, u32)> = (6, 0)..=(7, 2);
 

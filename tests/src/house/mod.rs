@@ -1,0 +1,190 @@
+//! The house's storeys: who stands higher may use what stands lower, never the
+//! other way round. Fakes and what only tests need count like everything else.
+
+mod modules;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use modules::Modules;
+
+/// Where a crate stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Storey {
+    Portable,
+    Riscv,
+    Host,
+    /// The OS's side, tests and fuzz targets: beside the house, used by nobody in it.
+    Beside,
+}
+
+impl Storey {
+    fn of(folder: &str) -> Self {
+        match folder.split('/').next() {
+            Some("portable") => Storey::Portable,
+            Some("riscv") => Storey::Riscv,
+            Some("host") => Storey::Host,
+            _ => Storey::Beside,
+        }
+    }
+}
+
+/// A crate of the house.
+struct Member {
+    name: String,
+    /// Within the repository.
+    folder: String,
+    /// Crates of the house that it uses, for its tests too, and whether it does
+    /// without them in products.
+    uses: BTreeMap<String, bool>,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests is a folder of it")
+}
+
+fn members() -> Vec<Member> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--no-deps"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let root = metadata["workspace_root"].as_str().expect("a root");
+    let packages = metadata["packages"].as_array().expect("packages");
+    packages
+        .iter()
+        .map(|package| member(package, root))
+        .collect()
+}
+
+fn member(package: &Value, root: &str) -> Member {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let manifest = text(&package["manifest_path"]);
+    let folder = manifest.trim_start_matches(root).trim_matches('/');
+    let mut uses = BTreeMap::new();
+    for used in package["dependencies"].as_array().expect("dependencies") {
+        if !used["path"].is_null() {
+            let only_tests = used["kind"] == "dev";
+            let entry = uses.entry(text(&used["name"])).or_insert(true);
+            *entry &= only_tests;
+        }
+    }
+    Member {
+        name: text(&package["name"]),
+        folder: folder.trim_end_matches("/Cargo.toml").to_owned(),
+        uses,
+    }
+}
+
+/// Each use of what stands higher, in words.
+fn wrong_uses(members: &[Member]) -> Vec<String> {
+    let storeys: BTreeMap<_, _> = (members.iter())
+        .map(|member| (member.name.as_str(), Storey::of(&member.folder)))
+        .collect();
+    let mut wrong = Vec::new();
+    for member in members {
+        for used in member.uses.keys() {
+            if storeys[used.as_str()] > storeys[member.name.as_str()] {
+                wrong.push(format!("{} uses {used}", member.name));
+            }
+        }
+    }
+    wrong
+}
+
+/// The crates whose modules form no circle; others follow as they are put right.
+const WITHOUT_CIRCLE: [&str; 8] = [
+    "poorwill-entropy",
+    "poorwill-retain",
+    "poorwill-store",
+    "poorwill-vault",
+    "poorwill-fuzz",
+    "poorwill-guest-client",
+    "poorwill-guest-entry",
+    "poorwill-guest-tool",
+];
+
+/// The figure of docs/architecture.md, in Mermaid's words.
+fn figure(members: &[Member]) -> String {
+    let short = |name: &str| {
+        name.trim_start_matches("poorwill-")
+            .replace("poorwill", "cli")
+    };
+    let mut figure = "```mermaid\nflowchart TD\n".to_owned();
+    for (storey, title) in [
+        (Storey::Host, "host"),
+        (Storey::Riscv, "riscv"),
+        (Storey::Portable, "portable"),
+    ] {
+        writeln!(figure, "    subgraph {title}").expect("a string");
+        let here = |member: &&Member| Storey::of(&member.folder) == storey;
+        for member in members.iter().filter(here) {
+            writeln!(figure, "        {}", short(&member.name)).expect("a string");
+        }
+        figure.push_str("    end\n");
+    }
+    for member in members {
+        if Storey::of(&member.folder) == Storey::Beside {
+            continue;
+        }
+        for (used, only_tests) in &member.uses {
+            if !only_tests {
+                let (user, used) = (short(&member.name), short(used));
+                writeln!(figure, "    {user} --> {used}").expect("a string");
+            }
+        }
+    }
+    figure + "```\n"
+}
+
+#[test]
+fn nobody_uses_what_stands_higher() {
+    let members = members();
+    assert!(members.len() > 12, "the whole house is there");
+    assert_eq!(wrong_uses(&members), [""; 0]);
+}
+
+#[test]
+fn a_planted_use_of_what_stands_higher_is_found() {
+    let mut members = members();
+    let store = (members.iter_mut()).find(|member| member.name == "poorwill-store");
+    let store = store.expect("the store is there");
+    store.uses.insert("poorwill-firmware".into(), true);
+    assert_eq!(
+        wrong_uses(&members),
+        ["poorwill-store uses poorwill-firmware"]
+    );
+}
+
+#[test]
+fn modules_form_no_circle() {
+    for member in members() {
+        let circles = Modules::read(&root().join(&member.folder).join("src")).circles();
+        let free = WITHOUT_CIRCLE.contains(&member.name.as_str());
+        assert!(!free || circles.is_empty(), "{}: {circles:?}", member.name);
+        println!("{}: {circles:?}", member.name);
+    }
+}
+
+/// `POORWILL_BLESS=1` writes it.
+#[test]
+fn the_figure_of_the_house_is_that_of_its_manifests() {
+    let file = root().join("docs/architecture.md");
+    let text = std::fs::read_to_string(&file).expect("the page is there");
+    let start = text.find("```mermaid\n").expect("the page has a figure");
+    let end = start + text[start..].find("```\n").expect("the figure ends") + 4;
+    let figure = figure(&members());
+    if std::env::var_os("POORWILL_BLESS").is_some() {
+        let text = [&text[..start], &figure, &text[end..]].concat();
+        std::fs::write(&file, text).expect("the page can be written");
+        return;
+    }
+    assert_eq!(text[start..end], figure, "POORWILL_BLESS=1 writes it anew");
+}
