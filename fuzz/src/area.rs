@@ -1,10 +1,9 @@
 //! Sleep areas made of inputs.
 
-use poorwill_image::checksum;
 use poorwill_image::{Alone, ImageKind, SaveRequest, Saved, Workspace, save};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{checksum, fake::FakeMemory};
 use poorwill_store::{CONFIGURATION_VERSION, OpenSlot, RECORD_VERSION, SlotId};
 use zerocopy::IntoBytes;
 

@@ -1,13 +1,9 @@
 //! Images made of inputs: whole, with checksums that fit, but for what the
 //! input changes.
 
-use poorwill_image::checksum;
-use poorwill_image::{
-    Expected, FORMAT_VERSION, Here, ImageKind, MachineIdentity, PIECE_PAGES, PageHasher, Trust,
-    Workspace,
-};
+use poorwill_image::{Expected, FORMAT_VERSION, Here, ImageKind, PIECE_PAGES, Trust, Workspace};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
+use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageHasher, PageMap, checksum, to_usize};
 use zerocopy::IntoBytes;
 
 use crate::{Cases, Input, disk};

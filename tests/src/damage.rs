@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use poorwill::disk::FileMedium;
-use poorwill_image::{Header, Section, checksum};
+use poorwill_image::{Header, Section};
 use poorwill_medium::{Medium, Window};
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{PAGE_BYTES, Page, checksum};
 use poorwill_store::{Area, AreaLocation, SlotId, find_areas};
 use zerocopy::IntoBytes;
 

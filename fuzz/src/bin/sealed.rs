@@ -4,14 +4,13 @@
 
 use poorwill_fuzz::image::{IDENTITY, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
-use poorwill_image::checksum;
 use poorwill_image::{
     Alone, Expected, Here, ImageKind, Salt, SaveRequest, Seal, SealingKey, StateWriter, Trust,
     Workspace, give_back, load, open, save,
 };
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{checksum, fake::FakeMemory};
 use zerocopy::IntoBytes;
 
 poorwill_fuzz::target!(max_len = 1024, run);

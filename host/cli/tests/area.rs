@@ -9,12 +9,10 @@ use common::{MIB, World, open_vault};
 use indicatif::ProgressBar;
 use poorwill::disk::NewDisk;
 use poorwill::size::Bytes;
-use poorwill_image::{
-    Alone, MachineIdentity, Salt, SaveRequest, Seal, SealingKey, Workspace, save,
-};
+use poorwill_image::{Alone, Salt, SaveRequest, Seal, SealingKey, Workspace, save};
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{MachineIdentity, fake::FakeMemory};
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{Area, Purpose, find_areas};
 use poorwill_vault::Guard;

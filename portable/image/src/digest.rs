@@ -1,6 +1,4 @@
-use poorwill_memory::Page;
-
-use crate::page_hash::PageHasher;
+use poorwill_memory::{Page, PageHasher};
 
 /// What a part of an image is recognised by: its tag where it is sealed; where it is
 /// not, its hash and zeros.

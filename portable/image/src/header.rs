@@ -1,11 +1,9 @@
-use poorwill_memory::{PAGE_BYTES, Page, PageMap};
+use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageMap, checksum};
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::checksum;
 use crate::digest::Digest;
-use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, PIECE_PAGES};
 use crate::seal::{KeyId, Salt, SealMark};
 use crate::{free, progressions};

@@ -19,18 +19,15 @@ const _: () = assert!(
     "Poorwill runs on little-endian machines"
 );
 
-pub mod checksum;
 mod copy;
 mod crew;
 mod digest;
 mod free;
 mod header;
-mod identity;
 mod layout;
 mod load;
 mod looks;
 mod open;
-mod page_hash;
 mod pieces;
 mod progressions;
 mod save;
@@ -48,11 +45,9 @@ pub use copy::{CopyError, CopyRequest, copy};
 pub use crew::{Alone, Crew};
 pub use digest::Digest;
 pub use header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
-pub use identity::{Difference, MachineIdentity};
 pub use layout::{PIECE_PAGES, data_offset};
 pub use load::{LoadError, Loaded, load};
 pub use open::{Checked, Expected, Here, OpenError, Opened, inspect, open};
-pub use page_hash::PageHasher;
 pub use save::{SaveError, SaveRequest, Saved, give_back, save};
 pub use seal::{KeyId, Salt, Seal, SealError, SealMark, SealingKey, Trust};
 pub use state::{Record, StateError, StateReader, StateWriter};

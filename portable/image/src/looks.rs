@@ -6,10 +6,9 @@
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
+use poorwill_memory::{OsMemory, Page, PageMap, page_hash, to_usize};
 
 use crate::crew::Crew;
-use crate::page_hash::page_hash;
 use crate::scouts::{Finds, Scouts};
 use crate::stretch::{STRETCH, Seen, Stretch, lowest};
 

@@ -1,11 +1,10 @@
 use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::{PAGE_BYTES, Page, PageMap};
+use poorwill_memory::{Difference, MachineIdentity, PAGE_BYTES, Page, PageMap};
 use thiserror::Error;
 
 use crate::digest::Digest;
 use crate::free::FreeRuns;
 use crate::header::{Header, HeaderError, ImageKind, SectionKind};
-use crate::identity::{Difference, MachineIdentity};
 use crate::layout;
 use crate::progressions::Progressions;
 use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};

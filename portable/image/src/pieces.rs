@@ -3,13 +3,12 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_memory::{OsMemory, to_usize};
+use poorwill_memory::{OsMemory, PageHasher, page_words_hash, to_usize};
 use spin::{Mutex, MutexGuard};
 
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::Batch;
-use crate::page_hash::{PageHasher, page_words_hash};
 use crate::seal::{Cipher, Part, Way};
 use crate::stage::Stage;
 

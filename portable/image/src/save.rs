@@ -1,12 +1,11 @@
 use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::{OsMemory, PAGE_BYTES, Page, PageMap, to_usize};
+use poorwill_memory::{MachineIdentity, OsMemory, PAGE_BYTES, Page, PageMap, to_usize};
 use thiserror::Error;
 
 use crate::Progress;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::header::{Header, ImageKind, Section};
-use crate::identity::MachineIdentity;
 use crate::layout::{self, DIGEST_BYTES, Layout};
 use crate::seal::{Cipher, Part, Seal, SealMark, Way};
 use crate::workspace::{NoRoom, Workspace};

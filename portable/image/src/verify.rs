@@ -1,12 +1,11 @@
 use poorwill_medium::Medium;
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{PAGE_BYTES, Page, PageHasher, to_usize};
 
 use crate::Progress;
 use crate::digest::Digest;
 use crate::layout::{self, PIECE_PAGES};
 use crate::load::LoadError;
 use crate::open::Checked;
-use crate::page_hash::PageHasher;
 use crate::seal::{Message, Part, Way};
 
 /// Reads all page data and checks it, without putting it anywhere. `scratch`

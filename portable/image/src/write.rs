@@ -2,7 +2,7 @@
 
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{
-    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageMap, PageWalk, to_usize,
+    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageHasher, PageMap, PageWalk, to_usize,
 };
 
 use crate::Progress;
@@ -10,7 +10,6 @@ use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::layout::{PIECE_PAGES, digest_pages};
 use crate::looks::{Holds, Lookout, Looks};
-use crate::page_hash::PageHasher;
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::progressions::Finder;
 use crate::save::SaveError;

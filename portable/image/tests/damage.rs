@@ -4,11 +4,10 @@ mod common;
 
 use common::{Free, MIB, Machine, committed};
 use poorwill_image::{
-    FORMAT_VERSION, Header, HeaderError, OpenError, PageHasher, SectionKind, Workspace, checksum,
-    inspect,
+    FORMAT_VERSION, Header, HeaderError, OpenError, SectionKind, Workspace, inspect,
 };
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{FreeContents, PAGE_BYTES, Page, Run, to_usize};
+use poorwill_memory::{FreeContents, PAGE_BYTES, Page, PageHasher, Run, checksum, to_usize};
 use proptest::prelude::*;
 
 fn image() -> (Machine, FakeMedium, u64) {

@@ -4,12 +4,12 @@ mod common;
 
 use common::{HERE, MIB, Machine, NAME, Threads, WORDS, committed, here, key};
 use poorwill_image::{
-    Alone, Difference, LoadError, MachineIdentity, OpenError, PIECE_PAGES, Progress, SaveError,
-    Workspace, data_offset, inspect, load, open, verify,
+    Alone, LoadError, OpenError, PIECE_PAGES, Progress, SaveError, Workspace, data_offset, inspect,
+    load, open, verify,
 };
 use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault, INJECTED_STATUS};
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{Difference, MachineIdentity, PAGE_BYTES, Page};
 use proptest::prelude::*;
 
 /// How much of memory is in use, in 256ths.

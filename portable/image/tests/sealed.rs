@@ -6,10 +6,10 @@ mod common;
 use common::{HERE, MIB, Machine, committed, here, key};
 use poorwill_image::{
     Here, ImageKind, LoadError, OpenError, Salt, SaveRequest, Seal, SealError, SectionKind,
-    StateWriter, Trust, Workspace, checksum, inspect, open, save, verify,
+    StateWriter, Trust, Workspace, inspect, open, save, verify,
 };
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{PAGE_BYTES, Page, checksum, to_usize};
 use zerocopy::IntoBytes;
 
 const PAGES: u64 = 600;

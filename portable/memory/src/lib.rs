@@ -2,17 +2,21 @@
 //!
 //! This crate knows the memory that belongs to the OS ([`OsMemory`]), one page
 //! of it ([`OsPage`], [`Page`]), the pages that a Linux has free ([`linux`]),
-//! and the set of pages that a sleep saves ([`PageMap`]). It knows no CSR, no MMIO and no medium, so that everything
-//! here is decided, and tested, on the host.
+//! and the set of pages that a sleep saves ([`PageMap`]). The hashes that several
+//! crates use are here too. It knows no CSR, no MMIO and no medium, so that
+//! everything here is decided, and tested, on the host.
 #![no_std]
 #![warn(missing_docs)]
 
+pub mod checksum;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod free;
+mod identity;
 pub mod linux;
 mod os_memory;
 mod page;
+mod page_hash;
 mod page_map;
 mod progression;
 mod walk;
@@ -30,8 +34,10 @@ pub const fn to_usize(value: u64) -> usize {
 }
 
 pub use free::FreeContents;
+pub use identity::{Difference, MachineIdentity};
 pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageWords, PhysRange};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
+pub use page_hash::{PageHasher, page_hash, page_words_hash};
 pub use page_map::{Indices, PageMap, PageMapError, Run};
 pub use progression::{Progression, ROW_WORDS};
 pub use walk::{PageCursor, PageWalk};

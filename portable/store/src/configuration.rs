@@ -2,9 +2,8 @@ use core::fmt;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
 
-use poorwill_image::checksum;
 use poorwill_medium::MediumError;
-use poorwill_memory::Page;
+use poorwill_memory::{Page, checksum};
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};

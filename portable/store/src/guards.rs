@@ -1,9 +1,8 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use poorwill_image::checksum;
 use poorwill_medium::{Medium, Window};
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{PAGE_BYTES, Page, checksum, to_usize};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,7 +1,6 @@
 use core::fmt;
 
-use poorwill_image::checksum;
-use poorwill_memory::Page;
+use poorwill_memory::{Page, checksum};
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{Boot, MIB, Machine, NoSleep, START, area, disk, record_at};
-use poorwill_image::{SaveError, checksum};
+use poorwill_image::SaveError;
 use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, FakeMedium};
-use poorwill_memory::Page;
+use poorwill_memory::{Page, checksum};
 use poorwill_store::{
     Area, DiscardReason, Failure, MIN_AREA_BYTES, NoImage, RecordError, SlotId, SlotState,
     SlotStatus, StoreError,

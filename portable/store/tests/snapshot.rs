@@ -3,10 +3,9 @@
 mod common;
 
 use common::{Boot, MIB, Machine, START, disk, record_at};
-use poorwill_image::checksum;
 use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
-use poorwill_memory::{Page, to_usize};
+use poorwill_memory::{Page, checksum, to_usize};
 use poorwill_store::{
     Area, Configuration, DiscardReason, Failure, Name, NoImage, SlotState, SnapshotRules, Standing,
     StoreError,

@@ -1,8 +1,6 @@
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node, Property};
-use poorwill_image::MachineIdentity;
-use poorwill_image::PageHasher;
-use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageHasher};
 use zerocopy::IntoBytes;
 
 use crate::machine::{MAX_DEPTH, Machine};

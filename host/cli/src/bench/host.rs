@@ -1,13 +1,12 @@
 //! What a bench ran on.
 
+use poorwill_memory::checksum;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::SystemTime;
-
-use poorwill_image::checksum;
 
 use super::results::Environment;
 use crate::machine::Qemu;

@@ -5,13 +5,13 @@
 use std::ops::Range;
 
 use poorwill_image::{
-    Alone, Crew, Expected, Here, ImageKind, LoadError, Loaded, MachineIdentity, OpenError, Salt,
-    SaveError, SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back,
-    load, open, save,
+    Alone, Crew, Expected, Here, ImageKind, LoadError, Loaded, OpenError, Salt, SaveError,
+    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
+    save,
 };
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{FreeContents, Page, Progression, ROW_WORDS, Run, to_usize};
+use poorwill_memory::{MachineIdentity, fake::FakeMemory};
 
 pub(crate) const MIB: u64 = 1 << 20;
 

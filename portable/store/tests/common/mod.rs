@@ -3,11 +3,11 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use poorwill_image::{
-    Alone, Here, MachineIdentity, OpenError, Salt, SaveRequest, Seal, SealingKey, Trust, Workspace,
+    Alone, Here, OpenError, Salt, SaveRequest, Seal, SealingKey, Trust, Workspace,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_medium::{Medium, Window};
-use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{MachineIdentity, fake::FakeMemory};
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use poorwill_store::{Area, Failure, Name, NoImage, NoWake, Purpose, Refusal, StoreError, Wake};
 use poorwill_vault::Guard;

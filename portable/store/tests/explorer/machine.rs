@@ -1,11 +1,11 @@
 //! A machine of a handful of pages that sleeps and wakes as the firmware does.
 
 use poorwill_image::{
-    Alone, Here, ImageKind, LoadError, MachineIdentity, Salt, SaveRequest, Seal, SealingKey,
-    StateReader, StateWriter, Trust, Workspace, load, open,
+    Alone, Here, ImageKind, LoadError, Salt, SaveRequest, Seal, SealingKey, StateReader,
+    StateWriter, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
-use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{MachineIdentity, fake::FakeMemory};
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{
     Admitted, Area, CommitError, DiscardReason, Failure, NoSleep, Purpose, StoreError, Wake,

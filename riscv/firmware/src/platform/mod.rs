@@ -16,8 +16,7 @@ pub(crate) mod vault;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DescriptionError, MAX_HARTS, Machine};
-use poorwill_image::MachineIdentity;
-use poorwill_memory::{OsMemory, OsMemoryError, PhysRange};
+use poorwill_memory::{MachineIdentity, OsMemory, OsMemoryError, PhysRange};
 use spin::Once;
 use thiserror::Error;
 

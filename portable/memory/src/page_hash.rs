@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering;
 
-use poorwill_memory::{PAGE_BYTES, Page, PageWords};
+use crate::{PAGE_BYTES, Page, PageWords};
 
 /// The published secrets.
 const SECRETS: [u64; 7] = [
@@ -29,12 +29,13 @@ const REST: u64 = PAGE_BYTES % (8 * LINE as u64);
 
 /// The hash of a page by itself, with seed 0: harts take pages in any order.
 #[must_use]
-pub(crate) fn page_hash(page: &Page) -> u64 {
+pub fn page_hash(page: &Page) -> u64 {
     hash(&page.0, |word| *word)
 }
 
 /// The hash of a page that other harts may look at too.
-pub(crate) fn page_words_hash(words: &PageWords) -> u64 {
+#[must_use]
+pub fn page_words_hash(words: &PageWords) -> u64 {
     hash(words, |word| word.load(Ordering::Relaxed))
 }
 
@@ -56,7 +57,7 @@ impl PageHasher {
     }
 
     /// Takes the page that has this hash.
-    pub(crate) fn hashed_page(&mut self, hash: u64) {
+    pub fn hashed_page(&mut self, hash: u64) {
         const BYTES: u64 = size_of::<u64>() as u64;
         let seed = seeded(self.0) ^ BYTES;
         // Of so few bytes the first eight and the last are the same.
