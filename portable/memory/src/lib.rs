@@ -8,6 +8,9 @@
 #![no_std]
 #![warn(missing_docs)]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod checksum;
 #[cfg(feature = "fake")]
 pub mod fake;
