@@ -155,7 +155,7 @@ test-kernel: setup-tools
 .PHONY: poison-free
 poison-free: setup-tools
 	@mkdir -p build
-	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free --target-dir $(TARGET)/poison-free
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks --target-dir $(TARGET)/poison-free
 	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
 
 # Before anything is built, so that a missing network is told in the first minute.

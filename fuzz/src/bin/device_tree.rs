@@ -14,10 +14,10 @@ use poorwill_memory::PhysRange;
 poorwill_fuzz::target!(max_len = 16384, run);
 
 const HANDOVER: Handover<'_> = Handover {
-    firmware: PhysRange {
+    firmware: &[PhysRange {
         start: 0x8000_0000,
         end: 0x801c_0000,
-    },
+    }],
     flash: &[PhysRange {
         start: 0x2200_0000,
         end: 0x2400_0000,

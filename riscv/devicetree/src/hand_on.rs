@@ -45,8 +45,8 @@ const ID_BYTES: u64 = 16;
 /// What the next stage is to know, and what it is not to see.
 #[derive(Clone, Copy, Debug)]
 pub struct Handover<'a> {
-    /// The firmware's memory.
-    pub firmware: PhysRange,
+    /// The firmware's ranges of memory.
+    pub firmware: &'a [PhysRange],
     /// Flash banks that are the firmware's.
     pub flash: &'a [PhysRange],
     /// Random bytes, in place of those that the firmware was given.
@@ -63,7 +63,7 @@ const REPORT: &str = "poorwill,boot";
 /// Turns the blob at the start of `buffer` into the one for the next stage, in
 /// place; the rest of the buffer is room to grow.
 ///
-/// The firmware's memory is reserved (`no-map`: an OS that maps it would let
+/// The firmware's memory, all of it, is reserved (`no-map`: an OS that maps it would let
 /// its speculation run into PMP faults). Interrupt controllers of machine mode
 /// are disabled, since an S-mode driver would only fault on them; likewise a
 /// flash of which any bank is the firmware's, with all its banks: an OS's driver
@@ -79,16 +79,15 @@ const REPORT: &str = "poorwill,boot";
 /// [`HandOnError`]; the blob may be half changed then.
 pub fn hand_on(buffer: &mut [u8], handover: &Handover<'_>) -> Result<usize, HandOnError> {
     let room = buffer.len();
-    let mut name = NodeName::new();
-    // Cannot fail: the longest is 25 characters.
-    let _ = write!(name, "poorwill@{:x}", handover.firmware.start);
-    insert_nodes(buffer, &name)?;
+    insert_nodes(buffer, handover.firmware)?;
     if let Some(id) = &handover.generation_id {
         insert_id(buffer, id)?;
     }
     let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
     let no_room = HandOnError::NoRoom(room);
-    reserve(&mut tree, &name, handover.firmware).ok_or(no_room)?;
+    for range in handover.firmware {
+        reserve(&mut tree, *range).ok_or(no_room)?;
+    }
     hide(&mut tree, handover.flash).ok_or(no_room)?;
     tell(&mut tree, handover).ok_or(no_room)?;
     report_offset(buffer).ok_or(HandOnError::Damaged)
@@ -96,7 +95,14 @@ pub fn hand_on(buffer: &mut [u8], handover: &Handover<'_>) -> Result<usize, Hand
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
 
-fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
+fn reserved_name(range: PhysRange) -> NodeName {
+    let mut name = NodeName::new();
+    // Cannot fail: the longest is 25 characters.
+    let _ = write!(name, "poorwill@{:x}", range.start);
+    name
+}
+
+fn reserve(tree: &mut Tree<'_>, range: PhysRange) -> Option<()> {
     let mut parent = tree.find_node_mut("/reserved-memory")?;
     if parent.as_read_only().property("#address-cells").is_none() {
         parent.add_property("#address-cells", 2u32).ok()?;
@@ -104,10 +110,10 @@ fn reserve(tree: &mut Tree<'_>, name: &str, firmware: PhysRange) -> Option<()> {
         let empty: &[u8] = &[];
         parent.add_property("ranges", empty).ok()?;
     }
-    let mut node = parent.child_mut(name)?;
+    let mut node = parent.child_mut(&reserved_name(range))?;
     let mut reg = [0; 16];
-    reg[..8].copy_from_slice(&firmware.start.to_be_bytes());
-    reg[8..].copy_from_slice(&firmware.length().to_be_bytes());
+    reg[..8].copy_from_slice(&range.start.to_be_bytes());
+    reg[8..].copy_from_slice(&range.length().to_be_bytes());
     node.add_property("reg", &reg[..]).ok()?;
     let empty: &[u8] = &[];
     node.add_property("no-map", empty).ok()?;
@@ -230,10 +236,10 @@ mod field {
     pub(super) const STRUCTURE_SIZE: usize = 36;
 }
 
-/// Puts an empty node of ours below `/reserved-memory`, and that node itself and
+/// Puts empty nodes of ours below `/reserved-memory`, and that node itself and
 /// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
 /// without an allocator.
-fn insert_nodes(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
+fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), HandOnError> {
     let blob = SliceBuffer::new(buffer).map_err(|_| HandOnError::Damaged)?;
     let blob = blob.as_ref();
     Fdt::new(blob).map_err(|_| HandOnError::Damaged)?;
@@ -246,8 +252,11 @@ fn insert_nodes(buffer: &mut [u8], name: &str) -> Result<(), HandOnError> {
             insert(buffer, end, &empty_node(wanted))?;
         }
     }
-    let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(HandOnError::Damaged)?;
-    insert(buffer, end, &empty_node(name))
+    for range in reserved {
+        let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(HandOnError::Damaged)?;
+        insert(buffer, end, &empty_node(&reserved_name(*range)))?;
+    }
+    Ok(())
 }
 
 const RESERVED_MEMORY: &str = "reserved-memory";

@@ -1,6 +1,6 @@
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node, Property};
-use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageHasher};
+use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageHasher, PhysRange};
 use zerocopy::IntoBytes;
 
 use crate::machine::{MAX_DEPTH, Machine};
@@ -23,12 +23,7 @@ pub(crate) const NONE: Fingerprint = Fingerprint {
 pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Option<Fingerprint> {
     let mut is_walked = true;
     let fingerprint = Fingerprint {
-        memory: digest(|into| {
-            for range in &machine.memory {
-                into.word(range.start);
-                into.word(range.end);
-            }
-        }),
+        memory: memory_fingerprint(&machine.memory),
         harts: digest(|into| machine.harts.iter().for_each(|hart| into.word(hart.id))),
         isa: digest(|into| {
             let cpus = root
@@ -53,6 +48,18 @@ pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Option<Finger
         }),
     };
     is_walked.then_some(fingerprint)
+}
+
+/// What tells one machine's memory from another's. For the memory that is left to
+/// the OS it also tells whether the firmware's own lies where it lay.
+#[must_use]
+pub fn memory_fingerprint(ranges: &[PhysRange]) -> u64 {
+    digest(|into| {
+        for range in ranges {
+            into.word(range.start);
+            into.word(range.end);
+        }
+    })
 }
 
 fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {

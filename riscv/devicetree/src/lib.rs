@@ -18,12 +18,14 @@ mod interrupts;
 mod isa;
 mod machine;
 mod node;
+mod placement;
 mod spare_source;
 
 pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
-pub use identity::Fingerprint;
+pub use identity::{Fingerprint, memory_fingerprint};
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
 pub use isa::Extensions;
-pub use machine::{DescriptionError, Hart, MAX_HARTS, MAX_SEED, Machine};
+pub use machine::{DescriptionError, Hart, MAX_HARTS, MAX_RESERVED, MAX_SEED, Machine};
+pub use placement::place;
 pub use spare_source::SpareSource;

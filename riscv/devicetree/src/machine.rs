@@ -18,6 +18,9 @@ pub const MAX_HARTS: usize = 32;
 /// How many PCI host bridges are looked at.
 const MAX_PCI_HOSTS: usize = 4;
 
+/// How many ranges of memory somebody else may have reserved.
+pub const MAX_RESERVED: usize = 32;
+
 /// How many bytes of the previous stage's seed are kept.
 pub const MAX_SEED: usize = 64;
 
@@ -33,6 +36,10 @@ pub enum DescriptionError {
     /// Nodes within nodes within nodes, deeper than any machine's.
     #[error("the device tree is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// More reserved ranges than are looked at: what lies in the others could be
+    /// written over.
+    #[error("the device tree reserves more than {MAX_RESERVED} ranges of memory")]
+    TooManyReserved,
     /// No hart that can run an OS.
     #[error("the device tree has no hart with an MMU")]
     NoHart,
@@ -81,6 +88,9 @@ pub struct Machine {
     pub harts: ArrayVec<Hart, MAX_HARTS>,
     /// All memory, the firmware's included.
     pub memory: ArrayVec<PhysRange, MAX_RANGES>,
+    /// Memory that somebody else uses already, or will: reserved ranges, the initial
+    /// RAM disk.
+    pub reserved: ArrayVec<PhysRange, MAX_RESERVED>,
     /// Ticks of `time` in a second.
     pub timebase_hz: u64,
     /// Addresses of the MTIME registers (one for each CLINT).
@@ -124,6 +134,7 @@ impl Machine {
         let mut machine = Machine {
             harts: ArrayVec::new(),
             memory: ArrayVec::new(),
+            reserved: ArrayVec::new(),
             timebase_hz: 0,
             mtime: ArrayVec::new(),
             machine_only: ArrayVec::new(),
@@ -140,6 +151,7 @@ impl Machine {
         };
         machine.read_cpus(root)?;
         machine.read_memory(root)?;
+        machine.read_reserved(&tree)?;
         let console = stdout_name(root);
         for node in root.children() {
             machine.visit(root, node, console, 0);
@@ -210,6 +222,22 @@ impl Machine {
         }
         if self.memory.is_empty() {
             return Err(DescriptionError::Memory);
+        }
+        Ok(())
+    }
+
+    fn read_reserved(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {
+        let block = tree.memory_reservations();
+        let block = block.map(|entry| PhysRange::new(entry.address(), entry.size()));
+        let nodes = tree.root().child("reserved-memory");
+        let nodes = nodes.into_iter().flat_map(|node| node.children());
+        let nodes = nodes.flat_map(|node| node.reg().ok().flatten().into_iter().flatten());
+        let nodes =
+            nodes.filter_map(|reg| Some(PhysRange::new(reg.address().ok()?, reg.size().ok()?)));
+        for range in block.chain(nodes).chain(initial_ram_disk(tree.root())) {
+            self.reserved
+                .try_push(range)
+                .map_err(|_| DescriptionError::TooManyReserved)?;
         }
         Ok(())
     }
@@ -331,6 +359,18 @@ fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
         .property(path)?
         .value_as::<&'a str>()
         .ok()
+}
+
+/// What `/chosen` says of it: `linux,initrd-start` and `-end`, of one cell or two.
+fn initial_ram_disk(root: FdtNode<'_>) -> Option<PhysRange> {
+    let chosen = root.child("chosen")?;
+    let address = |name| {
+        let cells = cells(chosen, name)?;
+        Some(cells.fold(0, |address, cell| address << 32 | u64::from(cell)))
+    };
+    let start = address("linux,initrd-start")?;
+    let end = address("linux,initrd-end")?;
+    Some(PhysRange { start, end })
 }
 
 fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {

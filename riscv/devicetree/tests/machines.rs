@@ -49,6 +49,11 @@ const FIRMWARE: PhysRange = PhysRange {
     end: 0x8020_0000,
 };
 
+const DATA: PhysRange = PhysRange {
+    start: 0xbbe0_0000,
+    end: 0xbc00_0000,
+};
+
 /// The second bank of the `virt` machines' flash.
 const BANK: PhysRange = PhysRange {
     start: 0x2200_0000,
@@ -56,7 +61,7 @@ const BANK: PhysRange = PhysRange {
 };
 
 const HANDOVER: Handover<'_> = Handover {
-    firmware: FIRMWARE,
+    firmware: &[FIRMWARE, DATA],
     flash: &[BANK],
     seed: [0x5e; 32],
     generation_id: Some(GenerationId {

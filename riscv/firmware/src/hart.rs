@@ -255,6 +255,7 @@ pub(crate) fn find(id: u64) -> Option<&'static Hart> {
 #[unsafe(no_mangle)]
 extern "C" fn wait_for_start() -> ! {
     let hart = this_hart();
+    arch::stack::verify(hart.stack_top());
     // SAFETY: machine mode waits for its own doorbell and nothing else; what
     // the OS had pending or enabled ends with the stop.
     unsafe {

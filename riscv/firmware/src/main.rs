@@ -19,6 +19,7 @@ mod trap;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use poorwill_memory::PhysRange;
 use thiserror::Error;
 
 use crate::hart::{Hart, State, this_hart};
@@ -66,8 +67,11 @@ fn boot(
     // SAFETY: entry.S passes on what the previous stage gave, and this hart is
     // alone on the machine.
     let (next, tree) = unsafe { next_stage::read(tree, information)? };
-    // SAFETY: as above; the tree was checked for its length.
-    let platform = unsafe { platform::start(tree.bytes())? };
+    // SAFETY: what the tree says is memory is memory.
+    let taken = |memory: &[PhysRange]| unsafe { next.taken(&tree, memory) };
+    // SAFETY: the tree was checked for its length, and boot is called once.
+    let (platform, pages) = unsafe { platform::start(tree.bytes(), taken, sleep::pages_needed)? };
+    sleep::take_memory(pages);
     let began = platform.time.ticks();
     let hart = hart::find(hart_id).ok_or(BootError::UnknownHart(hart_id))?;
     // It came first, as number 0.

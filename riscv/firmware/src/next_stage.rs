@@ -2,6 +2,7 @@
 //! device tree that it is given.
 
 use poorwill_devicetree::{HandOnError, Handover, hand_on};
+use poorwill_memory::PhysRange;
 use thiserror::Error;
 
 use crate::arch::Resume;
@@ -76,6 +77,48 @@ impl Tree {
         let start = core::ptr::with_exposed_provenance::<u8>(self.address);
         // SAFETY: `read` found a blob of this length there.
         unsafe { core::slice::from_raw_parts(start, self.length) }
+    }
+}
+
+/// Bytes that a next stage is taken to need that does not tell: a boot loader, before
+/// it moves itself.
+const NEXT_STAGE_BYTES: u64 = 32 << 20;
+
+/// The header of Linux's image (Documentation/arch/riscv/boot-image-header.rst).
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ImageHeader {
+    _code: [u32; 2],
+    _text_offset: u64,
+    /// Uninitialised data included.
+    image_bytes: u64,
+    _other: [u64; 4],
+    magic: u32,
+}
+
+/// "RSC\x05".
+const IMAGE_MAGIC: u32 = 0x0543_5352;
+
+impl NextStage {
+    /// Where in `memory` it and the device tree lie, which grows before it is handed on.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is memory, and nothing else.
+    pub(crate) unsafe fn taken(self, tree: &Tree, memory: &[PhysRange]) -> [PhysRange; 2] {
+        let header = PhysRange::new(self.address, size_of::<ImageHeader>() as u64);
+        let is_memory = |range: &PhysRange| range.start <= header.start && header.end <= range.end;
+        let header = core::ptr::with_exposed_provenance::<ImageHeader>(self.address as usize);
+        let told = (header.is_aligned() && memory.iter().any(is_memory))
+            // SAFETY: aligned, and memory.
+            .then(|| unsafe { header.read() })
+            .filter(|header| header.magic == IMAGE_MAGIC)
+            .map(|header| header.image_bytes);
+        let tree_bytes = (tree.length + TREE_GROWTH) as u64;
+        [
+            PhysRange::new(self.address, told.unwrap_or(NEXT_STAGE_BYTES)),
+            PhysRange::new(tree.address as u64, tree_bytes),
+        ]
     }
 }
 
@@ -165,7 +208,7 @@ impl NextStage {
             id.description()
         });
         let handover = Handover {
-            firmware: platform.firmware,
+            firmware: &platform.firmware,
             flash: vault.as_slice(),
             seed: entropy::os_seed(),
             generation_id,

@@ -1,4 +1,5 @@
 use poorwill_memory::Page;
+use zerocopy::{FromBytes, IntoBytes, KnownLayout};
 
 /// How many transfers may be under way at once, at most.
 pub const DEPTH: usize = 32;
@@ -8,7 +9,7 @@ pub const DEPTH: usize = 32;
 /// One per controller in use. From [`Controller::start`](super::Controller::start)
 /// until [`Controller::stop`](super::Controller::stop) succeeds it is the
 /// device's; where stopping fails it stays the device's until a reset.
-#[derive(Debug)]
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct QueueMemory {
     pub(super) admin_submissions: Page,
@@ -29,6 +30,19 @@ impl QueueMemory {
         answer: Page::ZERO,
         lists: [Page::ZERO; DEPTH],
     };
+}
+
+impl QueueMemory {
+    /// The memory for a controller at the front of `pages`, all zeros, and what is
+    /// behind it; `None` where there are too few.
+    #[must_use]
+    pub fn take(pages: &mut [Page]) -> Option<(&mut QueueMemory, &mut [Page])> {
+        let own = size_of::<QueueMemory>() / size_of::<Page>();
+        let (own, rest) = pages.split_at_mut_checked(own)?;
+        own.fill(Page::ZERO);
+        let own = QueueMemory::mut_from_bytes(own.as_mut_bytes()).ok()?;
+        Some((own, rest))
+    }
 }
 
 /// The address by which a device reaches what `pointer` points at.

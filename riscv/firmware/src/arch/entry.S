@@ -3,6 +3,29 @@
 
     .option arch, +zicsr
 
+    # Fills from \from, which it moves, to \to, 64 bytes at a time.
+    .macro fill from, to, word
+10: bgeu    \from, \to, 11f
+    .irp    at, 0, 8, 16, 24, 32, 40, 48, 56
+    sd      \word, \at(\from)
+    .endr
+    addi    \from, \from, 64
+    j       10b
+11:
+    .endm
+
+    # sp becomes the top of the small stack of the hart that came as number s3, all
+    # of which is painted.
+    .macro take_stack
+    la      t0, {STACKS}
+    li      t1, {STACK_BYTES}
+    mul     t2, t1, s3
+    add     t0, t0, t2
+    add     sp, t0, t1
+    li      t2, {PAINT}
+    fill    t0, sp, t2
+    .endm
+
     .section .text.entry, "ax"
     .globl entry
 entry:
@@ -35,28 +58,22 @@ entry:
 
     # 4. The first to arrive boots the machine, on the deep stack and on clean
     #    memory.
-    la      sp, {DEEP_STACK}
+    take_stack
+    la      t0, {DEEP_STACK}
     li      t1, {DEEP_STACK_BYTES}
-    add     sp, sp, t1
+    add     sp, t0, t1
+    li      t2, {PAINT}
+    fill    t0, sp, t2
     la      t0, bss_start
     la      t1, bss_end
-1:  bgeu    t0, t1, 1f
-    .irp    word, 0, 8, 16, 24, 32, 40, 48, 56
-    sd      zero, \word(t0)
-    .endr
-    addi    t0, t0, 64
-    j       1b
-1:  mv      a0, s0
+    fill    t0, t1, zero
+    mv      a0, s0
     mv      a1, s1
     mv      a2, s2
     call    boot_hart
 
     # 5. The others wait for it, each on its own stack.
-2:  la      sp, {STACKS}
-    li      t1, {STACK_BYTES}
-    addi    t2, s3, 1
-    mul     t1, t1, t2
-    add     sp, sp, t1
+2:  take_stack
     addi    sp, sp, -{STACK_HEAD}
     mv      a0, s0
     mv      a1, s3

@@ -22,6 +22,7 @@ global_asm!(
     STACKS = sym stack::STACKS,
     DEEP_STACK = sym stack::DEEP_STACK,
     DEEP_STACK_BYTES = const stack::DEEP_STACK_BYTES,
+    PAINT = const stack::PAINT,
 );
 
 unsafe extern "C" {

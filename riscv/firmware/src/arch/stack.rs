@@ -18,6 +18,10 @@ pub(super) const STACK_HEAD: usize = 16;
 /// the looks ahead.
 pub(super) const DEEP_STACK_BYTES: usize = 128 << 10;
 
+/// What every word of a stack holds until it is used: "poorwill". The lowest one must
+/// hold it for ever.
+pub(super) const PAINT: u64 = u64::from_le_bytes(*b"poorwill");
+
 /// Memory for a stack.
 #[repr(C, align(16))]
 pub(super) struct Stack<const BYTES: usize>(UnsafeCell<[u8; BYTES]>);
@@ -44,6 +48,41 @@ pub(crate) fn top(number: usize) -> usize {
     (&raw const STACKS[number]).addr() + STACK_BYTES
 }
 
+/// Stops the machine if a stack was too small: what lies below it is written over.
+///
+/// # Panics
+///
+/// It was.
+pub(crate) fn verify(stack_top: usize) {
+    assert!(
+        painted(stack_top - STACK_BYTES, 1) == 1,
+        "a hart's stack of {STACK_BYTES} bytes is too small"
+    );
+}
+
+/// How many of the lowest `words` from `base` on were never used.
+fn painted(base: usize, words: usize) -> usize {
+    let words = 0..words;
+    let is_painted = |word: &usize| {
+        let place = core::ptr::with_exposed_provenance::<u64>(base + 8 * word);
+        // SAFETY: within a stack, whose owner may write there meanwhile: whole words,
+        // any of which is a number.
+        unsafe { place.read_volatile() == PAINT }
+    };
+    words.take_while(is_painted).count()
+}
+
+/// The most bytes that were ever in use of the deep stack, and of any hart's.
+#[cfg(feature = "stack-marks")]
+pub(crate) fn most_used() -> (usize, usize) {
+    let used = |base: usize, bytes: usize| bytes - 8 * painted(base, bytes / 8);
+    let deep = used((&raw const DEEP_STACK).addr(), DEEP_STACK_BYTES);
+    let harts = crate::platform::platform().harts.iter();
+    let bases = harts.map(|hart| hart.stack_top() - STACK_BYTES);
+    let small = bases.map(|base| used(base, STACK_BYTES)).max();
+    (deep, small.unwrap_or(0))
+}
+
 unsafe extern "C" {
     fn call_on_stack(stack_top: usize, function: extern "C" fn(*mut ()), argument: *mut ());
 }
@@ -59,6 +98,10 @@ pub(crate) fn deep<F: FnOnce() -> R, R>(job: F) -> R {
     // SAFETY: the lock makes the stack ours; `run` gets the type that it is
     // made for, and is done with it when the call returns.
     unsafe { call_on_stack(stack_top, run::<F, R>, (&raw mut call).cast()) };
+    assert!(
+        painted(stack_top - DEEP_STACK_BYTES, 1) == 1,
+        "the deep stack of {DEEP_STACK_BYTES} bytes is too small"
+    );
     drop(guard);
     call.result.expect("the job has run")
 }

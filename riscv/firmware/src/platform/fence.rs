@@ -34,11 +34,11 @@ impl Fence {
     /// the firmware's memory that the OS may read.
     ///
     /// What comes first is certain to find an entry. QEMU's machines need at
-    /// most twelve: one for what is readable, three for the firmware, one for a
+    /// most thirteen: one for what is readable, four for the firmware, one for a
     /// flash bank, one to six for devices, and the one for all else.
     pub(crate) fn new(
         readable: Option<PhysRange>,
-        firmware: PhysRange,
+        firmware: [PhysRange; 2],
         own: impl IntoIterator<Item = PhysRange>,
         machine: &Machine,
     ) -> Self {
@@ -51,7 +51,7 @@ impl Fence {
             fence.push(napot(block), config::READ | config::NAPOT);
         }
         let devices = in_pages(&machine.machine_only);
-        for range in [firmware].into_iter().chain(own).chain(devices) {
+        for range in firmware.into_iter().chain(own).chain(devices) {
             for block in aligned_blocks(range) {
                 fence.push(napot(block), config::NOTHING | config::NAPOT);
             }

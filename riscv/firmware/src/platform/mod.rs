@@ -14,9 +14,13 @@ mod ram;
 pub(crate) mod time;
 pub(crate) mod vault;
 
+use core::slice;
+
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{DescriptionError, MAX_HARTS, Machine};
-use poorwill_memory::{MachineIdentity, OsMemory, OsMemoryError, PhysRange};
+use poorwill_devicetree::{
+    DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, memory_fingerprint, place,
+};
+use poorwill_memory::{MachineIdentity, OsMemory, OsMemoryError, PAGE_BYTES, Page, PhysRange};
 use spin::Once;
 use thiserror::Error;
 
@@ -34,8 +38,9 @@ pub(crate) struct Platform {
     pub(crate) memory_is_clear: bool,
     /// The trial of a snapshot that a reset has ended: see [`ram`].
     trial: Option<Trial>,
-    /// The firmware's own.
-    pub(crate) firmware: PhysRange,
+    /// The firmware's own: where it was loaded, and what it took for all that grows
+    /// with the machine.
+    pub(crate) firmware: [PhysRange; 2],
     /// The flash bank that is the vault's.
     pub(crate) vault: Option<PhysRange>,
     /// Clocks.
@@ -64,7 +69,14 @@ pub(crate) enum PlatformError {
     /// The memory is of no use.
     #[error(transparent)]
     Memory(#[from] OsMemoryError),
+    /// All of it is small, or taken.
+    #[error("no range of memory has room for the firmware's {0} bytes")]
+    NoRoom(u64),
 }
+
+/// What the firmware's second range must keep clear of: what the tree reserves, the
+/// firmware, the next stage and the tree.
+const MAX_TAKEN: usize = MAX_RESERVED + 3;
 
 static PLATFORM: Once<Platform> = Once::new();
 
@@ -97,16 +109,25 @@ fn firmware_range() -> PhysRange {
 /// Takes the machine into use: the console first, so that whatever follows can
 /// say why it failed.
 ///
+/// `taken` tells where in all memory the next stage and the tree lie; `data_pages` tells how many pages the firmware works in, by the pages of all memory.
+/// Those are returned.
+///
 /// # Errors
 ///
 /// [`PlatformError`].
 ///
 /// # Safety
 ///
-/// `tree` describes this machine, and no OS runs on it yet.
-pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformError> {
+/// `tree` describes this machine, no OS runs on it yet, and this is called once.
+pub(crate) unsafe fn start(
+    tree: &[u8],
+    taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
+    data_pages: fn(u64) -> u64,
+) -> Result<(&'static Platform, &'static mut [Page]), PlatformError> {
     let machine = Machine::read(tree)?;
     let firmware = firmware_range();
+    let taken = taken(&machine.memory);
+    let data = data_range(&machine, firmware, taken, data_pages);
     // SAFETY: the device tree is right, says the caller; each device is taken
     // into use once, here; what is neither firmware nor device is the OS's.
     let platform = unsafe {
@@ -114,30 +135,57 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
             console::start(uart);
         }
         power::start(&machine);
+        let data = data?;
         entropy::start(&machine);
         let time = time::Time::new(&machine);
         let vault = vault::find(&machine, time.clone());
         let generation_id = generation_id::GenerationId::new(&machine);
         let left = ram::find(&machine, firmware);
         let open = generation_id.as_ref().map(|id| id.page());
+        let memory = OsMemory::new(&machine.memory, &[firmware, data])?;
+        let identity = MachineIdentity {
+            memory: memory_fingerprint(memory.ranges()),
+            ..machine.fingerprint
+        };
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
-            memory: OsMemory::new(&machine.memory, &[firmware])?,
+            memory,
             memory_is_clear: left.is_clear,
             trial: left.trial,
-            firmware,
+            firmware: [firmware, data],
             vault,
             time,
             interrupts: interrupts::Interrupts::new(&machine),
-            fence: fence::Fence::new(open, firmware, vault, &machine),
+            fence: fence::Fence::new(open, [firmware, data], vault, &machine),
             generation_id,
             pci: machine.pci.iter().cloned().collect(),
             cache_block: machine.cache_block(),
-            identity: machine.fingerprint,
+            identity,
         }
     };
     platform.interrupts.start();
-    Ok(PLATFORM.call_once(|| platform))
+    let [_, data] = platform.firmware;
+    let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
+    // SAFETY: memory, says the device tree; nobody's but the firmware's from here on,
+    // and handed out once. Any bits are a page.
+    let pages =
+        unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
+    Ok((PLATFORM.call_once(|| platform), pages))
+}
+
+/// Where the firmware's second range of memory goes.
+fn data_range(
+    machine: &Machine,
+    firmware: PhysRange,
+    taken: [PhysRange; 2],
+    data_pages: fn(u64) -> u64,
+) -> Result<PhysRange, PlatformError> {
+    let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
+    let bytes = data_pages(all / PAGE_BYTES) * PAGE_BYTES;
+    let mut others: ArrayVec<PhysRange, MAX_TAKEN> = machine.reserved.iter().copied().collect();
+    others.push(firmware);
+    others.extend(taken);
+    place(&machine.memory, &others, bytes).ok_or(PlatformError::NoRoom(bytes))
 }
 
 impl Platform {
@@ -164,6 +212,6 @@ impl Platform {
         };
         // SAFETY: the firmware's own memory, and the one hart that wakes the
         // machine is alone with it.
-        unsafe { ram::leave(self.firmware, trial) }
+        unsafe { ram::leave(self.firmware[0], trial) }
     }
 }

@@ -16,7 +16,7 @@ use poorwill_vault::Guard;
 use thiserror::Error;
 
 use super::device::{Device, Disk, Part, Place, Rest, on_device};
-use super::{MEMORY, Memory, vault};
+use super::{Memory, vault, work_memory};
 use crate::platform::console::say;
 use crate::platform::pci::Ecam;
 use crate::platform::platform;
@@ -90,7 +90,7 @@ pub(super) fn with_area<R>(
     job: impl FnOnce(Work<'_, '_, '_>) -> R,
     stop: impl Fn(&R) -> Stop,
 ) -> Result<R, DiskError> {
-    let memory = &mut *MEMORY.lock();
+    let memory = &mut *work_memory();
     let places = devices();
     match places.as_slice() {
         [] => Err(DiskError::NoDisk),
@@ -113,7 +113,7 @@ pub(super) fn with_area<R>(
 /// Runs `job` on every sleep area that can be reached, for machines that have
 /// more than one.
 pub(super) fn for_each_area(mut job: impl FnMut(&mut Area<'_, Disk<'_>>)) {
-    let memory = &mut *MEMORY.lock();
+    let memory = &mut *work_memory();
     let places = devices();
     for found in survey(&places, memory) {
         let place = &places[found.place];

@@ -17,9 +17,9 @@ mod wake;
 
 use poorwill_image::Workspace;
 use poorwill_medium::nvme::QueueMemory;
-use poorwill_memory::{OsMemory, PAGE_BYTES, Page};
+use poorwill_memory::{OsMemory, Page};
 use poorwill_retain::End;
-use spin::Mutex;
+use spin::{Mutex, MutexGuard, Once};
 
 use crate::arch::Resume;
 use crate::platform::console::say;
@@ -29,11 +29,6 @@ pub(crate) use persist::Failed;
 use persist::{NotSaved, Order, persist};
 pub(crate) use poorwill_store::Committed;
 pub(crate) use wake::{ColdBoot, restore_hart, wake};
-
-/// OS memory that a sleep can take: what the workspace below has room for.
-const MAX_OS_PAGES: u64 = (16 << 30) / PAGE_BYTES;
-
-const WORKSPACE_PAGES: usize = Workspace::pages_needed(MAX_OS_PAGES) as usize;
 
 /// Puts the machine to sleep in the mode that its sleep area is configured for, or
 /// where it cannot be saved, with its RAM powered. Returns when it is awake again
@@ -88,19 +83,44 @@ fn rest(stage_after_ms: Option<u64>) -> End {
 
 /// The memory that a sleep or a wake works in; there is never more than one.
 struct Memory {
-    queues: QueueMemory,
+    queues: &'static mut QueueMemory,
     /// To look at a partition table with.
-    scratch: Page,
-    record: Page,
-    workspace: [Page; WORKSPACE_PAGES],
+    scratch: &'static mut Page,
+    record: &'static mut Page,
+    workspace: &'static mut [Page],
 }
 
-static MEMORY: Mutex<Memory> = Mutex::new(Memory {
-    queues: QueueMemory::EMPTY,
-    scratch: Page::ZERO,
-    record: Page::ZERO,
-    workspace: [const { Page::ZERO }; WORKSPACE_PAGES],
-});
+static MEMORY: Once<Mutex<Memory>> = Once::new();
+
+fn work_memory() -> MutexGuard<'static, Memory> {
+    let memory = MEMORY.get();
+    memory
+        .expect("sleep has its memory before it is called")
+        .lock()
+}
+
+/// Pages that sleeping works in, on a machine with `os_pages` pages of OS memory.
+pub(crate) const fn pages_needed(os_pages: u64) -> u64 {
+    let pages = (size_of::<QueueMemory>() / size_of::<Page>()) as u64;
+    pages + 2 + Workspace::pages_needed(os_pages)
+}
+
+/// Gives sleeping its memory, once: at least [`pages_needed`] of it. What is in it
+/// does not matter.
+pub(crate) fn take_memory(pages: &'static mut [Page]) {
+    let (queues, rest) = QueueMemory::take(pages).expect("room for a controller's queues");
+    let ([scratch, record], workspace) = rest
+        .split_first_chunk_mut()
+        .expect("room for two more pages");
+    MEMORY.call_once(|| {
+        Mutex::new(Memory {
+            queues,
+            scratch,
+            record,
+            workspace,
+        })
+    });
+}
 
 /// The OS memory of this machine, to read and to write: a value of its own, as
 /// a wake fills the memory that the platform only describes.

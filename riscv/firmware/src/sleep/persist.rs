@@ -136,6 +136,8 @@ pub(super) fn persist(resume: Resume, order: Order) -> NotSaved {
     match outcome {
         Ok(Ok(slept)) => {
             slept.tell(time.milliseconds_since(began), &sealing);
+            #[cfg(feature = "stack-marks")]
+            say_stacks();
             power::power_off_asleep(slept.committed)
         }
         Ok(Err(NotSaved::Failed(Failed::Store(NoSleep::Commit(CommitError::InDoubt(error)))))) => {
@@ -288,4 +290,10 @@ fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: FreeContents) {
         }
     }
     free.clear();
+}
+
+#[cfg(feature = "stack-marks")]
+fn say_stacks() {
+    let (deep, small) = crate::arch::stack::most_used();
+    say!("stacks deep_bytes={deep} hart_bytes={small}");
 }
