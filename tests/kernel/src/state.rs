@@ -119,24 +119,26 @@ impl State {
         }
     }
 
-    /// Time goes on by the time slept, as the real-time clock has it. Not for
-    /// sleeps of less than a second or two: QEMU's clock would go backwards.
+    /// Time goes on by the time slept, as the real-time clock has it.
     pub(crate) fn check_time(&self, machine: &Machine) {
         let (Some(before), Some(registers)) = (self.clock, machine.clock) else {
             return;
         };
         let ticks = arch::time().wrapping_sub(self.csrs.time as u64);
-        let ticks_by_clock =
-            (clock::read(registers) - before) / 1000 * machine.timebase / 1_000_000;
+        // QEMU's goldfish clock starts at a whole second at each power-on, so two
+        // power-ons' clocks differ by up to one, and may even go back.
+        let least = (machine.number("slept_ms", 0) as u64).saturating_sub(1000);
+        let Some(slept_ns) = clock::read(registers).checked_sub(before) else {
+            check!(least == 0, "the real-time clock went back");
+            return;
+        };
+        let ticks_by_clock = slept_ns / 1000 * machine.timebase / 1_000_000;
         let off = ticks.abs_diff(ticks_by_clock);
         check!(
             off < machine.timebase / TIME_TOLERANCE,
             "time went on by {ticks} ticks, the real-time clock by {ticks_by_clock}"
         );
         let slept_ms = ticks_by_clock * 1000 / machine.timebase;
-        // QEMU's goldfish clock starts at a whole second at each power-on, so two
-        // power-ons' clocks differ by up to one.
-        let least = (machine.number("slept_ms", 0) as u64).saturating_sub(1000);
         check!(slept_ms >= least, "slept {slept_ms} ms, at least {least}");
         say!(
             "slept {slept_ms} ms, time is off by {} us",
