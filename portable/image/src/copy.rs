@@ -3,11 +3,11 @@ use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use thiserror::Error;
 
 use crate::Progress;
+use crate::error::{LoadError, SaveError};
 use crate::header::{Header, Section};
 use crate::layout::{self, PIECE_PAGES};
-use crate::load::LoadError;
 use crate::open::{Checked, Expected, OpenError, inspect};
-use crate::save::{SaveError, Saved, finish_header, finish_part, mark, write_sections};
+use crate::save::{Saved, finish_header, finish_part, mark, write_sections};
 use crate::seal::{Cipher, Part, Seal, SealingKey, Way};
 use crate::workspace::Workspace;
 

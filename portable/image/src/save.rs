@@ -1,14 +1,14 @@
 use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{MachineIdentity, OsMemory, PAGE_BYTES, Page, PageMap, to_usize};
-use thiserror::Error;
 
 use crate::Progress;
 use crate::crew::Crew;
 use crate::digest::Digest;
+use crate::error::SaveError;
 use crate::header::{Header, ImageKind, Section};
 use crate::layout::{self, DIGEST_BYTES, Layout};
 use crate::seal::{Cipher, Part, Seal, SealMark, Way};
-use crate::workspace::{NoRoom, Workspace};
+use crate::workspace::Workspace;
 use crate::write::{unseal_memory, write_memory};
 
 /// What a save has to know beside memory.
@@ -70,27 +70,6 @@ impl Saved {
     pub fn saved_pages(&self) -> u64 {
         self.saved_pages
     }
-}
-
-/// Why a machine was not saved. Nothing is committed then, and the OS goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SaveError {
-    /// The slot cannot hold what is used of memory.
-    #[error(
-        "the sleep area is too small: an image of {needed_bytes} bytes does not fit in a slot of {slot_bytes}"
-    )]
-    TooSmall {
-        /// Bytes of the image.
-        needed_bytes: u64,
-        /// Bytes of the slot.
-        slot_bytes: u64,
-    },
-    /// The workspace is too small.
-    #[error(transparent)]
-    Workspace(#[from] NoRoom),
-    /// The medium failed.
-    #[error(transparent)]
-    Medium(#[from] MediumError),
 }
 
 /// Saves memory, and the state that is in the workspace, into `slot` and makes

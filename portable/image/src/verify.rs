@@ -3,8 +3,8 @@ use poorwill_memory::{PAGE_BYTES, Page, PageHasher, to_usize};
 
 use crate::Progress;
 use crate::digest::Digest;
+use crate::error::LoadError;
 use crate::layout::{self, PIECE_PAGES};
-use crate::load::LoadError;
 use crate::open::Checked;
 use crate::seal::{Message, Part, Way};
 

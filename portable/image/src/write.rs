@@ -8,11 +8,11 @@ use poorwill_memory::{
 use crate::Progress;
 use crate::crew::Crew;
 use crate::digest::Digest;
+use crate::error::SaveError;
 use crate::layout::{PIECE_PAGES, digest_pages};
 use crate::looks::{Holds, Lookout, Looks};
 use crate::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::progressions::Finder;
-use crate::save::SaveError;
 use crate::seal::{Cipher, Part, Way};
 use crate::workspace::{Workspace, no_map};
 

@@ -5,8 +5,9 @@
 use super::doubt::Doubt;
 use super::kernel::Kernel;
 use super::layout::Layout;
-use super::note::{Key, Known};
+use super::note::Key;
 use super::page_tables::AddressSpace;
+use super::search::Known;
 use super::symbols::Symbol;
 use crate::{FreeContents, PAGE_BYTES, PageMap};
 

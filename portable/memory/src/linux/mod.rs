@@ -53,6 +53,7 @@ mod layout;
 mod note;
 mod offsets;
 mod page_tables;
+mod search;
 mod symbols;
 
 pub use doubt::Doubt;
@@ -95,7 +96,7 @@ fn find<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     free: &mut PageMap<'_>,
 ) -> Result<Free, Doubt> {
-    let known = note::of_kernel(kernel)?;
+    let known = search::of_kernel(kernel)?;
     Ok(Free {
         pages: buddy::mark(kernel, &known, free)?,
         contents: buddy::contents(kernel, &known)?,
