@@ -5,16 +5,16 @@ use poorwill_memory::{
     OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageHasher, PageMap, PageWalk, to_usize,
 };
 
+use super::error::SaveError;
+use super::pieces::{AHEAD, Piece, Pieces, digest};
+use super::workspace::{Workspace, no_map};
 use crate::Progress;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::error::SaveError;
-use crate::layout::{PIECE_PAGES, digest_pages};
-use crate::looks::{Holds, Lookout, Looks};
-use crate::pieces::{AHEAD, Piece, Pieces, digest};
-use crate::progressions::Finder;
+use crate::format::digest::Digest;
+use crate::format::layout::{PIECE_PAGES, digest_pages};
+use crate::scan::looks::{Holds, Lookout, Looks};
+use crate::scan::progressions::Finder;
 use crate::seal::{Cipher, Part, Way};
-use crate::workspace::{Workspace, no_map};
 
 /// What [`write_memory`] has written.
 #[derive(Clone, Copy, Debug)]

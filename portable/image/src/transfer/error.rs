@@ -1,7 +1,7 @@
 use poorwill_medium::MediumError;
 use thiserror::Error;
 
-use crate::workspace::NoRoom;
+use super::workspace::NoRoom;
 
 /// Why a machine was not saved. Nothing is committed then, and the OS goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -3,15 +3,15 @@ use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{OsMemory, OsPage, PAGE_BYTES, PageWalk, to_usize};
 use spin::Mutex;
 
+use super::error::LoadError;
+use super::open::{Checked, Opened};
+use super::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::Progress;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::error::LoadError;
-use crate::free::FreeRuns;
-use crate::layout::{self, PIECE_PAGES};
-use crate::open::{Checked, Opened};
-use crate::pieces::{AHEAD, Piece, Pieces, digest};
-use crate::progressions::Progressions;
+use crate::format::digest::Digest;
+use crate::format::free::FreeRuns;
+use crate::format::layout::{self, PIECE_PAGES};
+use crate::format::progressions::Progressions;
 use crate::seal::Way;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
