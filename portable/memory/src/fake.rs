@@ -8,7 +8,7 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-pub use linux::{Dump, Offsets, SmallLinux};
+pub use linux::{Dump, FakeSpace, Offsets, Places, Rights, SmallLinux};
 
 use crate::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 

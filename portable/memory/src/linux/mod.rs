@@ -46,19 +46,19 @@
 //! in them, so that is told with them ([`FreeContents`]). Everything else takes
 //! what free pages hold as it comes.
 
+mod address_space;
 mod buddy;
 mod doubt;
 mod kernel;
 mod layout;
 mod note;
 mod offsets;
-mod page_tables;
 mod search;
 mod symbols;
 
+pub use address_space::{AddressSpace, Span};
 pub use doubt::Doubt;
 pub use offsets::KNOWN_VERSIONS;
-pub use page_tables::{AddressSpace, Mode, PageTables, Span};
 
 use crate::{FreeContents, OsMemory, PageMap};
 use kernel::Kernel;

@@ -1,9 +1,9 @@
 //! The way to the kernel's own note.
 
+use super::address_space::AddressSpace;
 use super::doubt::{Doubt, MOST_NOTES};
 use super::kernel::Kernel;
 use super::note::{Note, text_bytes};
-use super::page_tables::AddressSpace;
 use super::symbols::{self, Symbol, Symbols};
 
 /// Where the search begins, if there is memory: Linux takes its first pages from above
