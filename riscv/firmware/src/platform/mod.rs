@@ -16,7 +16,7 @@ pub(crate) mod vault;
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{DescriptionError, MAX_HARTS, Machine};
-use poorwill_memory::{MachineIdentity, OsMemory, OsMemoryError, PhysRange};
+use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PhysRange};
 use spin::Once;
 use thiserror::Error;
 
@@ -29,7 +29,7 @@ pub(crate) struct Platform {
     /// The harts that can run the OS.
     pub(crate) harts: ArrayVec<Hart, MAX_HARTS>,
     /// The memory that is the OS's.
-    pub(crate) memory: OsMemory,
+    pub(crate) memory: MemoryMap,
     /// The OS's memory is clear: see [`ram`].
     pub(crate) memory_is_clear: bool,
     /// The trial of a snapshot that a reset has ended: see [`ram`].
@@ -63,7 +63,7 @@ pub(crate) enum PlatformError {
     Description(#[from] DescriptionError),
     /// The memory is of no use.
     #[error(transparent)]
-    Memory(#[from] OsMemoryError),
+    Memory(#[from] MemoryMapError),
 }
 
 static PLATFORM: Once<Platform> = Once::new();
@@ -122,7 +122,7 @@ pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformErr
         let open = generation_id.as_ref().map(|id| id.page());
         Platform {
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
-            memory: OsMemory::new(&machine.memory, &[firmware])?,
+            memory: MemoryMap::new(&machine.memory, &[firmware])?,
             memory_is_clear: left.is_clear,
             trial: left.trial,
             firmware,
