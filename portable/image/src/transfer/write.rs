@@ -77,11 +77,7 @@ pub(crate) fn write_memory<M: Medium>(
     if result.is_err() {
         writer.slot.quiesce();
         if let Some(cipher) = cipher {
-            let retired = writer.retired;
-            let filled = writer.filled;
-            // Beyond what was filled the map names pages that nobody looked at.
-            let is_sealed = |number| number < retired || number < filled && pieces.is_done(number);
-            unseal_memory(memory, &writer.map, cipher, crew, &is_sealed);
+            writer.unseal(cipher, crew);
         }
     }
     result.map(|()| Written {
@@ -152,6 +148,14 @@ impl<M: Medium> Writer<'_, M> {
         }
         self.show(progress);
         Ok(())
+    }
+
+    /// Opens in memory what has been sealed so far.
+    fn unseal(&self, cipher: &Cipher, crew: &dyn Crew) {
+        // Beyond what was filled the map names pages that nobody looked at.
+        let is_sealed =
+            |number| number < self.retired || number < self.filled && self.pieces.is_done(number);
+        unseal_memory(self.memory, &self.map, cipher, crew, &is_sealed);
     }
 
     /// Collects the next piece, as long as there are pages.
