@@ -4,8 +4,10 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::{Cases, Input};
-use poorwill_memory::fake::{Offsets, SmallLinux};
-use poorwill_memory::linux::{Doubt, Mode, free_pages};
+use poorwill_hart::fake::page_tables;
+use poorwill_hart::{Mode, PageTables};
+use poorwill_memory::fake::{Offsets, Places, SmallLinux};
+use poorwill_memory::linux::{Doubt, free_pages};
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 
 poorwill_fuzz::target!(max_len = 4096, run);
@@ -23,12 +25,15 @@ fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let kind = to_usize(input.below(6));
     let mode = [Mode::Sv57, Mode::Sv48, Mode::Sv39][kind % 3];
+    let [small, middle, large] = Places::ALL;
+    let places = [large, middle, small][kind % 3];
     let offsets = [Offsets::FromBase, Offsets::FromThemselves][kind / 3];
-    let mut linux = SmallLinux::with_offsets(mode, &RANGES, offsets);
+    let mut linux = SmallLinux::with_offsets(places, &RANGES, offsets);
+    let tables = page_tables(&mut linux, mode);
     let first = linux.first_free();
     let pattern: u64 = input.any();
     linux.free_all_but(|index| index < first + PROGRAM || pattern >> (index % 61) & 1 == 1);
-    let truth = free(&linux).expect("a Linux as it should be");
+    let truth = free(&linux, tables).expect("a Linux as it should be");
     for place in 0..input.below(PROGRAM) {
         let note = SmallLinux::note_bytes(&forged(&mut input, linux.text()));
         let at = linux.os().at(first + place).expect("a page").address();
@@ -36,8 +41,12 @@ fn run(bytes: &[u8]) {
             .memory
             .write(at, &note[..note.len().min(to_usize(PAGE_BYTES))]);
     }
-    assert_eq!(free(&linux).as_ref(), Ok(&truth), "a forged note counts");
-    damage(&mut input, &mut linux);
+    assert_eq!(
+        free(&linux, tables).as_ref(),
+        Ok(&truth),
+        "a forged note counts"
+    );
+    damage(&mut input, &mut linux, tables);
 }
 
 /// The true note's text with a line changed, or any text.
@@ -58,7 +67,7 @@ fn forged(input: &mut Input<'_>, text: &str) -> String {
 }
 
 /// Changes words of the kernel's memory.
-fn damage(input: &mut Input<'_>, linux: &mut SmallLinux) {
+fn damage(input: &mut Input<'_>, linux: &mut SmallLinux, tables: PageTables) {
     let structs: Vec<u64> = (0..PAGES).map(|index| linux.page_struct(index)).collect();
     let notes = linux.note()..linux.note() + 2 * PAGE_BYTES;
     for _ in 0..=input.below(6) {
@@ -78,7 +87,7 @@ fn damage(input: &mut Input<'_>, linux: &mut SmallLinux) {
         };
         linux.set_word(at, value);
     }
-    for index in free(linux).unwrap_or_default() {
+    for index in free(linux, tables).unwrap_or_default() {
         let number = linux.os().at(index).expect("a page").address() / PAGE_BYTES;
         let is_in_block = |order: u64| {
             let head = index.checked_sub(number % (1 << order));
@@ -91,10 +100,10 @@ fn damage(input: &mut Input<'_>, linux: &mut SmallLinux) {
     }
 }
 
-fn free(linux: &SmallLinux) -> Result<Vec<u64>, Doubt> {
+fn free(linux: &SmallLinux, tables: PageTables) -> Result<Vec<u64>, Doubt> {
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(PAGES))];
     let mut map = PageMap::new(&mut room, PAGES).expect("enough room");
-    let found = free_pages(linux.os(), &linux.tables, &mut map);
+    let found = free_pages(linux.os(), &tables, &mut map);
     let members: Vec<u64> = map.members().collect();
     let pages = found.map_or(0, |free| free.pages);
     assert_eq!(pages, members.len() as u64);

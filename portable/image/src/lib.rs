@@ -7,6 +7,11 @@
 //! [`open`] checks one without touching OS memory; [`load()`] puts the memory
 //! back. What the machine's state means is the firmware's business: here it is
 //! tagged records.
+//!
+//! `format` is what an image consists of; `seal` is the cipher over it; `scan`
+//! looks for pages that need not be saved; `transfer` moves images and memory,
+//! and uses the others. What `crew` and `stage` say of harts that work together
+//! is common to the last two.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,41 +24,28 @@ const _: () = assert!(
     "Poorwill runs on little-endian machines"
 );
 
-mod copy;
 mod crew;
-mod digest;
-mod free;
-mod header;
-mod layout;
-mod load;
-mod looks;
-mod open;
-mod pieces;
-mod progressions;
-mod save;
-mod scouts;
+mod format;
+mod scan;
 mod seal;
 mod stage;
-mod state;
-mod stretch;
-mod verify;
-mod work;
-mod workspace;
-mod write;
+mod transfer;
 
-pub use copy::{CopyError, CopyRequest, copy};
 pub use crew::{Alone, Crew};
-pub use digest::Digest;
-pub use header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
-pub use layout::{PIECE_PAGES, data_offset};
-pub use load::{LoadError, Loaded, load};
-pub use open::{Checked, Expected, Here, OpenError, Opened, inspect, open};
-pub use save::{SaveError, SaveRequest, Saved, give_back, save};
-pub use seal::{KeyId, Salt, Seal, SealError, SealMark, SealingKey, Trust};
-pub use state::{Record, StateError, StateReader, StateWriter};
-pub use verify::verify;
-pub use work::CipherWork;
-pub use workspace::{NoRoom, STATE_PAGES, Workspace};
+pub use format::digest::Digest;
+pub use format::header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
+pub use format::layout::{PIECE_PAGES, data_offset};
+pub use format::seal_mark::{KeyId, Salt, SealMark};
+pub use format::state::{Record, StateError, StateReader, StateWriter};
+pub use seal::{Seal, SealError, SealingKey, Trust};
+pub use transfer::copy::{CopyError, CopyRequest, copy};
+pub use transfer::error::{LoadError, SaveError};
+pub use transfer::load::{Loaded, load};
+pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open};
+pub use transfer::save::{SaveRequest, Saved, give_back, save};
+pub use transfer::verify::verify;
+pub use transfer::work::CipherWork;
+pub use transfer::workspace::{NoRoom, STATE_PAGES, Workspace};
 
 /// How far a save, a load or a verification has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

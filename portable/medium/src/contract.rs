@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use poorwill_memory::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange};
+use poorwill_memory::{MemoryMap, OsMemory, OsPage, PAGE_BYTES, Page, PhysRange};
 
 use crate::{Direction, Medium, MediumError};
 
@@ -266,8 +266,9 @@ impl Pages {
         let pages = Vec::leak(vec![Page::ZERO; count]);
         let address = pages.as_mut_ptr().expose_provenance() as u64;
         let range = PhysRange::new(address, count as u64 * PAGE_BYTES);
+        let map = MemoryMap::new(&[range], &[]).unwrap();
         // SAFETY: the pages were leaked to be this and nothing else.
-        Pages(unsafe { OsMemory::new(&[range], &[]) }.unwrap())
+        Pages(unsafe { OsMemory::new(map) })
     }
 
     pub(crate) fn at(&self, index: usize) -> OsPage {

@@ -8,9 +8,9 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-pub use linux::{Dump, Offsets, SmallLinux};
+pub use linux::{Dump, FakeSpace, Offsets, Places, Rights, SmallLinux};
 
-use crate::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
+use crate::{MemoryMap, OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 
 /// What stands in the pages that are not OS memory.
 const GAP: Page = Page([0x5a5a_0000_a5a5_ffff; 512]);
@@ -44,9 +44,10 @@ impl FakeMemory {
                 range
             })
             .collect();
+        let map = MemoryMap::new(&ranges, &[]).expect("ranges that can be");
         // SAFETY: the pages are allocated, their provenance is exposed, and
         // they are used through nothing but this `FakeMemory`.
-        let os = unsafe { OsMemory::new(&ranges, &[]) }.expect("ranges that can be");
+        let os = unsafe { OsMemory::new(map) };
         let mut memory = FakeMemory { pages, os };
         for index in 0..memory.os.pages() {
             memory.set(index, &Page::ZERO);

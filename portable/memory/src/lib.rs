@@ -1,7 +1,8 @@
 //! Which pages of a machine matter.
 //!
-//! This crate knows the memory that belongs to the OS ([`OsMemory`]), one page
-//! of it ([`OsPage`], [`Page`]), the pages that a Linux has free ([`linux`]),
+//! This crate knows where the memory that belongs to the OS lies ([`MemoryMap`]) and how
+//! it is read and written ([`OsMemory`]), one page of it
+//! ([`OsPage`], [`Page`]), the pages that a Linux has free ([`linux`]),
 //! and the set of pages that a sleep saves ([`PageMap`]). The hashes that several
 //! crates use are here too. It knows no CSR, no MMIO and no medium, so that
 //! everything here is decided, and tested, on the host.
@@ -17,6 +18,7 @@ pub mod fake;
 mod free;
 mod identity;
 pub mod linux;
+mod memory_map;
 mod os_memory;
 mod page;
 mod page_hash;
@@ -38,7 +40,8 @@ pub const fn to_usize(value: u64) -> usize {
 
 pub use free::FreeContents;
 pub use identity::{Difference, MachineIdentity};
-pub use os_memory::{MAX_RANGES, OsMemory, OsMemoryError, OsPage, PageWords, PhysRange};
+pub use memory_map::{MAX_RANGES, MemoryMap, MemoryMapError, PhysRange};
+pub use os_memory::{OsMemory, OsPage, PageWords};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
 pub use page_hash::{PageHasher, page_hash, page_words_hash};
 pub use page_map::{Indices, PageMap, PageMapError, Run};

@@ -16,7 +16,7 @@ const DUMPS: [(&str, &str); 2] = [
 fn free_of(linux: &SmallLinux) -> Result<(Vec<u64>, FreeContents), Doubt> {
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(PAGES))];
     let mut map = PageMap::new(&mut room, PAGES).unwrap();
-    let free = free_pages(linux.os(), &linux.tables, &mut map)?;
+    let free = free_pages(linux.os(), &linux.space, &mut map)?;
     Ok((map.members().collect(), free.contents))
 }
 

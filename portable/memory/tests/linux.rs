@@ -1,19 +1,20 @@
 //! The free pages of a small Linux.
 
-use poorwill_memory::fake::{Offsets, SmallLinux};
-use poorwill_memory::linux::{Doubt, Mode, free_pages};
+use poorwill_memory::fake::{Offsets, Places, Rights, SmallLinux};
+use poorwill_memory::linux::{Doubt, free_pages};
 use poorwill_memory::{FreeContents, PAGE_BYTES, Page, PageMap, to_usize};
 use proptest::prelude::*;
 
 const RANGES: [u64; 2] = [300, 200];
+const PLACES: Places = Places::ALL[2];
 
 fn small() -> SmallLinux {
-    SmallLinux::new(Mode::Sv57, &RANGES)
+    SmallLinux::new(PLACES, &RANGES)
 }
 
 /// One whose symbols' offsets count from their own places.
 fn newer() -> SmallLinux {
-    SmallLinux::with_offsets(Mode::Sv57, &RANGES, Offsets::FromThemselves)
+    SmallLinux::with_offsets(PLACES, &RANGES, Offsets::FromThemselves)
 }
 
 /// The indices of the pages that are free, or why there are none.
@@ -21,7 +22,7 @@ fn free_of(linux: &SmallLinux) -> Result<Vec<u64>, Doubt> {
     let pages = linux.os().pages();
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(pages))];
     let mut map = PageMap::new(&mut room, pages).unwrap();
-    let found = free_pages(linux.os(), &linux.tables, &mut map);
+    let found = free_pages(linux.os(), &linux.space, &mut map);
     let members: Vec<u64> = map.members().collect();
     if let Ok(free) = found {
         assert_eq!(free.pages, members.len() as u64);
@@ -48,26 +49,26 @@ fn changed(from: &str, to: &str) -> Result<Vec<u64>, Doubt> {
 }
 
 #[test]
-fn what_is_free_is_found_in_every_mode() {
-    for mode in [Mode::Sv39, Mode::Sv48, Mode::Sv57] {
-        let mut linux = SmallLinux::new(mode, &RANGES);
+fn what_is_free_is_found_wherever_the_kernel_has_it() {
+    for places in Places::ALL {
+        let mut linux = SmallLinux::new(places, &RANGES);
         let first = linux.first_free();
         let used = |index| index % 7 == 3 || index > 400 && index % 3 == 0;
-        assert_eq!(free_of(&linux), Ok((first..500).collect()), "{mode:?}");
+        assert_eq!(free_of(&linux), Ok((first..500).collect()), "{places:x?}");
         linux.free_all_but(used);
         let expected: Vec<u64> = (first..500).filter(|index| !used(*index)).collect();
-        assert_eq!(free_of(&linux), Ok(expected), "{mode:?}");
+        assert_eq!(free_of(&linux), Ok(expected), "{places:x?}");
         linux.free_all_but(|_| true);
-        assert_eq!(free_of(&linux), Ok(vec![]), "{mode:?}");
+        assert_eq!(free_of(&linux), Ok(vec![]), "{places:x?}");
     }
 }
 
 #[test]
 fn offsets_of_symbols_may_count_from_their_own_places() {
-    for mode in [Mode::Sv39, Mode::Sv48, Mode::Sv57] {
-        let linux = SmallLinux::with_offsets(mode, &RANGES, Offsets::FromThemselves);
+    for places in Places::ALL {
+        let linux = SmallLinux::with_offsets(places, &RANGES, Offsets::FromThemselves);
         let all = (linux.first_free()..500).collect();
-        assert_eq!(free_of(&linux), Ok(all), "{mode:?}");
+        assert_eq!(free_of(&linux), Ok(all), "{places:x?}");
     }
 }
 
@@ -208,14 +209,14 @@ fn refuses_written_tables(mut linux: SmallLinux) {
     for page in 1..4 {
         let at = 0xffff_ffff_8000_0000 + page * PAGE_BYTES;
         let physical = image + page * PAGE_BYTES;
-        linux.map(at, physical, 0xc7);
+        linux.space.map(at, physical, Rights::Write);
         assert!(matches!(free_of(&linux), Err(Doubt::Symbols(_))));
-        linux.map(at, physical, 0xc3);
+        linux.space.map(at, physical, Rights::Read);
         assert!(free_of(&linux).is_ok());
         // Open to user mode.
-        linux.map(at, physical, 0xd3);
+        linux.space.map(at, physical, Rights::UserRead);
         assert!(matches!(free_of(&linux), Err(Doubt::Nowhere(_))));
-        linux.map(at, physical, 0xc3);
+        linux.space.map(at, physical, Rights::Read);
     }
 }
 
@@ -288,7 +289,7 @@ fn what_the_kernel_wants_in_free_pages_is_told() {
         linux.set_word(linux.symbol("init_on_free"), switch);
         let mut room = [Page::ZERO];
         let mut map = PageMap::new(&mut room, linux.os().pages()).unwrap();
-        let free = free_pages(linux.os(), &linux.tables, &mut map).unwrap();
+        let free = free_pages(linux.os(), &linux.space, &mut map).unwrap();
         assert_eq!(free.contents, contents);
     }
 }
@@ -368,7 +369,7 @@ fn blocks_out_of_place_are_refused() {
     linux.link(block + 4, 2);
     assert_eq!(free_of(&linux).unwrap().len(), without.len() + 4);
     // The last page of a range, and one behind it that is not OS memory.
-    let mut linux = SmallLinux::new(Mode::Sv48, &RANGES);
+    let mut linux = SmallLinux::new(Places::ALL[1], &RANGES);
     linux.free_all_but(|index| index == 298 || index == 299);
     let last = linux.os().at(299).unwrap().address() / PAGE_BYTES;
     linux.link(if last.is_multiple_of(2) { 299 } else { 298 }, 1);

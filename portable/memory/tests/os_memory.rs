@@ -2,16 +2,17 @@
 
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{
-    MAX_RANGES, OsMemory, OsMemoryError, PAGE_BYTES, Page, PageCursor, PhysRange,
+    MAX_RANGES, MemoryMap, MemoryMapError, OsMemory, PAGE_BYTES, Page, PageCursor, PhysRange,
 };
 use proptest::prelude::*;
 
 /// Pages of the small address space that the model looks at.
 const SPACE: u64 = 48;
 
-fn os_memory(memory: &[PhysRange], reserved: &[PhysRange]) -> Result<OsMemory, OsMemoryError> {
+fn os_memory(memory: &[PhysRange], reserved: &[PhysRange]) -> Result<OsMemory, MemoryMapError> {
+    let map = MemoryMap::new(memory, reserved)?;
     // SAFETY: nothing in this file reads or writes what the value names.
-    unsafe { OsMemory::new(memory, reserved) }
+    Ok(unsafe { OsMemory::new(map) })
 }
 
 /// Ranges that touch or overlap more often than not.
@@ -49,9 +50,9 @@ proptest! {
             !reserved.iter().any(|hole| hole.length() > 0 && hole.overlaps(&page))
         });
         match os_memory(&memory, &reserved) {
-            Err(OsMemoryError::Overlap(_)) => prop_assert!(overlap),
-            Err(OsMemoryError::Empty) => prop_assert!(!overlap && wanted.is_empty()),
-            Err(OsMemoryError::TooManyRanges) => prop_assert!(false, "there are never so many"),
+            Err(MemoryMapError::Overlap(_)) => prop_assert!(overlap),
+            Err(MemoryMapError::Empty) => prop_assert!(!overlap && wanted.is_empty()),
+            Err(MemoryMapError::TooManyRanges) => prop_assert!(false, "there are never so many"),
             Ok(os) => {
                 prop_assert!(!overlap);
                 let found: Vec<u64> = os.iter().map(|(_, page)| page.address()).collect();
@@ -99,8 +100,11 @@ fn holds_so_many_ranges_and_no_more() {
     let ranges: Vec<_> = (0..=MAX_RANGES as u64)
         .map(|n| PhysRange::new(n * 0x10000, PAGE_BYTES))
         .collect();
-    assert!(os_memory(&ranges[1..], &[]).is_ok());
-    assert_eq!(os_memory(&ranges, &[]), Err(OsMemoryError::TooManyRanges));
+    assert!(MemoryMap::new(&ranges[1..], &[]).is_ok());
+    assert_eq!(
+        MemoryMap::new(&ranges, &[]),
+        Err(MemoryMapError::TooManyRanges)
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use thiserror::Error;
 
-use crate::record::{RecordError, SlotId, SlotStatus};
+use crate::record::{RecordError, SlotStatus};
+use crate::slot::SlotId;
 
 /// Why no image wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -69,7 +70,8 @@ pub(crate) fn snapshot(slots: &[SlotStatus; 2], kept: Option<u64>) -> Option<Slo
 mod tests {
     use super::*;
     use crate::name::Name;
-    use crate::record::{DiscardReason, SlotRecord, SlotState, Standing};
+    use crate::record::SlotRecord;
+    use crate::slot::{DiscardReason, SlotState, Standing};
 
     fn status(state: SlotState, generation: u64) -> SlotStatus {
         SlotStatus::Record(SlotRecord {
@@ -97,34 +99,19 @@ mod tests {
         let unusable = SlotStatus::Unusable(error);
         let unusable_slot = |slot| Err(NoImage::Unusable { slot, error });
         let (first, second) = (SlotId::First, SlotId::Second);
+        let (none, out_of_date) = (Err(NoImage::None), Err(NoImage::OutOfDate(first)));
         let cases = [
-            (SlotStatus::New, SlotStatus::New, Err(NoImage::None)),
+            (SlotStatus::New, SlotStatus::New, none),
             (committed(1), SlotStatus::New, Ok(first)),
             (committed(2), committed(1), Ok(first)),
             (committed(2), status(consumed, 1), Ok(first)),
             (committed(2), status(discarded, 1), Ok(first)),
             (committed(2), unusable, Ok(first)),
-            (
-                committed(2),
-                status(consumed, 3),
-                Err(NoImage::OutOfDate(first)),
-            ),
-            (
-                committed(2),
-                status(discarded, 3),
-                Err(NoImage::OutOfDate(first)),
-            ),
-            (
-                committed(2),
-                status(discarded, 2),
-                Err(NoImage::OutOfDate(first)),
-            ),
-            (committed(2), committed(2), Err(NoImage::OutOfDate(first))),
-            (
-                status(consumed, 2),
-                status(discarded, 1),
-                Err(NoImage::None),
-            ),
+            (committed(2), status(consumed, 3), out_of_date),
+            (committed(2), status(discarded, 3), out_of_date),
+            (committed(2), status(discarded, 2), out_of_date),
+            (committed(2), committed(2), out_of_date),
+            (status(consumed, 2), status(discarded, 1), none),
             (status(consumed, 2), unusable, unusable_slot(second)),
             (unusable, SlotStatus::New, unusable_slot(first)),
             (unusable, unusable, unusable_slot(first)),

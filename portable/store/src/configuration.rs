@@ -1,72 +1,13 @@
-use core::fmt;
-use core::ops::RangeInclusive;
-use core::str::FromStr;
-
 use poorwill_medium::MediumError;
 use poorwill_memory::{Page, checksum};
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::delay::{DEFAULT_STAGE_DELAY_MS, Delay, DelayError};
+use crate::mode::SleepMode;
 use crate::name::{NAME_BYTES, Name, NotAName};
-
-/// How a machine sleeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum SleepMode {
-    /// Save the machine to the sleep area, and power off.
-    #[default]
-    Persist = 1,
-    /// Keep RAM powered and the harts parked.
-    Retain = 2,
-    /// Retain first; after the stage delay persist, without waking the OS.
-    Staged = 3,
-    /// As staged, at the machine's break-even.
-    Auto = 4,
-}
-
-impl SleepMode {
-    /// Each of them.
-    pub const ALL: [SleepMode; 4] = [
-        SleepMode::Persist,
-        SleepMode::Retain,
-        SleepMode::Staged,
-        SleepMode::Auto,
-    ];
-
-    /// Its name, the same everywhere.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            SleepMode::Persist => "persist",
-            SleepMode::Retain => "retain",
-            SleepMode::Staged => "staged",
-            SleepMode::Auto => "auto",
-        }
-    }
-}
-
-impl fmt::Display for SleepMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A text that names no sleep mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("not a sleep mode: there are persist, retain, staged and auto")]
-pub struct UnknownMode;
-
-impl FromStr for SleepMode {
-    type Err = UnknownMode;
-
-    fn from_str(text: &str) -> Result<Self, UnknownMode> {
-        SleepMode::ALL
-            .into_iter()
-            .find(|mode| mode.name() == text)
-            .ok_or(UnknownMode)
-    }
-}
+use crate::rules::SnapshotRules;
 
 /// How the machine that has an area is to sleep; kept in the area's first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +15,11 @@ pub struct Configuration {
     /// How it sleeps.
     pub mode: SleepMode,
     /// How long [`SleepMode::Staged`] retains, in ms, from 1 to
-    /// [`LONGEST_DELAY_MS`].
+    /// [`LONGEST_DELAY_MS`](crate::LONGEST_DELAY_MS).
     pub stage_delay_ms: u64,
     /// How long [`SleepMode::Auto`] retains: the length of a sleep from which on
     /// persisting costs less energy than retaining, in ms, up to
-    /// [`LONGEST_DELAY_MS`]. 0: nobody has said, and the stage delay counts.
+    /// [`LONGEST_DELAY_MS`](crate::LONGEST_DELAY_MS). 0: nobody has said, and the stage delay counts.
     pub break_even_ms: u64,
     /// The next sleep is kept as the machine's snapshot, under this name; behind it
     /// the machine sleeps as `mode` says again.
@@ -86,50 +27,6 @@ pub struct Configuration {
     /// How snapshots wake.
     pub snapshots: SnapshotRules,
 }
-
-/// How a machine's snapshot wakes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotRules {
-    /// After how many failed wakes in a row it is not tried any more; 0: it always
-    /// is.
-    pub tries: u32,
-    /// How long after a wake a reset says that the wake has failed, in ms.
-    pub trial_ms: u32,
-    /// How long a key on the console is waited for that calls the wake off, in ms, up
-    /// to [`LONGEST_KEY_MS`]. 0: it is not waited for.
-    pub key_ms: u32,
-}
-
-impl SnapshotRules {
-    /// Whether a snapshot may be tried once more, so many wakes in a row having
-    /// failed.
-    #[must_use]
-    pub fn allow(&self, failed: u32) -> bool {
-        self.tries == 0 || failed < self.tries
-    }
-}
-
-impl Default for SnapshotRules {
-    fn default() -> Self {
-        SnapshotRules {
-            tries: 3,
-            trial_ms: 60_000,
-            key_ms: 0,
-        }
-    }
-}
-
-/// The longest time that a key is waited for: 10 s, as every power-on takes that
-/// much longer.
-pub const LONGEST_KEY_MS: u32 = 10_000;
-
-/// The stage delay of a machine that has not been told one: 30 minutes. Who is
-/// back sooner does not wait, and of a night hardly anything is spent retaining.
-pub const DEFAULT_STAGE_DELAY_MS: u64 = 30 * 60 * 1000;
-
-/// The longest delay: 30 days. Who wants to wait longer wants
-/// [`SleepMode::Retain`].
-pub const LONGEST_DELAY_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 impl Default for Configuration {
     fn default() -> Self {
@@ -141,56 +38,6 @@ impl Default for Configuration {
             snapshots: SnapshotRules::default(),
         }
     }
-}
-
-/// A time that a configuration holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delay {
-    /// [`Configuration::stage_delay_ms`].
-    Stage,
-    /// [`Configuration::break_even_ms`].
-    BreakEven,
-    /// [`SnapshotRules::key_ms`].
-    Key,
-}
-
-impl fmt::Display for Delay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Delay::Stage => "stage delay",
-            Delay::BreakEven => "break-even",
-            Delay::Key => "wait for a key",
-        })
-    }
-}
-
-impl Delay {
-    /// The shortest and the longest that can be set, in ms.
-    #[must_use]
-    pub fn bounds_ms(self) -> RangeInclusive<u64> {
-        match self {
-            Delay::Stage => 1..=LONGEST_DELAY_MS,
-            Delay::BreakEven => 0..=LONGEST_DELAY_MS,
-            Delay::Key => 0..=LONGEST_KEY_MS.into(),
-        }
-    }
-
-    fn limits(self) -> &'static str {
-        match self {
-            Delay::Stage | Delay::BreakEven => "at least 1 ms, and at most 30 days,",
-            Delay::Key => "at most 10 s",
-        }
-    }
-}
-
-/// A delay that is out of range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a {delay} of {ms} ms: {} can be set", delay.limits())]
-pub struct DelayError {
-    /// Which one.
-    pub delay: Delay,
-    /// What it was to be, in ms.
-    pub ms: u64,
 }
 
 /// Why a configuration cannot be read. The default counts then.
@@ -387,6 +234,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::delay::{LONGEST_DELAY_MS, LONGEST_KEY_MS};
 
     #[test]
     fn the_layout_is_pinned() {
@@ -443,19 +291,6 @@ mod tests {
         ]);
         words[2] = checksum::of_words(&words[..64]);
         assert_eq!(page.0, words);
-    }
-
-    #[test]
-    fn the_modes_are_pinned() {
-        assert_eq!(SleepMode::ALL.map(|mode| mode as u32), [1, 2, 3, 4]);
-        let names = ["persist", "retain", "staged", "auto"];
-        assert_eq!(SleepMode::ALL.map(SleepMode::name), names);
-        for mode in SleepMode::ALL {
-            assert_eq!(mode.to_string().parse(), Ok(mode));
-        }
-        for text in ["", "Persist", "persist ", "mem", "retai"] {
-            assert_eq!(text.parse::<SleepMode>(), Err(UnknownMode), "{text:?}");
-        }
     }
 
     #[test]

@@ -12,35 +12,44 @@
 #[cfg(test)]
 extern crate std;
 
+mod admit;
 mod area;
 mod choice;
+mod commit;
 mod configuration;
+mod delay;
+mod error;
 mod failure;
 mod gpt;
 mod guards;
+mod layout;
+mod mode;
 mod name;
 mod record;
+mod rules;
 mod sleep;
+mod slot;
+mod snapshot;
 mod wake;
 
-pub use area::{
-    Admitted, Area, CommitError, Committed, CommittedImage, MIN_AREA_BYTES, OpenSlot, Purpose,
-    StoreError,
-};
+pub use admit::Admitted;
+pub use area::{Area, CommittedImage};
 pub use choice::{NoImage, choose};
-pub use configuration::{
-    CONFIGURATION_VERSION, Configuration, ConfigurationError, DEFAULT_STAGE_DELAY_MS, Delay,
-    DelayError, LONGEST_DELAY_MS, LONGEST_KEY_MS, SleepMode, SnapshotRules, UnknownMode,
-};
+pub use commit::{Committed, OpenSlot, Purpose};
+pub use configuration::{CONFIGURATION_VERSION, Configuration, ConfigurationError};
+pub use delay::{DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS, LONGEST_KEY_MS};
+pub use error::{CommitError, StoreError};
 pub use failure::Failure;
 pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
 pub use guards::{
     DiskChanged, GUARDED_BYTES, PartitionGuard, PartitionGuards, PartitionName, guard_partitions,
     unchanged,
 };
+pub use layout::MIN_AREA_BYTES;
+pub use mode::{SleepMode, UnknownMode};
 pub use name::{NAME_BYTES, Name, NotAName};
-pub use record::{
-    DiscardReason, RECORD_VERSION, RecordError, SlotId, SlotRecord, SlotState, SlotStatus, Standing,
-};
+pub use record::{RECORD_VERSION, RecordError, SlotRecord, SlotStatus};
+pub use rules::SnapshotRules;
 pub use sleep::{NoSleep, sleep};
+pub use slot::{DiscardReason, SlotId, SlotState, Standing};
 pub use wake::{NoWake, Refusal, Wake, wake};

@@ -3,7 +3,8 @@ use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::OsMemory;
 use thiserror::Error;
 
-use crate::area::{CommitError, Committed, OpenSlot, StoreError};
+use crate::commit::{Committed, OpenSlot};
+use crate::error::{CommitError, StoreError};
 
 /// Why a machine does not sleep. It goes on then, unless the error says
 /// otherwise ([`CommitError::InDoubt`]).

@@ -8,10 +8,12 @@ use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{OsMemory, Page};
 use thiserror::Error;
 
-use crate::area::{Admitted, Area, CommittedImage, StoreError};
+use crate::admit::Admitted;
+use crate::area::{Area, CommittedImage};
 use crate::choice::NoImage;
+use crate::error::StoreError;
 use crate::failure::Failure;
-use crate::record::DiscardReason;
+use crate::slot::DiscardReason;
 
 /// Why a machine boots cold that might have slept. Its memory is untouched, and
 /// the images in the area have been given up, as far as that was possible.

@@ -1,7 +1,5 @@
-use core::ops::Range;
-
 use super::query::{Geometry, Table};
-use super::{CfiError, Part, Registers};
+use super::{CfiError, Registers};
 use crate::Clock;
 use crate::clock::wait_for;
 
@@ -88,16 +86,6 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
-    }
-
-    /// The NOR flash in `range`, in bytes from the start of the bank, with erase
-    /// units of `UNIT` bytes; a unit may be several blocks.
-    ///
-    /// # Errors
-    ///
-    /// [`CfiError::Blocks`] unless every unit is made of whole blocks.
-    pub fn part<const UNIT: usize>(self, range: Range<u64>) -> Result<Part<R, K, UNIT>, CfiError> {
-        Part::new(self, range)
     }
 
     /// Bytes of one access.

@@ -5,7 +5,7 @@
 //! description. A *bank* is what one access reaches: one chip, or several side
 //! by side, each on its lanes of the bus, which are given every command at once.
 //! [`Cfi::start`] takes a bank over in whatever mode the OS left it and learns
-//! its geometry; [`Cfi::part`] makes a NOR flash of some of its blocks. After
+//! its geometry; [`Part::new`] makes a NOR flash of some of its blocks. After
 //! each operation the chips are back in the mode in which they read as memory.
 //!
 //! Every wait ends by the [`Clock`](crate::Clock), within the times that the

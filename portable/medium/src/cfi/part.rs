@@ -25,7 +25,13 @@ pub struct Part<R, K, const UNIT: usize = UNIT_BYTES> {
 }
 
 impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
-    pub(super) fn new(bank: Cfi<R, K>, range: Range<u64>) -> Result<Self, CfiError> {
+    /// The NOR flash in `range` of a bank, in bytes from the bank's start, with erase
+    /// units of `UNIT` bytes; a unit may be several blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`CfiError::Blocks`] unless every unit is made of whole blocks.
+    pub fn new(bank: Cfi<R, K>, range: Range<u64>) -> Result<Self, CfiError> {
         let unit = UNIT as u64;
         let error = CfiError::Blocks {
             start: range.start,

@@ -3,7 +3,7 @@ use arrayvec::ArrayVec;
 use super::command::{Command, Data};
 use super::device::Device;
 use super::engine::Engine;
-use super::identify::{self, ControllerFacts};
+use super::identify::{self, ControllerFacts, Namespace};
 use super::queue::Queue;
 use super::shared::Shared;
 use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
@@ -24,19 +24,6 @@ const SHUTDOWN_MS: (u32, u32) = (5_000, 60_000);
 const IO_QUEUE: u64 = 1;
 const ADMIN_ENTRIES: u16 = 16;
 
-/// A namespace as the controller describes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Namespace {
-    /// Its number (NSID), from 1.
-    pub id: u32,
-    /// How many blocks it has; 0 when the controller does not describe it.
-    pub blocks: u64,
-    /// Bytes of a block, without metadata; 0 when the format is unknown.
-    pub block_bytes: u32,
-    /// Bytes of metadata of a block.
-    pub metadata_bytes: u16,
-}
-
 /// How a controller is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -50,8 +37,8 @@ pub enum Stop {
 /// by [`Stop::Handover`].
 #[derive(Debug)]
 pub struct Controller<'a, R: Registers, K: Clock> {
-    pub(super) device: Device<R, K>,
-    pub(super) engine: Engine<'a>,
+    device: Device<R, K>,
+    engine: Engine<'a>,
     admin: Queue<'a>,
     answer: Shared<'a>,
     facts: Option<ControllerFacts>,
@@ -135,7 +122,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         if !self.engine.is_idle() {
             return Err(NvmeError::Stopped);
         }
-        NvmeMedium::new(self, namespace)
+        NvmeMedium::new(&self.device, &mut self.engine, namespace)
     }
 
     /// Stops the controller and puts its registers back.

@@ -1,4 +1,3 @@
-use super::controller::Namespace;
 use super::shared::Shared;
 
 /// What an Identify command is to describe (CNS, figure 273).
@@ -32,6 +31,19 @@ impl ControllerFacts {
             shutdown: bits(answer, 88, 32).div_ceil(1000),
         }
     }
+}
+
+/// A namespace as the controller describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its number (NSID), from 1.
+    pub id: u32,
+    /// How many blocks it has; 0 when the controller does not describe it.
+    pub blocks: u64,
+    /// Bytes of a block, without metadata; 0 when the format is unknown.
+    pub block_bytes: u32,
+    /// Bytes of metadata of a block.
+    pub metadata_bytes: u16,
 }
 
 /// Reads the description of namespace `id` (NVM Command Set, figure 97).

@@ -1,7 +1,8 @@
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 
-use super::controller::{Controller, Namespace};
-use super::engine::Transfer;
+use super::device::Device;
+use super::engine::{Engine, Transfer};
+use super::identify::Namespace;
 use super::memory::physical_address;
 use super::slots::Purpose;
 use super::{NvmeError, Registers};
@@ -26,10 +27,11 @@ pub const FLUSH_TIMEOUT_MS: u32 = 60_000;
 ///
 /// A device that is silent for [`TRANSFER_TIMEOUT_MS`] or breaks the protocol
 /// is stopped; from then on everything fails with [`MediumError::Stopped`],
-/// and [`Controller::start`] is the way back.
+/// and [`Controller::start`](super::Controller::start) is the way back.
 #[derive(Debug)]
 pub struct NvmeMedium<'c, 'a, R: Registers, K: Clock> {
-    controller: &'c mut Controller<'a, R, K>,
+    device: &'c Device<R, K>,
+    engine: &'c mut Engine<'a>,
     namespace: u32,
     block_shift: u32,
     capacity: u64,
@@ -37,7 +39,8 @@ pub struct NvmeMedium<'c, 'a, R: Registers, K: Clock> {
 
 impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
     pub(super) fn new(
-        controller: &'c mut Controller<'a, R, K>,
+        device: &'c Device<R, K>,
+        engine: &'c mut Engine<'a>,
         namespace: Namespace,
     ) -> Result<Self, NvmeError> {
         let Namespace {
@@ -50,7 +53,8 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
         match bytes {
             Some(bytes) if metadata_bytes == 0 && (512..=4096).contains(&block_bytes) => {
                 Ok(NvmeMedium {
-                    controller,
+                    device,
+                    engine,
                     namespace: id,
                     block_shift: block_bytes.trailing_zeros(),
                     capacity: bytes / PAGE_BYTES * PAGE_BYTES,
@@ -65,7 +69,7 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
         if offset.trailing_zeros() < self.block_shift {
             return Err(MediumError::Misaligned(offset));
         }
-        if !self.controller.engine.is_running() {
+        if !self.engine.is_running() {
             return Err(MediumError::Stopped);
         }
         Ok(())
@@ -94,16 +98,16 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
         let mut done = 0;
         let mut outcome = Ok(());
         loop {
-            while outcome.is_ok() && done < pages && self.controller.engine.has_room() {
-                let count = (pages - done).min(self.controller.engine.max_pages());
+            while outcome.is_ok() && done < pages && self.engine.has_room() {
+                let count = (pages - done).min(self.engine.max_pages());
                 let skip = done as u64 * PAGE_BYTES;
                 let transfer = self.describe(Purpose::Awaited, direction, offset + skip);
                 let addresses = (0..count).map(|page| memory + skip + page as u64 * PAGE_BYTES);
-                let Controller { device, engine, .. } = &mut *self.controller;
-                engine.transfer(&device.registers, transfer, addresses);
+                self.engine
+                    .transfer(&self.device.registers, transfer, addresses);
                 done += count;
             }
-            if self.controller.engine.awaited() == 0 {
+            if self.engine.awaited() == 0 {
                 return outcome.and(if done < pages {
                     Err(MediumError::TooMany)
                 } else {
@@ -118,13 +122,16 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
     /// Takes what has completed. The outer error means that the device had to
     /// be stopped; the inner one is that of a command.
     fn progress(&mut self, limit: u32) -> Result<Result<(), MediumError>, MediumError> {
-        let Controller { device, engine, .. } = &mut *self.controller;
-        let outcome = engine.reap(&device.registers);
+        let outcome = self.engine.reap(&self.device.registers);
         if outcome == Err(MediumError::Protocol) {
             self.halt();
             return Err(MediumError::Protocol);
         }
-        if outcome.is_ok() && engine.is_overdue(device.clock.milliseconds(), limit) {
+        if outcome.is_ok()
+            && self
+                .engine
+                .is_overdue(self.device.clock.milliseconds(), limit)
+        {
             self.halt();
             return Err(MediumError::TimedOut(limit));
         }
@@ -133,8 +140,8 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
 
     fn halt(&mut self) {
         // One that does not stop has been cut off, which is as good.
-        let _ = self.controller.device.halt();
-        self.controller.engine.stop();
+        let _ = self.device.halt();
+        self.engine.stop();
     }
 }
 
@@ -144,11 +151,11 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
     }
 
     fn max_pages(&self) -> usize {
-        self.controller.engine.max_pages()
+        self.engine.max_pages()
     }
 
     fn depth(&self) -> usize {
-        self.controller.engine.depth()
+        self.engine.depth()
     }
 
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
@@ -165,16 +172,16 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
     /// is durable. With one, NVMe's Flush makes durable what completed before.
     fn flush(&mut self) -> Result<(), MediumError> {
         self.check(0, 0)?;
-        if !self.controller.engine.has_cache() {
+        if !self.engine.has_cache() {
             return Ok(());
         }
-        if !self.controller.engine.has_room() {
+        if !self.engine.has_room() {
             return Err(MediumError::TooMany);
         }
-        let Controller { device, engine, .. } = &mut *self.controller;
-        engine.flush(&device.registers, self.namespace, Purpose::Flush);
+        self.engine
+            .flush(&self.device.registers, self.namespace, Purpose::Flush);
         let mut outcome = Ok(());
-        while self.controller.engine.awaited() > 0 {
+        while self.engine.awaited() > 0 {
             outcome = outcome.and(self.progress(FLUSH_TIMEOUT_MS)?);
         }
         outcome
@@ -182,12 +189,11 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
 
     fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
         self.check(0, 0)?;
-        let Controller { device, engine, .. } = &mut *self.controller;
-        if !engine.has_cache() || !engine.has_room() {
+        if !self.engine.has_cache() || !self.engine.has_room() {
             return Ok(false);
         }
-        engine.flush(
-            &device.registers,
+        self.engine.flush(
+            &self.device.registers,
             self.namespace,
             Purpose::StartedFlush(tag),
         );
@@ -203,12 +209,11 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
     ) -> Result<(), MediumError> {
         self.check(offset, pages.len())?;
         let transfer = self.describe(Purpose::Started(tag), direction, offset);
-        let Controller { device, engine, .. } = &mut *self.controller;
-        if pages.is_empty() || pages.len() > engine.max_pages() || !engine.has_room() {
+        if pages.is_empty() || pages.len() > self.engine.max_pages() || !self.engine.has_room() {
             return Err(MediumError::TooMany);
         }
-        engine.transfer(
-            &device.registers,
+        self.engine.transfer(
+            &self.device.registers,
             transfer,
             pages.iter().map(|page| page.address()),
         );
@@ -218,18 +223,20 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
     /// Takes completions in batches: most calls touch no register. The clock
     /// is read only when nothing has finished.
     fn poll(&mut self) -> Result<Option<u32>, MediumError> {
-        if !self.controller.engine.is_running() {
+        if !self.engine.is_running() {
             return Err(MediumError::Stopped);
         }
-        let Controller { device, engine, .. } = &mut *self.controller;
-        if let Some(tag) = engine.take_finished() {
+        if let Some(tag) = self.engine.take_finished() {
             return Ok(Some(tag));
         }
-        engine.reap(&device.registers)?;
-        if let Some(tag) = engine.take_finished() {
+        self.engine.reap(&self.device.registers)?;
+        if let Some(tag) = self.engine.take_finished() {
             return Ok(Some(tag));
         }
-        if engine.is_overdue(device.clock.milliseconds(), TRANSFER_TIMEOUT_MS) {
+        if self
+            .engine
+            .is_overdue(self.device.clock.milliseconds(), TRANSFER_TIMEOUT_MS)
+        {
             return Err(MediumError::TimedOut(TRANSFER_TIMEOUT_MS));
         }
         Ok(None)
@@ -239,8 +246,8 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
     /// (QEMU's) fail when they are disabled amid transfers. One that does not is
     /// halted.
     fn quiesce(&mut self) {
-        while !self.controller.engine.is_quiet() {
-            if !self.controller.engine.is_running() {
+        while !self.engine.is_quiet() {
+            if !self.engine.is_running() {
                 self.halt();
                 return;
             }
@@ -249,6 +256,6 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
                 return;
             }
         }
-        self.controller.engine.forget();
+        self.engine.forget();
     }
 }

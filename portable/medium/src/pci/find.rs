@@ -3,11 +3,10 @@ use arrayvec::ArrayVec;
 use super::bus::{Bus, Present};
 use super::journal::Journal;
 use super::power::is_bridge;
-use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, Step};
+use super::{
+    ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, MAX_DEVICES, PciError, Step,
+};
 use crate::Clock;
-
-/// How many devices a search lists.
-pub const MAX_DEVICES: usize = 16;
 
 /// What a search came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,9 @@ use super::Kind;
 /// How many bridges may stand between the host bridge and a device.
 pub const MAX_DEPTH: usize = 7;
 
+/// How many devices a search lists.
+pub const MAX_DEVICES: usize = 16;
+
 /// One function on the way from the host bridge to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {

@@ -30,10 +30,10 @@ mod register;
 pub use claim::{Claim, claim};
 pub use config::{ConfigSpace, Function};
 pub use error::PciError;
-pub use find::{MAX_DEVICES, Search, find};
+pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use kind::Kind;
-pub use location::{Location, MAX_DEPTH, Step};
+pub use location::{Location, MAX_DEPTH, MAX_DEVICES, Step};
 
 #[cfg(test)]
 mod tests;

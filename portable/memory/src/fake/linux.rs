@@ -4,6 +4,7 @@ extern crate std;
 
 mod dump;
 mod shape;
+mod space;
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -14,20 +15,17 @@ use std::vec::Vec;
 
 pub use self::dump::Dump;
 use self::shape::Shape;
+use self::space::IMAGE;
+pub use self::space::{FakeSpace, Places, Rights};
 use self::tokens::Tokens;
 use super::FakeMemory;
-use crate::linux::{AddressSpace, Mode, PageTables};
 use crate::{OsMemory, PAGE_BYTES, to_usize};
-
-/// Addresses of a kernel: its image, and by mode the rest, as Linux 6.12 has it.
-const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
 const ZONES: u64 = 2;
 const FREE: i32 = -0x1000_0000;
 
-/// Where things are in the model's image, in pages.
+/// Where things are in the model's image, in pages; its text comes first.
 mod image {
-    pub(super) const TEXT: u64 = 0;
     /// Constants: offsets and numbers, names, tokens.
     pub(super) const OFFSETS: u64 = 1;
     pub(super) const NAMES: u64 = 2;
@@ -35,14 +33,6 @@ mod image {
     pub(super) const DATA: u64 = 4;
     pub(super) const SWAPPER: u64 = 5;
     pub(super) const PAGES: u64 = 6;
-}
-
-/// Flags of an entry of a page table: valid, accessed and dirty beside them.
-mod flags {
-    pub(super) const TABLE: u64 = 1;
-    pub(super) const CODE: u64 = 0xcb;
-    pub(super) const CONSTANT: u64 = 0xc3;
-    pub(super) const DATA: u64 = 0xc7;
 }
 
 /// What the offsets in the kernel's table of symbols count from.
@@ -59,13 +49,11 @@ pub enum Offsets {
 pub struct SmallLinux {
     /// All of it.
     pub memory: FakeMemory,
-    /// The page tables of the hart that made the call.
-    pub tables: PageTables,
-    linear_map: u64,
+    /// The address space of the hart that made the call.
+    pub space: FakeSpace,
+    places: Places,
     /// Address of the entry that page 0 of the address space would have.
     page_array: u64,
-    /// Where that array begins and ends.
-    page_structs: (u64, u64),
     shape: Shape,
     offsets: Offsets,
     /// Physical address of the image.
@@ -87,8 +75,8 @@ impl SmallLinux {
     ///
     /// When memory is too small.
     #[must_use]
-    pub fn new(mode: Mode, ranges: &[u64]) -> Self {
-        Self::with_offsets(mode, ranges, Offsets::FromBase)
+    pub fn new(places: Places, ranges: &[u64]) -> Self {
+        Self::with_offsets(places, ranges, Offsets::FromBase)
     }
 
     /// The same with a table of symbols of either kind.
@@ -97,27 +85,21 @@ impl SmallLinux {
     ///
     /// When memory is too small.
     #[must_use]
-    pub fn with_offsets(mode: Mode, ranges: &[u64], offsets: Offsets) -> Self {
-        let mut linux = Self::unbooted(mode, ranges, Shape::of(&shape::small()));
+    pub fn with_offsets(places: Places, ranges: &[u64], offsets: Offsets) -> Self {
+        let mut linux = Self::unbooted(places, ranges, Shape::of(&shape::small()));
         linux.offsets = offsets;
         linux.boot();
         linux
     }
 
-    fn unbooted(mode: Mode, ranges: &[u64], shape: Shape) -> Self {
+    fn unbooted(places: Places, ranges: &[u64], shape: Shape) -> Self {
         let memory = FakeMemory::new(ranges);
-        let (linear_map, page_structs): (u64, u64) = match mode {
-            Mode::Sv39 => (0xffff_ffd6_0000_0000, 0xffff_ffc5_0000_0000),
-            Mode::Sv48 => (0xffff_af80_0000_0000, 0xffff_8d80_0000_0000),
-            Mode::Sv57 => (0xff60_0000_0000_0000, 0xff1c_0000_0000_0000),
-        };
         let first = memory.page(0).address() / PAGE_BYTES / 64 * 64;
         SmallLinux {
             memory,
-            tables: PageTables { root: 0, mode },
-            linear_map,
-            page_array: page_structs.wrapping_sub(first * shape.page),
-            page_structs: (page_structs, page_structs + (1 << 32)),
+            space: FakeSpace::default(),
+            places,
+            page_array: places.page_structs.wrapping_sub(first * shape.page),
             shape,
             offsets: Offsets::FromBase,
             image: 0,
@@ -130,7 +112,6 @@ impl SmallLinux {
     }
 
     fn boot(&mut self) {
-        self.tables.root = self.take(1);
         self.image = self.take(image::PAGES);
         self.note = self.take(2);
         self.node = self.take(1);
@@ -313,8 +294,12 @@ impl SmallLinux {
         self.memory.write(at, &value.to_le_bytes());
     }
 
-    /// Takes pages for the kernel.
-    fn take(&mut self, pages: u64) -> u64 {
+    /// Takes pages for the kernel; tells the physical address of the first.
+    ///
+    /// # Panics
+    ///
+    /// When memory is too small.
+    pub fn take(&mut self, pages: u64) -> u64 {
         let first = self.memory.page(self.next).address();
         let last = self.memory.page(self.next + pages - 1).address();
         assert_eq!(last - first, (pages - 1) * PAGE_BYTES, "one range");
@@ -328,7 +313,7 @@ impl SmallLinux {
     }
 
     fn linear(&self, physical: u64) -> u64 {
-        self.linear_map + (physical - self.memory.page(0).address())
+        self.places.linear_map + (physical - self.memory.page(0).address())
     }
 
     fn page_address(&self, index: u64) -> u64 {
@@ -342,19 +327,17 @@ impl SmallLinux {
     }
 
     fn physical(&self, address: u64) -> u64 {
-        let span = self.tables.span(self.os(), address).expect("a mapping");
-        span.physical + (address - span.start)
+        self.space.physical(address).expect("a mapping")
     }
 
     fn map_image(&mut self) {
         for page in 0..image::PAGES {
-            let flags = match page {
-                image::TEXT => flags::CODE,
-                image::DATA | image::SWAPPER => flags::DATA,
-                _ => flags::CONSTANT,
+            let rights = match page {
+                image::DATA | image::SWAPPER => Rights::Write,
+                _ => Rights::Read,
             };
             let offset = page * PAGE_BYTES;
-            self.map(IMAGE + offset, self.image + offset, flags);
+            self.space.map(IMAGE + offset, self.image + offset, rights);
         }
     }
 
@@ -362,35 +345,20 @@ impl SmallLinux {
     fn map_memory(&mut self) {
         for index in 0..self.os().pages() {
             let page = self.memory.page(index).address();
-            self.map(self.linear(page), page, flags::DATA);
+            self.space.map(self.linear(page), page, Rights::Write);
             let entry = self.page_address(index);
-            if self.tables.span(self.os(), entry).is_none() {
+            if self.space.physical(entry).is_none() {
                 let page = self.take(1);
-                self.map(entry / PAGE_BYTES * PAGE_BYTES, page, flags::DATA);
+                self.space
+                    .map(entry / PAGE_BYTES * PAGE_BYTES, page, Rights::Write);
             }
         }
     }
 
-    /// Maps a page.
-    pub fn map(&mut self, address: u64, physical: u64, flags: u64) {
-        let levels = match self.tables.mode {
-            Mode::Sv39 => 3,
-            Mode::Sv48 => 4,
-            Mode::Sv57 => 5,
-        };
-        let mut table = self.tables.root;
-        for level in (1..levels).rev() {
-            let at = table + (address >> (12 + 9 * level)) % 512 * 8;
-            let entry = self.word(at);
-            table = if entry == 0 {
-                let table = self.take(1);
-                self.set_word(at, table >> 2 | flags::TABLE);
-                table
-            } else {
-                entry >> 10 << 12
-            };
-        }
-        self.set_word(table + (address >> 12) % 512 * 8, physical >> 2 | flags);
+    /// The pages that are mapped: each one's address, what it stands for, and how.
+    #[must_use]
+    pub fn mapped(&self) -> Vec<(u64, u64, Rights)> {
+        self.space.pages().collect()
     }
 
     /// A 64-bit word.
@@ -478,9 +446,9 @@ impl SmallLinux {
         let base = ("kallsyms_relative_base", constant(image::OFFSETS, 2056));
         let base = (self.offsets == Offsets::FromBase).then_some(base);
         let layout = [
-            ("PAGE_OFFSET", self.linear_map),
-            ("VMEMMAP_START", self.page_structs.0),
-            ("VMEMMAP_END", self.page_structs.1),
+            ("PAGE_OFFSET", self.places.linear_map),
+            ("VMEMMAP_START", self.places.page_structs),
+            ("VMEMMAP_END", self.places.page_structs + (1 << 32)),
         ];
         let mut lines = vec![
             String::from("OSRELEASE=6.12.0-small"),

@@ -2,11 +2,12 @@
 //! the `struct page` of its first page is marked, knows the order, and is linked
 //! into one of its zone's lists for that order.
 
+use super::address_space::AddressSpace;
 use super::doubt::Doubt;
 use super::kernel::Kernel;
 use super::layout::Layout;
-use super::note::{Key, Known};
-use super::page_tables::AddressSpace;
+use super::note::Key;
+use super::search::Known;
 use super::symbols::Symbol;
 use crate::{FreeContents, PAGE_BYTES, PageMap};
 

@@ -1,6 +1,8 @@
 use thiserror::Error;
 
-use super::note::MOST_NOTES;
+/// Pages that are looked into because they begin like a note. A kernel has one;
+/// what earlier kernels left behind and what programs hold are others.
+pub(super) const MOST_NOTES: u32 = 8;
 
 /// Why no page counts as free. All of OS memory that is not zero is saved then,
 /// which takes longer and loses nothing.

@@ -1,7 +1,7 @@
 use zerocopy::IntoBytes;
 
+use super::address_space::{AddressSpace, Span};
 use super::doubt::Doubt;
-use super::page_tables::{AddressSpace, Span};
 use crate::{OsMemory, OsPage, PAGE_BYTES, Page, to_usize};
 
 /// Mappings that are remembered.

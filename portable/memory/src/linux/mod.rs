@@ -46,18 +46,19 @@
 //! in them, so that is told with them ([`FreeContents`]). Everything else takes
 //! what free pages hold as it comes.
 
+mod address_space;
 mod buddy;
 mod doubt;
 mod kernel;
 mod layout;
 mod note;
 mod offsets;
-mod page_tables;
+mod search;
 mod symbols;
 
+pub use address_space::{AddressSpace, Span};
 pub use doubt::Doubt;
 pub use offsets::KNOWN_VERSIONS;
-pub use page_tables::{AddressSpace, Mode, PageTables, Span};
 
 use crate::{FreeContents, OsMemory, PageMap};
 use kernel::Kernel;
@@ -95,7 +96,7 @@ fn find<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     free: &mut PageMap<'_>,
 ) -> Result<Free, Doubt> {
-    let known = note::of_kernel(kernel)?;
+    let known = search::of_kernel(kernel)?;
     Ok(Free {
         pages: buddy::mark(kernel, &known, free)?,
         contents: buddy::contents(kernel, &known)?,

@@ -1,19 +1,10 @@
+//! What a kernel says of itself: one page, or more, of lines `KEY=VALUE`.
+
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
 
 use super::doubt::Doubt;
-use super::kernel::Kernel;
-use super::page_tables::AddressSpace;
-use super::symbols::{self, Symbol, Symbols};
 use crate::{OsMemory, PAGE_BYTES, Page, to_usize};
-
-/// Pages that are looked into because they begin like a note. A kernel has one;
-/// what earlier kernels left behind and what programs hold are others.
-pub(super) const MOST_NOTES: u32 = 8;
-
-/// Where the search begins, if there is memory: Linux takes its first pages from above
-/// what devices with 32 address bits reach, and keeps the rest for those.
-const SEARCHED_FIRST: u64 = 1 << 32;
 
 /// Bytes of text that a note can have.
 const MOST_TEXT: u64 = 4096;
@@ -89,7 +80,7 @@ pub(super) struct Note {
 
 impl Note {
     /// Reads the note at a physical address, the start of a page.
-    fn read(memory: &OsMemory, at: u64) -> Result<Self, Doubt> {
+    pub(super) fn read(memory: &OsMemory, at: u64) -> Result<Self, Doubt> {
         let page = memory.page_at(at).filter(|page| page.address() == at);
         let header = page.map(|page| memory.page(page));
         let bytes = header
@@ -170,7 +161,7 @@ fn number(text: &str, address: bool) -> Option<u64> {
 }
 
 /// Bytes of text in the note that a page begins with; `None` when it does not.
-fn text_bytes(page: &Page) -> Option<u64> {
+pub(super) fn text_bytes(page: &Page) -> Option<u64> {
     const fn word(bytes: &[u8; 12], from: usize) -> u64 {
         let mut word = 0;
         let mut at = 0;
@@ -186,48 +177,4 @@ fn text_bytes(page: &Page) -> Option<u64> {
     let bytes = sizes >> 32;
     let sized = sizes & u64::from(u32::MAX) == u64::from(NAME_BYTES) && bytes <= MOST_TEXT;
     (named && sized).then_some(bytes)
-}
-
-/// The kernel's own note, and what its table of symbols says.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) note: Note,
-    pub(super) symbols: Symbols,
-}
-
-/// Finds the kernel's own note.
-pub(super) fn of_kernel<A: AddressSpace>(kernel: &mut Kernel<'_, A>) -> Result<Known, Doubt> {
-    let memory = kernel.memory;
-    let mut found = 0;
-    let mut doubt = Doubt::NoNote;
-    let notes = memory
-        .iter_from(SEARCHED_FIRST)
-        .filter(|page| text_bytes(memory.page(*page)).is_some());
-    for page in notes {
-        found += 1;
-        if found > MOST_NOTES {
-            return Err(Doubt::TooManyNotes);
-        }
-        match follow(kernel, page.address()) {
-            Ok(known) => return Ok(known),
-            Err(error) if found == 1 => doubt = error,
-            Err(_) => doubt = Doubt::NotTheKernels,
-        }
-    }
-    Err(doubt)
-}
-
-/// Goes from a note, which anybody may have written, to the kernel's own.
-fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Known, Doubt> {
-    let note = Note::read(kernel.memory, hint)?;
-    let symbols = symbols::find(kernel, &note)?;
-    let pointer = kernel.word(symbols.address(Symbol::Note)?)?;
-    let own = kernel.physical(pointer)?;
-    // Often the very same. If not, it must lead to the same table: then it is
-    // as good as if it had been found first.
-    let own = Note::read(kernel.memory, own)?;
-    if symbols::table(&own)? != symbols::table(&note)? || !symbols.fit(&own)? {
-        return Err(Doubt::NotTheKernels);
-    }
-    Ok(Known { note: own, symbols })
 }

@@ -5,10 +5,10 @@
 
 use core::ops::RangeInclusive;
 
+use super::address_space::AddressSpace;
 use super::doubt::Doubt;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
-use super::page_tables::AddressSpace;
 
 /// The versions, major and minor, of which the layout is known: from the first that
 /// [`VARIANTS`] has to the newest that `portable/memory/tests/dumps.rs` has a dump of. A later

@@ -5,11 +5,11 @@
 
 use arrayvec::ArrayVec;
 
+use super::address_space::AddressSpace;
 use super::doubt::Doubt;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
 use super::offsets::Origin;
-use super::page_tables::AddressSpace;
 
 /// Most symbols that a kernel has.
 const MOST_SYMBOLS: u32 = 1 << 20;

@@ -1,7 +1,6 @@
 //! The OS's own CSRs, and entering it.
 
-use poorwill_memory::PAGE_BYTES;
-use poorwill_memory::linux::{Mode, PageTables};
+use poorwill_hart::PageTables;
 
 use super::csr::{self, status};
 use super::{STACK_HEAD, set_thread_pointer, thread_pointer};
@@ -29,9 +28,6 @@ macro_rules! supervisor_csrs {
         }),*]
     };
 }
-
-/// Bits of `satp` that are the number of the root table's page.
-const SATP_NUMBER: u64 = (1 << 44) - 1;
 
 /// What a hart keeps of the OS, but for `satp` (the OS puts it back itself, and
 /// expects zero) and the counters. Of `sip` only what the OS can write sticks;
@@ -70,15 +66,7 @@ unsafe extern "C" {
 /// in a mode unknown here. Only S-mode can change them: a program of the OS's
 /// cannot.
 pub(crate) fn page_tables() -> Option<PageTables> {
-    let satp = csr::read::<{ csr::SATP }>();
-    let mode = match satp >> 60 {
-        8 => Mode::Sv39,
-        9 => Mode::Sv48,
-        10 => Mode::Sv57,
-        _ => return None,
-    };
-    let root = (satp & SATP_NUMBER) * PAGE_BYTES;
-    Some(PageTables { root, mode })
+    PageTables::of_satp(csr::read::<{ csr::SATP }>())
 }
 
 /// Enters the OS in the state that HSM and SUSP promise (SBI 3.0, tables 9.1 and

@@ -20,7 +20,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{
     DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, memory_fingerprint, place,
 };
-use poorwill_memory::{MachineIdentity, OsMemory, OsMemoryError, PAGE_BYTES, Page, PhysRange};
+use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
 use spin::Once;
 use thiserror::Error;
 
@@ -33,7 +33,7 @@ pub(crate) struct Platform {
     /// The harts that can run the OS.
     pub(crate) harts: ArrayVec<Hart, MAX_HARTS>,
     /// The memory that is the OS's.
-    pub(crate) memory: OsMemory,
+    pub(crate) memory: MemoryMap,
     /// The OS's memory is clear: see [`ram`].
     pub(crate) memory_is_clear: bool,
     /// The trial of a snapshot that a reset has ended: see [`ram`].
@@ -68,7 +68,7 @@ pub(crate) enum PlatformError {
     Description(#[from] DescriptionError),
     /// The memory is of no use.
     #[error(transparent)]
-    Memory(#[from] OsMemoryError),
+    Memory(#[from] MemoryMapError),
     /// All of it is small, or taken.
     #[error("no range of memory has room for the firmware's {0} bytes")]
     NoRoom(u64),
@@ -142,7 +142,7 @@ pub(crate) unsafe fn start(
         let generation_id = generation_id::GenerationId::new(&machine);
         let left = ram::find(&machine, firmware);
         let open = generation_id.as_ref().map(|id| id.page());
-        let memory = OsMemory::new(&machine.memory, &[firmware, data])?;
+        let memory = MemoryMap::new(&machine.memory, &[firmware, data])?;
         let identity = MachineIdentity {
             memory: memory_fingerprint(memory.ranges()),
             ..machine.fingerprint

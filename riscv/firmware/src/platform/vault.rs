@@ -77,7 +77,7 @@ fn open(registers: FlashRegisters, time: Time) -> Result<Option<Vault>, VaultFau
         return Ok(None);
     };
     let length = (range.end - range.start) as u32;
-    match Vault::open(bank.part(range)?, 0..length) {
+    match Vault::open(Part::new(bank, range)?, 0..length) {
         Ok(vault) => Ok(Some(vault)),
         Err(VaultError::Foreign | VaultError::NotBacked) => Ok(None),
         Err(error) => Err(error.into()),

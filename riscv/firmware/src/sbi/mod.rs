@@ -13,7 +13,7 @@ pub(crate) mod rfence;
 mod suspend;
 mod timer;
 
-use poorwill_memory::OsMemory;
+use poorwill_memory::MemoryMap;
 use sbi_spec::binary::{HartMask, SbiRet};
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
@@ -96,7 +96,7 @@ fn harts(mask: usize, base: usize) -> Result<impl Iterator<Item = &'static Hart>
 
 /// An address that the OS passed in as a place to execute: a claim until it is
 /// found to be OS memory and aligned for an instruction (IALIGN is 16).
-fn executable(memory: &OsMemory, address: usize) -> Option<u64> {
+fn executable(memory: &MemoryMap, address: usize) -> Option<u64> {
     let address = address as u64;
     (address.is_multiple_of(2) && memory.contains(address, 2)).then_some(address)
 }

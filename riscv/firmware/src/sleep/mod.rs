@@ -122,8 +122,12 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     });
 }
 
-/// The OS memory of this machine, to read and to write: a value of its own, as
-/// a wake fills the memory that the platform only describes.
+/// The OS memory of this machine, to read and to write, for the hart that saves or
+/// wakes it.
 fn os_memory() -> OsMemory {
-    crate::platform::platform().memory.clone()
+    // SAFETY: the map has the machine's memory but for the firmware's own, at its
+    // physical addresses, as machine mode has no translation. The one hart that runs
+    // makes a value for the length of a sleep or a wake, of which there is one at a
+    // time, and keeps no reference into OS memory beside it.
+    unsafe { OsMemory::new(platform().memory.clone()) }
 }

@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use poorwill_image::{CipherWork, PIECE_PAGES, Salt, SealingKey};
-use poorwill_memory::{OsMemory, PhysRange};
+use poorwill_memory::{MemoryMap, OsMemory, PhysRange};
 
 use crate::{
     arch::{
@@ -36,9 +36,10 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     }
     let wrong = memory.verify(SLEEP);
     check!(wrong == 0, "{wrong} pages are not as they were");
+    let map = MemoryMap::new(&[largest(&memory)], &[]).expect("one range of memory");
     // SAFETY: memory under test is mapped where it is, holds no Rust object,
     // and `memory` is not used any more.
-    let os = unsafe { OsMemory::new(&[largest(&memory)], &[]) }.expect("one range of memory");
+    let os = unsafe { OsMemory::new(map) };
     measure(machine, hart, &os, mib as u64);
 }
 

@@ -33,7 +33,7 @@ type TestPart<'a, const UNIT: usize> = Part<&'a Bank, &'a Bank, UNIT>;
 fn whole(bank: &Bank) -> TestPart<'_, 4096> {
     let cfi = Cfi::start(bank, bank).unwrap();
     let bytes = cfi.geometry().bytes;
-    cfi.part(0..bytes).unwrap()
+    Part::new(cfi, 0..bytes).unwrap()
 }
 
 fn refused(bank: &Bank) -> CfiError {

@@ -46,7 +46,7 @@ fn a_part_keeps_to_its_blocks() {
     let mut all = whole(&bank);
     now(all.write(0, &vec![0; 16384])).unwrap();
     let cfi = all.into_bank();
-    let mut part: TestPart<'_, 2048> = cfi.part(4096..8192).unwrap();
+    let mut part: TestPart<'_, 2048> = Part::new(cfi, 4096..8192).unwrap();
     assert_eq!(part.capacity(), 4096);
     now(part.erase(2048, 4096)).unwrap();
     now(part.write(2048, &[0x5a; 4])).unwrap();

@@ -43,7 +43,7 @@ fn the_bank_of_qemus_virt() {
         cfi.geometry().block_at(31 << 20),
         Some((31 << 20, 256 << 10))
     );
-    let part: Part<_, _> = cfi.part(31 << 20..32 << 20).unwrap();
+    let part: Part<_, _> = Part::new(cfi, 31 << 20..32 << 20).unwrap();
     assert_eq!(part.into_bank().geometry().regions[0].blocks, 128);
 }
 
@@ -249,7 +249,7 @@ fn parts_are_whole_units_of_whole_blocks() {
     assert_eq!(bytes, 16384);
     let part = |range: core::ops::Range<u64>| {
         let cfi = Cfi::start(&bank, &bank).unwrap();
-        cfi.part::<2048>(range).map(|_| ()).is_ok()
+        Part::<_, _, 2048>::new(cfi, range).map(|_| ()).is_ok()
     };
     assert!(part(0..4096), "four blocks a unit");
     assert!(part(512..2560), "also from another block on");

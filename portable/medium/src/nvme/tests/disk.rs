@@ -2,7 +2,7 @@
 
 use poorwill_memory::PAGE_BYTES;
 
-use super::model::{load, store};
+use super::memory::{load, store};
 
 /// The outcome of a command: an error is a status code.
 pub(super) type Outcome = Result<(), u16>;

@@ -4,6 +4,7 @@
 mod disk;
 mod failures;
 mod lifecycle;
+mod memory;
 mod model;
 mod region;
 mod transfers;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::disk::{Disk, Outcome};
+use super::memory::{load, store};
 use crate::Clock;
 use crate::nvme::Registers;
 
@@ -413,19 +414,4 @@ impl State {
         self.random ^= self.random << 17;
         self.random
     }
-}
-
-/// What the word at an address holds.
-pub(super) fn load(address: u64) -> u64 {
-    let pointer = std::ptr::with_exposed_provenance::<u64>(address as usize);
-    // SAFETY: the driver gives addresses of memory that it owns or was lent,
-    // exposed by `physical_address` or by the maker of `OsMemory`.
-    unsafe { pointer.read_volatile() }
-}
-
-/// Changes the word at an address.
-pub(super) fn store(address: u64, value: u64) {
-    let pointer = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
-    // SAFETY: as in `load`.
-    unsafe { pointer.write_volatile(value) }
 }

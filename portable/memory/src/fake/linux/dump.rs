@@ -5,8 +5,8 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::shape::{Shape, said};
-use super::{IMAGE, SmallLinux, flags};
-use crate::linux::{AddressSpace, Mode};
+use super::space::IMAGE;
+use super::{Places, Rights, SmallLinux};
 use crate::{PAGE_BYTES, to_usize};
 
 /// What is kept of a real kernel's memory: its note, and of its table of symbols
@@ -118,10 +118,9 @@ impl SmallLinux {
     /// When memory is too small.
     #[must_use]
     pub fn dumped(dump: &Dump, ranges: &[u64]) -> Self {
-        let mut linux = Self::unbooted(Mode::Sv57, ranges, Shape::of(&dump.note));
+        let mut linux = Self::unbooted(Places::ALL[2], ranges, Shape::of(&dump.note));
         linux.page_array = dump.address("SYMBOL(vmemmap)");
         linux.text.clone_from(&dump.note);
-        linux.tables.root = linux.take(1);
         linux.note = linux.take(2);
         linux.node = linux.take(linux.shape.node.div_ceil(PAGE_BYTES));
         linux.map_memory();
@@ -133,10 +132,10 @@ impl SmallLinux {
         ];
         for (at, physical) in pointers {
             let pointer = linux.linear(physical);
-            linux.put(at, &pointer.to_le_bytes(), flags::DATA);
+            linux.put(at, &pointer.to_le_bytes(), Rights::Write);
         }
         let online = dump.address("SYMBOL(node_online_map)");
-        linux.put(online, &1_u64.to_le_bytes(), flags::DATA);
+        linux.put(online, &1_u64.to_le_bytes(), Rights::Write);
         linux.make_node();
         linux.free_all_but(|_| false);
         linux
@@ -153,30 +152,30 @@ impl SmallLinux {
             ("SYMBOL(kallsyms_token_index)", dump.token_index.clone()),
         ];
         for (key, bytes) in constants {
-            self.put(dump.address(key), &bytes, flags::CONSTANT);
+            self.put(dump.address(key), &bytes, Rights::Read);
         }
         if let Some(base) = dump.base {
             let at = dump.address("SYMBOL(kallsyms_relative_base)");
-            self.put(at, &base.to_le_bytes(), flags::CONSTANT);
+            self.put(at, &base.to_le_bytes(), Rights::Read);
         }
         let offsets = dump.address("SYMBOL(kallsyms_offsets)");
         for entry in &dump.entries {
             let at = offsets + 4 * u64::from(entry.number);
-            self.put(at, &entry.offset.to_le_bytes(), flags::CONSTANT);
+            self.put(at, &entry.offset.to_le_bytes(), Rights::Read);
             self.symbols.insert(entry.name, entry.address);
             // Switches are off.
-            self.put(entry.address, &[], flags::DATA);
+            self.put(entry.address, &[], Rights::Write);
         }
     }
 
     /// Puts bytes at an address of the image, which is mapped as needed.
-    fn put(&mut self, address: u64, bytes: &[u8], flags: u64) {
+    fn put(&mut self, address: u64, bytes: &[u8], rights: Rights) {
         assert!(address >= IMAGE, "the image");
         let start = address / PAGE_BYTES * PAGE_BYTES;
         for page in (start..=address + bytes.len() as u64).step_by(to_usize(PAGE_BYTES)) {
-            if self.tables.span(self.os(), page).is_none() {
+            if self.space.physical(page).is_none() {
                 let physical = self.take(1);
-                self.map(page, physical, flags);
+                self.space.map(page, physical, rights);
             }
         }
         for (at, byte) in (address..).zip(bytes) {

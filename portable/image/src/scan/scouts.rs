@@ -7,7 +7,7 @@ use core::ops::ControlFlow;
 
 use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
 
-use crate::stretch::{STRETCH, Seen, Stretch};
+use super::stretch::{STRETCH, Seen, Stretch};
 
 /// Stretches that wait for a hart.
 const WAITING: usize = 64;

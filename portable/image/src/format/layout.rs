@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::{OsPage, PAGE_BYTES, PageMap, to_usize};
 
-use crate::{free, progressions};
+use super::{free, progressions};
 
 /// Saved pages that share one digest: 1 MiB of them.
 pub const PIECE_PAGES: u64 = 256;

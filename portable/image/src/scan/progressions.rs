@@ -1,23 +1,8 @@
-//! Long runs of pages that need not be stored, as a few words make them.
-//!
-//! A kernel's tables are such runs where nothing has happened yet: Linux keeps
-//! 16 MiB of them for each GiB of memory. A *progression* says what all pages of
-//! a run hold that are not saved; those of the run that are saved, as they hold
-//! something else, do not end it.
+//! Finding progressions.
 
-use poorwill_memory::{Page, Progression, ROW_WORDS, Run, to_usize};
+use poorwill_memory::{Page, Progression, to_usize};
 
-use crate::free::{FreeRuns, ascend};
-
-/// Pages for the list of progressions.
-pub(crate) const LIST_PAGES: u64 = 2;
-
-/// 64-bit words of an entry: index of the first page, how many pages, the first
-/// row, and what each row adds to the one before.
-const ENTRY_WORDS: usize = 2 + 2 * ROW_WORDS;
-
-/// Bytes of an entry.
-pub(crate) const ENTRY_BYTES: u64 = 8 * ENTRY_WORDS as u64;
+use crate::format::progressions::{ENTRY_BYTES, ENTRY_WORDS, Entry, at, entry};
 
 /// Pages that a run is judged by, how many of the first of them must be in it without a
 /// gap, and how many of all: less is not worth an entry. Linux's tables have more short
@@ -26,24 +11,6 @@ pub(crate) const ENTRY_BYTES: u64 = 8 * ENTRY_WORDS as u64;
 const JUDGED: u64 = 64;
 const FIRST: u64 = 8;
 const SHORTEST: u64 = JUDGED / 2;
-
-type Entry = [u64; ENTRY_WORDS];
-
-fn run(entry: &Entry) -> Run {
-    Run {
-        first: entry[0],
-        pages: entry[1],
-    }
-}
-
-/// What page `index` of the entry's run holds, if it is not saved.
-fn at(entry: &Entry, index: u64) -> Progression {
-    let first = Progression {
-        row: core::array::from_fn(|word| entry[2 + word]),
-        step: core::array::from_fn(|word| entry[2 + ROW_WORDS + word]),
-    };
-    first.after(index - entry[0])
-}
 
 /// Finds progressions among the pages that a save comes by, in their order.
 #[derive(Debug)]
@@ -104,10 +71,7 @@ impl<'w> Finder<'w> {
         if !is_worth_an_entry(index, &begun, ahead) {
             return false;
         }
-        new[0] = index;
-        new[1] = 1;
-        new[2..2 + ROW_WORDS].copy_from_slice(&begun.row);
-        new[2 + ROW_WORDS..].copy_from_slice(&begun.step);
+        *new = entry(index, 1, &begun);
         self.found += 1;
         self.is_open = true;
         true
@@ -125,42 +89,17 @@ fn is_worth_an_entry<'p>(
     (1..FIRST).all(is_in) && others().nth(too_many).is_none()
 }
 
-/// The list of an image.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progressions<'a>(&'a [Entry]);
-
-impl<'a> Progressions<'a> {
-    /// The list that `pages` hold in their first `bytes` bytes.
-    pub(crate) fn new(pages: &'a [Page], bytes: u64) -> Self {
-        let (entries, _) = Page::words(pages).as_chunks();
-        let count = to_usize(bytes / ENTRY_BYTES);
-        Progressions(entries.get(..count).unwrap_or_default())
-    }
-
-    /// What page `index`, which is not saved, holds; `None` where it is zero or
-    /// free.
-    pub(crate) fn at(self, index: u64) -> Option<Progression> {
-        let before = self.0.partition_point(|entry| entry[0] <= index);
-        let entry = self.0.get(before.checked_sub(1)?)?;
-        (index - entry[0] < entry[1]).then(|| at(entry, index))
-    }
-
-    /// Whether the runs [`ascend`] and have no page that is free.
-    pub(crate) fn fit(self, free: FreeRuns<'_>, os_pages: u64) -> bool {
-        let runs = || self.0.iter().map(run);
-        ascend(runs(), os_pages) && !runs().any(|run| free.meet(run))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use core::sync::atomic::AtomicU64;
     use std::vec;
     use std::vec::Vec;
 
-    use poorwill_memory::{PAGE_WORDS, PageWords};
+    use poorwill_memory::{PAGE_WORDS, PageWords, Run};
 
     use super::*;
+    use crate::format::free::FreeRuns;
+    use crate::format::progressions::{ENTRY_WORDS, LIST_PAGES, Progressions};
 
     const ENTRIES: usize = to_usize(LIST_PAGES) * PAGE_WORDS / ENTRY_WORDS;
 
@@ -208,7 +147,7 @@ mod tests {
                 None => assert_eq!(list.at(index), None, "page {index} is zero"),
             }
         }
-        (list.0.iter().map(run).collect(), saved)
+        (list.runs().collect(), saved)
     }
 
     fn run_of(seed: u64, first: u64, pages: u64) -> Vec<(u64, Page)> {
@@ -279,31 +218,5 @@ mod tests {
         let (found, saved) = find(&runs.collect::<Vec<_>>());
         assert_eq!(found.len(), ENTRIES);
         assert_eq!(saved.len() as u64, SHORTEST);
-    }
-
-    #[test]
-    fn a_list_that_lies_does_not_fit() {
-        let entry = |(first, pages)| {
-            let mut entry = [0; ENTRY_WORDS];
-            entry[..2].copy_from_slice(&[first, pages]);
-            entry
-        };
-        let mut room = [Page::ZERO];
-        Page::words_mut(&mut room)[..4].copy_from_slice(&[100, 10, 200, 5]);
-        let free = FreeRuns::new(&room, 32);
-        let fits = |runs: &[(u64, u64)]| {
-            let entries: Vec<Entry> = runs.iter().copied().map(entry).collect();
-            Progressions(&entries).fit(free, 1000)
-        };
-        assert!(fits(&[]));
-        assert!(fits(&[(0, 100), (110, 90), (205, 795)]));
-        assert!(!fits(&[(0, 101)]), "the beginning of a free run");
-        assert!(!fits(&[(109, 1)]), "the end of a free run");
-        assert!(!fits(&[(150, 100)]), "around a free run");
-        assert!(!fits(&[(0, 5), (4, 1)]), "twice the same");
-        assert!(!fits(&[(10, 5), (0, 1)]), "out of order");
-        assert!(!fits(&[(10, 0)]), "nothing");
-        assert!(!fits(&[(1000, 1)]), "beyond the end");
-        assert!(!fits(&[(300, u64::MAX)]), "beyond all ends");
     }
 }

@@ -1,12 +1,14 @@
 use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageMap, checksum};
 use thiserror::Error;
-use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::little_endian::{U32, U64};
 
-use crate::digest::Digest;
-use crate::layout::{self, DIGEST_BYTES, PIECE_PAGES};
-use crate::seal::{KeyId, Salt, SealMark};
-use crate::{free, progressions};
+use super::digest::Digest;
+use super::layout::{self, DIGEST_BYTES, PIECE_PAGES};
+use super::raw_header::{
+    CHECKSUM_WORD, HEADER_BYTES, MAGIC, PLAIN, RawHeader, RawSection, SECTIONS, XCHACHA20_POLY1305,
+};
+use super::seal_mark::{KeyId, Salt, SealMark};
+use super::{free, progressions};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
@@ -107,69 +109,9 @@ pub enum HeaderError {
     Invalid(&'static str),
 }
 
-/// Marks an image, for every version of the format.
-const MAGIC: [u8; 8] = *b"POORWILL";
-
-/// Number of the word that holds the header's checksum, for every version.
-const CHECKSUM_WORD: usize = 2;
-
-/// Bytes of the header that its checksum covers: all of its page.
-const HEADER_BYTES: u32 = 4096;
-
 /// More memory than any machine has, and little enough that no sum of lengths
 /// overflows: 2^60 bytes.
 const MAX_OS_PAGES: u64 = 1 << 48;
-
-/// The header as it stands in the slot. Magic, format, header length and
-/// checksum keep their places for ever.
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-struct RawHeader {
-    magic: [u8; 8],
-    format: U16,
-    zero: U16,
-    header_bytes: U32,
-    checksum: U64,
-    generation: U64,
-    saved_at_ns: U64,
-    os_pages: U64,
-    saved_pages: U64,
-    piece_pages: U64,
-    section_count: U32,
-    zero_too: U32,
-    /// Memory, harts, ISA, device tree.
-    identity: [U64; 4],
-    sections: [RawSection; 6],
-    /// 0 none, 1 XChaCha20-Poly1305.
-    sealing: U32,
-    /// An [`ImageKind`].
-    kind: U32,
-    key: [u8; 16],
-    salt: [u8; 8],
-    tag: [u8; 16],
-    /// Room for further sections and for what compression needs; zero in this
-    /// version.
-    later: [u8; 3704],
-}
-
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-struct RawSection {
-    kind: U32,
-    zero: U32,
-    first_page: U64,
-    bytes: U64,
-    digest: [u8; 16],
-}
-
-const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES as usize);
-
-/// How many sections there are, one of each kind.
-const SECTIONS: u32 = 6;
-
-/// Ways of sealing.
-const PLAIN: u32 = 0;
-const XCHACHA20_POLY1305: u32 = 1;
 
 impl RawHeader {
     fn seal_mark(&self) -> Result<Option<SealMark>, HeaderError> {
@@ -396,51 +338,11 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use core::mem::offset_of;
-
     use super::*;
 
     #[test]
-    fn the_layout_is_pinned() {
-        assert_eq!(FORMAT_VERSION, 7);
-        assert_eq!(&MAGIC, b"POORWILL");
-        assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawHeader, checksum));
-        let offsets = [
-            (offset_of!(RawHeader, magic), 0),
-            (offset_of!(RawHeader, format), 8),
-            (offset_of!(RawHeader, zero), 10),
-            (offset_of!(RawHeader, header_bytes), 12),
-            (offset_of!(RawHeader, checksum), 16),
-            (offset_of!(RawHeader, generation), 24),
-            (offset_of!(RawHeader, saved_at_ns), 32),
-            (offset_of!(RawHeader, os_pages), 40),
-            (offset_of!(RawHeader, saved_pages), 48),
-            (offset_of!(RawHeader, piece_pages), 56),
-            (offset_of!(RawHeader, section_count), 64),
-            (offset_of!(RawHeader, zero_too), 68),
-            (offset_of!(RawHeader, identity), 72),
-            (offset_of!(RawHeader, sections), 104),
-            (offset_of!(RawHeader, sealing), 344),
-            (offset_of!(RawHeader, kind), 348),
-            (offset_of!(RawHeader, key), 352),
-            (offset_of!(RawHeader, salt), 368),
-            (offset_of!(RawHeader, tag), 376),
-            (offset_of!(RawHeader, later), 392),
-            (size_of::<RawHeader>(), 4096),
-            (offset_of!(RawSection, kind), 0),
-            (offset_of!(RawSection, zero), 4),
-            (offset_of!(RawSection, first_page), 8),
-            (offset_of!(RawSection, bytes), 16),
-            (offset_of!(RawSection, digest), 24),
-            (size_of::<RawSection>(), 40),
-        ];
-        for (number, (found, right)) in offsets.into_iter().enumerate() {
-            assert_eq!(found, right, "line {number}");
-        }
-    }
-
-    #[test]
     fn the_numbers_are_pinned() {
+        assert_eq!(FORMAT_VERSION, 7);
         assert_eq!([PLAIN, XCHACHA20_POLY1305], [0, 1]);
         let kinds = [ImageKind::Once, ImageKind::Snapshot];
         assert_eq!(kinds.map(|kind| kind as u32), [0, 1]);

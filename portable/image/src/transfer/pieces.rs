@@ -7,8 +7,8 @@ use poorwill_memory::{OsMemory, PageHasher, page_words_hash, to_usize};
 use spin::{Mutex, MutexGuard};
 
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::layout::Batch;
+use crate::format::digest::Digest;
+use crate::format::layout::Batch;
 use crate::seal::{Cipher, Part, Way};
 use crate::stage::Stage;
 

@@ -1,15 +1,15 @@
 use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{MachineIdentity, OsMemory, PAGE_BYTES, Page, PageMap, to_usize};
-use thiserror::Error;
 
+use super::error::SaveError;
+use super::workspace::Workspace;
+use super::write::{unseal_memory, write_memory};
 use crate::Progress;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::header::{Header, ImageKind, Section};
-use crate::layout::{self, DIGEST_BYTES, Layout};
-use crate::seal::{Cipher, Part, Seal, SealMark, Way};
-use crate::workspace::{NoRoom, Workspace};
-use crate::write::{unseal_memory, write_memory};
+use crate::format::digest::Digest;
+use crate::format::header::{Header, ImageKind, Section};
+use crate::format::layout::{self, DIGEST_BYTES, Layout};
+use crate::seal::{Cipher, Part, Seal, Way};
 
 /// What a save has to know beside memory.
 #[derive(Clone, Copy, Debug)]
@@ -70,27 +70,6 @@ impl Saved {
     pub fn saved_pages(&self) -> u64 {
         self.saved_pages
     }
-}
-
-/// Why a machine was not saved. Nothing is committed then, and the OS goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SaveError {
-    /// The slot cannot hold what is used of memory.
-    #[error(
-        "the sleep area is too small: an image of {needed_bytes} bytes does not fit in a slot of {slot_bytes}"
-    )]
-    TooSmall {
-        /// Bytes of the image.
-        needed_bytes: u64,
-        /// Bytes of the slot.
-        slot_bytes: u64,
-    },
-    /// The workspace is too small.
-    #[error(transparent)]
-    Workspace(#[from] NoRoom),
-    /// The medium failed.
-    #[error(transparent)]
-    Medium(#[from] MediumError),
 }
 
 /// Saves memory, and the state that is in the workspace, into `slot` and makes
@@ -166,19 +145,6 @@ impl SaveRequest<'_> {
         self.seal
             .map(|seal| Cipher::new(seal.key, self.generation, seal.salt))
     }
-
-    fn mark(&self) -> Option<SealMark> {
-        self.seal.map(|seal| mark(&seal))
-    }
-}
-
-/// The mark of a seal, without its tag.
-pub(crate) fn mark(seal: &Seal<'_>) -> SealMark {
-    SealMark {
-        key: seal.key.id(),
-        salt: seal.salt,
-        tag: Digest::ZERO,
-    }
 }
 
 /// How much there is in an image.
@@ -222,7 +188,7 @@ fn finish_sections(
         os_pages,
         saved_pages,
         identity: request.identity,
-        seal: request.mark(),
+        seal: request.seal.as_ref().map(Seal::mark),
         state: section(
             Part::State,
             layout.state,

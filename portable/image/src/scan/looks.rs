@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, Page, PageMap, page_hash, to_usize};
 
+use super::scouts::{Finds, Scouts};
+use super::stretch::{STRETCH, Seen, Stretch, lowest};
 use crate::crew::Crew;
-use crate::scouts::{Finds, Scouts};
-use crate::stretch::{STRETCH, Seen, Stretch, lowest};
 
 /// Stretches on their way at once: those of 8 MiB.
 const AHEAD: u64 = 32;

@@ -1,9 +1,10 @@
 use poorwill_memory::{OsMemory, OsPage, to_usize};
 
-use crate::digest::Digest;
-use crate::layout::{Batch, PIECE_PAGES};
-use crate::pieces::{Piece, digest};
-use crate::seal::{Cipher, Salt, SealingKey, Way};
+use super::pieces::{Piece, digest};
+use crate::format::digest::Digest;
+use crate::format::layout::{Batch, PIECE_PAGES};
+use crate::format::seal_mark::Salt;
+use crate::seal::{Cipher, SealingKey, Way};
 
 /// What the harts do in a sealed [`load`](crate::load()), and nothing besides:
 /// to measure a load against the cipher alone.

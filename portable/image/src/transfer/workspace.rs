@@ -1,8 +1,8 @@
 use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
 use thiserror::Error;
 
-use crate::layout::{digest_pages, pages_of};
-use crate::{free, progressions};
+use crate::format::layout::{digest_pages, pages_of};
+use crate::format::{free, progressions};
 
 /// Pages for the machine's state. 32 KiB hold the registers and interrupt
 /// controllers of far more harts than a machine may have.

@@ -5,16 +5,16 @@ use poorwill_memory::{
     OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageHasher, PageMap, PageWalk, to_usize,
 };
 
+use super::error::SaveError;
+use super::pieces::{AHEAD, Piece, Pieces, digest};
+use super::workspace::{Workspace, no_map};
 use crate::Progress;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::layout::{PIECE_PAGES, digest_pages};
-use crate::looks::{Holds, Lookout, Looks};
-use crate::pieces::{AHEAD, Piece, Pieces, digest};
-use crate::progressions::Finder;
-use crate::save::SaveError;
+use crate::format::digest::Digest;
+use crate::format::layout::{PIECE_PAGES, digest_pages};
+use crate::scan::looks::{Holds, Lookout, Looks};
+use crate::scan::progressions::Finder;
 use crate::seal::{Cipher, Part, Way};
-use crate::workspace::{Workspace, no_map};
 
 /// What [`write_memory`] has written.
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +77,7 @@ pub(crate) fn write_memory<M: Medium>(
     if result.is_err() {
         writer.slot.quiesce();
         if let Some(cipher) = cipher {
-            let retired = writer.retired;
-            let filled = writer.filled;
-            // Beyond what was filled the map names pages that nobody looked at.
-            let is_sealed = |number| number < retired || number < filled && pieces.is_done(number);
-            unseal_memory(memory, &writer.map, cipher, crew, &is_sealed);
+            writer.unseal(cipher, crew);
         }
     }
     result.map(|()| Written {
@@ -152,6 +148,14 @@ impl<M: Medium> Writer<'_, M> {
         }
         self.show(progress);
         Ok(())
+    }
+
+    /// Opens in memory what has been sealed so far.
+    fn unseal(&self, cipher: &Cipher, crew: &dyn Crew) {
+        // Beyond what was filled the map names pages that nobody looked at.
+        let is_sealed =
+            |number| number < self.retired || number < self.filled && self.pieces.is_done(number);
+        unseal_memory(self.memory, &self.map, cipher, crew, &is_sealed);
     }
 
     /// Collects the next piece, as long as there are pages.

@@ -2,16 +2,16 @@ use arrayvec::ArrayVec;
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{OsMemory, OsPage, PAGE_BYTES, PageWalk, to_usize};
 use spin::Mutex;
-use thiserror::Error;
 
+use super::error::LoadError;
+use super::open::{Checked, Opened};
+use super::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::Progress;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::free::FreeRuns;
-use crate::layout::{self, PIECE_PAGES};
-use crate::open::{Checked, Opened};
-use crate::pieces::{AHEAD, Piece, Pieces, digest};
-use crate::progressions::Progressions;
+use crate::format::digest::Digest;
+use crate::format::free::FreeRuns;
+use crate::format::layout::{self, PIECE_PAGES};
+use crate::format::progressions::Progressions;
 use crate::seal::Way;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
@@ -26,29 +26,6 @@ impl Loaded {
     pub fn loaded_pages(&self) -> u64 {
         self.loaded_pages
     }
-}
-
-/// Why memory could not be restored. It is then neither the old machine's nor a
-/// new one's: only a cold boot helps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum LoadError {
-    /// Page data does not fit its digest.
-    #[error("piece {piece} of the image's page data is damaged")]
-    DamagedPiece {
-        /// Number of the piece, from 0.
-        piece: u64,
-    },
-    /// The memory given is not the one that the image was opened for.
-    #[error("the image is for {image_pages} pages of memory, there are {memory_pages}")]
-    OtherMemory {
-        /// Pages of OS memory that the image is for.
-        image_pages: u64,
-        /// Pages of OS memory given.
-        memory_pages: u64,
-    },
-    /// The medium failed.
-    #[error(transparent)]
-    Medium(#[from] MediumError),
 }
 
 /// Fills memory: saved pages from `slot`, every piece verified and, if sealed,

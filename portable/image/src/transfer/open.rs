@@ -2,14 +2,14 @@ use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{Difference, MachineIdentity, PAGE_BYTES, Page, PageMap};
 use thiserror::Error;
 
-use crate::digest::Digest;
-use crate::free::FreeRuns;
-use crate::header::{Header, HeaderError, ImageKind, SectionKind};
-use crate::layout;
-use crate::progressions::Progressions;
+use super::workspace::Workspace;
+use crate::format::digest::Digest;
+use crate::format::free::FreeRuns;
+use crate::format::header::{Header, HeaderError, ImageKind, SectionKind};
+use crate::format::layout;
+use crate::format::progressions::Progressions;
+use crate::format::state::StateReader;
 use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};
-use crate::state::StateReader;
-use crate::workspace::Workspace;
 
 /// An image that is whole and consistent but for its page data, which has not
 /// been looked at.

@@ -1,34 +1,9 @@
-use crate::{OsMemory, PAGE_BYTES, to_usize};
+//! Address translation by page tables (RISC-V privileged specification, 12.3 to 12.6).
 
-/// The address space that the OS's kernel runs in. Another architecture brings
-/// its own.
-pub trait AddressSpace {
-    /// The mapping that `address`, one of the kernel's, belongs to; `None` when
-    /// it is not mapped, is not the kernel's, or is mapped in a way unknown
-    /// here.
-    fn span(&self, memory: &OsMemory, address: u64) -> Option<Span>;
+use poorwill_memory::linux::{AddressSpace, Span};
+use poorwill_memory::{OsMemory, PAGE_BYTES, to_usize};
 
-    /// Whether the kernel's image, and nothing but it, may be at `address`.
-    fn is_image(&self, address: u64) -> bool;
-}
-
-/// Addresses that are mapped in one go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// First address.
-    pub start: u64,
-    /// What it stands for.
-    pub physical: u64,
-    /// Bytes mapped: a power of two, and `start` and `physical` are multiples
-    /// of it.
-    pub bytes: u64,
-    /// Whether it can be written.
-    pub writable: bool,
-    /// Whether user mode can reach it.
-    pub user: bool,
-}
-
-/// A translation mode (RISC-V privileged specification, 12.3 to 12.6).
+/// A translation mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Three levels.
@@ -58,6 +33,22 @@ pub struct PageTables {
     pub mode: Mode,
 }
 
+impl PageTables {
+    /// Those that `satp` names (12.1.11); `None` when it names none, or is in a mode
+    /// unknown here.
+    #[must_use]
+    pub fn of_satp(satp: u64) -> Option<Self> {
+        let mode = match satp >> 60 {
+            8 => Mode::Sv39,
+            9 => Mode::Sv48,
+            10 => Mode::Sv57,
+            _ => return None,
+        };
+        let root = (satp & NUMBER) * PAGE_BYTES;
+        Some(PageTables { root, mode })
+    }
+}
+
 /// Where every Linux on a 64-bit RISC-V has its image: the last 2 GiB.
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
@@ -65,6 +56,10 @@ const IMAGE: u64 = 0xffff_ffff_8000_0000;
 const LEVEL_BITS: u32 = 9;
 const PAGE_BITS: u32 = PAGE_BYTES.trailing_zeros();
 
+/// Bits of a physical page number.
+const NUMBER: u64 = (1 << 44) - 1;
+
+/// Bits of an entry of a table.
 mod entry {
     pub(super) const VALID: u64 = 1;
     pub(super) const READ: u64 = 1 << 1;
@@ -74,7 +69,6 @@ mod entry {
     pub(super) const LEAF: u64 = READ | WRITE | EXECUTE;
     /// Reserved, NAPOT and memory types: none of them maps ordinary memory.
     pub(super) const UNKNOWN: u64 = 0x3ff << 54;
-    pub(super) const NUMBER: u64 = (1 << 44) - 1;
 }
 
 impl AddressSpace for PageTables {
@@ -94,7 +88,7 @@ impl AddressSpace for PageTables {
             if entry & entry::VALID == 0 || entry & entry::UNKNOWN != 0 {
                 return None;
             }
-            let physical = (entry >> 10 & entry::NUMBER) << PAGE_BITS;
+            let physical = (entry >> 10 & NUMBER) << PAGE_BITS;
             if entry & entry::LEAF == 0 {
                 table = physical;
                 continue;

@@ -1,11 +1,11 @@
 use poorwill_medium::Medium;
 use poorwill_memory::{PAGE_BYTES, Page, PageHasher, to_usize};
 
+use super::error::LoadError;
+use super::open::Checked;
 use crate::Progress;
-use crate::digest::Digest;
-use crate::layout::{self, PIECE_PAGES};
-use crate::load::LoadError;
-use crate::open::Checked;
+use crate::format::digest::Digest;
+use crate::format::layout::{self, PIECE_PAGES};
 use crate::seal::{Message, Part, Way};
 
 /// Reads all page data and checks it, without putting it anywhere. `scratch`

@@ -2,14 +2,14 @@ use poorwill_medium::Medium;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use thiserror::Error;
 
+use super::error::{LoadError, SaveError};
+use super::open::{Checked, Expected, OpenError, inspect};
+use super::save::{Saved, finish_header, finish_part, write_sections};
+use super::workspace::Workspace;
 use crate::Progress;
-use crate::header::{Header, Section};
-use crate::layout::{self, PIECE_PAGES};
-use crate::load::LoadError;
-use crate::open::{Checked, Expected, OpenError, inspect};
-use crate::save::{SaveError, Saved, finish_header, finish_part, mark, write_sections};
+use crate::format::header::{Header, Section};
+use crate::format::layout::{self, PIECE_PAGES};
 use crate::seal::{Cipher, Part, Seal, SealingKey, Way};
-use crate::workspace::Workspace;
 
 /// What an image is copied as.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +144,7 @@ fn finish_copy(
     };
     Header {
         generation: request.generation,
-        seal: request.seal.as_ref().map(mark),
+        seal: request.seal.as_ref().map(Seal::mark),
         state: finish(Part::State, old.state, workspace.state),
         map: finish(Part::Map, old.map, workspace.map),
         free: finish(Part::Free, old.free, workspace.free),

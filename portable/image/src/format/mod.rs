@@ -1,0 +1,10 @@
+//! What an image consists of, byte by byte (`docs/image-format.md`).
+
+pub(crate) mod digest;
+pub(crate) mod free;
+pub(crate) mod header;
+pub(crate) mod layout;
+pub(crate) mod progressions;
+mod raw_header;
+pub(crate) mod seal_mark;
+pub(crate) mod state;

@@ -1,0 +1,17 @@
+//! Memory as a device reaches it, by addresses.
+
+/// What the word at an address holds.
+pub(super) fn load(address: u64) -> u64 {
+    let pointer = std::ptr::with_exposed_provenance::<u64>(address as usize);
+    // SAFETY: the driver gives addresses of memory that it owns or was lent,
+    // exposed by `physical_address` or by the maker of `OsMemory`.
+    unsafe { pointer.read_volatile() }
+}
+
+/// Changes the word at an address.
+pub(super) fn store(address: u64, value: u64) {
+    let pointer = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
+    // SAFETY: the driver gives addresses of memory that it owns or was lent, and that
+    // a device may write.
+    unsafe { pointer.write_volatile(value) }
+}

@@ -1,0 +1,89 @@
+extern crate std;
+
+use std::collections::BTreeMap;
+
+use crate::linux::{AddressSpace, Span};
+use crate::{OsMemory, PAGE_BYTES};
+
+/// Where the model has its image: where Linux has it on RISC-V.
+pub(super) const IMAGE: u64 = 0xffff_ffff_8000_0000;
+
+/// Where else a kernel has what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// All of memory.
+    pub linear_map: u64,
+    /// The array of page structures.
+    pub page_structs: u64,
+}
+
+impl Places {
+    /// As Linux 6.12 has them on RISC-V with page tables of three, four and five levels.
+    pub const ALL: [Places; 3] = [
+        Places {
+            linear_map: 0xffff_ffd6_0000_0000,
+            page_structs: 0xffff_ffc5_0000_0000,
+        },
+        Places {
+            linear_map: 0xffff_af80_0000_0000,
+            page_structs: 0xffff_8d80_0000_0000,
+        },
+        Places {
+            linear_map: 0xff60_0000_0000_0000,
+            page_structs: 0xff1c_0000_0000_0000,
+        },
+    ];
+}
+
+/// How a page is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// The kernel can read it.
+    Read,
+    /// The kernel can read and write it.
+    Write,
+    /// User mode can read it.
+    UserRead,
+}
+
+/// An address space that is a list of pages.
+#[derive(Clone, Debug, Default)]
+pub struct FakeSpace(BTreeMap<u64, (u64, Rights)>);
+
+impl FakeSpace {
+    /// Maps a page.
+    pub fn map(&mut self, address: u64, physical: u64, rights: Rights) {
+        self.0.insert(address, (physical, rights));
+    }
+
+    /// What an address stands for; `None` when it is not mapped.
+    #[must_use]
+    pub fn physical(&self, address: u64) -> Option<u64> {
+        let offset = address % PAGE_BYTES;
+        let (page, _) = self.0.get(&(address - offset))?;
+        Some(page + offset)
+    }
+
+    /// Each page's address, what it stands for, and how it is mapped.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (u64, u64, Rights)> + '_ {
+        (self.0.iter()).map(|(address, (physical, rights))| (*address, *physical, *rights))
+    }
+}
+
+impl AddressSpace for FakeSpace {
+    fn span(&self, _memory: &OsMemory, address: u64) -> Option<Span> {
+        let start = address / PAGE_BYTES * PAGE_BYTES;
+        let (physical, rights) = *self.0.get(&start)?;
+        Some(Span {
+            start,
+            physical,
+            bytes: PAGE_BYTES,
+            writable: rights == Rights::Write,
+            user: rights == Rights::UserRead,
+        })
+    }
+
+    fn is_image(&self, address: u64) -> bool {
+        address >= IMAGE
+    }
+}

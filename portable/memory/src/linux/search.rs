@@ -1,0 +1,55 @@
+//! The way to the kernel's own note.
+
+use super::address_space::AddressSpace;
+use super::doubt::{Doubt, MOST_NOTES};
+use super::kernel::Kernel;
+use super::note::{Note, text_bytes};
+use super::symbols::{self, Symbol, Symbols};
+
+/// Where the search begins, if there is memory: Linux takes its first pages from above
+/// what devices with 32 address bits reach, and keeps the rest for those.
+const SEARCHED_FIRST: u64 = 1 << 32;
+
+/// The kernel's own note, and what its table of symbols says.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) note: Note,
+    pub(super) symbols: Symbols,
+}
+
+/// Finds the kernel's own note.
+pub(super) fn of_kernel<A: AddressSpace>(kernel: &mut Kernel<'_, A>) -> Result<Known, Doubt> {
+    let memory = kernel.memory;
+    let mut found = 0;
+    let mut doubt = Doubt::NoNote;
+    let notes = memory
+        .iter_from(SEARCHED_FIRST)
+        .filter(|page| text_bytes(memory.page(*page)).is_some());
+    for page in notes {
+        found += 1;
+        if found > MOST_NOTES {
+            return Err(Doubt::TooManyNotes);
+        }
+        match follow(kernel, page.address()) {
+            Ok(known) => return Ok(known),
+            Err(error) if found == 1 => doubt = error,
+            Err(_) => doubt = Doubt::NotTheKernels,
+        }
+    }
+    Err(doubt)
+}
+
+/// Goes from a note, which anybody may have written, to the kernel's own.
+fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Known, Doubt> {
+    let note = Note::read(kernel.memory, hint)?;
+    let symbols = symbols::find(kernel, &note)?;
+    let pointer = kernel.word(symbols.address(Symbol::Note)?)?;
+    let own = kernel.physical(pointer)?;
+    // Often the very same. If not, it must lead to the same table: then it is
+    // as good as if it had been found first.
+    let own = Note::read(kernel.memory, own)?;
+    if symbols::table(&own)? != symbols::table(&note)? || !symbols.fit(&own)? {
+        return Err(Doubt::NotTheKernels);
+    }
+    Ok(Known { note: own, symbols })
+}

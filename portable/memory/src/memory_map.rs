@@ -1,0 +1,197 @@
+use arrayvec::ArrayVec;
+use thiserror::Error;
+
+use crate::page::PAGE_BYTES;
+
+/// How many separate ranges a map may have.
+pub const MAX_RANGES: usize = 16;
+
+/// A range of physical addresses, `start` included, `end` not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhysRange {
+    /// First address.
+    pub start: u64,
+    /// First address behind the range.
+    pub end: u64,
+}
+
+impl PhysRange {
+    /// The range of `length` bytes from `start`; cut off at the top of the
+    /// address space.
+    #[must_use]
+    pub fn new(start: u64, length: u64) -> Self {
+        PhysRange {
+            start,
+            end: start.saturating_add(length),
+        }
+    }
+
+    /// Bytes in the range.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether `address` lies in the range.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        self.start <= address && address < self.end
+    }
+
+    /// Whether the two ranges share an address.
+    #[must_use]
+    pub fn overlaps(&self, other: &PhysRange) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+/// Why lists of ranges make no map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MemoryMapError {
+    /// More ranges than [`MAX_RANGES`].
+    #[error("more than {MAX_RANGES} separate memory ranges")]
+    TooManyRanges,
+    /// Two ranges of the machine's description overlap.
+    #[error("memory ranges overlap at {0:#x}")]
+    Overlap(u64),
+    /// Nothing is left for the OS.
+    #[error("no memory is left for the OS")]
+    Empty,
+}
+
+/// Where the memory that belongs to the OS lies: what a sleep saves and a wake
+/// restores. It gives no access: that is [`OsMemory`](crate::OsMemory)'s.
+///
+/// Pages are numbered from 0 in ascending order of address, holes left out;
+/// that number, the *index*, is what a page map speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryMap {
+    ranges: ArrayVec<PhysRange, MAX_RANGES>,
+}
+
+impl MemoryMap {
+    /// What `memory` lists, less what `reserved` lists. Ranges may
+    /// come in any order and are cut to whole pages (memory inward, reserved
+    /// outward).
+    ///
+    /// # Errors
+    ///
+    /// Overlapping memory ranges, more than [`MAX_RANGES`] of them, or nothing
+    /// left.
+    pub fn new(memory: &[PhysRange], reserved: &[PhysRange]) -> Result<Self, MemoryMapError> {
+        let mut ranges = ArrayVec::new();
+        for range in memory {
+            push(&mut ranges, shrink_to_pages(*range))?;
+        }
+        ranges.sort_unstable_by_key(|range: &PhysRange| range.start);
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].overlaps(&pair[1])) {
+            return Err(MemoryMapError::Overlap(pair[1].start));
+        }
+        join_neighbours(&mut ranges);
+        for hole in reserved.iter().filter(|hole| hole.length() > 0) {
+            ranges = without(&ranges, grow_to_pages(*hole))?;
+        }
+        if ranges.is_empty() {
+            return Err(MemoryMapError::Empty);
+        }
+        Ok(MemoryMap { ranges })
+    }
+
+    /// The ranges, ascending and disjoint, each of whole pages.
+    #[must_use]
+    pub fn ranges(&self) -> &[PhysRange] {
+        &self.ranges
+    }
+
+    /// Pages in all ranges together.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.ranges
+            .iter()
+            .map(|range| range.length() / PAGE_BYTES)
+            .sum()
+    }
+
+    /// Whether the `length` bytes from `address` are OS memory throughout.
+    #[must_use]
+    pub fn contains(&self, address: u64, length: u64) -> bool {
+        address.checked_add(length).is_some_and(|end| {
+            self.ranges
+                .iter()
+                .any(|range| range.start <= address && end <= range.end)
+        })
+    }
+}
+
+/// Makes one range of two where one ends and the next begins, so that memory
+/// that is whole is seen as such.
+fn join_neighbours(ranges: &mut ArrayVec<PhysRange, MAX_RANGES>) {
+    let mut joined = ArrayVec::<PhysRange, MAX_RANGES>::new();
+    for range in ranges.drain(..) {
+        match joined.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => joined.push(range),
+        }
+    }
+    *ranges = joined;
+}
+
+fn push(
+    ranges: &mut ArrayVec<PhysRange, MAX_RANGES>,
+    range: PhysRange,
+) -> Result<(), MemoryMapError> {
+    if range.length() == 0 {
+        return Ok(());
+    }
+    ranges
+        .try_push(range)
+        .map_err(|_| MemoryMapError::TooManyRanges)
+}
+
+fn without(
+    ranges: &[PhysRange],
+    hole: PhysRange,
+) -> Result<ArrayVec<PhysRange, MAX_RANGES>, MemoryMapError> {
+    let mut left = ArrayVec::new();
+    for range in ranges {
+        if range.overlaps(&hole) {
+            push(
+                &mut left,
+                PhysRange {
+                    start: range.start,
+                    end: hole.start.max(range.start),
+                },
+            )?;
+            push(
+                &mut left,
+                PhysRange {
+                    start: hole.end.min(range.end),
+                    end: range.end,
+                },
+            )?;
+        } else {
+            push(&mut left, *range)?;
+        }
+    }
+    Ok(left)
+}
+
+fn shrink_to_pages(range: PhysRange) -> PhysRange {
+    PhysRange {
+        start: range
+            .start
+            .checked_next_multiple_of(PAGE_BYTES)
+            .unwrap_or(u64::MAX),
+        end: range.end / PAGE_BYTES * PAGE_BYTES,
+    }
+}
+
+fn grow_to_pages(range: PhysRange) -> PhysRange {
+    PhysRange {
+        start: range.start / PAGE_BYTES * PAGE_BYTES,
+        end: range
+            .end
+            .checked_next_multiple_of(PAGE_BYTES)
+            .unwrap_or(u64::MAX),
+    }
+}

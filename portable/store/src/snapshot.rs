@@ -1,0 +1,99 @@
+//! A snapshot's life behind its commit: its name, how its wakes have gone, its end.
+
+use poorwill_medium::Medium;
+
+use crate::area::Area;
+use crate::choice::snapshot;
+use crate::error::StoreError;
+use crate::failure::Failure;
+use crate::name::Name;
+use crate::record::SlotRecord;
+use crate::slot::{DiscardReason, SlotId, SlotState, Standing};
+
+impl<M: Medium> Area<'_, M> {
+    /// The machine's snapshot, if it keeps one: where, and how it has fared.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<(SlotId, &SlotRecord, Standing)> {
+        let slot = snapshot(&self.slots, self.kept())?;
+        let (record, standing) = self.slots[slot.index()].snapshot()?;
+        Some((slot, record, standing))
+    }
+
+    /// Notes that the OS of the machine's snapshot is well, having been woken:
+    /// its tries begin anew, and from now on only failures count.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSnapshot`], [`StoreError::Medium`],
+    /// [`StoreError::NotKept`].
+    pub fn snapshot_is_well(&mut self) -> Result<(), StoreError> {
+        self.change_standing(|_| Standing::WELL)
+    }
+
+    /// Notes that the OS of snapshot `generation` was reset, or reset itself,
+    /// within `ms` of its wake. Does nothing if the machine keeps another by now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Medium`], [`StoreError::NotKept`].
+    pub fn snapshot_was_reset(&mut self, generation: u64, ms: u32) -> Result<(), StoreError> {
+        match self.snapshot() {
+            Some((_, record, _)) if record.generation == generation => {
+                self.snapshot_failed(Failure::Reset(ms))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn snapshot_failed(&mut self, failure: Failure) -> Result<(), StoreError> {
+        self.change_standing(|standing| Standing {
+            tries: standing.tries.saturating_add(u32::from(standing.proven)),
+            failure: Some(failure),
+            ..standing
+        })
+    }
+
+    /// Gives the machine's snapshot another name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Area::snapshot_is_well`].
+    pub fn name_snapshot(&mut self, name: Name) -> Result<(), StoreError> {
+        let (slot, record, _) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
+        let record = SlotRecord { name, ..*record };
+        self.put_record(slot, record)
+    }
+
+    /// Deletes the machine's snapshot, and older ones that may be left, durably.
+    ///
+    /// # Errors
+    ///
+    /// As [`Area::snapshot_is_well`], and [`StoreError::Vault`].
+    pub fn delete_snapshot(&mut self) -> Result<(), StoreError> {
+        let (newest, ..) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
+        if let Some(guard) = &mut self.guard {
+            guard.keep(None)?;
+        }
+        // The older one first: it must not become the machine's.
+        for slot in [newest.other(), newest] {
+            if self.slots[slot.index()].snapshot().is_some() {
+                self.change_state(slot, SlotState::Discarded(DiscardReason::Deleted))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes how the machine's snapshot stands; writes nothing where that is as
+    /// it was.
+    pub(crate) fn change_standing(
+        &mut self,
+        change: impl FnOnce(Standing) -> Standing,
+    ) -> Result<(), StoreError> {
+        let (slot, _, old) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
+        let new = change(old);
+        if new == old {
+            return Ok(());
+        }
+        self.change_state(slot, SlotState::Snapshot(new))
+    }
+}

@@ -1,0 +1,68 @@
+//! Page tables for a modelled kernel.
+
+use poorwill_memory::PAGE_BYTES;
+use poorwill_memory::fake::{Rights, SmallLinux};
+
+use crate::{Mode, PageTables};
+
+/// Flags of an entry (12.4.1): valid; beside that readable, accessed and dirty;
+/// writable; the user's.
+const VALID: u64 = 1;
+const LEAF: u64 = VALID | 1 << 1 | 1 << 6 | 1 << 7;
+const WRITE: u64 = 1 << 2;
+const USER: u64 = 1 << 4;
+
+/// Maps what the kernel has mapped, page by page, in pages that it takes for that:
+/// what was free has to be freed anew.
+#[must_use]
+pub fn page_tables(linux: &mut SmallLinux, mode: Mode) -> PageTables {
+    let root = linux.take(1);
+    let tables = PageTables { root, mode };
+    for (address, physical, rights) in linux.mapped() {
+        map(linux, tables, address, physical, rights);
+    }
+    tables
+}
+
+/// Maps a page.
+pub fn map(
+    linux: &mut SmallLinux,
+    tables: PageTables,
+    address: u64,
+    physical: u64,
+    rights: Rights,
+) {
+    let levels = match tables.mode {
+        Mode::Sv39 => 3,
+        Mode::Sv48 => 4,
+        Mode::Sv57 => 5,
+    };
+    let mut table = tables.root;
+    for level in (1..levels).rev() {
+        let at = table + entry_of(address, level);
+        let entry = linux.word(at);
+        table = if entry == 0 {
+            let table = linux.take(1);
+            linux.set_word(at, number(table) | VALID);
+            table
+        } else {
+            entry >> 10 << 12
+        };
+    }
+    let flags = match rights {
+        Rights::Read => LEAF,
+        Rights::Write => LEAF | WRITE,
+        Rights::UserRead => LEAF | USER,
+    };
+    linux.set_word(table + entry_of(address, 0), number(physical) | flags);
+}
+
+/// Where in its table the entry of an address is, in bytes.
+fn entry_of(address: u64, level: u32) -> u64 {
+    (address >> (12 + 9 * level)) % 512 * 8
+}
+
+/// The number of a page, where an entry has it.
+fn number(physical: u64) -> u64 {
+    (physical / PAGE_BYTES) << 10
+}
