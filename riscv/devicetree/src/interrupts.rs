@@ -3,9 +3,8 @@ use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 use poorwill_memory::PhysRange;
 
-use crate::machine::{Hart, find_hart, first_cells};
-use crate::node::{cell, hart_interrupts, phandle, reg};
-use crate::spare_source::SpareSource;
+use crate::hart::{Hart, find_hart};
+use crate::node::{cell, first_cells, hart_interrupts, phandle, reg};
 
 /// Machine-level external interrupt of a hart.
 const MACHINE_EXTERNAL: u32 = 11;
@@ -26,8 +25,6 @@ pub struct Interrupts {
     pub machine_imsic: Option<ImsicLayout>,
     /// The OS's IMSIC files.
     pub os_imsic: Option<ImsicLayout>,
-    /// A source of the OS's APLIC domain for the firmware to raise.
-    pub spare_source: Option<SpareSource>,
 }
 
 /// A PLIC (RISC-V Platform-Level Interrupt Controller 1.0).

@@ -13,6 +13,7 @@
 mod binding;
 mod devices;
 mod hand_on;
+mod hart;
 mod identity;
 mod interrupts;
 mod isa;
@@ -22,8 +23,9 @@ mod spare_source;
 
 pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
+pub use hart::{Hart, MAX_HARTS};
 pub use identity::Fingerprint;
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
 pub use isa::Extensions;
-pub use machine::{DescriptionError, Hart, MAX_HARTS, MAX_SEED, Machine};
+pub use machine::{DescriptionError, MAX_SEED, Machine};
 pub use spare_source::SpareSource;

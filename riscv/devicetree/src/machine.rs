@@ -6,23 +6,18 @@ use thiserror::Error;
 
 use crate::binding::Binding;
 use crate::devices::{Flash, PciHost, Syscon, Uart};
+use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::Interrupts;
 use crate::isa::{Extensions, read_cache_block};
-use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
-use crate::spare_source;
-
-/// How many harts a machine may have.
-pub const MAX_HARTS: usize = 32;
+use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::spare_source::{self, SpareSource};
 
 /// How many PCI host bridges are looked at.
 const MAX_PCI_HOSTS: usize = 4;
 
 /// How many bytes of the previous stage's seed are kept.
 pub const MAX_SEED: usize = 64;
-
-/// How deep nodes may lie. Walking them takes stack for each level.
-pub(crate) const MAX_DEPTH: u32 = 32;
 
 /// Why a device tree is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -50,30 +45,6 @@ pub enum DescriptionError {
     NoTimer,
 }
 
-/// One hart that can run the OS, and the machine-mode registers that are its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hart {
-    /// Its hart ID.
-    pub id: u64,
-    /// Bytes of the blocks that Zicbom's instructions work on, a power of two from
-    /// 4 to 4096; `None` without Zicbom.
-    pub cache_block: Option<u64>,
-    /// Phandle of its interrupt controller, by which devices name it.
-    pub(crate) controller: u32,
-    /// What its ISA offers.
-    pub extensions: Extensions,
-    /// Address of its MSIP register (CLINT or ACLINT MSWI).
-    pub msip: Option<u64>,
-    /// Address of its MTIMECMP register.
-    pub mtimecmp: Option<u64>,
-    /// Its S-mode context of the PLIC.
-    pub plic_context: Option<u32>,
-    /// Its number in the S-level IMSIC, or in the APLIC's delivery controls.
-    pub external_index: Option<u32>,
-    /// Address of its M-level IMSIC file.
-    pub machine_imsic: Option<u64>,
-}
-
 /// A machine, as its device tree describes it.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -91,6 +62,8 @@ pub struct Machine {
     pub console: Option<Uart>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
+    /// A source of the OS's APLIC domain for the firmware to raise.
+    pub spare_source: Option<SpareSource>,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
     /// How to switch the power off.
@@ -129,6 +102,7 @@ impl Machine {
             machine_only: ArrayVec::new(),
             console: None,
             interrupts: Interrupts::default(),
+            spare_source: None,
             pci: ArrayVec::new(),
             power_off: None,
             reset: None,
@@ -145,10 +119,10 @@ impl Machine {
             machine.visit(root, node, console, 0);
         }
         machine.interrupts.link_domains();
-        machine.fingerprint =
-            identity::fingerprint(root, &machine).ok_or(DescriptionError::TooDeep)?;
+        machine.fingerprint = identity::fingerprint(root, &machine.memory, &machine.harts)
+            .ok_or(DescriptionError::TooDeep)?;
         // Only a tree that is not too deep is walked to its end.
-        machine.interrupts.spare_source = spare_source::find(root, &machine.interrupts);
+        machine.spare_source = spare_source::find(root, &machine.interrupts);
         if machine.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
@@ -311,11 +285,6 @@ impl Machine {
     }
 }
 
-/// The hart whose interrupt controller has the given phandle.
-pub(crate) fn find_hart(harts: &mut [Hart], controller: u32) -> Option<&mut Hart> {
-    harts.iter_mut().find(|hart| hart.controller == controller)
-}
-
 /// The path of the console, without the options behind its colon.
 fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
     let path = root
@@ -351,9 +320,4 @@ fn can_run_os(cpu: FdtNode<'_>) -> bool {
         && cpu
             .property("mmu-type")
             .is_some_and(|kind| kind.value() != b"riscv,none\0")
-}
-
-/// The cells of a property as a bounded list; used where a list decides.
-pub(crate) fn first_cells<const N: usize>(node: FdtNode<'_>, name: &str) -> ArrayVec<u32, N> {
-    cells(node, name).into_iter().flatten().take(N).collect()
 }

@@ -338,7 +338,7 @@ fn the_next_stage_is_told_how_the_machine_came_up() {
 
 /// The source of a tree's spare interrupt, and the phandle of its controller.
 fn spare(blob: &[u8]) -> Option<(u32, u32)> {
-    let spare = Machine::read(blob).unwrap().interrupts.spare_source?;
+    let spare = Machine::read(blob).unwrap().spare_source?;
     Some((spare.source, spare.controller))
 }
 

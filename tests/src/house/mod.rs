@@ -100,7 +100,8 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle; others follow as they are put right.
-const WITHOUT_CIRCLE: [&str; 8] = [
+const WITHOUT_CIRCLE: [&str; 9] = [
+    "poorwill-devicetree",
     "poorwill-entropy",
     "poorwill-retain",
     "poorwill-store",
