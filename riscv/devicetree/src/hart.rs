@@ -19,10 +19,6 @@ pub struct Hart {
     pub msip: Option<u64>,
     /// Address of its MTIMECMP register.
     pub mtimecmp: Option<u64>,
-    /// Its S-mode context of the PLIC.
-    pub plic_context: Option<u32>,
-    /// Its number in the S-level IMSIC, or in the APLIC's delivery controls.
-    pub external_index: Option<u32>,
     /// Address of its M-level IMSIC file.
     pub machine_imsic: Option<u64>,
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod binding;
+mod bound;
 mod devices;
 mod hand_on;
 mod hart;
@@ -21,11 +22,12 @@ mod machine;
 mod node;
 mod spare_source;
 
+pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::Fingerprint;
-pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
+pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
 pub use isa::Extensions;
-pub use machine::{DescriptionError, MAX_SEED, Machine};
+pub use machine::{DescriptionError, MAX_MTIMES, MAX_PCI_HOSTS, MAX_SEED, Machine};
 pub use spare_source::SpareSource;

@@ -5,19 +5,26 @@ use poorwill_memory::{MAX_RANGES, PhysRange};
 use thiserror::Error;
 
 use crate::binding::Binding;
+use crate::bound::{self, TooMany};
 use crate::devices::{Flash, PciHost, Syscon, Uart};
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
 use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
 use crate::spare_source::{self, SpareSource};
 
-/// How many PCI host bridges are looked at.
-const MAX_PCI_HOSTS: usize = 4;
+/// How many PCI host bridges a machine may have.
+pub const MAX_PCI_HOSTS: usize = 4;
 
 /// How many bytes of the previous stage's seed are kept.
 pub const MAX_SEED: usize = 64;
+
+/// How many time registers a machine may have: one for each socket.
+pub const MAX_MTIMES: usize = 4;
+
+/// What is said of them.
+const MTIME: &str = "MTIME registers";
 
 /// Why a device tree is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -43,6 +50,9 @@ pub enum DescriptionError {
     /// Neither CLINT nor ACLINT has a time register.
     #[error("the device tree has no CLINT or ACLINT timer")]
     NoTimer,
+    /// More devices than the firmware has room for.
+    #[error(transparent)]
+    TooMany(#[from] TooMany),
 }
 
 /// A machine, as its device tree describes it.
@@ -55,9 +65,9 @@ pub struct Machine {
     /// Ticks of `time` in a second.
     pub timebase_hz: u64,
     /// Addresses of the MTIME registers (one for each CLINT).
-    pub mtime: ArrayVec<u64, 4>,
+    pub mtime: ArrayVec<u64, MAX_MTIMES>,
     /// Register ranges that only machine mode may touch.
-    pub machine_only: ArrayVec<PhysRange, 8>,
+    pub machine_only: ArrayVec<PhysRange, 16>,
     /// The console's UART.
     pub console: Option<Uart>,
     /// The interrupt controllers.
@@ -116,7 +126,7 @@ impl Machine {
         machine.read_memory(root)?;
         let console = stdout_name(root);
         for node in root.children() {
-            machine.visit(root, node, console, 0);
+            machine.visit(root, node, console, 0)?;
         }
         machine.interrupts.link_domains();
         machine.fingerprint = identity::fingerprint(root, &machine.memory, &machine.harts)
@@ -190,10 +200,17 @@ impl Machine {
 
     /// Takes in one device and what hangs below it. Buses are followed three
     /// levels deep, which is deeper than any board's devices that matter here.
-    fn visit(&mut self, root: FdtNode<'_>, node: FdtNode<'_>, console: Option<&str>, depth: u8) {
+    fn visit(
+        &mut self,
+        root: FdtNode<'_>,
+        node: FdtNode<'_>,
+        console: Option<&str>,
+        depth: u8,
+    ) -> Result<(), TooMany> {
         if !is_enabled(node) || node.name() == "cpus" || node.name() == "chosen" {
-            return;
+            return Ok(());
         }
+        let (harts, machine_only) = (&mut self.harts, &mut self.machine_only);
         match Binding::of(node) {
             Some(Binding::Uart) => {
                 let named = console.is_some_and(|path| path.ends_with(node.name()));
@@ -201,22 +218,15 @@ impl Machine {
                     self.console = Uart::read(node).or(self.console);
                 }
             }
-            Some(Binding::Clint) => self.take_clint(node),
-            Some(Binding::AclintMtimer) => self.take_mtimer(node),
-            Some(Binding::AclintMswi) => self.take_mswi(node),
-            Some(Binding::Plic) => self.interrupts.take_plic(node, &mut self.harts),
-            Some(Binding::Imsics) => {
-                self.interrupts
-                    .take_imsics(node, &mut self.harts, &mut self.machine_only);
-            }
-            Some(Binding::Aplic) => {
-                self.interrupts
-                    .take_aplic(node, &mut self.harts, &mut self.machine_only);
-            }
+            Some(Binding::Clint) => self.take_clint(node)?,
+            Some(Binding::AclintMtimer) => self.take_mtimer(node)?,
+            Some(Binding::AclintMswi) => self.take_mswi(node)?,
+            Some(Binding::Plic) => self.interrupts.take_plic(node, harts)?,
+            Some(Binding::Imsics) => self.interrupts.take_imsics(node, harts, machine_only)?,
+            Some(Binding::Aplic) => self.interrupts.take_aplic(node, harts, machine_only)?,
             Some(Binding::PciHost) => {
-                // More bridges than there is room for are left alone.
-                if let (Some(host), false) = (PciHost::read(node), self.pci.is_full()) {
-                    self.pci.push(host);
+                if let Some(host) = PciHost::read(node)? {
+                    bound::push(&mut self.pci, "PCI host bridges", host)?;
                 }
             }
             Some(Binding::PowerOff) => {
@@ -224,19 +234,22 @@ impl Machine {
             }
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
-            Some(Binding::Flash) => self.flash = self.flash.take().or_else(|| Flash::read(node)),
+            Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
             None if depth < 3 => {
                 for child in node.children() {
-                    self.visit(root, child, console, depth + 1);
+                    self.visit(root, child, console, depth + 1)?;
                 }
             }
-            None => {}
+            Some(Binding::Flash) | None => {}
         }
+        Ok(())
     }
 
     /// SiFive CLINT: MSIP at 0, MTIMECMP at 0x4000, MTIME at 0xbff8.
-    fn take_clint(&mut self, node: FdtNode<'_>) {
-        let Some(range) = reg(node, 0) else { return };
+    fn take_clint(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
+        let Some(range) = reg(node, 0) else {
+            return Ok(());
+        };
         let mut position = [0u64; 2];
         for (controller, interrupt) in hart_interrupts(node) {
             // 3 is the machine software interrupt, 7 the machine timer's.
@@ -253,35 +266,37 @@ impl Machine {
             }
         }
         if let Some(time) = range.start.checked_add(0xbff8) {
-            let _ = self.mtime.try_push(time);
+            bound::push(&mut self.mtime, MTIME, time)?;
         }
-        let _ = self.machine_only.try_push(range);
+        bound::push(&mut self.machine_only, MACHINE_ONLY, range)
     }
 
     /// ACLINT MTIMER: `reg` names MTIME first, then the MTIMECMP array.
-    fn take_mtimer(&mut self, node: FdtNode<'_>) {
+    fn take_mtimer(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
         let (Some(time), Some(compare)) = (reg(node, 0), reg(node, 1)) else {
-            return;
+            return Ok(());
         };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 hart.mtimecmp = compare.start.checked_add(8 * place);
             }
         }
-        let _ = self.mtime.try_push(time.start);
-        let _ = self.machine_only.try_push(compare);
-        let _ = self.machine_only.try_push(time);
+        bound::push(&mut self.mtime, MTIME, time.start)?;
+        bound::push(&mut self.machine_only, MACHINE_ONLY, compare)?;
+        bound::push(&mut self.machine_only, MACHINE_ONLY, time)
     }
 
     /// ACLINT MSWI: one MSIP register of 4 bytes for each hart.
-    fn take_mswi(&mut self, node: FdtNode<'_>) {
-        let Some(range) = reg(node, 0) else { return };
+    fn take_mswi(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
+        let Some(range) = reg(node, 0) else {
+            return Ok(());
+        };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 hart.msip = range.start.checked_add(4 * place);
             }
         }
-        let _ = self.machine_only.try_push(range);
+        bound::push(&mut self.machine_only, MACHINE_ONLY, range)
     }
 }
 

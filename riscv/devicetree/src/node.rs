@@ -1,6 +1,5 @@
 //! Small readers of node properties, shared by the rest of the crate.
 
-use arrayvec::ArrayVec;
 use dtoolkit::fdt::{FdtNode, FdtProperty};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
@@ -38,11 +37,6 @@ pub(crate) fn cells<'a>(
 pub(crate) fn cells_of<'a>(property: FdtProperty<'a>) -> impl Iterator<Item = u32> + use<'a> {
     let (cells, _) = bytes_of(property).as_chunks::<4>();
     cells.iter().map(|bytes| u32::from_be_bytes(*bytes))
-}
-
-/// The first cells of the property, as many as there is room for.
-pub(crate) fn first_cells<const N: usize>(node: FdtNode<'_>, name: &str) -> ArrayVec<u32, N> {
-    cells(node, name).into_iter().flatten().take(N).collect()
 }
 
 /// The bytes of the property, for as long as there is the tree.

@@ -9,7 +9,7 @@ mod imsic;
 mod plic;
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{MAX_HARTS, Machine};
+use poorwill_devicetree::{MAX_HARTS, MAX_PLICS, Machine};
 use poorwill_image::{Record, StateError, StateWriter};
 use zerocopy::{FromBytes, Immutable};
 
@@ -22,7 +22,7 @@ use crate::platform::mmio::Mmio;
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    plic: Option<plic::Plic>,
+    plics: ArrayVec<plic::Plic, MAX_PLICS>,
     aplic: Option<aplic::Aplic>,
     identities: Option<u32>,
 }
@@ -36,21 +36,19 @@ impl Interrupts {
     pub(crate) unsafe fn new(machine: &Machine) -> Self {
         let described = &machine.interrupts;
         Interrupts {
-            // SAFETY: passed on to the caller, here and below.
-            plic: described
-                .plic
-                .map(|plic| unsafe { plic::Plic::new(plic, machine) }),
-            // SAFETY: as above.
-            aplic: unsafe { aplic::Aplic::new(described, machine) },
+            plics: (described.plics.iter())
+                // SAFETY: passed on to the caller.
+                .map(|plic| unsafe { plic::Plic::new(plic) })
+                .collect(),
+            // SAFETY: passed on to the caller.
+            aplic: unsafe { aplic::Aplic::new(described) },
             identities: described.os_imsic.map(|layout| layout.identities),
         }
     }
 
     /// What the OS finds at a power-on.
     pub(crate) fn start(&self) {
-        if let Some(plic) = &self.plic {
-            plic.start();
-        }
+        self.plics.iter().for_each(plic::Plic::start);
         if let Some(aplic) = &self.aplic {
             aplic.start();
         }
@@ -63,7 +61,7 @@ impl Interrupts {
     ///
     /// [`StateError::NoRoom`].
     pub(crate) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        if let Some(plic) = &self.plic {
+        for plic in &self.plics {
             plic.save(into)?;
         }
         if let Some(aplic) = &self.aplic {
@@ -87,8 +85,9 @@ impl Interrupts {
         devices: &mut DeviceState<'a>,
         file: &mut Option<FileState>,
     ) -> Result<bool, StateError> {
-        match (record.tag, &self.plic, &self.aplic, self.identities) {
-            (plic::Plic::TAG, Some(plic), _, _) => devices.plic = Some(plic.read(record)?),
+        let plic = self.plics.get(devices.plics.len());
+        match (record.tag, plic, &self.aplic, self.identities) {
+            (plic::Plic::TAG, Some(plic), _, _) => devices.plics.push(plic.read(record)?),
             (aplic::Aplic::TAG, _, Some(aplic), _) => devices.aplic = Some(aplic.read(record)?),
             (imsic::TAG, _, _, Some(identities)) => {
                 *file = Some(FileState::read(identities, record)?);
@@ -108,7 +107,7 @@ impl Interrupts {
 
     /// Puts the controllers' registers back.
     pub(crate) fn restore(&self, state: &DeviceState<'_>) {
-        if let (Some(plic), Some(words)) = (&self.plic, state.plic) {
+        for (plic, words) in self.plics.iter().zip(&state.plics) {
             plic.restore(words);
         }
         if let (Some(aplic), Some(words)) = (&self.aplic, state.aplic) {
@@ -118,9 +117,9 @@ impl Interrupts {
 }
 
 /// The registers of the controllers that all harts share, in an image.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceState<'a> {
-    plic: Option<&'a [u32]>,
+    plics: ArrayVec<&'a [u32], MAX_PLICS>,
     aplic: Option<&'a [u32]>,
 }
 

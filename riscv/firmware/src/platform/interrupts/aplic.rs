@@ -1,7 +1,7 @@
 //! APLIC (AIA, chapter 4).
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{self as devicetree, ImsicLayout, MAX_HARTS, Machine};
+use poorwill_devicetree::{self as devicetree, ImsicLayout, MAX_HARTS};
 
 use super::RegisterSet;
 use crate::platform::mmio::Mmio;
@@ -49,11 +49,8 @@ struct Root {
 impl Aplic {
     /// # Safety
     ///
-    /// `described` and `machine` describe this machine.
-    pub(super) unsafe fn new(
-        described: &devicetree::Interrupts,
-        machine: &Machine,
-    ) -> Option<Self> {
+    /// `described` describes this machine.
+    pub(super) unsafe fn new(described: &devicetree::Interrupts) -> Option<Self> {
         let os = described.os_aplic.as_ref()?;
         let root = described.machine_aplic.as_ref().map(|root| Root {
             // SAFETY: passed on to the caller.
@@ -63,7 +60,6 @@ impl Aplic {
             machine_imsic: described.machine_imsic,
             os_imsic: described.os_imsic,
         });
-        let harts = machine.harts.iter().filter_map(|hart| hart.external_index);
         Some(Aplic {
             root,
             // SAFETY: passed on to the caller.
@@ -72,8 +68,8 @@ impl Aplic {
             delivery: if os.sends_msi {
                 ArrayVec::new()
             } else {
-                harts
-                    .map(|index| register::IDC + index as usize * register::IDC_STRIDE)
+                (os.harts.iter())
+                    .map(|index| register::IDC + *index as usize * register::IDC_STRIDE)
                     .collect()
             },
         })

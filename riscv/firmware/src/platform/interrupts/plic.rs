@@ -1,7 +1,7 @@
 //! PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{self as devicetree, MAX_HARTS, Machine};
+use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 
 use super::RegisterSet;
 use crate::platform::mmio::Mmio;
@@ -25,17 +25,14 @@ pub(super) struct Plic {
 impl Plic {
     /// # Safety
     ///
-    /// `plic` and `machine` describe this machine.
-    pub(super) unsafe fn new(plic: devicetree::Plic, machine: &Machine) -> Self {
+    /// `plic` describes this machine.
+    pub(super) unsafe fn new(plic: &devicetree::Plic) -> Self {
         Plic {
             // SAFETY: passed on to the caller.
             registers: unsafe { Mmio::new(plic.base) },
             sources: plic.sources as usize,
-            contexts: machine
-                .harts
-                .iter()
-                .filter_map(|hart| hart.plic_context)
-                .map(|context| context as usize)
+            contexts: (plic.contexts.iter())
+                .map(|context| *context as usize)
                 .collect(),
         }
     }
