@@ -4,6 +4,7 @@ use dtoolkit::{Node, Property, ToCellInt};
 use poorwill_medium::pci::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 use poorwill_memory::PhysRange;
 
+use crate::bound::{self, TooMany};
 use crate::node::{cell, cells, phandle, reg};
 
 /// A 16550 UART.
@@ -69,7 +70,7 @@ fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtN
         .find_map(|child| find_by_phandle(child, wanted, depth + 1))
 }
 
-/// How many banks of a flash are looked at.
+/// How many banks a flash may have.
 const MAX_BANKS: usize = 4;
 
 /// NOR flash that answers to the Common Flash Interface.
@@ -83,18 +84,18 @@ pub struct Flash {
 
 impl Flash {
     /// A flash without a width, or with an odd one, is of no use.
-    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
-        let width = cell(node, "bank-width")?;
-        matches!(width, 1 | 2 | 4 | 8).then(|| Flash {
-            banks: flash_banks(node).collect(),
-            width,
-        })
+    pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
+        let Some(width @ (1 | 2 | 4 | 8)) = cell(node, "bank-width") else {
+            return Ok(None);
+        };
+        let banks = bound::collect("banks of flash", flash_banks(node))?;
+        Ok(Some(Flash { banks, width }))
     }
 }
 
 /// The banks of a flash node: the ranges of its `reg`.
 pub(crate) fn flash_banks(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> {
-    (0..MAX_BANKS).map_while(move |index| reg(node, index))
+    (0..=MAX_BANKS).map_while(move |index| reg(node, index))
 }
 
 /// The binding of [`Flash`].
@@ -110,7 +111,10 @@ pub struct PciHost {
 }
 
 impl PciHost {
-    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+    pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
+        let Some(ecam) = reg(node, 0) else {
+            return Ok(None);
+        };
         let mut buses = cells(node, "bus-range").into_iter().flatten();
         let mut bus = |default: u8| {
             buses
@@ -118,20 +122,18 @@ impl PciHost {
                 .and_then(|number| u8::try_from(number).ok())
                 .unwrap_or(default)
         };
-        Some(PciHost {
-            ecam: reg(node, 0)?,
-            bridge: HostBridge {
-                first_bus: bus(0),
-                last_bus: bus(255),
-                windows: read_windows(node),
-            },
-        })
+        let bridge = HostBridge {
+            first_bus: bus(0),
+            last_bus: bus(255),
+            windows: read_windows(node)?,
+        };
+        Ok(Some(PciHost { ecam, bridge }))
     }
 }
 
 /// `ranges`: a cell of flags and two of bus address, two of CPU address, two of
 /// length (PCI Bus Binding to Open Firmware, 2.2.1.1).
-fn read_windows(node: FdtNode<'_>) -> ArrayVec<Window, MAX_WINDOWS> {
+fn read_windows(node: FdtNode<'_>) -> Result<ArrayVec<Window, MAX_WINDOWS>, TooMany> {
     let entries = node
         .property("ranges")
         .and_then(|ranges| ranges.as_prop_encoded_array([1, 2, 2, 2]).ok());
@@ -150,12 +152,8 @@ fn read_windows(node: FdtNode<'_>) -> ArrayVec<Window, MAX_WINDOWS> {
             length: int(length)?,
         })
     };
-    entries
-        .into_iter()
-        .flatten()
-        .filter_map(window)
-        .take(MAX_WINDOWS)
-        .collect()
+    let windows = entries.into_iter().flatten().filter_map(window);
+    bound::collect("memory windows of a PCI host bridge", windows)
 }
 
 fn int(cells: impl ToCellInt) -> Option<u64> {

@@ -3,7 +3,8 @@ use dtoolkit::{Node, Property};
 use poorwill_memory::{MachineIdentity, PAGE_BYTES, Page, PageHasher, PhysRange};
 use zerocopy::IntoBytes;
 
-use crate::machine::{MAX_DEPTH, Machine};
+use crate::hart::Hart;
+use crate::node::MAX_DEPTH;
 
 /// What tells one machine from another, part by part.
 ///
@@ -20,11 +21,15 @@ pub(crate) const NONE: Fingerprint = Fingerprint {
 };
 
 /// `None` when the tree is nested too deeply to be walked.
-pub(crate) fn fingerprint(root: FdtNode<'_>, machine: &Machine) -> Option<Fingerprint> {
+pub(crate) fn fingerprint(
+    root: FdtNode<'_>,
+    memory: &[PhysRange],
+    harts: &[Hart],
+) -> Option<Fingerprint> {
     let mut is_walked = true;
     let fingerprint = Fingerprint {
-        memory: memory_fingerprint(&machine.memory),
-        harts: digest(|into| machine.harts.iter().for_each(|hart| into.word(hart.id))),
+        memory: memory_fingerprint(memory),
+        harts: digest(|into| harts.iter().for_each(|hart| into.word(hart.id))),
         isa: digest(|into| {
             let cpus = root
                 .child("cpus")

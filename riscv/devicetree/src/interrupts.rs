@@ -3,21 +3,27 @@ use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 use poorwill_memory::PhysRange;
 
-use crate::machine::{Hart, find_hart, first_cells};
-use crate::node::{cell, hart_interrupts, phandle, reg};
-use crate::spare_source::SpareSource;
+use crate::bound::{self, TooMany};
+use crate::hart::{Hart, MAX_HARTS, find_hart};
+use crate::node::{cell, cells, hart_interrupts, phandle, reg};
 
 /// Machine-level external interrupt of a hart.
 const MACHINE_EXTERNAL: u32 = 11;
 /// Supervisor-level external interrupt of a hart.
 const SUPERVISOR_EXTERNAL: u32 = 9;
 
-/// The interrupt controllers of a machine: a PLIC, or an APLIC with or without
+/// How many PLICs a machine may have: one for each socket.
+pub const MAX_PLICS: usize = 4;
+
+/// What is said of register ranges that only machine mode may touch.
+pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
+
+/// The interrupt controllers of a machine: PLICs, or an APLIC with or without
 /// IMSICs (RISC-V Advanced Interrupt Architecture 1.0).
 #[derive(Clone, Debug, Default)]
 pub struct Interrupts {
-    /// The PLIC.
-    pub plic: Option<Plic>,
+    /// The PLICs, in the tree's order.
+    pub plics: ArrayVec<Plic, MAX_PLICS>,
     /// The APLIC's root domain, machine mode's.
     pub machine_aplic: Option<Aplic>,
     /// The APLIC domain that the OS uses.
@@ -26,26 +32,30 @@ pub struct Interrupts {
     pub machine_imsic: Option<ImsicLayout>,
     /// The OS's IMSIC files.
     pub os_imsic: Option<ImsicLayout>,
-    /// A source of the OS's APLIC domain for the firmware to raise.
-    pub spare_source: Option<SpareSource>,
 }
 
 /// A PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plic {
     /// Address of its registers.
     pub base: u64,
-    /// Number of the last source; the first is 1.
+    /// Number of the last source, at most 1023; the first is 1.
     pub sources: u32,
+    /// The S-mode contexts of [`Machine::harts`](crate::Machine::harts), in the
+    /// order of these.
+    pub contexts: ArrayVec<u32, MAX_HARTS>,
 }
 
 /// One domain of an APLIC (AIA, chapter 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aplic {
     /// Address of its registers.
     pub base: u64,
-    /// Number of the last source; the first is 1.
+    /// Number of the last source, at most 1023; the first is 1.
     pub sources: u32,
+    /// The S-mode harts of [`Machine::harts`](crate::Machine::harts) by their
+    /// numbers in this domain, in the order of these.
+    pub harts: ArrayVec<u32, MAX_HARTS>,
     /// Whether it sends message-signalled interrupts to IMSICs.
     pub sends_msi: bool,
     /// Sources handed down, as (phandle of a child domain, first, last).
@@ -57,26 +67,30 @@ pub struct Aplic {
 }
 
 impl Aplic {
-    fn read(node: FdtNode<'_>) -> Option<Self> {
+    /// `None` without the properties that say where it is and how large.
+    fn read(node: FdtNode<'_>, harts: &[Hart]) -> Result<Option<Self>, TooMany> {
+        let (Some(range), Some(sources)) = (reg(node, 0), cell(node, "riscv,num-sources")) else {
+            return Ok(None);
+        };
+        let all = |name: &str| cells(node, name).into_iter().flatten();
         let ranges = ["riscv,delegation", "riscv,delegate"]
             .into_iter()
-            .map(|name| first_cells::<12>(node, name))
-            .find(|cells| !cells.is_empty())
-            .unwrap_or_default();
-        Some(Aplic {
-            base: reg(node, 0)?.start,
-            sources: cell(node, "riscv,num-sources")?.min(1023),
+            .find(|name| all(name).next().is_some());
+        let ranges: ArrayVec<u32, 12> = bound::collect(
+            "cells of an APLIC's delegation",
+            ranges.into_iter().flat_map(all),
+        )?;
+        let ranges = ranges.as_chunks::<3>().0.iter();
+        Ok(Some(Aplic {
+            base: range.start,
+            sources: sources.min(1023),
+            harts: supervisor_places(node, harts),
             sends_msi: node.property("msi-parent").is_some(),
-            delegated: ranges
-                .as_chunks::<3>()
-                .0
-                .iter()
-                .map(|[a, b, c]| (*a, *b, *c))
-                .collect(),
+            delegated: ranges.map(|[a, b, c]| (*a, *b, *c)).collect(),
             takes_triggers: cell(node, "#interrupt-cells") == Some(2),
             phandle: phandle(node).unwrap_or(0),
-            children: first_cells(node, "riscv,children"),
-        })
+            children: bound::collect("children of an APLIC domain", all("riscv,children"))?,
+        }))
     }
 
     /// Its phandle, if it has one.
@@ -113,42 +127,32 @@ pub struct ImsicLayout {
 }
 
 impl Interrupts {
-    pub(crate) fn take_plic(&mut self, node: FdtNode<'_>, harts: &mut [Hart]) {
+    pub(crate) fn take_plic(&mut self, node: FdtNode<'_>, harts: &[Hart]) -> Result<(), TooMany> {
         let (Some(range), Some(sources)) = (reg(node, 0), cell(node, "riscv,ndev")) else {
-            return;
+            return Ok(());
         };
-        for (context, (controller, interrupt)) in (0..).zip(hart_interrupts(node)) {
-            if let (SUPERVISOR_EXTERNAL, Some(hart)) = (interrupt, find_hart(harts, controller)) {
-                hart.plic_context = Some(context);
-            }
-        }
-        self.plic = Some(Plic {
+        let plic = Plic {
             base: range.start,
             sources: sources.min(1023),
-        });
+            contexts: supervisor_places(node, harts),
+        };
+        bound::push(&mut self.plics, "PLICs", plic)
     }
 
     pub(crate) fn take_aplic<const N: usize>(
         &mut self,
         node: FdtNode<'_>,
-        harts: &mut [Hart],
+        harts: &[Hart],
         machine_only: &mut ArrayVec<PhysRange, N>,
-    ) {
-        let Some(aplic) = Aplic::read(node) else {
-            return;
+    ) -> Result<(), TooMany> {
+        let (Some(aplic), Some(range)) = (Aplic::read(node, harts)?, reg(node, 0)) else {
+            return Ok(());
         };
         if aplic.children.is_empty() {
-            for (index, (controller, interrupt)) in (0..).zip(hart_interrupts(node)) {
-                if let (SUPERVISOR_EXTERNAL, Some(hart)) = (interrupt, find_hart(harts, controller))
-                {
-                    hart.external_index = Some(index);
-                }
-            }
-            self.os_aplic = Some(aplic);
-        } else {
-            let _ = reg(node, 0).map(|range| machine_only.try_push(range));
-            self.machine_aplic = Some(aplic);
+            return bound::put(&mut self.os_aplic, "APLIC domain without children", aplic);
         }
+        bound::push(machine_only, MACHINE_ONLY, range)?;
+        bound::put(&mut self.machine_aplic, "APLIC domain with children", aplic)
     }
 
     pub(crate) fn take_imsics<const N: usize>(
@@ -156,9 +160,9 @@ impl Interrupts {
         node: FdtNode<'_>,
         harts: &mut [Hart],
         machine_only: &mut ArrayVec<PhysRange, N>,
-    ) {
+    ) -> Result<(), TooMany> {
         let (Some(range), Some(identities)) = (reg(node, 0), cell(node, "riscv,num-ids")) else {
-            return;
+            return Ok(());
         };
         let files = u32::try_from(hart_interrupts(node).count()).unwrap_or(u32::MAX);
         let layout = ImsicLayout {
@@ -171,8 +175,7 @@ impl Interrupts {
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
         };
         if !hart_interrupts(node).any(|(_, interrupt)| interrupt == MACHINE_EXTERNAL) {
-            self.os_imsic = Some(layout);
-            return;
+            return bound::put(&mut self.os_imsic, "set of IMSICs of the OS", layout);
         }
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(harts, controller) {
@@ -180,8 +183,12 @@ impl Interrupts {
                 hart.machine_imsic = range.start.checked_add(offset);
             }
         }
-        let _ = machine_only.try_push(range);
-        self.machine_imsic = Some(layout);
+        bound::push(machine_only, MACHINE_ONLY, range)?;
+        bound::put(
+            &mut self.machine_imsic,
+            "set of IMSICs of machine mode",
+            layout,
+        )
     }
 
     /// Keeps of the OS's APLIC domains the one that the root hands sources to,
@@ -196,6 +203,16 @@ impl Interrupts {
             entry.0 = index;
         }
     }
+}
+
+/// By which numbers the controller knows the harts at S level, in their order.
+fn supervisor_places(node: FdtNode<'_>, harts: &[Hart]) -> ArrayVec<u32, MAX_HARTS> {
+    let place = |hart: &Hart| {
+        let mut numbered = (0..).zip(hart_interrupts(node));
+        let found = numbered.find(|(_, to)| *to == (hart.controller, SUPERVISOR_EXTERNAL))?;
+        Some(found.0)
+    };
+    harts.iter().filter_map(place).collect()
 }
 
 /// Whether the node is an interrupt controller that only machine mode uses.

@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod binding;
+mod bound;
 mod devices;
 mod hand_on;
+mod hart;
 mod identity;
 mod interrupts;
 mod isa;
@@ -21,11 +23,13 @@ mod node;
 mod placement;
 mod spare_source;
 
+pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
+pub use hart::{Hart, MAX_HARTS};
 pub use identity::{Fingerprint, memory_fingerprint};
-pub use interrupts::{Aplic, ImsicLayout, Interrupts, Plic};
+pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
 pub use isa::Extensions;
-pub use machine::{DescriptionError, Hart, MAX_HARTS, MAX_RESERVED, MAX_SEED, Machine};
+pub use machine::{DescriptionError, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED, MAX_SEED, Machine};
 pub use placement::place;
 pub use spare_source::SpareSource;

@@ -5,18 +5,17 @@ use poorwill_memory::{MAX_RANGES, PhysRange};
 use thiserror::Error;
 
 use crate::binding::Binding;
+use crate::bound::{self, TooMany};
 use crate::devices::{Flash, PciHost, Syscon, Uart};
+use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
-use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
-use crate::spare_source;
+use crate::node::{MAX_DEPTH, cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::spare_source::{self, SpareSource};
 
-/// How many harts a machine may have.
-pub const MAX_HARTS: usize = 32;
-
-/// How many PCI host bridges are looked at.
-const MAX_PCI_HOSTS: usize = 4;
+/// How many PCI host bridges a machine may have.
+pub const MAX_PCI_HOSTS: usize = 4;
 
 /// How many ranges of memory somebody else may have reserved.
 pub const MAX_RESERVED: usize = 32;
@@ -24,8 +23,11 @@ pub const MAX_RESERVED: usize = 32;
 /// How many bytes of the previous stage's seed are kept.
 pub const MAX_SEED: usize = 64;
 
-/// How deep nodes may lie. Walking them takes stack for each level.
-pub(crate) const MAX_DEPTH: u32 = 32;
+/// How many time registers a machine may have: one for each socket.
+pub const MAX_MTIMES: usize = 4;
+
+/// What is said of them.
+const MTIME: &str = "MTIME registers";
 
 /// Why a device tree is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -36,10 +38,6 @@ pub enum DescriptionError {
     /// Nodes within nodes within nodes, deeper than any machine's.
     #[error("the device tree is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// More reserved ranges than are looked at: what lies in the others could be
-    /// written over.
-    #[error("the device tree reserves more than {MAX_RESERVED} ranges of memory")]
-    TooManyReserved,
     /// No hart that can run an OS.
     #[error("the device tree has no hart with an MMU")]
     NoHart,
@@ -55,30 +53,9 @@ pub enum DescriptionError {
     /// Neither CLINT nor ACLINT has a time register.
     #[error("the device tree has no CLINT or ACLINT timer")]
     NoTimer,
-}
-
-/// One hart that can run the OS, and the machine-mode registers that are its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hart {
-    /// Its hart ID.
-    pub id: u64,
-    /// Bytes of the blocks that Zicbom's instructions work on, a power of two from
-    /// 4 to 4096; `None` without Zicbom.
-    pub cache_block: Option<u64>,
-    /// Phandle of its interrupt controller, by which devices name it.
-    pub(crate) controller: u32,
-    /// What its ISA offers.
-    pub extensions: Extensions,
-    /// Address of its MSIP register (CLINT or ACLINT MSWI).
-    pub msip: Option<u64>,
-    /// Address of its MTIMECMP register.
-    pub mtimecmp: Option<u64>,
-    /// Its S-mode context of the PLIC.
-    pub plic_context: Option<u32>,
-    /// Its number in the S-level IMSIC, or in the APLIC's delivery controls.
-    pub external_index: Option<u32>,
-    /// Address of its M-level IMSIC file.
-    pub machine_imsic: Option<u64>,
+    /// More devices than the firmware has room for.
+    #[error(transparent)]
+    TooMany(#[from] TooMany),
 }
 
 /// A machine, as its device tree describes it.
@@ -94,13 +71,15 @@ pub struct Machine {
     /// Ticks of `time` in a second.
     pub timebase_hz: u64,
     /// Addresses of the MTIME registers (one for each CLINT).
-    pub mtime: ArrayVec<u64, 4>,
+    pub mtime: ArrayVec<u64, MAX_MTIMES>,
     /// Register ranges that only machine mode may touch.
-    pub machine_only: ArrayVec<PhysRange, 8>,
+    pub machine_only: ArrayVec<PhysRange, 16>,
     /// The console's UART.
     pub console: Option<Uart>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
+    /// A source of the OS's APLIC domain for the firmware to raise.
+    pub spare_source: Option<SpareSource>,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
     /// How to switch the power off.
@@ -140,6 +119,7 @@ impl Machine {
             machine_only: ArrayVec::new(),
             console: None,
             interrupts: Interrupts::default(),
+            spare_source: None,
             pci: ArrayVec::new(),
             power_off: None,
             reset: None,
@@ -154,13 +134,13 @@ impl Machine {
         machine.read_reserved(&tree)?;
         let console = stdout_name(root);
         for node in root.children() {
-            machine.visit(root, node, console, 0);
+            machine.visit(root, node, console, 0)?;
         }
         machine.interrupts.link_domains();
-        machine.fingerprint =
-            identity::fingerprint(root, &machine).ok_or(DescriptionError::TooDeep)?;
+        machine.fingerprint = identity::fingerprint(root, &machine.memory, &machine.harts)
+            .ok_or(DescriptionError::TooDeep)?;
         // Only a tree that is not too deep is walked to its end.
-        machine.interrupts.spare_source = spare_source::find(root, &machine.interrupts);
+        machine.spare_source = spare_source::find(root, &machine.interrupts);
         if machine.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
@@ -226,7 +206,7 @@ impl Machine {
         Ok(())
     }
 
-    fn read_reserved(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {
+    fn read_reserved(&mut self, tree: &Fdt<'_>) -> Result<(), TooMany> {
         let block = tree.memory_reservations();
         let block = block.map(|entry| PhysRange::new(entry.address(), entry.size()));
         let nodes = tree.root().child("reserved-memory");
@@ -235,19 +215,24 @@ impl Machine {
         let nodes =
             nodes.filter_map(|reg| Some(PhysRange::new(reg.address().ok()?, reg.size().ok()?)));
         for range in block.chain(nodes).chain(initial_ram_disk(tree.root())) {
-            self.reserved
-                .try_push(range)
-                .map_err(|_| DescriptionError::TooManyReserved)?;
+            bound::push(&mut self.reserved, "reserved ranges of memory", range)?;
         }
         Ok(())
     }
 
     /// Takes in one device and what hangs below it. Buses are followed three
     /// levels deep, which is deeper than any board's devices that matter here.
-    fn visit(&mut self, root: FdtNode<'_>, node: FdtNode<'_>, console: Option<&str>, depth: u8) {
+    fn visit(
+        &mut self,
+        root: FdtNode<'_>,
+        node: FdtNode<'_>,
+        console: Option<&str>,
+        depth: u8,
+    ) -> Result<(), TooMany> {
         if !is_enabled(node) || node.name() == "cpus" || node.name() == "chosen" {
-            return;
+            return Ok(());
         }
+        let (harts, machine_only) = (&mut self.harts, &mut self.machine_only);
         match Binding::of(node) {
             Some(Binding::Uart) => {
                 let named = console.is_some_and(|path| path.ends_with(node.name()));
@@ -255,22 +240,15 @@ impl Machine {
                     self.console = Uart::read(node).or(self.console);
                 }
             }
-            Some(Binding::Clint) => self.take_clint(node),
-            Some(Binding::AclintMtimer) => self.take_mtimer(node),
-            Some(Binding::AclintMswi) => self.take_mswi(node),
-            Some(Binding::Plic) => self.interrupts.take_plic(node, &mut self.harts),
-            Some(Binding::Imsics) => {
-                self.interrupts
-                    .take_imsics(node, &mut self.harts, &mut self.machine_only);
-            }
-            Some(Binding::Aplic) => {
-                self.interrupts
-                    .take_aplic(node, &mut self.harts, &mut self.machine_only);
-            }
+            Some(Binding::Clint) => self.take_clint(node)?,
+            Some(Binding::AclintMtimer) => self.take_mtimer(node)?,
+            Some(Binding::AclintMswi) => self.take_mswi(node)?,
+            Some(Binding::Plic) => self.interrupts.take_plic(node, harts)?,
+            Some(Binding::Imsics) => self.interrupts.take_imsics(node, harts, machine_only)?,
+            Some(Binding::Aplic) => self.interrupts.take_aplic(node, harts, machine_only)?,
             Some(Binding::PciHost) => {
-                // More bridges than there is room for are left alone.
-                if let (Some(host), false) = (PciHost::read(node), self.pci.is_full()) {
-                    self.pci.push(host);
+                if let Some(host) = PciHost::read(node)? {
+                    bound::push(&mut self.pci, "PCI host bridges", host)?;
                 }
             }
             Some(Binding::PowerOff) => {
@@ -278,19 +256,22 @@ impl Machine {
             }
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
-            Some(Binding::Flash) => self.flash = self.flash.take().or_else(|| Flash::read(node)),
+            Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
             None if depth < 3 => {
                 for child in node.children() {
-                    self.visit(root, child, console, depth + 1);
+                    self.visit(root, child, console, depth + 1)?;
                 }
             }
-            None => {}
+            Some(Binding::Flash) | None => {}
         }
+        Ok(())
     }
 
     /// SiFive CLINT: MSIP at 0, MTIMECMP at 0x4000, MTIME at 0xbff8.
-    fn take_clint(&mut self, node: FdtNode<'_>) {
-        let Some(range) = reg(node, 0) else { return };
+    fn take_clint(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
+        let Some(range) = reg(node, 0) else {
+            return Ok(());
+        };
         let mut position = [0u64; 2];
         for (controller, interrupt) in hart_interrupts(node) {
             // 3 is the machine software interrupt, 7 the machine timer's.
@@ -307,41 +288,38 @@ impl Machine {
             }
         }
         if let Some(time) = range.start.checked_add(0xbff8) {
-            let _ = self.mtime.try_push(time);
+            bound::push(&mut self.mtime, MTIME, time)?;
         }
-        let _ = self.machine_only.try_push(range);
+        bound::push(&mut self.machine_only, MACHINE_ONLY, range)
     }
 
     /// ACLINT MTIMER: `reg` names MTIME first, then the MTIMECMP array.
-    fn take_mtimer(&mut self, node: FdtNode<'_>) {
+    fn take_mtimer(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
         let (Some(time), Some(compare)) = (reg(node, 0), reg(node, 1)) else {
-            return;
+            return Ok(());
         };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 hart.mtimecmp = compare.start.checked_add(8 * place);
             }
         }
-        let _ = self.mtime.try_push(time.start);
-        let _ = self.machine_only.try_push(compare);
-        let _ = self.machine_only.try_push(time);
+        bound::push(&mut self.mtime, MTIME, time.start)?;
+        bound::push(&mut self.machine_only, MACHINE_ONLY, compare)?;
+        bound::push(&mut self.machine_only, MACHINE_ONLY, time)
     }
 
     /// ACLINT MSWI: one MSIP register of 4 bytes for each hart.
-    fn take_mswi(&mut self, node: FdtNode<'_>) {
-        let Some(range) = reg(node, 0) else { return };
+    fn take_mswi(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
+        let Some(range) = reg(node, 0) else {
+            return Ok(());
+        };
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 hart.msip = range.start.checked_add(4 * place);
             }
         }
-        let _ = self.machine_only.try_push(range);
+        bound::push(&mut self.machine_only, MACHINE_ONLY, range)
     }
-}
-
-/// The hart whose interrupt controller has the given phandle.
-pub(crate) fn find_hart(harts: &mut [Hart], controller: u32) -> Option<&mut Hart> {
-    harts.iter_mut().find(|hart| hart.controller == controller)
 }
 
 /// The path of the console, without the options behind its colon.
@@ -391,9 +369,4 @@ fn can_run_os(cpu: FdtNode<'_>) -> bool {
         && cpu
             .property("mmu-type")
             .is_some_and(|kind| kind.value() != b"riscv,none\0")
-}
-
-/// The cells of a property as a bounded list; used where a list decides.
-pub(crate) fn first_cells<const N: usize>(node: FdtNode<'_>, name: &str) -> ArrayVec<u32, N> {
-    cells(node, name).into_iter().flatten().take(N).collect()
 }

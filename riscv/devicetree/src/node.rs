@@ -5,6 +5,9 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 
+/// How deep nodes may lie. Walking them takes stack for each level.
+pub(crate) const MAX_DEPTH: u32 = 32;
+
 /// Whether any of `names` stands in the node's `compatible`.
 pub(crate) fn is_any(node: FdtNode<'_>, names: &[&str]) -> bool {
     node.compatible()

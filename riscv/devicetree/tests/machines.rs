@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    DescriptionError, GenerationId, HandOnError, Handover, Machine, SpareSource, hand_on,
+    DescriptionError, GenerationId, HandOnError, Handover, Machine, Plic, SpareSource, hand_on,
 };
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
@@ -170,14 +170,13 @@ fn seeds_and_entropy_sources() {
 fn doorbells_and_interrupt_controllers() {
     let plic = machine("virt-plic.dts");
     assert_eq!(plic.harts[1].msip, Some(0x200_0004));
+    let [controller] = &plic.interrupts.plics[..] else {
+        panic!("one PLIC")
+    };
     assert_eq!(
-        plic.harts
-            .iter()
-            .map(|hart| hart.plic_context.unwrap())
-            .collect::<Vec<_>>(),
-        [1, 3]
+        (&controller.contexts[..], controller.sources),
+        (&[1, 3][..], 95)
     );
-    assert_eq!(plic.interrupts.plic.unwrap().sources, 95);
     assert!(plic.interrupts.os_aplic.is_none());
 
     let aia = machine("virt-aia.dts");
@@ -196,14 +195,106 @@ fn doorbells_and_interrupt_controllers() {
     assert_eq!(aia.harts[1].machine_imsic, Some(0x2400_1000));
 
     let direct = machine("virt-aplic.dts");
-    assert!(!direct.interrupts.os_aplic.as_ref().unwrap().sends_msi);
-    assert_eq!(direct.harts[1].external_index, Some(1));
+    let os = direct.interrupts.os_aplic.as_ref().unwrap();
+    assert!(!os.sends_msi);
+    assert_eq!(os.harts[..], [0, 1]);
 
     let aclint = machine("virt-aclint.dts");
     assert_eq!(aclint.harts[1].msip, Some(0x200_0004));
     let imsic_only = machine("virt-aclint-imsic.dts");
     assert!(imsic_only.harts.iter().all(|hart| hart.msip.is_none()));
     assert_eq!(imsic_only.harts[0].machine_imsic, Some(0x2400_0000));
+}
+
+/// A tree with these nodes below the root, beside its own.
+fn with_nodes(name: &str, nodes: &str) -> Result<Machine, DescriptionError> {
+    let tree = source(name);
+    let end = tree.rfind("};").unwrap();
+    Machine::read(&compile(&format!(
+        "{}{nodes}{}",
+        &tree[..end],
+        &tree[end..]
+    )))
+}
+
+#[test]
+fn each_socket_has_a_plic_of_its_own() {
+    let second = "plic@1c000000 { compatible = \"riscv,plic0\"; riscv,ndev = <0x3ff>; \
+                  reg = <0x00 0x1c000000 0x00 0x600000>; \
+                  interrupts-extended = <0x02 0x0b 0x02 0x09>; };";
+    let machine = with_nodes("virt-plic.dts", second).unwrap();
+    let mut plics = machine.interrupts.plics.iter();
+    let of = |plic: &Plic| (plic.base, plic.sources, plic.contexts.to_vec());
+    assert!(machine.interrupts.plics.len() == 2);
+    // The tree's root has the new one behind its other children.
+    assert_eq!(of(plics.next().unwrap()), (0xc00_0000, 95, vec![1, 3]));
+    assert_eq!(of(plics.next().unwrap()), (0x1c00_0000, 1023, vec![1]));
+}
+
+#[test]
+fn what_there_is_no_room_for_is_named() {
+    let node = |compatible: &str, more: &str| {
+        format!("compatible = \"{compatible}\"; reg = <0x00 0x50000000 0x00 0x1000>; {more}")
+    };
+    // What the tree has, what a list takes.
+    for (has, most, what, node) in [
+        (1, 4, "PLICs", node("riscv,plic0", "riscv,ndev = <1>;")),
+        (1, 4, "MTIME registers", node("riscv,clint0", "")),
+        (
+            1,
+            16,
+            "register ranges of machine mode",
+            node("riscv,aclint-mswi", ""),
+        ),
+        (1, 4, "PCI host bridges", node("pci-host-ecam-generic", "")),
+    ] {
+        let nodes = |count: u32| {
+            let one = |number| format!("device@{number} {{ {node} }}; ");
+            (0..count).map(one).collect::<String>()
+        };
+        assert!(
+            with_nodes("virt-plic.dts", &nodes(most - has)).is_ok(),
+            "{what}"
+        );
+        let error = with_nodes("virt-plic.dts", &nodes(most - has + 1)).unwrap_err();
+        let expected = format!("the device tree has more than {most} {what}");
+        assert_eq!(error.to_string(), expected);
+    }
+    let bank = "0x00 0x24000000 0x00 0x2000000 ".repeat(3);
+    let delegations = " 0x08 0x01 0x60".repeat(4);
+    for (name, from, more, expected) in [
+        (
+            "virt-plic.dts",
+            "<0x00 0x20000000 0x00 0x2000000 ",
+            &bank[..],
+            "4 banks of flash",
+        ),
+        (
+            "virt-aia.dts",
+            "<0x08 0x01 0x60",
+            &delegations,
+            "12 cells of an APLIC's delegation",
+        ),
+        (
+            "virt-aia.dts",
+            "riscv,children = <0x08",
+            " 1 2 3 4",
+            "4 children of an APLIC domain",
+        ),
+        (
+            "virt-aia.dts",
+            "riscv,children",
+            "-no",
+            "1 APLIC domain without children",
+        ),
+    ] {
+        let to = format!("{from}{more}");
+        let error = Machine::read(&changed(name, from, &to)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("the device tree has more than {expected}")
+        );
+    }
 }
 
 #[test]
@@ -227,8 +318,8 @@ fn monitor_cores_are_left_out() {
     );
     assert!(sifive.harts[0].extensions.float && !sifive.harts[0].extensions.sstc);
     assert_eq!(sifive.cache_block(), None);
-    // Its contexts are numbered behind hart 0's only one.
-    assert_eq!(sifive.harts[0].plic_context, Some(2));
+    // Their contexts are numbered behind hart 0's only one.
+    assert_eq!(sifive.interrupts.plics[0].contexts[..], [2, 4]);
     assert_eq!(sifive.harts[0].msip, Some(0x200_0004));
 }
 
@@ -343,7 +434,7 @@ fn the_next_stage_is_told_how_the_machine_came_up() {
 
 /// The source of a tree's spare interrupt, and the phandle of its controller.
 fn spare(blob: &[u8]) -> Option<(u32, u32)> {
-    let spare = Machine::read(blob).unwrap().interrupts.spare_source?;
+    let spare = Machine::read(blob).unwrap().spare_source?;
     Some((spare.source, spare.controller))
 }
 

@@ -3,6 +3,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use poorwill_devicetree as devicetree;
+use poorwill_drivers::Registers;
+use poorwill_drivers::clint::Timer;
 use thiserror::Error;
 
 use crate::arch::csr::{self, interrupt};
@@ -63,7 +65,7 @@ pub(crate) struct Hart {
     /// What the device tree says of it.
     pub(crate) description: devicetree::Hart,
     /// Its machine timer.
-    pub(crate) timer: Option<Mmio>,
+    pub(crate) timer: Option<Timer<Mmio>>,
     doorbell: Option<Doorbell>,
     state: AtomicU8,
     stack_top: AtomicUsize,
@@ -105,7 +107,7 @@ impl Hart {
             .map(|address| Doorbell::Imsic(mmio(address)));
         Hart {
             description,
-            timer: description.mtimecmp.map(mmio),
+            timer: description.mtimecmp.map(mmio).map(Timer::new),
             doorbell: msip.or(imsic),
             state: AtomicU8::new(State::Stopped as u8),
             stack_top: AtomicUsize::new(0),
@@ -185,8 +187,8 @@ impl Hart {
     pub(crate) fn ring(&self) {
         fence::before_device_write();
         match self.doorbell {
-            Some(Doorbell::Msip(register)) => register.write32(0, 1),
-            Some(Doorbell::Imsic(file)) => file.write32(0, interrupts::IPI_IDENTITY),
+            Some(Doorbell::Msip(register)) => register.write(0, 1_u32),
+            Some(Doorbell::Imsic(file)) => file.write(0, interrupts::IPI_IDENTITY),
             None => {}
         }
     }
@@ -194,7 +196,7 @@ impl Hart {
     /// Answers the doorbell; run on the hart itself.
     pub(crate) fn answer(&self) {
         match self.doorbell {
-            Some(Doorbell::Msip(register)) => register.write32(0, 0),
+            Some(Doorbell::Msip(register)) => register.write(0, 0_u32),
             Some(Doorbell::Imsic(_)) => interrupts::take_machine_interrupts(),
             None => {}
         }

@@ -100,7 +100,9 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle; others follow as they are put right.
-const WITHOUT_CIRCLE: [&str; 12] = [
+const WITHOUT_CIRCLE: [&str; 14] = [
+    "poorwill-devicetree",
+    "poorwill-drivers",
     "poorwill-entropy",
     "poorwill-hart",
     "poorwill-image",

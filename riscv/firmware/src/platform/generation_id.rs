@@ -29,7 +29,7 @@ pub(crate) struct GenerationId {
 impl GenerationId {
     /// On a machine that can tell its OS of a new one.
     pub(super) fn new(machine: &Machine) -> Option<Self> {
-        let source = machine.interrupts.spare_source?;
+        let source = machine.spare_source?;
         Some(GenerationId { source })
     }
 

@@ -4,27 +4,31 @@
 //! The OS programs them itself at boot, and takes for granted at a wake that
 //! they are as it left them (see docs/architecture.md, "What a wake puts back").
 
-mod aplic;
 mod imsic;
-mod plic;
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{MAX_HARTS, Machine};
+use poorwill_devicetree::{MAX_PLICS, Machine};
+use poorwill_drivers::aplic::{Domain, Root};
+use poorwill_drivers::imsic::InterruptFile;
+use poorwill_drivers::{Keeper, MAX_WORDS, Plic, State};
 use poorwill_image::{Record, StateError, StateWriter};
-use zerocopy::{FromBytes, Immutable};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-pub(crate) use imsic::FileState;
-
+use self::imsic::{MachineFile, SupervisorFile};
 use crate::arch::csr;
 use crate::hart::Hart;
 use crate::platform::mmio::Mmio;
 
+/// The interrupt identity of machine-mode IPIs.
+pub(crate) const IPI_IDENTITY: u32 = 1;
+
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    plic: Option<plic::Plic>,
-    aplic: Option<aplic::Aplic>,
-    identities: Option<u32>,
+    plics: ArrayVec<Plic<Mmio>, MAX_PLICS>,
+    root: Option<Root<Mmio>>,
+    aplic: Option<Domain<Mmio>>,
+    file: Option<InterruptFile<SupervisorFile>>,
 }
 
 impl Interrupts {
@@ -35,24 +39,28 @@ impl Interrupts {
     /// `machine` describes this machine; one value for a machine.
     pub(crate) unsafe fn new(machine: &Machine) -> Self {
         let described = &machine.interrupts;
+        // SAFETY: the tree, which is right, says the caller, names these addresses
+        // as controllers of this machine.
+        let mmio = |address| unsafe { Mmio::new(address) };
+        let plics = described.plics.iter();
+        let os = described.os_aplic.as_ref();
+        // Without a domain of the OS there is nobody to hand sources to.
+        let root = os.and(described.machine_aplic.as_ref());
+        let imsics = described.machine_imsic.zip(described.os_imsic);
         Interrupts {
-            // SAFETY: passed on to the caller, here and below.
-            plic: described
-                .plic
-                .map(|plic| unsafe { plic::Plic::new(plic, machine) }),
-            // SAFETY: as above.
-            aplic: unsafe { aplic::Aplic::new(described, machine) },
-            identities: described.os_imsic.map(|layout| layout.identities),
+            plics: plics.map(|plic| Plic::new(mmio(plic.base), plic)).collect(),
+            root: root.map(|root| Root::new(mmio(root.base), root, imsics.map(Into::into))),
+            aplic: os.map(|os| Domain::new(mmio(os.base), os)),
+            file: (described.os_imsic)
+                .map(|layout| InterruptFile::new(SupervisorFile, layout.identities)),
         }
     }
 
     /// What the OS finds at a power-on.
     pub(crate) fn start(&self) {
-        if let Some(plic) = &self.plic {
-            plic.start();
-        }
-        if let Some(aplic) = &self.aplic {
-            aplic.start();
+        self.plics.iter().for_each(Plic::start);
+        if let Some(root) = &self.root {
+            root.start();
         }
     }
 
@@ -63,14 +71,14 @@ impl Interrupts {
     ///
     /// [`StateError::NoRoom`].
     pub(crate) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        if let Some(plic) = &self.plic {
-            plic.save(into)?;
+        for plic in &self.plics {
+            save::<_, MAX_WORDS>(plic, into)?;
         }
         if let Some(aplic) = &self.aplic {
-            aplic.save(into)?;
+            save::<_, MAX_WORDS>(aplic, into)?;
         }
-        if let Some(identities) = self.identities {
-            imsic::save(identities, into)?;
+        if let Some(file) = &self.file {
+            save::<_, FILE_WORDS>(file, into)?;
         }
         Ok(())
     }
@@ -87,11 +95,20 @@ impl Interrupts {
         devices: &mut DeviceState<'a>,
         file: &mut Option<FileState>,
     ) -> Result<bool, StateError> {
-        match (record.tag, &self.plic, &self.aplic, self.identities) {
-            (plic::Plic::TAG, Some(plic), _, _) => devices.plic = Some(plic.read(record)?),
-            (aplic::Aplic::TAG, _, Some(aplic), _) => devices.aplic = Some(aplic.read(record)?),
-            (imsic::TAG, _, _, Some(identities)) => {
-                *file = Some(FileState::read(identities, record)?);
+        let plic = self.plics.get(devices.plics.len());
+        match (record.tag, plic, &self.aplic, &self.file) {
+            (Plic::<Mmio>::TAG, Some(plic), _, _) => {
+                devices
+                    .plics
+                    .push(check(plic, words(plic, record)?, record)?);
+            }
+            (Domain::<Mmio>::TAG, _, Some(aplic), _) => {
+                devices.aplic = Some(check(aplic, words(aplic, record)?, record)?);
+            }
+            (InterruptFile::<SupervisorFile>::TAG, _, _, Some(own)) => {
+                let words = ArrayVec::try_from(words(own, record)?);
+                let words = words.map_err(|_| refused(record))?;
+                *file = Some(check(own, words, record)?);
             }
             _ => return Ok(false),
         }
@@ -108,26 +125,76 @@ impl Interrupts {
 
     /// Puts the controllers' registers back.
     pub(crate) fn restore(&self, state: &DeviceState<'_>) {
-        if let (Some(plic), Some(words)) = (&self.plic, state.plic) {
+        for (plic, words) in self.plics.iter().zip(&state.plics) {
             plic.restore(words);
         }
-        if let (Some(aplic), Some(words)) = (&self.aplic, state.aplic) {
+        if let (Some(aplic), Some(words)) = (&self.aplic, &state.aplic) {
             aplic.restore(words);
+        }
+    }
+
+    /// Puts the calling hart's S-level interrupt file back.
+    pub(crate) fn restore_file(&self, state: &FileState) {
+        if let Some(file) = &self.file {
+            file.restore(state);
         }
     }
 }
 
+/// Most words of an interrupt file.
+const FILE_WORDS: usize = poorwill_drivers::imsic::MAX_WORDS;
+
+/// An S-level interrupt file, read from an image.
+pub(crate) type FileState = State<ArrayVec<u64, FILE_WORDS>>;
+
 /// The registers of the controllers that all harts share, in an image.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceState<'a> {
-    plic: Option<&'a [u32]>,
-    aplic: Option<&'a [u32]>,
+    plics: ArrayVec<State<&'a [u32]>, MAX_PLICS>,
+    aplic: Option<State<&'a [u32]>>,
+}
+
+/// Writes the state of a controller down, of at most `N` words.
+fn save<K, const N: usize>(controller: &K, into: &mut StateWriter<'_>) -> Result<(), StateError>
+where
+    K: Keeper<Word: IntoBytes + Immutable>,
+{
+    let words: ArrayVec<K::Word, N> = controller.capture().collect();
+    into.record(K::TAG, K::VERSION, &words[..])
+}
+
+/// The words of a record that a controller like this one has written.
+fn words<'a, K>(_: &K, record: &Record<'a>) -> Result<&'a [K::Word], StateError>
+where
+    K: Keeper<Word: FromBytes + Immutable>,
+{
+    <[K::Word]>::ref_from_bytes(record.payload)
+        .ok()
+        .filter(|_| record.version == K::VERSION)
+        .ok_or_else(|| refused(record))
+}
+
+/// The words of a record, if they fit this controller.
+fn check<K: Keeper, S: AsRef<[K::Word]>>(
+    controller: &K,
+    words: S,
+    record: &Record<'_>,
+) -> Result<State<S>, StateError> {
+    controller.check(words).map_err(|_| refused(record))
+}
+
+fn refused(record: &Record<'_>) -> StateError {
+    StateError::Payload {
+        tag: record.tag,
+        version: record.version,
+        found: record.payload.len(),
+    }
 }
 
 /// Gets the calling hart's own IMSIC file ready to receive machine-mode IPIs.
 pub(crate) fn start_hart(hart: &Hart) {
     if hart.description.machine_imsic.is_some() {
-        imsic::start_machine_file();
+        poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
     }
 }
 
@@ -135,70 +202,11 @@ pub(crate) fn start_hart(hart: &Hart) {
 /// device tree has been read.
 pub(crate) fn open_doorbell() {
     if csr::try_read::<{ csr::MISELECT }>().is_some() {
-        imsic::start_machine_file();
+        poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
     }
 }
 
 /// Takes what has arrived in the calling hart's machine-mode IMSIC file.
 pub(crate) fn take_machine_interrupts() {
-    imsic::take_machine_interrupts();
-}
-
-/// The interrupt identity that machine mode uses for its IPIs.
-pub(crate) const IPI_IDENTITY: u32 = imsic::IPI_IDENTITY;
-
-/// Most registers of a controller: an APLIC's with 1023 sources and delivery
-/// controls for every hart, and a PLIC's with as many.
-const MAX_REGISTERS: usize = 2 * 1024 + 32 + MAX_HARTS * 33;
-
-/// A controller whose state is a list of 32-bit registers.
-trait RegisterSet {
-    /// Tag of its record in an image.
-    const TAG: u32;
-    /// Version of the record: which registers, in which order.
-    const VERSION: u16;
-
-    /// The registers.
-    fn registers(&self) -> Mmio;
-
-    /// The offsets of those that keep the OS's state, in the order in which they
-    /// are put back. Pending bits are not among them: they are the devices' to
-    /// raise again.
-    fn offsets(&self) -> impl Iterator<Item = usize>;
-
-    /// Writes the state down.
-    fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        let words: ArrayVec<u32, MAX_REGISTERS> = self
-            .offsets()
-            .map(|offset| self.registers().read32(offset))
-            .collect();
-        into.record(Self::TAG, Self::VERSION, &words[..])
-    }
-
-    /// The words of an image's record, if they fit this machine.
-    fn read<'a>(&self, record: &Record<'a>) -> Result<&'a [u32], StateError> {
-        words(record, Self::VERSION, self.offsets().count())
-    }
-
-    /// Puts the state back.
-    fn restore(&self, words: &[u32]) {
-        for (offset, word) in self.offsets().zip(words) {
-            self.registers().write32(offset, *word);
-        }
-    }
-}
-
-/// The words of a record that must have this version and length.
-fn words<'a, T>(record: &Record<'a>, version: u16, count: usize) -> Result<&'a [T], StateError>
-where
-    T: FromBytes + Immutable,
-{
-    <[T]>::ref_from_bytes(record.payload)
-        .ok()
-        .filter(|words| record.version == version && words.len() == count)
-        .ok_or(StateError::Payload {
-            tag: record.tag,
-            version: record.version,
-            found: record.payload.len(),
-        })
+    imsic::claim_machine_interrupt();
 }

@@ -2,6 +2,7 @@
 //! memory-mapped access.
 
 use poorwill_devicetree::PciHost;
+use poorwill_drivers::Registers;
 use poorwill_medium::pci::{Claim, ConfigSpace, Function};
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
@@ -34,13 +35,13 @@ impl Ecam {
     }
 
     /// Where a register lies; `None` beyond the mapped part.
-    fn place(&self, function: Function, register: u16) -> Option<usize> {
+    fn place(&self, function: Function, register: u16) -> Option<u64> {
         let bus = function.bus.checked_sub(self.first_bus)?;
         let place = u64::from(bus) << 20
             | u64::from(function.device) << 15
             | u64::from(function.function) << 12
             | u64::from(register & 0xffc);
-        (place + 4 <= self.length).then_some(place as usize)
+        (place + 4 <= self.length).then_some(place)
     }
 }
 
@@ -48,12 +49,12 @@ impl ConfigSpace for Ecam {
     fn read32(&self, function: Function, register: u16) -> u32 {
         // All ones is what a bus answers where nothing is.
         self.place(function, register)
-            .map_or(u32::MAX, |place| self.registers.read32(place))
+            .map_or(u32::MAX, |place| self.registers.read(place))
     }
 
     fn write32(&self, function: Function, register: u16, value: u32) {
         if let Some(place) = self.place(function, register) {
-            self.registers.write32(place, value);
+            self.registers.write(place, value);
         }
     }
 }
@@ -85,14 +86,14 @@ impl nvme::Registers for NvmeRegisters<'_> {
     }
 
     fn read32(&self, offset: u64) -> u32 {
-        let value = self.registers.read32(offset as usize);
+        let value = self.registers.read(offset);
         fence::after_device_read();
         value
     }
 
     fn write32(&self, offset: u64, value: u32) {
         fence::before_device_write();
-        self.registers.write32(offset as usize, value);
+        self.registers.write(offset, value);
     }
 
     fn cut_dma(&self) {
@@ -140,7 +141,7 @@ impl mapped::Persistence for DeviceMemory<'_> {
 
     fn settle(&self) -> Result<(), u16> {
         fence::everything();
-        self.memory.read64(0);
+        let _: u64 = self.memory.read(0);
         fence::everything();
         Ok(())
     }

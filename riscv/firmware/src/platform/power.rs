@@ -1,6 +1,7 @@
 //! Power-off and reset.
 
-use poorwill_devicetree::{Machine, Syscon};
+use poorwill_devicetree::Machine;
+use poorwill_drivers::Syscon;
 use spin::Once;
 
 use super::mmio::Mmio;
@@ -9,8 +10,8 @@ use crate::sleep::Committed;
 
 #[derive(Clone, Copy, Debug)]
 struct Switches {
-    power_off: Option<Syscon>,
-    reset: Option<Syscon>,
+    power_off: Option<Syscon<Mmio>>,
+    reset: Option<Syscon<Mmio>>,
 }
 
 static SWITCHES: Once<Switches> = Once::new();
@@ -21,9 +22,15 @@ static SWITCHES: Once<Switches> = Once::new();
 ///
 /// `machine` describes this machine.
 pub(crate) unsafe fn start(machine: &Machine) {
+    let syscon = |described: poorwill_devicetree::Syscon| {
+        // SAFETY: the tree, which is right, says the caller, names this address as
+        // a register of this machine.
+        let register = unsafe { Mmio::new(described.address) };
+        Syscon::new(register, &described)
+    };
     SWITCHES.call_once(|| Switches {
-        power_off: machine.power_off,
-        reset: machine.reset,
+        power_off: machine.power_off.map(syscon),
+        reset: machine.reset.map(syscon),
     });
 }
 
@@ -69,21 +76,9 @@ pub(crate) fn give_up() -> ! {
 /// Writes the switch. Hardware that has no switch, or whose switch takes its
 /// time, finds the hart asleep with interrupts off; there is nothing left that
 /// it could do.
-fn throw(switch: Option<Syscon>) -> ! {
-    if let Some(Syscon {
-        address,
-        value,
-        mask,
-    }) = switch
-    {
-        // SAFETY: `start` was told that the machine has this register.
-        let register = unsafe { Mmio::new(address) };
-        let kept = if mask == u32::MAX {
-            0
-        } else {
-            register.read32(0) & !mask
-        };
-        register.write32(0, kept | (value & mask));
+fn throw(switch: Option<Syscon<Mmio>>) -> ! {
+    if let Some(switch) = switch {
+        switch.write();
     }
     arch::park()
 }

@@ -1,6 +1,8 @@
 //! Time: `mtime`, the timer of each hart, and the real-time clock.
 
 use poorwill_devicetree::{Extensions, Machine};
+use poorwill_drivers::GoldfishRtc;
+use poorwill_drivers::clint::{Mtime, NEVER, Timebase};
 use poorwill_medium::Clock;
 
 use super::mmio::Mmio;
@@ -11,23 +13,12 @@ use crate::hart::Hart;
 /// The machine's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Time {
-    counters: arrayvec::ArrayVec<Mmio, 4>,
+    mtime: Mtime<Mmio>,
     /// The harts have the CSR that shows the counter; asked of the boot hart, for
     /// machines whose harts are alike.
     has_csr: bool,
-    hertz: u64,
-    rtc: Option<Mmio>,
-}
-
-/// Goldfish RTC: nanoseconds since the Unix epoch. Reading the low half
-/// latches the high one.
-mod goldfish {
-    pub(super) const TIME_LOW: usize = 0;
-    pub(super) const TIME_HIGH: usize = 4;
-    pub(super) const ALARM_LOW: usize = 8;
-    pub(super) const ALARM_HIGH: usize = 0xc;
-    /// Whether the alarm interrupts.
-    pub(super) const IRQ_ENABLED: usize = 0x10;
+    base: Timebase,
+    rtc: Option<GoldfishRtc<Mmio>>,
 }
 
 impl Time {
@@ -37,21 +28,14 @@ impl Time {
     ///
     /// `machine` describes this machine.
     pub(crate) unsafe fn new(machine: &Machine) -> Self {
+        // SAFETY: the tree, which is right, says the caller, names these addresses
+        // as clocks of this machine.
+        let mmio = |address: u64| unsafe { Mmio::new(address) };
         Time {
-            counters: machine
-                .mtime
-                .iter()
-                .map(|address| {
-                    // SAFETY: passed on to the caller.
-                    unsafe { Mmio::new(*address) }
-                })
-                .collect(),
+            mtime: Mtime::new(machine.mtime.iter().copied().map(mmio).collect()),
             has_csr: csr::try_read::<{ csr::TIME }>().is_some(),
-            hertz: machine.timebase_hz,
-            rtc: machine.rtc.map(|address| {
-                // SAFETY: passed on to the caller.
-                unsafe { Mmio::new(address) }
-            }),
+            base: Timebase::new(machine.timebase_hz),
+            rtc: machine.rtc.map(mmio).map(GoldfishRtc::new),
         }
     }
 
@@ -63,24 +47,22 @@ impl Time {
             return csr::read::<{ csr::TIME }>();
         }
         // A machine without a time register was refused at the start.
-        self.counters.first().map_or(0, |counter| counter.read64(0))
+        self.mtime.ticks()
     }
 
     /// Sets `time`, for all harts.
     pub(crate) fn set_ticks(&self, ticks: u64) {
-        for counter in &self.counters {
-            counter.write64(0, ticks);
-        }
+        self.mtime.set(ticks);
     }
 
     /// Ticks in so many nanoseconds.
     pub(crate) fn ticks_in(&self, nanoseconds: u64) -> u64 {
-        scale(nanoseconds, self.hertz, 1_000_000_000)
+        self.base.ticks_in(nanoseconds)
     }
 
     /// Milliseconds in so many ticks.
     pub(crate) fn milliseconds_in(&self, ticks: u64) -> u64 {
-        scale(ticks, 1000, self.hertz)
+        self.base.milliseconds_in(ticks)
     }
 
     /// Milliseconds since `began`, in ticks; 0 where that is still to come.
@@ -91,8 +73,7 @@ impl Time {
     /// Nanoseconds since the Unix epoch; `None` on a machine without a clock
     /// that runs while the power is off.
     pub(crate) fn now_ns(&self) -> Option<u64> {
-        let rtc = self.rtc?;
-        Some(read_halves(rtc, goldfish::TIME_LOW, goldfish::TIME_HIGH))
+        Some(self.rtc?.now_ns())
     }
 
     /// Ticks until the clock's alarm falls due, 0 if it has and nobody has taken
@@ -101,18 +82,8 @@ impl Time {
     /// The OS may have switched the interrupt off at its controller before it
     /// went to sleep, so that only the clock knows.
     pub(crate) fn alarm_in(&self) -> Option<u64> {
-        let rtc = self.rtc?;
-        let alarm = read_halves(rtc, goldfish::ALARM_LOW, goldfish::ALARM_HIGH);
-        if rtc.read32(goldfish::IRQ_ENABLED) == 0 || alarm == 0 {
-            return None;
-        }
-        Some(self.ticks_in(alarm.saturating_sub(self.now_ns()?)))
+        Some(self.ticks_in(self.rtc?.alarm_in_ns()?))
     }
-}
-
-fn read_halves(clock: Mmio, low: usize, high: usize) -> u64 {
-    let low = clock.read32(low);
-    u64::from(clock.read32(high)) << 32 | u64::from(low)
 }
 
 impl Clock for Time {
@@ -121,18 +92,12 @@ impl Clock for Time {
     }
 }
 
-/// `value * numerator / denominator`, in 128 bits; cut off at the top.
-fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
-    let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
-    u64::try_from(wide).unwrap_or(u64::MAX)
-}
-
 /// Lets the calling hart's machine timer rest. At a reset its deadline is zero:
 /// it would be pending, though masked, for as long as the machine runs, and QEMU
 /// runs a hart with anything pending at a third of its speed.
 pub(crate) fn stop_machine_timer(hart: &Hart) {
-    if let Some(compare) = hart.timer {
-        compare.write64(0, u64::MAX);
+    if let Some(timer) = hart.timer {
+        timer.stop();
     }
 }
 
@@ -143,9 +108,9 @@ pub(crate) fn set_supervisor_timer(hart: &Hart, deadline: u64) {
     unsafe {
         if sstc {
             csr::write::<{ csr::STIMECMP }>(deadline);
-        } else if let Some(compare) = hart.timer {
+        } else if let Some(timer) = hart.timer {
             csr::clear::<{ csr::MIP }>(interrupt::STI);
-            compare.write64(0, deadline);
+            timer.set(deadline);
             csr::set::<{ csr::MIE }>(interrupt::MTI);
         }
     }
@@ -159,8 +124,8 @@ pub(crate) fn supervisor_deadline(hart: &Hart) -> u64 {
     let is_set = csr::read::<{ csr::MIE }>() & interrupt::MTI != 0
         || csr::read::<{ csr::MIP }>() & interrupt::STI != 0;
     match hart.timer {
-        Some(compare) if !sstc && is_set => compare.read64(0),
-        _ => u64::MAX,
+        Some(timer) if !sstc && is_set => timer.deadline(),
+        _ => NEVER,
     }
 }
 
@@ -191,7 +156,7 @@ impl HeldTimer {
 
     /// When the OS's timer rings, if it does.
     pub(crate) fn due(&self) -> Option<u64> {
-        (self.deadline != u64::MAX).then_some(self.deadline)
+        (self.deadline != NEVER).then_some(self.deadline)
     }
 
     /// Lets the OS's timer ring if that is machine mode's to do.
@@ -205,27 +170,27 @@ impl HeldTimer {
     /// Waits until `until`, for one of the interrupts `enabled`, or for a bell.
     /// A hart without a timer looks again at once.
     pub(crate) fn rest(&self, hart: &Hart, enabled: u64, until: u64) {
-        let Some(compare) = hart.timer else {
+        let Some(timer) = hart.timer else {
             core::hint::spin_loop();
             return;
         };
         let bells = interrupt::MTI | interrupt::MSI | interrupt::MEI;
-        compare.write64(0, until);
+        timer.set(until);
         fence::after_device_write();
         // SAFETY: machine mode has its interrupts off: these only end the wait,
         // and the caller puts them back.
         unsafe { csr::write::<{ csr::MIE }>(enabled | bells) };
         arch::wait_for_interrupt();
-        compare.write64(0, u64::MAX);
+        timer.stop();
     }
 
     /// Gives it back as the OS set it.
     pub(crate) fn give_back(self, hart: &Hart) {
-        let Some(compare) = hart.timer.filter(|_| !self.has_sstc) else {
+        let Some(timer) = hart.timer.filter(|_| !self.has_sstc) else {
             return;
         };
-        compare.write64(0, self.deadline);
-        if !self.has_rung && self.deadline != u64::MAX {
+        timer.set(self.deadline);
+        if !self.has_rung && self.deadline != NEVER {
             // SAFETY: the OS's timer, and nothing else.
             unsafe { csr::set::<{ csr::MIE }>(interrupt::MTI) };
         }

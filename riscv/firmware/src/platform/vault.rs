@@ -2,17 +2,19 @@
 //! sleeps.
 
 use poorwill_devicetree::Machine;
+use poorwill_drivers::FlashBank;
 use poorwill_medium::cfi::{Cfi, CfiError, Part, Registers};
 use poorwill_memory::PhysRange;
 use poorwill_vault::{BLOCKS, VaultError, range_in_bank};
 use spin::Mutex;
 use thiserror::Error;
 
-use super::flash::FlashRegisters;
+use super::flash;
+use super::mmio::Mmio;
 use super::time::Time;
 
 /// The vault.
-pub(crate) type Vault = poorwill_vault::Vault<Part<FlashRegisters, Time>>;
+pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;
 
 /// What the machine has for a vault.
 #[allow(
@@ -55,8 +57,7 @@ pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
 /// `machine` describes this machine, and nobody uses its flash.
 pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     // SAFETY: passed on to the caller.
-    let registers = unsafe { FlashRegisters::last_bank(machine)? };
-    let bank = registers.bank();
+    let (registers, bank) = unsafe { flash::last_bank(machine)? };
     let state = match open(registers, time) {
         Ok(Some(vault)) => State::Open(vault),
         Ok(None) => return None,
@@ -66,7 +67,7 @@ pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     Some(bank)
 }
 
-fn open(registers: FlashRegisters, time: Time) -> Result<Option<Vault>, VaultFault> {
+fn open(registers: FlashBank<Mmio>, time: Time) -> Result<Option<Vault>, VaultFault> {
     if is_absent(&registers) {
         return Ok(None);
     }
@@ -87,7 +88,7 @@ fn open(registers: FlashRegisters, time: Time) -> Result<Option<Vault>, VaultFau
 /// Whether the flash reads as zeros where a vault would begin a block. QEMU has
 /// both banks on every `virt` machine; one without a file behaves so. A glance,
 /// as most machines have none, and every start pays for it.
-fn is_absent(registers: &FlashRegisters) -> bool {
+fn is_absent(registers: &FlashBank<Mmio>) -> bool {
     /// The usual length of a block.
     const BLOCK: u64 = 256 << 10;
     let length = registers.length();

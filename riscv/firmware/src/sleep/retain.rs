@@ -73,11 +73,11 @@ impl Sleeper for Resting {
         let now = time.ticks();
         self.timer.ring_if_due(now);
         let alarm = time.alarm_in();
-        let signs = console::signs();
+        let line = console::line_events();
         let wake = self
             .interrupted()
             .or((alarm == Some(0)).then_some(Source::Alarm))
-            .or(signs.input.then_some(Source::Console));
+            .or(line.input.then_some(Source::Console));
         let timer = (self.enabled & interrupt::STI != 0)
             .then(|| self.timer.due())
             .flatten();
@@ -88,7 +88,7 @@ impl Sleeper for Resting {
                 .into_iter()
                 .chain(timer)
                 .min(),
-            battery_low: signs.line_break,
+            battery_low: line.line_break,
         }
     }
 

@@ -89,7 +89,7 @@ impl HartState {
     /// CSRs, as it is reached through one of them.
     pub(super) fn restore(&self) {
         if let Some(file) = &self.file {
-            file.restore();
+            platform().interrupts.restore_file(file);
         }
         for CsrValue { number, value } in &self.csrs {
             let known = SUPERVISOR_CSRS

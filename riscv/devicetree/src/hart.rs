@@ -1,0 +1,29 @@
+use crate::isa::Extensions;
+
+/// How many harts a machine may have.
+pub const MAX_HARTS: usize = 32;
+
+/// One hart that can run the OS, and the machine-mode registers that are its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hart {
+    /// Its hart ID.
+    pub id: u64,
+    /// Bytes of the blocks that Zicbom's instructions work on, a power of two from
+    /// 4 to 4096; `None` without Zicbom.
+    pub cache_block: Option<u64>,
+    /// Phandle of its interrupt controller, by which devices name it.
+    pub(crate) controller: u32,
+    /// What its ISA offers.
+    pub extensions: Extensions,
+    /// Address of its MSIP register (CLINT or ACLINT MSWI).
+    pub msip: Option<u64>,
+    /// Address of its MTIMECMP register.
+    pub mtimecmp: Option<u64>,
+    /// Address of its M-level IMSIC file.
+    pub machine_imsic: Option<u64>,
+}
+
+/// The hart whose interrupt controller has the given phandle.
+pub(crate) fn find_hart(harts: &mut [Hart], controller: u32) -> Option<&mut Hart> {
+    harts.iter_mut().find(|hart| hart.controller == controller)
+}

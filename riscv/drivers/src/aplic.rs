@@ -1,0 +1,190 @@
+//! APLIC (RISC-V Advanced Interrupt Architecture 1.0, AIA, chapter 4).
+//!
+//! Machine mode's [`Root`] domain hands the sources down to the OS's [`Domain`].
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{Aplic, ImsicLayout, MAX_HARTS};
+
+use crate::{Keeper, Registers, State};
+
+/// Register offsets (AIA, section 4.5, and for IDC structures 4.8.1).
+mod register {
+    pub(super) const DOMAINCFG: u64 = 0;
+    /// Of source 1; there is no source 0.
+    pub(super) const SOURCECFG: u64 = 0x4;
+    pub(super) const MMSIADDRCFG: u64 = 0x1bc0;
+    pub(super) const MMSIADDRCFGH: u64 = 0x1bc4;
+    pub(super) const SMSIADDRCFG: u64 = 0x1bc8;
+    pub(super) const SMSIADDRCFGH: u64 = 0x1bcc;
+    pub(super) const SETIPNUM: u64 = 0x1cdc;
+    pub(super) const SETIE: u64 = 0x1e00;
+    pub(super) const CLRIE: u64 = 0x1f00;
+    /// Of source 1.
+    pub(super) const TARGET: u64 = 0x3004;
+    pub(super) const IDC: u64 = 0x4000;
+    pub(super) const IDC_STRIDE: u64 = 32;
+    pub(super) const IDELIVERY: u64 = 0;
+    pub(super) const ITHRESHOLD: u64 = 8;
+}
+
+/// DOMAINCFG: the domain's interrupts reach harts (AIA, 4.5.1).
+const INTERRUPT_ENABLE: u32 = 1 << 8;
+
+/// SOURCECFG: delegated to the child domain in the low bits (AIA, 4.5.2).
+const DELEGATED: u32 = 1 << 10;
+
+/// Machine mode's domain, which every source belongs to at a reset.
+#[derive(Debug)]
+pub struct Root<R> {
+    registers: R,
+    sources: u32,
+    /// Number of the child domain, first and last source.
+    delegated: ArrayVec<(u32, u32, u32), 4>,
+    /// Machine mode's and the OS's, where IMSICs deliver.
+    imsics: Option<[ImsicLayout; 2]>,
+}
+
+impl<R: Registers<u32>> Root<R> {
+    /// The root domain that `described` says lies behind `registers`. `imsics` are
+    /// machine mode's and the OS's files, where harts have both.
+    pub fn new(registers: R, described: &Aplic, imsics: Option<[ImsicLayout; 2]>) -> Self {
+        Root {
+            registers,
+            sources: described.sources,
+            delegated: described.delegated.clone(),
+            imsics,
+        }
+    }
+
+    /// Hands the sources down to the OS's domain, and tells the root where the
+    /// IMSICs are, which all domains share.
+    pub fn start(&self) {
+        self.registers.write(register::DOMAINCFG, 0);
+        disable_all(&self.registers, self.sources);
+        for (child, first, last) in &self.delegated {
+            for source in (*first).max(1)..=(*last).min(self.sources) {
+                let offset = register::SOURCECFG + 4 * u64::from(source - 1);
+                self.registers.write(offset, DELEGATED | child);
+            }
+        }
+        if let Some([machine, os]) = self.imsics {
+            self.point_at_imsics(machine, os);
+        }
+    }
+
+    /// AIA, 4.9.1 and 4.9.2: the page number of the first file, and how hart
+    /// and group numbers spread over the address.
+    fn point_at_imsics(&self, machine: ImsicLayout, os: ImsicLayout) {
+        let spread = |layout: ImsicLayout| {
+            let group_shift = layout.group_shift.saturating_sub(24);
+            layout.hart_bits << 12
+                | layout.group_bits << 16
+                | layout.guest_bits << 20
+                | group_shift << 24
+        };
+        let page = |layout: ImsicLayout| halves(layout.base >> 12);
+        let (low, high) = page(machine);
+        self.registers.write(register::MMSIADDRCFG, low);
+        let high = high & 0xfff | spread(machine);
+        self.registers.write(register::MMSIADDRCFGH, high);
+        let (low, high) = page(os);
+        self.registers.write(register::SMSIADDRCFG, low);
+        // Beyond the page number the specification has only the guest bits here,
+        // and takes the rest from the registers above. QEMU takes all from here;
+        // elsewhere the other fields are reserved and ignored.
+        let high = high & 0xfff | spread(os);
+        self.registers.write(register::SMSIADDRCFGH, high);
+    }
+}
+
+/// The low and the high half.
+#[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+fn halves(value: u64) -> (u32, u32) {
+    (value as u32, (value >> 32) as u32)
+}
+
+/// Disables all sources of a domain, also those that it gets later.
+fn disable_all(registers: &impl Registers<u32>, sources: u32) {
+    for word in 0..=u64::from(sources / 32) {
+        registers.write(register::CLRIE + 4 * word, u32::MAX);
+    }
+}
+
+/// The domain that the OS uses.
+#[derive(Debug)]
+pub struct Domain<R> {
+    registers: R,
+    sources: u32,
+    /// Where the interrupt delivery controls in use lie; none where IMSICs deliver.
+    delivery: ArrayVec<u64, MAX_HARTS>,
+}
+
+impl<R: Registers<u32>> Domain<R> {
+    /// The domain that `described` says lies behind `registers`.
+    pub fn new(registers: R, described: &Aplic) -> Self {
+        let controls = (described.harts.iter())
+            .map(|hart| register::IDC + u64::from(*hart) * register::IDC_STRIDE);
+        Domain {
+            registers,
+            sources: described.sources,
+            delivery: if described.sends_msi {
+                ArrayVec::new()
+            } else {
+                controls.collect()
+            },
+        }
+    }
+
+    /// Makes a source pending. The APLIC ignores it for one that is inactive
+    /// (AIA, 4.5.6).
+    pub fn raise(&self, source: u32) {
+        self.registers.write(register::SETIPNUM, source);
+    }
+}
+
+impl<R: Registers<u32>> Keeper for Domain<R> {
+    type Word = u32;
+    const TAG: u32 = u32::from_le_bytes(*b"APLC");
+    const VERSION: u16 = 1;
+
+    fn registers(&self) -> &impl Registers<u32> {
+        &self.registers
+    }
+
+    /// A source's mode before its target, and the domain's own switch last. Pending
+    /// bits are the devices' to raise again.
+    fn offsets(&self) -> impl Iterator<Item = u64> {
+        let sources = u64::from(self.sources);
+        let per_source = move |base| (0..sources).map(move |source| base + 4 * source);
+        let enables = (0..=sources / 32).map(|word| register::SETIE + 4 * word);
+        let delivery = self.delivery.iter().flat_map(|control| {
+            [
+                control + register::ITHRESHOLD,
+                control + register::IDELIVERY,
+            ]
+        });
+        per_source(register::SOURCECFG)
+            .chain(per_source(register::TARGET))
+            .chain(enables)
+            .chain(delivery)
+            .chain([register::DOMAINCFG])
+    }
+
+    /// The delivery mode comes first, without interrupts: a target is lost when the
+    /// mode changes behind it (AIA, 4.5.16). Enables can only be added (4.5.9), and
+    /// a reset leaves any (4.6).
+    fn restore<S: AsRef<[u32]>>(&self, state: &State<S>) {
+        let mode = state
+            .words()
+            .last()
+            .map_or(0, |word| word & !INTERRUPT_ENABLE);
+        self.registers.write(register::DOMAINCFG, mode);
+        disable_all(&self.registers, self.sources);
+        for (offset, word) in self.offsets().zip(state.words()) {
+            self.registers.write(offset, *word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

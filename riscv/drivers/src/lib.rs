@@ -1,0 +1,27 @@
+//! Drivers of the devices that machine mode uses itself, or puts back for the
+//! OS after a sleep.
+//!
+//! Each driver reaches its device through [`Registers`], which the firmware
+//! implements by volatile accesses and the tests by a model that follows the
+//! device's specification. What the OS has programmed into a device is captured
+//! and put back by its [`Keeper`].
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod aplic;
+pub mod clint;
+mod flash;
+mod goldfish;
+pub mod imsic;
+mod keeper;
+mod plic;
+mod registers;
+mod syscon;
+pub mod uart;
+
+pub use flash::FlashBank;
+pub use goldfish::GoldfishRtc;
+pub use keeper::{Keeper, MAX_WORDS, State, WrongLength};
+pub use plic::Plic;
+pub use registers::Registers;
+pub use syscon::Syscon;

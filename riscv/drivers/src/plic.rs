@@ -1,0 +1,75 @@
+//! PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{self as devicetree, MAX_HARTS};
+
+use crate::{Keeper, Registers};
+
+/// Register offsets (PLIC specification, chapter 3, "Memory Map").
+mod register {
+    pub(super) const PRIORITY: u64 = 0;
+    pub(super) const ENABLE: u64 = 0x2000;
+    pub(super) const ENABLE_STRIDE: u64 = 0x80;
+    pub(super) const THRESHOLD: u64 = 0x20_0000;
+    pub(super) const CONTEXT_STRIDE: u64 = 0x1000;
+}
+
+/// A PLIC.
+#[derive(Debug)]
+pub struct Plic<R> {
+    registers: R,
+    /// Number of the last source; the first is 1.
+    sources: u64,
+    /// S-mode contexts of the harts that run the OS.
+    contexts: ArrayVec<u32, MAX_HARTS>,
+}
+
+impl<R: Registers<u32>> Plic<R> {
+    /// The PLIC that `described` says lies behind `registers`.
+    pub fn new(registers: R, described: &devicetree::Plic) -> Self {
+        Plic {
+            registers,
+            sources: described.sources.into(),
+            contexts: described.contexts.clone(),
+        }
+    }
+
+    /// Lets every priority through to the OS ("Priority Thresholds"), which relies
+    /// on it for the hart that it boots on.
+    pub fn start(&self) {
+        for context in &self.contexts {
+            self.registers.write(threshold(*context), 0);
+        }
+    }
+}
+
+fn threshold(context: u32) -> u64 {
+    register::THRESHOLD + u64::from(context) * register::CONTEXT_STRIDE
+}
+
+impl<R: Registers<u32>> Keeper for Plic<R> {
+    type Word = u32;
+    const TAG: u32 = u32::from_le_bytes(*b"PLIC");
+    const VERSION: u16 = 1;
+
+    fn registers(&self) -> &impl Registers<u32> {
+        &self.registers
+    }
+
+    /// Priorities, then for each context its enables and its threshold. Pending
+    /// bits are the devices' to raise again, and a claim is never open while the OS
+    /// sleeps.
+    fn offsets(&self) -> impl Iterator<Item = u64> {
+        let priorities = (1..=self.sources).map(|source| register::PRIORITY + 4 * source);
+        let contexts = self.contexts.iter().flat_map(|context| {
+            let enables = register::ENABLE + u64::from(*context) * register::ENABLE_STRIDE;
+            (0..=self.sources / 32)
+                .map(move |word| enables + 4 * word)
+                .chain([threshold(*context)])
+        });
+        priorities.chain(contexts)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! UARTs that are programmed like a 16550, shared with the OS's driver.
+
+use core::fmt;
+
+use poorwill_devicetree as devicetree;
+use thiserror::Error;
+
+use crate::Registers;
+
+/// A byte that the UART does not take within so many looks is dropped. There may be
+/// no clock yet by which to wait, and a console must not stop the machine.
+const PATIENCE: u32 = 1_000_000;
+
+/// Registers by number (16550 data sheet, "Registers").
+mod register {
+    /// Receive buffer (read) and transmit holding (write).
+    pub(super) const DATA: u64 = 0;
+    /// Line status.
+    pub(super) const LSR: u64 = 5;
+}
+
+mod line_status {
+    pub(super) const DATA_READY: u8 = 1 << 0;
+    pub(super) const BREAK: u8 = 1 << 4;
+    pub(super) const TRANSMIT_EMPTY: u8 = 1 << 5;
+}
+
+/// The transmitter takes no more bytes: nobody listens, or the line is held. What
+/// was left to send is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the UART took only {sent} bytes")]
+pub struct Stuck {
+    /// Bytes that it took before.
+    pub sent: usize,
+}
+
+/// What a line does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineEvents {
+    /// Somebody has typed.
+    pub input: bool,
+    /// It was held down for longer than a byte: a break.
+    pub line_break: bool,
+}
+
+/// A 16550 UART as the previous stage set it up. Its line settings are left
+/// alone, as the OS's driver may be using it.
+#[derive(Debug)]
+pub struct Uart<R> {
+    registers: R,
+    shift: u32,
+    is_wide: bool,
+    /// The last byte was dropped: the next is not waited for as long.
+    is_stuck: bool,
+}
+
+impl<R: Registers<u8> + Registers<u32>> Uart<R> {
+    /// The UART that `described` says lies behind `registers`.
+    pub fn new(registers: R, described: &devicetree::Uart) -> Self {
+        Uart {
+            registers,
+            shift: described.shift,
+            is_wide: described.width == 4,
+            is_stuck: false,
+        }
+    }
+
+    fn read(&self, register: u64) -> u8 {
+        let offset = register << self.shift;
+        if self.is_wide {
+            let word: u32 = self.registers.read(offset);
+            word.to_le_bytes()[0]
+        } else {
+            self.registers.read(offset)
+        }
+    }
+
+    fn write(&self, register: u64, value: u8) {
+        let offset = register << self.shift;
+        if self.is_wide {
+            self.registers.write(offset, u32::from(value));
+        } else {
+            self.registers.write(offset, value);
+        }
+    }
+
+    /// Sends the bytes as they are. Takes a million looks at most in which the
+    /// transmitter makes no way, and one while it is still stuck at the next call.
+    ///
+    /// # Errors
+    ///
+    /// [`Stuck`].
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Stuck> {
+        for (sent, byte) in bytes.iter().enumerate() {
+            if !self.put(*byte) {
+                return Err(Stuck { sent });
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, byte: u8) -> bool {
+        let looks = if self.is_stuck { 1 } else { PATIENCE };
+        for _ in 0..looks {
+            if self.read(register::LSR) & line_status::TRANSMIT_EMPTY != 0 {
+                self.write(register::DATA, byte);
+                self.is_stuck = false;
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        self.is_stuck = true;
+        false
+    }
+
+    /// Fills `buffer` with what has arrived; returns how much that was.
+    pub fn receive(&self, buffer: &mut [u8]) -> usize {
+        for (filled, place) in buffer.iter_mut().enumerate() {
+            match self.get() {
+                Some(byte) => *place = byte,
+                None => return filled,
+            }
+        }
+        buffer.len()
+    }
+
+    fn get(&self) -> Option<u8> {
+        (self.read(register::LSR) & line_status::DATA_READY != 0).then(|| self.read(register::DATA))
+    }
+
+    /// What has come over the line; a break is told once. It comes with a byte that
+    /// nobody has typed; both are taken. What was typed stays for the OS.
+    pub fn events(&self) -> LineEvents {
+        let status = self.read(register::LSR);
+        let line_break = status & line_status::BREAK != 0;
+        if line_break {
+            self.read(register::DATA);
+        }
+        LineEvents {
+            input: !line_break && status & line_status::DATA_READY != 0,
+            line_break,
+        }
+    }
+}
+
+/// Text, with a carriage return before each line feed. What a stuck transmitter does
+/// not take ends the text.
+impl<R: Registers<u8> + Registers<u32>> fmt::Write for Uart<R> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut put = |byte| (byte != b'\n' || self.put(b'\r')) && self.put(byte);
+        text.bytes().all(&mut put).then_some(()).ok_or(fmt::Error)
+    }
+}
+
+#[cfg(test)]
+mod tests;

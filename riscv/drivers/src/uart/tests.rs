@@ -1,0 +1,183 @@
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use super::*;
+
+/// A 16550 with FIFOs, its registers so many bytes wide and apart.
+#[derive(Debug)]
+struct Model {
+    width: u32,
+    shift: u32,
+    sent: RefCell<Vec<u8>>,
+    /// What has arrived; none for a break.
+    arrived: RefCell<VecDeque<Option<u8>>>,
+    /// Looks at the line status until the transmitter is empty again after a byte.
+    slowness: u64,
+    busy: Cell<u64>,
+    looks: Cell<u64>,
+}
+
+impl Model {
+    fn new(width: u32, shift: u32) -> Self {
+        Model {
+            width,
+            shift,
+            sent: RefCell::default(),
+            arrived: RefCell::default(),
+            slowness: 0,
+            busy: Cell::new(0),
+            looks: Cell::new(0),
+        }
+    }
+
+    fn uart(&self) -> Uart<&Self> {
+        let described = devicetree::Uart {
+            base: 0,
+            shift: self.shift,
+            width: self.width,
+        };
+        Uart::new(self, &described)
+    }
+
+    fn number(&self, offset: u64) -> u64 {
+        assert!(
+            offset.is_multiple_of(1 << self.shift),
+            "{offset:#x} is no register"
+        );
+        offset >> self.shift
+    }
+
+    fn get(&self, offset: u64) -> u8 {
+        match self.number(offset) {
+            register::DATA => {
+                let byte = self.arrived.borrow_mut().pop_front();
+                // A break reads as a zero.
+                byte.flatten().unwrap_or(0)
+            }
+            register::LSR => {
+                self.looks.set(self.looks.get() + 1);
+                let busy = self.busy.get();
+                self.busy.set(busy.saturating_sub(1));
+                let mut status = if busy == 0 { 0x60 } else { 0 };
+                match self.arrived.borrow().front() {
+                    Some(None) => status |= 0x11,
+                    Some(Some(_)) => status |= 0x01,
+                    None => {}
+                }
+                status
+            }
+            number => panic!("register {number} is the OS's"),
+        }
+    }
+
+    fn put(&self, offset: u64, value: u8) {
+        assert_eq!(self.number(offset), register::DATA, "settings are the OS's");
+        assert_eq!(self.busy.get(), 0, "a byte is lost");
+        self.sent.borrow_mut().push(value);
+        self.busy.set(self.slowness);
+    }
+}
+
+impl Registers<u8> for Model {
+    fn read(&self, offset: u64) -> u8 {
+        assert_eq!(self.width, 1);
+        self.get(offset)
+    }
+
+    fn write(&self, offset: u64, value: u8) {
+        assert_eq!(self.width, 1);
+        self.put(offset, value);
+    }
+}
+
+impl Registers<u32> for Model {
+    fn read(&self, offset: u64) -> u32 {
+        assert_eq!(self.width, 4);
+        // What lies beside a narrow register is anything.
+        0xabcd_ef00 | u32::from(self.get(offset))
+    }
+
+    fn write(&self, offset: u64, value: u32) {
+        assert_eq!(self.width, 4);
+        self.put(offset, value.to_le_bytes()[0]);
+    }
+}
+
+#[test]
+fn bytes_go_out_and_come_in_whole() {
+    for (width, shift) in [(1, 0), (1, 2), (4, 2)] {
+        let model = Model {
+            slowness: 1000,
+            ..Model::new(width, shift)
+        };
+        let mut uart = model.uart();
+        uart.send(b"a\nb\0\xff").unwrap();
+        assert_eq!(*model.sent.borrow(), b"a\nb\0\xff");
+        model.arrived.borrow_mut().extend(b"12345".map(Some));
+        let mut buffer = [0; 3];
+        assert_eq!((uart.receive(&mut buffer), buffer), (3, *b"123"));
+        assert_eq!(uart.receive(&mut buffer), 2);
+        assert_eq!(uart.receive(&mut buffer), 0);
+    }
+}
+
+#[test]
+fn text_has_carriage_returns() {
+    let model = Model::new(1, 0);
+    model.uart().write_str("\none!\ntwo\n\n").unwrap();
+    assert_eq!(*model.sent.borrow(), b"\r\none!\r\ntwo\r\n\r\n");
+}
+
+#[test]
+fn a_transmitter_that_never_empties_ends_each_wait() {
+    let model = Model::new(1, 0);
+    let mut uart = model.uart();
+    uart.send(b"x").unwrap();
+    model.busy.set(u64::MAX);
+    model.looks.set(0);
+    assert_eq!(uart.send(&[0; 100_000]), Err(Stuck { sent: 0 }));
+    assert_eq!(model.looks.get(), u64::from(PATIENCE));
+    // It is not waited for again and again.
+    for _ in 0..100 {
+        uart.write_str("poorwill: a line\n").unwrap_err();
+    }
+    assert_eq!(model.looks.get(), u64::from(PATIENCE) + 100);
+    assert_eq!(*model.sent.borrow(), b"x");
+}
+
+#[test]
+fn a_transmitter_that_goes_on_is_used_again() {
+    let model = Model {
+        slowness: 20,
+        ..Model::new(1, 0)
+    };
+    let mut uart = model.uart();
+    model.busy.set(u64::from(PATIENCE) + 100);
+    assert_eq!(uart.send(b"ab"), Err(Stuck { sent: 0 }));
+    model.busy.set(0);
+    uart.send(b"cd").unwrap();
+    assert_eq!(*model.sent.borrow(), b"cd");
+}
+
+#[test]
+fn what_was_sent_before_it_stuck_is_told() {
+    let model = Model {
+        slowness: u64::MAX,
+        ..Model::new(4, 2)
+    };
+    assert_eq!(model.uart().send(b"ab"), Err(Stuck { sent: 1 }));
+}
+
+#[test]
+fn a_break_is_told_once_and_typing_is_left_to_the_os() {
+    let model = Model::new(1, 0);
+    let uart = model.uart();
+    assert_eq!(uart.events(), LineEvents::default());
+    model.arrived.borrow_mut().extend([None, Some(b'k')]);
+    let event = |input, line_break| LineEvents { input, line_break };
+    assert_eq!(uart.events(), event(false, true));
+    assert_eq!(uart.events(), event(true, false));
+    assert_eq!(uart.events(), event(true, false));
+    assert_eq!(uart.receive(&mut [0]), 1);
+}
