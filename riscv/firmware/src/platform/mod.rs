@@ -105,15 +105,20 @@ fn firmware_range() -> PhysRange {
 ///
 /// `tree` describes this machine, and no OS runs on it yet.
 pub(crate) unsafe fn start(tree: &[u8]) -> Result<&'static Platform, PlatformError> {
-    let machine = Machine::read(tree)?;
-    let firmware = firmware_range();
-    // SAFETY: the device tree is right, says the caller; each device is taken
-    // into use once, here; what is neither firmware nor device is the OS's.
-    let platform = unsafe {
+    let (machine, result) = Machine::survey(tree);
+    // SAFETY: the device tree is right, says the caller, as far as it goes; console
+    // and switches are taken into use once, here.
+    unsafe {
         if let Some(uart) = machine.console {
             console::start(uart);
         }
         power::start(&machine);
+    }
+    result?;
+    let firmware = firmware_range();
+    // SAFETY: the device tree is right, says the caller; each device is taken
+    // into use once, here; what is neither firmware nor device is the OS's.
+    let platform = unsafe {
         entropy::start(&machine);
         let time = time::Time::new(&machine);
         let vault = vault::find(&machine, time.clone());
