@@ -32,11 +32,3 @@ pub(crate) fn collect<T, const N: usize>(
         .try_for_each(|one| push(&mut list, what, one))?;
     Ok(list)
 }
-
-/// Puts in place the only one of `what` that there may be.
-pub(crate) fn put<T>(place: &mut Option<T>, what: &'static str, one: T) -> Result<(), TooMany> {
-    match place.replace(one) {
-        None => Ok(()),
-        Some(_) => Err(TooMany { what, most: 1 }),
-    }
-}

@@ -24,7 +24,8 @@ pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
 pub struct Interrupts {
     /// The PLICs, in the tree's order.
     pub plics: ArrayVec<Plic, MAX_PLICS>,
-    /// The APLIC's root domain, machine mode's.
+    /// The APLIC's root domain, machine mode's; the last of several, as below: of a
+    /// machine with several sockets only the last APLIC is driven.
     pub machine_aplic: Option<Aplic>,
     /// The APLIC domain that the OS uses.
     pub os_aplic: Option<Aplic>,
@@ -149,10 +150,12 @@ impl Interrupts {
             return Ok(());
         };
         if aplic.children.is_empty() {
-            return bound::put(&mut self.os_aplic, "APLIC domain without children", aplic);
+            self.os_aplic = Some(aplic);
+            return Ok(());
         }
         bound::push(machine_only, MACHINE_ONLY, range)?;
-        bound::put(&mut self.machine_aplic, "APLIC domain with children", aplic)
+        self.machine_aplic = Some(aplic);
+        Ok(())
     }
 
     pub(crate) fn take_imsics<const N: usize>(
@@ -175,7 +178,8 @@ impl Interrupts {
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
         };
         if !hart_interrupts(node).any(|(_, interrupt)| interrupt == MACHINE_EXTERNAL) {
-            return bound::put(&mut self.os_imsic, "set of IMSICs of the OS", layout);
+            self.os_imsic = Some(layout);
+            return Ok(());
         }
         for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(harts, controller) {
@@ -184,11 +188,8 @@ impl Interrupts {
             }
         }
         bound::push(machine_only, MACHINE_ONLY, range)?;
-        bound::put(
-            &mut self.machine_imsic,
-            "set of IMSICs of machine mode",
-            layout,
-        )
+        self.machine_imsic = Some(layout);
+        Ok(())
     }
 
     /// Keeps of the OS's APLIC domains the one that the root hands sources to,

@@ -108,8 +108,13 @@ impl Machine {
     /// See [`DescriptionError`]; what is merely absent (console, RTC, PCI)
     /// stays `None` or empty.
     pub fn read(blob: &[u8]) -> Result<Self, DescriptionError> {
-        let tree = Fdt::new(blob).map_err(|_| DescriptionError::Damaged)?;
-        let root = tree.root();
+        let (machine, result) = Self::survey(blob);
+        result.map(|()| machine)
+    }
+
+    /// Reads what can be read, and says whether that is a machine: of one that is
+    /// not, console and switches may be known, to say so and to end.
+    pub fn survey(blob: &[u8]) -> (Self, Result<(), DescriptionError>) {
         let mut machine = Machine {
             harts: ArrayVec::new(),
             memory: ArrayVec::new(),
@@ -125,26 +130,35 @@ impl Machine {
             reset: None,
             rtc: None,
             flash: None,
-            seed: read_seed(root),
-            starts_clear: is_any(root, &["riscv-virtio"]),
+            seed: ArrayVec::new(),
+            starts_clear: false,
             fingerprint: identity::NONE,
         };
-        machine.read_cpus(root)?;
-        machine.read_memory(root)?;
-        machine.read_reserved(&tree)?;
-        let console = stdout_name(root);
-        for node in root.children() {
-            machine.visit(root, node, console, 0)?;
-        }
-        machine.interrupts.link_domains();
-        machine.fingerprint = identity::fingerprint(root, &machine.memory, &machine.harts)
+        let result = Fdt::new(blob)
+            .map_err(|_| DescriptionError::Damaged)
+            .and_then(|tree| machine.fill(&tree));
+        (machine, result)
+    }
+
+    fn fill(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {
+        let root = tree.root();
+        self.seed = read_seed(root);
+        self.starts_clear = is_any(root, &["riscv-virtio"]);
+        let cpus = self.read_cpus(root);
+        let memory = self.read_memory(root);
+        let reserved = self.read_reserved(tree);
+        let devices = self.visit_all(root, root, stdout_name(root), 0);
+        cpus.and(memory)?;
+        reserved.and(devices)?;
+        self.interrupts.link_domains();
+        self.fingerprint = identity::fingerprint(root, &self.memory, &self.harts)
             .ok_or(DescriptionError::TooDeep)?;
         // Only a tree that is not too deep is walked to its end.
-        machine.spare_source = spare_source::find(root, &machine.interrupts);
-        if machine.mtime.is_empty() {
+        self.spare_source = spare_source::find(root, &self.interrupts);
+        if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
-        Ok(machine)
+        Ok(())
     }
 
     /// Bytes of the smallest cache block of all harts; `None` unless each hart
@@ -220,6 +234,22 @@ impl Machine {
         Ok(())
     }
 
+    /// Takes in the devices below `bus`, all of them: the console may come behind one
+    /// that there is no room for. Tells the first error.
+    fn visit_all(
+        &mut self,
+        root: FdtNode<'_>,
+        bus: FdtNode<'_>,
+        console: Option<&str>,
+        depth: u8,
+    ) -> Result<(), TooMany> {
+        let mut result = Ok(());
+        for node in bus.children() {
+            result = result.and(self.visit(root, node, console, depth));
+        }
+        result
+    }
+
     /// Takes in one device and what hangs below it. Buses are followed three
     /// levels deep, which is deeper than any board's devices that matter here.
     fn visit(
@@ -257,11 +287,7 @@ impl Machine {
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
             Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
-            None if depth < 3 => {
-                for child in node.children() {
-                    self.visit(root, child, console, depth + 1)?;
-                }
-            }
+            None if depth < 3 => self.visit_all(root, node, console, depth + 1)?,
             Some(Binding::Flash) | None => {}
         }
         Ok(())

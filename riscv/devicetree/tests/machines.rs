@@ -281,12 +281,6 @@ fn what_there_is_no_room_for_is_named() {
             " 1 2 3 4",
             "4 children of an APLIC domain",
         ),
-        (
-            "virt-aia.dts",
-            "riscv,children",
-            "-no",
-            "1 APLIC domain without children",
-        ),
     ] {
         let to = format!("{from}{more}");
         let error = Machine::read(&changed(name, from, &to)).unwrap_err();
@@ -294,6 +288,28 @@ fn what_there_is_no_room_for_is_named() {
             error.to_string(),
             format!("the device tree has more than {expected}")
         );
+    }
+}
+
+#[test]
+fn of_a_machine_that_is_refused_the_console_is_known() {
+    let many = "riscv,children = <0x08 1 2 3 4";
+    let harts = (2..40).map(|hart| {
+        format!(
+            "cpu@{hart} {{ device_type = \"cpu\"; reg = <{hart}>; mmu-type = \"riscv,sv39\"; \
+             interrupt-controller {{ }}; }}; "
+        )
+    });
+    for (from, to) in [
+        ("riscv,children = <0x08", many.to_owned()),
+        ("cpu@0 {", harts.collect::<String>() + "cpu@0 {"),
+        ("timebase-frequency", "nothing".to_owned()),
+        ("memory@80000000", "no-memory@80000000".to_owned()),
+    ] {
+        let (machine, result) = Machine::survey(&changed("virt-aia.dts", from, &to));
+        assert!(result.is_err(), "{from}");
+        assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
+        assert!(machine.power_off.is_some() && machine.reset.is_some());
     }
 }
 

@@ -124,18 +124,22 @@ pub(crate) unsafe fn start(
     taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
     data_pages: fn(u64) -> u64,
 ) -> Result<(&'static Platform, &'static mut [Page]), PlatformError> {
-    let machine = Machine::read(tree)?;
-    let firmware = firmware_range();
-    let taken = taken(&machine.memory);
-    let data = data_range(&machine, firmware, taken, data_pages);
-    // SAFETY: the device tree is right, says the caller; each device is taken
-    // into use once, here; what is neither firmware nor device is the OS's.
-    let platform = unsafe {
+    let (machine, result) = Machine::survey(tree);
+    // SAFETY: the device tree is right, says the caller, as far as it goes; console
+    // and switches are taken into use once, here.
+    unsafe {
         if let Some(uart) = machine.console {
             console::start(uart);
         }
         power::start(&machine);
-        let data = data?;
+    }
+    result?;
+    let firmware = firmware_range();
+    let taken = taken(&machine.memory);
+    let data = data_range(&machine, firmware, taken, data_pages)?;
+    // SAFETY: the device tree is right, says the caller; each device is taken
+    // into use once, here; what is neither firmware nor device is the OS's.
+    let platform = unsafe {
         entropy::start(&machine);
         let time = time::Time::new(&machine);
         let vault = vault::find(&machine, time.clone());
