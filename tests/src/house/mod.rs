@@ -100,15 +100,20 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle; others follow as they are put right.
-const WITHOUT_CIRCLE: [&str; 8] = [
+const WITHOUT_CIRCLE: [&str; 13] = [
     "poorwill-entropy",
     "poorwill-retain",
     "poorwill-store",
     "poorwill-vault",
+    "poorwill",
+    "poorwill-bench",
+    "poorwill-machine",
     "poorwill-fuzz",
     "poorwill-guest-client",
     "poorwill-guest-entry",
     "poorwill-guest-tool",
+    "poorwill-test-kernel",
+    "poorwill-tests",
 ];
 
 /// The figure of docs/architecture.md, in Mermaid's words.
