@@ -1,39 +1,33 @@
 //! What rounding leaves open: a printed number stands for all that are rounded to
 //! it, half a unit of its last digit on either side.
 
-use std::fmt;
+use std::num::ParseFloatError;
+
+use serde::Deserialize;
 
 /// A number as it is printed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Printed {
     /// As printed.
-    pub text: &'static str,
+    pub text: String,
     /// Its value.
     pub value: f64,
     /// Half a unit of its last digit.
     pub half: f64,
 }
 
-impl Printed {
-    /// Of digits, with or without a point among them.
-    ///
-    /// # Panics
-    ///
-    /// `text` is no number; it is always one that stands in the sources.
-    #[must_use]
-    pub fn new(text: &'static str) -> Self {
-        let decimals = text.split_once('.').map_or(0, |(_, digits)| digits.len());
-        Printed {
-            text,
-            value: text.parse().expect("a printed number is a number"),
-            half: 0.5 / (0..decimals).fold(1.0, |power, _| power * 10.0),
-        }
-    }
-}
+impl TryFrom<String> for Printed {
+    type Error = ParseFloatError;
 
-impl fmt::Display for Printed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.text)
+    /// Of digits, with or without a point among them.
+    fn try_from(text: String) -> Result<Self, ParseFloatError> {
+        let decimals = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        Ok(Printed {
+            value: text.parse()?,
+            half: 0.5 / (0..decimals).fold(1.0, |power, _| power * 10.0),
+            text,
+        })
     }
 }
 
@@ -66,7 +60,7 @@ impl Reckoned {
 
     /// How far the result is from what is printed, as a part of it.
     #[must_use]
-    pub fn deviation(&self, printed: Printed) -> f64 {
+    pub fn deviation(&self, printed: &Printed) -> f64 {
         self.value / printed.value - 1.0
     }
 
@@ -74,7 +68,7 @@ impl Reckoned {
     /// round to those printed give a result that rounds to the one printed; infinite
     /// where there is no result.
     #[must_use]
-    pub fn beyond_rounding(&self, printed: Printed) -> f64 {
+    pub fn beyond_rounding(&self, printed: &Printed) -> f64 {
         if self.value.is_nan() {
             return f64::INFINITY;
         }
@@ -122,11 +116,15 @@ pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) ->
 mod tests {
     use super::*;
 
+    fn printed(text: &str) -> Printed {
+        text.to_owned().try_into().unwrap()
+    }
+
     #[test]
     fn a_printed_number_stands_for_half_a_unit_around_it() {
-        assert_eq!(Printed::new("25.67").half, 0.005);
-        assert_eq!(Printed::new("1063").half, 0.5);
-        assert_eq!(Printed::new("3.5").half, 0.05);
+        assert_eq!(printed("25.67").half, 0.005);
+        assert_eq!(printed("1063").half, 0.5);
+        assert_eq!(printed("3.5").half, 0.05);
     }
 
     #[test]
@@ -143,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_rounding_explains_is_no_deviation() {
-        let printed = Printed::new("54");
+        let printed = &printed("54");
         let found = |value: f64| Reckoned {
             value,
             least: value - 0.2,

@@ -1,9 +1,13 @@
-//! The thesis's tables and estimates, remade from its own phase figures (those of
-//! the built-in profiles) by the model, each beside what is printed.
+//! The thesis's tables and estimates (`thesis.toml`), remade from its own phase
+//! figures (those of the built-in profiles) by the model, each beside what is printed.
 //!
 //! Three estimates can be remade in one way only, which is not what the text says:
 //! see [`Reading`].
 
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use serde::Deserialize;
 use uom::si::energy::joule;
 use uom::si::f64::{Energy, Power, Time};
 use uom::si::power::watt;
@@ -11,16 +15,18 @@ use uom::si::time::{minute, second};
 
 use super::builtin;
 use super::model::{Mode, Phase};
-use super::profile::{Figure, Kind, ModeProfile, Profile, ProfileError};
+use super::profile::{Figure, Kind, ModeProfile, Profile};
 use super::rounding::{Printed, Reckoned, Rounded, over};
 
 /// All of the machine's RAM, in bytes: what the thesis's estimates move.
 const RAM: f64 = 32.0 * 1024.0 * 1024.0 * 1024.0;
 
 /// How an estimate was remade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Reading {
     /// By the arithmetic that gives the printed number.
+    #[default]
     Printed,
     /// By what the text says, where that gives another number. Each saving takes
     /// its seconds off the phase once, and only the savings that are named count.
@@ -36,15 +42,79 @@ pub struct Remade {
     /// What it is.
     pub what: String,
     /// Where it is printed.
-    pub place: &'static str,
+    pub place: String,
     /// How it is reckoned.
-    pub formula: &'static str,
+    pub formula: String,
     /// By whose arithmetic.
     pub reading: Reading,
     /// As printed.
     pub printed: Printed,
     /// As reckoned.
     pub reckoned: Reckoned,
+}
+
+/// What `thesis.toml` holds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Thesis {
+    numbers: Vec<Number>,
+}
+
+/// A number of the thesis, the ends of a range, or one number for each memory usage.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Number {
+    what: String,
+    place: String,
+    formula: String,
+    result: Quantity,
+    #[serde(default)]
+    savings: Savings,
+    #[serde(default)]
+    reading: Reading,
+    #[serde(default)]
+    printed: BTreeMap<Of, Printed>,
+    #[serde(default)]
+    each: Vec<Printed>,
+}
+
+/// What is reckoned of a memory usage's figures.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Quantity {
+    /// Of S3's enter and leave, in joules.
+    S3Energy,
+    /// Of suspend-to-PMem's, in joules.
+    Energy,
+    EnergyOverS3,
+    /// In minutes.
+    BreakEven,
+    SuspendOverS3,
+    /// In percent.
+    StoringOfSuspend,
+    /// In seconds.
+    Wake,
+    WakeOverS3,
+    /// In percent.
+    TrainingOfWake,
+    /// In joules.
+    TrainingEnergy,
+    /// Of all the RAM at the device's bandwidth, in seconds.
+    FastLoad,
+    /// The same of storing.
+    FastStore,
+    /// How much longer loading takes, in percent.
+    LoadOverFastLoad,
+}
+
+/// Which memory usages a number is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Of {
+    Least,
+    Most,
+    Mean,
+    Extremes,
 }
 
 /// The figures of one memory usage: J, W and s as printed.
@@ -87,7 +157,8 @@ const ROUNDED: [Rounded<Column>; 13] = [
 ];
 
 /// What section 5.6 thinks away.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Savings {
     /// The part of the memory that is moved.
     moved: f64,
@@ -97,32 +168,15 @@ struct Savings {
     trained: bool,
 }
 
-const NOTHING: Savings = Savings {
-    moved: 1.0,
-    fast: false,
-    trained: false,
-};
-const TRAINED: Savings = Savings {
-    trained: true,
-    ..NOTHING
-};
-const FAST: Savings = Savings {
-    fast: true,
-    ..NOTHING
-};
-const QUARTER: Savings = Savings {
-    moved: 0.25,
-    ..NOTHING
-};
-const QUARTER_AND_TRAINED: Savings = Savings {
-    trained: true,
-    ..QUARTER
-};
-const ALL: Savings = Savings {
-    fast: true,
-    ..TRAINED
-};
-const ALL_OF_A_QUARTER: Savings = Savings { moved: 0.25, ..ALL };
+impl Default for Savings {
+    fn default() -> Self {
+        Savings {
+            moved: 1.0,
+            fast: false,
+            trained: false,
+        }
+    }
+}
 
 impl Column {
     fn of(profile: &Profile, gib: u32) -> Option<Self> {
@@ -207,13 +261,7 @@ impl Column {
     }
 
     fn pmem_as_it_is(&self) -> Mode {
-        self.pmem(NOTHING, Reading::Literal)
-    }
-
-    /// Minutes.
-    fn break_even(&self, savings: Savings, reading: Reading) -> f64 {
-        let length = self.s3().break_even(&self.pmem(savings, reading)).length();
-        length.map_or(f64::NAN, |length| length.get::<minute>())
+        self.pmem(Savings::default(), Reading::Literal)
     }
 
     /// Seconds of a resume with these savings.
@@ -222,23 +270,38 @@ impl Column {
         mode.leave_time().get::<second>()
     }
 
-    fn ratio_of_sums(&self) -> f64 {
-        (self.pmem_as_it_is().fixed_energy() / self.s3().fixed_energy()).value
-    }
-
-    fn ratio_of_wakes(&self) -> f64 {
-        (self.pmem_as_it_is().leave_time() / self.s3().leave_time()).value
-    }
-
-    fn ratio_of_suspends(&self) -> f64 {
-        (self.pmem_as_it_is().enter_time() / self.s3().enter_time()).value
-    }
-
     /// Joules that the memory training takes.
     fn training_j(&self) -> f64 {
+        let trained = Savings {
+            trained: true,
+            ..Savings::default()
+        };
         let saved = self.pmem_as_it_is().leave_energy()
-            - self.pmem(TRAINED, Reading::Literal).leave_energy();
+            - self.pmem(trained, Reading::Literal).leave_energy();
         saved.get::<joule>()
+    }
+
+    fn reckon(&self, number: &Number) -> f64 {
+        let (s3, pmem) = (self.s3(), self.pmem_as_it_is());
+        match number.result {
+            Quantity::S3Energy => s3.fixed_energy().get::<joule>(),
+            Quantity::Energy => pmem.fixed_energy().get::<joule>(),
+            Quantity::EnergyOverS3 => (pmem.fixed_energy() / s3.fixed_energy()).value,
+            Quantity::BreakEven => {
+                let length = s3.break_even(&self.pmem(number.savings, number.reading));
+                let length = length.length();
+                length.map_or(f64::NAN, |length| length.get::<minute>())
+            }
+            Quantity::SuspendOverS3 => (pmem.enter_time() / s3.enter_time()).value,
+            Quantity::StoringOfSuspend => self.store_s / self.suspend_s * 100.0,
+            Quantity::Wake => self.wake(number.savings),
+            Quantity::WakeOverS3 => self.wake(number.savings) / self.s3_resume_s,
+            Quantity::TrainingOfWake => self.training_s / self.resume_s * 100.0,
+            Quantity::TrainingEnergy => self.training_j(),
+            Quantity::FastLoad => self.fast_load_s,
+            Quantity::FastStore => self.fast_store_s,
+            Quantity::LoadOverFastLoad => (self.load_s / self.fast_load_s - 1.0) * 100.0,
+        }
     }
 
     /// Of all columns what makes a resume look dearest and shortest, and S3's
@@ -264,332 +327,58 @@ fn scaled(joules: f64, seconds: f64, part: f64) -> Phase {
     }
 }
 
-/// Which columns a number is about.
-#[derive(Clone, Copy, Debug)]
-enum Of {
-    Least,
-    Most,
-    Mean,
-    Extremes,
-}
-
-/// The rows as they are made.
-struct Table {
-    columns: Vec<Column>,
-    rows: Vec<Remade>,
-}
-
 /// Every number that was remade, in the thesis's order.
 ///
 /// # Errors
 ///
-/// None that the built-in profiles can have.
-pub fn remade() -> Result<Vec<Remade>, ProfileError> {
+/// None that the built-in profiles and numbers can have.
+pub fn remade() -> anyhow::Result<Vec<Remade>> {
+    let thesis: Thesis =
+        toml::from_str(include_str!("thesis.toml")).context("the thesis's numbers")?;
     let mut columns = Vec::new();
     for gib in [1, 4, 8, 16] {
         let profile = builtin::profile(&format!("thesis-{gib}gib"))?;
         columns.extend(Column::of(&profile, gib));
     }
-    let mut table = Table {
-        columns,
-        rows: Vec::new(),
-    };
-    table.measurements();
-    table.estimates();
-    Ok(table.rows)
+    let rows = thesis.numbers.iter().flat_map(|one| rows(one, &columns));
+    Ok(rows.collect())
 }
 
-impl Table {
-    fn row(
-        &mut self,
-        head: (&str, &'static str, &'static str),
-        printed: &'static str,
-        of: Of,
-        result: fn(&Column) -> f64,
-    ) {
-        let each = self
-            .columns
-            .iter()
-            .map(|column| over(column, &ROUNDED, result));
-        let reckoned = match of {
-            Of::Extremes => over(&Column::extremes(&self.columns), &ROUNDED, result),
-            Of::Least => Reckoned::combine(&each.collect::<Vec<_>>(), |each| {
-                each.fold(f64::INFINITY, f64::min)
-            }),
-            Of::Most => Reckoned::combine(&each.collect::<Vec<_>>(), |each| {
-                each.fold(f64::NEG_INFINITY, f64::max)
-            }),
-            Of::Mean => Reckoned::combine(&each.collect::<Vec<_>>(), mean),
+/// What is printed of a number, beside what it is by the columns.
+fn rows(number: &Number, columns: &[Column]) -> Vec<Remade> {
+    let reckon = |column: &Column| over(column, &ROUNDED, |column| column.reckon(number));
+    let each: Vec<Reckoned> = columns.iter().map(reckon).collect();
+    let row = |what, printed: &Printed, reckoned| Remade {
+        what,
+        place: number.place.clone(),
+        formula: number.formula.clone(),
+        reading: number.reading,
+        printed: printed.clone(),
+        reckoned,
+    };
+    let is_range = number.printed.len() > 1;
+    let of_all = number.printed.iter().map(|(of, printed)| {
+        let (end, reckoned) = match of {
+            Of::Least => (
+                ", least",
+                Reckoned::combine(&each, |each| each.fold(f64::INFINITY, f64::min)),
+            ),
+            Of::Most => (
+                ", most",
+                Reckoned::combine(&each, |each| each.fold(f64::NEG_INFINITY, f64::max)),
+            ),
+            Of::Mean => ("", Reckoned::combine(&each, mean)),
+            Of::Extremes => ("", reckon(&Column::extremes(columns))),
         };
-        self.push(head, printed, reckoned);
-    }
-
-    fn push(
-        &mut self,
-        head: (&str, &'static str, &'static str),
-        printed: &'static str,
-        reckoned: Reckoned,
-    ) {
-        let (what, place, formula) = head;
-        self.rows.push(Remade {
-            what: what.to_owned(),
-            place,
-            formula,
-            reading: Reading::Printed,
-            printed: Printed::new(printed),
-            reckoned,
-        });
-    }
-
-    /// The least and the most of the columns.
-    fn range(
-        &mut self,
-        head: (&str, &'static str, &'static str),
-        printed: [&'static str; 2],
-        result: fn(&Column) -> f64,
-    ) {
-        let (what, place, formula) = head;
-        for (of, end, printed) in [
-            (Of::Least, "least", printed[0]),
-            (Of::Most, "most", printed[1]),
-        ] {
-            self.row(
-                (&format!("{what}, {end}"), place, formula),
-                printed,
-                of,
-                result,
-            );
-        }
-    }
-
-    fn sums(
-        &mut self,
-        name: &str,
-        place: &'static str,
-        printed: [&'static str; 4],
-        result: fn(&Column) -> f64,
-    ) {
-        for (column, printed) in self.columns.clone().into_iter().zip(printed) {
-            let what = format!("{name}, energy of a sleep, {} GiB (J)", column.gib);
-            let head = (&*what, place, "suspend + resume");
-            self.push(head, printed, over(&column, &ROUNDED, result));
-        }
-    }
-
-    /// Sections 5.3 to 5.5.
-    fn measurements(&mut self) {
-        self.range(
-            (
-                "wake latency over S3's",
-                "section 5.3",
-                "resume time / S3's",
-            ),
-            ["8.71", "9.11"],
-            Column::ratio_of_wakes,
-        );
-        self.sums("S3", "table 5.6", ["234", "232", "247", "228"], |column| {
-            column.s3().fixed_energy().get::<joule>()
-        });
-        self.sums(
-            "PMem",
-            "table 5.7",
-            ["6313", "6325", "6339", "6301"],
-            |column| column.pmem_as_it_is().fixed_energy().get::<joule>(),
-        );
-        self.range(
-            (
-                "energy of a sleep over S3's",
-                "section 5.4",
-                "sum / S3's sum",
-            ),
-            ["25.67", "27.58"],
-            Column::ratio_of_sums,
-        );
-        self.range(
-            (
-                "break-even (min)",
-                "section 5.4",
-                "(sum - S3's sum) / (S3's power - power)",
-            ),
-            ["54", "60"],
-            |column| column.break_even(NOTHING, Reading::Literal),
-        );
-        self.range(
-            (
-                "suspend latency over S3's",
-                "section 5.5",
-                "suspend time / S3's",
-            ),
-            ["36.63", "36.86"],
-            Column::ratio_of_suspends,
-        );
-        self.row(
-            (
-                "storing, of the suspend latency (%)",
-                "section 5.5",
-                "mean of store / suspend time",
-            ),
-            "97.27",
-            Of::Mean,
-            |column| column.store_s / column.suspend_s * 100.0,
-        );
-    }
-
-    /// Section 5.6.
-    fn estimates(&mut self) {
-        let place = "section 5.6";
-        self.row(
-            (
-                "memory training, of the wake latency (%)",
-                place,
-                "most of training / resume time",
-            ),
-            "46",
-            Of::Most,
-            |column| column.training_s / column.resume_s * 100.0,
-        );
-        self.row(
-            ("reading 32 GiB (s)", place, "32 GiB / 6.6 GB/s"),
-            "5.2",
-            Of::Extremes,
-            |column| column.fast_load_s,
-        );
-        self.row(
-            ("writing 32 GiB (s)", place, "32 GiB / 2.3 GB/s"),
-            "14.94",
-            Of::Extremes,
-            |column| column.fast_store_s,
-        );
-        self.row(
-            (
-                "load time over that (%)",
-                place,
-                "8.11 s / (32 GiB / 6.6 GB/s) - 1",
-            ),
-            "55",
-            Of::Most,
-            |column| (column.load_s / column.fast_load_s - 1.0) * 100.0,
-        );
-        self.row(
-            (
-                "energy of memory training, up to (J)",
-                place,
-                "most resume energy * training / least resume time",
-            ),
-            "1063",
-            Of::Extremes,
-            Column::training_j,
-        );
-        self.break_evens();
-        self.row(
-            (
-                "wake latency, all savings (s)",
-                place,
-                "resume - training - load + 32 GiB / 6.6 GB/s, least",
-            ),
-            "7.65",
-            Of::Least,
-            |column| column.wake(ALL),
-        );
-        self.row(
-            (
-                "the same at 25 % (s)",
-                place,
-                "resume - training - load + 8 GiB / 6.6 GB/s, least",
-            ),
-            "3.75",
-            Of::Least,
-            |column| column.wake(ALL_OF_A_QUARTER),
-        );
-        self.row(
-            (
-                "wake latency, all savings, over S3's",
-                place,
-                "that / S3's least",
-            ),
-            "3.5",
-            Of::Extremes,
-            |column| column.wake(ALL) / column.s3_resume_s,
-        );
-        self.row(
-            ("the same at 25 %, over S3's", place, "that / S3's least"),
-            "1.7",
-            Of::Extremes,
-            |column| column.wake(ALL_OF_A_QUARTER) / column.s3_resume_s,
-        );
-    }
-
-    fn break_evens(&mut self) {
-        let place = "section 5.6";
-        self.range(
-            (
-                "break-even without memory training (min)",
-                place,
-                "resume energy * (1 - training / resume time)",
-            ),
-            ["44", "49"],
-            |column| column.break_even(TRAINED, Reading::Printed),
-        );
-        self.range(
-            (
-                "break-even at the device's bandwidths (min)",
-                place,
-                "each energy * its time with 32 GiB / bandwidth for the copy / its time",
-            ),
-            ["39", "44"],
-            |column| column.break_even(FAST, Reading::Printed),
-        );
-        self.range(
-            (
-                "break-even at 25 % (min)",
-                place,
-                "copies take 1/4; resume energy * (1 - training / time) * (1 - 3/4 load / time)",
-            ),
-            ["15", "17"],
-            |column| column.break_even(QUARTER_AND_TRAINED, Reading::Printed),
-        );
-        self.literally(2, "copies take 1/4, nothing else is saved", |column| {
-            column.break_even(QUARTER, Reading::Literal)
-        });
-        self.range(
-            (
-                "break-even, all savings (min)",
-                place,
-                "resume energy * (1 - training / time) * (1 - saved load / time)",
-            ),
-            ["31", "35"],
-            |column| column.break_even(ALL, Reading::Printed),
-        );
-        self.literally(
-            2,
-            "resume energy * (1 - (training + saved load) / time)",
-            |column| column.break_even(ALL, Reading::Literal),
-        );
-        self.range(
-            (
-                "break-even, all savings at 25 % (min)",
-                place,
-                "the same with 8 GiB",
-            ),
-            ["12", "13"],
-            |column| column.break_even(ALL_OF_A_QUARTER, Reading::Printed),
-        );
-        self.literally(2, "the same with 8 GiB", |column| {
-            column.break_even(ALL_OF_A_QUARTER, Reading::Literal)
-        });
-    }
-
-    /// The last `count` rows, the ends of a range, once more by what the text says.
-    fn literally(&mut self, count: usize, formula: &'static str, result: fn(&Column) -> f64) {
-        let range = self.rows[self.rows.len() - count..].to_vec();
-        for (of, before) in [Of::Least, Of::Most].into_iter().zip(range) {
-            let head = (&*before.what, before.place, formula);
-            self.row(head, before.printed.text, of, result);
-            if let Some(row) = self.rows.last_mut() {
-                row.reading = Reading::Literal;
-            }
-        }
-    }
+        let end = if is_range { end } else { "" };
+        row(format!("{}{end}", number.what), printed, reckoned)
+    });
+    let of_each = columns.iter().zip(&each).zip(&number.each);
+    let of_each = of_each.map(|((column, reckoned), printed)| {
+        let what = number.what.replace("{gib}", &column.gib.to_string());
+        row(what, printed, *reckoned)
+    });
+    of_all.chain(of_each).collect()
 }
 
 fn mean(each: &mut dyn Iterator<Item = f64>) -> f64 {

@@ -277,12 +277,15 @@ pub(crate) fn remade_text(rows: &[Remade]) -> String {
         let [value, least, most] = numbers.map(|value| format!("{value:.2}"));
         table.add_row([
             format!("{}{mark}", row.what),
-            row.printed.text.to_owned(),
+            row.printed.text.clone(),
             value,
             least,
             most,
-            format!("{:+.2} %", row.reckoned.deviation(row.printed) * 100.0),
-            format!("{:.2} %", row.reckoned.beyond_rounding(row.printed) * 100.0),
+            format!("{:+.2} %", row.reckoned.deviation(&row.printed) * 100.0),
+            format!(
+                "{:.2} %",
+                row.reckoned.beyond_rounding(&row.printed) * 100.0
+            ),
         ]);
     }
     text.push_str(&table.to_string());
@@ -300,7 +303,7 @@ fn remade_json(row: &Remade) -> Value {
         "reckoned": row.reckoned.value,
         "least": row.reckoned.least,
         "most": row.reckoned.most,
-        "deviation": row.reckoned.deviation(row.printed),
-        "beyond_rounding": row.reckoned.beyond_rounding(row.printed),
+        "deviation": row.reckoned.deviation(&row.printed),
+        "beyond_rounding": row.reckoned.beyond_rounding(&row.printed),
     })
 }
