@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use poorwill::bench::BenchOptions;
-use poorwill::bench::instructions::{Beside, Counter, Counts};
-use poorwill::{interrupt, paths};
+use poorwill_bench::BenchOptions;
+use poorwill_bench::instructions::{Beside, Counter, Counts};
+use poorwill_machine::{interrupt, paths};
 use poorwill_tests::Setup;
 
 /// How often each firmware is counted, unless `POORWILL_ROUNDS` says otherwise.

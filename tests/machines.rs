@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use libtest_mimic::{Arguments, Trial};
-use poorwill::interrupt;
+use poorwill_machine::interrupt;
 use poorwill_tests::{
     Cores, Host, Ledger, Prepared, Setup, Trial as Planned, ask_for_cuts, expand, load_plan,
     run_trial, soak_wakes,

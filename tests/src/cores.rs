@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use poorwill::machine::CpuTime;
+use poorwill_machine::CpuTime;
 
 /// Shares that a core has: a machine that works takes all of them.
 const WORKS: usize = 2;

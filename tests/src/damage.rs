@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use poorwill::disk::FileMedium;
 use poorwill_image::{Header, Section};
+use poorwill_machine::disk::FileMedium;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::{PAGE_BYTES, Page, checksum};
 use poorwill_store::{Area, AreaLocation, SlotId, find_areas};

@@ -13,9 +13,9 @@ use gpt_disk_types::{
     GptPartitionEntrySize, GptPartitionType, Guid, Lba, LbaLe, U32Le,
 };
 use indicatif::ProgressBar;
-use poorwill::disk::{NewDisk, copy_sparse};
-use poorwill::machine::{Disk, file_memory};
-use poorwill::size::Bytes;
+use poorwill_machine::disk::{NewDisk, copy_sparse};
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{Disk, file_memory};
 use serde_json::json;
 
 use crate::plan::{Attached, DiskKind};

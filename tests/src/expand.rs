@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
-use poorwill::machine::Interrupts;
-use poorwill::size::Bytes;
+use poorwill_machine::Interrupts;
+use poorwill_machine::size::Bytes;
 
 use crate::plan::{Board, DiskKind, End, Guest, Plan, PowerOn, Row, Step};
-use crate::prepared::begins_asleep;
 
 /// One test: a row on one of its machines.
 #[derive(Clone, Debug)]
@@ -124,6 +123,12 @@ fn steps(row: &Row) -> anyhow::Result<Vec<Step>> {
         "`instead` is for the test kernel"
     );
     Ok(steps)
+}
+
+/// Whether a trial's first step leaves a machine that others can begin with.
+fn begins_asleep(steps: &[Step]) -> bool {
+    let alike = |on: &PowerOn| on.power_on == End::Sleep && on.times == 1;
+    matches!(steps, [Step::PowerOn(on), _, ..] if alike(on))
 }
 
 /// Spreads `cuts` power cuts, where given, over all steps that cut the power, and

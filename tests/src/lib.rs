@@ -10,6 +10,7 @@ mod console;
 mod cores;
 mod damage;
 mod disks;
+mod evidence;
 mod expand;
 mod faults;
 #[cfg(test)]

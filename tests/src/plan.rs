@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use poorwill::paths::Kernel;
+use poorwill_machine::paths::Kernel;
 use serde::Deserialize;
 
 /// The whole plan.

@@ -10,7 +10,6 @@ use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 use crate::expand::Trial;
-use crate::plan::{End, PowerOn, Step};
 
 /// What such machines keep without power, until the run ends.
 #[derive(Debug, Default)]
@@ -66,12 +65,6 @@ fn start_of(trial: &Trial) -> String {
     )
 }
 
-/// Whether a trial's first step leaves a machine that others can begin with.
-pub(crate) fn begins_asleep(steps: &[Step]) -> bool {
-    let alike = |on: &PowerOn| on.power_on == End::Sleep && on.times == 1;
-    matches!(steps, [Step::PowerOn(on), _, ..] if alike(on))
-}
-
 /// Copies the files of a folder, with their holes.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(from)? {
@@ -92,7 +85,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use poorwill::paths::Kernel;
+    use poorwill_machine::paths::Kernel;
 
     use super::*;
     use crate::{expand, load_plan};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use poorwill::machine::Qemu;
-use poorwill::paths::{self, Kernel, Tiny};
+use poorwill_machine::Qemu;
+use poorwill_machine::paths::{self, Kernel, Tiny};
 
 use crate::expand::Trial;
 use crate::plan::{Guest, Step};

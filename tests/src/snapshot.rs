@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use poorwill::area::snapshot::{delete, export, import};
+use poorwill_machine::area::snapshot::{delete, export, import};
 
 use crate::damage::Found;
 use crate::disks::{TrialDisk, copy_part};

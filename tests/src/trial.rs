@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use poorwill::area::{Change, configure};
-use poorwill::disk::fingerprint;
-use poorwill::machine::qmp::{Control, socket_arguments, socket_folder};
-use poorwill::machine::{Exit, PowerOn as Switch, RunningMachine};
+use poorwill_machine::area::{Change, configure};
+use poorwill_machine::disk::fingerprint;
+use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
+use poorwill_machine::{Exit, PowerOn as Switch, RunningMachine};
 use tempfile::TempDir;
 
 use crate::console::{
@@ -20,6 +20,7 @@ use crate::console::{
 use crate::cores::Host;
 use crate::damage;
 use crate::disks::TrialDisk;
+use crate::evidence::evidence;
 use crate::expand::Trial;
 use crate::plan::{Deed, DiskKind, End, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::prepared::Prepared;
@@ -28,16 +29,11 @@ use crate::snapshot;
 use crate::soak::Soak;
 use crate::tamper;
 
-pub(crate) use assemble::reproduce;
-
 /// QEMU's exit status when a guest reports success.
 const SUCCESS: i32 = 42;
 
 /// Why a machine boots cold that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
-
-/// Lines of the console that a failure shows.
-pub(crate) const TAIL: usize = 40;
 
 /// Until QEMU's control answers.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -340,13 +336,8 @@ impl Run<'_> {
                 .and(outcome);
         }
         self.asleep = matches!(outcome, Ok(End::Sleep));
-        let ended = outcome.map_err(|error| {
-            let tail = running.tail(TAIL).join("\n    ");
-            anyhow!(
-                "{error:#}\nthe console's last lines:\n    {tail}\nQEMU:\n    {}",
-                reproduce(&machine, qemu)
-            )
-        })?;
+        let ended = outcome
+            .map_err(|error| anyhow!("{error:#}\n{}", evidence(&running, &machine, qemu)))?;
         // QEMU has to let go of the disks first.
         drop(running);
         self.disks.iter().try_for_each(TrialDisk::switch_off)?;
@@ -424,7 +415,7 @@ fn cut(running: &mut RunningMachine, after: Duration, start: &Start) -> anyhow::
 /// Waits for the end of QEMU, or for a line after which none is to be waited for.
 fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Exit> {
     match running.wait_where("its end", limit, |_| false) {
-        Err(poorwill::machine::WaitError::Ended { exit, .. }) => Ok(exit),
+        Err(poorwill_machine::WaitError::Ended { exit, .. }) => Ok(exit),
         Err(error) => Err(error.into()),
         Ok(line) => bail!("no line was waited for, but {line:?} came"),
     }

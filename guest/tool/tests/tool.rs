@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use poorwill::disk::{FileMedium, NewDisk};
-use poorwill::size::Bytes;
 use poorwill_guest::{Places, run};
+use poorwill_machine::disk::{FileMedium, NewDisk};
+use poorwill_machine::size::Bytes;
 use poorwill_medium::Window;
 use poorwill_memory::{Page, to_usize};
 use poorwill_store::{Area, Configuration, SleepMode, find_areas};

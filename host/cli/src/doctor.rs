@@ -3,17 +3,15 @@
 use std::fs;
 use std::path::Path;
 
+use poorwill_machine::paths::{self, Guest, Kernel, PathError};
+use poorwill_machine::resources;
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{Qemu, RECOMMENDED, in_path};
 use poorwill_memory::linux::KNOWN_VERSIONS;
-
-use crate::machine::qemu::in_path;
-use crate::machine::{Qemu, RECOMMENDED};
-use crate::paths::{self, Guest, Kernel, PathError};
-use crate::resources;
-use crate::size::Bytes;
 
 /// How a part of the host does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     /// Good.
     Good,
     /// Something works less well, or not in every case, without.
@@ -24,15 +22,15 @@ pub enum Health {
 
 /// One part of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Which part.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// How it does.
-    pub health: Health,
+    pub(crate) health: Health,
     /// What was found.
-    pub detail: String,
+    pub(crate) detail: String,
     /// What mends it.
-    pub cure: Option<String>,
+    pub(crate) cure: Option<String>,
 }
 
 impl Finding {
@@ -66,7 +64,7 @@ const MEMORY: Bytes = Bytes::mib(2560);
 
 /// Looks at every part. Nothing is changed.
 #[must_use]
-pub fn examine() -> Vec<Finding> {
+pub(crate) fn examine() -> Vec<Finding> {
     let guest_there = Guest::find(Kernel::Stock).is_ok();
     let mut findings = vec![qemu(), setpriv(), firmware(), guest()];
     findings.extend(kernels());

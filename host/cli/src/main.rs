@@ -1,19 +1,25 @@
-//! The host command `poorwill`.
+//! The host command `poorwill`: its commands, on top of machines and of what
+//! measures them.
 #![forbid(unsafe_code)]
+
+mod commands;
+mod demo;
+mod doctor;
+mod progress;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use poorwill::commands::area::Area;
-use poorwill::commands::bench::Bench;
-use poorwill::commands::demo::Demo;
-use poorwill::commands::disk::Disk;
-use poorwill::commands::doctor::Doctor;
-use poorwill::commands::energy::Energy;
-use poorwill::commands::key::Key;
-use poorwill::commands::report::Report;
-use poorwill::commands::run::Run;
-use poorwill::interrupt;
+use commands::area::Area;
+use commands::bench::Bench;
+use commands::demo::Demo;
+use commands::disk::Disk;
+use commands::doctor::Doctor;
+use commands::energy::Energy;
+use commands::key::Key;
+use commands::report::Report;
+use commands::run::Run;
+use poorwill_machine::interrupt;
 
 /// Runs RISC-V machines that sleep with the power off and wake where they were.
 #[derive(Debug, Parser)]

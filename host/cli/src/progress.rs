@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar that counts bytes.
 #[must_use]
-pub fn bytes(message: &str, total: u64) -> ProgressBar {
+pub(crate) fn bytes(message: &str, total: u64) -> ProgressBar {
     let template = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
     let style = ProgressStyle::with_template(template).map_or_else(
         |_| ProgressStyle::default_bar(),
@@ -17,7 +17,7 @@ pub fn bytes(message: &str, total: u64) -> ProgressBar {
 
 /// A line that tells the step of a long piece of work, and since when it runs.
 #[must_use]
-pub fn steps(total: u64) -> ProgressBar {
+pub(crate) fn steps(total: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("[{elapsed_precise}] part {pos} of {len} done: {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());

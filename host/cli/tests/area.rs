@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 
 use common::{MIB, World, open_vault};
 use indicatif::ProgressBar;
-use poorwill::disk::NewDisk;
-use poorwill::size::Bytes;
 use poorwill_image::{Alone, Salt, SaveRequest, Seal, SealingKey, Workspace, save};
+use poorwill_machine::disk::NewDisk;
+use poorwill_machine::size::Bytes;
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{MachineIdentity, fake::FakeMemory};

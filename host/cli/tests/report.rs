@@ -10,7 +10,10 @@ use std::process::{Command, Output};
 use common::World;
 use serde_json::Value;
 
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bench.json");
+const SAMPLE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../bench/tests/data/bench.json"
+);
 
 /// What the reader sees, asked of the page by a script beside it. The page is in
 /// a frame, as a browser's own window is never as narrow as a telephone.

@@ -103,6 +103,11 @@ impl Machine {
         machine
     }
 
+    /// An address in the firmware's memory: where every machine starts it.
+    pub(crate) fn firmware_address(&self) -> usize {
+        self.ram.start
+    }
+
     fn take_memory(&mut self, tree: Fdt) {
         let memory = tree.find_node("/memory").expect("a memory node");
         self.ram = first_range(&memory).expect("memory has a reg");

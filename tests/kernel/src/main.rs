@@ -43,6 +43,17 @@ extern "C" fn main(hart: usize, device_tree: *const u8) -> ! {
     verdict::finish(case)
 }
 
+/// Where the entry code goes to on a hart that HSM started.
+extern "C" fn work(hart: usize) -> ! {
+    workers::work(hart)
+}
+
+/// Where the entry code goes to at a trap that nobody waited for.
+extern "C" fn fatal(cause: usize, pc: usize, value: usize) -> ! {
+    say!("FAIL: unexpected trap: scause {cause:#x}, sepc {pc:#x}, stval {value:#x}");
+    verdict::exit(verdict::FAILURE)
+}
+
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     say!("FAIL: {info}");

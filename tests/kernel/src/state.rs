@@ -26,6 +26,16 @@ pub(crate) struct State {
     clock: Option<u64>,
 }
 
+/// The wake vector was given what the specification promises it.
+pub(crate) fn check_arguments(found: &Found, hart: usize, opaque: usize) {
+    check!(found.a0 == hart, "a0 is the hart's id: {:#x}", found.a0);
+    check!(
+        found.a1 == opaque,
+        "a1 is the opaque argument: {:#x}",
+        found.a1
+    );
+}
+
 /// How far the time may be off after a wake, in seconds^-1.
 const TIME_TOLERANCE: u64 = 2;
 

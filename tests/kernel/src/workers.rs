@@ -189,7 +189,7 @@ fn wait_until(machine: &Machine, done: impl Fn() -> bool) -> bool {
 }
 
 /// What a started hart runs. It never returns: it stops itself.
-pub(crate) extern "C" fn work(hart: usize) -> ! {
+pub(crate) fn work(hart: usize) -> ! {
     let index = IDS
         .iter()
         .position(|id| id.load(Ordering::Relaxed) == hart)

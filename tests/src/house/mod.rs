@@ -100,7 +100,7 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle; others follow as they are put right.
-const WITHOUT_CIRCLE: [&str; 14] = [
+const WITHOUT_CIRCLE: [&str; 19] = [
     "poorwill-devicetree",
     "poorwill-drivers",
     "poorwill-entropy",
@@ -111,10 +111,15 @@ const WITHOUT_CIRCLE: [&str; 14] = [
     "poorwill-retain",
     "poorwill-store",
     "poorwill-vault",
+    "poorwill",
+    "poorwill-bench",
+    "poorwill-machine",
     "poorwill-fuzz",
     "poorwill-guest-client",
     "poorwill-guest-entry",
     "poorwill-guest-tool",
+    "poorwill-test-kernel",
+    "poorwill-tests",
 ];
 
 /// The figure of docs/architecture.md, in Mermaid's words.

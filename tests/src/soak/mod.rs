@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use fastrand::Rng;
-use poorwill::interrupt;
-use poorwill::machine::{CpuTime, Machine, PowerOn as Switch, Qemu, RunningMachine};
+use poorwill_machine::interrupt;
+use poorwill_machine::{CpuTime, Machine, PowerOn as Switch, Qemu, RunningMachine};
 
 use crate::disks::TrialDisk;
-use crate::trial::{TAIL, reproduce};
+use crate::evidence::evidence;
 use judge::{End, Judge, Medium, Tally};
 use sign::{Phase, Sign};
 
@@ -179,12 +179,10 @@ impl Run<'_> {
                 Ok(self.judge.power_on(&signs, &end)?)
             });
         judged.map_err(|error| {
-            let tail = running.tail(TAIL).join("\n    ");
             anyhow!(
-                "power-on {number}, {aimed}: {error:#}\nbefore: {}\nthe console's last lines:\n    \
-                 {tail}\nQEMU:\n    {}",
+                "power-on {number}, {aimed}: {error:#}\nbefore: {}\n{}",
                 self.judge.tally,
-                reproduce(&soak.machine, soak.qemu)
+                evidence(&running, &soak.machine, soak.qemu)
             )
         })?;
         drop(running);

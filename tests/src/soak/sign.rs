@@ -1,6 +1,6 @@
 //! What the console says of a machine that sleeps and wakes.
 
-use poorwill::console::Event;
+use poorwill_machine::console::Event;
 
 use crate::console::{COLD_BOOT, FATAL, SLEPT, WOKE};
 

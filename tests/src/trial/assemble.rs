@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use poorwill::machine::{Console, DEBIAN_COMMAND_LINE, Disk, Machine, Qemu, TINY_COMMAND_LINE};
+use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, TINY_COMMAND_LINE};
 
 use super::Run;
 use crate::damage::Found;
@@ -99,20 +99,4 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-/// The command line to type for the same machine.
-pub(crate) fn reproduce(machine: &Machine, qemu: &Qemu) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+".contains(c);
-    let program = qemu.program.clone().into_os_string();
-    let words = std::iter::once(program).chain(machine.arguments(Console::Terminal));
-    let quoted = words.map(|word| {
-        let word = word.to_string_lossy().into_owned();
-        if word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }

@@ -6,16 +6,17 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use poorwill_bench::compare::{Case, Comparison, QUICK, Size, USUAL, combinations, gib};
+use poorwill_bench::instructions::Count;
+use poorwill_bench::results::Results;
+use poorwill_bench::spread::{Spread, seconds};
+use poorwill_bench::table::table;
+use poorwill_bench::targets::Target;
+use poorwill_bench::{BenchOptions, Load, Pair, Part, Sealing, Start, host};
+use poorwill_machine::paths;
+use poorwill_machine::size::Bytes;
 
-use crate::bench::compare::{Case, Comparison, QUICK, Size, USUAL, combinations, gib};
-use crate::bench::instructions::Count;
-use crate::bench::results::Results;
-use crate::bench::targets::Target;
-use crate::bench::{self, BenchOptions, Load, Pair, Part, Sealing, Spread, Start, host, seconds};
-use crate::paths;
 use crate::progress;
-use crate::size::Bytes;
-use crate::table::table;
 
 /// Measure the firmware beside what bounds it, in one run.
 ///
@@ -34,7 +35,7 @@ Examples:
   poorwill bench compare --installed 4G --used 1G,2G
 
 Exit status: 0 measured, 1 failed, 2 wrong usage.")]
-pub struct Bench {
+pub(crate) struct Bench {
     /// What to measure [default: all but load, of which compare has as much, and
     /// snapshot; with --quick start, instructions and compare]
     #[arg(value_name = "PART", value_enum)]
@@ -61,7 +62,7 @@ pub struct Bench {
     /// compare: harts of the machines
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
     harts: u32,
-    #[arg(long, value_name = "FILE", help = paths::FIRMWARE_HELP)]
+    #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
@@ -77,7 +78,7 @@ impl Bench {
     /// # Errors
     ///
     /// What failed.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let begun = Instant::now();
         let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
         paths::readable("firmware", &firmware)?;
@@ -97,7 +98,7 @@ impl Bench {
                 bar.set_message(step.to_owned());
                 bar.suspend(|| eprintln!("bench: {step}"));
             };
-            bench::measure(&options, part, &mut results, &tell)?;
+            poorwill_bench::measure(&options, part, &mut results, &tell)?;
             bar.inc(1);
             Ok::<_, anyhow::Error>(())
         });
@@ -145,7 +146,7 @@ impl Bench {
     ) -> anyhow::Result<BenchOptions> {
         let any = |wanted: &[Part]| parts.iter().any(|part| wanted.contains(part));
         if any(&[Part::Start]) {
-            paths::readable("OpenSBI", bench::OPENSBI.as_ref())?;
+            paths::readable("OpenSBI", poorwill_bench::OPENSBI.as_ref())?;
         }
         if any(&[Part::Load, Part::Compare, Part::Snapshot]) {
             paths::Guest::find(paths::Kernel::Stock)?;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use poorwill_bench::appliance::{self, ApplianceOptions};
+use poorwill_machine::interrupt;
+use poorwill_machine::paths;
+use poorwill_machine::size::Bytes;
 
-use crate::bench::appliance::{self, ApplianceOptions};
 use crate::demo::{DemoOptions, Figures, Screen, play};
-use crate::interrupt;
-use crate::paths;
-use crate::size::Bytes;
 
 /// Show a stock Debian machine sleep with the power off and wake where it was.
 ///
@@ -25,7 +25,7 @@ use crate::size::Bytes;
     after_help = "\
 Exit status: 0 all was there again, 1 failed (the console log is kept), 2 wrong usage."
 )]
-pub struct Demo {
+pub(crate) struct Demo {
     #[command(subcommand)]
     other: Option<Other>,
     /// RAM of the machine
@@ -73,7 +73,7 @@ struct Common {
     /// Number of harts
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=512))]
     harts: u32,
-    #[arg(long, value_name = "FILE", help = paths::FIRMWARE_HELP)]
+    #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Keep the machine's disk and the console log
     #[arg(long)]
@@ -86,7 +86,7 @@ impl Demo {
     /// # Errors
     ///
     /// The step that failed.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         if let Some(Other::Snapshot(snapshot)) = self.other {
             return snapshot.execute();
         }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use poorwill_machine::disk::NewDisk;
+use poorwill_machine::size::Bytes;
 
-use crate::disk::NewDisk;
 use crate::progress;
-use crate::size::Bytes;
 
 /// Make a raw disk with a root file system and a sleep area.
 #[derive(Args, Clone, Debug)]
-pub struct Disk {
+pub(crate) struct Disk {
     #[command(subcommand)]
     action: Action,
 }
@@ -53,7 +53,7 @@ impl Disk {
     /// # Errors
     ///
     /// What keeps the disk from being made.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let Action::Create(create) = self.action;
         let disk = NewDisk {
             root: create.root,

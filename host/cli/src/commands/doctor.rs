@@ -11,7 +11,7 @@ use crate::doctor::{Finding, Health, examine};
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = "\
 Exit status: 0 everything needed is there, 1 something is missing, 2 wrong usage.")]
-pub struct Doctor {}
+pub(crate) struct Doctor {}
 
 impl Doctor {
     /// Runs the command.
@@ -19,7 +19,7 @@ impl Doctor {
     /// # Errors
     ///
     /// None at present.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let findings = examine();
         findings.iter().for_each(show);
         let ill = findings

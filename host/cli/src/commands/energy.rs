@@ -4,16 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use poorwill_bench::energy::account::{Account, MeasuredCost, SleepCost, digits, duration};
+use poorwill_bench::energy::builtin::{self, BUILT_IN};
+use poorwill_bench::energy::profile::{Profile, ProfileError};
+use poorwill_bench::energy::thesis::{Reading, Remade, remade};
+use poorwill_bench::results::Results;
+use poorwill_bench::table::table;
 use serde_json::{Value, json};
 use uom::si::f64::Time;
 use uom::si::time::second;
-
-use crate::bench::results::Results;
-use crate::energy::account::{Account, MeasuredCost, SleepCost, digits, duration};
-use crate::energy::builtin::{self, BUILT_IN};
-use crate::energy::profile::{Profile, ProfileError};
-use crate::energy::thesis::{Reading, Remade, remade};
-use crate::table::table;
 
 /// Reckon what sleeps cost, and from which length on which mode saves energy.
 ///
@@ -30,7 +29,7 @@ Examples:
   poorwill energy --remade         a thesis's numbers, by the same arithmetic
 
 Exit status: 0 done, 1 failed, 2 wrong usage.")]
-pub struct Energy {
+pub(crate) struct Energy {
     /// A built-in profile
     #[arg(
         value_name = "PROFILE",
@@ -69,7 +68,7 @@ impl Energy {
     /// # Errors
     ///
     /// A profile or a measurement that cannot be read.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         if self.list {
             self.show_list()?;
         } else if self.remade {
@@ -252,7 +251,7 @@ fn print_measured(measured: &[MeasuredCost]) {
 
 /// The table of `--remade`.
 #[must_use]
-pub fn remade_text(rows: &[Remade]) -> String {
+pub(crate) fn remade_text(rows: &[Remade]) -> String {
     let mut text = String::from(
         "A thesis's numbers (those of the profiles thesis-*), reckoned from its own phase figures. \
          Deviation: of the\nresult from what is printed; beyond rounding: what of it is left for inputs that round to \
@@ -278,12 +277,15 @@ pub fn remade_text(rows: &[Remade]) -> String {
         let [value, least, most] = numbers.map(|value| format!("{value:.2}"));
         table.add_row([
             format!("{}{mark}", row.what),
-            row.printed.text.to_owned(),
+            row.printed.text.clone(),
             value,
             least,
             most,
-            format!("{:+.2} %", row.reckoned.deviation(row.printed) * 100.0),
-            format!("{:.2} %", row.reckoned.beyond_rounding(row.printed) * 100.0),
+            format!("{:+.2} %", row.reckoned.deviation(&row.printed) * 100.0),
+            format!(
+                "{:.2} %",
+                row.reckoned.beyond_rounding(&row.printed) * 100.0
+            ),
         ]);
     }
     text.push_str(&table.to_string());
@@ -301,7 +303,7 @@ fn remade_json(row: &Remade) -> Value {
         "reckoned": row.reckoned.value,
         "least": row.reckoned.least,
         "most": row.reckoned.most,
-        "deviation": row.reckoned.deviation(row.printed),
-        "beyond_rounding": row.reckoned.beyond_rounding(row.printed),
+        "deviation": row.reckoned.deviation(&row.printed),
+        "beyond_rounding": row.reckoned.beyond_rounding(&row.printed),
     })
 }

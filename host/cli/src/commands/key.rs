@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-
-use crate::disk::holders;
-use crate::flash::Flash;
+use poorwill_machine::disk::holders;
+use poorwill_machine::flash::Flash;
 
 /// Show, make, replace or erase the key that a machine seals its images with.
 ///
@@ -24,7 +23,7 @@ Examples:
 
 Exit status: 0 done, 1 failed, 2 wrong usage."
 )]
-pub struct Key {
+pub(crate) struct Key {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -89,7 +88,7 @@ impl Key {
     /// # Errors
     ///
     /// What keeps the flash from being looked at, made or changed.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.action.unwrap_or(Action::Show(self.shown)) {
             Action::Show(shown) => shown.print()?,
             Action::Create(shown) => {

@@ -1,11 +1,14 @@
 //! One file for each command; `main` parses and dispatches.
 
-pub mod area;
-pub mod bench;
-pub mod demo;
-pub mod disk;
-pub mod doctor;
-pub mod energy;
-pub mod key;
-pub mod report;
-pub mod run;
+pub(crate) mod area;
+pub(crate) mod bench;
+pub(crate) mod demo;
+pub(crate) mod disk;
+pub(crate) mod doctor;
+pub(crate) mod energy;
+pub(crate) mod key;
+pub(crate) mod report;
+pub(crate) mod run;
+
+/// What `--help` says of an option for the firmware.
+const FIRMWARE_HELP: &str = "Firmware [default: $POORWILL_FIRMWARE, else build/poorwill.elf]";

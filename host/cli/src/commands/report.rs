@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-
-use crate::bench::results::{Results, write_whole};
-use crate::report;
+use poorwill_bench::report;
+use poorwill_bench::results::{Results, write_whole};
 
 /// Make a page with plots of what `poorwill bench --save` has measured.
 ///
@@ -15,7 +14,7 @@ use crate::report;
 /// telephone. Everything in it comes from the results.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Exit status: 0 made, 1 failed, 2 wrong usage.")]
-pub struct Report {
+pub(crate) struct Report {
     /// The results; of several files, later ones add what is not in earlier ones
     #[arg(value_name = "JSON", default_value = "bench.json")]
     results: Vec<PathBuf>,
@@ -30,7 +29,7 @@ impl Report {
     /// # Errors
     ///
     /// The results cannot be read, or the page not written.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let mut read = self.results.iter().map(|file| Results::read(file));
         let mut results = read.next().context("no results are named")??;
         for others in read {

@@ -7,16 +7,16 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-
-use crate::area::{SlotReport, find_sleeping};
-use crate::disk::{NewDisk, check_unused, look_at};
-use crate::flash::{self, Flash, FlashError};
-use crate::machine::{
+use poorwill_machine::area::{SlotReport, find_sleeping};
+use poorwill_machine::disk::{NewDisk, check_unused, look_at};
+use poorwill_machine::flash::{self, Flash, FlashError};
+use poorwill_machine::paths::{self, Guest, Kernel, Tiny};
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{
     DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, TINY_COMMAND_LINE, interactive,
 };
-use crate::paths::{self, Guest, Kernel, Tiny};
+
 use crate::progress;
-use crate::size::Bytes;
 
 /// Start a machine on this terminal, or wake it if it sleeps.
 ///
@@ -38,7 +38,7 @@ Examples:
   poorwill run -- -nic user,model=virtio-net-pci   with network
 
 Exit status: 0 switched off or asleep, 1 failed, 2 wrong usage.")]
-pub struct Run {
+pub(crate) struct Run {
     /// A Linux that needs no root file system, up in seconds: a stock kernel and
     /// busybox. In it, `echo mem > /sys/power/state` is the sleep
     #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
@@ -74,7 +74,7 @@ pub struct Run {
     /// loses interrupts there
     #[arg(long, value_enum, default_value_t)]
     interrupts: Interrupts,
-    #[arg(long, value_name = "FILE", help = paths::FIRMWARE_HELP)]
+    #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     /// Handed to QEMU as they are
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
@@ -87,7 +87,7 @@ impl Run {
     /// # Errors
     ///
     /// What keeps the machine from starting, and a QEMU that failed.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let qemu = Qemu::find()?;
         let machine = self.machine()?;
         for disk in &machine.disks {

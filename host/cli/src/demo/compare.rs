@@ -1,34 +1,33 @@
+use poorwill_machine::console::Fields;
 use thiserror::Error;
-
-use crate::console::Fields;
 
 /// What the guest says that it holds, before the sleep and after the wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     /// Digest of a random number that only a process's memory holds.
-    pub nonce: String,
+    pub(crate) nonce: String,
     /// What that process has counted up to.
-    pub counter: u64,
+    pub(crate) counter: u64,
     /// Digest of what redis holds.
-    pub redis: String,
+    pub(crate) redis: String,
     /// Digest of a file in tmpfs and of the rows of a database.
-    pub files: String,
+    pub(crate) files: String,
     /// Time since the cold boot, sleep included, in ms.
-    pub uptime_ms: u128,
+    pub(crate) uptime_ms: u128,
 }
 
 /// One line of the comparison: all of them hold, or [`compare`] has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub(crate) struct Compared {
     /// What was compared.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// What became of it.
-    pub outcome: String,
+    pub(crate) outcome: String,
 }
 
 /// What was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Lost {
+pub(crate) enum Lost {
     /// A line of the guest lacks a key.
     #[error("the guest's line lacks {0}: {1:?}")]
     Key(&'static str, String),
@@ -60,7 +59,7 @@ impl Held {
     /// # Errors
     ///
     /// [`Lost::Key`].
-    pub fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
+    pub(crate) fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
         let fields = Fields::parse(line, prefix).unwrap_or_default();
         let missing = |key| Lost::Key(key, line.to_owned());
         let text = |key| {
@@ -88,7 +87,7 @@ impl Held {
 /// # Errors
 ///
 /// The first thing that was.
-pub fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost> {
+pub(crate) fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost> {
     let mut all = Vec::new();
     for (what, before, after) in [
         ("nonce in a process's memory", &before.nonce, &after.nonce),

@@ -1,47 +1,47 @@
 use std::time::Duration;
 
-use crate::console::Fields;
-use crate::size::Bytes;
-use crate::table::table;
+use poorwill_bench::table::table;
+use poorwill_machine::console::Fields;
+use poorwill_machine::size::Bytes;
 
 /// Where the time of a sleep, a wake or a cold boot went. What was not told
 /// apart is `None`, and counted where the text of the row below says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     /// QEMU's own start, before the firmware's first instruction.
-    pub emulator: Option<Duration>,
+    pub(crate) emulator: Option<Duration>,
     /// The firmware, without `transfer`.
-    pub firmware: Option<Duration>,
+    pub(crate) firmware: Option<Duration>,
     /// Saving or loading, by the firmware.
-    pub transfer: Option<Duration>,
+    pub(crate) transfer: Option<Duration>,
     /// The OS's kernel.
-    pub kernel: Option<Duration>,
+    pub(crate) kernel: Option<Duration>,
     /// The rest: initramfs, systemd, redis.
-    pub userland: Option<Duration>,
+    pub(crate) userland: Option<Duration>,
     /// All of it, by the host's clock.
-    pub total: Duration,
+    pub(crate) total: Duration,
     /// Bytes saved or loaded.
-    pub bytes: Option<Bytes>,
+    pub(crate) bytes: Option<Bytes>,
 }
 
 /// What the demo measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// From `systemctl suspend` to QEMU's end.
-    pub sleep: Column,
+    pub(crate) sleep: Column,
     /// From QEMU's start to redis's first answer.
-    pub wake: Column,
+    pub(crate) wake: Column,
     /// From QEMU's start to redis's first answer.
-    pub cold_boot: Column,
+    pub(crate) cold_boot: Column,
     /// Bytes of RAM that the OS used, as the firmware counted.
-    pub used: Option<Bytes>,
+    pub(crate) used: Option<Bytes>,
 }
 
 impl Column {
     /// A sleep that took `total`: `sleep` are the firmware's figures, `woke` what
     /// the guest tells of its kernel after the wake.
     #[must_use]
-    pub fn of_sleep(total: Duration, sleep: &Fields, woke: &Fields) -> Self {
+    pub(crate) fn of_sleep(total: Duration, sleep: &Fields, woke: &Fields) -> Self {
         let kernel = woke.milliseconds("kernel_down_ms");
         let (firmware, transfer) = firmware_parts(sleep, "save_ms");
         let userland = rest(total, &[firmware, transfer, kernel]);
@@ -60,7 +60,12 @@ impl Column {
     /// A wake whose firmware line came at `handed_over` and whose redis answered
     /// at `total`, both counted from power-on.
     #[must_use]
-    pub fn of_wake(handed_over: Duration, total: Duration, wake: &Fields, woke: &Fields) -> Self {
+    pub(crate) fn of_wake(
+        handed_over: Duration,
+        total: Duration,
+        wake: &Fields,
+        woke: &Fields,
+    ) -> Self {
         let kernel = woke.milliseconds("kernel_ms");
         let (firmware, transfer) = firmware_parts(wake, "load_ms");
         let emulator = rest(handed_over, &[firmware, transfer]);
@@ -80,7 +85,7 @@ impl Column {
     /// A cold boot: when the firmware handed over, when the kernel started its
     /// first program, and when redis answered, all counted from power-on.
     #[must_use]
-    pub fn of_cold_boot(
+    pub(crate) fn of_cold_boot(
         handed_over: Duration,
         first_program: Option<Duration>,
         total: Duration,
@@ -112,7 +117,7 @@ fn rest(total: Duration, parts: &[Option<Duration>]) -> Option<Duration> {
 impl Figures {
     /// The table: seconds and bytes of sleep, wake and cold boot.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let columns = [&self.sleep, &self.wake, &self.cold_boot];
         let mut table = table(["seconds", "sleep", "wake", "cold boot"], 1);
         let mut row = |name: &str, of: &dyn Fn(&Column) -> String| {

@@ -6,7 +6,6 @@ mod figures;
 mod screen;
 mod stage;
 
-pub use compare::{Compared, Held, compare};
-pub use figures::{Column, Figures};
-pub use screen::Screen;
-pub use stage::{DemoOptions, play};
+pub(crate) use figures::Figures;
+pub(crate) use screen::Screen;
+pub(crate) use stage::{DemoOptions, play};

@@ -2,17 +2,16 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use console::{Term, style, truncate_str};
-
-use crate::bench::appliance::Audience;
-use crate::console::Event;
-use crate::machine::Watcher;
+use poorwill_bench::appliance::Audience;
+use poorwill_machine::Watcher;
+use poorwill_machine::console::Event;
 
 /// What the user sees while machines run: steps, the console lines that matter,
 /// and on a terminal one line below them that shows where the machine is.
 ///
 /// Clones write to the same screen.
 #[derive(Clone, Debug)]
-pub struct Screen {
+pub(crate) struct Screen {
     terminal: Term,
     /// Whether the line below is drawn now.
     below: Arc<Mutex<bool>>,
@@ -42,7 +41,7 @@ impl Default for Screen {
 impl Screen {
     /// Standard output.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Screen {
             terminal: Term::stdout(),
             below: Arc::default(),
@@ -50,7 +49,7 @@ impl Screen {
     }
 
     /// Begins a step.
-    pub fn step(&self, text: &str) {
+    pub(crate) fn step(&self, text: &str) {
         self.line(&format!(
             "{} {}",
             style("==>").green().bold(),
@@ -59,13 +58,13 @@ impl Screen {
     }
 
     /// Says something that is Poorwill's own, not the machine's.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         self.line(&format!("    {text}"));
     }
 
-    /// Shows a machine's console: for [`crate::machine::PowerOn::watch`].
+    /// Shows a machine's console: for [`poorwill_machine::PowerOn::watch`].
     #[must_use]
-    pub fn watcher(&self) -> Watcher {
+    pub(crate) fn watcher(&self) -> Watcher {
         let screen = self.clone();
         Box::new(move |event| screen.show(event))
     }
@@ -112,7 +111,7 @@ impl Screen {
     }
 
     /// Removes the line below.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.clear(&mut below);
     }

@@ -2,16 +2,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use poorwill_machine::console::{Fields, Line};
+use poorwill_machine::disk::NewDisk;
+use poorwill_machine::paths::{Guest, Kernel};
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine};
 
 use super::compare::{Held, compare};
 use super::figures::{Column, Figures};
 use super::screen::Screen;
-use crate::console::{Fields, Line};
-use crate::disk::NewDisk;
-use crate::machine::{DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine};
-use crate::paths::{Guest, Kernel};
 use crate::progress;
-use crate::size::Bytes;
 
 /// Console lines that end the demo wherever they come.
 const FAILURES: [&str; 5] = [
@@ -34,19 +34,19 @@ const AREA: Bytes = Bytes::gib(3);
 
 /// Choices of the demo.
 #[derive(Clone, Debug)]
-pub struct DemoOptions {
+pub(crate) struct DemoOptions {
     /// RAM of the machine.
-    pub memory: Bytes,
+    pub(crate) memory: Bytes,
     /// Its harts.
-    pub harts: u32,
+    pub(crate) harts: u32,
     /// MiB put into redis, and as many into tmpfs.
-    pub data_mib: u32,
+    pub(crate) data_mib: u32,
     /// The firmware.
-    pub firmware: PathBuf,
+    pub(crate) firmware: PathBuf,
     /// Where the machine's disk is made; removed by the caller.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Where the console goes, besides the screen.
-    pub log: PathBuf,
+    pub(crate) log: PathBuf,
 }
 
 /// Plays the demo and returns what it measured. An error names its step; the
@@ -55,7 +55,7 @@ pub struct DemoOptions {
 /// # Errors
 ///
 /// Any step's.
-pub fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
+pub(crate) fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
     let qemu = Qemu::find()?;
     let machine = prepare(options, screen)?;
     let stage = Stage {
@@ -234,7 +234,7 @@ impl Stage<'_> {
         running: &RunningMachine,
         outcome: anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        if outcome.is_err() && !crate::interrupt::requested() {
+        if outcome.is_err() && !poorwill_machine::interrupt::requested() {
             self.screen
                 .step("It failed. The last lines of the console:");
             for line in running.tail(15) {

@@ -1,6 +1,6 @@
 //! Where the firmware enters the test kernel, and where traps end it.
 
-use crate::{machine::MAX_HARTS, say, verdict};
+use crate::machine::MAX_HARTS;
 use core::arch::global_asm;
 
 // The first instruction of the image. a0 = hart id, a1 = device tree.
@@ -40,8 +40,8 @@ fatal_vector:
     call {fatal}
 ",
     main = sym crate::main,
-    work = sym crate::workers::work,
-    fatal = sym fatal,
+    work = sym crate::work,
+    fatal = sym crate::fatal,
 );
 
 unsafe extern "C" {
@@ -73,8 +73,3 @@ pub(crate) fn worker_stack_top(index: usize) -> usize {
 
 /// Must be as in `kernel.ld`.
 const STACK_SIZE: usize = 64 * 1024;
-
-extern "C" fn fatal(cause: usize, pc: usize, value: usize) -> ! {
-    say!("FAIL: unexpected trap: scause {cause:#x}, sepc {pc:#x}, stval {value:#x}");
-    verdict::exit(verdict::FAILURE)
-}

@@ -1,7 +1,7 @@
 //! The SUSP call, as Linux makes it: the caller's registers are kept in
 //! memory, and the wake vector takes them up again.
 
-use crate::{check, read_csr};
+use crate::read_csr;
 use core::{arch::naked_asm, mem::offset_of};
 use sbi_spec::{binary::SbiRet, susp};
 
@@ -43,18 +43,6 @@ pub(crate) struct Found {
     pub(crate) scounteren: usize,
     /// `time`
     pub(crate) time: usize,
-}
-
-impl Found {
-    /// The wake vector was given what the specification promises it.
-    pub(crate) fn check_arguments(&self, hart: usize, opaque: usize) {
-        check!(self.a0 == hart, "a0 is the hart's id: {:#x}", self.a0);
-        check!(
-            self.a1 == opaque,
-            "a1 is the opaque argument: {:#x}",
-            self.a1
-        );
-    }
 }
 
 /// How a SUSP call ended.

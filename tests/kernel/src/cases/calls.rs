@@ -1,6 +1,5 @@
 //! Every extension's answers to nonsense, beside `sbi-testing`'s suite.
 
-use super::wild::firmware_address;
 use crate::{
     arch::fence_i,
     check,
@@ -180,7 +179,7 @@ fn hart_start(machine: &Machine, hart: usize) {
 /// Addresses that S-mode cannot run at, with what they are.
 pub(super) fn bad_code_addresses(machine: &Machine) -> [(&'static str, usize); 6] {
     [
-        ("an address in the firmware", firmware_address(machine)),
+        ("an address in the firmware", machine.firmware_address()),
         ("an address in MMIO", machine.uart),
         ("the first address beyond memory", machine.ram.end),
         ("an address far beyond memory", usize::MAX - 1),

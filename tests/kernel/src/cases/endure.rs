@@ -14,7 +14,7 @@ use crate::{
     machine::Machine,
     memory::{Memory, mix},
     say,
-    state::State,
+    state::{State, check_arguments},
     verdict,
 };
 
@@ -29,7 +29,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
         say!("endure: sleep life={life:016x} step={step:06}");
         match sleep::suspend(0, &mut context) {
             Outcome::Woke(found) => {
-                found.check_arguments(hart, opaque);
+                check_arguments(&found, hart, opaque);
                 state.check_after_wake(machine, hart, &found, false);
                 if verdict::failed() {
                     return;

@@ -17,7 +17,7 @@ use crate::{
     machine::Machine,
     memory::Memory,
     say,
-    state::State,
+    state::{State, check_arguments},
     verdict, workers,
 };
 
@@ -72,7 +72,7 @@ fn cycles(machine: &Machine, hart: usize) {
             }
             Outcome::Woke(found) => {
                 say!("cycle {cycle}: woke");
-                found.check_arguments(hart, opaque);
+                check_arguments(&found, hart, opaque);
                 let from_ram = machine.number("from_ram", 0) == 1;
                 if rtc_alarm_ms > 0 {
                     clock::end_alarm(machine);

@@ -27,11 +27,6 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     workers::check_all(machine, hart);
 }
 
-/// An address in the firmware's memory: where every machine starts it.
-pub(super) fn firmware_address(machine: &Machine) -> usize {
-    machine.ram.start
-}
-
 /// Addresses all over the firmware's memory.
 fn firmware_addresses(machine: &Machine) -> impl Iterator<Item = usize> + '_ {
     let edges = machine.reserved.iter().flat_map(|range| {
@@ -42,7 +37,7 @@ fn firmware_addresses(machine: &Machine) -> impl Iterator<Item = usize> + '_ {
         let id = machine.generation_id.as_ref();
         id.is_some_and(|id| address / PAGE == id.place.start / PAGE)
     };
-    core::iter::once(firmware_address(machine))
+    core::iter::once(machine.firmware_address())
         .chain(edges)
         .filter(move |address| !readable(address))
 }
@@ -52,7 +47,7 @@ fn firmware_memory(machine: &Machine) {
         machine
             .reserved
             .iter()
-            .any(|range| range.contains(&firmware_address(machine))),
+            .any(|range| range.contains(&machine.firmware_address())),
         "the device tree reserves the firmware's memory: {:x?}",
         machine.reserved
     );
@@ -172,7 +167,7 @@ fn read(bytes: usize, low: usize, high: usize) -> SbiRet {
 fn console(machine: &Machine) {
     let refused: &[Error] = &[InvalidParam];
     let own = arch::image().start;
-    let firmware = firmware_address(machine);
+    let firmware = machine.firmware_address();
     let claims = [
         ("all memory there is", usize::MAX, own, 0),
         ("a range that wraps", usize::MAX - own + 2, own, 0),

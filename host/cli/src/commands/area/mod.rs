@@ -7,13 +7,13 @@ mod snapshot;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-
 use self::set::Set;
 use self::snapshot::{Delete, Export, Import, Name};
-use crate::area::{AreaReport, inspect};
-use crate::disk::holders;
-use crate::flash::Flash;
+use clap::{Args, Subcommand};
+use poorwill_machine::area::{AreaReport, inspect};
+use poorwill_machine::disk::holders;
+use poorwill_machine::flash::Flash;
+
 use crate::progress;
 
 /// List the sleep areas and images of a disk, and verify them.
@@ -37,7 +37,7 @@ Examples:
 Exit status: 0 all is well, 1 an image, a record or the configuration is damaged,
 an image cannot be verified, or the disk cannot be read, 2 wrong usage."
 )]
-pub struct Area {
+pub(crate) struct Area {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ impl Area {
     /// # Errors
     ///
     /// What keeps the disk from being looked at, or changed.
-    pub fn execute(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.action {
             Some(Action::Set(set)) => set.execute(),
             Some(Action::Name(name)) => name.execute(),

@@ -5,13 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use poorwill_bench::energy::account::staged;
+use poorwill_bench::energy::builtin::{self, BUILT_IN};
+use poorwill_bench::energy::profile::Profile;
+use poorwill_machine::area::{Change, ConfigurationReport, configure};
 use poorwill_store::{Delay, DelayError, Name, SleepMode};
 use uom::si::time::second;
-
-use crate::area::{Change, ConfigurationReport, configure};
-use crate::energy::account::staged;
-use crate::energy::builtin::{self, BUILT_IN};
-use crate::energy::profile::Profile;
 
 /// Choose how the disk's machine sleeps.
 ///

@@ -2,9 +2,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use poorwill_machine::area::snapshot;
 use poorwill_store::Name as SnapshotName;
 
-use crate::area::snapshot;
 use crate::progress;
 
 /// Give the snapshot another name.

@@ -1,0 +1,147 @@
+//! What the appliance's starts took. Times are milliseconds from power-on by the
+//! host's clock unless they say otherwise.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spread::{Spread, seconds};
+use crate::table::table;
+
+/// All starts of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Appliance {
+    /// Harts of the machine.
+    pub harts: u32,
+    /// Its RAM in MiB.
+    pub memory_mib: u64,
+    /// Keys that redis holds.
+    pub keys: u64,
+    /// Starts without an image.
+    pub cold: Vec<Start>,
+    /// Linux's own returns from hibernation, each with a power-off before it.
+    pub resumed: Vec<Start>,
+    /// Why Linux did not come back from others.
+    pub failed_resumes: Vec<String>,
+    /// Starts from the snapshot, the power cut at a random moment after each.
+    pub snapshot: Vec<Start>,
+    /// Bytes that each of them loads.
+    pub loaded_bytes: u64,
+    /// What the shop answered is the same each time.
+    pub same_answers: bool,
+    /// Every byte of the disk is the same before the first of them and behind the last.
+    pub disk_unchanged: bool,
+}
+
+/// One start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Until the firmware handed over.
+    pub firmware_ms: f64,
+    /// Until a program of the user's ran, such as a shell.
+    pub shell_ms: f64,
+    /// Until the shop answered.
+    pub application_ms: f64,
+}
+
+/// The starts by one of the ways.
+pub type StartsOf = fn(&Appliance) -> &[Start];
+
+/// The three ways to start, with their names.
+pub const METHODS: [(&str, StartsOf); 3] = [
+    ("cold boot", |appliance| &appliance.cold),
+    ("Linux's hibernation", |appliance| &appliance.resumed),
+    ("snapshot", |appliance| &appliance.snapshot),
+];
+
+/// Kaminaga's table 1: seconds to the shell and to the media player, in the order of
+/// [`METHODS`].
+pub const PRINTED: [[f64; 2]; 3] = [[2.872, 11.1], [6.370, 10.427], [3.580, 5.357]];
+
+impl Appliance {
+    /// Medians and ends of some starts.
+    #[must_use]
+    pub fn spread(starts: &[Start], of: fn(&Start) -> f64) -> Option<Spread> {
+        Spread::of_any(starts.iter().map(of))
+    }
+
+    /// Seconds to the shell and to the application, for each way to start, beside the
+    /// paper's.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let heads = [
+            "seconds",
+            "shell",
+            "application",
+            "paper's shell",
+            "paper's application",
+        ];
+        let mut table = table(heads, 1);
+        for ((name, starts), printed) in METHODS.into_iter().zip(PRINTED) {
+            let of = |of| Self::spread(starts(self), of);
+            let measured = [of(|start| start.shell_ms), of(|start| start.application_ms)];
+            let measured = measured.map(seconds);
+            let printed = printed.map(|seconds| format!("{seconds:.2}"));
+            table.add_row([name.to_owned()].into_iter().chain(measured).chain(printed));
+        }
+        table.to_string()
+    }
+
+    /// How many times as long the application takes by a cold boot as by the
+    /// snapshot.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        let median = |starts| Self::spread(starts, |start| start.application_ms);
+        Some(median(&self.cold)?.median / median(&self.snapshot)?.median)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appliance() -> Appliance {
+        let start = |application_ms| Start {
+            firmware_ms: 100.0,
+            shell_ms: 200.0,
+            application_ms,
+        };
+        Appliance {
+            cold: [40_000.0, 50_000.0, 45_000.0].map(start).to_vec(),
+            snapshot: [1_500.0, 900.0, 2_000.0].map(start).to_vec(),
+            ..Appliance::default()
+        }
+    }
+
+    #[test]
+    fn the_gain_is_one_of_medians() {
+        assert!((appliance().gain().unwrap() - 30.0).abs() < 1e-9);
+        assert_eq!(Appliance::default().gain(), None);
+    }
+
+    #[test]
+    fn the_table_has_what_was_measured_beside_the_paper_s() {
+        let table = appliance().table();
+        for row in [
+            [
+                "cold boot",
+                "0.20 (0.20 to 0.20)",
+                "45.00 (40.00 to 50.00)",
+                "2.87",
+                "11.10",
+            ],
+            ["Linux's hibernation", "-", "-", "6.37", "10.43"],
+            [
+                "snapshot",
+                "0.20 (0.20 to 0.20)",
+                "1.50 (0.90 to 2.00)",
+                "3.58",
+                "5.36",
+            ],
+        ] {
+            let has = |line: &str| {
+                let cells: Vec<_> = line.split('|').map(str::trim).collect();
+                cells[1..6] == row
+            };
+            assert!(table.lines().skip(2).any(has), "no {row:?} in {table}");
+        }
+    }
+}

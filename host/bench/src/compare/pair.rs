@@ -1,0 +1,317 @@
+//! A machine that sleeps, and its peer, which QEMU saves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+use poorwill_machine::disk::NewDisk;
+use poorwill_machine::interrupt;
+use poorwill_machine::paths;
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
+
+use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, Sleep, gib};
+use super::guest::Guest;
+use super::peers::{KINDS, Saved, copy_on_host, settle};
+use super::plan::Size;
+use super::{CompareOptions, HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS, remove};
+
+/// Where page data begins in a sleep area, and what partitions are aligned to.
+const IMAGE_AT: u64 = 4 << 20;
+const ALIGNMENT: u64 = 1 << 20;
+
+/// What the host copies plainly of an image, at most: enough to tell its rate.
+const MOST_ON_HOST: u64 = 256 << 20;
+
+/// How often the machine wakes and sleeps in a round, in which everything else is once.
+/// What a disk that others use too does in one second says little of the next: it
+/// takes more than a round's to tell a rate from another one.
+const CYCLES: u32 = 2;
+
+/// What all pairs have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'s> {
+    pub(super) options: &'s CompareOptions,
+    /// Where their disks are.
+    pub(super) folder: &'s Path,
+    pub(super) qemu: &'s Qemu,
+    pub(super) guest: &'s paths::Guest,
+    /// The cases in which Linux hibernates.
+    pub(super) hibernating: &'s [Size],
+    /// The case in whose rounds a machine boots.
+    pub(super) booting: Option<Size>,
+    pub(super) tell: &'s dyn Fn(&str),
+}
+
+/// One machine and its peer: booted once, then with more and more memory in use. Outside
+/// its rounds both are switched off, so that others can have theirs.
+pub(super) struct Pair<'s> {
+    setting: Setting<'s>,
+    layout: Layout<'s>,
+    /// Its cases.
+    sizes: Vec<Size>,
+    machine: Machine,
+    /// The sleep that the machine has not woken from.
+    asleep: Sleep,
+    peer: Saved,
+    cold_boots: Vec<ColdBoot>,
+}
+
+/// A case that is being measured.
+pub(super) struct Going {
+    pub(super) case: Case,
+    /// How many rounds hibernate.
+    hibernations: u32,
+    /// Whether each round has a cold boot.
+    boots: bool,
+}
+
+impl<'s> Pair<'s> {
+    /// Boots both. `sizes` are one machine's.
+    pub(super) fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
+        let layout = Layout::new(setting, sizes)?;
+        layout.tell("cold boots");
+        let machine = layout.machine(&layout.disk())?;
+        let (mut guest, boot) = Guest::cold_boot(&machine, setting.qemu)?;
+        let asleep = guest.sleep()?;
+        let peer = layout.peer()?;
+        let (peer, peer_boot) = Saved::prepare(setting.qemu, &peer, &layout.folder)?;
+        Ok(Pair {
+            setting,
+            layout,
+            sizes: sizes.to_vec(),
+            machine,
+            asleep,
+            peer,
+            cold_boots: vec![boot, peer_boot],
+        })
+    }
+
+    /// Begins the case with `used_mib` in use, if it is one of the machine's.
+    pub(super) fn begin(&mut self, used_mib: u64) -> anyhow::Result<Option<Going>> {
+        let of_case = |size: &&Size| size.used_mib == used_mib;
+        let Some(&size) = self.sizes.iter().find(of_case) else {
+            return Ok(None);
+        };
+        let boots = self.setting.booting == Some(size);
+        let case = Case {
+            installed_mib: size.installed_mib,
+            used_mib: size.used_mib,
+            cold_boots: match boots {
+                true => Vec::new(),
+                false => self.cold_boots.clone(),
+            },
+            ..Case::default()
+        };
+        self.layout
+            .tell(&format!("filling memory: {}", case.name()));
+        let (guest, ..) = Guest::wake(&self.machine, self.setting.qemu)?;
+        self.asleep = self.layout.fill_and_sleep(guest, used_mib)?;
+        self.peer.fill(self.setting.qemu, used_mib)?;
+        let hibernations = match self.setting.hibernating.contains(&size) {
+            true => self.setting.options.hibernations,
+            false => 0,
+        };
+        Ok(Some(Going {
+            case,
+            hibernations,
+            boots,
+        }))
+    }
+
+    /// Round `round`, from 1.
+    pub(super) fn round(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
+        let (name, before) = (going.case.name(), going.case.hibernations.len());
+        self.measure(going, round)
+            .with_context(|| format!("{name}, round {round}"))?;
+        let case = &going.case;
+        let back = case.hibernations.get(before);
+        self.layout.tell(&round_text(round, case, back));
+        Ok(())
+    }
+
+    fn measure(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
+        let case = &mut going.case;
+        let hibernates = round <= going.hibernations;
+        for cycle in 0..CYCLES {
+            self.cycle(case, hibernates && cycle == 0)?;
+        }
+        if going.boots {
+            case.cold_boots.push(self.layout.boot()?);
+        }
+        // QEMU's stream is the slower way, and moves as much again: seen once.
+        let kinds = match round {
+            1 => &KINDS[..],
+            _ => &KINDS[KINDS.len() - 1..],
+        };
+        let cycles = self.peer.cycle_each(self.setting.qemu, kinds)?;
+        case.qemu.extend(cycles);
+        Ok(())
+    }
+
+    /// Wakes the machine, moves as many bytes plainly, and has it sleep again.
+    fn cycle(&mut self, case: &mut Case, hibernates: bool) -> anyhow::Result<()> {
+        settle(&self.layout.disk())?;
+        let (mut guest, wake, kernel_ms) = Guest::wake(&self.machine, self.setting.qemu)?;
+        let plain = self.layout.copy_plainly(&mut guest, wake.loaded_bytes)?;
+        case.sleeps.push(Sleep {
+            kernel_ms,
+            ..self.asleep
+        });
+        case.wakes.push(wake);
+        case.plain.push(plain);
+        if hibernates && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS {
+            guest = self.hibernate_and_resume(case, guest)?;
+        }
+        self.asleep = self.layout.fill_and_sleep(guest, case.used_mib)?;
+        Ok(())
+    }
+
+    /// Linux may not come back, which is a finding, and no reason to give up: the
+    /// machine is then made anew.
+    fn hibernate_and_resume(&self, case: &mut Case, guest: Guest) -> anyhow::Result<Guest> {
+        match self.hibernate(guest) {
+            Ok((guest, measured)) => {
+                case.hibernations.push(measured);
+                Ok(guest)
+            }
+            Err(error) => {
+                interrupt::check()?;
+                let why = format!("{error:#}");
+                let what = "Linux does not come back from hibernation";
+                self.layout.tell(&format!("{what}: {why}"));
+                case.failed_hibernations.push(why);
+                remove(&self.layout.disk())?;
+                let machine = self.layout.machine(&self.layout.disk())?;
+                Ok(Guest::cold_boot(&machine, self.setting.qemu)?.0)
+            }
+        }
+    }
+
+    fn hibernate(&self, mut guest: Guest) -> anyhow::Result<(Guest, Hibernation)> {
+        let mut measured = guest.hibernate()?;
+        settle(&self.layout.disk())?;
+        let mut machine = self.machine.clone();
+        machine.command_line = format!("{} {RESUME_WORDS}", machine.command_line);
+        let guest = Guest::resume(&machine, self.setting.qemu, &mut measured)?;
+        Ok((guest, measured))
+    }
+}
+
+/// What the two are made of.
+struct Layout<'s> {
+    setting: Setting<'s>,
+    installed_mib: u64,
+    /// What will be in use at last.
+    largest_mib: u64,
+    /// Has the disks.
+    folder: PathBuf,
+}
+
+impl<'s> Layout<'s> {
+    fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
+        let most = |of: fn(&Size) -> u64| sizes.iter().map(of).max().unwrap_or_default();
+        let installed_mib = most(|size| size.installed_mib);
+        let folder = setting.folder.join(format!("{installed_mib}-mib"));
+        fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(Layout {
+            setting,
+            installed_mib,
+            largest_mib: most(|size| size.used_mib),
+            folder,
+        })
+    }
+
+    fn tell(&self, what: &str) {
+        (self.setting.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
+    }
+
+    /// What ran before has left other memory in use, and the host with something to
+    /// write.
+    fn fill_and_sleep(&self, mut guest: Guest, used_mib: u64) -> anyhow::Result<Sleep> {
+        guest.fill(used_mib)?;
+        settle(&self.disk())?;
+        guest.sleep()
+    }
+
+    fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
+        let disk = &self.disk();
+        let mut plain = guest.plain(bytes)?;
+        // The sleep area is the last partition, behind the swap.
+        let length = fs::metadata(disk).context("looking at the disk")?.len();
+        let area = length - ALIGNMENT - self.room().0;
+        let host_bytes = bytes.min(MOST_ON_HOST);
+        let (read, write) = copy_on_host(disk, area + IMAGE_AT, area - self.room().0, host_bytes)?;
+        plain.host_bytes = host_bytes;
+        plain.host_read_ms = read.as_secs_f64() * 1e3;
+        plain.host_write_ms = write.as_secs_f64() * 1e3;
+        Ok(plain)
+    }
+
+    /// A machine that can sleep: root, swap and sleep area on one new NVMe disk.
+    fn machine(&self, disk: &Path) -> anyhow::Result<Machine> {
+        self.make_disk(disk, Some(self.room()), vec![self.room()])?;
+        Ok(self.with_disk(Disk::nvme(disk)))
+    }
+
+    /// Boots a machine that is new, and cuts its power.
+    fn boot(&self) -> anyhow::Result<ColdBoot> {
+        let disk = self.folder.join("boot.disk");
+        let (_, boot) = Guest::cold_boot(&self.machine(&disk)?, self.setting.qemu)?;
+        remove(&disk)?;
+        Ok(boot)
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.folder.join("machine.disk")
+    }
+
+    /// For two images, or for one hibernation.
+    fn room(&self) -> Bytes {
+        Bytes::mib(2 * (self.largest_mib + 256))
+    }
+
+    /// The machine that QEMU saves: the same root, on a disk of its own.
+    fn peer(&self) -> anyhow::Result<Machine> {
+        let disk = self.folder.join("peer.disk");
+        self.make_disk(&disk, None, Vec::new())?;
+        Ok(self.with_disk(Disk::virtio(disk)))
+    }
+
+    fn make_disk(&self, disk: &Path, swap: Option<Bytes>, areas: Vec<Bytes>) -> anyhow::Result<()> {
+        let new = NewDisk {
+            root: Some(self.setting.guest.root.clone()),
+            swap,
+            areas,
+        };
+        new.create(disk, false, &ProgressBar::hidden())?;
+        settle(disk)
+    }
+
+    fn with_disk(&self, disk: Disk) -> Machine {
+        Machine {
+            harts: self.setting.options.harts,
+            memory: Bytes::mib(self.installed_mib),
+            kernel: Some(self.setting.guest.kernel.clone()),
+            initrd: Some(self.setting.guest.initrd.clone()),
+            command_line: format!("{DEBIAN_COMMAND_LINE} {HIBERNATION_WORDS} poorwill.compare"),
+            disks: vec![disk],
+            ..Machine::new(&self.setting.options.firmware)
+        }
+        .for_figures()
+    }
+}
+
+/// `back` is from the round's hibernation.
+fn round_text(round: u32, case: &Case, back: Option<&Hibernation>) -> String {
+    let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
+    format!(
+        "{} used, round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
+        gib(case.used_mib),
+        last(case.sleeps.last().map(|sleep| sleep.total_ms)),
+        last(case.wakes.last().map(|wake| wake.total_ms)),
+        last(case.qemu.last().map(|cycle| cycle.restore_ms)),
+        last(back.map(|one| one.total_ms)),
+    )
+}

@@ -1,0 +1,240 @@
+//! Which machines are measured, and whether this host has room for them.
+
+use std::path::Path;
+
+use anyhow::Context;
+use poorwill_machine::resources;
+use poorwill_machine::size::Bytes;
+
+/// A machine's RAM, and how much of it is to be in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size {
+    /// MiB.
+    pub installed_mib: u64,
+    /// MiB.
+    pub used_mib: u64,
+}
+
+/// What is measured unless something else is asked for: everything in a large
+/// machine, and enough in smaller ones to see that installed memory costs nothing.
+pub const USUAL: [Size; 8] = [
+    Size::new(1024, 512),
+    Size::new(4096, 256),
+    Size::new(4096, 512),
+    Size::new(8192, 256),
+    Size::new(8192, 512),
+    Size::new(8192, 1024),
+    Size::new(8192, 2048),
+    Size::new(8192, 4096),
+];
+
+/// What is measured where time is short: enough for every target.
+pub const QUICK: [Size; 3] = [
+    Size::new(1024, 512),
+    Size::new(4096, 256),
+    Size::new(4096, 512),
+];
+
+/// What a kernel keeps for itself of a machine's RAM, and what programs need to
+/// run beside the memory that is filled.
+const KEPT_MIB: u64 = 256;
+
+/// Three roots as written to, tables, and room to breathe.
+const DISK_MIB: u64 = 2560;
+
+impl Size {
+    /// So many MiB in use of so many.
+    #[must_use]
+    pub const fn new(installed_mib: u64, used_mib: u64) -> Self {
+        Size {
+            installed_mib,
+            used_mib,
+        }
+    }
+
+    /// Whether a machine with so much RAM can have so much in use.
+    #[must_use]
+    pub const fn fits(self) -> bool {
+        self.used_mib + KEPT_MIB <= self.installed_mib
+    }
+
+    /// Whether Linux can hibernate: it copies what is in use within memory, but
+    /// for what it can swap.
+    #[must_use]
+    pub const fn can_hibernate(self) -> bool {
+        2 * self.used_mib + KEPT_MIB <= self.installed_mib
+    }
+
+    /// Host memory: the guest's, which is there from the start, QEMU's own, and nothing
+    /// left over for the page cache of its files.
+    const fn memory_mib(self) -> u64 {
+        self.installed_mib + 768
+    }
+
+    /// Host disk: two slots, the swap, and QEMU's file of the moment and the next.
+    const fn disk_mib(self) -> u64 {
+        5 * (self.used_mib + 128) + DISK_MIB
+    }
+}
+
+/// Every combination of `installed` and `used` that fits.
+#[must_use]
+pub fn combinations(installed: &[u64], used: &[u64]) -> Vec<Size> {
+    let mut sizes: Vec<Size> = installed
+        .iter()
+        .flat_map(|&installed_mib| {
+            used.iter()
+                .map(move |&used_mib| Size::new(installed_mib, used_mib))
+        })
+        .filter(|size| size.fits())
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// The cases of `sizes`, which ascend, in which Linux hibernates: the smallest
+/// machine's that have room for it, and no more than two, as each time takes half a
+/// minute. Not in a large machine: behind a return the kernel counts 200 MiB as used
+/// there that hold nothing, and the next cases have less in use than they say.
+#[must_use]
+pub fn hibernating(sizes: &[Size]) -> Vec<Size> {
+    let mut able: Vec<Size> = (sizes.iter().copied())
+        .filter(|size| size.can_hibernate())
+        .collect();
+    let smallest = able.first().map(|size| size.installed_mib);
+    able.retain(|size| Some(size.installed_mib) == smallest);
+    able.truncate(2);
+    able
+}
+
+/// The case of `sizes` with the least in use, in the smallest machine: what a boot
+/// leaves in use is little, so this one's wakes are set beside boots.
+#[must_use]
+pub fn least(sizes: &[Size]) -> Option<Size> {
+    let key = |size: &Size| (size.used_mib, size.installed_mib);
+    sizes.iter().copied().min_by_key(key)
+}
+
+/// What a host has to spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// MiB of memory.
+    pub memory_mib: u64,
+    /// MiB of disk.
+    pub disk_mib: u64,
+}
+
+impl Room {
+    /// Looks at the host, and at the file system of `folder`.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn of(folder: &Path) -> anyhow::Result<Self> {
+        let disk = resources::disk_free(folder)
+            .with_context(|| format!("looking at the room in {}", folder.display()))?;
+        let memory =
+            resources::memory_available().context("/proc/meminfo tells no MemAvailable")?;
+        Ok(Room {
+            memory_mib: memory.0 >> 20,
+            disk_mib: disk.0 >> 20,
+        })
+    }
+
+    /// Those of `sizes` that it has room for, ascending, and why it has none for the
+    /// others. The disks of all machines are there at once; one of them runs at a time.
+    #[must_use]
+    pub fn choose(mut self, sizes: &[Size]) -> (Vec<Size>, Vec<String>) {
+        let mut sizes = sizes.to_vec();
+        sizes.sort_unstable();
+        let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+        for of_a_machine in sizes.chunk_by(|one, next| one.installed_mib == next.installed_mib) {
+            let mut disk_mib = 0;
+            for &size in of_a_machine {
+                match self.refuses(size) {
+                    Some(reason) => left_out.push(reason),
+                    None => {
+                        chosen.push(size);
+                        disk_mib = size.disk_mib();
+                    }
+                }
+            }
+            self.disk_mib -= disk_mib;
+        }
+        (chosen, left_out)
+    }
+
+    /// Why `size` has no room here; `None` if it has.
+    fn refuses(self, size: Size) -> Option<String> {
+        let lacks = |what: &str, has: u64, wants: u64| {
+            format!(
+                "{} MiB used of {} MiB: needs {} of {what}, and {} are free",
+                size.used_mib,
+                size.installed_mib,
+                Bytes::mib(wants),
+                Bytes::mib(has)
+            )
+        };
+        if self.memory_mib < size.memory_mib() {
+            return Some(lacks("memory", self.memory_mib, size.memory_mib()));
+        }
+        if self.disk_mib < size.disk_mib() {
+            return Some(lacks("disk", self.disk_mib, size.disk_mib()));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_fits_is_measured() {
+        let all = combinations(&[1024, 4096, 8192], &[256, 512, 1024, 2048, 4096]);
+        assert_eq!(all.len(), 2 + 4 + 5);
+        assert!(all.contains(&Size::new(1024, 512)) && !all.contains(&Size::new(1024, 1024)));
+        assert!(all.contains(&Size::new(8192, 4096)) && !all.contains(&Size::new(4096, 4096)));
+        assert_eq!(combinations(&[1024, 1024], &[256]), [Size::new(1024, 256)]);
+        assert!(USUAL.iter().chain(&QUICK).all(|size| all.contains(size)));
+        assert!(USUAL.is_sorted() && QUICK.is_sorted());
+    }
+
+    #[test]
+    fn linux_hibernates_in_the_smallest_machine_that_can() {
+        let cases = [Size::new(4096, 256), Size::new(4096, 512)];
+        assert_eq!(hibernating(&USUAL), cases);
+        assert_eq!(hibernating(&QUICK), cases);
+        assert_eq!(hibernating(&[Size::new(1024, 512)]), []);
+        assert_eq!(least(&USUAL), Some(cases[0]));
+        assert_eq!(least(&[]), None);
+    }
+
+    #[test]
+    fn a_host_without_room_says_what_it_lacks() {
+        let room = Room {
+            memory_mib: 5000,
+            disk_mib: 6000,
+        };
+        assert_eq!(room.refuses(Size::new(1024, 256)), None);
+        let disk = room.refuses(Size::new(4096, 1024)).unwrap();
+        assert!(disk.contains("of disk"), "{disk}");
+        let memory = room.refuses(Size::new(8192, 256)).unwrap();
+        assert!(memory.contains("of memory"), "{memory}");
+        assert!(Room::of(Path::new("/")).unwrap().memory_mib > 0);
+    }
+
+    #[test]
+    fn machines_have_their_disks_beside_each_other() {
+        let (small, large) = (Size::new(1024, 512), Size::new(4096, 512));
+        let room = |disk_mib| Room {
+            memory_mib: 5000,
+            disk_mib,
+        };
+        let both = 2 * small.disk_mib();
+        assert_eq!(room(both).choose(&[large, small]).0, [small, large]);
+        let (chosen, left_out) = room(both - 1).choose(&[large, small]);
+        assert_eq!((chosen, left_out.len()), (vec![small], 1));
+    }
+}

@@ -1,0 +1,180 @@
+//! Instructions of a sleep and of its wake: plain, sealed, as a snapshot, and with
+//! the RAM powered.
+//!
+//! The sleep area is in memory that keeps its bytes, so nothing is waited for, and
+//! the counts are the firmware's own work: the same each time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use poorwill_machine::area::{Change, configure};
+use poorwill_machine::console::Fields;
+use poorwill_machine::disk::NewDisk;
+use poorwill_machine::flash::Flash;
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, file_memory};
+
+use crate::BenchOptions;
+
+/// MiB of the machine's memory in use.
+const FILL_MIB: u32 = 64;
+
+/// The same where it is sealed, which takes forty instructions a byte.
+const SEALED_MIB: u32 = 8;
+
+/// All of its memory.
+const MEMORY_MIB: u64 = 96;
+
+/// The sleep area, which holds two images of all memory. With its table it is 256 MiB:
+/// a power of two, as a BAR must be.
+const AREA_MIB: u64 = 254;
+
+/// Each instruction takes two to the power of so many nanoseconds of the machine's
+/// time: the firmware tells its time in milliseconds, which are 16 thousand
+/// instructions then.
+const SHIFT: u32 = 6;
+
+/// How long one power-on may take.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A way to sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Plain,
+    Sealed,
+    Snapshot,
+    /// With the RAM powered.
+    Retained,
+}
+
+impl Way {
+    pub(super) const ALL: [Way; 4] = [Way::Plain, Way::Sealed, Way::Snapshot, Way::Retained];
+
+    /// A new machine sleeps so and wakes: names, and instructions.
+    pub(super) fn count(
+        self,
+        options: &BenchOptions,
+        firmware: &Path,
+        qemu: &Qemu,
+    ) -> anyhow::Result<Vec<(String, u64)>> {
+        let folder = tempfile::tempdir_in(&options.folder)?;
+        let machine = self.machine(options, firmware, folder.path())?;
+        let mut running = power_on(&machine, qemu)?;
+        if self == Way::Retained {
+            let both = self.woken(&mut running, "since_call")?;
+            return Ok(vec![("retain-1".into(), both)]);
+        }
+        let sleep = self.slept(&mut running)?;
+        running.wait_exit(LIMIT)?.check()?;
+        let mut running = power_on(&machine, qemu)?;
+        let wake = self.woken(&mut running, "since_start")?;
+        let name = format!("{self:?}").to_lowercase();
+        Ok(vec![
+            (format!("sleep-{name}-1"), sleep),
+            (format!("wake-{name}-1"), wake),
+        ])
+    }
+
+    fn machine(
+        self,
+        options: &BenchOptions,
+        firmware: &Path,
+        folder: &Path,
+    ) -> anyhow::Result<Machine> {
+        let disk = folder.join("disk");
+        let mut machine = Machine::new(firmware);
+        attach_area(&mut machine, &disk)?;
+        configure(&disk, &self.configuration()?)?;
+        machine.harts = 1;
+        machine.memory = Bytes::mib(MEMORY_MIB);
+        machine.kernel = Some(options.test_kernel.clone());
+        let due = u32::from(self == Way::Retained);
+        let mib = match self {
+            Way::Sealed => SEALED_MIB,
+            _ => FILL_MIB,
+        };
+        machine.command_line = format!("case=count fill_mib={mib} due={due}");
+        if self == Way::Sealed {
+            let flash = folder.join("flash");
+            Flash::create(&flash)?;
+            machine.flash = Some(flash);
+        }
+        Ok(machine.for_counts(SHIFT))
+    }
+
+    fn configuration(self) -> anyhow::Result<Change> {
+        let retains = self == Way::Retained;
+        let snapshot = (self == Way::Snapshot).then(|| "counted".parse());
+        Ok(Change {
+            mode: retains.then_some(poorwill_store::SleepMode::Retain),
+            next_snapshot: snapshot.transpose()?,
+            ..Change::default()
+        })
+    }
+
+    /// What the sleep took: the firmware says it as it switches the power off.
+    fn slept(self, running: &mut RunningMachine) -> anyhow::Result<u64> {
+        let (fields, text) = fields(running, "poorwill: sleep ")?;
+        let mode = match self {
+            Way::Snapshot => "snapshot",
+            _ => "persist",
+        };
+        let sealed = (fields.get("sealed") == Some("yes")) == (self == Way::Sealed);
+        ensure!(
+            fields.get("mode") == Some(mode) && sealed,
+            "it was to sleep {self:?}, and says {text:?}"
+        );
+        let ms = fields.number("ms").with_context(|| format!("{text:?}"))?;
+        Ok((ms * 1_000_000) >> SHIFT)
+    }
+
+    /// What the kernel counts, `key`, once it has found its memory as it was.
+    fn woken(self, running: &mut RunningMachine, key: &str) -> anyhow::Result<u64> {
+        if self == Way::Retained {
+            fields(running, "poorwill: wake mode=retain ")?;
+        }
+        let (fields, text) = fields(running, "test kernel: count ")?;
+        let count = fields.number(key).with_context(|| format!("{text:?}"))?;
+        let exit = running.wait_exit(LIMIT)?;
+        ensure!(
+            exit.status.code() == Some(super::seal::DONE),
+            "the test kernel found something wrong ({}); the console's end:\n{}",
+            exit.status,
+            running.tail(15).join("\n")
+        );
+        Ok(count)
+    }
+}
+
+/// Gives a machine a sleep area in memory, kept in a new file.
+pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<()> {
+    let new = NewDisk {
+        root: None,
+        swap: None,
+        areas: vec![Bytes::mib(AREA_MIB)],
+    };
+    new.create(file, true, &indicatif::ProgressBar::hidden())?;
+    let device = ["-device", "ivshmem-plain,memdev=area"].map(Into::into);
+    let arguments = file_memory("area", file)?.map(Into::into);
+    machine
+        .extra_arguments
+        .extend(arguments.into_iter().chain(device));
+    Ok(())
+}
+
+fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {
+    let mut running = machine.power_on(qemu, PowerOn::default())?;
+    running.fail_on(&["poorwill: panic", "FAIL"]);
+    Ok(running)
+}
+
+/// The next line that begins so.
+fn fields(running: &mut RunningMachine, beginning: &str) -> anyhow::Result<(Fields, String)> {
+    let line = running.wait_for(beginning, LIMIT);
+    let line =
+        line.with_context(|| format!("the console's end:\n{}", running.tail(15).join("\n")))?;
+    let fields = Fields::parse(&line.text, beginning);
+    let fields = fields.with_context(|| format!("no figures in {:?}", line.text))?;
+    Ok((fields, line.text))
+}

@@ -1,0 +1,478 @@
+//! All that a profile tells, reckoned: what `poorwill energy` prints.
+
+use serde::Serialize;
+use uom::si::energy::joule;
+use uom::si::f64::Time;
+use uom::si::power::watt;
+use uom::si::time::second;
+
+use super::measured::{MeasuredSleep, OnMachine};
+use super::model::{BreakEven, Mode, Staged};
+use super::profile::{Kind, Profile};
+use super::times::Given;
+use crate::results::Results;
+
+/// What a profile's modes cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Account {
+    /// `modelled`: what is measured is time and bytes.
+    pub energy: &'static str,
+    /// The profile's name or file.
+    pub profile: String,
+    /// The machine.
+    pub title: String,
+    /// What the sources are of.
+    pub publication: String,
+    /// What to know of the figures.
+    pub about: String,
+    /// Each mode with times.
+    pub modes: Vec<ModeCost>,
+    /// Modes whose times only a measurement gives.
+    pub without_times: Vec<String>,
+    /// Sleeps of several lengths.
+    pub sleeps: Vec<SleepCost>,
+    /// Each pair of modes.
+    pub break_evens: Vec<Pair>,
+    /// `retain`, then `persist`.
+    pub staged: Option<StagedCost>,
+    /// Sleeps that a bench measured, on this machine.
+    pub measured: Vec<MeasuredCost>,
+    /// The profile's figures and where they are from.
+    pub figures: Vec<SourcedFigure>,
+}
+
+/// One mode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "names with units")]
+pub struct ModeCost {
+    pub name: String,
+    pub kept_watts: f64,
+    pub enter_seconds: f64,
+    pub enter_joules: f64,
+    pub leave_seconds: f64,
+    pub leave_joules: f64,
+    /// Entering and leaving.
+    pub fixed_joules: f64,
+}
+
+/// Sleeps of one length.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SleepCost {
+    /// How long the mode lasts.
+    pub seconds: f64,
+    /// In the order of [`Account::modes`], staged behind them.
+    pub modes: Vec<Cost>,
+}
+
+/// One sleep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// The mode.
+    pub name: String,
+    /// All of it.
+    pub joules: f64,
+    /// From the request until the OS runs again; not told of a staged sleep.
+    pub average_watts: Option<f64>,
+}
+
+/// Two modes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    /// One.
+    pub first: String,
+    /// The other.
+    pub second: String,
+    /// The break-even; `None` where there is none.
+    pub seconds: Option<f64>,
+    /// In words.
+    pub verdict: String,
+}
+
+/// The staged mode at the delay that `auto` uses.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StagedCost {
+    /// What sleeps begin in.
+    pub retain: String,
+    /// What they end in.
+    pub persist: String,
+    /// The break-even.
+    pub delay_seconds: f64,
+    /// The most that it costs over the better of the two, at any length.
+    pub worst_ratio: f64,
+}
+
+/// A measured sleep on the profile's machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredCost {
+    /// `0.5 of 4 GiB`.
+    pub case: String,
+    /// The profile's mode that it stands in.
+    pub mode: String,
+    /// Whether the bytes were taken at a device's bandwidths, or times as the
+    /// emulated machine took them.
+    pub at_bandwidth: bool,
+    /// Whether what the machine could do without was left out.
+    pub without_avoidable: bool,
+    /// Bytes in the image.
+    pub saved_bytes: f64,
+    /// The mode with these times.
+    pub cost: ModeCost,
+    /// Beside keeping RAM powered, or running on where the profile has no such mode.
+    pub break_even: Option<Pair>,
+}
+
+/// A figure of the profile.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "told by their type")]
+pub struct SourcedFigure {
+    pub place: String,
+    pub value: f64,
+    pub source: String,
+}
+
+/// A mode of a profile's machine with the times of a measured sleep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredMode {
+    /// What was measured.
+    pub sleep: MeasuredSleep,
+    /// The mode.
+    pub mode: Mode,
+    /// Whether what the machine could do without was left out.
+    pub without_avoidable: bool,
+}
+
+/// Every measured sleep in the persist mode of `profile`, and once more without
+/// what that machine could do without. Empty where the profile has no such mode.
+#[must_use]
+pub fn measured_modes(profile: &Profile, results: &Results) -> Vec<MeasuredMode> {
+    let Some(mode) = profile.mode_of(Kind::Persist) else {
+        return Vec::new();
+    };
+    if !mode.is_measurable() {
+        return Vec::new();
+    }
+    let variants: &[bool] = if mode.has_avoidable() {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    let cases = results.compare.iter().flat_map(|compare| &compare.cases);
+    let mut modes = Vec::new();
+    for sleep in cases.filter_map(MeasuredSleep::of) {
+        for &without_avoidable in variants {
+            let times = OnMachine {
+                sleep: &sleep,
+                device: profile.device.as_ref(),
+                without_avoidable,
+            };
+            modes.extend(mode.with(&times).map(|mode| MeasuredMode {
+                sleep: sleep.clone(),
+                mode,
+                without_avoidable,
+            }));
+        }
+    }
+    modes
+}
+
+/// The mode that sleeps would otherwise be spent in: RAM powered, or running on.
+#[must_use]
+pub fn otherwise(profile: &Profile) -> Option<Mode> {
+    let mode = profile
+        .mode_of(Kind::Retain)
+        .or(profile.mode_of(Kind::Awake));
+    mode.and_then(|mode| mode.with(&Given))
+}
+
+/// The staged mode of `profile`, from its own times.
+#[must_use]
+pub fn staged(profile: &Profile) -> Option<Staged> {
+    let [retain, persist] = [Kind::Retain, Kind::Persist]
+        .map(|kind| profile.mode_of(kind).and_then(|mode| mode.with(&Given)));
+    Staged::auto(retain?, persist?)
+}
+
+impl Account {
+    /// Of `profile`, called `name`, for sleeps of these lengths (or, of none, of
+    /// some around its break-evens), with what `results` has measured.
+    #[must_use]
+    pub fn of(name: &str, profile: &Profile, lengths: &[Time], results: Option<&Results>) -> Self {
+        let modes: Vec<Mode> = profile
+            .modes
+            .iter()
+            .filter_map(|mode| mode.with(&Given))
+            .collect();
+        let without_times = profile
+            .modes
+            .iter()
+            .filter(|mode| mode.with(&Given).is_none());
+        let staged = staged(profile);
+        let break_evens = pairs(&modes);
+        let lengths = match lengths {
+            [] => usual_lengths(&break_evens),
+            chosen => chosen.to_vec(),
+        };
+        Account {
+            energy: "modelled",
+            profile: name.to_owned(),
+            title: profile.title.clone(),
+            publication: profile.publication.clone(),
+            about: profile.about.clone(),
+            without_times: without_times.map(|mode| mode.name.clone()).collect(),
+            sleeps: lengths
+                .into_iter()
+                .map(|length| SleepCost::of(length, &modes, staged.as_ref()))
+                .collect(),
+            modes: modes.iter().map(ModeCost::of).collect(),
+            break_evens,
+            staged: staged.as_ref().map(StagedCost::of),
+            measured: results.map_or_else(Vec::new, |results| measured(profile, results)),
+            figures: profile
+                .figures()
+                .into_iter()
+                .map(|(place, figure)| SourcedFigure {
+                    place,
+                    value: figure.value,
+                    source: figure.source.clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn measured(profile: &Profile, results: &Results) -> Vec<MeasuredCost> {
+    let otherwise = otherwise(profile);
+    let cost = |measured: MeasuredMode| MeasuredCost {
+        case: measured.sleep.name.clone(),
+        mode: measured.mode.name.clone(),
+        at_bandwidth: profile.device.is_some(),
+        without_avoidable: measured.without_avoidable,
+        saved_bytes: measured.sleep.saved_bytes,
+        cost: ModeCost::of(&measured.mode),
+        break_even: otherwise
+            .as_ref()
+            .map(|other| Pair::of(other, &measured.mode)),
+    };
+    measured_modes(profile, results)
+        .into_iter()
+        .map(cost)
+        .collect()
+}
+
+fn pairs(modes: &[Mode]) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (index, first) in modes.iter().enumerate() {
+        pairs.extend(
+            modes[index + 1..]
+                .iter()
+                .map(|other| Pair::of(first, other)),
+        );
+    }
+    pairs
+}
+
+/// Lengths that people know, from a thirtieth of the least break-even to thirty
+/// times the greatest.
+fn usual_lengths(pairs: &[Pair]) -> Vec<Time> {
+    const KNOWN: [f64; 13] = [
+        1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 60.0, 600.0, 1800.0, 3600.0, 28800.0, 86400.0, 604_800.0,
+    ];
+    let lengths = || pairs.iter().filter_map(|pair| pair.seconds);
+    let [least, most] = match lengths().next() {
+        Some(_) => [
+            lengths().fold(f64::INFINITY, f64::min),
+            lengths().fold(0.0, f64::max),
+        ],
+        None => [60.0, 3600.0],
+    };
+    let near = KNOWN
+        .into_iter()
+        .filter(|&known| known >= least / 30.0 && known <= most * 30.0);
+    near.map(Time::new::<second>).collect()
+}
+
+impl ModeCost {
+    fn of(mode: &Mode) -> Self {
+        ModeCost {
+            name: mode.name.clone(),
+            kept_watts: mode.kept.get::<watt>(),
+            enter_seconds: mode.enter_time().get::<second>(),
+            enter_joules: mode.enter_energy().get::<joule>(),
+            leave_seconds: mode.leave_time().get::<second>(),
+            leave_joules: mode.leave_energy().get::<joule>(),
+            fixed_joules: mode.fixed_energy().get::<joule>(),
+        }
+    }
+}
+
+impl SleepCost {
+    fn of(length: Time, modes: &[Mode], staged: Option<&Staged>) -> Self {
+        let mut costs: Vec<Cost> = modes
+            .iter()
+            .map(|mode| Cost {
+                name: mode.name.clone(),
+                joules: mode.energy(length).get::<joule>(),
+                average_watts: Some(mode.average_power(length).get::<watt>()),
+            })
+            .collect();
+        costs.extend(staged.map(|staged| Cost {
+            name: "staged".into(),
+            joules: staged.energy(length).get::<joule>(),
+            average_watts: None,
+        }));
+        SleepCost {
+            seconds: length.get::<second>(),
+            modes: costs,
+        }
+    }
+}
+
+impl Pair {
+    fn of(a: &Mode, b: &Mode) -> Self {
+        let break_even = a.break_even(b);
+        let [one, other] = [&a.name, &b.name];
+        let always = |name: &str| format!("none: {name} costs less at every length");
+        let verdict = match break_even {
+            BreakEven::At(length) => {
+                let (short, long) = if a.kept < b.kept {
+                    (other, one)
+                } else {
+                    (one, other)
+                };
+                let at = duration(length.get::<second>());
+                format!("{at}: shorter sleeps cost less in {short}, longer ones in {long}")
+            }
+            BreakEven::FirstAlways => always(one),
+            BreakEven::SecondAlways => always(other),
+            BreakEven::Same => "none: both cost the same".into(),
+        };
+        Pair {
+            first: one.clone(),
+            second: other.clone(),
+            seconds: break_even.length().map(|length| length.get::<second>()),
+            verdict,
+        }
+    }
+}
+
+impl StagedCost {
+    fn of(staged: &Staged) -> Self {
+        StagedCost {
+            retain: staged.retain.name.clone(),
+            persist: staged.persist.name.clone(),
+            delay_seconds: staged.delay.get::<second>(),
+            worst_ratio: staged.worst_ratio(),
+        }
+    }
+}
+
+/// Three digits of a time, in the unit that people would take.
+#[must_use]
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 1e-3 => format!("{} µs", digits(short * 1e6)),
+        short if short < 1.0 => format!("{} ms", digits(short * 1e3)),
+        some if some < 120.0 => format!("{} s", digits(some)),
+        long if long < 7200.0 => format!("{} min", digits(long / 60.0)),
+        longer => format!("{} h", digits(longer / 3600.0)),
+    }
+}
+
+/// A number with about three digits.
+#[must_use]
+pub fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        none if none < 1e-12 => 0,
+        tiny if tiny < 0.01 => return format!("{value:.2e}"),
+        little if little < 0.1 => 4,
+        small if small < 1.0 => 3,
+        some if some < 10.0 => 2,
+        more if more < 100.0 => 1,
+        _ => 0,
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::builtin;
+    use crate::sample;
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.0175, 2.12, 25.5, 175.7, 6313.4, 1.8e-5].map(digits);
+        assert_eq!(
+            texts,
+            ["0", "0.0175", "2.12", "25.5", "176", "6313", "1.80e-5"]
+        );
+        let texts = [1.07e-4, 0.02, 60.0, 600.0, 3366.0, 28800.0].map(duration);
+        assert_eq!(
+            texts,
+            ["107 µs", "20 ms", "60 s", "10 min", "56.1 min", "8 h"]
+        );
+    }
+
+    #[test]
+    fn modes_without_times_are_named_until_a_measurement_gives_them() {
+        let profile = builtin::profile("jumpstart-dx1100").unwrap();
+        let given = Account::of("jumpstart-dx1100", &profile, &[], None);
+        assert_eq!(given.without_times, ["image, G3"]);
+        assert!(given.measured.is_empty() && given.staged.is_none());
+        let results = sample();
+        let measured = Account::of("jumpstart-dx1100", &profile, &[], Some(&results));
+        let cases = results.compare.unwrap().cases.len();
+        assert_eq!(measured.measured.len(), cases);
+        assert!(measured.measured.iter().all(|one| !one.at_bandwidth));
+        assert!(
+            measured.measured[0]
+                .break_even
+                .as_ref()
+                .unwrap()
+                .seconds
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_mode_that_can_be_had_without_a_part_is_shown_both_ways() {
+        let profile = builtin::profile("thesis-1gib").unwrap();
+        let results = sample();
+        let account = Account::of("thesis-1gib", &profile, &[], Some(&results));
+        let [with, without] = &account.measured[..2] else {
+            panic!("{account:?}")
+        };
+        assert_eq!(with.case, without.case);
+        assert!(!with.without_avoidable && without.without_avoidable);
+        let saved = with.cost.leave_seconds - without.cost.leave_seconds;
+        assert!((saved - 9.06).abs() < 1e-9, "{saved}");
+        assert!(
+            with.break_even.as_ref().unwrap().seconds
+                > without.break_even.as_ref().unwrap().seconds
+        );
+    }
+
+    #[test]
+    fn pairs_say_which_mode_is_for_which_length() {
+        let profile = builtin::profile("thesis-8gib").unwrap();
+        let account = Account::of("thesis-8gib", &profile, &[], None);
+        assert_eq!(
+            account.break_evens[0].verdict,
+            "56.1 min: shorter sleeps cost less in S3, longer ones in PMem"
+        );
+        let profile = builtin::profile("jumpstart-dx1100").unwrap();
+        let account = Account::of("jumpstart-dx1100", &profile, &[], None);
+        let pair = account
+            .break_evens
+            .iter()
+            .find(|pair| pair.first == "S3")
+            .unwrap();
+        assert_eq!((pair.second.as_str(), pair.seconds), ("S5", None));
+        assert_eq!(pair.verdict, "none: S3 costs less at every length");
+    }
+}

@@ -1,0 +1,164 @@
+//! What rounding leaves open: a printed number stands for all that are rounded to
+//! it, half a unit of its last digit on either side.
+
+use std::num::ParseFloatError;
+
+use serde::Deserialize;
+
+/// A number as it is printed.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Printed {
+    /// As printed.
+    pub text: String,
+    /// Its value.
+    pub value: f64,
+    /// Half a unit of its last digit.
+    pub half: f64,
+}
+
+impl TryFrom<String> for Printed {
+    type Error = ParseFloatError;
+
+    /// Of digits, with or without a point among them.
+    fn try_from(text: String) -> Result<Self, ParseFloatError> {
+        let decimals = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        Ok(Printed {
+            value: text.parse()?,
+            half: 0.5 / (0..decimals).fold(1.0, |power, _| power * 10.0),
+            text,
+        })
+    }
+}
+
+/// A result, with the least and the most that it can be for inputs that round to
+/// those printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reckoned {
+    /// For the inputs as they are printed.
+    pub value: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Reckoned {
+    /// Each of the three, by `combine`, of several results whose inputs are
+    /// independent and that `combine` does not turn round.
+    #[must_use]
+    pub fn combine(
+        of: &[Reckoned],
+        combine: impl Fn(&mut dyn Iterator<Item = f64>) -> f64,
+    ) -> Self {
+        Reckoned {
+            value: combine(&mut of.iter().map(|one| one.value)),
+            least: combine(&mut of.iter().map(|one| one.least)),
+            most: combine(&mut of.iter().map(|one| one.most)),
+        }
+    }
+
+    /// How far the result is from what is printed, as a part of it.
+    #[must_use]
+    pub fn deviation(&self, printed: &Printed) -> f64 {
+        self.value / printed.value - 1.0
+    }
+
+    /// How much of that rounding does not explain: zero where some inputs that
+    /// round to those printed give a result that rounds to the one printed; infinite
+    /// where there is no result.
+    #[must_use]
+    pub fn beyond_rounding(&self, printed: &Printed) -> f64 {
+        if self.value.is_nan() {
+            return f64::INFINITY;
+        }
+        let above = self.least - (printed.value + printed.half);
+        let below = (printed.value - printed.half) - self.most;
+        above.max(below).max(0.0) / printed.value
+    }
+}
+
+/// A field of `T`, and half a unit of its last digit.
+pub type Rounded<T> = (fn(&mut T) -> &mut f64, f64);
+
+/// `result` of `inputs` that are rounded. Its extremes are taken at the corners of
+/// what the inputs can be, which is where they are for a result that only rises
+/// or only falls with each input.
+#[must_use]
+pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) -> f64) -> Reckoned {
+    let value = result(inputs);
+    let moved = |at: &T, (field, half): &Rounded<T>, sign: f64| {
+        let mut at = at.clone();
+        *field(&mut at) += sign * half;
+        at
+    };
+    // What a result does not depend on would only double the corners.
+    let matters = |one: &&Rounded<T>| {
+        [-1.0, 1.0]
+            .iter()
+            .any(|&sign| (result(&moved(inputs, one, sign)) - value).abs() > value.abs() * 1e-9)
+    };
+    let mut corners = vec![inputs.clone()];
+    for one in rounded.iter().filter(matters) {
+        corners = corners
+            .iter()
+            .flat_map(|corner| [-1.0, 1.0].map(|sign| moved(corner, one, sign)))
+            .collect();
+    }
+    let results = corners.iter().map(result);
+    let (least, most) = results.fold((value, value), |(least, most), one| {
+        (least.min(one), most.max(one))
+    });
+    Reckoned { value, least, most }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(text: &str) -> Printed {
+        text.to_owned().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_printed_number_stands_for_half_a_unit_around_it() {
+        assert_eq!(printed("25.67").half, 0.005);
+        assert_eq!(printed("1063").half, 0.5);
+        assert_eq!(printed("3.5").half, 0.05);
+    }
+
+    #[test]
+    fn extremes_are_at_the_corners() {
+        let rounded: [Rounded<[f64; 3]>; 3] = [
+            (|of| &mut of[0], 0.5),
+            (|of| &mut of[1], 0.5),
+            (|of| &mut of[2], 0.5),
+        ];
+        let found = over(&[9.0, 3.0, 7.0], &rounded, |of| of[0] / of[1]);
+        assert_eq!(found.value, 3.0);
+        assert_eq!((found.least, found.most), (8.5 / 3.5, 9.5 / 2.5));
+    }
+
+    #[test]
+    fn what_rounding_explains_is_no_deviation() {
+        let printed = &printed("54");
+        let found = |value: f64| Reckoned {
+            value,
+            least: value - 0.2,
+            most: value + 0.2,
+        };
+        assert_eq!(found(53.4).beyond_rounding(printed), 0.0);
+        assert!((found(53.4).deviation(printed) + 0.6 / 54.0).abs() < 1e-12);
+        assert!((found(53.0).beyond_rounding(printed) - 0.3 / 54.0).abs() < 1e-12);
+        assert!((found(56.0).beyond_rounding(printed) - 1.3 / 54.0).abs() < 1e-12);
+        assert_eq!(found(f64::NAN).beyond_rounding(printed), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_least_of_several_is_the_least_of_each() {
+        let of = [(3.0, 2.0, 4.0), (2.5, 2.4, 5.0)];
+        let of = of.map(|(value, least, most)| Reckoned { value, least, most });
+        let least = Reckoned::combine(&of, |each| each.fold(f64::INFINITY, f64::min));
+        assert_eq!((least.value, least.least, least.most), (2.5, 2.0, 4.0));
+    }
+}

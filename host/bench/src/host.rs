@@ -1,0 +1,160 @@
+//! What a bench ran on.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::SystemTime;
+
+use poorwill_machine::Qemu;
+use poorwill_machine::paths::Guest;
+use poorwill_machine::resources;
+use poorwill_memory::checksum;
+use serde::{Deserialize, Serialize};
+
+/// Where, with what and how was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The command.
+    pub command: String,
+    /// When it began (RFC 3339, UTC).
+    pub began: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Whether `--quick` was given.
+    pub quick: bool,
+    /// This command's version.
+    pub poorwill: String,
+    /// The commit of the sources, where they are in a Git repository.
+    pub commit: Option<String>,
+    /// The firmware measured: its length and a checksum.
+    pub firmware: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// The host's processor.
+    pub processor: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// RAM of the host, in MiB.
+    pub memory_mib: u64,
+    /// The host's kernel.
+    pub kernel: String,
+    /// The host's load average over one minute, before and after.
+    pub load_average: [Option<f64>; 2],
+    /// The file system that the disks were on.
+    pub file_system: String,
+    /// The guest's kernel, if a guest was measured.
+    pub guest_kernel: Option<String>,
+}
+
+/// Looks at the host, the programs and the firmware. What the host does not tell
+/// is told as `unknown`.
+///
+/// # Errors
+///
+/// There is no firmware or no QEMU.
+pub fn environment(firmware: &Path, folder: &Path, quick: bool) -> anyhow::Result<Environment> {
+    let qemu = Qemu::find()?;
+    let words: Vec<String> = std::env::args_os()
+        .enumerate()
+        .map(|(index, word)| match index {
+            // Wherever it lies.
+            0 => "poorwill".to_owned(),
+            _ => word.to_string_lossy().into_owned(),
+        })
+        .collect();
+    Ok(Environment {
+        command: words.join(" "),
+        began: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        seconds: 0.0,
+        quick,
+        poorwill: env!("CARGO_PKG_VERSION").into(),
+        commit: output(Command::new("git").args(["describe", "--always", "--dirty"])),
+        firmware: describe_firmware(firmware)?,
+        qemu: output(Command::new(&qemu.program).arg("--version"))
+            .unwrap_or_else(|| qemu.version.to_string()),
+        processor: processor(),
+        cores: thread::available_parallelism().map_or(0, usize::from),
+        memory_mib: resources::memory_installed().map_or(0, |memory| memory.0 >> 20),
+        kernel: read_line("/proc/sys/kernel/osrelease"),
+        load_average: [load_average(); 2],
+        file_system: file_system(folder),
+        guest_kernel: guest_kernel(),
+    })
+}
+
+/// The host's load average over the last minute, if it tells.
+#[must_use]
+pub fn load_average() -> Option<f64> {
+    let text = read_line("/proc/loadavg");
+    text.split(' ').next()?.parse().ok()
+}
+
+/// The first line of what a command says; `None` if it fails.
+fn output(command: &mut Command) -> Option<String> {
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().next().map(|line| line.trim().to_owned())
+}
+
+fn read_line(file: &str) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").to_owned()
+}
+
+/// The firmware by its length and a checksum, so that two files are told apart.
+fn describe_firmware(firmware: &Path) -> io::Result<String> {
+    let bytes = fs::read(firmware)?;
+    let sum = checksum::of_bytes(&bytes);
+    Ok(format!("{} bytes, checksum {sum:016x}", bytes.len()))
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or("unknown".into(), |(_, name)| name.to_owned())
+}
+
+fn file_system(folder: &Path) -> String {
+    let kind = output(Command::new("stat").args(["-f", "-c", "%T"]).arg(folder));
+    kind.unwrap_or_else(|| "unknown".into())
+}
+
+/// As the guest's manifest has it. Figures compare among guests of the same packages
+/// only.
+fn guest_kernel() -> Option<String> {
+    let guest = Guest::manifest()?;
+    Some(match guest.pinned {
+        true => guest.kernel,
+        false => format!("{}, not the pinned guest", guest.kernel),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn firmware_files_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        fs::write(&one, "abc").unwrap();
+        fs::write(&other, "abd").unwrap();
+        let [one, other] = [one, other].map(|file| describe_firmware(&file).unwrap());
+        assert!(one.starts_with("3 bytes") && one != other, "{one} {other}");
+        assert!(describe_firmware(folder.path()).is_err());
+    }
+
+    #[test]
+    fn this_host_is_described() {
+        assert!(load_average().is_some());
+        assert_ne!(read_line("/proc/sys/kernel/osrelease"), "unknown");
+        assert_ne!(file_system(Path::new("/")), "unknown");
+    }
+}

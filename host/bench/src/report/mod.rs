@@ -1,0 +1,209 @@
+//! The report: one HTML page with plots, made of a bench's results and nothing
+//! else. It needs no network and no script, and follows the reader's screen and
+//! choice of light or dark.
+
+mod energy;
+mod figures;
+mod plot;
+mod tables;
+
+use anyhow::Context;
+use askama::Template;
+use figures::Figure;
+use tables::Grid;
+
+use crate::results::Results;
+use crate::targets::{Target, Value, Verdict};
+
+/// The page.
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'r> {
+    results: &'r Results,
+    summary: Vec<Row>,
+    sections: Vec<Section>,
+    grids: Vec<Grid>,
+    facts: Vec<(&'static str, String)>,
+}
+
+/// Plots that belong together.
+struct Section {
+    title: &'static str,
+    /// What to know of all of them; may be empty.
+    text: &'static str,
+    figures: Vec<Figure>,
+}
+
+/// A target, for people.
+struct Row {
+    what: String,
+    limit: String,
+    worst: String,
+    verdict: Verdict,
+    measured: bool,
+    cases: Vec<String>,
+}
+
+/// The page as HTML.
+///
+/// # Errors
+///
+/// A plot could not be drawn.
+pub fn html(results: &Results) -> anyhow::Result<String> {
+    let energy = energy::Machines::of(results)?;
+    let mut sections = vec![
+        Section {
+            title: "Plots",
+            text: "",
+            figures: figures::all(results)?,
+        },
+        Section {
+            title: "Energy, modelled",
+            text: energy::TEXT,
+            figures: energy.figures()?,
+        },
+    ];
+    sections.retain(|section| !section.figures.is_empty());
+    let mut grids = tables::all(results);
+    grids.extend(energy.grid());
+    let page = Page {
+        results,
+        summary: summary(results),
+        sections,
+        grids,
+        facts: facts(results),
+    };
+    page.render().context("making the page")
+}
+
+fn summary(results: &Results) -> Vec<Row> {
+    let of = |target: &Target| Row {
+        what: target.what.clone(),
+        limit: target.limit.text(),
+        worst: target.worst().map_or("not measured".into(), Value::text),
+        verdict: target.verdict(),
+        measured: !target.values.is_empty(),
+        cases: target
+            .values
+            .iter()
+            .map(|value| format!("{}: {}", value.case, value.text()))
+            .collect(),
+    };
+    results.targets.iter().map(of).collect()
+}
+
+fn facts(results: &Results) -> Vec<(&'static str, String)> {
+    let environment = &results.environment;
+    let [before, after] = environment
+        .load_average
+        .map(|load| load.map_or("unknown".into(), |load| format!("{load:.1}")));
+    let mut facts = vec![
+        ("Command", environment.command.clone()),
+        ("Began", environment.began.clone()),
+        ("Took", format!("{:.0} s", environment.seconds)),
+        ("Poorwill", version(results)),
+        ("Firmware", environment.firmware.clone()),
+        ("Emulator", environment.qemu.clone()),
+        (
+            "Host's processor",
+            format!("{}, {} cores", environment.processor, environment.cores),
+        ),
+        ("Host's memory", format!("{} MiB", environment.memory_mib)),
+        ("Host's kernel", environment.kernel.clone()),
+        (
+            "Load average before and after",
+            format!("{before}, {after}"),
+        ),
+        ("File system of the disks", environment.file_system.clone()),
+    ];
+    if let Some(kernel) = &environment.guest_kernel {
+        facts.push(("Guest's kernel", kernel.clone()));
+    }
+    if let Some(compare) = &results.compare {
+        facts.push(("Harts of the machines compared", compare.harts.to_string()));
+        facts.push(("Rounds", compare.rounds.to_string()));
+        facts.push((
+            "Linux hibernates with",
+            compare.hibernation_settings.clone(),
+        ));
+        for case in &compare.cases {
+            if !case.failed_hibernations.is_empty() {
+                let count = case.failed_hibernations.len();
+                facts.push((
+                    "Linux did not come back",
+                    format!("from {count} hibernation(s), {}", case.name()),
+                ));
+            }
+        }
+        for reason in &compare.left_out {
+            facts.push(("Left out", reason.clone()));
+        }
+    }
+    facts
+}
+
+fn version(results: &Results) -> String {
+    let environment = &results.environment;
+    match &environment.commit {
+        Some(commit) => format!("{}, commit {commit}", environment.poorwill),
+        None => environment.poorwill.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_page_says_what_the_figures_say() {
+        let results = sample();
+        let page = html(&results).unwrap();
+        for text in [
+            "poorwill bench --save bench.json",
+            "QEMU emulator version 10.0.2",
+            "Cold boot, in a wake",
+            "0.5 of 8 GiB",
+            "not met",
+            "prefers-color-scheme: dark",
+        ] {
+            assert!(page.contains(text), "no {text:?}");
+        }
+        assert!(page.matches("<svg").count() >= 5, "plots are missing");
+        assert!(!page.contains("<script") && !page.contains("src=\"http"));
+        assert!(
+            !page.contains("NaN") && !page.contains("inf<"),
+            "a figure is none"
+        );
+    }
+
+    #[test]
+    fn other_figures_make_another_page() {
+        let mut results = sample();
+        let one = html(&results).unwrap();
+        for wake in &mut results.compare.as_mut().unwrap().cases[0].wakes {
+            wake.load_ms *= 3.0;
+        }
+        results.conclude();
+        assert_ne!(one, html(&results).unwrap());
+    }
+
+    #[test]
+    fn text_in_results_is_no_markup() {
+        let mut results = sample();
+        results.environment.command = "<b>&".into();
+        assert!(html(&results).unwrap().contains("&#60;b&#62;&#38;"));
+    }
+
+    #[test]
+    fn a_bench_of_one_part_has_a_page_too() {
+        let mut results = sample();
+        results.compare = None;
+        results.seal.clear();
+        results.conclude();
+        let page = html(&results).unwrap();
+        assert!(page.contains("OpenSBI") && !page.contains("hibernates with"));
+        results.start.clear();
+        assert!(html(&results).unwrap().contains("</html>"));
+    }
+}

@@ -1,0 +1,371 @@
+//! Plots as SVG. Colours are such that they are told apart on light and on dark
+//! ground; black is the text's colour, which the page sets (see its style sheet).
+
+use std::ops::Range;
+
+use anyhow::anyhow;
+use plotters::coord::ranged1d::SegmentValue;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+use crate::spread::Spread;
+
+/// Pixels of a plot, which the page scales.
+const WIDTH: u32 = 560;
+/// Type that can be read where a telephone shows the plot at half its size.
+const TYPE: u32 = 20;
+/// Height of a bar with the gap below it.
+const BAR: u32 = 36;
+
+/// Colours of parts and series, in this order.
+pub(super) const COLOURS: [RGBColor; 6] = [
+    RGBColor(0x3f, 0x7f, 0xd0),
+    RGBColor(0xe0, 0x8a, 0x1e),
+    RGBColor(0x2f, 0xa0, 0x6a),
+    RGBColor(0xc8, 0x55, 0x9b),
+    RGBColor(0x8a, 0x7a, 0xd8),
+    RGBColor(0xc9, 0x4f, 0x4f),
+];
+
+/// A colour as style sheets write it.
+pub(super) fn css(index: usize) -> String {
+    let RGBColor(red, green, blue) = COLOURS[index % COLOURS.len()];
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+/// One bar of parts.
+pub(super) struct Bar {
+    /// What it is of.
+    pub(super) name: String,
+    /// The parts, from the axis outwards.
+    pub(super) parts: Vec<f64>,
+    /// The ends of the whole.
+    pub(super) ends: (f64, f64),
+}
+
+/// One line of points.
+pub(super) struct Series {
+    /// What it is of.
+    pub(super) name: String,
+    /// Of [`COLOURS`].
+    pub(super) colour: usize,
+    /// Where, and what was found there.
+    pub(super) points: Vec<(f64, Spread)>,
+}
+
+/// One line without a measurement behind each point.
+pub(super) struct Curve {
+    /// What it is of.
+    pub(super) name: String,
+    /// Of [`COLOURS`].
+    pub(super) colour: usize,
+    /// Where it goes, in order.
+    pub(super) points: Vec<(f64, f64)>,
+    /// What of it is marked.
+    pub(super) marks: Vec<(f64, f64)>,
+}
+
+/// Axes of a plot of lines.
+pub(super) struct Axes<'a> {
+    pub(super) x: &'a str,
+    pub(super) y: &'a str,
+    /// Whether each step of the y axis is a multiple of the one before.
+    pub(super) logarithmic: bool,
+    /// Whether a line marks where y is as much as x, and one where it is 1.1 times.
+    pub(super) identity: bool,
+}
+
+/// Bars lying below each other.
+pub(super) fn bars(bars: &[Bar], axis: &str) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    let count = u32::try_from(bars.len())?;
+    let most = bars.iter().map(|bar| bar.ends.1).fold(0.0, f64::max);
+    draw_bars(&mut svg, bars, count, most.max(1e-3) * 1.05, axis)
+        .map_err(|error| anyhow!("drawing bars: {error}"))?;
+    Ok(svg)
+}
+
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+fn draw_bars(svg: &mut String, bars: &[Bar], count: u32, most: f64, axis: &str) -> Drawn {
+    let area = SVGBackend::with_string(svg, (WIDTH, count * BAR + 76)).into_drawing_area();
+    // The first bar is on top.
+    let place = |index: u32| count - 1 - index;
+    let mut chart = ChartBuilder::on(&area)
+        .margin_top(4)
+        .margin_left(10)
+        .margin_right(18)
+        .x_label_area_size(68)
+        .y_label_area_size(112)
+        .build_cartesian_2d(0.0..most, (0..count).into_segmented())?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.15))
+        .axis_style(BLACK.mix(0.5))
+        .x_desc(axis)
+        .x_labels(6)
+        .y_labels(bars.len() + 1)
+        .x_label_formatter(&|x| number(*x))
+        .y_label_formatter(&|y| match y {
+            SegmentValue::CenterOf(y) if *y < count => bars[place(*y) as usize].name.clone(),
+            _ => String::new(),
+        })
+        .label_style(("sans-serif", TYPE))
+        .draw()?;
+    for (index, bar) in (0..).zip(bars) {
+        let y = place(index);
+        let mut from = 0.0;
+        for (part, &length) in bar.parts.iter().enumerate() {
+            let to = from + length;
+            let corners = [
+                (from, SegmentValue::Exact(y)),
+                (to, SegmentValue::Exact(y + 1)),
+            ];
+            let mut piece = Rectangle::new(corners, COLOURS[part % COLOURS.len()].filled());
+            piece.set_margin(5, 5, 0, 0);
+            chart.draw_series([piece])?;
+            from = to;
+        }
+        let ends = [bar.ends.0, bar.ends.1].map(|x| (x, SegmentValue::CenterOf(y)));
+        chart.draw_series([PathElement::new(ends, BLACK.stroke_width(2))])?;
+    }
+    area.present()?;
+    drop(chart);
+    Ok(())
+}
+
+/// Lines through medians, with the least and the most of each.
+pub(super) fn lines(series: &[Series], axes: &Axes<'_>) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    draw_lines(&mut svg, series, axes).map_err(|error| anyhow!("drawing lines: {error}"))?;
+    Ok(svg)
+}
+
+fn draw_lines(svg: &mut String, series: &[Series], axes: &Axes<'_>) -> Drawn {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let right = points().map(|point| point.0).fold(0.0, f64::max) * 1.06;
+    let top = points().map(|point| point.1.most).fold(0.0, f64::max);
+    // Without a point too, the axis has two ends that are not far apart.
+    let bottom = points().map(|point| point.1.least).fold(top, f64::min);
+    let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
+    let mut builder = ChartBuilder::on(&area);
+    builder
+        .margin_top(12)
+        .margin_left(10)
+        .margin_right(18)
+        .x_label_area_size(68)
+        .y_label_area_size(92);
+    let across = 0.0..right.max(1e-3);
+    if axes.logarithmic {
+        let up = (bottom.max(1e-3) / 1.5..top.max(1e-2) * 1.5).log_scale();
+        draw_series(builder.build_cartesian_2d(across, up)?, series, axes, right)?;
+    } else {
+        let up = 0.0..top.max(1e-3) * 1.08;
+        draw_series(builder.build_cartesian_2d(across, up)?, series, axes, right)?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+type Chart<'c, Y> = ChartContext<'c, SVGBackend<'c>, Cartesian2d<RangedCoordf64, Y>>;
+
+fn draw_series<Y>(mut chart: Chart<'_, Y>, series: &[Series], axes: &Axes<'_>, right: f64) -> Drawn
+where
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    draw_mesh(&mut chart, axes.x, axes.y)?;
+    if axes.identity {
+        for slope in [1.0, 1.1] {
+            let line = [(0.0, 0.0), (right, right * slope)];
+            chart.draw_series([PathElement::new(line, BLACK.mix(0.4).stroke_width(1))])?;
+        }
+    }
+    for one in series {
+        let colour = COLOURS[one.colour % COLOURS.len()];
+        let medians: Vec<_> = one.points.iter().map(|(x, y)| (*x, y.median)).collect();
+        chart.draw_series([PathElement::new(medians.clone(), colour.stroke_width(3))])?;
+        chart.draw_series(
+            medians
+                .iter()
+                .map(|&at| Circle::new(at, 5, colour.filled())),
+        )?;
+        chart.draw_series(one.points.iter().map(|(x, y)| {
+            PathElement::new([(*x, y.least), (*x, y.most)], colour.stroke_width(2))
+        }))?;
+    }
+    Ok(())
+}
+
+/// Draws the axes with their labels, and a net.
+fn draw_mesh<Y>(chart: &mut Chart<'_, Y>, x: &str, y: &str) -> Drawn
+where
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.15))
+        .axis_style(BLACK.mix(0.5))
+        .x_desc(x)
+        .y_desc(y)
+        .x_labels(6)
+        .y_labels(6)
+        .x_label_formatter(&|x| number(*x))
+        .y_label_formatter(&|y| number(*y))
+        .label_style(("sans-serif", TYPE))
+        .draw()?;
+    Ok(())
+}
+
+/// Curves from the origin on, with their marks.
+pub(super) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    draw_curves(&mut svg, curves, [x, y]).map_err(|error| anyhow!("drawing curves: {error}"))?;
+    Ok(svg)
+}
+
+/// Names and colours, for a legend.
+pub(super) fn legend_of<'l>(
+    lines: impl IntoIterator<Item = (&'l str, usize)>,
+) -> Vec<(String, String)> {
+    let entry = |(name, colour): (&str, usize)| (name.to_owned(), css(colour));
+    lines.into_iter().map(entry).collect()
+}
+
+impl Series {
+    /// Its entry of a legend.
+    pub(super) fn entry(&self) -> (&str, usize) {
+        (&self.name, self.colour)
+    }
+}
+
+impl Curve {
+    /// Its entry of a legend.
+    pub(super) fn entry(&self) -> (&str, usize) {
+        (&self.name, self.colour)
+    }
+}
+
+fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let right = points().map(|point| point.0).fold(1e-3, f64::max);
+    let top = points().map(|point| point.1).fold(1e-3, f64::max) * 1.08;
+    let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
+    let mut chart = ChartBuilder::on(&area)
+        .margin_top(12)
+        .margin_left(10)
+        .margin_right(24)
+        .x_label_area_size(68)
+        .y_label_area_size(92)
+        .build_cartesian_2d(0.0..right, 0.0..top)?;
+    draw_mesh(&mut chart, x, y)?;
+    for curve in curves {
+        let colour = COLOURS[curve.colour % COLOURS.len()];
+        let line = PathElement::new(curve.points.clone(), colour.stroke_width(3));
+        chart.draw_series([line])?;
+        let rings = curve.marks.iter();
+        chart.draw_series(rings.map(|&at| Circle::new(at, 5, colour.stroke_width(3))))?;
+    }
+    area.present()?;
+    drop(chart);
+    Ok(())
+}
+
+/// A number at an axis.
+fn number(value: f64) -> String {
+    let digits: Range<f64> = 0.0..0.1;
+    match value {
+        zero if zero.abs() < 1e-9 => "0".into(),
+        small if digits.contains(&small.abs()) => format!("{small:.2}"),
+        other if other.abs() < 10.0 => {
+            let text = format!("{other:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+        large => format!("{large:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(median: f64) -> Spread {
+        Spread {
+            median,
+            least: median * 0.9,
+            most: median * 1.2,
+        }
+    }
+
+    #[test]
+    fn every_part_of_every_bar_is_drawn() {
+        let rows = ["0.5 of 4", "1 of 4"].map(|name| Bar {
+            name: name.into(),
+            parts: vec![0.1, 0.2, 0.3],
+            ends: (0.5, 0.7),
+        });
+        let svg = bars(&rows, "seconds").unwrap();
+        for index in 0..3 {
+            let colour = css(index).to_uppercase();
+            assert_eq!(
+                svg.matches(&format!("fill=\"{colour}\"")).count(),
+                2,
+                "{svg}"
+            );
+        }
+        assert!(svg.contains("0.5 of 4") && svg.contains("1 of 4") && svg.contains("seconds"));
+    }
+
+    #[test]
+    fn lines_are_drawn_on_both_kinds_of_axes() {
+        for logarithmic in [false, true] {
+            let axes = Axes {
+                x: "GiB",
+                y: "seconds",
+                logarithmic,
+                identity: !logarithmic,
+            };
+            let series = [Series {
+                name: String::new(),
+                colour: 1,
+                points: vec![(0.5, spread(1.0)), (4.0, spread(20.0))],
+            }];
+            let svg = lines(&series, &axes).unwrap();
+            assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
+        }
+        let none = Axes {
+            x: "",
+            y: "",
+            logarithmic: true,
+            identity: false,
+        };
+        assert!(lines(&[], &none).unwrap().contains("</svg>"));
+        assert!(bars(&[], "").unwrap().contains("</svg>"));
+    }
+
+    #[test]
+    fn curves_have_their_marks() {
+        let curve = |colour, marks| Curve {
+            name: "a".into(),
+            colour,
+            points: vec![(0.0, 1.0), (10.0, 2.0)],
+            marks,
+        };
+        let both = [curve(0, vec![(5.0, 1.5)]), curve(2, Vec::new())];
+        let svg = curves(&both, "seconds", "kJ").unwrap();
+        assert_eq!(svg.matches("<circle").count(), 1, "{svg}");
+        for colour in [css(0), css(2)].map(|colour| colour.to_uppercase()) {
+            assert!(svg.contains(&format!("stroke=\"{colour}\"")), "{svg}");
+        }
+        assert!(curves(&[], "", "").unwrap().contains("</svg>"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.05, 0.25, 2.5, 4.0, 30.0].map(number);
+        assert_eq!(texts, ["0", "0.05", "0.25", "2.5", "4", "30"]);
+    }
+}

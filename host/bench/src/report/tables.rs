@@ -1,0 +1,162 @@
+//! The figures behind the plots, as tables.
+
+use crate::appliance::{Appliance, METHODS, PRINTED, StartsOf};
+use crate::compare::{Case, Comparison, gib};
+use crate::results::Results;
+use crate::spread::Spread;
+
+/// One table.
+pub(super) struct Grid {
+    pub(super) title: &'static str,
+    pub(super) heads: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+pub(super) fn all(results: &Results) -> Vec<Grid> {
+    let mut grids = Vec::new();
+    if let Some(compare) = &results.compare {
+        grids.push(seconds(compare));
+        grids.push(rates(compare));
+    }
+    if let Some(appliance) = &results.appliance {
+        grids.push(starts(appliance));
+    }
+    if !results.instructions.is_empty() {
+        grids.push(instructions(results));
+    }
+    grids
+}
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn cell(spread: Option<Spread>) -> String {
+    spread.map_or("–".into(), |spread| {
+        let [median, least, most] =
+            [spread.median, spread.least, spread.most].map(|ms| ms / 1000.0);
+        format!("{median:.2} ({least:.2}–{most:.2})")
+    })
+}
+
+fn sizes(case: &Case) -> [String; 2] {
+    [gib(case.used_mib), gib(case.installed_mib)]
+}
+
+fn seconds(compare: &Comparison) -> Grid {
+    let mut kinds: Vec<&str> = Vec::new();
+    for kind in compare.cases.iter().flat_map(Case::qemu_kinds) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let mut heads = texts(&[
+        "GiB used",
+        "of",
+        "sleep",
+        "wake",
+        "cold boot",
+        "hibernate",
+        "resume",
+    ]);
+    for kind in &kinds {
+        heads.push(format!("QEMU saves ({kind})"));
+        heads.push(format!("QEMU restores ({kind})"));
+    }
+    let row = |case: &Case| {
+        let mut row: Vec<String> = sizes(case).into();
+        row.extend([
+            cell(case.sleep(|sleep| sleep.total_ms)),
+            cell(case.wake(|wake| wake.total_ms)),
+            cell(case.cold_boot(|boot| boot.total_ms)),
+            cell(case.hibernation(|one| one.save_ms)),
+            cell(case.hibernation(|one| one.total_ms)),
+        ]);
+        for kind in &kinds {
+            row.push(cell(case.qemu(kind, |cycle| cycle.save_total_ms)));
+            row.push(cell(case.qemu(kind, |cycle| cycle.restore_ms)));
+        }
+        row
+    };
+    Grid {
+        title: "Seconds: medians, with the least and the most",
+        heads,
+        rows: compare.cases.iter().map(row).collect(),
+    }
+}
+
+/// The table 1 of Kaminaga's paper, with these figures beside the printed ones.
+fn starts(appliance: &Appliance) -> Grid {
+    let row = |((name, starts), printed): ((&str, StartsOf), [f64; 2])| {
+        let starts = starts(appliance);
+        let printed = printed.map(|seconds| format!("{seconds:.2}"));
+        let [shell, application] = printed;
+        vec![
+            name.to_owned(),
+            cell(Appliance::spread(starts, |start| start.shell_ms)),
+            cell(Appliance::spread(starts, |start| start.application_ms)),
+            shell,
+            application,
+        ]
+    };
+    Grid {
+        title: "Snapshot boot, seconds: medians, with the least and the most; the paper's means are of another machine",
+        heads: texts(&[
+            "start",
+            "shell",
+            "application",
+            "the paper's shell",
+            "the paper's application",
+        ]),
+        rows: METHODS.into_iter().zip(PRINTED).map(row).collect(),
+    }
+}
+
+fn rates(compare: &Comparison) -> Grid {
+    let rate = |rate: Option<f64>| rate.map_or("–".into(), |rate| format!("{rate:.0}"));
+    let row = |case: &Case| {
+        let mut row: Vec<String> = sizes(case).into();
+        let host = |ms: fn(&crate::compare::PlainCopy) -> f64| {
+            let rates = case.plain(|plain| crate::compare::rate(plain.host_bytes, ms(plain)));
+            rate(rates.map(|spread| spread.median))
+        };
+        row.extend([
+            rate(case.load_rate()),
+            rate(case.plain_read_rate()),
+            host(|plain| plain.host_read_ms),
+            rate(case.save_rate()),
+            rate(case.plain_write_rate()),
+            host(|plain| plain.host_write_ms),
+        ]);
+        row
+    };
+    Grid {
+        title: "MB/s: medians. Plain copies are Linux's in the machine, and the host's",
+        heads: texts(&[
+            "GiB used",
+            "of",
+            "loading",
+            "plain read",
+            "host's read",
+            "saving",
+            "plain write",
+            "host's write",
+        ]),
+        rows: compare.cases.iter().map(row).collect(),
+    }
+}
+
+fn instructions(results: &Results) -> Grid {
+    let row = |count: &crate::instructions::Count| {
+        vec![
+            count.name.clone(),
+            count.instructions.to_string(),
+            count.most.to_string(),
+        ]
+    };
+    Grid {
+        title: "Instructions of the firmware",
+        heads: texts(&["what", "least of the runs", "most"]),
+        rows: results.instructions.iter().map(row).collect(),
+    }
+}

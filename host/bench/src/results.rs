@@ -1,0 +1,283 @@
+//! The file of a bench: everything that was measured, and on what.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use poorwill_machine::disk::temporary_beside;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::appliance::Appliance;
+use crate::compare::Comparison;
+use crate::host::Environment;
+use crate::instructions::Count;
+use crate::targets::{Target, targets};
+use crate::{Load, Sealing, Start};
+
+/// What the file says it is.
+pub const SCHEMA: &str = "poorwill-bench";
+
+/// The version of what this module writes. It goes up when a field changes its
+/// meaning or goes away; fields that are added have a default.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that one run measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Where, with what and how it was measured.
+    pub environment: Environment,
+    /// Power-on to the next stage, beside OpenSBI.
+    #[serde(default)]
+    pub start: Vec<Start>,
+    /// Loading beside a plain read.
+    #[serde(default)]
+    pub load: Option<Load>,
+    /// What sealing costs.
+    #[serde(default)]
+    pub seal: Vec<Sealing>,
+    /// The firmware's instructions.
+    #[serde(default)]
+    pub instructions: Vec<Count>,
+    /// Poorwill beside its peers.
+    #[serde(default)]
+    pub compare: Option<Comparison>,
+    /// Snapshot boot.
+    #[serde(default)]
+    pub appliance: Option<Appliance>,
+    /// What the figures show; made of them when they are written and read.
+    #[serde(default, skip_deserializing)]
+    pub targets: Vec<Target>,
+}
+
+/// Why there are no results.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    /// Cannot be read.
+    #[error("cannot read {file}: {reason}", file = .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// Cannot be written.
+    #[error("cannot write {file}: {reason}", file = .file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// Not of a bench.
+    #[error("{file} is no result of `poorwill bench`: {reason}", file = .file.display())]
+    Malformed {
+        /// The file.
+        file: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// Of another version.
+    #[error("{file} has schema version {found}, and this command reads {SCHEMA_VERSION}: \
+             measure again, or use the `poorwill` that wrote it", file = .file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+}
+
+/// What every version begins with.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+    schema_version: u32,
+}
+
+impl Results {
+    /// Nothing measured yet.
+    #[must_use]
+    pub fn new(environment: Environment) -> Self {
+        Results {
+            schema: SCHEMA.into(),
+            schema_version: SCHEMA_VERSION,
+            environment,
+            start: Vec::new(),
+            load: None,
+            seal: Vec::new(),
+            instructions: Vec::new(),
+            compare: None,
+            appliance: None,
+            targets: Vec::new(),
+        }
+    }
+
+    /// Adds what `others`, measured by themselves, have and these have not.
+    pub fn add(&mut self, others: Results) {
+        fn or<T>(own: &mut Vec<T>, other: Vec<T>) {
+            if own.is_empty() {
+                *own = other;
+            }
+        }
+        or(&mut self.start, others.start);
+        or(&mut self.seal, others.seal);
+        or(&mut self.instructions, others.instructions);
+        self.load = self.load.take().or(others.load);
+        self.compare = self.compare.take().or(others.compare);
+        self.appliance = self.appliance.take().or(others.appliance);
+        self.conclude();
+    }
+
+    /// Draws the conclusions again from the figures.
+    pub fn conclude(&mut self) {
+        self.targets = targets(
+            &self.environment,
+            self.compare.as_ref(),
+            self.appliance.as_ref(),
+        );
+    }
+
+    /// As it is written to files.
+    ///
+    /// # Errors
+    ///
+    /// None that these types can have.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// Writes `file`, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ResultsError::Write`].
+    pub fn save(&self, file: &Path) -> Result<(), ResultsError> {
+        let text = self.to_json().map_err(io::Error::other);
+        text.and_then(|text| write_whole(file, text.as_bytes()))
+            .map_err(|reason| ResultsError::Write {
+                file: file.to_owned(),
+                reason,
+            })
+    }
+
+    /// Reads `file`.
+    ///
+    /// # Errors
+    ///
+    /// [`ResultsError`].
+    pub fn read(file: &Path) -> Result<Self, ResultsError> {
+        let text = fs::read_to_string(file).map_err(|reason| ResultsError::Read {
+            file: file.to_owned(),
+            reason,
+        })?;
+        Self::parse(&text, file)
+    }
+
+    fn parse(text: &str, file: &Path) -> Result<Self, ResultsError> {
+        let malformed = |reason: String| ResultsError::Malformed {
+            file: file.to_owned(),
+            reason,
+        };
+        let head: Head =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        if head.schema != SCHEMA {
+            return Err(malformed(format!("its schema is {:?}", head.schema)));
+        }
+        if head.schema_version != SCHEMA_VERSION {
+            return Err(ResultsError::Version {
+                file: file.to_owned(),
+                found: head.schema_version,
+            });
+        }
+        let mut results: Results =
+            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        results.conclude();
+        Ok(results)
+    }
+}
+
+/// Writes beside `file` and renames: a reader sees the old file or the new one.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut temporary = temporary_beside(file, 0o644)?;
+    temporary.write_all(bytes)?;
+    temporary.as_file().sync_data()?;
+    temporary
+        .persist(file)
+        .map(drop)
+        .map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Results, ResultsError> {
+        Results::parse(text, Path::new("some.json"))
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut results = Results::new(Environment {
+            cores: 2,
+            ..Environment::default()
+        });
+        results.conclude();
+        assert_eq!(parse(&results.to_json().unwrap()).unwrap(), results);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        results.save(&file).unwrap();
+        assert_eq!(Results::read(&file).unwrap(), results);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn later_files_add_what_earlier_ones_lack() {
+        let appliance = |keys| {
+            Some(Appliance {
+                keys,
+                ..Appliance::default()
+            })
+        };
+        let mut results = crate::sample();
+        let compare = results.compare.clone();
+        let mut others = Results::new(Environment::default());
+        others.appliance = appliance(1);
+        results.add(others.clone());
+        assert_eq!(
+            (&results.compare, &results.appliance),
+            (&compare, &appliance(1))
+        );
+        others.appliance = appliance(2);
+        others.compare = None;
+        results.add(others);
+        assert_eq!(results.appliance, appliance(1));
+    }
+
+    #[test]
+    fn other_files_are_refused_by_what_they_are() {
+        let other = parse(r#"{"schema": "other", "schema_version": 1}"#).unwrap_err();
+        assert!(other.to_string().contains("\"other\""), "{other}");
+        let newer = parse(r#"{"schema": "poorwill-bench", "schema_version": 9, "more": 1}"#);
+        let newer = newer.unwrap_err().to_string();
+        assert!(
+            newer.contains("version 9") && newer.contains("reads 1"),
+            "{newer}"
+        );
+        assert!(matches!(parse("{"), Err(ResultsError::Malformed { .. })));
+        let cut = parse(r#"{"schema": "poorwill-bench", "schema_version": 1}"#);
+        assert!(matches!(cut, Err(ResultsError::Malformed { .. })));
+        assert!(matches!(
+            Results::read(Path::new("/nowhere.json")),
+            Err(ResultsError::Read { .. })
+        ));
+    }
+}

@@ -1,0 +1,286 @@
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{Bus, Disk, HostCache, Interrupts, Machine};
+
+/// What the machine's serial port is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// The terminal, raw: Ctrl-C goes to the guest; Ctrl-A x ends QEMU and
+    /// Ctrl-A c changes to QEMU's monitor, as with QEMU's own `-nographic`.
+    Terminal,
+    /// Pipes to a program; no byte has a meaning of its own.
+    Pipe,
+}
+
+impl Machine {
+    /// QEMU's arguments for this machine, always the same: nothing in them
+    /// depends on the time, the process or on what earlier power-ons left. Only
+    /// the host's end of the serial port differs with `console`.
+    #[must_use]
+    pub fn arguments(&self, console: Console) -> Vec<OsString> {
+        let mut list = Arguments::default();
+        let board = match self.interrupts {
+            Interrupts::Aia => "virt,aia=aplic-imsic",
+            Interrupts::Plic => "virt",
+        };
+        list.option("-machine", board);
+        if let Some(flash) = &self.flash {
+            list.option("-blockdev", flash_node(flash).to_string());
+            list.option("-machine", format!("pflash1={FLASH_NODE}"));
+        }
+        list.option("-smp", self.harts.to_string());
+        list.option("-m", format!("{}M", self.memory.in_mib()));
+        if self.prepared {
+            let size = format!("size={}M", self.memory.in_mib());
+            let memory = format!("memory-backend-ram,id=memory,{size},prealloc=on");
+            list.option("-object", memory);
+            list.option("-machine", "memory-backend=memory");
+            list.0.push("-S".into());
+        }
+        list.option("-bios", &self.firmware);
+        self.add_kernel(&mut list);
+        list.0.push("-nodefaults".into());
+        list.option("-display", "none");
+        add_console(&mut list, console);
+        for (index, disk) in self.disks.iter().enumerate() {
+            add_disk(&mut list, index, disk);
+        }
+        if self.exit_on_reset {
+            list.0.push("-no-reboot".into());
+        }
+        list.0.extend(self.extra_arguments.iter().cloned());
+        list.0
+    }
+
+    fn add_kernel(&self, list: &mut Arguments) {
+        let Some(kernel) = &self.kernel else { return };
+        list.option("-kernel", kernel);
+        if let Some(initrd) = &self.initrd {
+            list.option("-initrd", initrd);
+        }
+        if !self.command_line.is_empty() {
+            list.option("-append", &self.command_line);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn option(&mut self, name: &str, value: impl Into<OsString>) {
+        self.0.push(name.into());
+        self.0.push(value.into());
+    }
+}
+
+fn add_console(list: &mut Arguments, console: Console) {
+    match console {
+        Console::Terminal => {
+            list.option("-chardev", "stdio,id=console,mux=on,signal=off");
+            list.option("-mon", "chardev=console,mode=readline");
+        }
+        Console::Pipe => list.option("-chardev", "stdio,id=console,signal=off"),
+    }
+    list.option("-serial", "chardev:console");
+}
+
+fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
+    let node = format!("disk{index}");
+    list.option("-blockdev", block_node(&node, disk).to_string());
+    // The serial number tells two NVMe disks of one machine apart, and is part
+    // of nothing that Poorwill compares.
+    let device = match disk.bus {
+        Bus::Nvme => format!("nvme,drive={node},serial=poorwill{index}"),
+        Bus::Virtio => format!("virtio-blk-pci,drive={node}"),
+    };
+    list.option("-device", device);
+}
+
+/// A raw disk as a node of QEMU's block layer. JSON, as it alone takes any file
+/// name. With the host's page cache (the default) or without it, a flush of the guest
+/// is an `fdatasync` of the file, so what is flushed survives a power cut; but for
+/// [`HostCache::Unflushed`].
+fn block_node(name: &str, disk: &Disk) -> Value {
+    let driver = if is_block_device(&disk.file) {
+        "host_device"
+    } else {
+        "file"
+    };
+    let mut file = json!({
+        "driver": driver,
+        "filename": disk.file.to_string_lossy(),
+        "discard": "unmap",
+    });
+    match disk.host_cache {
+        HostCache::Flushed => {}
+        HostCache::Bypassed => {
+            file["cache"] = json!({ "direct": true });
+            file["aio"] = "native".into();
+        }
+        HostCache::Unflushed => file["cache"] = json!({ "no-flush": true }),
+    }
+    let below = match &disk.faults {
+        None => file,
+        Some(faults) => {
+            let mut layer = faults.clone();
+            layer.insert("driver".into(), "blkdebug".into());
+            layer.insert("image".into(), file);
+            Value::Object(layer)
+        }
+    };
+    json!({ "driver": "raw", "node-name": name, "discard": "unmap", "file": below })
+}
+
+/// QEMU's arguments for memory, named `id`, that is a file's at once: as much of the
+/// file as makes a power of two, as a BAR must be. QEMU may be killed, and nothing
+/// stored is lost.
+///
+/// # Errors
+///
+/// The file's length cannot be told; an empty file.
+pub fn file_memory(id: &str, file: &Path) -> std::io::Result<[String; 2]> {
+    let length = fs::metadata(file)?.len();
+    let size = 1_u64
+        << length
+            .checked_ilog2()
+            .ok_or(std::io::ErrorKind::InvalidInput)?;
+    let backend = json!({
+        "qom-type": "memory-backend-file",
+        "id": id,
+        "mem-path": file.to_string_lossy(),
+        "share": true,
+        "size": size,
+    });
+    Ok(["-object".to_owned(), backend.to_string()])
+}
+
+const FLASH_NODE: &str = "flash";
+
+/// The flash's file. QEMU flushes it when it ends; what the host's power cut
+/// takes of a machine that runs costs that machine no more than its own did.
+fn flash_node(file: &Path) -> Value {
+    let file = json!({ "driver": "file", "filename": file.to_string_lossy() });
+    json!({ "driver": "raw", "node-name": FLASH_NODE, "file": file })
+}
+
+fn is_block_device(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|data| data.file_type().is_block_device())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size::Bytes;
+
+    fn text(machine: &Machine, console: Console) -> Vec<String> {
+        machine
+            .arguments(console)
+            .into_iter()
+            .map(|argument| argument.into_string().unwrap())
+            .collect()
+    }
+
+    fn value<'a>(arguments: &'a [String], option: &str) -> &'a str {
+        let at = arguments.iter().position(|argument| argument == option);
+        &arguments[at.unwrap_or_else(|| panic!("no {option} in {arguments:?}")) + 1]
+    }
+
+    #[test]
+    fn whole_command_line_of_a_debian_machine() {
+        let machine = Machine {
+            kernel: Some("Image".into()),
+            initrd: Some("initrd.img".into()),
+            command_line: "root=PARTLABEL=root".into(),
+            disks: vec![Disk::nvme("root,1.disk")],
+            extra_arguments: vec!["-s".into()],
+            ..Machine::new("poorwill.elf")
+        };
+        assert_eq!(
+            text(&machine, Console::Pipe).join(" "),
+            "-machine virt,aia=aplic-imsic -smp 2 -m 2048M -bios poorwill.elf -kernel Image \
+             -initrd initrd.img -append root=PARTLABEL=root -nodefaults -display none \
+             -chardev stdio,id=console,signal=off -serial chardev:console -blockdev \
+             {\"discard\":\"unmap\",\"driver\":\"raw\",\"file\":{\"discard\":\"unmap\",\
+             \"driver\":\"file\",\"filename\":\"root,1.disk\"},\"node-name\":\"disk0\"} \
+             -device nvme,drive=disk0,serial=poorwill0 -s"
+        );
+    }
+
+    #[test]
+    fn a_machine_for_figures_has_its_memory_and_waits() {
+        let mut machine = Machine::new("fw");
+        machine.disks = vec![Disk::nvme("d")];
+        let machine = machine.for_figures();
+        assert_eq!(machine.disks[0].host_cache, HostCache::Bypassed);
+        let arguments = text(&machine, Console::Pipe);
+        assert_eq!(
+            value(&arguments, "-object"),
+            "memory-backend-ram,id=memory,size=2048M,prealloc=on"
+        );
+        assert!(arguments.contains(&"memory-backend=memory".to_owned()));
+        assert!(arguments.contains(&"-S".to_owned()));
+    }
+
+    #[test]
+    fn plic_machine_has_root_on_virtio() {
+        let machine = Machine {
+            interrupts: Interrupts::Plic,
+            harts: 4,
+            memory: Bytes::mib(512),
+            disks: vec![Disk::virtio("root"), Disk::nvme("sleep")],
+            exit_on_reset: true,
+            ..Machine::new("fw")
+        };
+        let arguments = text(&machine, Console::Terminal);
+        assert_eq!(value(&arguments, "-machine"), "virt");
+        assert_eq!(value(&arguments, "-smp"), "4");
+        assert_eq!(value(&arguments, "-m"), "512M");
+        assert_eq!(value(&arguments, "-device"), "virtio-blk-pci,drive=disk0");
+        assert!(arguments.contains(&"nvme,drive=disk1,serial=poorwill1".to_owned()));
+        assert!(arguments.contains(&"-no-reboot".to_owned()));
+        assert!(!arguments.contains(&"-append".to_owned()));
+    }
+
+    #[test]
+    fn flash_is_the_boards_second_bank() {
+        let mut machine = Machine::new("fw");
+        machine.flash = Some("a,b.flash".into());
+        let arguments = text(&machine, Console::Pipe);
+        let node: Value = serde_json::from_str(value(&arguments, "-blockdev")).unwrap();
+        assert_eq!(node["file"]["filename"], "a,b.flash");
+        assert_eq!(node["node-name"], "flash");
+        assert!(arguments.contains(&"pflash1=flash".to_owned()));
+    }
+
+    #[test]
+    fn the_hosts_cache_is_flushed_unless_said_otherwise() {
+        let file = |host_cache| {
+            let mut disk = Disk::nvme("d");
+            disk.host_cache = host_cache;
+            block_node("disk0", &disk)["file"].clone()
+        };
+        let bypassed = file(HostCache::Bypassed);
+        assert_eq!(bypassed["cache"], json!({ "direct": true }));
+        assert_eq!(bypassed["aio"], "native");
+        let unflushed = file(HostCache::Unflushed);
+        assert_eq!(unflushed["cache"], json!({ "no-flush": true }));
+        assert_eq!(file(HostCache::default()).get("cache"), None);
+    }
+
+    #[test]
+    fn faults_lie_between_file_and_disk() {
+        let faults = json!({ "inject-error": [{ "event": "write_aio", "errno": 5 }] });
+        let mut disk = Disk::nvme("d");
+        disk.faults = faults.as_object().cloned();
+        let node = block_node("disk0", &disk);
+        assert_eq!(node["file"]["driver"], "blkdebug");
+        assert_eq!(node["file"]["inject-error"][0]["errno"], 5);
+        assert_eq!(node["file"]["image"]["filename"], "d");
+    }
+}

@@ -1,0 +1,283 @@
+//! Where Poorwill keeps and finds its files.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// OpenSBI as Debian installs it, to compare with.
+pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
+
+/// A file that Poorwill needs and that is not there.
+#[derive(Debug, Error)]
+pub enum PathError {
+    /// Neither the variable nor HOME is set.
+    #[error("no home directory: set {0}, or HOME")]
+    NoHome(&'static str),
+    /// The firmware has not been built.
+    #[error("no firmware found: build it with `make firmware`, or name it with --firmware FILE")]
+    NoFirmware,
+    /// The test kernel has not been built.
+    #[error(
+        "no test kernel found: build it with `make test-kernel`, or name it in \
+             POORWILL_TEST_KERNEL"
+    )]
+    NoTestKernel,
+    /// The guest has not been built.
+    #[error("no guest ({file} is missing): build it once with `tools/guest`",
+            file = .0.display())]
+    NoGuest(PathBuf),
+    /// A file named by the user cannot be read.
+    #[error("cannot read {what} {path}: {reason}", path = .path.display())]
+    Unreadable {
+        /// What the file is for.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: std::io::Error,
+    },
+}
+
+fn directory(
+    own: &'static str,
+    xdg: &str,
+    in_home: &str,
+    get: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, PathError> {
+    let set = |name: &str| {
+        get(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set(own)
+        .or_else(|| set(xdg).map(|base| base.join("poorwill")))
+        .or_else(|| set("HOME").map(|home| home.join(in_home).join("poorwill")))
+        .ok_or(PathError::NoHome(own))
+}
+
+/// What can be made again: `$POORWILL_CACHE`, else the user's cache directory.
+///
+/// # Errors
+///
+/// [`PathError::NoHome`].
+pub fn cache() -> Result<PathBuf, PathError> {
+    directory("POORWILL_CACHE", "XDG_CACHE_HOME", ".cache", |name| {
+        env::var_os(name)
+    })
+}
+
+/// The machines of `poorwill run`: `$POORWILL_DATA`, else the user's data
+/// directory.
+///
+/// # Errors
+///
+/// [`PathError::NoHome`].
+pub fn data() -> Result<PathBuf, PathError> {
+    directory("POORWILL_DATA", "XDG_DATA_HOME", ".local/share", |name| {
+        env::var_os(name)
+    })
+}
+
+/// One of the kernels that `tools/guest` keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// The distribution's own.
+    #[default]
+    Stock,
+    /// The newer one of its backports, which archives keep for some weeks only.
+    Backports,
+}
+
+impl Kernel {
+    fn image(self) -> &'static str {
+        match self {
+            Kernel::Stock => "Image",
+            Kernel::Backports => "Image.backports",
+        }
+    }
+
+    /// An initramfs with modules of this kernel.
+    fn initrd(self, name: &str) -> String {
+        match self {
+            Kernel::Stock => format!("{name}.img"),
+            Kernel::Backports => format!("{name}.backports.img"),
+        }
+    }
+}
+
+/// The stock Debian guest, as `tools/guest` leaves it in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The distribution's kernel, uncompressed.
+    pub kernel: PathBuf,
+    /// The initramfs that mounts `root=`.
+    pub initrd: PathBuf,
+    /// The root file system, ext4.
+    pub root: PathBuf,
+}
+
+impl Guest {
+    /// The guest, ready to start.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
+    /// missing.
+    pub fn find(kernel: Kernel) -> Result<Self, PathError> {
+        let directory = guest_directory()?;
+        let guest = Guest {
+            kernel: directory.join(kernel.image()),
+            initrd: directory.join(kernel.initrd("initrd")),
+            root: directory.join("root.ext4"),
+        };
+        all_there([&guest.kernel, &guest.initrd, &guest.root])?;
+        Ok(guest)
+    }
+
+    /// What `tools/guest` has noted of it; `None` if nobody has built it.
+    #[must_use]
+    pub fn manifest() -> Option<Manifest> {
+        let text = std::fs::read(guest_directory().ok()?.join("manifest.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+/// What is known of a built guest.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Manifest {
+    /// The stock kernel's version.
+    pub kernel: String,
+    /// It is of the packages that the lock in the repository names.
+    pub pinned: bool,
+}
+
+/// A Linux that needs no root file system: its initramfs is all there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiny {
+    /// The distribution's kernel, uncompressed.
+    pub kernel: PathBuf,
+    /// busybox, and what it does (`guest/tiny/init`).
+    pub initrd: PathBuf,
+}
+
+impl Tiny {
+    /// The tiny guest, ready to start.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
+    /// missing.
+    pub fn find(kernel: Kernel) -> Result<Self, PathError> {
+        let directory = guest_directory()?;
+        let tiny = Tiny {
+            kernel: directory.join(kernel.image()),
+            initrd: directory.join(kernel.initrd("tiny")),
+        };
+        all_there([&tiny.kernel, &tiny.initrd])?;
+        Ok(tiny)
+    }
+}
+
+fn guest_directory() -> Result<PathBuf, PathError> {
+    Ok(cache()?.join("guest"))
+}
+
+fn all_there<const N: usize>(files: [&PathBuf; N]) -> Result<(), PathError> {
+    match files.into_iter().find(|file| !file.is_file()) {
+        Some(missing) => Err(PathError::NoGuest(missing.clone())),
+        None => Ok(()),
+    }
+}
+
+/// The firmware: `$POORWILL_FIRMWARE`, else `build/poorwill.elf` in or above the
+/// current directory or that of the running program.
+///
+/// # Errors
+///
+/// [`PathError::NoFirmware`].
+pub fn firmware() -> Result<PathBuf, PathError> {
+    if let Some(named) = env::var_os("POORWILL_FIRMWARE").filter(|value| !value.is_empty()) {
+        return readable("firmware", Path::new(&named)).map(Path::to_owned);
+    }
+    built("build/poorwill.elf").ok_or(PathError::NoFirmware)
+}
+
+/// The kernel that stands in the OS's place in tests: `$POORWILL_TEST_KERNEL`,
+/// else `build/test-kernel.elf`, looked for as the firmware is.
+///
+/// # Errors
+///
+/// [`PathError::NoTestKernel`].
+pub fn test_kernel() -> Result<PathBuf, PathError> {
+    if let Some(named) = env::var_os("POORWILL_TEST_KERNEL").filter(|value| !value.is_empty()) {
+        return readable("test kernel", Path::new(&named)).map(Path::to_owned);
+    }
+    built("build/test-kernel.elf").ok_or(PathError::NoTestKernel)
+}
+
+/// `name` in or above the current directory or that of the running program.
+fn built(name: &str) -> Option<PathBuf> {
+    let starts = [env::current_dir(), env::current_exe()];
+    starts
+        .iter()
+        .flatten()
+        .flat_map(|start| start.ancestors())
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// `path` itself, if it can be opened for reading.
+///
+/// # Errors
+///
+/// [`PathError::Unreadable`].
+pub fn readable<'p>(what: &'static str, path: &'p Path) -> Result<&'p Path, PathError> {
+    let is_directory = || std::io::Error::from(std::io::ErrorKind::IsADirectory);
+    std::fs::File::open(path)
+        .and_then(|file| file.metadata())
+        .and_then(|data| {
+            if data.is_dir() {
+                Err(is_directory())
+            } else {
+                Ok(path)
+            }
+        })
+        .map_err(|reason| PathError::Unreadable {
+            what,
+            path: path.to_owned(),
+            reason,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(set: &[(&str, &str)]) -> Result<PathBuf, PathError> {
+        directory("OWN", "XDG", ".cache", |name| {
+            set.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn own_variable_comes_before_xdg_before_home() {
+        let all = [("OWN", "/own"), ("XDG", "/xdg"), ("HOME", "/home/me")];
+        assert_eq!(with(&all).unwrap(), Path::new("/own"));
+        assert_eq!(with(&all[1..]).unwrap(), Path::new("/xdg/poorwill"));
+        assert_eq!(
+            with(&all[2..]).unwrap(),
+            Path::new("/home/me/.cache/poorwill")
+        );
+        assert_eq!(
+            with(&[("OWN", ""), ("HOME", "/h")]).unwrap(),
+            Path::new("/h/.cache/poorwill")
+        );
+        assert!(matches!(with(&[]), Err(PathError::NoHome("OWN"))));
+    }
+}

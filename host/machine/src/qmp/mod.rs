@@ -1,0 +1,312 @@
+//! QEMU's own control of a machine (QMP), for what the console cannot do: save
+//! the running machine to a file, and restore it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::command::{
+    Capabilities, Capability, Continue, Incoming, Message, Migrate, Migration, Progress,
+    QueryMigrate, QueryStatus, Quit, SendBreak, SetCapabilities, SetParameters, Stop,
+};
+use qapi_spec::{Command, Execute};
+use tempfile::TempDir;
+use thiserror::Error;
+
+use crate::interrupt::{self, Interrupted};
+
+mod command;
+
+/// How often is looked whether something has come about. QEMU answers in less.
+const TICK: Duration = Duration::from_millis(1);
+
+/// How long one answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// How QEMU writes a machine to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SaveKind {
+    /// A stream of pages, as to another host.
+    Stream,
+    /// Each page at a place of its own (`mapped-ram`), holes for zero pages.
+    MappedRam,
+}
+
+impl fmt::Display for SaveKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SaveKind::Stream => write!(f, "stream"),
+            SaveKind::MappedRam => write!(f, "mapped-ram"),
+        }
+    }
+}
+
+/// Why QEMU did not do it.
+#[derive(Debug, Error)]
+pub enum QmpError {
+    /// Nobody answers.
+    #[error("QEMU's control socket {socket} is not there: {reason}", socket = .socket.display())]
+    NoSocket {
+        /// Its name.
+        socket: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// QEMU refused, or the connection broke.
+    #[error("QEMU's `{command}` failed: {reason}")]
+    Refused {
+        /// The command.
+        command: &'static str,
+        /// What QEMU says.
+        reason: String,
+    },
+    /// Saving or restoring failed half-way.
+    #[error("QEMU could not {what}: {reason}")]
+    Failed {
+        /// Save or restore.
+        what: &'static str,
+        /// What QEMU says.
+        reason: String,
+    },
+    /// It did not end.
+    #[error("QEMU took longer than {} s to {what}", .limit.as_secs())]
+    TimedOut {
+        /// Save or restore.
+        what: &'static str,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// Ctrl-C.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+/// A folder for a control socket, whose name must be short.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn socket_folder() -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("poorwill-").tempdir()
+}
+
+/// QEMU's argument for a control socket at `socket`.
+#[must_use]
+pub fn socket_arguments(socket: &Path) -> [OsString; 2] {
+    // A comma in a name is doubled.
+    let name = socket.to_string_lossy().replace(',', ",,");
+    [
+        "-qmp".into(),
+        format!("unix:{name},server=on,wait=off").into(),
+    ]
+}
+
+/// The arguments of a machine that waits to be restored.
+#[must_use]
+pub fn incoming_arguments() -> [OsString; 2] {
+    ["-incoming".into(), "defer".into()]
+}
+
+/// A connection to a running QEMU.
+#[derive(Debug)]
+pub struct Control {
+    answers: BufReader<UnixStream>,
+    commands: UnixStream,
+}
+
+impl Control {
+    /// Sends a break over the line of a character device.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::Refused`], if there is no such device for example.
+    pub fn send_break(&mut self, device: &str) -> Result<(), QmpError> {
+        self.ask(&SendBreak { id: device }).map(drop)
+    }
+
+    /// Connects as soon as QEMU listens.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::NoSocket`] if it does not within `limit`.
+    pub fn connect(socket: &Path, limit: Duration) -> Result<Self, QmpError> {
+        let until = Instant::now() + limit;
+        let no_socket = |reason| QmpError::NoSocket {
+            socket: socket.to_owned(),
+            reason,
+        };
+        let stream = loop {
+            match UnixStream::connect(socket) {
+                Ok(stream) => break stream,
+                Err(reason) if Instant::now() >= until => return Err(no_socket(reason)),
+                Err(_) => thread::sleep(TICK),
+            }
+            interrupt::check()?;
+        };
+        stream
+            .set_read_timeout(Some(ANSWER_LIMIT))
+            .map_err(no_socket)?;
+        let mut control = Control {
+            answers: BufReader::new(stream.try_clone().map_err(no_socket)?),
+            commands: stream,
+        };
+        // QEMU greets first; what it says of itself is known already.
+        let greeted = control.answers.read_line(&mut String::new());
+        if greeted.map_err(no_socket)? == 0 {
+            return Err(no_socket(io::ErrorKind::UnexpectedEof.into()));
+        }
+        control.ask(&Capabilities {})?;
+        Ok(control)
+    }
+
+    fn ask<C: Command>(&mut self, command: &C) -> Result<C::Ok, QmpError> {
+        let refused = |reason| QmpError::Refused {
+            command: C::NAME,
+            reason,
+        };
+        match self.execute(command) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(refused(error.desc)),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    /// Gives a command and reads up to its answer.
+    fn execute<C: Command>(&mut self, command: &C) -> io::Result<Result<C::Ok, qapi_spec::Error>> {
+        let mut line = serde_json::to_vec(&Execute::<&C>::from(command))?;
+        line.push(b'\n');
+        self.commands.write_all(&line)?;
+        loop {
+            line.clear();
+            if self.answers.read_until(b'\n', &mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match serde_json::from_slice(&line)? {
+                Message::Answer(answer) => return Ok(answer.result()),
+                Message::Event { .. } => {}
+            }
+        }
+    }
+
+    /// Lets a machine begin that waits to be switched on.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::Refused`].
+    pub fn switch_on(&mut self) -> Result<(), QmpError> {
+        self.ask(&Continue {}).map(drop)
+    }
+
+    /// Stops the machine and writes it to `file`, which is not flushed.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
+    pub fn save(&mut self, file: &Path, kind: SaveKind, limit: Duration) -> Result<(), QmpError> {
+        self.prepare(kind)?;
+        self.ask(&Stop {})?;
+        self.ask(&Migrate { uri: uri(file) })?;
+        self.wait("save the machine", limit, |control| {
+            let info = control.ask(&QueryMigrate {})?;
+            ended("save the machine", &info)
+        })
+    }
+
+    /// Restores `file` into a machine started with [`incoming_arguments`], until it
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError`].
+    pub fn restore(
+        &mut self,
+        file: &Path,
+        kind: SaveKind,
+        limit: Duration,
+    ) -> Result<(), QmpError> {
+        self.prepare(kind)?;
+        self.ask(&Incoming {
+            uri: uri(file),
+            exit_on_error: false,
+        })?;
+        let what = "restore the machine";
+        self.wait(what, limit, |control| {
+            let info = control.ask(&QueryMigrate {})?;
+            ended(what, &info)
+        })?;
+        // It was stopped when it was saved, and so it is still.
+        self.ask(&Continue {})?;
+        self.wait(what, limit, |control| {
+            Ok(control.ask(&QueryStatus {})?.running)
+        })
+    }
+
+    /// Ends QEMU, which may go without an answer: whether it has gone is for its
+    /// parent to see.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::Refused`].
+    pub fn quit(mut self) -> Result<(), QmpError> {
+        match self.execute(&Quit {}) {
+            Ok(Ok(_)) | Err(_) => Ok(()),
+            Ok(Err(error)) => Err(QmpError::Refused {
+                command: Quit::NAME,
+                reason: error.desc,
+            }),
+        }
+    }
+
+    fn prepare(&mut self, kind: SaveKind) -> Result<(), QmpError> {
+        self.ask(&SetCapabilities {
+            capabilities: [Capability {
+                capability: "mapped-ram",
+                state: kind == SaveKind::MappedRam,
+            }],
+        })?;
+        // 1 TiB/s is no limit: it is the host's own disk.
+        self.ask(&SetParameters {
+            max_bandwidth: 1 << 40,
+        })
+        .map(drop)
+    }
+
+    fn wait(
+        &mut self,
+        what: &'static str,
+        limit: Duration,
+        mut done: impl FnMut(&mut Self) -> Result<bool, QmpError>,
+    ) -> Result<(), QmpError> {
+        let until = Instant::now() + limit;
+        while !done(self)? {
+            interrupt::check()?;
+            if Instant::now() > until {
+                return Err(QmpError::TimedOut { what, limit });
+            }
+            thread::sleep(TICK);
+        }
+        Ok(())
+    }
+}
+
+fn uri(file: &Path) -> String {
+    format!("file:{}", file.display())
+}
+
+fn ended(what: &'static str, migration: &Migration) -> Result<bool, QmpError> {
+    match migration.status {
+        Some(Progress::Completed) => Ok(true),
+        Some(Progress::Failed | Progress::Cancelled) => Err(QmpError::Failed {
+            what,
+            reason: migration
+                .error_desc
+                .clone()
+                .unwrap_or_else(|| "no reason given".into()),
+        }),
+        None | Some(Progress::UnderWay) => Ok(false),
+    }
+}
