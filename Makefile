@@ -49,7 +49,7 @@ soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots WAKES
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
-	@echo "test: about 20 minutes, on a slow host half an hour; the first time 15 more, for the toolchain and the guest"
+	@echo "test: about 15 minutes, on a slow host half an hour; the first time 12 more, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
