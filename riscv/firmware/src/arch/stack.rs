@@ -72,14 +72,13 @@ fn painted(base: usize, words: usize) -> usize {
     words.take_while(is_painted).count()
 }
 
-/// The most bytes that were ever in use of the deep stack, and of any hart's.
+/// The most bytes that were ever in use of the deep stack, and of any of the harts'
+/// stacks with these tops.
 #[cfg(feature = "stack-marks")]
-pub(crate) fn most_used() -> (usize, usize) {
+pub(crate) fn most_used(tops: impl Iterator<Item = usize>) -> (usize, usize) {
     let used = |base: usize, bytes: usize| bytes - 8 * painted(base, bytes / 8);
     let deep = used((&raw const DEEP_STACK).addr(), DEEP_STACK_BYTES);
-    let harts = crate::platform::platform().harts.iter();
-    let bases = harts.map(|hart| hart.stack_top() - STACK_BYTES);
-    let small = bases.map(|base| used(base, STACK_BYTES)).max();
+    let small = tops.map(|top| used(top - STACK_BYTES, STACK_BYTES)).max();
     (deep, small.unwrap_or(0))
 }
 

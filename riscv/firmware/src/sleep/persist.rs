@@ -294,6 +294,7 @@ fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: FreeContents) {
 
 #[cfg(feature = "stack-marks")]
 fn say_stacks() {
-    let (deep, small) = crate::arch::stack::most_used();
+    let tops = platform().harts.iter().map(crate::hart::Hart::stack_top);
+    let (deep, small) = crate::arch::stack::most_used(tops);
     say!("stacks deep_bytes={deep} hart_bytes={small}");
 }
