@@ -62,7 +62,8 @@ fn state(input: &mut Input<'_>) -> Vec<u8> {
     let mut writer = StateWriter::new(&mut pages);
     for _ in 0..input.below(4) {
         let payload: [u8; 13] = input.any();
-        let _ = writer.record(
+        let _ = writer.section(
+            input.any(),
             input.any(),
             input.any(),
             &payload[..to_usize(input.below(14))],
@@ -82,7 +83,7 @@ fn look(image: &mut Forged, os_pages: u64) -> bool {
     let header = checked.header();
     assert_eq!(checked.map().count(), header.saved_pages);
     assert!(header.image_bytes() <= image.slot.bytes().len() as u64);
-    let _ = checked.state().count();
+    let _ = checked.state().map(|state| state.left().len());
     let is_ours = header.identity == IDENTITY && header.os_pages == os_pages;
     let mut scratch = vec![Page::ZERO; 3];
     verify(&mut image.slot, &checked, &mut scratch, &mut |_| ()).is_ok() && is_ours

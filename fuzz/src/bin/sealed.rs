@@ -73,7 +73,7 @@ fn sleep(
     let mut room = workspace(PAGES);
     let mut workspace = Workspace::new(&mut room, PAGES).expect("enough room");
     let mut state = StateWriter::new(workspace.state);
-    state.record(1, 1, &[generation]).expect("enough room");
+    state.section(1, 0, 1, &[generation]).expect("enough room");
     let request = SaveRequest {
         identity: IDENTITY,
         generation,

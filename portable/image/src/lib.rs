@@ -6,7 +6,7 @@
 //! `docs/image-format.md` describes it byte by byte. [`save()`] writes one;
 //! [`open`] checks one without touching OS memory; [`load()`] puts the memory
 //! back. What the machine's state means is the firmware's business: here it is
-//! tagged records.
+//! sections of their owners.
 //!
 //! `format` is what an image consists of; `seal` is the cipher over it; `scan`
 //! looks for pages that need not be saved; `transfer` moves images and memory,
@@ -36,7 +36,7 @@ pub use format::digest::Digest;
 pub use format::header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
 pub use format::layout::{PIECE_PAGES, data_offset};
 pub use format::seal_mark::{KeyId, Salt, SealMark};
-pub use format::state::{Record, StateError, StateReader, StateWriter};
+pub use format::state::{MAX_STATE_SECTIONS, StateError, StateSection, StateSections, StateWriter};
 pub use seal::{Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
 pub use transfer::error::{LoadError, SaveError};

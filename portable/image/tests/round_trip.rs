@@ -79,16 +79,12 @@ fn state_comes_back() {
         workspace,
     )
     .unwrap();
-    let records: Vec<_> = image.state().map(Result::unwrap).collect();
-    assert_eq!(records.len(), 2);
-    assert_eq!(
-        (records[0].tag, records[0].version, records[0].words()),
-        (7, 1, Ok(&WORDS[..]))
-    );
-    assert_eq!(
-        (records[1].tag, records[1].version, records[1].payload),
-        (9, 2, NAME)
-    );
+    let mut state = image.state().unwrap();
+    let words = state.take(7, 0).unwrap();
+    assert_eq!(words.read::<[u64]>(1), Ok(&WORDS[..]));
+    let name = state.take(9, 3).unwrap();
+    assert_eq!((name.version, name.payload), (2, NAME));
+    assert!(state.left().is_empty());
     assert_eq!(image.header().generation, 3);
     assert_eq!(image.header().saved_at_ns, 1_700_000_000_000_000_000);
     assert_eq!(image.header().image_bytes(), saved.image_bytes());

@@ -242,7 +242,7 @@ fn save_as(machine: &mut Machine, medium: &mut FakeMedium, generation: u64, salt
     let os = machine.memory.os();
     let mut workspace = Workspace::new(&mut machine.workspace, PAGES).unwrap();
     let mut state = StateWriter::new(workspace.state);
-    state.record(7, 1, &[generation]).unwrap();
+    state.section(7, 0, 1, &[generation]).unwrap();
     let key = key(7);
     let request = SaveRequest {
         identity: HERE,

@@ -6,7 +6,7 @@ use poorwill_medium::Medium;
 use crate::area::{Area, CommittedImage};
 use crate::error::StoreError;
 use crate::failure::Failure;
-use crate::slot::{DiscardReason, SlotId, SlotState, Standing};
+use crate::slot::{SlotId, SlotState};
 
 /// The proof that an image may be loaded now. Unless it is a snapshot it is
 /// durably marked as consumed, and will not be loaded again.
@@ -66,19 +66,6 @@ impl<M: Medium> Area<'_, M> {
             reported: false,
         };
         self.change_state(slot, state)
-    }
-
-    /// Its OS goes its own way from here on: nothing else may wake behind it.
-    fn begin_try(&mut self) -> Result<(), StoreError> {
-        self.discard_all(DiscardReason::SnapshotWoken)?;
-        let rules = self.configuration().unwrap_or_default().snapshots;
-        self.change_standing(|standing| {
-            let counts = !standing.proven && rules.tries != 0;
-            Standing {
-                tries: standing.tries.saturating_add(u32::from(counts)),
-                ..standing
-            }
-        })
     }
 
     /// Whether the machine's guard, if it has one, lets the image of

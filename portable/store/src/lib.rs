@@ -4,7 +4,7 @@
 //! ([`Area`]): which image may wake, once, and where the next one goes. Beside
 //! them it keeps how the machine is to sleep ([`Configuration`]). Every step is
 //! written and flushed before the next relies on it, so that the power may go at
-//! any instant. [`sleep()`] and [`wake()`] are the whole protocol.
+//! any instant. Their order is the `sleep` crate's.
 //! `docs/image-format.md` has the bytes and the states.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,6 +20,8 @@ mod configuration;
 mod delay;
 mod error;
 mod failure;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod gpt;
 mod guards;
 mod layout;
@@ -27,10 +29,8 @@ mod mode;
 mod name;
 mod record;
 mod rules;
-mod sleep;
 mod slot;
 mod snapshot;
-mod wake;
 
 pub use admit::Admitted;
 pub use area::{Area, CommittedImage};
@@ -50,6 +50,4 @@ pub use mode::{SleepMode, UnknownMode};
 pub use name::{NAME_BYTES, Name, NotAName};
 pub use record::{RECORD_VERSION, RecordError, SlotRecord, SlotStatus};
 pub use rules::SnapshotRules;
-pub use sleep::{NoSleep, sleep};
 pub use slot::{DiscardReason, SlotId, SlotState, Standing};
-pub use wake::{NoWake, Refusal, Wake, wake};

@@ -19,6 +19,28 @@ impl<M: Medium> Area<'_, M> {
         Some((slot, record, standing))
     }
 
+    /// How the machine's snapshot stands, if it has failed too often to be tried
+    /// once more. Where the configuration cannot be read the default counts.
+    #[must_use]
+    pub fn exhausted_snapshot(&mut self) -> Option<Standing> {
+        let (_, _, standing) = self.snapshot()?;
+        let rules = self.configuration().unwrap_or_default().snapshots;
+        (!rules.allow(standing.tries)).then_some(standing)
+    }
+
+    /// Its OS goes its own way from here on: nothing else may wake behind it.
+    pub(crate) fn begin_try(&mut self) -> Result<(), StoreError> {
+        self.discard_all(DiscardReason::SnapshotWoken)?;
+        let rules = self.configuration().unwrap_or_default().snapshots;
+        self.change_standing(|standing| {
+            let counts = !standing.proven && rules.tries != 0;
+            Standing {
+                tries: standing.tries.saturating_add(u32::from(counts)),
+                ..standing
+            }
+        })
+    }
+
     /// Notes that the OS of the machine's snapshot is well, having been woken:
     /// its tries begin anew, and from now on only failures count.
     ///

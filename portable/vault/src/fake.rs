@@ -1,8 +1,12 @@
-//! A guard in memory, for tests.
+//! A vault in memory, for tests.
 
-use crate::{Guard, VaultError};
+extern crate std;
 
-/// Keeps the count as a vault does, and forgets it when dropped.
+use std::rc::Rc;
+
+use crate::{Guard, Key, KeyState, KeyVault, VaultError};
+
+/// Keeps key and count as a vault does, and forgets them when dropped.
 #[derive(Clone, Debug, Default)]
 pub struct FakeGuard {
     generation: u64,
@@ -10,6 +14,7 @@ pub struct FakeGuard {
     kept: Option<u64>,
     is_reserved: bool,
     fail_next: Option<VaultError>,
+    key: Option<Rc<Key>>,
 }
 
 impl FakeGuard {
@@ -19,6 +24,15 @@ impl FakeGuard {
         FakeGuard {
             generation,
             ..FakeGuard::default()
+        }
+    }
+
+    /// The same with a key.
+    #[must_use]
+    pub fn with_key(self, key: Key) -> Self {
+        FakeGuard {
+            key: Some(Rc::new(key)),
+            ..self
         }
     }
 
@@ -96,6 +110,28 @@ impl Guard for FakeGuard {
         }
         self.write()?;
         self.kept = generation;
+        Ok(())
+    }
+}
+
+impl KeyVault for FakeGuard {
+    fn key(&self) -> Option<&Key> {
+        self.key.as_deref()
+    }
+
+    fn key_state(&self) -> KeyState {
+        match self.key {
+            Some(_) => KeyState::Present,
+            None => KeyState::Missing,
+        }
+    }
+
+    fn install_key(&mut self, key: Key) -> Result<(), VaultError> {
+        if self.key.is_some() {
+            return Err(VaultError::KeyPresent);
+        }
+        self.write()?;
+        self.key = Some(Rc::new(key));
         Ok(())
     }
 }

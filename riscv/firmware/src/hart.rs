@@ -247,6 +247,25 @@ pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     harts.filter(move |hart| !core::ptr::eq(*hart, own))
 }
 
+/// The proof that no hart but the calling one runs the OS, or is about to.
+///
+/// It holds for as long as the calling hart is in machine mode: only who runs the OS
+/// starts a hart.
+#[derive(Debug)]
+pub(crate) struct OthersStopped(());
+
+/// Whether the other harts are stopped.
+///
+/// # Errors
+///
+/// One that is not.
+pub(crate) fn others_stopped() -> Result<OthersStopped, &'static Hart> {
+    match others().find(|hart| hart.state() != State::Stopped) {
+        Some(running) => Err(running),
+        None => Ok(OthersStopped(())),
+    }
+}
+
 /// The hart with the given ID.
 pub(crate) fn find(id: u64) -> Option<&'static Hart> {
     platform().harts.iter().find(|hart| hart.id() == id)

@@ -39,6 +39,9 @@ enum BootError {
     /// This hart, which came first, is not in the device tree.
     #[error("hart {0}, which the machine started on, is not in the device tree")]
     UnknownHart(u64),
+    /// A hart runs that nobody has started.
+    #[error("hart {0} runs already")]
+    NotStopped(u64),
 }
 
 /// Set once the platform is ready for the other harts. Not in `.bss`, which the
@@ -81,7 +84,9 @@ fn boot(
     // hart with anything pending at a third of its speed, and it could not rest.
     hart::others().for_each(Hart::ring);
 
-    let reason = sleep::wake(began);
+    // They wait for the OS to start them, which does not run yet.
+    let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
+    let reason = sleep::wake(began, &stopped);
     say!("cold boot: {reason}");
     let resume = next.prepare(tree, platform, reason)?;
     // This hart waited to be started, as all do.

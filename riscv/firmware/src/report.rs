@@ -7,7 +7,8 @@
 use core::fmt::{self, Write};
 
 use poorwill_devicetree::REPORT_BYTES;
-use poorwill_retain::Source;
+use poorwill_sleep::WakeReport;
+use poorwill_sleep::retain::Source;
 use spin::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -24,27 +25,6 @@ pub(crate) struct Report {
     pub(crate) address: u64,
     /// What the firmware wrote there.
     pub(crate) text: Text,
-}
-
-/// What kind of image wakes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Image {
-    /// The latest sleep's.
-    Once,
-    /// A snapshot.
-    Snapshot {
-        /// Its OS has said, behind some wake, that it is well.
-        is_proven: bool,
-    },
-}
-
-/// A wake from an image.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wake {
-    pub(crate) image: Image,
-    pub(crate) generation: u64,
-    pub(crate) loaded_bytes: u64,
-    pub(crate) load_ms: u64,
 }
 
 /// What the running OS was told.
@@ -76,26 +56,8 @@ pub(crate) fn text(arguments: fmt::Arguments<'_>) -> Text {
 /// tree, and memory that is no longer the report is left alone.
 ///
 /// To be called when the OS's memory is loaded, and before any of it runs.
-pub(crate) fn woken(told: Option<Report>, wake: &Wake) -> bool {
-    let Wake {
-        image,
-        generation,
-        loaded_bytes,
-        load_ms,
-    } = wake;
-    let (snapshot, unproven) = match image {
-        Image::Once => ("", ""),
-        Image::Snapshot { is_proven: true } => ("snapshot ", ""),
-        Image::Snapshot { is_proven: false } => ("snapshot ", "unproven "),
-    };
-    let new = told.and_then(|told| {
-        tell(
-            &told,
-            format_args!(
-                "woken: {snapshot}generation {generation} {unproven}loaded_bytes={loaded_bytes} load_ms={load_ms}"
-            ),
-        )
-    });
+pub(crate) fn woken(told: Option<Report>, wake: &WakeReport) -> bool {
+    let new = told.and_then(|told| tell(&told, format_args!("{wake}")));
     *CURRENT.lock() = new;
     new.is_some()
 }

@@ -108,7 +108,7 @@ const WITHOUT_CIRCLE: [&str; 19] = [
     "poorwill-image",
     "poorwill-medium",
     "poorwill-memory",
-    "poorwill-retain",
+    "poorwill-sleep",
     "poorwill-store",
     "poorwill-vault",
     "poorwill",

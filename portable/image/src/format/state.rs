@@ -1,53 +1,69 @@
+use arrayvec::ArrayVec;
 use poorwill_memory::{PAGE_BYTES, Page};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What stands before each record's payload.
+/// What stands before each section's payload.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-struct RecordHead {
-    tag: u32,
+struct Head {
+    owner: u32,
     version: u16,
-    zero: u16,
+    number: u16,
     payload_bytes: u64,
 }
 
-const HEAD_BYTES: usize = size_of::<RecordHead>();
+const HEAD_BYTES: usize = size_of::<Head>();
 
-/// Records start at multiples of this, so that payloads can be read as words.
+/// Sections start at multiples of this, so that payloads can be read as words.
 const ALIGN: usize = 8;
 
-/// Why a record cannot be written or read.
+/// Sections of a machine's state at most: a hart's, a handful of controllers', and
+/// room for more.
+pub const MAX_STATE_SECTIONS: usize = 64;
+
+/// Why a section cannot be written, or a state cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StateError {
     /// The room for the machine's state is used up.
     #[error(
-        "the machine's state does not fit: record {tag:#x} needs {needed} bytes, {left} are left"
+        "the machine's state does not fit: section {owner:#x} needs {needed} bytes, {left} are left"
     )]
     NoRoom {
-        /// Tag of the record that does not fit.
-        tag: u32,
+        /// Owner of the section that does not fit.
+        owner: u32,
         /// Bytes that it needs.
         needed: usize,
         /// Bytes that are left.
         left: usize,
     },
-    /// A record runs beyond the end of the state, or is no record.
-    #[error("the record at byte {0} of the machine's state is malformed")]
+    /// A section runs beyond the end of the state, or is no section.
+    #[error("the section at byte {0} of the machine's state is malformed")]
     Malformed(usize),
-    /// A payload is not what its reader takes.
-    #[error("record {tag:#x} has {found} bytes, which is not what its version {version} holds")]
+    /// There are more sections than [`MAX_STATE_SECTIONS`].
+    #[error("the machine's state has more than {MAX_STATE_SECTIONS} sections")]
+    TooMany,
+    /// Two sections have the same owner and number.
+    #[error("the machine's state has section {owner:#x} {number} twice")]
+    Twice {
+        /// Their owner.
+        owner: u32,
+        /// Their number.
+        number: u16,
+    },
+    /// A payload is not what its owner takes.
+    #[error("section {owner:#x} has {found} bytes, which is not what its version {version} holds")]
     Payload {
-        /// Tag of the record.
-        tag: u32,
-        /// Version of the record.
+        /// Owner of the section.
+        owner: u32,
+        /// Version of the section.
         version: u16,
         /// Bytes of payload found.
         found: usize,
     },
 }
 
-/// Writes the machine's state as tagged records, one after the other.
+/// Writes the machine's state: sections, one after the other.
 #[derive(Debug)]
 pub struct StateWriter<'a> {
     bytes: &'a mut [u8],
@@ -62,13 +78,19 @@ impl<'a> StateWriter<'a> {
         StateWriter { bytes, used: 0 }
     }
 
-    /// Appends a record: what it is (`tag`), the version of its layout, and a
-    /// payload, be it words or a struct.
+    /// Appends a section: whose it is, which of the owner's, counted from 0, the
+    /// version of its layout, and a payload, be it words or a struct.
     ///
     /// # Errors
     ///
     /// [`StateError::NoRoom`]; nothing is written then.
-    pub fn record<T>(&mut self, tag: u32, version: u16, payload: &T) -> Result<(), StateError>
+    pub fn section<T>(
+        &mut self,
+        owner: u32,
+        number: u16,
+        version: u16,
+        payload: &T,
+    ) -> Result<(), StateError>
     where
         T: IntoBytes + Immutable + ?Sized,
     {
@@ -76,12 +98,16 @@ impl<'a> StateWriter<'a> {
         let left = self.bytes.len() - self.used;
         let needed = HEAD_BYTES + payload.len().next_multiple_of(ALIGN);
         if needed > left {
-            return Err(StateError::NoRoom { tag, needed, left });
+            return Err(StateError::NoRoom {
+                owner,
+                needed,
+                left,
+            });
         }
-        let head = RecordHead {
-            tag,
+        let head = Head {
+            owner,
             version,
-            zero: 0,
+            number,
             payload_bytes: payload.len() as u64,
         };
         let room = &mut self.bytes[self.used..self.used + needed];
@@ -99,99 +125,114 @@ impl<'a> StateWriter<'a> {
     }
 }
 
-/// One record of a machine's state.
+/// One section of a machine's state. What its payload means is its owner's affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// What it is.
-    pub tag: u32,
+pub struct StateSection<'a> {
+    /// Whose it is.
+    pub owner: u32,
+    /// Which of the owner's.
+    pub number: u16,
     /// The version of its layout.
     pub version: u16,
     /// Its contents, aligned to 8 bytes.
     pub payload: &'a [u8],
 }
 
-impl<'a> Record<'a> {
-    /// The payload as a struct.
+impl<'a> StateSection<'a> {
+    /// The payload as a struct, or as a slice, in the layout of `version`.
     ///
     /// # Errors
     ///
-    /// [`StateError::Payload`] when its length is not that of `T`.
-    pub fn read<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<&'a T, StateError> {
-        T::ref_from_bytes(self.payload).map_err(|_| self.refuse())
+    /// [`StateError::Payload`] when it is of another version or length.
+    pub fn read<T>(&self, version: u16) -> Result<&'a T, StateError>
+    where
+        T: FromBytes + KnownLayout + Immutable + ?Sized,
+    {
+        T::ref_from_bytes(self.payload)
+            .ok()
+            .filter(|_| self.version == version)
+            .ok_or_else(|| self.refuse())
     }
 
-    /// The payload as words.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Payload`] when its length is no multiple of 8.
-    pub fn words(&self) -> Result<&'a [u64], StateError> {
-        <[u64]>::ref_from_bytes(self.payload).map_err(|_| self.refuse())
-    }
-
-    fn refuse(&self) -> StateError {
+    /// The error for a payload that its owner does not take.
+    #[must_use]
+    pub fn refuse(&self) -> StateError {
         StateError::Payload {
-            tag: self.tag,
+            owner: self.owner,
             version: self.version,
             found: self.payload.len(),
         }
     }
 }
 
-/// Reads the records of a machine's state in the order of their writing. After
-/// an error it ends.
-#[derive(Clone, Debug)]
-pub struct StateReader<'a> {
-    bytes: &'a [u8],
-    used: usize,
+/// The sections of a machine's state, which their owners take out one by one. What
+/// is left in the end is nobody's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateSections<'a> {
+    left: ArrayVec<StateSection<'a>, MAX_STATE_SECTIONS>,
 }
 
-impl<'a> StateReader<'a> {
-    /// The records in the first `state_bytes` bytes of `pages`, which have been
+impl<'a> StateSections<'a> {
+    /// The sections in the first `state_bytes` bytes of `pages`, which have been
     /// verified as a whole already.
-    pub(crate) fn new(pages: &'a [Page], state_bytes: u64) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Malformed`], [`StateError::TooMany`], [`StateError::Twice`].
+    pub(crate) fn parse(pages: &'a [Page], state_bytes: u64) -> Result<Self, StateError> {
         let bytes = pages.as_bytes();
         debug_assert!(state_bytes <= pages.len() as u64 * PAGE_BYTES);
         let length = usize::try_from(state_bytes)
             .unwrap_or(bytes.len())
             .min(bytes.len());
-        StateReader {
-            bytes: &bytes[..length],
-            used: 0,
+        let mut left = ArrayVec::<StateSection<'a>, MAX_STATE_SECTIONS>::new();
+        let mut used = 0;
+        while used < length {
+            let (section, taken) =
+                first(&bytes[used..length]).ok_or(StateError::Malformed(used))?;
+            let StateSection { owner, number, .. } = section;
+            let is_same = |other: &StateSection<'_>| (other.owner, other.number) == (owner, number);
+            if left.iter().any(is_same) {
+                return Err(StateError::Twice { owner, number });
+            }
+            left.try_push(section).map_err(|_| StateError::TooMany)?;
+            used += taken;
         }
+        Ok(StateSections { left })
     }
 
-    fn take(&mut self) -> Option<Record<'a>> {
-        let (head, rest) = RecordHead::ref_from_prefix(&self.bytes[self.used..]).ok()?;
-        let length = usize::try_from(head.payload_bytes).ok()?;
-        let payload = rest.get(..length)?;
-        let padded = length.checked_next_multiple_of(ALIGN)?;
-        if rest.len() < padded || head.zero != 0 {
-            return None;
-        }
-        self.used += HEAD_BYTES + padded;
-        Some(Record {
-            tag: head.tag,
-            version: head.version,
-            payload,
-        })
+    /// Takes a section out; `None` when there is none of this owner and number.
+    pub fn take(&mut self, owner: u32, number: u16) -> Option<StateSection<'a>> {
+        let place = self
+            .left
+            .iter()
+            .position(|section| (section.owner, section.number) == (owner, number))?;
+        Some(self.left.remove(place))
+    }
+
+    /// The sections that nobody has taken.
+    #[must_use]
+    pub fn left(&self) -> &[StateSection<'a>] {
+        &self.left
     }
 }
 
-impl<'a> Iterator for StateReader<'a> {
-    type Item = Result<Record<'a>, StateError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.used == self.bytes.len() {
-            return None;
-        }
-        let start = self.used;
-        let record = self.take();
-        if record.is_none() {
-            self.used = self.bytes.len();
-        }
-        Some(record.ok_or(StateError::Malformed(start)))
+/// The section that `bytes` begin with, and the bytes that it takes.
+fn first(bytes: &[u8]) -> Option<(StateSection<'_>, usize)> {
+    let (head, rest) = Head::ref_from_prefix(bytes).ok()?;
+    let length = usize::try_from(head.payload_bytes).ok()?;
+    let payload = rest.get(..length)?;
+    let padded = length.checked_next_multiple_of(ALIGN)?;
+    if rest.len() < padded {
+        return None;
     }
+    let section = StateSection {
+        owner: head.owner,
+        number: head.number,
+        version: head.version,
+        payload,
+    };
+    Some((section, HEAD_BYTES + padded))
 }
 
 #[cfg(test)]
@@ -203,78 +244,119 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// All sections come back, each once, whatever they hold.
         #[test]
-        fn records_come_back(
-            records in prop::collection::vec((any::<u32>(), any::<u16>(), any::<Vec<u8>>()), 0..20),
+        fn sections_come_back(
+            sections in prop::collection::btree_map(
+                (any::<u32>(), any::<u16>()), (any::<u16>(), any::<Vec<u8>>()), 0..20,
+            ),
         ) {
             let mut pages = vec![Page([!0; 512]); 2];
             let mut writer = StateWriter::new(&mut pages);
-            for (tag, version, payload) in &records {
-                writer.record(*tag, *version, payload.as_slice()).unwrap();
+            for ((owner, number), (version, payload)) in &sections {
+                writer.section(*owner, *number, *version, payload.as_slice()).unwrap();
             }
             let bytes = writer.finish();
-            let read: Vec<_> = StateReader::new(&pages, bytes)
-                .map(|record| record.map(|r| (r.tag, r.version, r.payload.to_vec())))
-                .collect();
-            let wanted: Vec<_> = records.into_iter().map(Ok).collect();
-            prop_assert_eq!(read, wanted);
+            let mut read = StateSections::parse(&pages, bytes).unwrap();
+            for ((owner, number), (version, payload)) in &sections {
+                let section = read.take(*owner, *number).unwrap();
+                prop_assert_eq!((section.version, section.payload), (*version, &payload[..]));
+                prop_assert_eq!(read.take(*owner, *number), None);
+            }
+            prop_assert!(read.left().is_empty());
         }
 
+        /// Small numbers, which are likely to make heads and lengths that fit.
         #[test]
         fn no_state_leads_astray(words in prop::collection::vec(0u64..40, 512), bytes in 0u64..=4096) {
             let page = [Page(words.try_into().unwrap())];
-            let mut ended = false;
-            for record in StateReader::new(&page, bytes) {
-                prop_assert!(!ended, "nothing comes after an error");
-                ended = record.is_err();
+            if let Ok(sections) = StateSections::parse(&page, bytes) {
+                let total: usize = sections.left().iter()
+                    .map(|section| HEAD_BYTES + section.payload.len().next_multiple_of(ALIGN))
+                    .sum();
+                prop_assert_eq!(total as u64, bytes);
             }
         }
     }
 
     #[test]
-    fn a_record_that_does_not_fit_is_refused_whole() {
+    fn a_section_that_does_not_fit_is_refused_whole() {
         let mut pages = [Page::ZERO];
         let mut writer = StateWriter::new(&mut pages);
-        writer.record(1, 1, &[0u64; 500]).unwrap();
+        writer.section(1, 0, 1, &[0u64; 500]).unwrap();
         let error = StateError::NoRoom {
-            tag: 2,
+            owner: 2,
             needed: 88,
             left: 80,
         };
-        assert_eq!(writer.record(2, 1, &[1u64; 9]), Err(error));
-        writer.record(3, 1, &[1u64; 8]).unwrap();
+        assert_eq!(writer.section(2, 0, 1, &[1u64; 9]), Err(error));
+        writer.section(3, 0, 1, &[1u64; 8]).unwrap();
         assert_eq!(writer.finish(), 4096);
-        let tags: Vec<_> = StateReader::new(&pages, 4096)
-            .map(|record| record.unwrap().tag)
+        let sections = StateSections::parse(&pages, 4096).unwrap();
+        let owners: Vec<_> = sections
+            .left()
+            .iter()
+            .map(|section| section.owner)
             .collect();
-        assert_eq!(tags, [1, 3]);
+        assert_eq!(owners, [1, 3]);
     }
 
     #[test]
-    fn payloads_are_what_their_reader_takes_or_an_error() {
-        let record = Record {
-            tag: 5,
+    fn a_section_that_is_there_twice_is_refused() {
+        let mut pages = [Page::ZERO];
+        let mut writer = StateWriter::new(&mut pages);
+        writer.section(1, 0, 1, &[0u64; 1]).unwrap();
+        writer.section(1, 1, 1, &[0u64; 1]).unwrap();
+        writer.section(1, 0, 2, &[0u64; 2]).unwrap();
+        let bytes = writer.finish();
+        let twice = StateError::Twice {
+            owner: 1,
+            number: 0,
+        };
+        assert_eq!(StateSections::parse(&pages, bytes), Err(twice));
+    }
+
+    #[test]
+    fn more_sections_than_there_is_room_for_are_refused() {
+        let mut pages = [Page::ZERO];
+        let mut writer = StateWriter::new(&mut pages);
+        for number in 0..65 {
+            writer.section(1, number, 1, &[0u64; 0]).unwrap();
+        }
+        let bytes = writer.finish();
+        let error = Err(StateError::TooMany);
+        assert_eq!(StateSections::parse(&pages, bytes), error);
+    }
+
+    #[test]
+    fn payloads_are_what_their_owner_takes_or_an_error() {
+        let section = StateSection {
+            owner: 5,
+            number: 0,
             version: 3,
             payload: &[0; 24],
         };
-        assert!(record.words().is_ok());
-        assert!(record.read::<[u64; 3]>().is_ok());
+        assert!(section.read::<[u64]>(3).is_ok());
+        assert!(section.read::<[u64; 3]>(3).is_ok());
         let error = StateError::Payload {
-            tag: 5,
+            owner: 5,
             version: 3,
             found: 24,
         };
-        assert_eq!(record.read::<[u64; 4]>(), Err(error));
+        assert_eq!(section.read::<[u64; 4]>(3), Err(error));
+        assert_eq!(section.read::<[u64; 3]>(4), Err(error));
     }
 
     #[test]
-    fn the_layout_of_a_record_is_pinned() {
+    fn the_layout_of_a_section_is_pinned() {
         let mut pages = [Page::ZERO];
         let mut writer = StateWriter::new(&mut pages);
-        writer.record(0x1234_5678, 0x9abc, b"abcdefghi").unwrap();
+        writer
+            .section(0x1234_5678, 0xdef0, 0x9abc, b"abcdefghi")
+            .unwrap();
         assert_eq!(writer.finish(), 32);
         let wanted = [
-            0x9abc_1234_5678,
+            0xdef0_9abc_1234_5678,
             9,
             u64::from_le_bytes(*b"abcdefgh"),
             u64::from(b'i'),

@@ -8,7 +8,7 @@ use crate::format::free::FreeRuns;
 use crate::format::header::{Header, HeaderError, ImageKind, SectionKind};
 use crate::format::layout;
 use crate::format::progressions::Progressions;
-use crate::format::state::StateReader;
+use crate::format::state::{StateError, StateSections};
 use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};
 
 /// An image that is whole and consistent but for its page data, which has not
@@ -33,7 +33,7 @@ pub struct Opened<'a> {
     pub(crate) leave_free: bool,
 }
 
-impl Checked<'_> {
+impl<'a> Checked<'a> {
     /// The image's header.
     #[must_use]
     pub fn header(&self) -> &Header {
@@ -54,9 +54,12 @@ impl Checked<'_> {
     }
 
     /// The machine's state.
-    #[must_use]
-    pub fn state(&self) -> StateReader<'_> {
-        StateReader::new(self.state, self.header.state.bytes)
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`]: its writer's fault, as it fits its digest.
+    pub fn state(&self) -> Result<StateSections<'a>, StateError> {
+        StateSections::parse(self.state, self.header.state.bytes)
     }
 }
 

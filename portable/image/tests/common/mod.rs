@@ -150,8 +150,8 @@ impl Machine {
             found.unwrap();
         }
         let mut state = StateWriter::new(workspace.state);
-        state.record(7, 1, &WORDS).unwrap();
-        state.record(9, 2, NAME).unwrap();
+        state.section(7, 0, 1, &WORDS).unwrap();
+        state.section(9, 3, 2, NAME).unwrap();
         let request = SaveRequest {
             identity: HERE,
             generation: GENERATION,

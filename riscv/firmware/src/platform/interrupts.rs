@@ -11,7 +11,7 @@ use poorwill_devicetree::{MAX_PLICS, Machine};
 use poorwill_drivers::aplic::{Domain, Root};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, MAX_WORDS, Plic, State};
-use poorwill_image::{Record, StateError, StateWriter};
+use poorwill_image::{StateError, StateSections, StateWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::imsic::{MachineFile, SupervisorFile};
@@ -71,48 +71,40 @@ impl Interrupts {
     ///
     /// [`StateError::NoRoom`].
     pub(crate) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        for plic in &self.plics {
-            save::<_, MAX_WORDS>(plic, into)?;
+        for (number, plic) in (0..).zip(&self.plics) {
+            save::<_, MAX_WORDS>(plic, number, into)?;
         }
         if let Some(aplic) = &self.aplic {
-            save::<_, MAX_WORDS>(aplic, into)?;
+            save::<_, MAX_WORDS>(aplic, 0, into)?;
         }
         if let Some(file) = &self.file {
-            save::<_, FILE_WORDS>(file, into)?;
+            save::<_, FILE_WORDS>(file, 0, into)?;
         }
         Ok(())
     }
 
-    /// Takes a record of an image in, once it is found to fit this machine;
-    /// `false` when it is none of ours. Nothing is put back yet.
+    /// Takes the controllers' sections out of an image's state, once they are found to
+    /// fit this machine. Nothing is put back yet.
     ///
     /// # Errors
     ///
-    /// [`StateError::Payload`] when it does not fit.
+    /// [`StateError::Payload`] when one does not fit.
     pub(crate) fn read<'a>(
         &self,
-        record: &Record<'a>,
-        devices: &mut DeviceState<'a>,
-        file: &mut Option<FileState>,
-    ) -> Result<bool, StateError> {
-        let plic = self.plics.get(devices.plics.len());
-        match (record.tag, plic, &self.aplic, &self.file) {
-            (Plic::<Mmio>::TAG, Some(plic), _, _) => {
-                devices
-                    .plics
-                    .push(check(plic, words(plic, record)?, record)?);
-            }
-            (Domain::<Mmio>::TAG, _, Some(aplic), _) => {
-                devices.aplic = Some(check(aplic, words(aplic, record)?, record)?);
-            }
-            (InterruptFile::<SupervisorFile>::TAG, _, _, Some(own)) => {
-                let words = ArrayVec::try_from(words(own, record)?);
-                let words = words.map_err(|_| refused(record))?;
-                *file = Some(check(own, words, record)?);
-            }
-            _ => return Ok(false),
+        sections: &mut StateSections<'a>,
+    ) -> Result<(DeviceState<'a>, Option<FileState>), StateError> {
+        let mut devices = DeviceState::default();
+        for (number, plic) in (0..).zip(&self.plics) {
+            devices.plics.push(read(plic, number, sections)?);
         }
-        Ok(true)
+        if let Some(aplic) = &self.aplic {
+            devices.aplic = read(aplic, 0, sections)?;
+        }
+        let file = match &self.file {
+            Some(file) => read_file(file, sections)?,
+            None => None,
+        };
+        Ok((devices, file))
     }
 
     /// Makes a source of the OS's APLIC domain pending that no device drives. One
@@ -126,7 +118,9 @@ impl Interrupts {
     /// Puts the controllers' registers back.
     pub(crate) fn restore(&self, state: &DeviceState<'_>) {
         for (plic, words) in self.plics.iter().zip(&state.plics) {
-            plic.restore(words);
+            if let Some(words) = words {
+                plic.restore(words);
+            }
         }
         if let (Some(aplic), Some(words)) = (&self.aplic, &state.aplic) {
             aplic.restore(words);
@@ -150,45 +144,53 @@ pub(crate) type FileState = State<ArrayVec<u64, FILE_WORDS>>;
 /// The registers of the controllers that all harts share, in an image.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceState<'a> {
-    plics: ArrayVec<State<&'a [u32]>, MAX_PLICS>,
+    plics: ArrayVec<Option<State<&'a [u32]>>, MAX_PLICS>,
     aplic: Option<State<&'a [u32]>>,
 }
 
 /// Writes the state of a controller down, of at most `N` words.
-fn save<K, const N: usize>(controller: &K, into: &mut StateWriter<'_>) -> Result<(), StateError>
+fn save<K, const N: usize>(
+    controller: &K,
+    number: u16,
+    into: &mut StateWriter<'_>,
+) -> Result<(), StateError>
 where
     K: Keeper<Word: IntoBytes + Immutable>,
 {
     let words: ArrayVec<K::Word, N> = controller.capture().collect();
-    into.record(K::TAG, K::VERSION, &words[..])
+    into.section(K::TAG, number, K::VERSION, &words[..])
 }
 
-/// The words of a record that a controller like this one has written.
-fn words<'a, K>(_: &K, record: &Record<'a>) -> Result<&'a [K::Word], StateError>
+/// The state of a controller, if the image has one and it fits.
+fn read<'a, K>(
+    controller: &K,
+    number: u16,
+    sections: &mut StateSections<'a>,
+) -> Result<Option<State<&'a [K::Word]>>, StateError>
 where
     K: Keeper<Word: FromBytes + Immutable>,
 {
-    <[K::Word]>::ref_from_bytes(record.payload)
-        .ok()
-        .filter(|_| record.version == K::VERSION)
-        .ok_or_else(|| refused(record))
+    let Some(section) = sections.take(K::TAG, number) else {
+        return Ok(None);
+    };
+    let words = section.read::<[K::Word]>(K::VERSION)?;
+    let state = controller.check(words).map_err(|_| section.refuse())?;
+    Ok(Some(state))
 }
 
-/// The words of a record, if they fit this controller.
-fn check<K: Keeper, S: AsRef<[K::Word]>>(
-    controller: &K,
-    words: S,
-    record: &Record<'_>,
-) -> Result<State<S>, StateError> {
-    controller.check(words).map_err(|_| refused(record))
-}
-
-fn refused(record: &Record<'_>) -> StateError {
-    StateError::Payload {
-        tag: record.tag,
-        version: record.version,
-        found: record.payload.len(),
-    }
+/// The state of the waking hart's file, which outlives the image.
+fn read_file(
+    file: &InterruptFile<SupervisorFile>,
+    sections: &mut StateSections<'_>,
+) -> Result<Option<FileState>, StateError> {
+    type File = InterruptFile<SupervisorFile>;
+    let Some(section) = sections.take(File::TAG, 0) else {
+        return Ok(None);
+    };
+    let words = section.read::<[u64]>(File::VERSION)?;
+    let words = ArrayVec::try_from(words).map_err(|_| section.refuse())?;
+    let state = file.check(words).map_err(|_| section.refuse())?;
+    Ok(Some(state))
 }
 
 /// Gets the calling hart's own IMSIC file ready to receive machine-mode IPIs.

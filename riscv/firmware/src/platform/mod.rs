@@ -21,11 +21,11 @@ use poorwill_devicetree::{
     DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, memory_fingerprint, place,
 };
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
+use poorwill_sleep::BootAttempt;
 use spin::Once;
 use thiserror::Error;
 
 use crate::hart::Hart;
-pub(crate) use ram::Trial;
 
 /// Everything about the machine, set once at power-on.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct Platform {
     pub(crate) memory: MemoryMap,
     /// The OS's memory is clear: see [`ram`].
     pub(crate) memory_is_clear: bool,
-    /// The trial of a snapshot that a reset has ended: see [`ram`].
-    trial: Option<Trial>,
+    /// The snapshot's wake that ran when the machine was reset: see [`ram`].
+    pub(crate) last_attempt: Option<BootAttempt>,
     /// The firmware's own: where it was loaded, and what it took for all that grows
     /// with the machine.
     pub(crate) firmware: [PhysRange; 2],
@@ -155,7 +155,7 @@ pub(crate) unsafe fn start(
             harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory,
             memory_is_clear: left.is_clear,
-            trial: left.trial,
+            last_attempt: left.attempt,
             firmware: [firmware, data],
             vault,
             time,
@@ -193,29 +193,10 @@ fn data_range(
 }
 
 impl Platform {
-    /// The snapshot's wake that a reset has cut short, and how long it went on, in
-    /// ms. `None`: this is no reset, no snapshot ran, or its trial was over.
-    pub(crate) fn failed_trial(&self) -> Option<(Trial, u32)> {
-        let trial = self.trial?;
-        let ran_ns = self.time.now_ns()?.saturating_sub(trial.woken_at_ns);
-        let ran_ms = ran_ns / 1_000_000;
-        let ms = u32::try_from(ran_ms).unwrap_or(u32::MAX);
-        (ran_ms <= trial.trial_ms).then_some((trial, ms))
-    }
-
-    /// Leaves word that a snapshot is about to wake. A machine without a clock that
-    /// outlives a reset cannot tell afterwards how long it was on trial.
-    pub(crate) fn begin_trial(&self, generation: u64, trial_ms: u32) {
-        let Some(woken_at_ns) = self.time.now_ns() else {
-            return;
-        };
-        let trial = Trial {
-            generation,
-            woken_at_ns,
-            trial_ms: trial_ms.into(),
-        };
+    /// Leaves word, for the case of a reset, that a snapshot wakes.
+    pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
         // SAFETY: the firmware's own memory, and the one hart that wakes the
         // machine is alone with it.
-        unsafe { ram::leave(self.firmware[0], trial) }
+        unsafe { ram::leave(self.firmware[0], attempt) }
     }
 }

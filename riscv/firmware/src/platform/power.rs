@@ -2,11 +2,11 @@
 
 use poorwill_devicetree::Machine;
 use poorwill_drivers::Syscon;
+use poorwill_store::Committed;
 use spin::Once;
 
 use super::mmio::Mmio;
 use crate::arch;
-use crate::sleep::Committed;
 
 #[derive(Clone, Copy, Debug)]
 struct Switches {

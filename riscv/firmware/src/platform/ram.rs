@@ -2,6 +2,7 @@
 
 use poorwill_devicetree::Machine;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_sleep::BootAttempt;
 
 /// What the firmware leaves in memory for its next start. It is there again at a
 /// reset, and where RAM outlives the power (a file behind QEMU's memory).
@@ -9,40 +10,21 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 #[repr(C)]
 struct Left {
     started: u64,
-    trial: Trial,
-    /// Belongs to the trial: [`Left::check`].
+    /// A [`BootAttempt`]: generation, time of its wake, length of its trial.
+    attempt: [u64; 3],
+    /// Belongs to the attempt: [`check`].
     check: u64,
-}
-
-/// A snapshot's wake that has still to prove itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Trial {
-    /// The snapshot's generation.
-    pub(crate) generation: u64,
-    /// When it was woken, in nanoseconds since the Unix epoch.
-    pub(crate) woken_at_ns: u64,
-    /// How long the trial lasts, in ms.
-    pub(crate) trial_ms: u64,
 }
 
 const STARTED: u64 = u64::from_le_bytes(*b"started\0");
 
-const NO_TRIAL: Trial = Trial {
-    generation: 0,
-    woken_at_ns: 0,
-    trial_ms: 0,
-};
-
-impl Left {
-    /// What tells a trial from whatever else memory may hold.
-    fn check(trial: &Trial) -> u64 {
-        [trial.generation, trial.woken_at_ns, trial.trial_ms]
-            .into_iter()
-            .fold(u64::from_le_bytes(*b"on trial"), |check, word| {
-                (check ^ word).rotate_left(23).wrapping_mul(5)
-            })
-    }
+/// What tells an attempt from whatever else memory may hold.
+fn check(attempt: &[u64; 3]) -> u64 {
+    attempt
+        .iter()
+        .fold(u64::from_le_bytes(*b"on trial"), |check, word| {
+            (check ^ word).rotate_left(23).wrapping_mul(5)
+        })
 }
 
 /// What a start finds in memory.
@@ -53,7 +35,7 @@ pub(super) struct Found {
     /// moment.
     pub(super) is_clear: bool,
     /// The machine was reset, and it was a snapshot that woke before.
-    pub(super) trial: Option<Trial>,
+    pub(super) attempt: Option<BootAttempt>,
 }
 
 fn place(firmware: PhysRange) -> *mut Left {
@@ -74,15 +56,20 @@ pub(super) unsafe fn find(machine: &Machine, firmware: PhysRange) -> Found {
         let left = place.read_volatile();
         place.write_volatile(Left {
             started: STARTED,
-            trial: NO_TRIAL,
+            attempt: [0; 3],
             check: 0,
         });
         left
     };
-    let is_trial = left.started == STARTED && left.check == Left::check(&left.trial);
+    let is_attempt = left.started == STARTED && left.check == check(&left.attempt);
+    let [generation, woken_at_ns, trial_ms] = left.attempt;
     Found {
         is_clear: machine.starts_clear && left.started == 0,
-        trial: is_trial.then_some(left.trial),
+        attempt: is_attempt.then_some(BootAttempt {
+            generation,
+            woken_at_ns,
+            trial_ms,
+        }),
     }
 }
 
@@ -91,11 +78,12 @@ pub(super) unsafe fn find(machine: &Machine, firmware: PhysRange) -> Found {
 /// # Safety
 ///
 /// As [`find`].
-pub(super) unsafe fn leave(firmware: PhysRange, trial: Trial) {
+pub(super) unsafe fn leave(firmware: PhysRange, attempt: BootAttempt) {
+    let attempt = [attempt.generation, attempt.woken_at_ns, attempt.trial_ms];
     let left = Left {
         started: STARTED,
-        trial,
-        check: Left::check(&trial),
+        check: check(&attempt),
+        attempt,
     };
     // SAFETY: as the caller says; a page is aligned.
     unsafe { place(firmware).write_volatile(left) };

@@ -3,11 +3,11 @@
 
 use poorwill_devicetree::Machine;
 use poorwill_drivers::FlashBank;
-use poorwill_medium::cfi::{Cfi, CfiError, Part, Registers};
+use poorwill_medium::cfi::{Cfi, Part, Registers};
 use poorwill_memory::PhysRange;
+use poorwill_sleep::VaultFault;
 use poorwill_vault::{BLOCKS, VaultError, range_in_bank};
 use spin::Mutex;
-use thiserror::Error;
 
 use super::flash;
 use super::mmio::Mmio;
@@ -29,17 +29,6 @@ pub(crate) enum State {
     Open(Vault),
     /// It is there, and cannot be used.
     Broken(VaultFault),
-}
-
-/// Why the vault cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum VaultFault {
-    /// The flash.
-    #[error("the vault's flash: {0}")]
-    Flash(#[from] CfiError),
-    /// What is in it.
-    #[error("{0}")]
-    Vault(#[from] VaultError),
 }
 
 static VAULT: Mutex<State> = Mutex::new(State::Absent);

@@ -5,7 +5,7 @@ use sbi_spec::susp::SUSPEND;
 
 use super::Call;
 use crate::arch::{self, Resume, stack};
-use crate::hart::{self, Hart, State, this_hart};
+use crate::hart::{self, Hart, OthersStopped, this_hart};
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::sleep;
@@ -37,12 +37,15 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
         say!("sleep refused: resume address {address:#x} is not the OS's to execute");
         return SbiRet::invalid_address();
     };
-    if let Some(hart) = wait_for_others() {
-        say!("sleep refused: hart {} is not stopped", hart.id());
-        return SbiRet::denied();
-    }
+    let stopped = match wait_for_others() {
+        Ok(stopped) => stopped,
+        Err(hart) => {
+            say!("sleep refused: hart {} is not stopped", hart.id());
+            return SbiRet::denied();
+        }
+    };
     let resume = Resume { address, argument };
-    match stack::deep(|| sleep::sleep(resume)) {
+    match stack::deep(|| sleep::sleep(resume, &stopped)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
         Ok(()) => unsafe { arch::enter(resume, this_hart().stack_top()) },
         Err(error) => {
@@ -52,16 +55,18 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
     }
 }
 
-/// Waits until all harts but this one are stopped, and gives one that is not when
-/// [`STOP_PATIENCE_MS`] are over.
-fn wait_for_others() -> Option<&'static Hart> {
+/// Waits until all harts but this one are stopped.
+///
+/// # Errors
+///
+/// One that is not when [`STOP_PATIENCE_MS`] are over.
+fn wait_for_others() -> Result<OthersStopped, &'static Hart> {
     let time = &platform().time;
     let began = time.ticks();
     loop {
-        let running = hart::others().find(|hart| hart.state() != State::Stopped)?;
-        let waited = time.milliseconds_since(began);
-        if waited >= STOP_PATIENCE_MS {
-            return Some(running);
+        let stopped = hart::others_stopped();
+        if stopped.is_ok() || time.milliseconds_since(began) >= STOP_PATIENCE_MS {
+            return stopped;
         }
         // On its way the hart may ask this one for a fence.
         this_hart().fences.serve();

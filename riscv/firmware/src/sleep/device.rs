@@ -1,51 +1,63 @@
 //! One device that may hold sleep areas, while it runs: an NVMe controller, or
 //! memory that keeps its bytes.
 
+use core::fmt;
+
 use arrayvec::ArrayVec;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
-use poorwill_medium::nvme::{
-    Controller, MAX_NAMESPACES, MemoryRegion, NvmeError, QueueMemory, Stop, region_bar,
-};
+use poorwill_medium::nvme::{Controller, MemoryRegion, NvmeError, QueueMemory, Stop, region_bar};
 use poorwill_medium::pci::{self, Claim, Kind, Location};
-use poorwill_memory::{Page, PhysRange};
+use poorwill_memory::PhysRange;
+use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
-use super::Memory;
-use super::disk::DiskError;
+use super::queues;
 use crate::platform::console::say;
 use crate::platform::pci::{DeviceMemory, Ecam, NvmeRegisters};
 use crate::platform::platform;
 use crate::platform::time::Time;
 
-/// A medium of a device, whatever the device is.
-pub(super) type Disk<'m> = &'m mut dyn Medium;
-
 /// Where a device is.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     /// Which of the platform's host bridges it is below.
-    pub(super) host: usize,
-    pub(super) location: Location,
+    host: usize,
+    location: Location,
 }
 
-/// Which medium of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The namespace of this number.
-    Namespace(u32),
-    /// The memory that the CPU loads and stores.
-    Memory,
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.location.kind().fmt(f)
+    }
 }
 
-/// Media of a device at most: a controller's namespaces and its memory region.
-const MAX_PARTS: usize = MAX_NAMESPACES + 1;
+/// The devices that may hold sleep areas. What keeps one from being found is said.
+pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
+    let mut places = ArrayVec::new();
+    for (host, described) in platform().pci.iter().enumerate() {
+        // SAFETY: the device tree describes the bridge, and the OS's harts are
+        // stopped or not yet started.
+        let config = unsafe { Ecam::new(described) };
+        let search = pci::find(&config, &platform().time, &described.bridge);
+        if let Some(complaint) = search.complaint {
+            say!("PCI: {complaint}");
+        }
+        for location in search.devices {
+            if places.try_push(Place { host, location }).is_err() {
+                say!("only the first {MAX_DEVICES} devices are looked at");
+                return places;
+            }
+        }
+    }
+    places
+}
 
 /// A device that runs.
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one at a time, and no heap"
 )]
-pub(super) enum Device<'a, 'r> {
+enum Running<'a, 'r> {
     /// An NVMe controller, and its memory region if there is one.
     Nvme(
         Controller<'a, NvmeRegisters<'r>, &'static Time>,
@@ -55,42 +67,24 @@ pub(super) enum Device<'a, 'r> {
     Mapped(MappedMedium<DeviceMemory<'r>>),
 }
 
-/// What is left of [`Memory`] beside the queues.
-pub(super) struct Rest<'m> {
-    pub(super) scratch: &'m mut Page,
-    pub(super) record: &'m mut Page,
-    pub(super) workspace: &'m mut [Page],
-}
-
 /// Starts the device at a place, runs `job` on it, and leaves it as it was
 /// found; a controller as `stop` says.
 ///
 /// # Errors
 ///
-/// [`DiskError`]: the job's, or that the device does not start.
+/// [`AreaError`]: the job's, or that the device does not start.
 pub(super) fn on_device<R>(
     place: &Place,
-    memory: &mut Memory,
-    stop: impl Fn(&Result<R, DiskError>) -> Stop,
-    job: impl FnOnce(&mut Device<'_, '_>, &mut Rest<'_>) -> Result<R, DiskError>,
-) -> Result<R, DiskError> {
+    stop: impl Fn(&Result<R, AreaError>) -> Stop,
+    job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+) -> Result<R, AreaError> {
     let time = &platform().time;
     let described = &platform().pci[place.host];
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
     let config = unsafe { Ecam::new(described) };
     let mut claim = pci::claim(&config, time, &described.bridge, &place.location)?;
-    let Memory {
-        queues,
-        scratch,
-        record,
-        workspace,
-    } = memory;
-    let mut rest = Rest {
-        scratch,
-        record,
-        workspace,
-    };
+    let queues = &mut *queues();
     let started = match place.location.kind() {
         Kind::Nvme => {
             let region = region_range(place, &mut claim, &config);
@@ -99,7 +93,7 @@ pub(super) fn on_device<R>(
         Kind::SharedMemory => start_memory(&claim, &config),
     };
     let result = started.and_then(|mut device| {
-        let result = job(&mut device, &mut rest);
+        let result = job(&mut device);
         device.stop(stop(&result));
         result
     });
@@ -129,10 +123,10 @@ fn start_controller<'a, 'r>(
     config: &'r Ecam,
     region: Option<PhysRange>,
     queues: &'a mut QueueMemory,
-) -> Result<Device<'a, 'r>, DiskError> {
+) -> Result<Running<'a, 'r>, AreaError> {
     let registers = NvmeRegisters::new(claim, config);
     let controller = Controller::start(registers, &platform().time, queues)?;
-    let start = |range| -> Result<_, DiskError> {
+    let start = |range| -> Result<_, AreaError> {
         let care = DeviceMemory::new(range, (claim, config), platform().cache_block);
         let region = MemoryRegion::enable(registers, care, &platform().time)?;
         // SAFETY: as in `start_memory`.
@@ -144,61 +138,62 @@ fn start_controller<'a, 'r>(
             .inspect_err(|error| say!("NVMe memory region: {error}"))
             .ok()
     });
-    Ok(Device::Nvme(controller, region))
+    Ok(Running::Nvme(controller, region))
 }
 
-fn start_memory<'r>(claim: &'r Claim, config: &'r Ecam) -> Result<Device<'static, 'r>, DiskError> {
+fn start_memory<'r>(claim: &'r Claim, config: &'r Ecam) -> Result<Running<'static, 'r>, AreaError> {
     let range = PhysRange::new(claim.cpu_address(), claim.length());
     let care = DeviceMemory::new(range, (claim, config), platform().cache_block);
     // SAFETY: the claim made the function answer there, lasts as long as the
     // medium, and no other Rust object lies in a device.
     let memory = unsafe { MappedMemory::new(range) }?;
-    Ok(Device::Mapped(MappedMedium::new(memory, care)?))
+    Ok(Running::Mapped(MappedMedium::new(memory, care)?))
 }
 
-impl Device<'_, '_> {
-    /// Its media, each with the bytes of a block.
-    pub(super) fn parts(&self) -> ArrayVec<(Part, u32), MAX_PARTS> {
-        const MEMORY: (Part, u32) = (Part::Memory, mapped::BLOCK_BYTES);
+impl Device for Running<'_, '_> {
+    fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
+        const MEMORY: (MediumId, u32) = (MediumId::Memory, mapped::BLOCK_BYTES);
         match self {
-            Device::Nvme(controller, region) => {
+            Running::Nvme(controller, region) => {
                 if controller.has_more_namespaces() {
                     say!("NVMe: only the first namespaces are looked at");
                 }
                 let namespaces = controller.namespaces().iter();
                 namespaces
-                    .map(|namespace| (Part::Namespace(namespace.id), namespace.block_bytes))
+                    .map(|namespace| (MediumId::Namespace(namespace.id), namespace.block_bytes))
                     .chain(region.as_ref().map(|_| MEMORY))
                     .collect()
             }
-            Device::Mapped(_) => ArrayVec::from_iter([MEMORY]),
+            Running::Mapped(_) => ArrayVec::from_iter([MEMORY]),
         }
     }
 
-    /// Runs `job` on one of its media; `None` when that is in a format which is
-    /// not ours.
-    pub(super) fn on_part<R>(
+    fn on_medium(
         &mut self,
-        part: Part,
-        job: impl FnOnce(Disk<'_>) -> Result<R, DiskError>,
-    ) -> Result<Option<R>, DiskError> {
-        match (self, part) {
-            (Device::Nvme(controller, _), Part::Namespace(id)) => match controller.medium(id) {
-                Err(NvmeError::Format(_)) => Ok(None),
-                other => job(&mut other?).map(Some),
-            },
-            (Device::Nvme(_, Some(region)), Part::Memory) => job(region).map(Some),
-            (Device::Mapped(medium), Part::Memory) => job(medium).map(Some),
-            (Device::Nvme(_, None), Part::Memory) | (Device::Mapped(_), Part::Namespace(_)) => {
-                Ok(None)
+        medium: MediumId,
+        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
+    ) -> Result<bool, AreaError> {
+        match (self, medium) {
+            (Running::Nvme(controller, _), MediumId::Namespace(id)) => {
+                match controller.medium(id) {
+                    Err(NvmeError::Format(_)) => return Ok(false),
+                    other => job(&mut other?)?,
+                }
             }
+            (Running::Nvme(_, Some(region)), MediumId::Memory) => job(region)?,
+            (Running::Mapped(medium), MediumId::Memory) => job(medium)?,
+            (Running::Nvme(_, None), MediumId::Memory)
+            | (Running::Mapped(_), MediumId::Namespace(_)) => return Ok(false),
         }
+        Ok(true)
     }
+}
 
+impl Running<'_, '_> {
     /// Stops a controller. One that does not stop has lost its access to memory;
     /// only a reset makes it usable again, which an OS's own driver may try.
     fn stop(self, how: Stop) {
-        if let Device::Nvme(controller, _) = self
+        if let Running::Nvme(controller, _) = self
             && let Err(error) = controller.stop(how)
         {
             say!("NVMe: {error}");

@@ -1,102 +1,106 @@
-//! Sleeping and waking.
-//!
-//! The protocol is the store's ([`poorwill_store::sleep()`],
-//! [`poorwill_store::wake()`]), where it can be explored without hardware; here
-//! are the machine's part in it and its words. A sleep is a chain of values,
-//! each made from the one before and none to be had otherwise: quiesced,
-//! captured, saved, [`Committed`]. Switching the power off takes the last one.
+//! Sleeping and waking on this hardware. What is decided, and in which order, is
+//! the `sleep` crate's; here are the machine that it works on, and what a sleep or a
+//! wake ends with.
 
 mod device;
-mod disk;
-mod persist;
+mod machine;
 mod progress;
 mod retain;
 mod state;
-mod vault;
-mod wake;
 
 use poorwill_image::Workspace;
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
-use poorwill_retain::End;
+pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
+use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke, Work};
 use spin::{Mutex, MutexGuard, Once};
 
 use crate::arch::Resume;
-use crate::platform::console::say;
-use crate::platform::platform;
-use crate::report;
-pub(crate) use persist::Failed;
-use persist::{NotSaved, Order, persist};
-pub(crate) use poorwill_store::Committed;
-pub(crate) use wake::{ColdBoot, restore_hart, wake};
+use crate::hart::{self, OthersStopped, Task};
+use crate::platform::{platform, power};
+use machine::Firmware;
+pub(crate) use machine::restore_hart;
 
-/// Puts the machine to sleep in the mode that its sleep area is configured for, or
-/// where it cannot be saved, with its RAM powered. Returns when it is awake again
-/// without its power having been off.
+/// Puts the machine to sleep. Returns when it is awake again without its power
+/// having been off.
 ///
 /// # Errors
 ///
-/// [`Failed`]: it was to be saved at once, and could not.
-pub(crate) fn sleep(resume: Resume) -> Result<(), Failed> {
-    let mut order = Order::AsConfigured;
-    loop {
-        let stage_after_ms = match persist(resume, order) {
-            NotSaved::Rests(stage_after_ms) => stage_after_ms,
-            NotSaved::NotArmed(lacks) => {
-                say!("the machine cannot be saved: {lacks}");
-                None
-            }
-            NotSaved::Failed(error) if order == Order::AsConfigured => return Err(error),
-            NotSaved::Failed(error) => {
-                say!("the machine cannot be saved and rests on: {error}");
-                None
-            }
-        };
-        match rest(stage_after_ms) {
-            End::Woken(_) => return Ok(()),
-            End::Staged(_) => order = Order::Now,
+/// [`NoSleep`]: it was to be saved at once, and could not.
+pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSleep> {
+    let Resume { address, argument } = resume;
+    let mut memory = os_memory(stopped);
+    let quiesced = Quiesced::new(&mut memory, WakeVector { address, argument });
+    match poorwill_sleep::sleep(&Firmware, quiesced, &mut work().lend()) {
+        Slept::Awake => Ok(()),
+        Slept::Refused(error) => Err(error),
+        Slept::Asleep(committed) => {
+            #[cfg(feature = "stack-marks")]
+            say_stacks();
+            power::power_off_asleep(committed)
         }
+        Slept::InDoubt(_) => power::power_off(),
     }
 }
 
-/// Sleeps with the RAM powered, and says so.
-fn rest(stage_after_ms: Option<u64>) -> End {
-    match stage_after_ms {
-        Some(ms) => say!("sleep mode=staged stage_after_ms={ms}"),
-        None => say!("sleep mode=retain"),
-    }
-    let time = &platform().time;
-    let began = time.ticks();
-    let end = retain::retain(stage_after_ms);
-    let ended = time.ticks();
-    let slept_ms = time.milliseconds_in(ended.saturating_sub(began));
-    match end {
-        End::Woken(source) => {
-            report::rested(source, slept_ms);
-            let ms = time.milliseconds_since(ended);
-            say!("wake mode=retain source={source} slept_ms={slept_ms} ms={ms}");
-        }
-        End::Staged(cause) => say!("staged cause={cause} slept_ms={slept_ms}"),
-    }
-    end
+/// Wakes the machine if it sleeps. Returns the reason if it does not; `began` is
+/// `time` at power-on.
+pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
+    let woke = {
+        let mut memory = os_memory(stopped);
+        poorwill_sleep::wake(&Firmware, &mut memory, &mut work().lend(), began)
+    };
+    let core = match woke {
+        Woke::Awake(core) => core,
+        Woke::Cold(reason) => return reason,
+        Woke::Reset(_) => power::give_up(),
+    };
+    platform().time.set_ticks(core.ticks_now());
+    let hart = hart::find(core.hart).expect("the state was checked to name a hart");
+    hart.start(Task::Wake(core.resume()))
+        .expect("every hart waits to be started");
+    hart::this_hart().wait()
+}
+
+/// The OS memory of this machine, to read and to write, for the hart that saves or
+/// wakes it.
+fn os_memory(_: &OthersStopped) -> OsMemory {
+    // SAFETY: the map has the machine's memory but for the firmware's own, at its
+    // physical addresses, as machine mode has no translation. No other hart runs the
+    // OS, says the proof; the one that calls makes a value for the length of a sleep
+    // or a wake, of which there is one at a time, and keeps no reference into OS
+    // memory beside it.
+    unsafe { OsMemory::new(platform().memory.clone()) }
 }
 
 /// The memory that a sleep or a wake works in; there is never more than one.
-struct Memory {
-    queues: &'static mut QueueMemory,
-    /// To look at a partition table with.
+struct WorkMemory {
     scratch: &'static mut Page,
     record: &'static mut Page,
     workspace: &'static mut [Page],
 }
 
-static MEMORY: Once<Mutex<Memory>> = Once::new();
+impl WorkMemory {
+    fn lend(&mut self) -> Work<'_> {
+        Work {
+            scratch: self.scratch,
+            record: self.record,
+            workspace: self.workspace,
+        }
+    }
+}
 
-fn work_memory() -> MutexGuard<'static, Memory> {
-    let memory = MEMORY.get();
-    memory
-        .expect("sleep has its memory before it is called")
-        .lock()
+static WORK: Once<Mutex<WorkMemory>> = Once::new();
+
+/// The queues of the controller that runs; there is one at a time.
+static QUEUES: Once<Mutex<&'static mut QueueMemory>> = Once::new();
+
+fn work() -> MutexGuard<'static, WorkMemory> {
+    WORK.get().expect("memory is taken at the start").lock()
+}
+
+fn queues() -> MutexGuard<'static, &'static mut QueueMemory> {
+    QUEUES.get().expect("memory is taken at the start").lock()
 }
 
 /// Pages that sleeping works in, on a machine with `os_pages` pages of OS memory.
@@ -112,9 +116,9 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     let ([scratch, record], workspace) = rest
         .split_first_chunk_mut()
         .expect("room for two more pages");
-    MEMORY.call_once(|| {
-        Mutex::new(Memory {
-            queues,
+    QUEUES.call_once(|| Mutex::new(queues));
+    WORK.call_once(|| {
+        Mutex::new(WorkMemory {
             scratch,
             record,
             workspace,
@@ -122,12 +126,9 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     });
 }
 
-/// The OS memory of this machine, to read and to write, for the hart that saves or
-/// wakes it.
-fn os_memory() -> OsMemory {
-    // SAFETY: the map has the machine's memory but for the firmware's own, at its
-    // physical addresses, as machine mode has no translation. The one hart that runs
-    // makes a value for the length of a sleep or a wake, of which there is one at a
-    // time, and keeps no reference into OS memory beside it.
-    unsafe { OsMemory::new(platform().memory.clone()) }
+#[cfg(feature = "stack-marks")]
+fn say_stacks() {
+    let tops = platform().harts.iter().map(crate::hart::Hart::stack_top);
+    let (deep, small) = crate::arch::stack::most_used(tops);
+    crate::platform::console::say!("stacks deep_bytes={deep} hart_bytes={small}");
 }

@@ -1,6 +1,7 @@
 //! A bar on the console that moves.
 
 use poorwill_image::Progress;
+use poorwill_sleep::Job;
 
 use crate::platform::console::print;
 
@@ -16,7 +17,11 @@ pub(super) struct Bar {
 
 impl Bar {
     /// A bar that has not been drawn yet.
-    pub(super) fn new(title: &'static str) -> Self {
+    pub(super) fn new(job: Job) -> Self {
+        let title = match job {
+            Job::Sleeping => "sleeping",
+            Job::Waking => "waking",
+        };
         Bar { title, shown: 0 }
     }
 

@@ -1,10 +1,10 @@
 //! Sleep with the RAM powered: the hart that called waits in machine mode, the
 //! others are stopped and wait as they do. Devices are as the OS left them.
 
-use poorwill_retain::{End, Signals, Sleeper, Source};
+use poorwill_sleep::retain::{Signals, Sleeper, Source};
 
 use crate::arch::csr::{self, interrupt};
-use crate::hart::{Hart, this_hart};
+use crate::hart::Hart;
 use crate::platform::time::HeldTimer;
 use crate::platform::{console, platform};
 
@@ -14,22 +14,8 @@ const OF_THE_OS: u64 = interrupt::SSI | interrupt::STI | interrupt::SEI | interr
 /// How often somebody may have typed who is to wait no longer than that.
 const LOOK_EVERY_MS: u64 = 100;
 
-/// Rests until something wakes the machine or, if it may, it is to be saved:
-/// `stage_after_ms` after now, or when the battery is low.
-pub(super) fn retain(stage_after_ms: Option<u64>) -> End {
-    let time = &platform().time;
-    let stage_at = stage_after_ms.map(|ms| {
-        let ticks = time.ticks_in(ms.saturating_mul(1_000_000));
-        time.ticks().saturating_add(ticks)
-    });
-    let mut resting = Resting::begin(this_hart());
-    let end = poorwill_retain::retain(&mut resting, stage_at);
-    resting.end();
-    end
-}
-
 /// The hart that rests for the machine.
-struct Resting {
+pub(super) struct Resting {
     hart: &'static Hart,
     timer: HeldTimer,
     /// `mie` as the OS left it.
@@ -37,7 +23,8 @@ struct Resting {
 }
 
 impl Resting {
-    fn begin(hart: &'static Hart) -> Self {
+    /// It rests from now on.
+    pub(super) fn begin(hart: &'static Hart) -> Self {
         Resting {
             hart,
             timer: HeldTimer::hold(hart),
@@ -46,7 +33,7 @@ impl Resting {
     }
 
     /// Leaves the hart as the OS expects it.
-    fn end(self) {
+    pub(super) fn end(self) {
         // SAFETY: what it was; the timer's own bit is set with the timer.
         unsafe { csr::write::<{ csr::MIE }>(self.enabled & !interrupt::MTI) };
         self.timer.give_back(self.hart);

@@ -2,9 +2,8 @@
 //! (docs/image-format.md, "Machine state").
 
 use arrayvec::ArrayVec;
-use poorwill_image::{Record, StateError, StateReader, StateWriter};
-use poorwill_store::{DiskChanged, PartitionGuard, unchanged};
-use thiserror::Error;
+use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_sleep::{StateRefusal, WakeVector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::arch::float::{self, FloatRegisters};
@@ -14,16 +13,15 @@ use crate::platform::interrupts::{DeviceState, FileState};
 use crate::platform::{platform, time};
 use crate::report::{self, Report};
 
-/// Tags of the records of this module; the interrupt controllers have theirs.
-mod tag {
+/// Owners of the sections of this module; the interrupt controllers have theirs.
+mod owner {
     pub(super) const CORE: u32 = u32::from_le_bytes(*b"CORE");
     pub(super) const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
     pub(super) const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
     pub(super) const REPORT: u32 = u32::from_le_bytes(*b"REPT");
-    pub(super) const GUARDS: u32 = u32::from_le_bytes(*b"GRDS");
 }
 
-/// Version of the records of this module.
+/// Version of the sections of this module.
 const VERSION: u16 = 1;
 
 /// The time is not known: the machine has no clock that runs without power.
@@ -121,65 +119,24 @@ pub(super) struct MachineState<'a> {
     pub(super) devices: DeviceState<'a>,
     /// What the OS was told of how it came up.
     pub(super) report: Option<Report>,
-    /// The guards of a snapshot's partitions.
-    guards: &'a [PartitionGuard],
 }
 
-impl MachineState<'_> {
-    /// Whether the disk is as the snapshot's OS knows it.
-    ///
-    /// # Errors
-    ///
-    /// [`StateRefusal::Disk`].
-    pub(super) fn check_disk(&self, now: &[PartitionGuard]) -> Result<(), StateRefusal> {
-        Ok(unchanged(self.guards, now)?)
-    }
-}
-
-/// Why the state of an image cannot be put back here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum StateRefusal {
-    /// A record is malformed, or not of this machine.
-    #[error(transparent)]
-    Record(#[from] StateError),
-    /// A record that this version does not know.
-    #[error("record {0:#x} of the machine's state is not known to this version")]
-    Unknown(u32),
-    /// There is no core record.
-    #[error("the machine's state does not say where the OS goes on")]
-    NoCore,
-    /// The hart that slept is not there.
-    #[error("hart {0}, which slept, is not there")]
-    NoHart(u64),
-    /// The snapshot knows its disk otherwise.
-    #[error("{0}: the snapshot does not fit it any more")]
-    Disk(#[from] DiskChanged),
-    /// The wake vector lies outside OS memory.
-    #[error("the wake vector {0:#x} is not in OS memory")]
-    WakeVector(u64),
-}
-
-/// Writes down the state of the calling hart and of the devices, and for a snapshot
-/// the guards of its partitions.
+/// Writes down the state of the calling hart and of the devices.
 ///
 /// # Errors
 ///
 /// [`StateError::NoRoom`].
-pub(super) fn capture(
-    resume: Resume,
-    guards: &[PartitionGuard],
-    into: &mut StateWriter<'_>,
-) -> Result<(), StateError> {
+pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
     let core = Core {
         hart: this_hart().id(),
-        address: resume.address,
-        argument: resume.argument,
+        address: vector.address,
+        argument: vector.argument,
         ticks: clock.ticks(),
         now_ns: clock.now_ns().unwrap_or(NO_TIME),
         deadline: time::supervisor_deadline(this_hart()),
     };
-    into.record(tag::CORE, VERSION, &core)?;
+    into.section(owner::CORE, 0, VERSION, &core)?;
     let csrs: ArrayVec<CsrValue, 64> = SUPERVISOR_CSRS
         .iter()
         .filter_map(|csr| {
@@ -189,67 +146,52 @@ pub(super) fn capture(
             })
         })
         .collect();
-    into.record(tag::CSRS, VERSION, &csrs[..])?;
+    into.section(owner::CSRS, 0, VERSION, &csrs[..])?;
     if let Some(registers) = float::save() {
-        into.record(tag::FLOAT, VERSION, &registers)?;
+        into.section(owner::FLOAT, 0, VERSION, &registers)?;
     }
     if let Some(report) = report::current() {
-        into.record(tag::REPORT, VERSION, &report)?;
-    }
-    if !guards.is_empty() {
-        into.record(tag::GUARDS, VERSION, guards)?;
+        into.section(owner::REPORT, 0, VERSION, &report)?;
     }
     platform().interrupts.save(into)
 }
 
-/// Reads the state of an image, all of it, before anything is touched.
+/// Takes the state of this machine out of an image's, before anything is touched.
 ///
 /// # Errors
 ///
 /// [`StateRefusal`].
-pub(super) fn read(records: StateReader<'_>) -> Result<MachineState<'_>, StateRefusal> {
-    let mut core = None;
-    let mut hart = HartState {
-        deadline: u64::MAX,
-        csrs: ArrayVec::new(),
-        float: None,
-        file: None,
-    };
-    let mut devices = DeviceState::default();
-    let mut report = None;
-    let mut guards: &[PartitionGuard] = &[];
-    for record in records {
-        let record = record?;
-        match record.tag {
-            tag::CORE => core = Some(*typed::<Core>(&record)?),
-            tag::CSRS => {
-                let list = typed::<[CsrValue]>(&record)?;
-                hart.csrs
-                    .try_extend_from_slice(list)
-                    .map_err(|_| refused(&record))?;
-            }
-            tag::FLOAT => hart.float = Some(*typed::<FloatRegisters>(&record)?),
-            tag::REPORT => report = Some(*typed::<Report>(&record)?),
-            tag::GUARDS => guards = typed::<[PartitionGuard]>(&record)?,
-            tag => {
-                let taken = platform()
-                    .interrupts
-                    .read(&record, &mut devices, &mut hart.file)?;
-                if !taken {
-                    return Err(StateRefusal::Unknown(tag));
-                }
-            }
-        }
-    }
-    let core = core.ok_or(StateRefusal::NoCore)?;
+pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<'a>, StateRefusal> {
+    let mut section = |owner| sections.take(owner, 0);
+    let core = section(owner::CORE).ok_or(StateRefusal::NoCore)?;
+    let core = *core.read::<Core>(VERSION)?;
     check(core)?;
-    hart.deadline = core.deadline;
+    let mut csrs = ArrayVec::new();
+    if let Some(section) = section(owner::CSRS) {
+        let list = section.read::<[CsrValue]>(VERSION)?;
+        csrs.try_extend_from_slice(list)
+            .map_err(|_| section.refuse())?;
+    }
+    let float = match section(owner::FLOAT) {
+        Some(section) => Some(*section.read::<FloatRegisters>(VERSION)?),
+        None => None,
+    };
+    let report = match section(owner::REPORT) {
+        Some(section) => Some(*section.read::<Report>(VERSION)?),
+        None => None,
+    };
+    let (devices, file) = platform().interrupts.read(sections)?;
+    let hart = HartState {
+        deadline: core.deadline,
+        csrs,
+        float,
+        file,
+    };
     Ok(MachineState {
         core,
         hart,
         devices,
         report,
-        guards,
     })
 }
 
@@ -259,22 +201,4 @@ fn check(core: Core) -> Result<(), StateRefusal> {
         return Err(StateRefusal::WakeVector(core.address));
     }
     Ok(())
-}
-
-fn typed<'a, T>(record: &Record<'a>) -> Result<&'a T, StateError>
-where
-    T: FromBytes + KnownLayout + Immutable + ?Sized,
-{
-    T::ref_from_bytes(record.payload)
-        .ok()
-        .filter(|_| record.version == VERSION)
-        .ok_or_else(|| refused(record))
-}
-
-fn refused(record: &Record<'_>) -> StateError {
-    StateError::Payload {
-        tag: record.tag,
-        version: record.version,
-        found: record.payload.len(),
-    }
 }

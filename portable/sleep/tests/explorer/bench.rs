@@ -115,6 +115,8 @@ pub(crate) struct Bench {
     pub(crate) captured: bool,
     pub(crate) changed: bool,
     pub(crate) loading: bool,
+    /// The generation that the count gave last, on a machine with one.
+    pub(crate) reserved: u64,
     /// A sleep got a generation that an earlier one had used.
     pub(crate) reused: Option<u64>,
     /// The slots that were read from.
@@ -148,6 +150,7 @@ impl Shared {
             captured: false,
             changed: false,
             loading: false,
+            reserved: 0,
             reused: None,
             read_slots: [false; 2],
             fault: None,
@@ -202,8 +205,10 @@ impl Bench {
         });
     }
 
-    /// The machine's state is taken down, for an image of this generation.
-    pub(crate) fn capture(&mut self, generation: u64) {
+    /// The machine's state is taken down, for an image of the generation that was
+    /// reserved last.
+    pub(crate) fn capture(&mut self) {
+        let generation = self.reserved;
         // Before: a cut leaves no trace of the number.
         self.note();
         if self.config.sealed && generation <= self.used {

@@ -1,16 +1,15 @@
 //! A machine of a handful of pages that sleeps and wakes as the firmware does.
 
 use poorwill_image::{
-    Alone, Here, ImageKind, LoadError, Salt, SaveRequest, Seal, SealingKey, StateReader,
-    StateWriter, Trust, Workspace, load, open,
+    Alone, Here, LoadError, SealingKey, StateSections, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
-use poorwill_memory::{MachineIdentity, fake::FakeMemory};
-use poorwill_memory::{Page, to_usize};
-use poorwill_store::{
-    Admitted, Area, CommitError, DiscardReason, Failure, NoSleep, Purpose, StoreError, Wake,
-};
-use poorwill_vault::Guard;
+use poorwill_memory::Page;
+use poorwill_memory::fake::FakeMemory;
+use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
+use poorwill_sleep::{Machine as _, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
+use poorwill_store::{Admitted, Area, DiscardReason, Failure, StoreError};
+use poorwill_vault::{Guard, Key, KeyVault};
 
 use crate::bench::{AREA_BYTES, Disk, Shared};
 use crate::count::Counter;
@@ -19,19 +18,14 @@ use crate::{Config, Flaw};
 /// What memory holds before anything is loaded into it.
 pub(crate) const NOISE: u64 = u64::MAX >> 8;
 
-/// The one record of the machine's state: the number of the sleep.
-const TAG: u32 = 1;
+/// What the machine seals its images with.
+const KEY: [u8; 32] = [7; 32];
 
-const HERE: MachineIdentity = MachineIdentity {
-    memory: 1,
-    harts: 2,
-    isa: 3,
-    device_tree: 4,
+/// Where the OS goes on.
+const VECTOR: WakeVector = WakeVector {
+    address: 0,
+    argument: 0,
 };
-
-/// The machine's state cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadState;
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +53,10 @@ pub(crate) enum Boot {
 pub(crate) struct Machine {
     shared: Shared,
     memory: FakeMemory,
-    workspace: Vec<Page>,
+    work: FakeWork,
+    /// For wakes that are put together by hand.
     scratch: Page,
-    key: SealingKey,
+    workspace: Vec<Page>,
 }
 
 impl Config {
@@ -95,12 +90,13 @@ impl Machine {
     pub(crate) fn new(shared: &Shared) -> Self {
         let mut memory = FakeMemory::new(&shared.get().config.memory());
         let pages = memory.os().pages();
+        let workspace = usize::try_from(Workspace::pages_needed(pages)).expect("a few");
         Machine {
             shared: shared.clone(),
             memory,
-            workspace: vec![Page::ZERO; to_usize(Workspace::pages_needed(pages))],
+            work: FakeWork::new(pages),
             scratch: Page::ZERO,
-            key: SealingKey::new([7; 32]),
+            workspace: vec![Page::ZERO; workspace],
         }
     }
 
@@ -121,79 +117,64 @@ impl Machine {
             && self.memory.gaps_are_intact()
     }
 
-    pub(crate) fn sleep(&mut self, sleep: u64) -> Slept {
-        let Machine {
-            shared,
-            memory,
-            workspace,
-            scratch,
-            key,
-        } = self;
-        let sealed = shared.get().config.sealed;
-        let capture = |workspace: &mut Workspace<'_>, generation| {
-            let mut state = StateWriter::new(&mut workspace.state[..1]);
-            state.record(TAG, 1, &sleep).map_err(|_| BadState)?;
-            shared.get().capture(generation);
-            let seal = Seal {
-                key,
-                salt: Salt(sleep.to_le_bytes()),
-            };
-            Ok::<_, BadState>(SaveRequest {
-                identity: HERE,
-                generation,
-                kind: ImageKind::Once,
-                saved_at_ns: 0,
-                state_bytes: state.finish(),
-                seal: sealed.then_some(seal),
-            })
-        };
-        let slept = with_area(shared, scratch, |area| {
-            let os = memory.os();
-            let mut workspace = Workspace::new(workspace, os.pages()).expect("room");
-            let slot = area.begin(Purpose::Once)?;
-            poorwill_store::sleep(slot, os, &mut workspace, &Alone, capture, || 1, &mut |_| ())
-        });
-        match slept {
-            Ok(Ok(_)) => Slept::Committed,
-            Ok(Err(NoSleep::Commit(CommitError::InDoubt(_)))) => Slept::InDoubt,
-            Ok(Err(_)) | Err(_) => Slept::Not,
+    /// The OS asks for its `number`th sleep.
+    pub(crate) fn sleep(&mut self, number: u64) -> Slept {
+        let shared = self.shared.clone();
+        let on_capture = || shared.get().capture();
+        let quiesced = Quiesced::new(self.memory.os(), VECTOR);
+        let (mut disk, mut counter) = devices(&shared);
+        let vault = counter.as_mut().map(|counter| counter as &mut dyn KeyVault);
+        let mut machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
+        machine.state = number;
+        machine.on_capture = Some(&on_capture);
+        match sleep(&machine, quiesced, &mut self.work.lend()) {
+            Outcome::Asleep(_) => Slept::Committed,
+            Outcome::InDoubt(_) => Slept::InDoubt,
+            Outcome::Refused(_) => Slept::Not,
+            Outcome::Awake => unreachable!("the area says that it is to be saved"),
         }
     }
 
     /// A power-on that wakes what there is to wake.
     pub(crate) fn power_on(&mut self) -> Boot {
+        let config = self.shared.get().config;
+        if config.flaw.is_in_waking() {
+            return self.power_on_by_hand(config);
+        }
+        let (mut disk, mut counter) = devices(&self.shared);
+        let vault = counter.as_mut().map(|counter| counter as &mut dyn KeyVault);
+        let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
+        match wake(&machine, self.memory.os(), &mut self.work.lend(), 0) {
+            Woke::Awake(sleep) => Boot::Woken(sleep),
+            Woke::Reset(_) => Boot::Spoilt,
+            Woke::Cold(_) => Boot::Cold {
+                gave_up: gave_up(config, &machine.said.borrow()),
+            },
+        }
+    }
+
+    /// The same, put together by the test.
+    fn power_on_by_hand(&mut self, config: Config) -> Boot {
         let Machine {
             shared,
             memory,
             workspace,
             scratch,
-            key,
+            ..
         } = self;
-        let config = shared.get().config;
+        let key = SealingKey::new(KEY);
         let here = Here {
-            identity: HERE,
+            identity: IDENTITY,
             os_pages: memory.os().pages(),
             trust: if config.sealed {
-                Trust::Sealed(key)
+                Trust::Sealed(&key)
             } else {
                 Trust::Plain
             },
             is_clear: false,
         };
         let found = with_area(shared, scratch, |area| {
-            if config.flaw.is_in_waking() {
-                return wake_by_hand(area, memory, workspace, &here, config.flaw);
-            }
-            let os = memory.os();
-            let check = |state: StateReader<'_>| sleep_in(state).map(drop);
-            let wake = poorwill_store::wake(area, os, workspace, &here, &Alone, check, &mut |_| ());
-            match wake {
-                Wake::Woken { image, .. } => {
-                    Attempt::Woken(sleep_in(image.state()).expect("it was checked"))
-                }
-                Wake::Cold(_, complaint) => Attempt::Cold(complaint.is_none()),
-                Wake::Spoilt(image, failure) => Attempt::Spoilt(image, failure),
-            }
+            wake_by_hand(area, memory, workspace, &here, config.flaw)
         });
         match found {
             Ok(Attempt::Woken(sleep)) => Boot::Woken(sleep),
@@ -212,7 +193,7 @@ impl Machine {
     pub(crate) fn cold_boot(&mut self) -> Boot {
         let skipped = self.shared.get().config.flaw == Flaw::NothingGivenUp;
         let sealed = self.shared.get().config.sealed;
-        let disarmed = sealed && Counter(self.shared.clone()).disarm().is_ok();
+        let disarmed = sealed && Counter::new(&self.shared, Key::new(&KEY)).disarm().is_ok();
         let gave_up = skipped
             || with_area(&self.shared, &mut self.scratch, |area| {
                 area.discard_all(DiscardReason::ColdBoot).is_ok()
@@ -229,10 +210,28 @@ enum Attempt {
     Spoilt(Admitted, Failure),
 }
 
+/// The machine's disk, and what keeps its count if it has one.
+fn devices(shared: &Shared) -> (Disk, Option<Counter>) {
+    let sealed = shared.get().config.sealed;
+    let counter = sealed.then(|| Counter::new(shared, Key::new(&KEY)));
+    (Disk(shared.clone()), counter)
+}
+
+/// Whether a cold boot that said all this has given up every image. What the count
+/// says is enough where there is one and the disk cannot be used.
+fn gave_up(config: Config, said: &[String]) -> bool {
+    let has = |words: &str| said.iter().any(|line| line.contains(words));
+    if has("cannot be discarded") {
+        return false;
+    }
+    !has("fake disk 0: ") || config.sealed && !has("may still wake")
+}
+
 /// The sleep that a machine's state tells of.
-fn sleep_in(mut state: StateReader<'_>) -> Result<u64, BadState> {
-    let record = state.next().ok_or(BadState)?.map_err(|_| BadState)?;
-    record.read::<u64>().copied().map_err(|_| BadState)
+fn sleep_in(mut state: StateSections<'_>) -> Option<u64> {
+    let (mut disk, none) = (poorwill_medium::fake::FakeMedium::new(0), None);
+    let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, none);
+    machine.read_state(&mut state).ok()
 }
 
 /// Calls `then` with the area, its records read anew.
@@ -241,10 +240,8 @@ fn with_area<T>(
     scratch: &mut Page,
     then: impl FnOnce(&mut Area<'_, Disk>) -> T,
 ) -> Result<T, StoreError> {
-    let sealed = shared.get().config.sealed;
-    let mut disk = Disk(shared.clone());
-    let mut counter = Counter(shared.clone());
-    let guard: Option<&mut dyn Guard> = if sealed { Some(&mut counter) } else { None };
+    let (mut disk, mut counter) = devices(shared);
+    let guard = counter.as_mut().map(|counter| counter as &mut dyn Guard);
     let window = Window::new(&mut disk, 0, AREA_BYTES)?;
     Ok(then(&mut Area::open(window, scratch, guard)?))
 }
@@ -277,7 +274,7 @@ fn attempt_by_hand(
     let workspace = Workspace::new(pages, here.os_pages).ok()?;
     let mut slot = area.slot(image.slot()).ok()?;
     let opened = open(&mut slot, image.expected(), here, workspace).ok()?;
-    let sleep = sleep_in(opened.state()).ok()?;
+    let sleep = sleep_in(opened.state().ok()?)?;
     let early = match flaw {
         Flaw::LoadedFirst => None,
         _ => Some(area.admit(&image).ok()?),

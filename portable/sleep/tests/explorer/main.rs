@@ -1,6 +1,6 @@
 //! Every state that sleeping and waking can get into.
 //!
-//! The protocol of the store runs as it is, on a device and a count of sleeps
+//! Sleeping and waking run as they are, on a device and a count of sleeps
 //! that note at every command what a power cut would leave: every subset of
 //! what was written and not flushed. From each state so reached everything is
 //! tried again, with the power cut at every instant and with every command

@@ -310,7 +310,7 @@ fn a_sealed_machine_wakes_no_snapshot_that_was_put_back() {
         "{boot:?}"
     );
     // And none that was deleted.
-    let guard = &mut machine.vault.as_mut().unwrap().guard;
+    let guard = machine.vault.as_mut().unwrap();
     guard.keep(None).unwrap();
     let boot = machine.boot(&mut disk);
     assert!(

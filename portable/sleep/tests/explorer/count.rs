@@ -2,7 +2,7 @@
 //! whole or not at all, and after one that failed nobody knows which.
 //! The vault's own tests show that flash can keep it so.
 
-use poorwill_vault::{Guard, VaultError};
+use poorwill_vault::{Guard, Key, KeyState, KeyVault, VaultError};
 
 use crate::Flaw;
 use crate::bench::{Device, Effect, Kind, Shared, flash_error};
@@ -52,9 +52,14 @@ impl Count {
 }
 
 /// The count on the bench, as the store sees it.
-pub(crate) struct Counter(pub(crate) Shared);
+pub(crate) struct Counter(Shared, Key);
 
 impl Counter {
+    /// With the key that the machine seals with.
+    pub(crate) fn new(shared: &Shared, key: Key) -> Self {
+        Counter(shared.clone(), key)
+    }
+
     fn count(&self) -> Count {
         self.0.get().count.expect("a machine with a count")
     }
@@ -104,6 +109,7 @@ impl Guard for Counter {
                 stage: Stage::Spent,
             };
         }
+        self.0.get().reserved = generation;
         kept.map(|()| generation)
     }
 
@@ -141,5 +147,19 @@ impl Guard for Counter {
 
     fn keep(&mut self, _: Option<u64>) -> Result<(), VaultError> {
         unreachable!("the machine keeps no snapshots")
+    }
+}
+
+impl KeyVault for Counter {
+    fn key(&self) -> Option<&Key> {
+        Some(&self.1)
+    }
+
+    fn key_state(&self) -> KeyState {
+        KeyState::Present
+    }
+
+    fn install_key(&mut self, _: Key) -> Result<(), VaultError> {
+        Err(VaultError::KeyPresent)
     }
 }

@@ -1,15 +1,15 @@
 //! What the machine's vault says of images.
 
 use poorwill_image::{SealingKey, Trust};
-use poorwill_vault::{Guard, Key, KeyState};
+use poorwill_vault::{Guard, Key, KeyState, KeyVault};
 
-use crate::platform::console::say;
-use crate::platform::entropy;
-use crate::platform::vault::{self, State, Vault, VaultFault};
+use crate::error::VaultFault;
+use crate::event::Event;
+use crate::machine::{Machine, VaultState};
 
 /// Whether and how images are sealed.
 #[derive(Clone, Debug)]
-pub(super) enum Sealing {
+pub(crate) enum Sealing {
     /// They are plain.
     Plain,
     /// They are sealed.
@@ -23,12 +23,12 @@ pub(super) enum Sealing {
 
 impl Sealing {
     /// As the vault is at power-on.
-    pub(super) fn at_wake() -> Self {
-        vault::with(|state| match state {
-            State::Absent => Sealing::Plain,
-            State::Open(vault) => Sealing::of(vault),
-            State::Broken(error) => {
-                say!("{error}; no image wakes, and none is made");
+    pub(crate) fn at_wake<M: Machine>(machine: &M) -> Self {
+        machine.with_vault(|state| match state {
+            VaultState::Absent => Sealing::Plain,
+            VaultState::Open(vault) => Sealing::of(vault),
+            VaultState::Broken(error) => {
+                machine.say(&Event::Vault(error));
                 Sealing::NoKey { erased: false }
             }
         })
@@ -39,21 +39,21 @@ impl Sealing {
     /// # Errors
     ///
     /// There is a vault, and it cannot be used.
-    pub(super) fn at_sleep() -> Result<Self, VaultFault> {
-        vault::with(|state| match state {
-            State::Absent => Ok(Sealing::Plain),
-            State::Broken(error) => Err(*error),
-            State::Open(vault) => {
+    pub(crate) fn at_sleep<M: Machine>(machine: &M) -> Result<Self, VaultFault> {
+        machine.with_vault(|state| match state {
+            VaultState::Absent => Ok(Sealing::Plain),
+            VaultState::Broken(error) => Err(error),
+            VaultState::Open(vault) => {
                 if vault.key().is_none() {
-                    vault.install_key(Key::new(&entropy::key()))?;
-                    say!("a new sealing key is in the vault");
+                    vault.install_key(Key::new(&machine.new_key()))?;
+                    machine.say(&Event::NewKey);
                 }
                 Ok(Sealing::of(vault))
             }
         })
     }
 
-    fn of(vault: &Vault) -> Self {
+    fn of(vault: &dyn KeyVault) -> Self {
         match vault.key() {
             Some(key) => Sealing::Sealed(SealingKey::new(*key.bytes())),
             None => Sealing::NoKey {
@@ -63,7 +63,7 @@ impl Sealing {
     }
 
     /// Which images may wake.
-    pub(super) fn trust(&self) -> Trust<'_> {
+    pub(crate) fn trust(&self) -> Trust<'_> {
         match self {
             Sealing::Plain => Trust::Plain,
             Sealing::Sealed(key) => Trust::Sealed(key),
@@ -72,32 +72,31 @@ impl Sealing {
     }
 
     /// The key to seal with.
-    pub(super) fn key(&self) -> Option<&SealingKey> {
+    pub(crate) fn key(&self) -> Option<&SealingKey> {
         match self {
             Sealing::Sealed(key) => Some(key),
             Sealing::Plain | Sealing::NoKey { .. } => None,
         }
     }
-
-    /// For the console's lines.
-    pub(super) fn word(&self) -> &'static str {
-        if self.key().is_some() { "yes" } else { "no" }
-    }
 }
 
 /// Runs `job` with the vault's guard, where there is one.
-pub(super) fn with_guard<R>(job: impl FnOnce(Option<&mut (dyn Guard + 'static)>) -> R) -> R {
-    vault::with(|state| match state {
-        State::Open(vault) => job(Some(vault)),
-        State::Absent | State::Broken(_) => job(None),
+pub(crate) fn with_guard<M: Machine, R>(
+    machine: &M,
+    job: impl FnOnce(Option<&mut dyn Guard>) -> R,
+) -> R {
+    machine.with_vault(|state| match state {
+        VaultState::Open(vault) => job(Some(vault)),
+        VaultState::Absent | VaultState::Broken(_) => job(None),
     })
 }
 
 /// Lets no image wake any more that there may be anywhere.
-pub(super) fn disarm() {
-    with_guard(|guard| {
-        if let Some(Err(error)) = guard.map(|guard| guard.disarm()) {
-            say!("an image elsewhere may still wake: {error}");
-        }
+pub(crate) fn disarm<M: Machine>(machine: &M) {
+    let disarmed = with_guard(machine, |guard| {
+        guard.map_or(Ok(()), |guard| guard.disarm())
     });
+    if let Err(error) = disarmed {
+        machine.say(&Event::StillArmed(error));
+    }
 }

@@ -1,0 +1,260 @@
+//! The way to the sleep area: devices, their media, partition tables.
+
+use core::slice;
+
+use poorwill_image::ImageKind;
+use poorwill_medium::nvme::Stop;
+use poorwill_medium::{Medium, Window};
+use poorwill_memory::Page;
+use poorwill_store::{Area, AreaLocation, PartitionGuards, find_areas, guard_partitions};
+use poorwill_vault::Guard;
+
+use crate::device::{Device, MediumId};
+use crate::error::AreaError;
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::sealing::with_guard;
+use crate::work::Work;
+
+/// An area on any medium.
+pub(crate) type AnyArea<'a, 'd> = Area<'a, Disk<'d>>;
+
+/// A medium, whatever it is.
+pub(crate) type Disk<'m> = &'m mut dyn Medium;
+
+/// Where an area is on its device.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    medium: MediumId,
+    area: AreaLocation,
+}
+
+/// The areas that were found: which is the first, and how many.
+#[derive(Clone, Copy, Debug, Default)]
+struct Areas {
+    /// On which of the devices, and where there.
+    first: Option<(usize, Found)>,
+    count: usize,
+}
+
+impl Areas {
+    fn add(&mut self, device: usize, found: Found) {
+        self.first = self.first.or(Some((device, found)));
+        self.count += 1;
+    }
+
+    fn the_only(self) -> Result<(usize, Found), AreaError> {
+        match (self.first, self.count) {
+            (Some(found), 1) => Ok(found),
+            (None, _) => Err(AreaError::NoArea),
+            (Some(_), count) => Err(AreaError::TooManyAreas(count)),
+        }
+    }
+}
+
+/// What a job on a sleep area works with.
+pub(crate) struct OpenArea<'w, 'a, 'd> {
+    pub(crate) area: &'w mut Area<'a, Disk<'d>>,
+    /// For an image.
+    pub(crate) workspace: &'w mut [Page],
+    /// The guards of the partitions beside it, if there is a snapshot to wake or to
+    /// be made.
+    pub(crate) guards: &'w PartitionGuards,
+}
+
+/// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
+/// `stop` says how a controller is to be left, by what the job came to.
+///
+/// # Errors
+///
+/// [`AreaError`]; the job has not run then.
+pub(crate) fn with_area<M: Machine, R>(
+    machine: &M,
+    work: &mut Work<'_>,
+    job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
+    stop: impl Fn(&R) -> Stop,
+) -> Result<R, AreaError> {
+    // A job may not have run.
+    let stop = |result: &Result<R, AreaError>| result.as_ref().map_or(Stop::Handover, &stop);
+    match machine.devices().as_slice() {
+        [] => Err(AreaError::NoDisk),
+        // Starting a controller takes long on real disks: do it once where
+        // there is only one device.
+        [only] => machine.on_device(only, stop, |device| {
+            let mut areas = Areas::default();
+            visit(device, work.scratch, &mut |_, found, _| {
+                areas.add(0, found);
+                Ok(())
+            })?;
+            let (_, found) = areas.the_only()?;
+            on_area(machine, device, found, work, job)
+        }),
+        several => {
+            let (number, found) = survey(machine, several, work.scratch).the_only()?;
+            machine.on_device(&several[number], stop, |device| {
+                on_area(machine, device, found, work, job)
+            })
+        }
+    }
+}
+
+/// Runs `job` on every sleep area that can be reached, for machines that have more
+/// than one.
+pub(crate) fn for_each_area<M: Machine>(
+    machine: &M,
+    work: &mut Work<'_>,
+    job: &mut dyn FnMut(&mut Area<'_, Disk<'_>>),
+) {
+    on_each_device(machine, &machine.devices(), &mut |_, device| {
+        let Work {
+            scratch, record, ..
+        } = work;
+        visit(device, scratch, &mut |disk, found, _| {
+            open_area(machine, disk, found.area, record, job)
+        })
+    });
+}
+
+/// The areas of several devices.
+fn survey<M: Machine>(machine: &M, places: &[M::Place], scratch: &mut Page) -> Areas {
+    let mut areas = Areas::default();
+    on_each_device(machine, places, &mut |number, device| {
+        let mut here = Areas::default();
+        visit(device, scratch, &mut |_, found, _| {
+            here.add(number, found);
+            Ok(())
+        })?;
+        areas.first = areas.first.or(here.first);
+        areas.count += here.count;
+        Ok(())
+    });
+    areas
+}
+
+/// Runs `job` on every device. One that fails is named and passed over: it may have
+/// nothing to do with sleeping.
+fn on_each_device<M: Machine>(
+    machine: &M,
+    places: &[M::Place],
+    job: &mut dyn FnMut(usize, &mut dyn Device) -> Result<(), AreaError>,
+) {
+    for (number, place) in places.iter().enumerate() {
+        let done = machine.on_device(place, |_| Stop::Handover, |device| job(number, device));
+        if let Err(error) = done {
+            machine.say(&Event::Device {
+                place,
+                number,
+                error,
+            });
+        }
+    }
+}
+
+/// What [`visit`] runs for each area: on its disk, with the page that is for looking
+/// at partitions.
+type Visit<'v> = dyn FnMut(Disk<'_>, Found, &mut Page) -> Result<(), AreaError> + 'v;
+
+/// Runs `job` for each area of a device. A medium in a format that is not ours holds
+/// none.
+fn visit(
+    device: &mut dyn Device,
+    scratch: &mut Page,
+    job: &mut Visit<'_>,
+) -> Result<(), AreaError> {
+    for (medium, block_bytes) in device.media() {
+        device.on_medium(medium, &mut |mut disk| {
+            let areas = find_areas(&mut disk, block_bytes, slice::from_mut(scratch))?;
+            for area in areas {
+                job(disk, Found { medium, area }, scratch)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn on_area<M: Machine, R>(
+    machine: &M,
+    device: &mut dyn Device,
+    found: Found,
+    work: &mut Work<'_>,
+    job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
+) -> Result<R, AreaError> {
+    let mut guards = PartitionGuards::new();
+    let (mut job, mut done) = (Some(job), None);
+    for is_guarded in [false, true] {
+        if is_guarded {
+            guard_device(device, work.scratch, &mut guards)?;
+        }
+        let Work {
+            record, workspace, ..
+        } = work;
+        device.on_medium(found.medium, &mut |disk| {
+            open_area(machine, disk, found.area, record, &mut |area| {
+                if is_guarded || !deals_with_snapshot(area) {
+                    done = job.take().map(|job| {
+                        job(OpenArea {
+                            area,
+                            workspace,
+                            guards: &guards,
+                        })
+                    });
+                }
+            })
+        })?;
+        if done.is_some() {
+            break;
+        }
+    }
+    done.ok_or(AreaError::NoArea)
+}
+
+/// Whether a snapshot is to wake, or to be made.
+fn deals_with_snapshot(area: &mut Area<'_, Disk<'_>>) -> bool {
+    let wakes = area.newest().map(|image| image.kind());
+    wakes == Ok(ImageKind::Snapshot)
+        || area
+            .configuration()
+            .is_ok_and(|configuration| configuration.next_snapshot.is_some())
+}
+
+#[inline(never)]
+fn guard_device(
+    device: &mut dyn Device,
+    scratch: &mut Page,
+    guards: &mut PartitionGuards,
+) -> Result<(), AreaError> {
+    for (number, (medium, block_bytes)) in (0..).zip(device.media()) {
+        device.on_medium(medium, &mut |mut disk| {
+            let scratch = slice::from_mut(scratch);
+            Ok(guard_partitions(
+                &mut disk,
+                number,
+                block_bytes,
+                scratch,
+                guards,
+            )?)
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs `job` on the area, its records read anew.
+// Once in the firmware, whatever the job: its memory is short.
+#[inline(never)]
+fn open_area<M: Machine>(
+    machine: &M,
+    mut disk: Disk<'_>,
+    area: AreaLocation,
+    record: &mut Page,
+    job: &mut dyn FnMut(&mut Area<'_, Disk<'_>>),
+) -> Result<(), AreaError> {
+    let window = Window::new(&mut disk, area.start, area.length)
+        .map_err(|error| AreaError::Store(error.into()))?;
+    with_guard(machine, |guard| {
+        // A trait object of any lifetime, which that of the disk is to be.
+        let guard = guard.map(|guard| guard as &mut dyn Guard);
+        job(&mut Area::open(window, record, guard)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,140 @@
+use poorwill_image::{
+    Crew, ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateError, StateWriter,
+    Workspace, give_back, save,
+};
+use poorwill_medium::Medium;
+use poorwill_memory::OsMemory;
+use poorwill_store::{CommitError, Committed, OpenSlot, PartitionGuard};
+
+use crate::machine::{Machine, WakeVector};
+use crate::state;
+
+/// The OS at rest: its other harts are stopped, and this one is in its call. The
+/// proof is its memory, which nobody has while it runs.
+#[derive(Debug)]
+pub struct Quiesced<'m> {
+    memory: &'m mut OsMemory,
+    vector: WakeVector,
+}
+
+impl<'m> Quiesced<'m> {
+    /// An OS that is to go on at `vector`.
+    #[must_use]
+    pub fn new(memory: &'m mut OsMemory, vector: WakeVector) -> Self {
+        Quiesced { memory, vector }
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &OsMemory {
+        self.memory
+    }
+
+    /// Writes down the state of harts and devices.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`].
+    pub(crate) fn capture<'k, M: Machine>(
+        &mut self,
+        machine: &M,
+        workspace: &mut Workspace<'_>,
+        plan: Plan<'_, 'k>,
+    ) -> Result<Captured<'_, 'k>, StateError> {
+        let mut writer = StateWriter::new(workspace.state);
+        state::capture(machine, self.vector, plan.guards, &mut writer)?;
+        let request = SaveRequest {
+            identity: machine.identity(),
+            generation: plan.generation,
+            kind: plan.kind,
+            saved_at_ns: machine.now_ns().unwrap_or(0),
+            state_bytes: writer.finish(),
+            seal: plan.seal,
+        };
+        Ok(Captured {
+            memory: self.memory,
+            request,
+        })
+    }
+}
+
+/// How an image is to be made.
+#[derive(Debug)]
+pub(crate) struct Plan<'g, 'k> {
+    pub(crate) generation: u64,
+    pub(crate) kind: ImageKind,
+    pub(crate) seal: Option<Seal<'k>>,
+    /// For a snapshot: the guards of its partitions.
+    pub(crate) guards: &'g [PartitionGuard],
+}
+
+/// A machine whose state is written down.
+#[derive(Debug)]
+pub struct Captured<'q, 'k> {
+    memory: &'q mut OsMemory,
+    request: SaveRequest<'k>,
+}
+
+impl<'q, 'k> Captured<'q, 'k> {
+    /// Saves its memory behind that.
+    ///
+    /// # Errors
+    ///
+    /// [`SaveError`]; memory is as it was then.
+    pub(crate) fn write<M: Medium>(
+        self,
+        slot: &mut M,
+        workspace: &mut Workspace<'_>,
+        workers: &dyn Crew,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Written<'q, 'k>, SaveError> {
+        let saved = save(
+            slot,
+            self.memory,
+            &self.request,
+            workspace,
+            workers,
+            progress,
+        )?;
+        Ok(Written {
+            memory: self.memory,
+            request: self.request,
+            saved,
+        })
+    }
+}
+
+/// A machine whose image is durable, and is not yet the one that wakes.
+#[derive(Debug)]
+pub struct Written<'q, 'k> {
+    memory: &'q mut OsMemory,
+    request: SaveRequest<'k>,
+    saved: Saved,
+}
+
+impl Written<'_, '_> {
+    /// Commits the image; `sleep_ms` is how long the sleep has taken.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError`]; memory is as it was then.
+    pub(crate) fn commit<M: Medium>(
+        self,
+        slot: OpenSlot<'_, '_, M>,
+        workspace: &mut Workspace<'_>,
+        workers: &dyn Crew,
+        sleep_ms: u32,
+    ) -> Result<(Committed, Saved), CommitError> {
+        match slot.commit(&self.saved, sleep_ms) {
+            Ok(committed) => Ok((committed, self.saved)),
+            Err(error) => {
+                self.abandon(workspace, workers);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the image up: memory is as it was.
+    pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Crew) {
+        give_back(&self.request, self.memory, workspace, workers);
+    }
+}

@@ -1,0 +1,37 @@
+use arrayvec::ArrayVec;
+use poorwill_medium::Medium;
+
+use crate::error::AreaError;
+
+/// Devices that are looked at, at most.
+pub const MAX_DEVICES: usize = 16;
+
+/// Media of a device at most: a controller's namespaces and its memory region.
+pub const MAX_MEDIA: usize = poorwill_medium::nvme::MAX_NAMESPACES + 1;
+
+/// Which medium of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediumId {
+    /// The namespace of this number.
+    Namespace(u32),
+    /// The memory that the CPU loads and stores.
+    Memory,
+}
+
+/// A device that runs, and may hold sleep areas.
+pub trait Device {
+    /// Its media, each with the bytes of a block.
+    fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA>;
+
+    /// Runs `job` on one of its media. `false`: that is in a format which is not
+    /// ours, and `job` has not run.
+    ///
+    /// # Errors
+    ///
+    /// The job's, or why the medium cannot be used.
+    fn on_medium(
+        &mut self,
+        medium: MediumId,
+        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
+    ) -> Result<bool, AreaError>;
+}

@@ -1,0 +1,210 @@
+use core::fmt;
+
+use poorwill_image::{NoRoom, OpenError, SaveError, StateError};
+use poorwill_medium::MediumError;
+use poorwill_medium::cfi::CfiError;
+use poorwill_medium::mapped::MappedError;
+use poorwill_medium::nvme::NvmeError;
+use poorwill_medium::pci::PciError;
+use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError};
+use poorwill_vault::VaultError;
+use thiserror::Error;
+
+/// Why there is no sleep area to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AreaError {
+    /// Neither an NVMe controller nor memory that could hold an area.
+    #[error("no NVMe disk and no persistent memory")]
+    NoDisk,
+    /// No partition of our type.
+    #[error("no sleep area on any NVMe disk or persistent memory")]
+    NoArea,
+    /// Which one to use is not for the firmware to guess.
+    #[error("{0} sleep areas, where one is allowed")]
+    TooManyAreas(usize),
+    /// PCI.
+    #[error("{0}")]
+    Pci(#[from] PciError),
+    /// NVMe.
+    #[error("{0}")]
+    Nvme(#[from] NvmeError),
+    /// Mapped memory.
+    #[error("{0}")]
+    Mapped(#[from] MappedError),
+    /// Partition table.
+    #[error("{0}")]
+    Table(#[from] GptError),
+    /// The area itself.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+impl AreaError {
+    /// Whether the machine merely lacks what sleeping needs.
+    pub(crate) fn is_absence(self) -> bool {
+        matches!(self, AreaError::NoDisk | AreaError::NoArea)
+    }
+}
+
+/// Why the vault cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum VaultFault {
+    /// The flash.
+    #[error("the vault's flash: {0}")]
+    Flash(#[from] CfiError),
+    /// What is in it.
+    #[error("{0}")]
+    Vault(#[from] VaultError),
+}
+
+/// What a machine lacks that cannot be saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotArmed {
+    /// No way to switch the power off.
+    #[error("the machine cannot switch its power off")]
+    NoPowerOff,
+    /// No sleep area.
+    #[error("{0}")]
+    Area(AreaError),
+    /// More memory than the firmware can keep track of.
+    #[error("{0}")]
+    Workspace(NoRoom),
+}
+
+/// What failed on the way to the commit. The machine goes on then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoSleep {
+    /// The way to the sleep area.
+    #[error("{0}")]
+    Area(AreaError),
+    /// There is a vault, and it cannot be used: a plain image would tell what a
+    /// sealed one was to hide.
+    #[error("{0}")]
+    Vault(#[from] VaultFault),
+    /// The sleep area.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The slot could not be opened.
+    #[error("{0}")]
+    Medium(#[from] MediumError),
+    /// The machine's state.
+    #[error("{0}")]
+    State(#[from] StateError),
+    /// The image.
+    #[error("{0}")]
+    Save(#[from] SaveError),
+    /// The commit, which is certain to have failed.
+    #[error("the image was not committed: {0}")]
+    Commit(StoreError),
+}
+
+/// Why the machine boots cold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ColdBoot {
+    /// There is no image, or it is refused.
+    #[error("{0}")]
+    NoWake(#[from] NoWake),
+    /// No sleep area.
+    #[error("no image: {0}")]
+    NoArea(AreaError),
+    /// Somebody called the snapshot off.
+    #[error("a key was pressed, and the snapshot does not wake")]
+    Key,
+    /// The disk or the area cannot be used.
+    #[error("{0}")]
+    Area(AreaError),
+}
+
+/// Why no image wakes though there is an area. Memory is untouched, and the images
+/// in the area have been given up, as far as that was possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoWake {
+    /// There is nothing to wake; the usual reason.
+    #[error("{0}")]
+    NoImage(#[from] NoImage),
+    /// The last power-on had an image and could not load it.
+    #[error("the image could not be loaded: {0}")]
+    LastWakeFailed(Failure),
+    /// The snapshot has failed too often in a row to be tried again.
+    #[error("{}", Disabled(*tries, *failure))]
+    Disabled {
+        /// How often.
+        tries: u32,
+        /// Why the last time, as far as known.
+        failure: Option<Failure>,
+    },
+    /// The image is refused.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+}
+
+/// The words for [`NoWake::Disabled`].
+struct Disabled(u32, Option<Failure>);
+
+impl fmt::Display for Disabled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Disabled(tries, failure) = self;
+        write!(
+            f,
+            "the snapshot is disabled after {tries} wakes in a row that failed"
+        )?;
+        match failure {
+            Some(failure) => write!(f, ", the last one because {failure}"),
+            None => f.write_str(": its OS has not said that it is well"),
+        }
+    }
+}
+
+/// Why an image is refused, before any of it is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// Damaged, forged, or of another machine.
+    #[error("{0}")]
+    Image(#[from] OpenError),
+    /// Its machine state does not fit.
+    #[error("{0}")]
+    State(#[from] StateRefusal),
+    /// More memory than the workspace is for.
+    #[error("{0}")]
+    Workspace(#[from] NoRoom),
+    /// The slot cannot be read.
+    #[error("{0}")]
+    Medium(#[from] MediumError),
+    /// It is not to wake: the machine's guard says so.
+    #[error("the image must not be loaded: {0}")]
+    Over(StoreError),
+    /// It could not be marked consumed, so it must not be loaded.
+    #[error("the image cannot be marked consumed: {0}")]
+    NotConsumed(StoreError),
+    /// The try of a snapshot could not be counted.
+    #[error("the snapshot's record cannot be written: {0}")]
+    NotCounted(StoreError),
+}
+
+/// Why the state of an image cannot be put back here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum StateRefusal {
+    /// A section is malformed, or not of this machine.
+    #[error(transparent)]
+    Section(#[from] StateError),
+    /// A section that this version does not know.
+    #[error("section {owner:#x} {number} of the machine's state is not known to this version")]
+    Unknown {
+        /// Whose it is.
+        owner: u32,
+        /// Which of the owner's.
+        number: u16,
+    },
+    /// There is no section that says where the OS goes on.
+    #[error("the machine's state does not say where the OS goes on")]
+    NoCore,
+    /// The hart that slept is not there.
+    #[error("hart {0}, which slept, is not there")]
+    NoHart(u64),
+    /// The wake vector lies outside OS memory.
+    #[error("the wake vector {0:#x} is not in OS memory")]
+    WakeVector(u64),
+    /// The snapshot knows its disk otherwise.
+    #[error("{0}: the snapshot does not fit it any more")]
+    Disk(#[from] DiskChanged),
+}

@@ -1,0 +1,398 @@
+//! A machine in memory, for tests: one disk with one sleep area, a vault or none, and
+//! a state of one number.
+
+extern crate std;
+
+use core::cell::{Cell, RefCell};
+use std::borrow::ToOwned;
+use std::string::{String, ToString};
+use std::vec;
+use std::vec::Vec;
+
+use arrayvec::ArrayVec;
+use poorwill_image::{Alone, Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_medium::nvme::Stop;
+use poorwill_medium::{Direction, Medium, MediumError};
+use poorwill_memory::linux::{Doubt, Free};
+use poorwill_memory::{MachineIdentity, OsMemory, OsPage, PAGE_BYTES, Page, PageMap, to_usize};
+use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES, partition_table};
+use poorwill_vault::KeyVault;
+
+use crate::retain::{Signals, Sleeper, Source};
+use crate::{
+    AreaError, BootAttempt, Device, Event, Job, MAX_DEVICES, MAX_MEDIA, Machine, MediumId,
+    StateRefusal, VaultState, WakeReport, WakeVector,
+};
+
+/// What tells this machine from others.
+pub const IDENTITY: MachineIdentity = MachineIdentity {
+    memory: 1,
+    harts: 2,
+    isa: 3,
+    device_tree: 4,
+};
+
+/// Owner of the one section of the machine's state.
+const OWNER: u32 = 1;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// A machine in memory. A tick is a nanosecond.
+pub struct FakeMachine<'f> {
+    disk: RefCell<&'f mut dyn Medium>,
+    vault: RefCell<Option<&'f mut dyn KeyVault>>,
+    /// Where the area begins in `disk`, before which there is a partition table that
+    /// costs no command.
+    start: u64,
+    length: u64,
+    /// The time now, in ticks.
+    pub now: Cell<u64>,
+    /// Ticks that each step of a save takes.
+    pub step_ticks: u64,
+    /// What wakes it, and when, in ticks.
+    pub wakes_at: Option<(Source, u64)>,
+    /// When its battery is low, in ticks.
+    pub battery_low_at: Option<u64>,
+    /// It can switch its power off.
+    pub can_power_off: bool,
+    /// Its disk has a partition table.
+    pub has_area: bool,
+    /// Its state: kept by an image, and what a wake gives back.
+    pub state: u64,
+    /// Called when the state is written down.
+    pub on_capture: Option<&'f dyn Fn()>,
+    /// What a key pressed at a wake is worth.
+    pub has_key: bool,
+    /// The snapshot's wake that ran before a reset, or that runs.
+    pub attempt: Cell<Option<BootAttempt>>,
+    /// What it said.
+    pub said: RefCell<Vec<String>>,
+    /// What the OS was told.
+    pub told: RefCell<Option<String>>,
+}
+
+impl core::fmt::Debug for FakeMachine<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FakeMachine").finish_non_exhaustive()
+    }
+}
+
+impl<'f> FakeMachine<'f> {
+    /// A machine whose area lies at byte `start` of `disk`, and has `length` bytes.
+    pub fn new(
+        disk: &'f mut dyn Medium,
+        start: u64,
+        length: u64,
+        vault: Option<&'f mut dyn KeyVault>,
+    ) -> Self {
+        FakeMachine {
+            disk: RefCell::new(disk),
+            vault: RefCell::new(vault),
+            start,
+            length,
+            now: Cell::new(NS_PER_MS),
+            step_ticks: 1,
+            wakes_at: None,
+            battery_low_at: None,
+            can_power_off: true,
+            has_area: true,
+            state: 0,
+            on_capture: None,
+            has_key: false,
+            attempt: Cell::new(None),
+            said: RefCell::new(Vec::new()),
+            told: RefCell::new(None),
+        }
+    }
+
+    fn pass(&self, ticks: u64) {
+        self.now.set(self.now.get() + ticks);
+    }
+}
+
+impl Machine for FakeMachine<'_> {
+    type Place = &'static str;
+    type State<'a> = u64;
+    type Resume = u64;
+
+    fn ticks(&self) -> u64 {
+        self.now.get()
+    }
+
+    fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        nanoseconds
+    }
+
+    fn milliseconds_in(&self, ticks: u64) -> u64 {
+        ticks / NS_PER_MS
+    }
+
+    fn now_ns(&self) -> Option<u64> {
+        Some(self.now.get())
+    }
+
+    fn say(&self, event: &Event<'_>) {
+        self.said.borrow_mut().push(event.to_string());
+    }
+
+    fn show(&self, _: Job, _: Progress) {
+        self.pass(self.step_ticks);
+    }
+
+    fn end_show(&self) {}
+
+    fn key_within(&self, milliseconds: u32) -> bool {
+        self.pass(u64::from(milliseconds) * NS_PER_MS);
+        self.has_key
+    }
+
+    fn can_power_off(&self) -> bool {
+        self.can_power_off
+    }
+
+    fn identity(&self) -> MachineIdentity {
+        IDENTITY
+    }
+
+    fn memory_is_clear(&self) -> bool {
+        false
+    }
+
+    fn workers(&self) -> &dyn Crew {
+        &Alone
+    }
+
+    fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, Doubt> {
+        Err(Doubt::NoPageTables)
+    }
+
+    fn devices(&self) -> ArrayVec<Self::Place, MAX_DEVICES> {
+        ArrayVec::from_iter(["fake disk"])
+    }
+
+    fn on_device<R>(
+        &self,
+        _: &Self::Place,
+        stop: impl Fn(&Result<R, AreaError>) -> Stop,
+        job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+    ) -> Result<R, AreaError> {
+        let mut disk = self.disk.borrow_mut();
+        let mut disk = Partitioned {
+            table: if self.has_area {
+                partition_table(self.length)
+            } else {
+                vec![0; to_usize(TABLE_BYTES)]
+            },
+            start: self.start,
+            end: self.start + self.length,
+            disk: &mut **disk,
+        };
+        let result = job(&mut disk);
+        stop(&result);
+        result
+    }
+
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_>) -> R) -> R {
+        match self.vault.borrow_mut().as_mut() {
+            Some(vault) => job(VaultState::Open(&mut **vault)),
+            None => job(VaultState::Absent),
+        }
+    }
+
+    fn new_key(&self) -> [u8; 32] {
+        [7; 32]
+    }
+
+    fn new_salt(&self) -> [u8; 8] {
+        self.state.to_le_bytes()
+    }
+
+    fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        if let Some(on_capture) = self.on_capture {
+            on_capture();
+        }
+        into.section(OWNER, 0, 1, &self.state)
+    }
+
+    fn read_state<'a>(&self, sections: &mut StateSections<'a>) -> Result<u64, StateRefusal> {
+        let section = sections.take(OWNER, 0).ok_or(StateRefusal::NoCore)?;
+        Ok(*section.read::<u64>(1)?)
+    }
+
+    fn restore(&self, state: u64, wake: &WakeReport) -> u64 {
+        *self.told.borrow_mut() = Some(wake.to_string());
+        state
+    }
+
+    fn last_attempt(&self) -> Option<BootAttempt> {
+        self.attempt.get()
+    }
+
+    fn begin_attempt(&self, attempt: BootAttempt) {
+        self.attempt.set(Some(attempt));
+    }
+
+    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
+        job(&mut FakeSleeper(self))
+    }
+
+    fn tell_os(&self, source: Source, _: u64) {
+        *self.told.borrow_mut() = Some(source.to_string());
+    }
+}
+
+/// What rests for the machine.
+struct FakeSleeper<'s, 'f>(&'s FakeMachine<'f>);
+
+impl Sleeper for FakeSleeper<'_, '_> {
+    fn now(&self) -> u64 {
+        self.0.now.get()
+    }
+
+    fn look(&mut self) -> Signals {
+        let now = self.now();
+        Signals {
+            wake: self
+                .0
+                .wakes_at
+                .filter(|(_, at)| *at <= now)
+                .map(|(source, _)| source),
+            due: self.0.wakes_at.map(|(_, at)| at),
+            battery_low: self.0.battery_low_at.is_some_and(|at| at <= now),
+        }
+    }
+
+    fn rest(&mut self, until: u64) {
+        assert_ne!(until, u64::MAX, "nothing ends this rest");
+        self.0.now.set(until);
+    }
+
+    fn look_every(&self) -> Option<u64> {
+        Some(NS_PER_MS)
+    }
+}
+
+/// A disk behind a partition table that is not on it.
+struct Partitioned<'d> {
+    table: Vec<u8>,
+    /// Where the partition is on the disk.
+    start: u64,
+    end: u64,
+    disk: &'d mut dyn Medium,
+}
+
+impl Device for Partitioned<'_> {
+    fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
+        ArrayVec::from_iter([(MediumId::Memory, BLOCK_BYTES)])
+    }
+
+    fn on_medium(
+        &mut self,
+        _: MediumId,
+        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
+    ) -> Result<bool, AreaError> {
+        job(self).map(|()| true)
+    }
+}
+
+impl Partitioned<'_> {
+    /// Where a byte of the partition is on the disk.
+    fn place(&self, offset: u64) -> u64 {
+        offset - TABLE_BYTES + self.start
+    }
+}
+
+impl Medium for Partitioned<'_> {
+    fn capacity(&self) -> u64 {
+        (self.end - self.start + TABLE_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+
+    fn max_pages(&self) -> usize {
+        self.disk.max_pages()
+    }
+
+    fn depth(&self) -> usize {
+        self.disk.depth()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
+        if offset >= TABLE_BYTES {
+            let offset = self.place(offset);
+            return self.disk.read(offset, into);
+        }
+        let mut bytes = self.table[to_usize(offset)..].to_owned();
+        bytes.resize(into.len() * to_usize(PAGE_BYTES), 0);
+        for (page, bytes) in into
+            .iter_mut()
+            .zip(bytes.as_chunks::<{ size_of::<Page>() }>().0)
+        {
+            let words = bytes.as_chunks::<8>().0.iter();
+            let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
+            page.0.copy_from_slice(&words);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
+        assert!(offset >= TABLE_BYTES, "nobody writes partition tables");
+        let offset = self.place(offset);
+        self.disk.write(offset, from)
+    }
+
+    fn flush(&mut self) -> Result<(), MediumError> {
+        self.disk.flush()
+    }
+
+    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
+        self.disk.start_flush(tag)
+    }
+
+    fn start(
+        &mut self,
+        direction: Direction,
+        offset: u64,
+        pages: &[OsPage],
+        tag: u32,
+    ) -> Result<(), MediumError> {
+        let offset = self.place(offset);
+        self.disk.start(direction, offset, pages, tag)
+    }
+
+    fn poll(&mut self) -> Result<Option<u32>, MediumError> {
+        self.disk.poll()
+    }
+
+    fn quiesce(&mut self) {
+        self.disk.quiesce();
+    }
+}
+
+/// The memory that a sleep or a wake works in.
+#[derive(Clone, Debug)]
+pub struct FakeWork {
+    scratch: Page,
+    record: Page,
+    workspace: Vec<Page>,
+}
+
+impl FakeWork {
+    /// For a machine of so many pages of OS memory.
+    #[must_use]
+    pub fn new(os_pages: u64) -> Self {
+        let pages = to_usize(poorwill_image::Workspace::pages_needed(os_pages));
+        FakeWork {
+            scratch: Page::ZERO,
+            record: Page::ZERO,
+            workspace: vec![Page::ZERO; pages],
+        }
+    }
+
+    /// It, for one sleep or wake.
+    pub fn lend(&mut self) -> crate::Work<'_> {
+        crate::Work {
+            scratch: &mut self.scratch,
+            record: &mut self.record,
+            workspace: &mut self.workspace,
+        }
+    }
+}

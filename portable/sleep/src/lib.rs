@@ -1,0 +1,46 @@
+//! Sleeping and waking: what is decided, and in which order.
+//!
+//! Plain blocking code over one [`Machine`], which is the firmware or, in tests, a
+//! fake. [`sleep()`] chooses the mode; [`persist`](mod@persist) saves the machine,
+//! [`retain`] rests with its RAM powered; [`wake()`] finds an image at power-on and
+//! brings it back, or says why the machine boots cold. [`Event`] has the words for
+//! all of it.
+//!
+//! A sleep that saves is a chain of values, each made from the one before and none
+//! to be had otherwise: [`Quiesced`], [`Captured`], [`Written`],
+//! [`Committed`](poorwill_store::Committed). Switching the power off takes the last
+//! one.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod area;
+mod chain;
+mod device;
+mod error;
+mod event;
+#[cfg(feature = "fake")]
+pub mod fake;
+mod machine;
+mod persist;
+mod restore;
+pub mod retain;
+mod sealing;
+mod sleep;
+mod snapshot;
+mod state;
+mod wake;
+mod work;
+
+pub use chain::{Captured, Quiesced, Written};
+pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
+pub use error::{
+    AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
+};
+pub use event::{Event, ImageUse, WakeReport};
+pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
+pub use sleep::{Slept, sleep};
+pub use wake::{Woke, wake};
+pub use work::Work;

@@ -1,0 +1,207 @@
+use arrayvec::ArrayVec;
+use core::fmt;
+
+use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_medium::nvme::Stop;
+use poorwill_memory::linux::{Doubt, Free};
+use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
+use poorwill_vault::KeyVault;
+
+use crate::device::{Device, MAX_DEVICES};
+use crate::error::{AreaError, StateRefusal, VaultFault};
+use crate::event::{Event, WakeReport};
+use crate::retain::{Sleeper, Source};
+
+/// A machine that sleeps and wakes: the firmware on its hardware, or a fake.
+///
+/// One hart calls it, and the OS's others are stopped. Times are ticks of the
+/// machine's own counter, but where a unit is named.
+pub trait Machine {
+    /// Where a device is; how it is called on the console.
+    type Place: fmt::Display + fmt::Debug;
+
+    /// The machine's state, read from an image and found to fit, not yet put back.
+    type State<'a>;
+
+    /// What is left to be done when memory and devices are as they were, by the hart
+    /// that wakes.
+    type Resume;
+
+    /// The time now.
+    fn ticks(&self) -> u64;
+
+    /// Ticks in so many nanoseconds.
+    fn ticks_in(&self, nanoseconds: u64) -> u64;
+
+    /// Milliseconds in so many ticks.
+    fn milliseconds_in(&self, ticks: u64) -> u64;
+
+    /// Nanoseconds since the Unix epoch; `None` on a machine without a clock that
+    /// runs while the power is off.
+    fn now_ns(&self) -> Option<u64>;
+
+    /// Milliseconds since `began`, in ticks; 0 where that is still to come.
+    fn milliseconds_since(&self, began: u64) -> u64 {
+        self.milliseconds_in(self.ticks().saturating_sub(began))
+    }
+
+    /// Says what happens, in a line on the console.
+    fn say(&self, event: &Event<'_>);
+
+    /// Shows how far a job has come.
+    fn show(&self, job: Job, progress: Progress);
+
+    /// The job that was shown is over.
+    fn end_show(&self);
+
+    /// Waits up to so many milliseconds for a key, and takes what was typed.
+    fn key_within(&self, milliseconds: u32) -> bool;
+
+    /// Whether it can switch its power off.
+    fn can_power_off(&self) -> bool;
+
+    /// What tells it from others.
+    fn identity(&self) -> MachineIdentity;
+
+    /// OS memory holds nothing but zeros and what was loaded for this start.
+    fn memory_is_clear(&self) -> bool;
+
+    /// The harts that can share the work.
+    fn workers(&self) -> &dyn Crew;
+
+    /// Puts the pages that the OS has free into `free`, which is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Doubt`]: then `free` is empty.
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt>;
+
+    /// The devices that may hold sleep areas. What keeps one from being found is
+    /// said on the console.
+    fn devices(&self) -> ArrayVec<Self::Place, MAX_DEVICES>;
+
+    /// Starts a device, runs `job` on it, and leaves it as it was found; a controller
+    /// as `stop` says.
+    ///
+    /// # Errors
+    ///
+    /// The job's, or that the device does not start.
+    fn on_device<R>(
+        &self,
+        place: &Self::Place,
+        stop: impl Fn(&Result<R, AreaError>) -> Stop,
+        job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+    ) -> Result<R, AreaError>;
+
+    /// Runs `job` with what the machine has for a vault.
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_>) -> R) -> R;
+
+    /// Random bytes for a new key.
+    fn new_key(&self) -> [u8; 32];
+
+    /// Bytes that make what a key is used for differ each time.
+    fn new_salt(&self) -> [u8; 8];
+
+    /// Writes down the state of the calling hart and of the devices, for a wake at
+    /// `vector`.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`].
+    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError>;
+
+    /// Takes its sections out of an image's state and checks them; nothing is put
+    /// back yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StateRefusal`].
+    fn read_state<'a>(
+        &self,
+        sections: &mut StateSections<'a>,
+    ) -> Result<Self::State<'a>, StateRefusal>;
+
+    /// Puts back all but what only the waking hart can, and tells the OS of `wake`.
+    /// Its memory is loaded.
+    fn restore(&self, state: Self::State<'_>, wake: &WakeReport) -> Self::Resume;
+
+    /// The snapshot's wake that ran when the machine was reset, if that is known.
+    fn last_attempt(&self) -> Option<BootAttempt>;
+
+    /// Leaves word, for the case of a reset, that a snapshot wakes.
+    fn begin_attempt(&self, attempt: BootAttempt);
+
+    /// Runs `job` with what rests for the machine; then the calling hart is as the
+    /// OS left it, but for what has come meanwhile.
+    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;
+
+    /// What wakes a machine that has rested and is now being saved, if anything has
+    /// come: what would have woken it at rest.
+    fn abandon(&self, at: Checkpoint) -> Option<Source> {
+        let _ = at;
+        self.with_sleeper(|sleeper| sleeper.look().wake)
+    }
+
+    /// Tells the OS that it wakes from RAM.
+    fn tell_os(&self, source: Source, slept_ms: u64);
+}
+
+/// Where the OS goes on, and what it finds there in its second argument register
+/// (SBI 3.0, table 14.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeVector {
+    /// Physical address of its first instruction.
+    pub address: u64,
+    /// The argument that it gave.
+    pub argument: u64,
+}
+
+/// The places at which a sleep that may be abandoned looks whether it is to be.
+/// Between them lies what takes long: starting a device, saving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// The device runs, and nothing was written.
+    BeforeSaving,
+    /// The image is durable, and nothing is committed.
+    BeforeCommit,
+}
+
+/// What progress is shown of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Memory is being saved.
+    Sleeping,
+    /// Memory is being loaded.
+    Waking,
+}
+
+/// What a machine has for a vault.
+pub enum VaultState<'v> {
+    /// No flash for one.
+    Absent,
+    /// It is there, and cannot be used.
+    Broken(VaultFault),
+    /// It is in use.
+    Open(&'v mut dyn KeyVault),
+}
+
+impl fmt::Debug for VaultState<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            VaultState::Absent => "Absent",
+            VaultState::Broken(_) => "Broken",
+            VaultState::Open(_) => "Open",
+        })
+    }
+}
+
+/// A snapshot's wake that has still to prove itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootAttempt {
+    /// The snapshot's generation.
+    pub generation: u64,
+    /// When it was woken, in nanoseconds since the Unix epoch.
+    pub woken_at_ns: u64,
+    /// For how many ms a reset says that the wake has failed.
+    pub trial_ms: u64,
+}

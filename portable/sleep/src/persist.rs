@@ -1,0 +1,235 @@
+//! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
+
+use poorwill_image::{NoRoom, Salt, Saved, Seal, Workspace};
+use poorwill_medium::nvme::Stop;
+use poorwill_memory::{FreeContents, OsMemory};
+use poorwill_store::{CommitError, Committed, Configuration, PartitionGuard, Purpose, StoreError};
+
+use crate::area::{AnyArea, OpenArea, with_area};
+use crate::chain::{Plan, Quiesced};
+use crate::error::{NoSleep, NotArmed};
+use crate::event::Event;
+use crate::machine::{Checkpoint, Job, Machine};
+use crate::retain::Source;
+use crate::sealing::Sealing;
+use crate::work::Work;
+
+/// Which sleeps are saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One that the sleep area is configured to save at once.
+    AsConfigured,
+    /// This one, which has rested with its RAM powered. Whatever would have woken it
+    /// there ends it here too, as long as nothing is committed.
+    Staged,
+}
+
+/// Why the machine is not saved. Unless the commit is in doubt, memory and disk are
+/// as the OS left them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSaved {
+    /// It is to rest with its RAM powered, for good or for so many milliseconds.
+    Rests(Option<u64>),
+    /// The machine has nowhere to sleep to.
+    NotArmed(NotArmed),
+    /// Saving failed; nothing is committed.
+    Failed(NoSleep),
+    /// Something wakes it; nothing is committed.
+    Abandoned(Source),
+    /// Nobody can tell whether the image is committed.
+    InDoubt(StoreError),
+}
+
+impl<E: Into<NoSleep>> From<E> for NotSaved {
+    fn from(error: E) -> Self {
+        NotSaved::Failed(error.into())
+    }
+}
+
+impl From<NotArmed> for NotSaved {
+    fn from(lacks: NotArmed) -> Self {
+        NotSaved::NotArmed(lacks)
+    }
+}
+
+/// Saves the machine; the proof is what switches the power off.
+pub(crate) fn persist<M: Machine>(
+    machine: &M,
+    quiesced: &mut Quiesced<'_>,
+    order: Order,
+    work: &mut Work<'_>,
+) -> Result<Committed, NotSaved> {
+    if !machine.can_power_off() {
+        return Err(NotArmed::NoPowerOff.into());
+    }
+    let began = machine.ticks();
+    let sealing = Sealing::at_sleep(machine)?;
+    let persist = Persist {
+        machine,
+        order,
+        sealing: &sealing,
+        began,
+    };
+    let stop = |result: &Result<Image, NotSaved>| match result {
+        Ok(_) => Stop::PowerOff,
+        Err(_) => Stop::Handover,
+    };
+    match with_area(machine, work, |open| persist.on(open, quiesced), stop) {
+        Ok(Ok(image)) => {
+            machine.say(&Event::Slept {
+                saved: &image.saved,
+                ms: machine.milliseconds_since(began),
+                save_ms: image.save_ms,
+                free_pages: image.free_pages,
+                sealed: sealing.key().is_some(),
+            });
+            Ok(image.committed)
+        }
+        Ok(Err(error)) => {
+            if let NotSaved::InDoubt(error) = error {
+                machine.say(&Event::InDoubt(error));
+            }
+            Err(error)
+        }
+        Err(error) if error.is_absence() => Err(NotArmed::Area(error).into()),
+        Err(error) => Err(NotSaved::Failed(NoSleep::Area(error))),
+    }
+}
+
+/// A machine whose image is committed.
+#[derive(Debug)]
+struct Image {
+    committed: Committed,
+    saved: Saved,
+    free_pages: u64,
+    /// Saving and committing.
+    save_ms: u64,
+}
+
+/// One sleep on its way to the commit.
+struct Persist<'p, M> {
+    machine: &'p M,
+    order: Order,
+    sealing: &'p Sealing,
+    /// When it began, in ticks.
+    began: u64,
+}
+
+impl<M: Machine> Persist<'_, M> {
+    fn on(
+        &self,
+        open: OpenArea<'_, '_, '_>,
+        quiesced: &mut Quiesced<'_>,
+    ) -> Result<Image, NotSaved> {
+        let purpose = self.purpose(open.area)?;
+        let guards = match purpose {
+            Purpose::Once => &[],
+            Purpose::Snapshot(_) => &open.guards[..],
+        };
+        self.look(Checkpoint::BeforeSaving)?;
+        let no_room = NotArmed::Workspace;
+        let memory = quiesced.memory();
+        let mut workspace = Workspace::new(open.workspace, memory.pages()).map_err(no_room)?;
+        let free_pages = leave_out_free(self.machine, memory, &mut workspace).map_err(no_room)?;
+        let saving_began = self.machine.ticks();
+        let result = self.save(open.area, quiesced, &mut workspace, purpose, guards);
+        self.machine.end_show();
+        let (committed, saved) = result?;
+        Ok(Image {
+            committed,
+            saved,
+            free_pages,
+            save_ms: self.machine.milliseconds_since(saving_began),
+        })
+    }
+
+    /// What the area wants the machine to be saved for, unless it is to rest first. A
+    /// configuration that cannot be read is as none: the machine is saved, which loses
+    /// nothing.
+    fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<Purpose, NotSaved> {
+        if self.order == Order::Staged {
+            return Ok(Purpose::Once);
+        }
+        let configuration = area.configuration().unwrap_or_else(|error| {
+            self.machine.say(&Event::Configuration(error));
+            Configuration::default()
+        });
+        match (configuration.next_snapshot, configuration.stage_after_ms()) {
+            (Some(name), _) => {
+                // The sleeps behind its wakes are not to be snapshots too.
+                area.configure(&Configuration {
+                    next_snapshot: None,
+                    ..configuration
+                })?;
+                Ok(Purpose::Snapshot(name))
+            }
+            (None, Some(0)) => Ok(Purpose::Once),
+            (None, rest) => Err(NotSaved::Rests(rest)),
+        }
+    }
+
+    /// Saves and commits.
+    fn save(
+        &self,
+        area: &mut AnyArea<'_, '_>,
+        quiesced: &mut Quiesced<'_>,
+        workspace: &mut Workspace<'_>,
+        purpose: Purpose,
+        guards: &[PartitionGuard],
+    ) -> Result<(Committed, Saved), NotSaved> {
+        let machine = self.machine;
+        let workers = machine.workers();
+        let mut slot = area.begin(purpose)?;
+        let plan = Plan {
+            generation: slot.generation(),
+            kind: purpose.kind(),
+            seal: self.sealing.key().map(|key| Seal {
+                key,
+                salt: Salt(machine.new_salt()),
+            }),
+            guards,
+        };
+        let captured = quiesced.capture(machine, workspace, plan)?;
+        let mut show = |progress| machine.show(Job::Sleeping, progress);
+        let written = captured.write(&mut slot.medium()?, workspace, workers, &mut show)?;
+        if let Err(abandoned) = self.look(Checkpoint::BeforeCommit) {
+            written.abandon(workspace, workers);
+            return Err(abandoned);
+        }
+        let took_ms = u32::try_from(machine.milliseconds_since(self.began)).unwrap_or(u32::MAX);
+        written
+            .commit(slot, workspace, workers, took_ms)
+            .map_err(|error| match error {
+                CommitError::NotCommitted(error) => NotSaved::Failed(NoSleep::Commit(error)),
+                CommitError::InDoubt(error) => NotSaved::InDoubt(error),
+            })
+    }
+
+    /// Whether a sleep that has rested is to be abandoned here.
+    fn look(&self, at: Checkpoint) -> Result<(), NotSaved> {
+        match self.order {
+            Order::AsConfigured => Ok(()),
+            Order::Staged => {
+                (self.machine.abandon(at)).map_or(Ok(()), |source| Err(NotSaved::Abandoned(source)))
+            }
+        }
+    }
+}
+
+/// Has the save leave out the pages that the OS has free; tells how many. Where
+/// they are in doubt, all that is not zero is saved, and the console says why.
+// Its frame is gone before the save needs the stack.
+#[inline(never)]
+fn leave_out_free<M: Machine>(
+    machine: &M,
+    memory: &OsMemory,
+    workspace: &mut Workspace<'_>,
+) -> Result<u64, NoRoom> {
+    workspace.leave_out(memory, |map| match machine.free_pages(memory, map) {
+        Ok(free) => (free.contents, free.pages),
+        Err(doubt) => {
+            machine.say(&Event::FreeInDoubt(doubt));
+            (FreeContents::Zeros, 0)
+        }
+    })
+}

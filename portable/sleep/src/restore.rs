@@ -1,0 +1,138 @@
+//! From a committed image to memory as it was, or to the reason why not.
+
+use poorwill_image::{
+    Crew, Here, ImageKind, LoadError, Loaded, Opened, Progress, Workspace, load, open,
+};
+use poorwill_medium::MediumError;
+use poorwill_memory::{OsMemory, Page};
+use poorwill_store::{Admitted, CommittedImage, DiscardReason, Failure, StoreError};
+
+use crate::area::AnyArea;
+use crate::error::{NoWake, Refusal, StateRefusal};
+
+/// What a power-on with an area came to.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and no heap to put it on"
+)]
+#[derive(Debug)]
+pub(crate) enum Restored<'w, S> {
+    /// Memory is as it was when the machine went to sleep.
+    Whole {
+        /// The machine's state, which is to be put back.
+        state: S,
+        /// The image.
+        image: Opened<'w>,
+        /// What was loaded.
+        loaded: Loaded,
+    },
+    /// The machine boots cold. Should giving up its images have failed, or
+    /// noting that a failure was named, the second says why.
+    Cold(NoWake, Option<StoreError>),
+    /// OS memory is half written: only a reset makes a cold boot possible.
+    Partial(Admitted, Failure),
+}
+
+/// Brings memory back from the area's image, if there is one and it may wake. `read`
+/// reads the machine's state before anything is consumed.
+pub(crate) fn restore<'w, S>(
+    area: &mut AnyArea<'_, '_>,
+    memory: &mut OsMemory,
+    pages: &'w mut [Page],
+    here: &Here<'_>,
+    workers: &dyn Crew,
+    read: impl FnOnce(&Opened<'w>) -> Result<S, StateRefusal>,
+    progress: &mut dyn FnMut(Progress),
+) -> Restored<'w, S> {
+    if let Some((slot, failure)) = area.unreported_failure() {
+        let noted = area.mark_reported(slot);
+        let discarded = area.discard_all(DiscardReason::ColdBoot);
+        return Restored::Cold(NoWake::LastWakeFailed(failure), noted.and(discarded).err());
+    }
+    let (image, state, admitted) = match prepare(area, pages, here, read) {
+        Ok(prepared) => prepared,
+        Err(reason) => {
+            let discard = match reason {
+                NoWake::Refused(_) => DiscardReason::Refused,
+                NoWake::NoImage(_) | NoWake::LastWakeFailed(_) | NoWake::Disabled { .. } => {
+                    DiscardReason::ColdBoot
+                }
+            };
+            return Restored::Cold(reason, area.discard_all(discard).err());
+        }
+    };
+    let loaded = match area.slot(admitted.slot()) {
+        Ok(mut slot) => load(&mut slot, &image, memory, workers, progress),
+        Err(error) => Err(error.into()),
+    };
+    match loaded {
+        Ok(loaded) => Restored::Whole {
+            state,
+            image,
+            loaded,
+        },
+        Err(error) => Restored::Partial(admitted, failure_of(error)),
+    }
+}
+
+/// Everything up to the point of no return: the image is checked, and admitted.
+fn prepare<'w, S>(
+    area: &mut AnyArea<'_, '_>,
+    pages: &'w mut [Page],
+    here: &Here<'_>,
+    read: impl FnOnce(&Opened<'w>) -> Result<S, StateRefusal>,
+) -> Result<(Opened<'w>, S, Admitted), NoWake> {
+    let image = area.newest()?;
+    check_tries(area, &image)?;
+    let (opened, state) = check(area, &image, pages, here, read)?;
+    let admitted = area
+        .admit(&image)
+        .map_err(|error| match (error, image.kind()) {
+            (StoreError::PutBack { .. } | StoreError::Spent(_) | StoreError::NotKeptHere(_), _) => {
+                Refusal::Over(error)
+            }
+            (_, ImageKind::Once) => Refusal::NotConsumed(error),
+            (_, ImageKind::Snapshot) => Refusal::NotCounted(error),
+        })?;
+    Ok((opened, state, admitted))
+}
+
+fn check<'w, S>(
+    area: &mut AnyArea<'_, '_>,
+    image: &CommittedImage,
+    pages: &'w mut [Page],
+    here: &Here<'_>,
+    read: impl FnOnce(&Opened<'w>) -> Result<S, StateRefusal>,
+) -> Result<(Opened<'w>, S), Refusal> {
+    let workspace = Workspace::new(pages, here.os_pages)?;
+    let mut slot = area.slot(image.slot())?;
+    let opened = open(&mut slot, image.expected(), here, workspace)?;
+    let state = read(&opened)?;
+    Ok((opened, state))
+}
+
+/// Whether a snapshot may be tried once more.
+fn check_tries(area: &mut AnyArea<'_, '_>, image: &CommittedImage) -> Result<(), NoWake> {
+    match area.snapshot() {
+        Some((slot, ..)) if slot == image.slot() => {}
+        _ => return Ok(()),
+    }
+    match area.exhausted_snapshot() {
+        None => Ok(()),
+        Some(standing) => Err(NoWake::Disabled {
+            tries: standing.tries,
+            failure: standing.failure,
+        }),
+    }
+}
+
+fn failure_of(error: LoadError) -> Failure {
+    match error {
+        LoadError::DamagedPiece { piece } => Failure::DamagedPiece(piece),
+        LoadError::Medium(MediumError::Device { status, .. } | MediumError::Flush(status)) => {
+            Failure::Device(status)
+        }
+        LoadError::Medium(MediumError::TimedOut(ms)) => Failure::TimedOut(ms),
+        LoadError::Medium(_) | LoadError::OtherMemory { .. } => Failure::Other(0, 0),
+    }
+}

@@ -1,0 +1,74 @@
+//! What is to be done before a snapshot wakes.
+
+use poorwill_image::ImageKind;
+
+use crate::area::AnyArea;
+use crate::error::ColdBoot;
+use crate::event::Event;
+use crate::machine::{BootAttempt, Machine};
+
+/// A snapshot that is about to wake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    /// Its OS has said, behind some wake, that it is well.
+    pub(crate) is_proven: bool,
+    /// For how many ms it will be on trial.
+    trial_ms: u32,
+}
+
+/// Prepares the wake of a snapshot, if one is to wake: a reset that has ended its
+/// last wake is noted, and somebody at the console may call this one off.
+///
+/// # Errors
+///
+/// [`ColdBoot::Key`].
+pub(crate) fn ready<M: Machine>(
+    machine: &M,
+    area: &mut AnyArea<'_, '_>,
+) -> Result<Option<Ready>, ColdBoot> {
+    if let Some((attempt, ms)) = failed_attempt(machine)
+        && let Err(error) = area.snapshot_was_reset(attempt.generation, ms)
+    {
+        machine.say(&Event::ResetNotKept(error));
+    }
+    let Some((_, _, standing)) = area.snapshot() else {
+        return Ok(None);
+    };
+    if area.newest().map(|image| image.kind()) != Ok(ImageKind::Snapshot) {
+        return Ok(None);
+    }
+    let rules = area.configuration().unwrap_or_default().snapshots;
+    if rules.key_ms != 0 {
+        machine.say(&Event::PressKey(rules.key_ms));
+        if machine.key_within(rules.key_ms) {
+            return Err(ColdBoot::Key);
+        }
+    }
+    Ok(Some(Ready {
+        is_proven: standing.proven,
+        trial_ms: rules.trial_ms,
+    }))
+}
+
+/// The snapshot's wake that a reset has cut short, and how long it went on, in ms.
+/// `None`: this is no reset, no snapshot ran, or its trial was over.
+fn failed_attempt<M: Machine>(machine: &M) -> Option<(BootAttempt, u32)> {
+    let attempt = machine.last_attempt()?;
+    let ran_ms = machine.now_ns()?.saturating_sub(attempt.woken_at_ns) / 1_000_000;
+    let ms = u32::try_from(ran_ms).unwrap_or(u32::MAX);
+    (ran_ms <= attempt.trial_ms).then_some((attempt, ms))
+}
+
+impl Ready {
+    /// Leaves word that the snapshot is about to wake. A machine without a clock that
+    /// outlives a reset cannot tell afterwards how long it was on trial.
+    pub(crate) fn begin<M: Machine>(self, machine: &M, generation: u64) {
+        if let Some(woken_at_ns) = machine.now_ns() {
+            machine.begin_attempt(BootAttempt {
+                generation,
+                woken_at_ns,
+                trial_ms: self.trial_ms.into(),
+            });
+        }
+    }
+}

@@ -1,0 +1,57 @@
+use poorwill_image::{Opened, StateError, StateWriter};
+use poorwill_store::{PartitionGuard, unchanged};
+
+use crate::error::StateRefusal;
+use crate::machine::{Machine, WakeVector};
+
+/// Owner of the section that holds the fingerprints of a snapshot's partitions.
+const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
+
+/// Version of that section.
+const VERSION: u16 = 1;
+
+/// Writes down the machine's state, and for a snapshot the guards of its
+/// partitions.
+///
+/// # Errors
+///
+/// [`StateError::NoRoom`].
+pub(crate) fn capture<M: Machine>(
+    machine: &M,
+    vector: WakeVector,
+    guards: &[PartitionGuard],
+    into: &mut StateWriter<'_>,
+) -> Result<(), StateError> {
+    machine.capture(vector, into)?;
+    if !guards.is_empty() {
+        into.section(PARTITIONS, 0, VERSION, guards)?;
+    }
+    Ok(())
+}
+
+/// Reads the state of an image, all of it, before anything is touched; a snapshot's
+/// partitions must be as it knows them, `guards` being what they are now.
+///
+/// # Errors
+///
+/// [`StateRefusal`].
+pub(crate) fn read<'a, M: Machine>(
+    machine: &M,
+    image: &Opened<'a>,
+    guards: &[PartitionGuard],
+) -> Result<M::State<'a>, StateRefusal> {
+    let mut sections = image.state()?;
+    let then = match sections.take(PARTITIONS, 0) {
+        Some(section) => section.read::<[PartitionGuard]>(VERSION)?,
+        None => &[],
+    };
+    let state = machine.read_state(&mut sections)?;
+    if let Some(section) = sections.left().first() {
+        return Err(StateRefusal::Unknown {
+            owner: section.owner,
+            number: section.number,
+        });
+    }
+    unchanged(then, guards)?;
+    Ok(state)
+}

@@ -1,0 +1,165 @@
+//! Waking (the thesis's chapter 3.3).
+
+use poorwill_image::Here;
+use poorwill_medium::nvme::Stop;
+use poorwill_memory::{OsMemory, PAGE_BYTES};
+use poorwill_store::{Admitted, DiscardReason, Failure};
+
+use crate::area::{OpenArea, for_each_area, with_area};
+use crate::error::{AreaError, ColdBoot};
+use crate::event::{Event, ImageUse, WakeReport};
+use crate::machine::{Job, Machine};
+use crate::restore::{Restored, restore};
+use crate::sealing::{Sealing, disarm};
+use crate::snapshot;
+use crate::state;
+use crate::work::Work;
+
+/// What a power-on came to.
+#[derive(Debug)]
+pub enum Woke<R> {
+    /// Memory and devices are as they were; what is left is the waking hart's.
+    Awake(R),
+    /// There is nothing to wake, or it is refused: the next stage is to be started.
+    Cold(ColdBoot),
+    /// OS memory is half written: the machine is to be reset, and boots cold then.
+    Reset(Failure),
+}
+
+/// Wakes the machine if it sleeps; `began` is the time of the power-on, in ticks.
+/// Whatever images there are when it boots cold, none of them may wake later.
+pub fn wake<M: Machine>(
+    machine: &M,
+    memory: &mut OsMemory,
+    work: &mut Work<'_>,
+    began: u64,
+) -> Woke<M::Resume> {
+    let sealing = Sealing::at_wake(machine);
+    let attempt = |open: OpenArea<'_, '_, '_>| attempt(machine, open, memory, &sealing);
+    match with_area(machine, work, attempt, |_| Stop::Handover) {
+        Ok(Attempt::Woken(resume, wake)) => {
+            machine.say(&Event::Woken {
+                wake: &wake,
+                ms: machine.milliseconds_since(began),
+                sealed: sealing.key().is_some(),
+            });
+            Woke::Awake(resume)
+        }
+        Ok(Attempt::Cold(reason)) => Woke::Cold(reason),
+        Ok(Attempt::Partial(image, failure)) => {
+            record_failure(machine, work, image, failure);
+            machine.say(&Event::WakeFailed(failure));
+            Woke::Reset(failure)
+        }
+        Err(error) => Woke::Cold(without_area(machine, work, error)),
+    }
+}
+
+/// A cold boot because there is no area to look at, or not one: whatever images
+/// there are elsewhere, none of them may wake later.
+fn without_area<M: Machine>(machine: &M, work: &mut Work<'_>, error: AreaError) -> ColdBoot {
+    disarm(machine);
+    if error.is_absence() {
+        return ColdBoot::NoArea(error);
+    }
+    for_each_area(machine, work, &mut |area| {
+        if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
+            machine.say(&Event::NotDiscarded(error));
+        }
+    });
+    ColdBoot::Area(error)
+}
+
+/// Writes why a wake failed half-way into the image's record, for the next power-on
+/// to name: by a controller started anew, as loading that fails leaves it stopped.
+fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted, failure: Failure) {
+    let recorded = with_area(
+        machine,
+        work,
+        |open| open.area.record_failure(image, failure),
+        |_| Stop::Handover,
+    );
+    if let Err(error) = recorded.and_then(|kept| kept.map_err(AreaError::Store)) {
+        machine.say(&Event::FailureNotKept(error));
+    }
+}
+
+/// What looking at the sleep area came to.
+#[derive(Debug)]
+enum Attempt<R> {
+    Woken(R, WakeReport),
+    Cold(ColdBoot),
+    Partial(Admitted, Failure),
+}
+
+fn attempt<M: Machine>(
+    machine: &M,
+    open: OpenArea<'_, '_, '_>,
+    memory: &mut OsMemory,
+    sealing: &Sealing,
+) -> Attempt<M::Resume> {
+    let OpenArea {
+        area,
+        workspace,
+        guards,
+    } = open;
+    let snapshot = match snapshot::ready(machine, area) {
+        Ok(snapshot) => snapshot,
+        Err(reason) => {
+            if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
+                machine.say(&Event::NotDiscarded(error));
+            }
+            return Attempt::Cold(reason);
+        }
+    };
+    let here = Here {
+        identity: machine.identity(),
+        os_pages: memory.pages(),
+        trust: sealing.trust(),
+        is_clear: machine.memory_is_clear(),
+    };
+    let mut loading_began = machine.ticks();
+    let restored = restore(
+        area,
+        memory,
+        workspace,
+        &here,
+        machine.workers(),
+        |image| {
+            loading_began = machine.ticks();
+            state::read(machine, image, guards)
+        },
+        &mut |progress| machine.show(Job::Waking, progress),
+    );
+    machine.end_show();
+    let load_ms = machine.milliseconds_since(loading_began);
+    match restored {
+        Restored::Whole {
+            state,
+            image,
+            loaded,
+        } => {
+            let wake = WakeReport {
+                image: snapshot.map_or(ImageUse::Once, |ready| ImageUse::Snapshot {
+                    is_proven: ready.is_proven,
+                }),
+                generation: image.header().generation,
+                loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
+                load_ms,
+            };
+            let resume = machine.restore(state, &wake);
+            // Not before: an image that is refused is not on trial.
+            if let Some(ready) = snapshot {
+                ready.begin(machine, wake.generation);
+            }
+            Attempt::Woken(resume, wake)
+        }
+        Restored::Cold(reason, complaint) => {
+            if let Some(error) = complaint {
+                machine.say(&Event::NotDiscarded(error));
+            }
+            Attempt::Cold(reason.into())
+        }
+        Restored::Partial(image, failure) => Attempt::Partial(image, failure),
+    }
+}

@@ -1,0 +1,180 @@
+//! A machine with a sleep area that sleeps and wakes as the firmware does.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use poorwill_image::OpenError;
+use poorwill_medium::fake::FakeMedium;
+use poorwill_medium::{Medium, Window};
+use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_sleep::fake::{FakeMachine, FakeWork};
+use poorwill_sleep::{
+    AreaError, ColdBoot, NoSleep, NoWake, Quiesced, Refusal, Slept, WakeVector, Woke, sleep, wake,
+};
+use poorwill_store::fake::TABLE_BYTES;
+use poorwill_store::{Area, Configuration, Failure, Name, NoImage, StoreError};
+use poorwill_vault::fake::FakeGuard;
+use poorwill_vault::{Key, KeyVault};
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// Where the area lies on the disk: at no page, as partitions may.
+pub(crate) const START: u64 = TABLE_BYTES;
+
+/// Where the OS goes on.
+const VECTOR: WakeVector = WakeVector {
+    address: 0,
+    argument: 0,
+};
+
+/// Why a machine did not go to sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAsleep {
+    /// It goes on.
+    Refused(NoSleep),
+    /// It is switched off, and nobody knows what is there.
+    InDoubt(StoreError),
+    /// It rested, or was told to.
+    Awake,
+}
+
+/// What a power-on came to.
+#[derive(Debug)]
+pub(crate) enum Boot {
+    /// The memory is the sleeper's again.
+    Woken,
+    /// There was nothing to wake.
+    Cold(NoImage),
+    /// The last wake had failed.
+    LastWakeFailed(Failure),
+    /// The snapshot has failed too often.
+    Disabled(u32, Option<Failure>),
+    /// The image could not be opened; nothing was consumed.
+    Refused(OpenError),
+    /// The image was consumed, and could not be loaded.
+    Failed(Failure),
+    /// The area or its medium failed before anything was consumed for certain.
+    Store(StoreError),
+}
+
+pub(crate) struct Machine {
+    pub(crate) memory: FakeMemory,
+    /// What it seals its images with, if it does.
+    pub(crate) vault: Option<FakeGuard>,
+    work: FakeWork,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        let mut memory = FakeMemory::new(&[100, 250]);
+        let work = FakeWork::new(memory.os().pages());
+        Machine {
+            memory,
+            vault: None,
+            work,
+        }
+    }
+
+    /// A machine that seals its images.
+    pub(crate) fn sealing() -> Self {
+        Machine {
+            vault: Some(FakeGuard::new(0).with_key(Key::new(&[7; 32]))),
+            ..Machine::new()
+        }
+    }
+
+    /// One of each kind.
+    pub(crate) fn both() -> [Machine; 2] {
+        [Machine::new(), Machine::sealing()]
+    }
+
+    /// Fills most of memory with what only this seed gives.
+    pub(crate) fn run(&mut self, seed: u64) {
+        for index in 0..self.memory.os().pages() {
+            let mut page = Page::ZERO;
+            if !(index + seed).is_multiple_of(7) {
+                page.0[to_usize(index)] = index << 32 | seed;
+            }
+            self.memory.set(index, &page);
+        }
+    }
+
+    pub(crate) fn sleep(&mut self, disk: &mut dyn Medium) -> Result<(), NotAsleep> {
+        self.sleep_in(disk, 7 * MIB)
+    }
+
+    /// Sleeps in an area of another length.
+    pub(crate) fn sleep_in(&mut self, disk: &mut dyn Medium, bytes: u64) -> Result<(), NotAsleep> {
+        let vault = self.vault.as_mut().map(|vault| vault as &mut dyn KeyVault);
+        let machine = FakeMachine::new(disk, START, bytes, vault);
+        let quiesced = Quiesced::new(self.memory.os(), VECTOR);
+        match sleep(&machine, quiesced, &mut self.work.lend()) {
+            Slept::Asleep(_) => Ok(()),
+            Slept::Refused(error) => Err(NotAsleep::Refused(error)),
+            Slept::InDoubt(error) => Err(NotAsleep::InDoubt(error)),
+            Slept::Awake => Err(NotAsleep::Awake),
+        }
+    }
+
+    /// Sleeps, and keeps the image as a snapshot, having been told so.
+    pub(crate) fn keep(&mut self, disk: &mut dyn Medium) -> Result<(), NotAsleep> {
+        let mut medium = &mut *disk;
+        let window = Window::new(&mut medium, START, 7 * MIB).unwrap();
+        order_snapshot(window).map_err(|error| NotAsleep::Refused(error.into()))?;
+        self.sleep(disk)
+    }
+
+    /// A power-on.
+    pub(crate) fn boot(&mut self, disk: &mut dyn Medium) -> Boot {
+        let vault = self.vault.as_mut().map(|vault| vault as &mut dyn KeyVault);
+        let machine = FakeMachine::new(disk, START, 7 * MIB, vault);
+        let woke = wake(&machine, self.memory.os(), &mut self.work.lend(), 0);
+        let reason = match woke {
+            Woke::Awake(_) => return Boot::Woken,
+            Woke::Reset(failure) => return Boot::Failed(failure),
+            Woke::Cold(reason) => reason,
+        };
+        match reason {
+            ColdBoot::NoWake(NoWake::NoImage(reason)) => Boot::Cold(reason),
+            ColdBoot::NoWake(NoWake::LastWakeFailed(failure)) => Boot::LastWakeFailed(failure),
+            ColdBoot::NoWake(NoWake::Disabled { tries, failure }) => Boot::Disabled(tries, failure),
+            ColdBoot::NoWake(NoWake::Refused(refusal)) => match refusal {
+                Refusal::Image(error) => Boot::Refused(error),
+                Refusal::NotConsumed(error) | Refusal::NotCounted(error) | Refusal::Over(error) => {
+                    Boot::Store(error)
+                }
+                Refusal::Medium(error) => Boot::Store(error.into()),
+                Refusal::State(_) | Refusal::Workspace(_) => panic!("{refusal:?}"),
+            },
+            ColdBoot::Area(AreaError::Store(error)) => Boot::Store(error),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn order_snapshot<M: Medium>(window: Window<'_, M>) -> Result<(), StoreError> {
+    let mut scratch = Page::ZERO;
+    let mut area = Area::open(window, &mut scratch, None)?;
+    let configuration = area.configuration().unwrap_or_default();
+    area.configure(&Configuration {
+        next_snapshot: Some(Name::NONE),
+        ..configuration
+    })
+}
+
+/// A disk with room for an area of 7 MiB.
+pub(crate) fn disk() -> FakeMedium {
+    FakeMedium::new(START + 7 * MIB + PAGE_BYTES).with_limits(48, 3)
+}
+
+pub(crate) fn area<'a>(
+    disk: &'a mut FakeMedium,
+    scratch: &'a mut Page,
+) -> Result<Area<'a, FakeMedium>, StoreError> {
+    Area::open(Window::new(disk, START, 7 * MIB).unwrap(), scratch, None)
+}
+
+/// Byte of the disk at which the record of a slot begins.
+pub(crate) fn record_at(slot: u64) -> u64 {
+    START + (1 + slot) * PAGE_BYTES
+}

@@ -1,0 +1,302 @@
+//! Which sleep it is, and what follows when one does not go as it should.
+
+mod common;
+
+use common::{MIB, START, area, disk};
+use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
+use poorwill_memory::Page;
+use poorwill_memory::fake::FakeMemory;
+use poorwill_sleep::fake::{FakeMachine, FakeWork};
+use poorwill_sleep::retain::Source;
+use poorwill_sleep::{ColdBoot, NoSleep, NoWake, Quiesced, Slept, WakeVector, Woke, sleep, wake};
+use poorwill_store::{Configuration, Name, NoImage, SleepMode, SnapshotRules};
+
+const MS: u64 = 1_000_000;
+
+const STAGED: Configuration = Configuration {
+    next_snapshot: None,
+    snapshots: SnapshotRules {
+        tries: 3,
+        trial_ms: 60_000,
+        key_ms: 0,
+    },
+    mode: SleepMode::Staged,
+    stage_delay_ms: 5_000,
+    break_even_ms: 0,
+};
+
+/// A disk whose area is configured so.
+fn configured(configuration: Configuration) -> FakeMedium {
+    let mut disk = disk();
+    let mut scratch = Page::ZERO;
+    let mut area = area(&mut disk, &mut scratch).unwrap();
+    area.configure(&configuration).unwrap();
+    disk
+}
+
+/// Memory of a few pages, each of which holds something else.
+fn memory() -> FakeMemory {
+    let mut memory = FakeMemory::new(&[3, 20]);
+    for index in 0..23 {
+        let mut page = Page::ZERO;
+        page.0[7] = index + 1;
+        memory.set(index, &page);
+    }
+    memory
+}
+
+/// Puts the machine that `prepare` makes to sleep on a disk. What it came to, and
+/// what the machine said.
+fn put_to_sleep(
+    disk: &mut FakeMedium,
+    prepare: impl FnOnce(&mut FakeMachine<'_>),
+) -> (Slept, Vec<String>) {
+    let mut memory = memory();
+    let before = memory.contents();
+    let mut work = FakeWork::new(memory.os().pages());
+    let mut machine = FakeMachine::new(disk, START, 7 * MIB, None);
+    prepare(&mut machine);
+    let vector = WakeVector {
+        address: 0,
+        argument: 0,
+    };
+    let slept = sleep(
+        &machine,
+        Quiesced::new(memory.os(), vector),
+        &mut work.lend(),
+    );
+    let said = machine.said.take();
+    assert!(
+        memory.contents() == before,
+        "the OS goes on with its memory"
+    );
+    (slept, said)
+}
+
+fn has_image(disk: &mut FakeMedium) -> bool {
+    let mut scratch = Page::ZERO;
+    area(disk, &mut scratch).unwrap().newest().is_ok()
+}
+
+#[track_caller]
+fn assert_said(said: &[String], wanted: &[&str]) {
+    assert_eq!(said.len(), wanted.len(), "{said:?}");
+    for (line, wanted) in said.iter().zip(wanted) {
+        assert!(line.starts_with(wanted), "{line:?} is not {wanted:?}");
+    }
+}
+
+#[test]
+fn a_new_area_has_the_machine_saved_at_once() {
+    let mut disk = disk();
+    let (slept, said) = put_to_sleep(&mut disk, |_| ());
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    assert_said(&said, &["free pages are saved too", "sleep mode=persist"]);
+    assert!(has_image(&mut disk));
+}
+
+#[test]
+fn a_machine_that_cannot_switch_itself_off_rests() {
+    let mut disk = disk();
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.can_power_off = false;
+        machine.wakes_at = Some((Source::Alarm, 90 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let wanted = [
+        "the machine cannot be saved: the machine cannot switch its power off",
+        "sleep mode=retain",
+        "wake mode=retain source=alarm slept_ms=89 ",
+    ];
+    assert_said(&said, &wanted);
+    assert!(!has_image(&mut disk));
+}
+
+#[test]
+fn staged_is_saved_after_its_delay_or_when_the_battery_is_low() {
+    for (battery_low_at, cause, slept_ms) in
+        [(None, "delay", 5_000), (Some(901 * MS), "battery", 900)]
+    {
+        let mut disk = configured(STAGED);
+        let (slept, said) = put_to_sleep(&mut disk, |machine| {
+            machine.battery_low_at = battery_low_at;
+        });
+        assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+        let wanted = [
+            "sleep mode=staged stage_after_ms=5000",
+            &format!("staged cause={cause} slept_ms={slept_ms}"),
+            "free pages are saved too",
+            "sleep mode=persist",
+        ];
+        assert_said(&said, &wanted);
+        assert!(has_image(&mut disk));
+    }
+}
+
+#[test]
+fn staged_wakes_from_ram_before_its_delay() {
+    let mut disk = configured(STAGED);
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.wakes_at = Some((Source::Timer, 4_999 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let wanted = ["sleep mode=staged", "wake mode=retain source=timer"];
+    assert_said(&said, &wanted);
+    assert!(!has_image(&mut disk));
+}
+
+/// What falls due while the machine is being saved is not lost: it wakes from RAM,
+/// and its image is not committed.
+#[test]
+fn staged_is_abandoned_for_what_comes_while_it_is_saved() {
+    let mut disk = configured(STAGED);
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.step_ticks = 10 * MS;
+        machine.wakes_at = Some((Source::Timer, 5_005 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let wanted = [
+        "sleep mode=staged",
+        "staged cause=delay",
+        "free pages are saved too",
+        "sleep abandoned source=timer",
+        "wake mode=retain source=timer",
+    ];
+    assert_said(&said, &wanted);
+    assert!(!has_image(&mut disk));
+}
+
+/// One that was told to be saved at once is not: it has always been so, and the OS
+/// finds what has come when it wakes.
+#[test]
+fn persist_is_not_abandoned() {
+    let mut disk = disk();
+    let (slept, _) = put_to_sleep(&mut disk, |machine| {
+        machine.wakes_at = Some((Source::Timer, 0));
+    });
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+}
+
+#[test]
+fn persist_that_fails_is_refused_and_staged_rests_on() {
+    let broken = Fault {
+        command: Some(Command::Write),
+        ..Fault::from(0, Effect::Fail)
+    };
+    let mut disk = disk();
+    disk.inject(broken);
+    let (slept, _) = put_to_sleep(&mut disk, |_| ());
+    assert!(
+        matches!(slept, Slept::Refused(NoSleep::Save(_))),
+        "{slept:?}"
+    );
+
+    let mut disk = configured(STAGED);
+    disk.inject(broken);
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.wakes_at = Some((Source::Console, 9_000 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let wanted = [
+        "sleep mode=staged",
+        "staged cause=delay",
+        "free pages are saved too",
+        "the machine cannot be saved and rests on: ",
+        "sleep mode=retain",
+        "wake mode=retain source=console",
+    ];
+    assert_said(&said, &wanted);
+}
+
+#[test]
+fn without_an_area_the_machine_rests() {
+    let mut disk = disk();
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.has_area = false;
+        machine.wakes_at = Some((Source::Console, 9_000 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let wanted = [
+        "the machine cannot be saved: no sleep area",
+        "sleep mode=retain",
+        "wake mode=retain",
+    ];
+    assert_said(&said, &wanted);
+}
+
+/// Wakes the machine that `prepare` makes; what that came to, and what it said.
+fn power_on(
+    disk: &mut FakeMedium,
+    prepare: impl FnOnce(&mut FakeMachine<'_>),
+) -> (Woke<u64>, Vec<String>) {
+    let mut memory = memory();
+    let mut work = FakeWork::new(memory.os().pages());
+    let mut machine = FakeMachine::new(disk, START, 7 * MIB, None);
+    prepare(&mut machine);
+    let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+    (woke, machine.said.take())
+}
+
+const SNAPSHOT: Configuration = Configuration {
+    next_snapshot: Some(Name::NONE),
+    snapshots: SnapshotRules {
+        key_ms: 2_000,
+        ..STAGED.snapshots
+    },
+    ..STAGED
+};
+
+#[test]
+fn a_snapshot_is_made_once_and_wakes_with_its_state_unless_a_key_is_pressed() {
+    let mut disk = configured(SNAPSHOT);
+    let (slept, said) = put_to_sleep(&mut disk, |machine| machine.state = 77);
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    assert_said(&said[1..], &["sleep mode=snapshot"]);
+    let mut scratch = Page::ZERO;
+    let configuration = area(&mut disk, &mut scratch).unwrap().configuration();
+    assert_eq!(configuration.unwrap().next_snapshot, None);
+
+    for _ in 0..2 {
+        let (woke, said) = power_on(&mut disk, |_| ());
+        assert!(matches!(woke, Woke::Awake(77)), "{woke:?}");
+        assert!(said[0].contains("press a key within 2000 ms"), "{said:?}");
+        assert!(said[1].ends_with(" mode=snapshot"), "{said:?}");
+    }
+    let (woke, _) = power_on(&mut disk, |machine| machine.has_key = true);
+    assert!(matches!(woke, Woke::Cold(ColdBoot::Key)), "{woke:?}");
+}
+
+#[test]
+fn a_reset_within_the_trial_is_counted() {
+    let mut disk = configured(SNAPSHOT);
+    put_to_sleep(&mut disk, |_| ());
+    let attempt = {
+        let mut memory = memory();
+        let mut work = FakeWork::new(memory.os().pages());
+        let machine = FakeMachine::new(&mut disk, START, 7 * MIB, None);
+        let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+        assert!(matches!(woke, Woke::Awake(_)));
+        machine.attempt.get()
+    };
+    let attempt = attempt.expect("word is left that a snapshot wakes");
+    assert_eq!((attempt.generation, attempt.trial_ms), (1, 60_000));
+    for (later_ms, is_noted) in [(60_001, false), (900, true)] {
+        power_on(&mut disk, |machine| {
+            machine.attempt.set(Some(attempt));
+            machine.now.set(attempt.woken_at_ns + later_ms * MS);
+        });
+        let mut scratch = Page::ZERO;
+        let area = area(&mut disk, &mut scratch).unwrap();
+        let (.., standing) = area.snapshot().unwrap();
+        assert_eq!(standing.failure.is_some(), is_noted, "{later_ms}");
+    }
+}
+
+#[test]
+fn a_cold_boot_without_an_image_says_so() {
+    let (woke, said) = power_on(&mut disk(), |_| ());
+    let none = ColdBoot::NoWake(NoWake::NoImage(NoImage::None));
+    assert!(matches!(woke, Woke::Cold(reason) if reason == none));
+    assert_eq!(none.to_string(), "no image");
+    assert!(said.is_empty(), "the caller says why: {said:?}");
+}

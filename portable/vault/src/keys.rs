@@ -1,0 +1,33 @@
+use embedded_storage_async::nor_flash::MultiwriteNorFlash;
+
+use crate::{Guard, Key, KeyState, Vault, VaultError};
+
+/// What keeps the sealing key, beside the count of sleeps.
+pub trait KeyVault: Guard {
+    /// The key, if there is one.
+    fn key(&self) -> Option<&Key>;
+
+    /// Whether there is a key, and if not, whether it was erased on purpose.
+    fn key_state(&self) -> KeyState;
+
+    /// Gives a vault without a key its key, durably.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vault::install_key`].
+    fn install_key(&mut self, key: Key) -> Result<(), VaultError>;
+}
+
+impl<F: MultiwriteNorFlash> KeyVault for Vault<F> {
+    fn key(&self) -> Option<&Key> {
+        self.key()
+    }
+
+    fn key_state(&self) -> KeyState {
+        self.key_state()
+    }
+
+    fn install_key(&mut self, key: Key) -> Result<(), VaultError> {
+        self.install_key(key)
+    }
+}

@@ -1,0 +1,202 @@
+//! This machine, as the `sleep` crate needs it.
+
+use arrayvec::ArrayVec;
+use poorwill_image::{Crew as Workers, Progress, StateError, StateSections, StateWriter};
+use poorwill_medium::nvme::Stop;
+use poorwill_memory::linux::{Doubt, Free, free_pages};
+use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
+use poorwill_sleep::retain::{Sleeper, Source};
+use poorwill_sleep::{
+    AreaError, BootAttempt, Device, Event, Job, MAX_DEVICES, Machine, StateRefusal, VaultState,
+    WakeReport, WakeVector,
+};
+use spin::Mutex;
+
+use super::device::{self, Place};
+use super::progress::Bar;
+use super::retain::Resting;
+use super::state::{self, Core, HartState, MachineState};
+use crate::arch;
+use crate::crew::Crew;
+use crate::hart::this_hart;
+use crate::platform::console::{self, say};
+use crate::platform::{entropy, platform, vault};
+use crate::report;
+
+/// The machine that this firmware runs on.
+#[derive(Debug)]
+pub(super) struct Firmware;
+
+/// The bar that is on the console.
+static BAR: Mutex<Option<Bar>> = Mutex::new(None);
+
+/// The state that the waking hart takes over.
+static WAKING: Mutex<Option<HartState>> = Mutex::new(None);
+
+/// Puts back what is the calling hart's own; run as it starts for a wake.
+pub(crate) fn restore_hart() {
+    if let Some(state) = WAKING.lock().take() {
+        state.restore();
+    }
+}
+
+impl Machine for Firmware {
+    type Place = Place;
+    type State<'a> = MachineState<'a>;
+    type Resume = Core;
+
+    fn ticks(&self) -> u64 {
+        platform().time.ticks()
+    }
+
+    fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        platform().time.ticks_in(nanoseconds)
+    }
+
+    fn milliseconds_in(&self, ticks: u64) -> u64 {
+        platform().time.milliseconds_in(ticks)
+    }
+
+    fn now_ns(&self) -> Option<u64> {
+        platform().time.now_ns()
+    }
+
+    fn say(&self, event: &Event<'_>) {
+        say!("{event}");
+    }
+
+    fn show(&self, job: Job, progress: Progress) {
+        let mut bar = BAR.lock();
+        bar.get_or_insert_with(|| Bar::new(job)).show(progress);
+    }
+
+    fn end_show(&self) {
+        if let Some(bar) = BAR.lock().take() {
+            bar.end();
+        }
+    }
+
+    fn key_within(&self, milliseconds: u32) -> bool {
+        console::key_within(milliseconds, &platform().time)
+    }
+
+    fn can_power_off(&self) -> bool {
+        crate::platform::power::can_power_off()
+    }
+
+    fn identity(&self) -> MachineIdentity {
+        platform().identity
+    }
+
+    fn memory_is_clear(&self) -> bool {
+        platform().memory_is_clear
+    }
+
+    fn workers(&self) -> &dyn Workers {
+        &Crew
+    }
+
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt> {
+        let tables = arch::page_tables().ok_or(Doubt::NoPageTables)?;
+        let found = free_pages(memory, &tables, free)?;
+        #[cfg(feature = "poison-free")]
+        poison(memory, free, found.contents);
+        Ok(found)
+    }
+
+    fn devices(&self) -> ArrayVec<Place, MAX_DEVICES> {
+        device::find()
+    }
+
+    fn on_device<R>(
+        &self,
+        place: &Place,
+        stop: impl Fn(&Result<R, AreaError>) -> Stop,
+        job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+    ) -> Result<R, AreaError> {
+        device::on_device(place, stop, job)
+    }
+
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_>) -> R) -> R {
+        vault::with(|state| {
+            job(match state {
+                vault::State::Absent => VaultState::Absent,
+                vault::State::Broken(fault) => VaultState::Broken(*fault),
+                vault::State::Open(vault) => VaultState::Open(vault),
+            })
+        })
+    }
+
+    fn new_key(&self) -> [u8; 32] {
+        entropy::key()
+    }
+
+    fn new_salt(&self) -> [u8; 8] {
+        entropy::salt()
+    }
+
+    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        state::capture(vector, into)
+    }
+
+    fn read_state<'a>(
+        &self,
+        sections: &mut StateSections<'a>,
+    ) -> Result<MachineState<'a>, StateRefusal> {
+        state::read(sections)
+    }
+
+    fn restore(&self, state: MachineState<'_>, wake: &WakeReport) -> Core {
+        let platform = platform();
+        if !report::woken(state.report, wake) {
+            say!("the OS has moved its device tree: /chosen does not say that it woke");
+        }
+        platform.interrupts.restore(&state.devices);
+        if let Some(id) = &platform.generation_id {
+            id.renew();
+            id.announce(&platform.interrupts);
+        }
+        *WAKING.lock() = Some(state.hart);
+        state.core
+    }
+
+    fn last_attempt(&self) -> Option<BootAttempt> {
+        platform().last_attempt
+    }
+
+    fn begin_attempt(&self, attempt: BootAttempt) {
+        platform().begin_attempt(attempt);
+    }
+
+    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
+        let mut resting = Resting::begin(this_hart());
+        let result = job(&mut resting);
+        resting.end();
+        result
+    }
+
+    fn tell_os(&self, source: Source, slept_ms: u64) {
+        report::rested(source, slept_ms);
+    }
+}
+
+/// Overwrites what was found free, and has it saved like that: a page that is in
+/// use after all shows in an OS that goes on with it.
+#[cfg(feature = "poison-free")]
+fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: poorwill_memory::FreeContents) {
+    use poorwill_memory::{FreeContents, PageWalk, Progression, ROW_WORDS};
+
+    const POISON: Progression = Progression {
+        row: [0xf4ee_dead_f4ee_dead; ROW_WORDS],
+        step: [0; ROW_WORDS],
+    };
+    say!("a build for tests: free pages are overwritten");
+    let mut pages = PageWalk::new(free.members());
+    while let Some(page) = pages.next(memory) {
+        match contents {
+            FreeContents::Anything => POISON.fill(memory.words(page)),
+            FreeContents::Zeros => memory.zero(page),
+        }
+    }
+    free.clear();
+}
