@@ -36,6 +36,12 @@ impl Pmp {
         granularity_bits: 2,
     };
 
+    /// Whether the hart has PMP.
+    #[must_use]
+    pub fn is_there(self) -> bool {
+        self.entries > 0
+    }
+
     /// From what `pmpaddr0` reads after all ones were written to it with the entry
     /// off: the lowest bit that stuck tells the granularity (privileged
     /// specification, 3.7.1). No bit, no entry.

@@ -82,7 +82,7 @@ impl PmpPlan {
     ///
     /// [`PlanError`]: what is wanted cannot be had.
     pub fn new(wanted: &Wanted<'_>, pmp: Pmp) -> Result<Self, PlanError> {
-        if pmp.entries == 0 {
+        if !pmp.is_there() {
             return Err(PlanError::NoPmp);
         }
         let unit_bits = pmp.granularity_bits.max(PAGE_BYTES.ilog2());
@@ -124,7 +124,7 @@ impl PmpPlan {
     /// [`PlanError`].
     pub fn fits(&self, pmp: Pmp) -> Result<(), PlanError> {
         let needed = self.entries.len();
-        if pmp.entries == 0 {
+        if !pmp.is_there() {
             return Err(PlanError::NoPmp);
         }
         if needed > pmp.entries {
