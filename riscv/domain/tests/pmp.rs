@@ -202,6 +202,33 @@ fn few_grants_are_an_allow_list() {
 }
 
 #[test]
+fn entries_are_saved_where_ranges_touch_and_where_one_begins_at_zero() {
+    let none = Wanted {
+        readable: &[],
+        closed: &[],
+        memory: &[],
+        devices: &[],
+    };
+    let entries = |wanted| PmpPlan::new(&wanted, pmp(16)).map(|plan| plan.entries().len());
+    let touching = [pages(2, 1), pages(3, 1), pages(0, 2)];
+    let wanted = Wanted {
+        memory: &touching,
+        ..none
+    };
+    assert_eq!(entries(wanted), Ok(1), "one block of four pages");
+    let wanted = Wanted {
+        memory: &[pages(0, 3)],
+        ..none
+    };
+    assert_eq!(entries(wanted), Ok(1), "from zero, and no block at all");
+    let wanted = Wanted {
+        memory: &[pages(1, 6)],
+        ..none
+    };
+    assert_eq!(entries(wanted), Ok(2), "a pair, instead of four blocks");
+}
+
+#[test]
 fn a_granularity_that_is_too_coarse_is_refused() {
     let coarse = |granularity_bits| {
         PmpPlan::new(
