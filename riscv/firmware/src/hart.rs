@@ -13,7 +13,7 @@ use crate::arch::{self, Resume};
 use crate::crew::Helper;
 use crate::platform::interrupts;
 use crate::platform::mmio::Mmio;
-use crate::platform::platform;
+use crate::platform::{platform, pmp};
 use crate::sbi::rfence;
 
 /// The states of a hart (SBI 3.0, section 9.1). Suspending within a call is
@@ -217,7 +217,9 @@ impl Hart {
         arch::set_thread_pointer(core::ptr::from_ref(self).expose_provenance());
         crate::trap::start_hart(self);
         interrupts::start_hart(self);
-        platform().fence.raise();
+        if let Err(error) = pmp::start_hart() {
+            panic!("{error}");
+        }
     }
 
     /// The top of its stack.
@@ -240,11 +242,15 @@ pub(crate) fn this_hart() -> &'static Hart {
     unsafe { &*pointer }
 }
 
+/// All harts.
+pub(crate) fn all() -> impl Iterator<Item = &'static Hart> {
+    platform().harts.iter()
+}
+
 /// All harts but the one that runs this.
 pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     let own = this_hart();
-    let harts = platform().harts.iter();
-    harts.filter(move |hart| !core::ptr::eq(*hart, own))
+    all().filter(move |hart| !core::ptr::eq(*hart, own))
 }
 
 /// The proof that no hart but the calling one runs the OS, or is about to.
@@ -268,7 +274,7 @@ pub(crate) fn others_stopped() -> Result<OthersStopped, &'static Hart> {
 
 /// The hart with the given ID.
 pub(crate) fn find(id: u64) -> Option<&'static Hart> {
-    platform().harts.iter().find(|hart| hart.id() == id)
+    all().find(|hart| hart.id() == id)
 }
 
 /// Waits for a task, with this hart's stack empty, and helps the crew meanwhile.

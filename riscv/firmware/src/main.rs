@@ -25,7 +25,7 @@ use thiserror::Error;
 use crate::hart::{Hart, State, this_hart};
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
-use crate::platform::{PlatformError, power};
+use crate::platform::{PlatformError, domain, power};
 
 /// Why the machine cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -88,7 +88,7 @@ fn boot(
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
     let reason = sleep::wake(began, &stopped);
     say!("cold boot: {reason}");
-    let resume = next.prepare(tree, platform, reason)?;
+    let resume = next.prepare(tree, platform, domain::of(hart), reason)?;
     // This hart waited to be started, as all do.
     let _ = hart.advance(State::Stopped, State::Started);
     // SAFETY: the address was checked to be OS memory, and nothing of this

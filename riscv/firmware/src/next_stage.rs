@@ -2,6 +2,7 @@
 //! device tree that it is given.
 
 use poorwill_devicetree::{HandOnError, Handover, hand_on};
+use poorwill_domain::Domain;
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
@@ -185,17 +186,14 @@ impl NextStage {
         self,
         tree: Tree,
         platform: &Platform,
+        domain: &Domain,
         reason: ColdBoot,
     ) -> Result<Resume, NextStageError> {
-        if !platform.memory.contains(self.address, 4) {
-            return Err(NextStageError::Address(self.address));
-        }
-        let room = tree.length + TREE_GROWTH;
-        let room = if platform.memory.contains(tree.address as u64, room as u64) {
-            room
-        } else {
-            tree.length
-        };
+        let entry = domain.entry();
+        let entry = entry.map_err(|_| NextStageError::Address(self.address))?;
+        let place = domain.next_stage.tree;
+        let room = domain.bytes(place.length(), place.start, 0);
+        let room = room.map_or(tree.length, |room| room.length() as usize);
         let start = core::ptr::with_exposed_provenance_mut::<u8>(tree.address);
         // SAFETY: the blob and, where there is room, memory behind it that is
         // the OS's and thus nobody's before it starts; previous stages leave
@@ -220,7 +218,7 @@ impl NextStage {
             text,
         });
         Ok(Resume {
-            address: self.address,
+            address: entry.get(),
             argument: tree.address as u64,
         })
     }

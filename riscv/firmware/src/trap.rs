@@ -4,7 +4,7 @@ use crate::arch::csr::{self, interrupt};
 use crate::arch::{self, TrapFrame};
 use crate::hart::{Hart, this_hart};
 use crate::platform::console::say;
-use crate::platform::time;
+use crate::platform::{domain, platform, time};
 use crate::sbi;
 
 /// Exceptions that go to the OS at once: all but its calls, which are ours
@@ -91,7 +91,13 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
     match csr::read::<{ csr::MCAUSE }>() {
         cause::SUPERVISOR_CALL => {
             frame.mepc += 4;
-            sbi::call(frame);
+            let hart = this_hart();
+            let caller = sbi::Caller {
+                hart,
+                domain: domain::of(hart),
+                time: &platform().time,
+            };
+            sbi::call(frame, caller);
         }
         cause::MACHINE_SOFTWARE | cause::MACHINE_EXTERNAL => this_hart().answer(),
         cause::MACHINE_TIMER => time::forward_timer(),

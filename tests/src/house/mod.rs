@@ -100,8 +100,9 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle; others follow as they are put right.
-const WITHOUT_CIRCLE: [&str; 19] = [
+const WITHOUT_CIRCLE: [&str; 20] = [
     "poorwill-devicetree",
+    "poorwill-domain",
     "poorwill-drivers",
     "poorwill-entropy",
     "poorwill-hart",

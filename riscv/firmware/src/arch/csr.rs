@@ -34,7 +34,6 @@ numbers! {
     MIREG = 0x351,
     MTOPEI = 0x35c,
     PMPCFG0 = 0x3a0,
-    PMPCFG2 = 0x3a2,
     PMPADDR0 = 0x3b0,
     MSECCFG = 0x747,
     MCYCLE = 0xb00,

@@ -2,13 +2,14 @@
 //! drives.
 
 pub(crate) mod console;
+pub(crate) mod domain;
 pub(crate) mod entropy;
-pub(crate) mod fence;
 mod flash;
 pub(crate) mod generation_id;
 pub(crate) mod interrupts;
 pub(crate) mod mmio;
 pub(crate) mod pci;
+pub(crate) mod pmp;
 pub(crate) mod power;
 mod ram;
 pub(crate) mod time;
@@ -20,6 +21,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{
     DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, memory_fingerprint, place,
 };
+use poorwill_domain::HartSetError;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::BootAttempt;
 use spin::Once;
@@ -32,7 +34,7 @@ use crate::hart::Hart;
 pub(crate) struct Platform {
     /// The harts that can run the OS.
     pub(crate) harts: ArrayVec<Hart, MAX_HARTS>,
-    /// The memory that is the OS's.
+    /// The memory of all domains: what a sleep saves.
     pub(crate) memory: MemoryMap,
     /// The OS's memory is clear: see [`ram`].
     pub(crate) memory_is_clear: bool,
@@ -47,8 +49,6 @@ pub(crate) struct Platform {
     pub(crate) time: time::Time,
     /// Interrupt controllers.
     pub(crate) interrupts: interrupts::Interrupts,
-    /// What the OS may touch.
-    pub(crate) fence: fence::Fence,
     /// By which the OS notices a wake, where it can be told of one.
     pub(crate) generation_id: Option<generation_id::GenerationId>,
     /// PCI host bridges.
@@ -72,6 +72,12 @@ pub(crate) enum PlatformError {
     /// All of it is small, or taken.
     #[error("no range of memory has room for the firmware's {0} bytes")]
     NoRoom(u64),
+    /// The harts make no domain.
+    #[error(transparent)]
+    Harts(#[from] HartSetError),
+    /// The OS cannot be kept out of machine mode's memory.
+    #[error(transparent)]
+    Pmp(#[from] pmp::PmpError),
 }
 
 /// What the firmware's second range must keep clear of: what the tree reserves, the
@@ -142,11 +148,19 @@ pub(crate) unsafe fn start(
     let platform = unsafe {
         entropy::start(&machine);
         let time = time::Time::new(&machine);
-        let vault = vault::find(&machine, time.clone());
+        // Where the OS reaches all there is, nothing is kept from it.
+        let protection = pmp::probe();
+        let vault = (protection.is_there())
+            .then(|| vault::find(&machine, time.clone()))
+            .flatten();
         let generation_id = generation_id::GenerationId::new(&machine);
         let left = ram::find(&machine, firmware);
-        let open = generation_id.as_ref().map(|id| id.page());
         let memory = MemoryMap::new(&machine.memory, &[firmware, data])?;
+        let domain = domain::start(&machine, &memory, taken)?;
+        let own = [firmware, data].into_iter().chain(vault);
+        let closed = own.chain(machine.machine_only.iter().copied());
+        let readable = generation_id.as_ref().map(|id| id.page());
+        pmp::start(domain, closed, readable, protection)?;
         let identity = MachineIdentity {
             memory: memory_fingerprint(memory.ranges()),
             ..machine.fingerprint
@@ -160,7 +174,6 @@ pub(crate) unsafe fn start(
             vault,
             time,
             interrupts: interrupts::Interrupts::new(&machine),
-            fence: fence::Fence::new(open, [firmware, data], vault, &machine),
             generation_id,
             pci: machine.pci.iter().cloned().collect(),
             cache_block: machine.cache_block(),

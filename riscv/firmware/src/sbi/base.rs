@@ -33,7 +33,7 @@ pub(super) fn call(call: Call) -> SbiRet {
         GET_SBI_SPEC_VERSION => SPECIFICATION,
         GET_SBI_IMPL_ID => IMPLEMENTATION,
         GET_SBI_IMPL_VERSION => VERSION,
-        PROBE_EXTENSION => super::is_available(argument).into(),
+        PROBE_EXTENSION => super::is_available(argument, call.caller.domain).into(),
         GET_MVENDORID => csr::read::<{ csr::MVENDORID }>() as usize,
         GET_MARCHID => csr::read::<{ csr::MARCHID }>() as usize,
         GET_MIMPID => csr::read::<{ csr::MIMPID }>() as usize,

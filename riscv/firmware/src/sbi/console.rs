@@ -1,11 +1,12 @@
 //! DBCN (SBI 3.0, chapter 12).
 
+use poorwill_domain::{ClaimError, ClaimedBytes};
 use poorwill_drivers::uart::Stuck;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 
 use super::Call;
-use crate::platform::{console, platform};
+use crate::platform::console;
 
 /// A call moves at most so many bytes and says so, which the specification
 /// allows: it bounds how long one hart keeps the console.
@@ -13,9 +14,13 @@ const AT_ONCE: usize = 256;
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [length, low, high, ..] = call.arguments;
+    let memory = || {
+        let domain = call.caller.domain;
+        domain.bytes(length as u64, low as u64, high as u64)
+    };
     match call.function {
-        CONSOLE_WRITE => transfer(length, low, high, write),
-        CONSOLE_READ => transfer(length, low, high, read),
+        CONSOLE_WRITE => transfer(memory(), write),
+        CONSOLE_READ => transfer(memory(), read),
         CONSOLE_WRITE_BYTE => match console::send(&[length.to_le_bytes()[0]]) {
             Ok(()) => SbiRet::success(0),
             Err(Stuck { .. }) => SbiRet::failed(),
@@ -24,26 +29,25 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-/// Checks that the bytes are OS memory throughout before a part is moved.
+/// Moves a part of the bytes, all of which must be the domain's memory.
 fn transfer(
-    length: usize,
-    low: usize,
-    high: usize,
-    move_some: fn(usize, usize) -> Result<usize, Stuck>,
+    memory: Result<ClaimedBytes, ClaimError>,
+    move_some: fn(ClaimedBytes) -> Result<usize, Stuck>,
 ) -> SbiRet {
-    if high != 0 || !platform().memory.contains(low as u64, length as u64) {
-        return SbiRet::invalid_param();
+    match memory.map(|bytes| move_some(bytes.first(AT_ONCE as u64))) {
+        Ok(Ok(moved)) => SbiRet::success(moved),
+        Ok(Err(Stuck { .. })) => SbiRet::failed(),
+        Err(error) => super::refusal(error),
     }
-    move_some(low, length.min(AT_ONCE))
-        .map_or_else(|Stuck { .. }| SbiRet::failed(), SbiRet::success)
 }
 
 /// Tells how many bytes were sent, if any were.
-fn write(address: usize, length: usize) -> Result<usize, Stuck> {
+fn write(from: ClaimedBytes) -> Result<usize, Stuck> {
     let mut bytes = [0; AT_ONCE];
-    let source = core::ptr::with_exposed_provenance::<u8>(address);
-    // SAFETY: the bytes were checked to be OS memory; they are copied once, so
-    // that what another hart does to them in between cannot matter.
+    let length = from.length() as usize;
+    let source = core::ptr::with_exposed_provenance::<u8>(from.address() as usize);
+    // SAFETY: claimed bytes are the OS's memory; they are copied once, so that what
+    // another hart does to them in between cannot matter.
     unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
     match console::send(&bytes[..length]) {
         Err(Stuck { sent: sent @ 1.. }) => Ok(sent),
@@ -51,11 +55,11 @@ fn write(address: usize, length: usize) -> Result<usize, Stuck> {
     }
 }
 
-fn read(address: usize, length: usize) -> Result<usize, Stuck> {
+fn read(to: ClaimedBytes) -> Result<usize, Stuck> {
     let mut bytes = [0; AT_ONCE];
-    let received = console::receive(&mut bytes[..length]);
-    let target = core::ptr::with_exposed_provenance_mut::<u8>(address);
-    // SAFETY: the bytes were checked to be OS memory.
+    let received = console::receive(&mut bytes[..to.length() as usize]);
+    let target = core::ptr::with_exposed_provenance_mut::<u8>(to.address() as usize);
+    // SAFETY: claimed bytes are the OS's memory.
     unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), received) };
     Ok(received)
 }

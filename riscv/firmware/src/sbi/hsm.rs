@@ -1,41 +1,45 @@
 //! HSM (SBI 3.0, chapter 9).
 
+use poorwill_domain::{ClaimError, Domain};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::Call;
 use crate::arch::{self, Resume};
-use crate::hart::{self, State, Task, this_hart};
-use crate::platform::platform;
+use crate::hart::{self, Hart, State, Task, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [first, second, third, ..] = call.arguments;
+    let domain = call.caller.domain;
     match call.function {
-        HART_START => start(first, second, third),
+        HART_START => {
+            start(domain, first as u64, second as u64, third).unwrap_or_else(super::refusal)
+        }
         HART_STOP => stop(),
-        HART_GET_STATUS => status(first),
+        HART_GET_STATUS => status(domain, first as u64).unwrap_or_else(super::refusal),
         // The type is 32 bits wide.
-        HART_SUSPEND => suspend(first as u32, second, third),
+        HART_SUSPEND => suspend(domain, first as u32, second as u64, third),
         _ => SbiRet::not_supported(),
     }
 }
 
-fn start(id: usize, address: usize, argument: usize) -> SbiRet {
-    let Some(hart) = hart::find(id as u64) else {
-        return SbiRet::invalid_param();
-    };
-    let Some(address) = super::executable(&platform().memory, address) else {
-        return SbiRet::invalid_address();
-    };
+fn start(domain: &Domain, id: u64, address: u64, argument: usize) -> Result<SbiRet, ClaimError> {
+    let hart = find(domain, id)?;
     let task = Task::Start(Resume {
-        address,
+        address: domain.executable(address)?.get(),
         argument: argument as u64,
     });
-    match hart.start(task) {
+    Ok(match hart.start(task) {
         Ok(()) => SbiRet::success(0),
         Err(_) => SbiRet::already_available(),
-    }
+    })
+}
+
+/// The hart with that ID, which the caller claims to be of its domain.
+fn find(domain: &Domain, id: u64) -> Result<&'static Hart, ClaimError> {
+    let found = hart::find(domain.hart(id)?);
+    found.ok_or(ClaimError::Hart(id))
 }
 
 fn stop() -> SbiRet {
@@ -46,21 +50,19 @@ fn stop() -> SbiRet {
     }
 }
 
-fn status(id: usize) -> SbiRet {
-    match hart::find(id as u64) {
-        Some(hart) => SbiRet::success(hart.state() as usize),
-        None => SbiRet::invalid_param(),
-    }
+fn status(domain: &Domain, id: u64) -> Result<SbiRet, ClaimError> {
+    let hart = find(domain, id)?;
+    Ok(SbiRet::success(hart.state() as usize))
 }
 
 /// Both default types wait for an interrupt here; the hart has no deeper state.
 /// After the non-retentive one it goes on at `address`.
-fn suspend(kind: u32, address: usize, argument: usize) -> SbiRet {
+fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet {
     let address = match kind {
         RETENTIVE => None,
-        NON_RETENTIVE => match super::executable(&platform().memory, address) {
-            Some(address) => Some(address),
-            None => return SbiRet::invalid_address(),
+        NON_RETENTIVE => match domain.executable(address) {
+            Ok(address) => Some(address.get()),
+            Err(error) => return super::refusal(error),
         },
         // Platform-specific types are legal but not there; the rest is reserved.
         0x1000_0000..=0x7fff_ffff | 0x9000_0000.. => return SbiRet::not_supported(),

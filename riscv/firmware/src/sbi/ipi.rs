@@ -1,5 +1,6 @@
 //! IPI (SBI 3.0, chapter 7).
 
+use poorwill_domain::HartSelection;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::spi::SEND_IPI;
 
@@ -9,14 +10,17 @@ use crate::hart::State;
 pub(super) fn call(call: Call) -> SbiRet {
     let [mask, base, ..] = call.arguments;
     match call.function {
-        SEND_IPI => send(mask, base).map_or_else(|error| error, |()| SbiRet::success(0)),
+        SEND_IPI => match call.caller.domain.harts(mask as u64, base as u64) {
+            Ok(harts) => send(harts),
+            Err(error) => super::refusal(error),
+        },
         _ => SbiRet::not_supported(),
     }
 }
 
-fn send(mask: usize, base: usize) -> Result<(), SbiRet> {
-    super::harts(mask, base)?
+fn send(harts: HartSelection<'_>) -> SbiRet {
+    super::harts(harts)
         .filter(|hart| matches!(hart.state(), State::Started | State::Suspended))
         .for_each(|hart| hart.send_os_ipi());
-    Ok(())
+    SbiRet::success(0)
 }

@@ -13,28 +13,41 @@ pub(crate) mod rfence;
 mod suspend;
 mod timer;
 
-use poorwill_memory::MemoryMap;
-use sbi_spec::binary::{HartMask, SbiRet};
+use poorwill_domain::{ClaimError, Domain, HartSelection};
+use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
 use crate::arch::TrapFrame;
-use crate::hart::Hart;
-use crate::platform::platform;
+use crate::hart::{self, Hart};
+use crate::platform::time::Time;
 
-/// A call: extension and function IDs, and the arguments.
+/// Who calls, and what a call is served with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    /// The hart that runs this.
+    pub(crate) hart: &'static Hart,
+    /// Its domain, by which what the caller claims is checked.
+    pub(crate) domain: &'static Domain,
+    /// By which waits end.
+    pub(crate) time: &'static Time,
+}
+
+/// A call: extension and function IDs, the arguments, and who makes it.
 #[derive(Clone, Copy, Debug)]
 struct Call {
+    caller: Caller,
     extension: usize,
     function: usize,
     arguments: [usize; 6],
 }
 
 /// Serves the call in the frame; the program counter is behind it already.
-pub(crate) fn call(frame: &mut TrapFrame) {
+pub(crate) fn call(frame: &mut TrapFrame, caller: Caller) {
     let [a0, a1, a2, a3, a4, a5, function, extension] = frame.x[10..18] else {
         unreachable!("eight registers of a slice of eight");
     };
     let call = Call {
+        caller,
         extension,
         function,
         arguments: [a0, a1, a2, a3, a4, a5],
@@ -44,10 +57,10 @@ pub(crate) fn call(frame: &mut TrapFrame) {
     frame.x[11] = answer.value;
 }
 
-/// Whether the extension is there (BASE, `sbi_probe_extension`).
-fn is_available(extension: usize) -> bool {
+/// Whether the extension is there for that domain (BASE, `sbi_probe_extension`).
+fn is_available(extension: usize, domain: &Domain) -> bool {
     match extension {
-        srst::EID_SRST => reset::is_available(),
+        srst::EID_SRST => reset::is_available(domain),
         spec_base::EID_BASE
         | time::EID_TIME
         | spi::EID_SPI
@@ -60,7 +73,7 @@ fn is_available(extension: usize) -> bool {
 }
 
 fn dispatch(call: Call) -> SbiRet {
-    if !is_available(call.extension) {
+    if !is_available(call.extension, call.caller.domain) {
         return SbiRet::not_supported();
     }
     match call.extension {
@@ -76,27 +89,19 @@ fn dispatch(call: Call) -> SbiRet {
     }
 }
 
-/// The harts that a mask names.
-///
-/// # Errors
-///
-/// INVALID_PARAM when it names one that is not there (SBI 3.0, 3.1).
-fn harts(mask: usize, base: usize) -> Result<impl Iterator<Item = &'static Hart>, SbiRet> {
-    let named = HartMask::from_mask_base(mask, base);
-    let all = base == named.ignore_mask();
-    let found = move || {
-        let harts = platform().harts.iter();
-        harts.filter(move |hart| all || named.has_bit(hart.id() as usize))
-    };
-    if !all && found().count() != mask.count_ones() as usize {
-        return Err(SbiRet::invalid_param());
+/// What a call answers to a claim that is not so (SBI 3.0: the tables of errors of
+/// each function).
+fn refusal(error: ClaimError) -> SbiRet {
+    match error {
+        ClaimError::Code(_) | ClaimError::Fence { .. } => SbiRet::invalid_address(),
+        ClaimError::Bytes { .. } | ClaimError::Hart(_) | ClaimError::Harts { .. } => {
+            SbiRet::invalid_param()
+        }
+        ClaimError::Request(_) => SbiRet::denied(),
     }
-    Ok(found())
 }
 
-/// An address that the OS passed in as a place to execute: a claim until it is
-/// found to be OS memory and aligned for an instruction (IALIGN is 16).
-fn executable(memory: &MemoryMap, address: usize) -> Option<u64> {
-    let address = address as u64;
-    (address.is_multiple_of(2) && memory.contains(address, 2)).then_some(address)
+/// The harts of a selection.
+fn harts(selection: HartSelection<'_>) -> impl Iterator<Item = &'static Hart> {
+    hart::all().filter(move |hart| selection.contains(hart.id()))
 }

@@ -1,5 +1,6 @@
 //! SRST (SBI 3.0, chapter 10).
 
+use poorwill_domain::{Domain, Request};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::srst::{
     RESET_REASON_SYSTEM_FAILURE, RESET_TYPE_COLD_REBOOT, RESET_TYPE_SHUTDOWN,
@@ -13,8 +14,10 @@ use crate::platform::power;
 /// define none.
 const VENDOR: u32 = 0xf000_0000;
 
-pub(super) fn is_available() -> bool {
-    power::can_power_off() || power::can_reset()
+/// Whether the domain may ask, and the machine can do it. SRST has no error for a
+/// domain that may not (SBI 3.0, table 10.2): for it the extension is not there.
+pub(super) fn is_available(domain: &Domain) -> bool {
+    domain.ask(Request::SystemReset).is_ok() && (power::can_power_off() || power::can_reset())
 }
 
 pub(super) fn call(call: Call) -> SbiRet {

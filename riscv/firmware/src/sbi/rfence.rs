@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use poorwill_domain::{ClaimError, FencePages, FenceRange};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::rfnc::{
     REMOTE_FENCE_I, REMOTE_HFENCE_GVMA, REMOTE_HFENCE_GVMA_VMID, REMOTE_HFENCE_VVMA,
@@ -9,19 +10,14 @@ use sbi_spec::rfnc::{
 };
 use spin::Mutex;
 
-use super::Call;
+use super::{Call, Caller};
 use crate::arch::fence;
-use crate::hart::{Hart, State, this_hart};
-use crate::platform::platform;
-
-const PAGE: u64 = 4096;
+use crate::hart::{Hart, State};
+use crate::platform::time::Time;
 
 /// How long a hart may take to answer. A virtual machine's harts can stand still
 /// for a while, a board's never do.
 const PATIENCE_MS: u64 = 5000;
-
-/// From so many pages on, one fence for everything is cheaper.
-const MANY_PAGES: u64 = 64;
 
 /// What a fence is about.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +26,7 @@ enum Fence {
     Instructions,
     /// Translations of a range, in one address space or in all.
     Translations {
-        start: u64,
-        size: u64,
+        range: FenceRange,
         space: Option<u64>,
     },
     /// Second-stage translations. They are rare, so all are dropped.
@@ -45,28 +40,18 @@ impl Fence {
     fn run(self) {
         match self {
             Fence::Instructions => fence::instructions(),
-            Fence::Translations { start, size, space } => translations(start, size, space),
+            Fence::Translations { range, space } => translations(range, space),
             Fence::Guests => fence::guests(),
             Fence::GuestTranslations => fence::guest_translations(),
         }
     }
 }
 
-fn translations(start: u64, size: u64, space: Option<u64>) {
-    // "start and size both zero, or size of all ones: the whole address space."
-    let everything = (start == 0 && size == 0) || size == u64::MAX;
-    let end = start.saturating_add(size);
-    if everything || end - start > MANY_PAGES * PAGE {
-        match space {
-            Some(space) => fence::space(space),
-            None => fence::all(),
-        }
-        return;
-    }
-    let mut page = start & !(PAGE - 1);
-    while page < end {
-        fence::page(page, space);
-        page += PAGE;
+fn translations(range: FenceRange, space: Option<u64>) {
+    match (range.pages(), space) {
+        (FencePages::Few(pages), space) => pages.for_each(|page| fence::page(page, space)),
+        (FencePages::Everything, Some(space)) => fence::space(space),
+        (FencePages::Everything, None) => fence::all(),
     }
 }
 
@@ -102,42 +87,47 @@ impl Inbox {
 }
 
 pub(super) fn call(call: Call) -> SbiRet {
-    let [mask, base, start, size, space, _] = call.arguments;
-    let (start, size, space) = (start as u64, size as u64, space as u64);
-    let hypervisor = this_hart().description.extensions.hypervisor;
-    let fence = match call.function {
+    let [mask, base, ..] = call.arguments;
+    let fence = match requested(&call) {
+        Ok(Some(fence)) => fence,
+        Ok(None) => return SbiRet::not_supported(),
+        Err(error) => return super::refusal(error),
+    };
+    match call.caller.domain.harts(mask as u64, base as u64) {
+        Ok(harts) => run_on(super::harts(harts), fence, call.caller),
+        Err(error) => return super::refusal(error),
+    }
+    SbiRet::success(0)
+}
+
+/// The fence that is asked for; `None`: one that this hart does not have.
+fn requested(call: &Call) -> Result<Option<Fence>, ClaimError> {
+    let [_, _, start, size, space, _] = call.arguments;
+    let range = || FenceRange::new(start as u64, size as u64);
+    let hypervisor = call.caller.hart.description.extensions.hypervisor;
+    Ok(Some(match call.function {
         REMOTE_FENCE_I => Fence::Instructions,
         REMOTE_SFENCE_VMA => Fence::Translations {
-            start,
-            size,
+            range: range()?,
             space: None,
         },
         REMOTE_SFENCE_VMA_ASID => Fence::Translations {
-            start,
-            size,
-            space: Some(space),
+            range: range()?,
+            space: Some(space as u64),
         },
         REMOTE_HFENCE_GVMA | REMOTE_HFENCE_GVMA_VMID if hypervisor => Fence::Guests,
         REMOTE_HFENCE_VVMA | REMOTE_HFENCE_VVMA_ASID if hypervisor => Fence::GuestTranslations,
-        _ => return SbiRet::not_supported(),
-    };
-    if matches!(fence, Fence::Translations { start, size, .. }
-        if size != u64::MAX && start.checked_add(size).is_none())
-    {
-        return SbiRet::invalid_address();
-    }
-    match super::harts(mask, base) {
-        Ok(harts) => run_on(harts, fence),
-        Err(error) => return error,
-    }
-    SbiRet::success(0)
+        _ => return Ok(None),
+    }))
 }
 
 /// Runs the fence on the given harts and waits until all have. A stopped hart
 /// has nothing to drop: it fences when it starts. The wait for the turn ends
 /// with that of whoever has it, which has a limit.
-fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
-    let own = this_hart();
+fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence, caller: Caller) {
+    let Caller {
+        hart: own, time, ..
+    } = caller;
     while TURN.swap(true, Ordering::Acquire) {
         own.fences.serve();
         core::hint::spin_loop();
@@ -153,7 +143,7 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
             asked.push(hart);
         }
     }
-    asked.into_iter().for_each(wait_for);
+    asked.into_iter().for_each(|hart| wait_for(hart, time));
     *UNDER_WAY.lock() = None;
     TURN.store(false, Ordering::Release);
 }
@@ -165,8 +155,7 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
 ///
 /// When it does neither within [`PATIENCE_MS`]. The OS cannot go on: it would
 /// take translations for gone that the hart still uses.
-fn wait_for(hart: &Hart) {
-    let time = &platform().time;
+fn wait_for(hart: &Hart, time: &Time) {
     let began = time.ticks();
     while !hart.fences.is_served() && is_running(hart) {
         // The clock is a device, and slower than most answers.

@@ -1,13 +1,14 @@
 //! SUSP (SBI 3.0, chapter 13).
 
+use poorwill_domain::Request;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
-use super::Call;
+use super::{Call, Caller};
 use crate::arch::{self, Resume, stack};
-use crate::hart::{self, Hart, OthersStopped, this_hart};
+use crate::hart::{self, Hart, OthersStopped};
 use crate::platform::console::say;
-use crate::platform::platform;
+use crate::platform::time::Time;
 use crate::sleep;
 
 /// `SUSPEND_TO_RAM`, the only sleep type there is.
@@ -22,32 +23,40 @@ pub(super) fn call(call: Call) -> SbiRet {
     let [kind, address, argument, ..] = call.arguments;
     match call.function {
         // The type is 32 bits wide.
-        SUSPEND => suspend(kind as u32, address, argument as u64),
+        SUSPEND => suspend(call.caller, kind as u32, address as u64, argument as u64),
         _ => SbiRet::not_supported(),
     }
 }
 
-fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
+fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
+    let Caller { hart, domain, time } = caller;
     if kind != SUSPEND_TO_RAM {
         say!("sleep refused: sleep type {kind:#x} is not known");
         // Reserved, or a platform's own, of which we have none.
         return SbiRet::invalid_param();
     }
-    let Some(address) = super::executable(&platform().memory, address) else {
-        say!("sleep refused: resume address {address:#x} is not the OS's to execute");
-        return SbiRet::invalid_address();
+    if let Err(error) = domain.ask(Request::SystemSuspend) {
+        say!("sleep refused: {error}");
+        return super::refusal(error);
+    }
+    let address = match domain.executable(address) {
+        Ok(address) => address.get(),
+        Err(error) => {
+            say!("sleep refused: resume address {address:#x} is not the OS's to execute");
+            return super::refusal(error);
+        }
     };
-    let stopped = match wait_for_others() {
+    let stopped = match wait_for_others(hart, time) {
         Ok(stopped) => stopped,
-        Err(hart) => {
-            say!("sleep refused: hart {} is not stopped", hart.id());
+        Err(running) => {
+            say!("sleep refused: hart {} is not stopped", running.id());
             return SbiRet::denied();
         }
     };
     let resume = Resume { address, argument };
     match stack::deep(|| sleep::sleep(resume, &stopped)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { arch::enter(resume, this_hart().stack_top()) },
+        Ok(()) => unsafe { arch::enter(resume, hart.stack_top()) },
         Err(error) => {
             say!("sleep refused: {error}");
             SbiRet::failed()
@@ -55,13 +64,12 @@ fn suspend(kind: u32, address: usize, argument: u64) -> SbiRet {
     }
 }
 
-/// Waits until all harts but this one are stopped.
+/// Waits until all harts but this one, `own`, are stopped.
 ///
 /// # Errors
 ///
 /// One that is not when [`STOP_PATIENCE_MS`] are over.
-fn wait_for_others() -> Result<OthersStopped, &'static Hart> {
-    let time = &platform().time;
+fn wait_for_others(own: &Hart, time: &Time) -> Result<OthersStopped, &'static Hart> {
     let began = time.ticks();
     loop {
         let stopped = hart::others_stopped();
@@ -69,7 +77,7 @@ fn wait_for_others() -> Result<OthersStopped, &'static Hart> {
             return stopped;
         }
         // On its way the hart may ask this one for a fence.
-        this_hart().fences.serve();
+        own.fences.serve();
         core::hint::spin_loop();
     }
 }

@@ -10,7 +10,7 @@ use crate::arch::float::{self, FloatRegisters};
 use crate::arch::{Resume, SUPERVISOR_CSRS, SupervisorCsr};
 use crate::hart::this_hart;
 use crate::platform::interrupts::{DeviceState, FileState};
-use crate::platform::{platform, time};
+use crate::platform::{domain, platform, time};
 use crate::report::{self, Report};
 
 /// Owners of the sections of this module; the interrupt controllers have theirs.
@@ -196,9 +196,9 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
 }
 
 fn check(core: Core) -> Result<(), StateRefusal> {
-    crate::hart::find(core.hart).ok_or(StateRefusal::NoHart(core.hart))?;
-    if !platform().memory.contains(core.address, 2) {
-        return Err(StateRefusal::WakeVector(core.address));
-    }
-    Ok(())
+    let hart = crate::hart::find(core.hart).ok_or(StateRefusal::NoHart(core.hart))?;
+    let found = domain::of(hart).executable(core.address);
+    found
+        .map(|_| ())
+        .map_err(|_| StateRefusal::WakeVector(core.address))
 }

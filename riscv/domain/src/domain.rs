@@ -1,0 +1,70 @@
+use arrayvec::ArrayVec;
+use poorwill_memory::{MemoryMap, PhysRange};
+
+use crate::harts::HartSet;
+
+/// How many ranges of devices a domain may have.
+pub const MAX_DEVICES: usize = 32;
+
+/// A partition of the machine: what belongs to one OS, and what that OS may ask
+/// for. What a caller of the SBI claims is checked by methods of it, which are in
+/// the module of the claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Its harts.
+    pub harts: HartSet,
+    /// Its memory.
+    pub memory: MemoryMap,
+    /// The addresses of its devices; what machine mode keeps for itself is closed
+    /// within them.
+    pub devices: ArrayVec<PhysRange, MAX_DEVICES>,
+    /// What runs first in it.
+    pub next_stage: NextStage,
+    /// What it may ask for.
+    pub rights: Rights,
+}
+
+/// The first program of a domain, and the device tree that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextStage {
+    /// Physical address of its first instruction.
+    pub address: u64,
+    /// Where the device tree lies, with the room that it may grow into.
+    pub tree: PhysRange,
+}
+
+/// What concerns the machine as a whole, and is not every domain's to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To reset the machine or to switch its power off (SBI 3.0, chapter 10).
+    SystemReset,
+    /// To put the machine to sleep (SBI 3.0, chapter 13). The domain that may is
+    /// the power master.
+    SystemSuspend,
+}
+
+/// The requests that a domain may make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// [`Request::SystemReset`].
+    pub system_reset: bool,
+    /// [`Request::SystemSuspend`].
+    pub system_suspend: bool,
+}
+
+impl Rights {
+    /// Every request.
+    pub const ALL: Rights = Rights {
+        system_reset: true,
+        system_suspend: true,
+    };
+
+    /// Whether the request is among them.
+    #[must_use]
+    pub fn allow(self, request: Request) -> bool {
+        match request {
+            Request::SystemReset => self.system_reset,
+            Request::SystemSuspend => self.system_suspend,
+        }
+    }
+}

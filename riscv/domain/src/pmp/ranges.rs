@@ -1,0 +1,110 @@
+use arrayvec::ArrayVec;
+use poorwill_memory::PhysRange;
+use thiserror::Error;
+
+use super::entry::ALL_ADDRESSES;
+
+/// How many ranges of one kind (open, closed, to be read) a plan is made of.
+pub const MAX_PLANNED: usize = 64;
+
+/// There are more ranges of one kind than [`MAX_PLANNED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("more than {MAX_PLANNED} ranges of memory to be protected")]
+pub struct TooManyRanges;
+
+/// Ranges, ascending; they neither overlap nor touch, and none is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ranges(ArrayVec<PhysRange, MAX_PLANNED>);
+
+impl Ranges {
+    /// The addresses that lie in any of the ranges, which may come in any order.
+    pub(super) fn union(
+        ranges: impl IntoIterator<Item = PhysRange>,
+    ) -> Result<Self, TooManyRanges> {
+        let mut sorted = ArrayVec::<PhysRange, MAX_PLANNED>::new();
+        for range in ranges.into_iter().filter(|range| range.length() > 0) {
+            sorted.try_push(range).map_err(|_| TooManyRanges)?;
+        }
+        sorted.sort_unstable_by_key(|range| range.start);
+        let mut joined = ArrayVec::<PhysRange, MAX_PLANNED>::new();
+        for range in sorted {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        Ok(Ranges(joined))
+    }
+
+    /// The addresses that are in none of the ranges.
+    pub(super) fn complement(&self) -> Result<Self, TooManyRanges> {
+        let starts = self.iter().map(|range| range.start);
+        let ends = self.iter().map(|range| range.end);
+        let gaps = core::iter::once(ALL_ADDRESSES.start)
+            .chain(ends)
+            .zip(starts.chain([ALL_ADDRESSES.end]))
+            .map(|(start, end)| PhysRange { start, end });
+        Self::union(gaps)
+    }
+
+    /// The addresses that are in one of these and in none of `others`.
+    pub(super) fn without(&self, others: &Ranges) -> Result<Self, TooManyRanges> {
+        // What is in neither's complement.
+        let outside = self.complement()?;
+        Self::union(outside.iter().chain(others.iter()))?.complement()
+    }
+
+    /// Each range cut to whole units of 2^bits bytes.
+    pub(super) fn shrunk(&self, bits: u32) -> Result<Self, TooManyRanges> {
+        Self::union(self.iter().map(|range| PhysRange {
+            start: up(range.start, bits),
+            end: down(range.end, bits),
+        }))
+    }
+
+    /// Each range grown to whole units of 2^bits bytes.
+    pub(super) fn grown(&self, bits: u32) -> Result<Self, TooManyRanges> {
+        Self::union(self.iter().map(|range| PhysRange {
+            start: down(range.start, bits),
+            end: up(range.end, bits),
+        }))
+    }
+
+    /// Whether one of them has all of `inner`.
+    pub(super) fn contain(&self, inner: PhysRange) -> bool {
+        self.iter()
+            .any(|range| range.start <= inner.start && inner.end <= range.end)
+    }
+
+    /// Whether one of them has an address of `other`.
+    pub(super) fn overlap(&self, other: PhysRange) -> bool {
+        self.iter().any(|range| range.overlaps(&other))
+    }
+
+    /// The ranges.
+    pub(super) fn iter(&self) -> impl Iterator<Item = PhysRange> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// The last multiple of 2^bits that is not above `address`.
+fn down(address: u64, bits: u32) -> u64 {
+    address >> bits << bits
+}
+
+/// The first multiple of 2^bits that is not below `address`, a physical address.
+fn up(address: u64, bits: u32) -> u64 {
+    down(address + ((1 << bits) - 1), bits)
+}
+
+/// Cuts a range into naturally aligned powers of two.
+pub(super) fn aligned_blocks(range: PhysRange) -> impl Iterator<Item = PhysRange> + Clone {
+    let mut start = range.start;
+    core::iter::from_fn(move || {
+        let left = range.end.checked_sub(start).filter(|left| *left > 0)?;
+        let bits = left.ilog2().min(start.trailing_zeros());
+        let block = PhysRange::new(start, 1 << bits);
+        start = block.end;
+        Some(block)
+    })
+}

@@ -1,0 +1,53 @@
+//! The domains of the machine: one for now, which has all that machine mode does
+//! not keep and may ask for everything.
+
+use poorwill_devicetree::Machine;
+use poorwill_domain::pmp::PHYSICAL_ADDRESS_BITS;
+use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights};
+use poorwill_memory::{MemoryMap, PhysRange};
+use spin::Once;
+
+use crate::hart::Hart;
+
+static DOMAIN: Once<Domain> = Once::new();
+
+/// Makes the one domain: all harts, `memory`, all devices. `taken` is where its next
+/// stage and its device tree lie.
+///
+/// # Errors
+///
+/// [`HartSetError`].
+// A function of its own: a domain's copies are not to lie on the deep stack for as
+// long as the machine starts.
+#[inline(never)]
+pub(super) fn start(
+    machine: &Machine,
+    memory: &MemoryMap,
+    [next, tree]: [PhysRange; 2],
+) -> Result<&'static Domain, HartSetError> {
+    let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
+    Ok(DOMAIN.call_once(|| Domain {
+        harts,
+        memory: memory.clone(),
+        devices: [PhysRange::new(0, 1 << PHYSICAL_ADDRESS_BITS)]
+            .into_iter()
+            .collect(),
+        next_stage: NextStage {
+            address: next.start,
+            tree,
+        },
+        rights: Rights::ALL,
+    }))
+}
+
+/// The domain that the hart belongs to.
+///
+/// # Panics
+///
+/// Before the machine was set up, which no code that is reached does.
+pub(crate) fn of(_: &Hart) -> &'static Domain {
+    // All harts are the one domain's.
+    DOMAIN
+        .get()
+        .expect("the domain is set up before any hart runs for it")
+}
