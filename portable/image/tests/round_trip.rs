@@ -338,3 +338,28 @@ fn damaged_data_is_found_and_named() {
         );
     }
 }
+
+/// Nobody looks at what a device may still write: neither the one that waits for it
+/// nor those who check and open what has arrived.
+#[test]
+fn a_medium_may_scribble_until_it_is_done() {
+    for (threads, depth) in [(0, 1), (0, 8), (3, 1), (3, 8)] {
+        for sealed in [false, true] {
+            let mut machine = Machine::filled(&[700, 800], |index| !index.is_multiple_of(9));
+            if sealed {
+                machine = machine.sealing();
+            }
+            let wanted = machine.memory.contents();
+            machine.crew = Box::new(Threads(threads));
+            let medium = FakeMedium::new(16 * MIB).with_limits(48, depth);
+            let mut medium = medium.with_scribbles().with_seed(depth as u64);
+            let saved = machine.save(&mut medium).unwrap();
+            machine.fill(2, |_| true);
+            machine
+                .load(&mut medium, saved.header_checksum())
+                .unwrap()
+                .unwrap();
+            assert!(machine.memory.contents() == wanted, "{threads} {depth}");
+        }
+    }
+}

@@ -109,6 +109,7 @@ pub struct FakeMedium {
     random: u64,
     faults: Vec<(Fault, u64)>,
     dead: bool,
+    scribbles: bool,
     log: Vec<Command>,
 }
 
@@ -128,6 +129,7 @@ impl FakeMedium {
             random: 0x9e37_79b9_7f4a_7c15,
             faults: Vec::new(),
             dead: false,
+            scribbles: false,
             log: Vec::new(),
         }
     }
@@ -144,6 +146,14 @@ impl FakeMedium {
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        self
+    }
+
+    /// Has reads write anything into their pages, again and again, until they are
+    /// done, as devices may.
+    #[must_use]
+    pub fn with_scribbles(mut self) -> Self {
+        self.scribbles = true;
         self
     }
 
@@ -247,6 +257,23 @@ impl FakeMedium {
         self.now.copy_from_slice(&self.durable);
         self.dead = true;
         MediumError::TimedOut(0)
+    }
+
+    /// Writes rubbish where the transfers under way are to read to.
+    fn scribble(&mut self) {
+        let reads = |transfer: &&Transfer| transfer.direction == Direction::Read;
+        for page in self
+            .transfers
+            .iter()
+            .filter(reads)
+            .flat_map(|transfer| &transfer.pages)
+        {
+            let pointer = core::ptr::with_exposed_provenance_mut::<Page>(
+                usize::try_from(page.address()).expect("an address of this machine"),
+            );
+            // SAFETY: as in `move_pages`.
+            unsafe { pointer.write(Page([self.random; 512])) };
+        }
     }
 
     /// Does the work of a transfer.
@@ -394,6 +421,9 @@ impl Medium for FakeMedium {
     fn poll(&mut self) -> Result<Option<u32>, MediumError> {
         if self.dead {
             return Err(MediumError::TimedOut(0));
+        }
+        if self.scribbles {
+            self.scribble();
         }
         if self.transfers.is_empty() || self.chance(3) {
             return Ok(None);
