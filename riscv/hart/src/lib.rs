@@ -20,6 +20,7 @@ mod sync;
 pub use context::{
     CaptureError, Csr, CsrValue, FileWords, FloatRegisters, GeneralRegisters, HartAccess,
     HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, Section, SectionError, VectorRegisters,
+    section,
 };
 pub use hsm::{HsmCell, HsmState, LocalHsm, RemoteHsm, Resume, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};

@@ -48,7 +48,8 @@ impl Model {
         let mut vector = VectorRegisters::new(vlenb).expect("a length");
         vector.vl = seed;
         vector.vtype = seed >> 3;
-        vector.v[..32 * vlenb as usize].fill(seed as u8);
+        let used = 32 * usize::try_from(vlenb).expect("a length");
+        vector.v[..used].fill(seed.to_le_bytes()[0]);
         Model {
             csrs: RefCell::new(csrs),
             float: RefCell::new([seed; 33]),

@@ -4,15 +4,17 @@ pub(crate) mod cache;
 pub(crate) mod csr;
 pub(crate) mod fence;
 pub(crate) mod float;
+pub(crate) mod os_csr;
 pub(crate) mod stack;
 mod supervisor;
+pub(crate) mod vector;
 
 use core::arch::{asm, global_asm};
 
 use poorwill_devicetree::MAX_HARTS;
 
 use stack::{STACK_BYTES, STACK_HEAD};
-pub(crate) use supervisor::{Resume, SUPERVISOR_CSRS, SupervisorCsr, enter, page_tables};
+pub(crate) use supervisor::{enter, page_tables};
 
 global_asm!(
     include_str!("entry.S"),
@@ -68,8 +70,8 @@ pub(crate) fn thread_pointer() -> usize {
     pointer
 }
 
-/// Waits for a machine-mode doorbell, before anything is set up for it.
-pub(crate) fn wait_for_doorbell() {
+/// Waits for a machine-mode IPI, before anything is set up for it.
+pub(crate) fn wait_for_ipi() {
     use csr::interrupt;
     // SAFETY: machine mode has its interrupts off, so that enabling them in
     // `mie` only lets them end the wait.

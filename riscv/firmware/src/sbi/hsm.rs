@@ -1,12 +1,13 @@
 //! HSM (SBI 3.0, chapter 9).
 
+use poorwill_hart::{Resume, Task};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::Call;
-use crate::arch::{self, Resume};
-use crate::hart::{self, State, Task, this_hart};
+use crate::arch;
+use crate::hart::{self, this_hart};
 use crate::platform::platform;
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -40,7 +41,7 @@ fn start(id: usize, address: usize, argument: usize) -> SbiRet {
 
 fn stop() -> SbiRet {
     let hart = this_hart();
-    match hart.advance(State::Started, State::StopPending) {
+    match hart.hsm().stop() {
         Ok(()) => hart.wait(),
         Err(_) => SbiRet::failed(),
     }
@@ -67,12 +68,13 @@ fn suspend(kind: u32, address: usize, argument: usize) -> SbiRet {
         _ => return SbiRet::invalid_param(),
     };
     let hart = this_hart();
-    if hart.advance(State::Started, State::Suspended).is_err() {
+    if hart.hsm().suspend().is_err() {
         return SbiRet::failed();
     }
     arch::wait_for_interrupt();
-    // Only this hart leaves the state.
-    let _ = hart.advance(State::Suspended, State::Started);
+    hart.hsm()
+        .resume()
+        .expect("only this hart leaves the state");
     let Some(address) = address else {
         return SbiRet::success(0);
     };

@@ -6,10 +6,10 @@
 
 mod base;
 mod console;
-pub(crate) mod hsm;
+mod hsm;
 mod ipi;
 mod reset;
-pub(crate) mod rfence;
+mod rfence;
 mod suspend;
 mod timer;
 
@@ -18,8 +18,7 @@ use sbi_spec::binary::{HartMask, SbiRet};
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
 use crate::arch::TrapFrame;
-use crate::hart::Hart;
-use crate::platform::platform;
+use crate::hart::{self, Hart};
 
 /// A call: extension and function IDs, and the arguments.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +84,7 @@ fn harts(mask: usize, base: usize) -> Result<impl Iterator<Item = &'static Hart>
     let named = HartMask::from_mask_base(mask, base);
     let all = base == named.ignore_mask();
     let found = move || {
-        let harts = platform().harts.iter();
+        let harts = hart::all().iter();
         harts.filter(move |hart| all || named.has_bit(hart.id() as usize))
     };
     if !all && found().count() != mask.count_ones() as usize {

@@ -1,10 +1,11 @@
 //! SUSP (SBI 3.0, chapter 13).
 
+use poorwill_hart::Resume;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
 use super::Call;
-use crate::arch::{self, Resume, stack};
+use crate::arch::{self, stack};
 use crate::hart::{self, Hart, OthersStopped, this_hart};
 use crate::platform::console::say;
 use crate::platform::platform;
@@ -69,7 +70,7 @@ fn wait_for_others() -> Result<OthersStopped, &'static Hart> {
             return stopped;
         }
         // On its way the hart may ask this one for a fence.
-        this_hart().fences.serve();
+        this_hart().serve_fence();
         core::hint::spin_loop();
     }
 }

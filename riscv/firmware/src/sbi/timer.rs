@@ -5,12 +5,11 @@ use sbi_spec::time::SET_TIMER;
 
 use super::Call;
 use crate::hart::this_hart;
-use crate::platform::time;
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [deadline, ..] = call.arguments;
     match call.function {
-        SET_TIMER => time::set_supervisor_timer(this_hart(), deadline as u64),
+        SET_TIMER => this_hart().timer().set_supervisor_timer(deadline as u64),
         _ => return SbiRet::not_supported(),
     }
     SbiRet::success(0)

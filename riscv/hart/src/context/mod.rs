@@ -10,7 +10,7 @@ use thiserror::Error;
 
 pub use access::{FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS};
 pub use csr::{Csr, CsrValue};
-pub use sections::{Section, SectionError};
+pub use sections::{Section, SectionError, section};
 pub use vector::{MAX_VLENB, VectorRegisters};
 
 /// Bits of `sstatus` (privileged specification, 10.1.1).

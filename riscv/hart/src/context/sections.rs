@@ -11,11 +11,17 @@ use super::csr::{Csr, CsrValue};
 use super::vector::VectorRegisters;
 
 /// Tags: four letters, the first in the lowest byte.
-mod tag {
-    pub(super) const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
-    pub(super) const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
-    pub(super) const VECTOR: u32 = u32::from_le_bytes(*b"VECT");
-    pub(super) const FILE: u32 = u32::from_le_bytes(*b"IMSI");
+pub mod section {
+    /// The OS's CSRs.
+    pub const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
+    /// The floating point registers.
+    pub const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
+    /// The vector registers.
+    pub const VECTOR: u32 = u32::from_le_bytes(*b"VECT");
+    /// The S-level interrupt file.
+    pub const FILE: u32 = u32::from_le_bytes(*b"IMSI");
+    /// All of them.
+    pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
 }
 
 /// Version of all of them.
@@ -54,7 +60,7 @@ pub enum SectionError {
 impl HartContext {
     /// What an image is to keep: a section for everything that the hart has.
     pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
-        let section = |tag, bytes| Section {
+        let of = |tag, bytes| Section {
             tag,
             version: VERSION,
             bytes,
@@ -63,10 +69,10 @@ impl HartContext {
         let vector = self.vector.as_ref();
         let file = self.file.as_ref();
         [
-            Some(section(tag::CSRS, self.csrs.as_bytes())),
-            float.map(|registers| section(tag::FLOAT, registers.as_bytes())),
-            vector.map(|registers| section(tag::VECTOR, registers.used_bytes())),
-            file.map(|words| section(tag::FILE, words.as_bytes())),
+            Some(of(section::CSRS, self.csrs.as_bytes())),
+            float.map(|registers| of(section::FLOAT, registers.as_bytes())),
+            vector.map(|registers| of(section::VECTOR, registers.used_bytes())),
+            file.map(|words| of(section::FILE, words.as_bytes())),
         ]
         .into_iter()
         .flatten()
@@ -88,20 +94,20 @@ impl HartContext {
             version,
             found: bytes.len(),
         };
-        let is_ours = matches!(tag, tag::CSRS | tag::FLOAT | tag::VECTOR | tag::FILE);
+        let is_ours = section::TAGS.contains(&tag);
         if is_ours && version != VERSION {
             return Err(refused);
         }
         match tag {
-            tag::CSRS => self.csrs = read_csrs(bytes, refused)?,
-            tag::FLOAT => {
+            section::CSRS => self.csrs = read_csrs(bytes, refused)?,
+            section::FLOAT => {
                 let registers = FloatRegisters::read_from_bytes(bytes);
                 self.float = Some(registers.map_err(|_| refused)?);
             }
-            tag::VECTOR => {
+            section::VECTOR => {
                 self.vector = Some(VectorRegisters::from_used(bytes).ok_or(refused)?);
             }
-            tag::FILE => {
+            section::FILE => {
                 let words: Option<FileWords> = items(bytes);
                 self.file = Some(words.ok_or(refused)?);
             }
