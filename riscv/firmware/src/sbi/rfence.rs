@@ -69,7 +69,7 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
     for hart in harts {
         if own.is(hart) {
             fence.run();
-        } else if is_running(hart) {
+        } else if hart.state() != HsmState::Stopped {
             hart.send_ipi(Request::Fence);
             asked.push(hart);
         }
@@ -79,17 +79,18 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence) {
     TURN.store(false, Ordering::Release);
 }
 
-/// Waits until the hart has fenced, or has stopped: a hart serves what it is
-/// asked for on the way to a stop.
+/// Waits until the hart has fenced, also where it has stopped meanwhile: a stopped
+/// hart handles IPIs as well. One that was not waited for might complete the next
+/// hart's fence, having run this one.
 ///
 /// # Panics
 ///
-/// When it does neither within [`PATIENCE_MS`]. The OS cannot go on: it would
-/// take translations for gone that the hart still uses.
+/// When it does not within [`PATIENCE_MS`]. The OS cannot go on: it would take
+/// translations for gone that the hart still uses.
 fn wait_for(hart: &Hart) {
     let time = &platform().time;
     let began = time.ticks();
-    while !hart.has_done(Request::Fence) && is_running(hart) {
+    while !hart.has_done(Request::Fence) {
         // The clock is a device, and slower than most answers.
         for _ in 0..1000 {
             if hart.has_done(Request::Fence) {
@@ -104,8 +105,4 @@ fn wait_for(hart: &Hart) {
             hart.id()
         );
     }
-}
-
-fn is_running(hart: &Hart) -> bool {
-    hart.state() != HsmState::Stopped
 }
