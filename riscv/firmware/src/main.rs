@@ -19,8 +19,6 @@ mod stopped;
 mod trap;
 mod workers;
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
@@ -49,11 +47,6 @@ enum BootError {
     Start(#[from] WrongState),
 }
 
-/// Set once the platform is ready for the other harts. Not in `.bss`, which the
-/// boot hart clears while they look.
-#[unsafe(link_section = ".data")]
-static READY: AtomicBool = AtomicBool::new(false);
-
 /// Where the first hart to arrive comes from entry.S.
 #[unsafe(no_mangle)]
 extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
@@ -81,16 +74,17 @@ fn boot(
     let Started {
         platform,
         harts,
+        stacks,
         pages,
     } = unsafe { platform::start(tree.bytes(), taken, sleep::pages_needed)? };
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&harts) };
     sleep::take_memory(pages);
     let began = platform.time.ticks();
-    let hart = hart::find(hart_id).ok_or(BootError::UnknownHart(hart_id))?;
-    // It came first, as number 0.
-    let own = hart.init(arch::stack::top(0));
-    READY.store(true, Ordering::Release);
+    let place = harts.iter().position(|hart| hart.id == hart_id);
+    let place = place.ok_or(BootError::UnknownHart(hart_id))?;
+    let own = hart::all()[place].init(stacks.top(place));
+    stacks.publish();
     // Not this one, which would not handle it while it loads: QEMU runs a hart with
     // anything pending at a third of its speed, and it could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
@@ -101,21 +95,13 @@ fn boot(
     say!("cold boot: {reason}");
     let resume = next.prepare(tree, platform, reason)?;
     // This hart waits to be started, as all do.
-    hart.start(Task::Start(resume))?;
+    own.start(Task::Start(resume))?;
     own.wait()
 }
 
-/// Where the other harts come from entry.S. They wait for the boot hart, and
-/// then for the OS to start them.
+/// Where the other harts come from entry.S, each on its own stack and with its place
+/// in the list. They wait for the OS to start them.
 #[unsafe(no_mangle)]
-extern "C" fn other_hart(hart_id: u64, number: usize) -> ! {
-    platform::interrupts::open_for_ipis();
-    while !READY.load(Ordering::Acquire) {
-        arch::wait_for_ipi();
-    }
-    match hart::find(hart_id) {
-        Some(hart) => hart.init(arch::stack::top(number)).wait(),
-        // A hart that no OS will ask for.
-        None => arch::park(),
-    }
+extern "C" fn other_hart(place: usize, stack_top: usize) -> ! {
+    hart::all()[place].init(stack_top).wait()
 }

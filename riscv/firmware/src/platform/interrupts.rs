@@ -16,11 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::imsic::MachineFile;
 pub(crate) use self::imsic::SupervisorFile;
-use crate::arch::csr;
+use crate::arch::IPI_IDENTITY;
 use crate::platform::mmio::Mmio;
-
-/// The interrupt identity of machine-mode IPIs.
-pub(crate) const IPI_IDENTITY: u32 = 1;
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
@@ -167,14 +164,6 @@ where
 /// machine-mode IPIs.
 pub(crate) fn start_hart(hart: &devicetree::Hart) {
     if hart.machine_imsic.is_some() {
-        poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
-    }
-}
-
-/// Lets the calling hart be woken through its IMSIC, if it has one, before the
-/// device tree has been read.
-pub(crate) fn open_for_ipis() {
-    if csr::try_read::<{ csr::MISELECT }>().is_some() {
         poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
     }
 }

@@ -4,9 +4,9 @@ use poorwill_devicetree as devicetree;
 use poorwill_drivers::Registers;
 use poorwill_hart::IpiDevice;
 
-use super::interrupts::{self, IPI_IDENTITY};
+use super::interrupts;
 use super::mmio::Mmio;
-use crate::arch::fence;
+use crate::arch::{IPI_IDENTITY, fence};
 
 /// The device that interrupts one hart.
 #[derive(Clone, Copy, Debug)]

@@ -26,6 +26,8 @@ use poorwill_sleep::BootAttempt;
 use spin::Once;
 use thiserror::Error;
 
+use crate::arch::stack::{self, Stacks};
+
 /// Everything about the machine, set once at power-on.
 #[derive(Debug)]
 pub(crate) struct Platform {
@@ -102,7 +104,9 @@ pub(crate) struct Started {
     pub(crate) platform: &'static Platform,
     /// What the tree says of the harts that can run the OS.
     pub(crate) harts: ArrayVec<poorwill_devicetree::Hart, MAX_HARTS>,
-    /// The pages that the firmware works in.
+    /// Their stacks.
+    pub(crate) stacks: Stacks,
+    /// The pages that the firmware works in beside.
     pub(crate) pages: &'static mut [Page],
 }
 
@@ -180,7 +184,9 @@ pub(crate) unsafe fn start(
     // and handed out once. Any bits are a page.
     let pages =
         unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
+    let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
     Ok(Started {
+        stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
         platform: PLATFORM.call_once(|| platform),
         harts: machine.harts,
         pages,
@@ -195,7 +201,8 @@ fn data_range(
     data_pages: fn(u64) -> u64,
 ) -> Result<PhysRange, PlatformError> {
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
-    let bytes = data_pages(all / PAGE_BYTES) * PAGE_BYTES;
+    let stacks = stack::pages_needed(machine.harts.len()) as u64;
+    let bytes = (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
     let mut others: ArrayVec<PhysRange, MAX_TAKEN> = machine.reserved.iter().copied().collect();
     others.push(firmware);
     others.extend(taken);
