@@ -263,7 +263,7 @@ fn set_vector(number: usize) -> vector::Registers {
         ..vector::Registers::ZERO
     };
     for (index, byte) in registers.used().iter_mut().enumerate() {
-        *byte = (index * 7 + index / 256 + number) as u8;
+        *byte = (index * 7 + index / 256 + number).to_le_bytes()[0];
     }
     // SAFETY: called if all harts have V only, VS is on, and `used` has looked at how
     // long the registers are.

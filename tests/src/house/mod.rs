@@ -99,11 +99,12 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
     wrong
 }
 
-/// The crates whose modules form no circle; others follow as they are put right.
-const WITHOUT_CIRCLE: [&str; 19] = [
+/// The crates whose modules form no circle: all of them.
+const WITHOUT_CIRCLE: [&str; 20] = [
     "poorwill-devicetree",
     "poorwill-drivers",
     "poorwill-entropy",
+    "poorwill-firmware",
     "poorwill-hart",
     "poorwill-image",
     "poorwill-medium",
