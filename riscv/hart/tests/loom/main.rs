@@ -6,6 +6,7 @@
 #![allow(
     dead_code,
     unreachable_pub,
+    clippy::duplicate_mod,
     reason = "the modules are a library's, and not every step is explored in every variant"
 )]
 
