@@ -8,24 +8,24 @@
 )]
 
 mod arch;
-mod crew;
 mod hart;
 mod next_stage;
 mod platform;
+mod remote_fence;
 mod report;
 mod sbi;
 mod sleep;
+mod stopped;
 mod trap;
+mod workers;
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
+use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
-use crate::hart::{Hart, State, this_hart};
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
-use crate::platform::{PlatformError, domain, power};
+use crate::platform::{PlatformError, Started, domain, power};
 
 /// Why the machine cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -42,12 +42,10 @@ enum BootError {
     /// A hart runs that nobody has started.
     #[error("hart {0} runs already")]
     NotStopped(u64),
+    /// This hart, which nobody else can start, has been started.
+    #[error("the boot hart cannot be started: {0}")]
+    Start(#[from] WrongState),
 }
-
-/// Set once the platform is ready for the other harts. Not in `.bss`, which the
-/// boot hart clears while they look.
-#[unsafe(link_section = ".data")]
-static READY: AtomicBool = AtomicBool::new(false);
 
 /// Where the first hart to arrive comes from entry.S.
 #[unsafe(no_mangle)]
@@ -73,43 +71,37 @@ fn boot(
     // SAFETY: what the tree says is memory is memory.
     let taken = |memory: &[PhysRange]| unsafe { next.taken(&tree, memory) };
     // SAFETY: the tree was checked for its length, and boot is called once.
-    let (platform, pages) = unsafe { platform::start(tree.bytes(), taken, sleep::pages_needed)? };
+    let Started {
+        platform,
+        harts,
+        stacks,
+        pages,
+    } = unsafe { platform::start(tree.bytes(), taken, sleep::pages_needed)? };
+    // SAFETY: the tree describes this machine.
+    unsafe { hart::start(&harts) };
     sleep::take_memory(pages);
     let began = platform.time.ticks();
-    let hart = hart::find(hart_id).ok_or(BootError::UnknownHart(hart_id))?;
-    // It came first, as number 0.
-    hart.settle(arch::stack::top(0));
-    READY.store(true, Ordering::Release);
-    // Not this one, which has nobody to answer its bell while it loads: QEMU runs a
-    // hart with anything pending at a third of its speed, and it could not rest.
-    hart::others().for_each(Hart::ring);
+    let place = harts.iter().position(|hart| hart.id == hart_id);
+    let place = place.ok_or(BootError::UnknownHart(hart_id))?;
+    let own = hart::all()[place].init(stacks.top(place));
+    stacks.publish();
+    // Not this one, which would not handle it while it loads: QEMU runs a hart with
+    // anything pending at a third of its speed, and it could not rest.
+    hart::others().for_each(|hart| hart.send_ipi(Request::Start));
 
     // They wait for the OS to start them, which does not run yet.
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
     let reason = sleep::wake(began, &stopped);
     say!("cold boot: {reason}");
-    let resume = next.prepare(tree, platform, domain::of(hart), reason)?;
-    // This hart waited to be started, as all do.
-    let _ = hart.advance(State::Stopped, State::Started);
-    // SAFETY: the address was checked to be OS memory, and nothing of this
-    // call chain is needed any more.
-    unsafe { arch::enter(resume, hart.stack_top()) }
+    let resume = next.prepare(tree, platform, domain::of(own.id()), reason)?;
+    // This hart waits to be started, as all do.
+    own.start(Task::Start(resume))?;
+    own.wait()
 }
 
-/// Where the other harts come from entry.S. They wait for the boot hart, and
-/// then for the OS to start them.
+/// Where the other harts come from entry.S, each on its own stack and with its place
+/// in the list. They wait for the OS to start them.
 #[unsafe(no_mangle)]
-extern "C" fn other_hart(hart_id: u64, number: usize) -> ! {
-    platform::interrupts::open_doorbell();
-    while !READY.load(Ordering::Acquire) {
-        arch::wait_for_doorbell();
-    }
-    match hart::find(hart_id) {
-        Some(hart) => {
-            hart.settle(arch::stack::top(number));
-            this_hart().wait()
-        }
-        // A hart that no OS will ask for.
-        None => arch::park(),
-    }
+extern "C" fn other_hart(place: usize, stack_top: usize) -> ! {
+    hart::all()[place].init(stack_top).wait()
 }

@@ -3,10 +3,10 @@
 
 use poorwill_devicetree::{HandOnError, Handover, hand_on};
 use poorwill_domain::Domain;
+use poorwill_hart::Resume;
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
-use crate::arch::Resume;
 use crate::platform::{Platform, entropy};
 use crate::report::{self, Report};
 use crate::sleep::ColdBoot;

@@ -1,12 +1,28 @@
-//! What a RISC-V hart holds for the OS, as data: so far the page tables that its
-//! kernel runs on, and where a Linux has its image in them.
+//! A RISC-V hart, without any access to one: what it holds for the OS, as data
+//! ([`HartContext`]); its state as SBI's HSM extension knows it ([`HsmCell`]); what
+//! other harts ask of it ([`Mailbox`]); how stopped harts work for another
+//! ([`JobGate`]); and the page tables that its kernel runs on ([`PageTables`]).
 //!
-//! No CSR is read here: the firmware gives their values.
+//! No CSR and no device register is touched here. The firmware does that behind
+//! [`HartAccess`] and [`IpiDevice`], and the tests have models of both.
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod context;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod hsm;
+mod job_gate;
+mod mailbox;
 mod page_tables;
+mod sync;
 
+pub use context::{
+    CaptureError, Csr, CsrValue, FileWords, FloatRegisters, GeneralRegisters, HartAccess,
+    HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, Section, SectionError, VectorRegisters,
+    section,
+};
+pub use hsm::{HsmCell, HsmState, LocalHsm, RemoteHsm, Resume, Starting, Task, WrongState};
+pub use job_gate::{GateBusy, Inside, JobGate, Worker};
+pub use mailbox::{IpiDevice, Mailbox, Request, Requests};
 pub use page_tables::{Mode, PageTables};

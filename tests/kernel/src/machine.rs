@@ -24,6 +24,8 @@ pub(crate) struct Machine {
     pub(crate) harts: ArrayVec<usize, MAX_HARTS>,
     /// All harts have the D extension (and so F).
     pub(crate) has_double: bool,
+    /// All harts have the V extension.
+    pub(crate) has_vector: bool,
     /// RAM, firmware's part included.
     pub(crate) ram: Range<usize>,
     /// The parts of RAM that the firmware keeps to itself.
@@ -127,6 +129,7 @@ impl Machine {
             .expect("a timebase-frequency")
             .into();
         self.has_double = true;
+        self.has_vector = true;
         for cpu in cpus
             .children()
             .filter(|node| node.name_without_address() == "cpu")
@@ -135,7 +138,8 @@ impl Machine {
                 continue;
             };
             self.harts.push(id as usize);
-            self.has_double &= has_double(&cpu);
+            self.has_double &= has_extension(&cpu, 'd');
+            self.has_vector &= has_extension(&cpu, 'v');
         }
         assert!(!self.harts.is_empty(), "no hart in the device tree");
     }
@@ -281,15 +285,19 @@ fn is_enabled(node: &FdtNode) -> bool {
     text(node, "status").is_none_or(|status| status == "okay")
 }
 
-fn has_double(cpu: &FdtNode) -> bool {
+/// Whether the hart has the extension of one letter.
+fn has_extension(cpu: &FdtNode, letter: char) -> bool {
     if let Some(list) = cpu.property("riscv,isa-extensions") {
-        return list.value().split(|&byte| byte == 0).any(|one| one == b"d");
+        return list
+            .value()
+            .split(|&byte| byte == 0)
+            .any(|one| one == [letter as u8]);
     }
     // The single letters stand before the first underscore: rv64imafdch_…
     let isa = text(cpu, "riscv,isa").unwrap_or("");
     isa.split('_')
         .next()
-        .is_some_and(|letters| letters.trim_start_matches("rv64").contains('d'))
+        .is_some_and(|letters| letters.trim_start_matches("rv64").contains(letter))
 }
 
 /// The source of a node's first interrupt, in one cell (PLIC) or two (APLIC).

@@ -2,7 +2,10 @@
 //! set to odd values before, looked at after.
 
 use crate::{
-    arch::{self, SSTATUS_FS, SSTATUS_MXR, SSTATUS_SIE, SSTATUS_SUM, float, guard, sleep::Found},
+    arch::{
+        self, SSTATUS_FS, SSTATUS_MXR, SSTATUS_SIE, SSTATUS_SUM, SSTATUS_VS, float, guard,
+        sleep::Found, vector,
+    },
     check, clock,
     irqchip::Chip,
     machine::Machine,
@@ -21,6 +24,7 @@ pub(crate) struct State {
     /// Interrupts that are pending for a guest of ours.
     hip: Option<usize>,
     floats: Option<float::Registers>,
+    vector: Option<vector::Registers>,
     chip: Chip,
     /// The real-time clock, in nanoseconds.
     clock: Option<u64>,
@@ -45,6 +49,7 @@ impl State {
         memory.fill(number);
         let senvcfg = set_csrs(number);
         let floats = machine.has_double.then(|| set_floats(number));
+        let vector = machine.has_vector.then(|| set_vector(number));
         let chip = Chip::set_up(machine, hart, number);
         Self {
             memory,
@@ -52,6 +57,7 @@ impl State {
             senvcfg,
             hip: read_hip(),
             floats,
+            vector,
             chip,
             clock: machine.clock.map(clock::read),
             // Last, as all the rest may change `sstatus` and `time`.
@@ -100,6 +106,11 @@ impl State {
         check!(
             found.sstatus & SSTATUS_FS != 0 || self.floats.is_none(),
             "sstatus.FS is not off: {:#x}",
+            found.sstatus
+        );
+        check!(
+            found.sstatus & SSTATUS_VS != 0 || self.vector.is_none(),
+            "sstatus.VS is not off: {:#x}",
             found.sstatus
         );
         self.check_csrs(found);
@@ -164,6 +175,10 @@ impl State {
                 now == *was,
                 "the floating point registers: {now:x?}, were {was:x?}"
             );
+        }
+        if let Some(was) = &self.vector {
+            let now = read_vector();
+            check!(now == *was, "the vector registers: {now:x?}, were {was:x?}");
         }
         self.chip.check(machine);
         let wrong = self.memory.verify(self.number);
@@ -234,6 +249,34 @@ fn read_floats() -> float::Registers {
     // SAFETY: called if all harts have D only, and FS is on.
     unsafe { float::store(&mut floats) };
     floats
+}
+
+fn set_vector(number: usize) -> vector::Registers {
+    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_VS);
+    let mut registers = vector::Registers {
+        // Elements of 16 bits, two registers to a group, tails as they are.
+        vtype: 0b001_001,
+        vl: 5 + number % 2,
+        // A rounding mode, and saturation.
+        vcsr: 0b101,
+        vstart: 3,
+        ..vector::Registers::ZERO
+    };
+    for (index, byte) in registers.used().iter_mut().enumerate() {
+        *byte = (index * 7 + index / 256 + number).to_le_bytes()[0];
+    }
+    // SAFETY: called if all harts have V only, VS is on, and `used` has looked at how
+    // long the registers are.
+    unsafe { vector::load(&registers) };
+    registers
+}
+
+fn read_vector() -> vector::Registers {
+    let mut registers = vector::Registers::ZERO;
+    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_VS);
+    // SAFETY: as in `set_vector`, which was called before.
+    unsafe { vector::store(&mut registers) };
+    registers
 }
 
 /// A timer set now fires.

@@ -12,6 +12,8 @@ macro_rules! numbers {
 
 numbers! {
     FCSR = 0x003,
+    VSTART = 0x008,
+    VCSR = 0x00f,
     SIE = 0x104,
     SCOUNTEREN = 0x106,
     STIMECMP = 0x14d,
@@ -38,6 +40,9 @@ numbers! {
     MSECCFG = 0x747,
     MCYCLE = 0xb00,
     TIME = 0xc01,
+    VL = 0xc20,
+    VTYPE = 0xc21,
+    VLENB = 0xc22,
     MVENDORID = 0xf11,
     MARCHID = 0xf12,
     MIMPID = 0xf13,
@@ -162,6 +167,8 @@ pub(crate) mod status {
     pub(crate) const MPP_SUPERVISOR: u64 = 1 << 11;
     /// All bits of that field.
     pub(crate) const MPP: u64 = 3 << 11;
+    /// All bits of the vector state.
+    pub(crate) const VS: u64 = 3 << 9;
     /// All bits of the floating point state.
     pub(crate) const FS: u64 = 3 << 13;
     /// Loads and stores run with the privilege of MPP.

@@ -2,6 +2,8 @@
 # Everything that can be said in Rust is said in Rust.
 
     .option arch, +zicsr
+    .equ miselect, 0x350
+    .equ mireg, 0x351
 
     # Fills from \from, which it moves, to \to, 64 bytes at a time.
     .macro fill from, to, word
@@ -12,18 +14,6 @@
     addi    \from, \from, 64
     j       10b
 11:
-    .endm
-
-    # sp becomes the top of the small stack of the hart that came as number s3, all
-    # of which is painted.
-    .macro take_stack
-    la      t0, {STACKS}
-    li      t1, {STACK_BYTES}
-    mul     t2, t1, s3
-    add     t0, t0, t2
-    add     sp, t0, t1
-    li      t2, {PAINT}
-    fill    t0, sp, t2
     .endm
 
     .section .text.entry, "ax"
@@ -48,17 +38,12 @@ entry:
     andi    t0, t0, 1
     beqz    t0, park
 
-    # 3. Take a number; it picks the stack.
+    # 3. The first to arrive boots the machine, on the deep stack and on clean
+    #    memory.
     la      t0, arrivals
     li      t1, 1
-    amoadd.w.aqrl s3, t1, (t0)
-    li      t1, {MAX_HARTS}
-    bgeu    s3, t1, park
-    bnez    s3, 2f
-
-    # 4. The first to arrive boots the machine, on the deep stack and on clean
-    #    memory.
-    take_stack
+    amoadd.w.aqrl t1, t1, (t0)
+    bnez    t1, 1f
     la      t0, {DEEP_STACK}
     li      t1, {DEEP_STACK_BYTES}
     add     sp, t0, t1
@@ -72,11 +57,53 @@ entry:
     mv      a2, s2
     call    boot_hart
 
-    # 5. The others wait for it, each on its own stack.
-2:  take_stack
-    addi    sp, sp, -{STACK_HEAD}
-    mv      a0, s0
-    mv      a1, s3
+    # 4. The others have no stack until it has placed them. They wait for an
+    #    interrupt by MSIP, or by their machine-mode IMSIC file, which is opened for
+    #    IPIs (AIA, 3.8): eithreshold (0x72) zero, eie0 (0xc0), eidelivery (0x70). A
+    #    hart that has no file traps on the way, and goes on.
+1:  la      t0, 2f
+    csrw    mtvec, t0
+    li      t1, 1
+    li      t0, 0x72
+    csrw    miselect, t0
+    csrw    mireg, zero
+    li      t0, 0xc0
+    csrw    miselect, t0
+    li      t0, 1 << {IPI_IDENTITY}
+    csrw    mireg, t0
+    li      t0, 0x70
+    csrw    miselect, t0
+    csrw    mireg, t1
+    .balign 4
+2:  la      t0, park
+    csrw    mtvec, t0
+    li      t0, {MACHINE_INTERRUPTS}
+    csrw    mie, t0
+    la      t0, {PLACED}
+    j       4f
+3:  wfi
+4:  ld      t1, (t0)
+    beqz    t1, 3b
+    fence   r, rw
+
+    # 5. The place of its ID in the table there is that of its stack. A hart that is
+    #    not in the table is one that no OS will ask for.
+    ld      t2, (t1)
+    addi    t3, t1, 8
+    li      a0, 0
+5:  bgeu    a0, t2, park
+    ld      t4, (t3)
+    beq     t4, s0, 6f
+    addi    t3, t3, 8
+    addi    a0, a0, 1
+    j       5b
+6:  li      t2, {STACK_BYTES}
+    addi    t3, a0, 1
+    mul     t2, t2, t3
+    li      t3, {TABLE_BYTES}
+    add     t1, t1, t2
+    add     a1, t1, t3
+    addi    sp, a1, -{STACK_HEAD}
     call    other_hart
 
     .balign 4

@@ -2,23 +2,16 @@
 
 use core::arch::asm;
 
+use poorwill_hart::FloatRegisters;
+
 use super::csr::{self, status};
 
-/// f0 to f31 and fcsr.
-pub(crate) type FloatRegisters = [u64; 33];
-
-/// The registers; `None` where the OS has the unit off or the hart lacks it.
-///
-/// An OS saves them when it switches tasks, which it need not have done for the
-/// task that asked for the sleep.
-pub(crate) fn save() -> Option<FloatRegisters> {
-    if csr::read::<{ csr::MSTATUS }>() & status::FS == 0 {
-        return None;
-    }
+/// The registers, on a hart whose `mstatus.FS` is not off.
+pub(crate) fn save() -> FloatRegisters {
     let mut registers = [0; 33];
     registers[32] = csr::read::<{ csr::FCSR }>();
-    // SAFETY: stores f0 to f31, which the check above found to be there, into
-    // the array.
+    // SAFETY: stores f0 to f31, which the caller has found to be there, into the
+    // array.
     unsafe {
         asm!(
             ".option push", ".option arch, +d",
@@ -30,7 +23,7 @@ pub(crate) fn save() -> Option<FloatRegisters> {
             options(nostack),
         );
     }
-    Some(registers)
+    registers
 }
 
 /// Puts the registers back, and the unit's state as it is in `mstatus` now.

@@ -4,26 +4,31 @@ pub(crate) mod cache;
 pub(crate) mod csr;
 pub(crate) mod fence;
 pub(crate) mod float;
+pub(crate) mod os_csr;
 pub(crate) mod stack;
 mod supervisor;
+pub(crate) mod vector;
 
 use core::arch::{asm, global_asm};
 
-use poorwill_devicetree::MAX_HARTS;
-
 use stack::{STACK_BYTES, STACK_HEAD};
-pub(crate) use supervisor::{Resume, SUPERVISOR_CSRS, SupervisorCsr, enter, page_tables};
+pub(crate) use supervisor::{enter, page_tables};
 
 global_asm!(
     include_str!("entry.S"),
-    MAX_HARTS = const MAX_HARTS,
     STACK_BYTES = const STACK_BYTES,
     STACK_HEAD = const STACK_HEAD,
-    STACKS = sym stack::STACKS,
+    PLACED = sym stack::PLACED,
+    TABLE_BYTES = const stack::TABLE_BYTES,
     DEEP_STACK = sym stack::DEEP_STACK,
     DEEP_STACK_BYTES = const stack::DEEP_STACK_BYTES,
     PAINT = const stack::PAINT,
+    IPI_IDENTITY = const IPI_IDENTITY,
+    MACHINE_INTERRUPTS = const csr::interrupt::MSI | csr::interrupt::MEI,
 );
+
+/// The interrupt identity of machine-mode IPIs in an IMSIC file.
+pub(crate) const IPI_IDENTITY: u32 = 1;
 
 unsafe extern "C" {
     /// Where traps from the OS begin (entry.S).
@@ -66,15 +71,6 @@ pub(crate) fn thread_pointer() -> usize {
     // SAFETY: reads a register.
     unsafe { asm!("mv {0}, tp", out(reg) pointer, options(nomem, nostack, preserves_flags)) }
     pointer
-}
-
-/// Waits for a machine-mode doorbell, before anything is set up for it.
-pub(crate) fn wait_for_doorbell() {
-    use csr::interrupt;
-    // SAFETY: machine mode has its interrupts off, so that enabling them in
-    // `mie` only lets them end the wait.
-    unsafe { csr::write::<{ csr::MIE }>(interrupt::MSI | interrupt::MEI) };
-    wait_for_interrupt();
 }
 
 /// Parks the calling hart for good.

@@ -2,8 +2,9 @@
 //! for whoever boots the machine or saves it.
 
 use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use poorwill_devicetree::MAX_HARTS;
+use poorwill_memory::{PAGE_BYTES, Page};
 use spin::Mutex;
 
 /// Bytes of a hart's stack.
@@ -26,15 +27,10 @@ pub(super) const PAINT: u64 = u64::from_le_bytes(*b"poorwill");
 #[repr(C, align(16))]
 pub(super) struct Stack<const BYTES: usize>(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: a stack is used by one hart at a time: a hart's own by the number
-// that entry.S gave it, the deep one under `DEEP`.
+// SAFETY: the stack is used by one hart at a time, under `DEEP`.
 unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 
-// Neither may lie in the part of `.bss` that the boot hart clears.
-#[unsafe(link_section = ".bss.stacks")]
-pub(super) static STACKS: [Stack<STACK_BYTES>; MAX_HARTS] =
-    [const { Stack(UnsafeCell::new([0; STACK_BYTES])) }; MAX_HARTS];
-
+// Not in the part of `.bss` that the boot hart clears.
 #[unsafe(link_section = ".bss.stacks")]
 pub(super) static DEEP_STACK: Stack<DEEP_STACK_BYTES> =
     Stack(UnsafeCell::new([0; DEEP_STACK_BYTES]));
@@ -43,9 +39,63 @@ pub(super) static DEEP_STACK: Stack<DEEP_STACK_BYTES> =
 /// so: nobody else runs the OS, and thus nobody sleeps, before it has left.
 static DEEP: Mutex<()> = Mutex::new(());
 
-/// The top of the stack of the hart that arrived as number `number`.
-pub(crate) fn top(number: usize) -> usize {
-    (&raw const STACKS[number]).addr() + STACK_BYTES
+/// Pages of a hart's stack.
+const STACK_PAGES: usize = STACK_BYTES / PAGE_BYTES as usize;
+
+/// Bytes before the first hart's stack: how many harts there are, and their IDs, by
+/// which entry.S finds its own stack.
+pub(super) const TABLE_BYTES: usize = PAGE_BYTES as usize;
+
+/// Where the table and the stacks behind it lie; zero until harts may use them. Not
+/// in `.bss`, which the boot hart clears while the others look.
+#[unsafe(link_section = ".data")]
+pub(super) static PLACED: AtomicUsize = AtomicUsize::new(0);
+
+/// Pages that the stacks of so many harts take.
+pub(crate) const fn pages_needed(harts: usize) -> usize {
+    TABLE_BYTES / PAGE_BYTES as usize + harts * STACK_PAGES
+}
+
+/// The stacks of the harts that the boot hart has found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stacks {
+    base: usize,
+}
+
+impl Stacks {
+    /// Has the stacks of the harts with these IDs in `pages`, which are
+    /// [`pages_needed`] of them.
+    ///
+    /// # Panics
+    ///
+    /// When there are more harts than the table has room for, 511.
+    pub(crate) fn new(
+        pages: &'static mut [Page],
+        harts: impl ExactSizeIterator<Item = u64>,
+    ) -> Self {
+        for page in pages.iter_mut() {
+            page.0.fill(PAINT);
+        }
+        let table = &mut pages[0].0;
+        table[0] = harts.len() as u64;
+        for (place, id) in table[1..][..harts.len()].iter_mut().zip(harts) {
+            *place = id;
+        }
+        Stacks {
+            base: pages.as_mut_ptr().expose_provenance(),
+        }
+    }
+
+    /// The top of the stack of the hart with that place among the IDs.
+    pub(crate) fn top(self, place: usize) -> usize {
+        self.base + TABLE_BYTES + (place + 1) * STACK_BYTES
+    }
+
+    /// Lets the harts that wait in entry.S go on, each on its stack. They see what
+    /// was written before.
+    pub(crate) fn publish(self) {
+        PLACED.store(self.base, Ordering::Release);
+    }
 }
 
 /// Stops the machine if a stack was too small: what lies below it is written over.

@@ -7,8 +7,6 @@ use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::Once;
 
-use crate::hart::Hart;
-
 static DOMAIN: Once<Domain> = Once::new();
 
 /// Makes the one domain: all harts, `memory`, all devices. `taken` is where its next
@@ -40,12 +38,12 @@ pub(super) fn start(
     }))
 }
 
-/// The domain that the hart belongs to.
+/// The domain that the hart of this ID belongs to.
 ///
 /// # Panics
 ///
 /// Before the machine was set up, which no code that is reached does.
-pub(crate) fn of(_: &Hart) -> &'static Domain {
+pub(crate) fn of(_hart: u64) -> &'static Domain {
     // All harts are the one domain's.
     DOMAIN
         .get()

@@ -1,14 +1,14 @@
 //! Random bytes: what this machine's sources give, through one pool.
 
-use poorwill_devicetree::Machine;
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{MAX_HARTS, Machine};
 use poorwill_entropy::{Pool, Purpose, Quality, Source, seed};
-use spin::Mutex;
+use spin::{Mutex, Once};
 use zerocopy::IntoBytes;
 
 use super::console::say;
 use super::platform;
-use crate::arch::csr;
-use crate::hart::this_hart;
+use crate::arch::{self, csr};
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
@@ -21,8 +21,13 @@ const HARDWARE_BYTES: usize = 64;
 const JITTER_ROUNDS: usize = 16;
 const JITTER_SAMPLES: usize = 64;
 
+/// IDs of the harts that have an entropy source (the seed CSR, Zkr).
+static SEED_HARTS: Once<ArrayVec<u64, MAX_HARTS>> = Once::new();
+
 /// Takes in what the previous stage gave.
 pub(super) fn start(machine: &Machine) {
+    let harts = machine.harts.iter().filter(|hart| hart.extensions.zkr);
+    SEED_HARTS.call_once(|| harts.map(|hart| hart.id).collect());
     POOL.lock().add(Source::PreviousStage, &machine.seed);
 }
 
@@ -70,7 +75,8 @@ fn gather_all(pool: &mut Pool) {
 }
 
 fn gather_hardware(pool: &mut Pool) {
-    if !this_hart().description.extensions.zkr {
+    let sources = SEED_HARTS.get();
+    if !sources.is_some_and(|harts| harts.contains(&arch::hart_id())) {
         return;
     }
     let mut bytes = [0; HARDWARE_BYTES];
@@ -106,7 +112,7 @@ fn gather_circumstances(pool: &mut Pool) {
         time.now_ns().unwrap_or(0),
         time.ticks(),
         csr::read::<{ csr::MCYCLE }>(),
-        this_hart().id(),
+        arch::hart_id(),
         csr::read::<{ csr::MVENDORID }>(),
         csr::read::<{ csr::MARCHID }>(),
         csr::read::<{ csr::MIMPID }>(),

@@ -7,20 +7,17 @@
 mod imsic;
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{MAX_PLICS, Machine};
+use poorwill_devicetree::{self as devicetree, MAX_PLICS, Machine};
 use poorwill_drivers::aplic::{Domain, Root};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, MAX_WORDS, Plic, State};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use self::imsic::{MachineFile, SupervisorFile};
-use crate::arch::csr;
-use crate::hart::Hart;
+use self::imsic::MachineFile;
+pub(crate) use self::imsic::SupervisorFile;
+use crate::arch::IPI_IDENTITY;
 use crate::platform::mmio::Mmio;
-
-/// The interrupt identity of machine-mode IPIs.
-pub(crate) const IPI_IDENTITY: u32 = 1;
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
@@ -64,8 +61,8 @@ impl Interrupts {
         }
     }
 
-    /// Writes down the OS's state; run on the hart that sleeps, whose IMSIC
-    /// file only it can reach.
+    /// Writes down the OS's state, but for the harts' interrupt files, which are
+    /// their own.
     ///
     /// # Errors
     ///
@@ -76,9 +73,6 @@ impl Interrupts {
         }
         if let Some(aplic) = &self.aplic {
             save::<_, MAX_WORDS>(aplic, 0, into)?;
-        }
-        if let Some(file) = &self.file {
-            save::<_, FILE_WORDS>(file, 0, into)?;
         }
         Ok(())
     }
@@ -92,7 +86,7 @@ impl Interrupts {
     pub(crate) fn read<'a>(
         &self,
         sections: &mut StateSections<'a>,
-    ) -> Result<(DeviceState<'a>, Option<FileState>), StateError> {
+    ) -> Result<DeviceState<'a>, StateError> {
         let mut devices = DeviceState::default();
         for (number, plic) in (0..).zip(&self.plics) {
             devices.plics.push(read(plic, number, sections)?);
@@ -100,11 +94,7 @@ impl Interrupts {
         if let Some(aplic) = &self.aplic {
             devices.aplic = read(aplic, 0, sections)?;
         }
-        let file = match &self.file {
-            Some(file) => read_file(file, sections)?,
-            None => None,
-        };
-        Ok((devices, file))
+        Ok(devices)
     }
 
     /// Makes a source of the OS's APLIC domain pending that no device drives. One
@@ -127,19 +117,11 @@ impl Interrupts {
         }
     }
 
-    /// Puts the calling hart's S-level interrupt file back.
-    pub(crate) fn restore_file(&self, state: &FileState) {
-        if let Some(file) = &self.file {
-            file.restore(state);
-        }
+    /// The calling hart's S-level interrupt file, where the machine has IMSICs.
+    pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
+        self.file.as_ref()
     }
 }
-
-/// Most words of an interrupt file.
-const FILE_WORDS: usize = poorwill_drivers::imsic::MAX_WORDS;
-
-/// An S-level interrupt file, read from an image.
-pub(crate) type FileState = State<ArrayVec<u64, FILE_WORDS>>;
 
 /// The registers of the controllers that all harts share, in an image.
 #[derive(Clone, Debug, Default)]
@@ -178,32 +160,10 @@ where
     Ok(Some(state))
 }
 
-/// The state of the waking hart's file, which outlives the image.
-fn read_file(
-    file: &InterruptFile<SupervisorFile>,
-    sections: &mut StateSections<'_>,
-) -> Result<Option<FileState>, StateError> {
-    type File = InterruptFile<SupervisorFile>;
-    let Some(section) = sections.take(File::TAG, 0) else {
-        return Ok(None);
-    };
-    let words = section.read::<[u64]>(File::VERSION)?;
-    let words = ArrayVec::try_from(words).map_err(|_| section.refuse())?;
-    let state = file.check(words).map_err(|_| section.refuse())?;
-    Ok(Some(state))
-}
-
-/// Gets the calling hart's own IMSIC file ready to receive machine-mode IPIs.
-pub(crate) fn start_hart(hart: &Hart) {
-    if hart.description.machine_imsic.is_some() {
-        poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
-    }
-}
-
-/// Lets the calling hart be woken through its IMSIC, if it has one, before the
-/// device tree has been read.
-pub(crate) fn open_doorbell() {
-    if csr::try_read::<{ csr::MISELECT }>().is_some() {
+/// Gets the calling hart's own IMSIC file, if it has one, ready to receive
+/// machine-mode IPIs.
+pub(crate) fn start_hart(hart: &devicetree::Hart) {
+    if hart.machine_imsic.is_some() {
         poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
     }
 }

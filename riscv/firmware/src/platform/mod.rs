@@ -7,6 +7,7 @@ pub(crate) mod entropy;
 mod flash;
 pub(crate) mod generation_id;
 pub(crate) mod interrupts;
+pub(crate) mod ipi;
 pub(crate) mod mmio;
 pub(crate) mod pci;
 pub(crate) mod pmp;
@@ -27,13 +28,11 @@ use poorwill_sleep::BootAttempt;
 use spin::Once;
 use thiserror::Error;
 
-use crate::hart::Hart;
+use crate::arch::stack::{self, Stacks};
 
 /// Everything about the machine, set once at power-on.
 #[derive(Debug)]
 pub(crate) struct Platform {
-    /// The harts that can run the OS.
-    pub(crate) harts: ArrayVec<Hart, MAX_HARTS>,
     /// The memory of all domains: what a sleep saves.
     pub(crate) memory: MemoryMap,
     /// The OS's memory is clear: see [`ram`].
@@ -104,6 +103,19 @@ unsafe extern "C" {
     static FIRMWARE_SIZE: u8;
 }
 
+/// What [`start`] gives.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The machine.
+    pub(crate) platform: &'static Platform,
+    /// What the tree says of the harts that can run the OS.
+    pub(crate) harts: ArrayVec<poorwill_devicetree::Hart, MAX_HARTS>,
+    /// Their stacks.
+    pub(crate) stacks: Stacks,
+    /// The pages that the firmware works in beside.
+    pub(crate) pages: &'static mut [Page],
+}
+
 /// The memory that is the firmware's (firmware.ld).
 fn firmware_range() -> PhysRange {
     PhysRange::new(
@@ -116,7 +128,6 @@ fn firmware_range() -> PhysRange {
 /// say why it failed.
 ///
 /// `taken` tells where in all memory the next stage and the tree lie; `data_pages` tells how many pages the firmware works in, by the pages of all memory.
-/// Those are returned.
 ///
 /// # Errors
 ///
@@ -129,7 +140,7 @@ pub(crate) unsafe fn start(
     tree: &[u8],
     taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
     data_pages: fn(u64) -> u64,
-) -> Result<(&'static Platform, &'static mut [Page]), PlatformError> {
+) -> Result<Started, PlatformError> {
     let (machine, result) = Machine::survey(tree);
     // SAFETY: the device tree is right, says the caller, as far as it goes; console
     // and switches are taken into use once, here.
@@ -166,7 +177,6 @@ pub(crate) unsafe fn start(
             ..machine.fingerprint
         };
         Platform {
-            harts: machine.harts.iter().map(|hart| Hart::new(*hart)).collect(),
             memory,
             memory_is_clear: left.is_clear,
             last_attempt: left.attempt,
@@ -187,7 +197,13 @@ pub(crate) unsafe fn start(
     // and handed out once. Any bits are a page.
     let pages =
         unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
-    Ok((PLATFORM.call_once(|| platform), pages))
+    let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
+    Ok(Started {
+        stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
+        platform: PLATFORM.call_once(|| platform),
+        harts: machine.harts,
+        pages,
+    })
 }
 
 /// Where the firmware's second range of memory goes.
@@ -198,7 +214,8 @@ fn data_range(
     data_pages: fn(u64) -> u64,
 ) -> Result<PhysRange, PlatformError> {
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
-    let bytes = data_pages(all / PAGE_BYTES) * PAGE_BYTES;
+    let stacks = stack::pages_needed(machine.harts.len()) as u64;
+    let bytes = (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
     let mut others: ArrayVec<PhysRange, MAX_TAKEN> = machine.reserved.iter().copied().collect();
     others.push(firmware);
     others.extend(taken);

@@ -1,14 +1,13 @@
 //! Time: `mtime`, the timer of each hart, and the real-time clock.
 
-use poorwill_devicetree::{Extensions, Machine};
+use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::GoldfishRtc;
-use poorwill_drivers::clint::{Mtime, NEVER, Timebase};
+use poorwill_drivers::clint::{Mtime, NEVER, Timebase, Timer};
 use poorwill_medium::Clock;
 
 use super::mmio::Mmio;
 use crate::arch::csr::{self, interrupt};
 use crate::arch::{self, fence};
-use crate::hart::Hart;
 
 /// The machine's time.
 #[derive(Clone, Debug)]
@@ -92,40 +91,63 @@ impl Clock for Time {
     }
 }
 
-/// Lets the calling hart's machine timer rest. At a reset its deadline is zero:
-/// it would be pending, though masked, for as long as the machine runs, and QEMU
-/// runs a hart with anything pending at a third of its speed.
-pub(crate) fn stop_machine_timer(hart: &Hart) {
-    if let Some(timer) = hart.timer {
-        timer.stop();
-    }
+/// A hart's timers: its machine timer, and whether the OS has one of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HartTimer {
+    register: Option<Timer<Mmio>>,
+    has_sstc: bool,
 }
 
-/// Sets the calling hart's S-mode timer (SBI 3.0, chapter 6).
-pub(crate) fn set_supervisor_timer(hart: &Hart, deadline: u64) {
-    let Extensions { sstc, .. } = hart.description.extensions;
-    // SAFETY: these bits and registers are the OS's timer and nothing else.
-    unsafe {
-        if sstc {
-            csr::write::<{ csr::STIMECMP }>(deadline);
-        } else if let Some(timer) = hart.timer {
-            csr::clear::<{ csr::MIP }>(interrupt::STI);
-            timer.set(deadline);
-            csr::set::<{ csr::MIE }>(interrupt::MTI);
+impl HartTimer {
+    /// Those that the device tree names.
+    ///
+    /// # Safety
+    ///
+    /// It is a hart of this machine.
+    pub(crate) unsafe fn new(hart: &devicetree::Hart) -> Self {
+        // SAFETY: the tree, which is right, says the caller, names this address as a
+        // timer of this machine.
+        let mmio = |address| unsafe { Mmio::new(address) };
+        HartTimer {
+            register: hart.mtimecmp.map(mmio).map(Timer::new),
+            has_sstc: hart.extensions.sstc,
         }
     }
-}
 
-/// When the calling hart's S-mode timer is to ring, where machine mode keeps it
-/// for the OS; all ones when it is not set, or is the OS's own (Sstc). A timer
-/// that has rung rings again: the OS may not have seen it.
-pub(crate) fn supervisor_deadline(hart: &Hart) -> u64 {
-    let Extensions { sstc, .. } = hart.description.extensions;
-    let is_set = csr::read::<{ csr::MIE }>() & interrupt::MTI != 0
-        || csr::read::<{ csr::MIP }>() & interrupt::STI != 0;
-    match hart.timer {
-        Some(timer) if !sstc && is_set => timer.deadline(),
-        _ => NEVER,
+    /// Lets the machine timer rest. At a reset its deadline is zero: it would be
+    /// pending, though masked, for as long as the machine runs, and QEMU runs a hart
+    /// with anything pending at a third of its speed.
+    pub(crate) fn stop_machine_timer(self) {
+        if let Some(timer) = self.register {
+            timer.stop();
+        }
+    }
+
+    /// Sets the calling hart's S-mode timer (SBI 3.0, chapter 6).
+    pub(crate) fn set_supervisor_timer(self, deadline: u64) {
+        // SAFETY: these bits and registers are the OS's timer and nothing else.
+        unsafe {
+            if self.has_sstc {
+                csr::write::<{ csr::STIMECMP }>(deadline);
+            } else if let Some(timer) = self.register {
+                csr::clear::<{ csr::MIP }>(interrupt::STI);
+                timer.set(deadline);
+                csr::set::<{ csr::MIE }>(interrupt::MTI);
+            }
+        }
+    }
+
+    /// When the calling hart's S-mode timer is to ring, where machine mode keeps it
+    /// for the OS, [`NEVER`] when it is not set; `None` where it is the OS's own
+    /// (Sstc). A timer that has rung rings again: the OS may not have seen it.
+    pub(crate) fn supervisor_deadline(self) -> Option<u64> {
+        if self.has_sstc {
+            return None;
+        }
+        let is_set = csr::read::<{ csr::MIE }>() & interrupt::MTI != 0
+            || csr::read::<{ csr::MIP }>() & interrupt::STI != 0;
+        let timer = self.register.filter(|_| is_set);
+        Some(timer.map_or(NEVER, |timer| timer.deadline()))
     }
 }
 
@@ -133,23 +155,19 @@ pub(crate) fn supervisor_deadline(hart: &Hart) -> u64 {
 /// what the OS had set it to, where it is the OS's timer too.
 #[derive(Debug)]
 pub(crate) struct HeldTimer {
+    timer: HartTimer,
     /// When the OS's timer rings; all ones when it does not.
     deadline: u64,
-    has_sstc: bool,
     has_rung: bool,
 }
 
 impl HeldTimer {
     /// Takes it.
-    pub(crate) fn hold(hart: &Hart) -> Self {
-        let has_sstc = hart.description.extensions.sstc;
+    pub(crate) fn hold(timer: HartTimer) -> Self {
+        let deadline = timer.supervisor_deadline();
         HeldTimer {
-            deadline: if has_sstc {
-                csr::read::<{ csr::STIMECMP }>()
-            } else {
-                supervisor_deadline(hart)
-            },
-            has_sstc,
+            timer,
+            deadline: deadline.unwrap_or_else(csr::read::<{ csr::STIMECMP }>),
             has_rung: false,
         }
     }
@@ -161,32 +179,33 @@ impl HeldTimer {
 
     /// Lets the OS's timer ring if that is machine mode's to do.
     pub(crate) fn ring_if_due(&mut self, now: u64) {
-        if !self.has_sstc && !self.has_rung && self.deadline <= now {
+        if !self.timer.has_sstc && !self.has_rung && self.deadline <= now {
             forward_timer();
             self.has_rung = true;
         }
     }
 
-    /// Waits until `until`, for one of the interrupts `enabled`, or for a bell.
+    /// Waits until `until`, for one of the interrupts `enabled`, or for an IPI.
     /// A hart without a timer looks again at once.
-    pub(crate) fn rest(&self, hart: &Hart, enabled: u64, until: u64) {
-        let Some(timer) = hart.timer else {
+    pub(crate) fn rest(&self, enabled: u64, until: u64) {
+        let Some(timer) = self.timer.register else {
             core::hint::spin_loop();
             return;
         };
-        let bells = interrupt::MTI | interrupt::MSI | interrupt::MEI;
+        let own = interrupt::MTI | interrupt::MSI | interrupt::MEI;
         timer.set(until);
         fence::after_device_write();
         // SAFETY: machine mode has its interrupts off: these only end the wait,
         // and the caller puts them back.
-        unsafe { csr::write::<{ csr::MIE }>(enabled | bells) };
+        unsafe { csr::write::<{ csr::MIE }>(enabled | own) };
         arch::wait_for_interrupt();
         timer.stop();
     }
 
     /// Gives it back as the OS set it.
-    pub(crate) fn give_back(self, hart: &Hart) {
-        let Some(timer) = hart.timer.filter(|_| !self.has_sstc) else {
+    pub(crate) fn give_back(self) {
+        let HartTimer { register, has_sstc } = self.timer;
+        let Some(timer) = register.filter(|_| !has_sstc) else {
             return;
         };
         timer.set(self.deadline);
@@ -199,13 +218,13 @@ impl HeldTimer {
 
 /// Has the calling hart rest until `until`, whatever is pending for the OS. A hart
 /// without a timer goes on at once.
-pub(crate) fn rest_until(hart: &Hart, until: u64) {
+pub(crate) fn rest_until(timer: HartTimer, until: u64) {
     let enabled = csr::read::<{ csr::MIE }>();
-    let timer = HeldTimer::hold(hart);
-    timer.rest(hart, 0, until);
+    let timer = HeldTimer::hold(timer);
+    timer.rest(0, until);
     // SAFETY: what it was; the timer's own bit is set with the timer.
     unsafe { csr::write::<{ csr::MIE }>(enabled & !interrupt::MTI) };
-    timer.give_back(hart);
+    timer.give_back();
 }
 
 /// Hands an expired machine timer on to the OS as its own.

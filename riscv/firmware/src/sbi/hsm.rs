@@ -1,13 +1,14 @@
 //! HSM (SBI 3.0, chapter 9).
 
 use poorwill_domain::{ClaimError, Domain};
+use poorwill_hart::{Resume, Task};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::Call;
-use crate::arch::{self, Resume};
-use crate::hart::{self, Hart, State, Task, this_hart};
+use crate::arch;
+use crate::hart::{self, Hart, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [first, second, third, ..] = call.arguments;
@@ -44,7 +45,7 @@ fn find(domain: &Domain, id: u64) -> Result<&'static Hart, ClaimError> {
 
 fn stop() -> SbiRet {
     let hart = this_hart();
-    match hart.advance(State::Started, State::StopPending) {
+    match hart.hsm().stop() {
         Ok(()) => hart.wait(),
         Err(_) => SbiRet::failed(),
     }
@@ -69,12 +70,13 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
         _ => return SbiRet::invalid_param(),
     };
     let hart = this_hart();
-    if hart.advance(State::Started, State::Suspended).is_err() {
+    if hart.hsm().suspend().is_err() {
         return SbiRet::failed();
     }
     arch::wait_for_interrupt();
-    // Only this hart leaves the state.
-    let _ = hart.advance(State::Suspended, State::Started);
+    hart.hsm()
+        .resume()
+        .expect("only this hart leaves the state");
     let Some(address) = address else {
         return SbiRet::success(0);
     };

@@ -1,11 +1,11 @@
 //! IPI (SBI 3.0, chapter 7).
 
 use poorwill_domain::HartSelection;
+use poorwill_hart::Request;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::spi::SEND_IPI;
 
 use super::Call;
-use crate::hart::State;
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [mask, base, ..] = call.arguments;
@@ -20,7 +20,7 @@ pub(super) fn call(call: Call) -> SbiRet {
 
 fn send(harts: HartSelection<'_>) -> SbiRet {
     super::harts(harts)
-        .filter(|hart| matches!(hart.state(), State::Started | State::Suspended))
-        .for_each(|hart| hart.send_os_ipi());
+        .filter(|hart| hart.state().has_os())
+        .for_each(|hart| hart.send_ipi(Request::SupervisorIpi));
     SbiRet::success(0)
 }

@@ -6,10 +6,10 @@
 
 mod base;
 mod console;
-pub(crate) mod hsm;
+mod hsm;
 mod ipi;
 mod reset;
-pub(crate) mod rfence;
+mod rfence;
 mod suspend;
 mod timer;
 
@@ -18,14 +18,14 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
 use crate::arch::TrapFrame;
-use crate::hart::{self, Hart};
+use crate::hart::{self, Hart, ThisHart};
 use crate::platform::time::Time;
 
 /// Who calls, and what a call is served with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     /// The hart that runs this.
-    pub(crate) hart: &'static Hart,
+    pub(crate) hart: ThisHart,
     /// Its domain, by which what the caller claims is checked.
     pub(crate) domain: &'static Domain,
     /// By which waits end.
@@ -103,5 +103,7 @@ fn refusal(error: ClaimError) -> SbiRet {
 
 /// The harts of a selection.
 fn harts(selection: HartSelection<'_>) -> impl Iterator<Item = &'static Hart> {
-    hart::all().filter(move |hart| selection.contains(hart.id()))
+    hart::all()
+        .iter()
+        .filter(move |hart| selection.contains(hart.id()))
 }

@@ -1,12 +1,13 @@
 //! SUSP (SBI 3.0, chapter 13).
 
 use poorwill_domain::Request;
+use poorwill_hart::Resume;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
 use super::{Call, Caller};
-use crate::arch::{self, Resume, stack};
-use crate::hart::{self, Hart, OthersStopped};
+use crate::arch::{self, stack};
+use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
 use crate::platform::time::Time;
 use crate::sleep;
@@ -69,7 +70,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
 /// # Errors
 ///
 /// One that is not when [`STOP_PATIENCE_MS`] are over.
-fn wait_for_others(own: &Hart, time: &Time) -> Result<OthersStopped, &'static Hart> {
+fn wait_for_others(own: ThisHart, time: &Time) -> Result<OthersStopped, &'static Hart> {
     let began = time.ticks();
     loop {
         let stopped = hart::others_stopped();
@@ -77,7 +78,7 @@ fn wait_for_others(own: &Hart, time: &Time) -> Result<OthersStopped, &'static Ha
             return stopped;
         }
         // On its way the hart may ask this one for a fence.
-        own.fences.serve();
+        own.serve_fence();
         core::hint::spin_loop();
     }
 }

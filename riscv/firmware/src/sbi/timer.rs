@@ -4,12 +4,11 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::time::SET_TIMER;
 
 use super::Call;
-use crate::platform::time;
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [deadline, ..] = call.arguments;
     match call.function {
-        SET_TIMER => time::set_supervisor_timer(call.caller.hart, deadline as u64),
+        SET_TIMER => (call.caller.hart.timer()).set_supervisor_timer(deadline as u64),
         _ => return SbiRet::not_supported(),
     }
     SbiRet::success(0)

@@ -1,7 +1,8 @@
 //! This machine, as the `sleep` crate needs it.
 
 use arrayvec::ArrayVec;
-use poorwill_image::{Crew as Workers, Progress, StateError, StateSections, StateWriter};
+use poorwill_hart::HartContext;
+use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Doubt, Free, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
@@ -15,13 +16,13 @@ use spin::Mutex;
 use super::device::{self, Place};
 use super::progress::Bar;
 use super::retain::Resting;
-use super::state::{self, Core, HartState, MachineState};
+use super::state::{self, Core, MachineState};
 use crate::arch;
-use crate::crew::Crew;
 use crate::hart::this_hart;
 use crate::platform::console::{self, say};
 use crate::platform::{entropy, platform, vault};
 use crate::report;
+use crate::workers::Workers;
 
 /// The machine that this firmware runs on.
 #[derive(Debug)]
@@ -31,13 +32,16 @@ pub(super) struct Firmware;
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
 
 /// The state that the waking hart takes over.
-static WAKING: Mutex<Option<HartState>> = Mutex::new(None);
+static WAKING: Mutex<Option<HartContext>> = Mutex::new(None);
 
 /// Puts back what is the calling hart's own; run as it starts for a wake.
 pub(crate) fn restore_hart() {
-    if let Some(state) = WAKING.lock().take() {
-        state.restore();
+    // Not moved: a hart's stack is small.
+    let mut waking = WAKING.lock();
+    if let Some(context) = waking.as_ref() {
+        context.restore(&this_hart().access());
     }
+    *waking = None;
 }
 
 impl Machine for Firmware {
@@ -92,8 +96,8 @@ impl Machine for Firmware {
         platform().memory_is_clear
     }
 
-    fn workers(&self) -> &dyn Workers {
-        &Crew
+    fn workers(&self) -> &dyn Crew {
+        &Workers
     }
 
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt> {

@@ -8,6 +8,7 @@ mod progress;
 mod retain;
 mod state;
 
+use poorwill_hart::{Resume, Task};
 use poorwill_image::Workspace;
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
@@ -15,8 +16,7 @@ pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
 use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke, Work};
 use spin::{Mutex, MutexGuard, Once};
 
-use crate::arch::Resume;
-use crate::hart::{self, OthersStopped, Task};
+use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use machine::Firmware;
 pub(crate) use machine::restore_hart;
@@ -128,7 +128,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
 
 #[cfg(feature = "stack-marks")]
 fn say_stacks() {
-    let tops = platform().harts.iter().map(crate::hart::Hart::stack_top);
+    let tops = hart::all().iter().map(crate::hart::Hart::stack_top);
     let (deep, small) = crate::arch::stack::most_used(tops);
     crate::platform::console::say!("stacks deep_bytes={deep} hart_bytes={small}");
 }

@@ -4,7 +4,7 @@
 use poorwill_sleep::retain::{Signals, Sleeper, Source};
 
 use crate::arch::csr::{self, interrupt};
-use crate::hart::Hart;
+use crate::hart::ThisHart;
 use crate::platform::time::HeldTimer;
 use crate::platform::{console, platform};
 
@@ -16,7 +16,7 @@ const LOOK_EVERY_MS: u64 = 100;
 
 /// The hart that rests for the machine.
 pub(super) struct Resting {
-    hart: &'static Hart,
+    hart: ThisHart,
     timer: HeldTimer,
     /// `mie` as the OS left it.
     enabled: u64,
@@ -24,10 +24,10 @@ pub(super) struct Resting {
 
 impl Resting {
     /// It rests from now on.
-    pub(super) fn begin(hart: &'static Hart) -> Self {
+    pub(super) fn begin(hart: ThisHart) -> Self {
         Resting {
             hart,
-            timer: HeldTimer::hold(hart),
+            timer: HeldTimer::hold(hart.timer()),
             enabled: csr::read::<{ csr::MIE }>(),
         }
     }
@@ -36,7 +36,7 @@ impl Resting {
     pub(super) fn end(self) {
         // SAFETY: what it was; the timer's own bit is set with the timer.
         unsafe { csr::write::<{ csr::MIE }>(self.enabled & !interrupt::MTI) };
-        self.timer.give_back(self.hart);
+        self.timer.give_back();
     }
 
     fn interrupted(&self) -> Option<Source> {
@@ -55,7 +55,7 @@ impl Sleeper for Resting {
 
     fn look(&mut self) -> Signals {
         // Nobody has asked for anything: the other harts are stopped.
-        self.hart.answer();
+        self.hart.handle_ipi();
         let time = &platform().time;
         let now = time.ticks();
         self.timer.ring_if_due(now);
@@ -80,7 +80,7 @@ impl Sleeper for Resting {
     }
 
     fn rest(&mut self, until: u64) {
-        self.timer.rest(self.hart, self.enabled, until);
+        self.timer.rest(self.enabled, until);
     }
 
     fn look_every(&self) -> Option<u64> {

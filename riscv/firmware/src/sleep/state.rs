@@ -1,23 +1,20 @@
 //! What machine mode brings back of a machine beside its memory
 //! (docs/image-format.md, "Machine state").
 
-use arrayvec::ArrayVec;
-use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Misfit, Resume, Section, section};
+use poorwill_image::{StateError, StateSection, StateSections, StateWriter};
 use poorwill_sleep::{StateRefusal, WakeVector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::arch::float::{self, FloatRegisters};
-use crate::arch::{Resume, SUPERVISOR_CSRS, SupervisorCsr};
 use crate::hart::this_hart;
-use crate::platform::interrupts::{DeviceState, FileState};
-use crate::platform::{domain, platform, time};
+use crate::platform::interrupts::DeviceState;
+use crate::platform::{domain, platform};
 use crate::report::{self, Report};
 
-/// Owners of the sections of this module; the interrupt controllers have theirs.
+/// Owners of the sections of this module; the interrupt controllers and the
+/// hart have theirs.
 mod owner {
     pub(super) const CORE: u32 = u32::from_le_bytes(*b"CORE");
-    pub(super) const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
-    pub(super) const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
     pub(super) const REPORT: u32 = u32::from_le_bytes(*b"REPT");
 }
 
@@ -65,57 +62,14 @@ impl Core {
     }
 }
 
-/// One CSR and its value.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct CsrValue {
-    number: u64,
-    value: u64,
-}
-
-/// What only the waking hart itself can put back.
-#[derive(Debug)]
-pub(super) struct HartState {
-    deadline: u64,
-    csrs: ArrayVec<CsrValue, 64>,
-    float: Option<FloatRegisters>,
-    file: Option<FileState>,
-}
-
-impl HartState {
-    /// Puts it back on the calling hart. The interrupt file comes before the
-    /// CSRs, as it is reached through one of them.
-    pub(super) fn restore(&self) {
-        if let Some(file) = &self.file {
-            platform().interrupts.restore_file(file);
-        }
-        for CsrValue { number, value } in &self.csrs {
-            let known = SUPERVISOR_CSRS
-                .iter()
-                .find(|csr| u64::from(csr.number) == *number);
-            // What is as it was is not touched: writing `vstimecmp`, even with
-            // what it holds, may make a timer ring that nobody has set.
-            if let Some(SupervisorCsr { read, write, .. }) = known
-                && read() != Some(*value)
-            {
-                write(*value);
-            }
-        }
-        if let Some(registers) = &self.float {
-            float::restore(registers);
-        }
-        let hart = this_hart();
-        if !hart.description.extensions.sstc {
-            time::set_supervisor_timer(hart, self.deadline);
-        }
-    }
-}
+/// [`Core::deadline`] where no timer is set, or where the OS keeps it.
+const NO_DEADLINE: u64 = u64::MAX;
 
 /// The state of a machine, read from an image and found to fit this one.
 #[derive(Debug)]
 pub(super) struct MachineState<'a> {
     pub(super) core: Core,
-    pub(super) hart: HartState,
+    pub(super) hart: HartContext,
     pub(super) devices: DeviceState<'a>,
     /// What the OS was told of how it came up.
     pub(super) report: Option<Report>,
@@ -125,30 +79,21 @@ pub(super) struct MachineState<'a> {
 ///
 /// # Errors
 ///
-/// [`StateError::NoRoom`].
+/// [`StateError::NoRoom`], also for vector registers longer than an image can have.
 pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
+    let context = HartContext::capture(&this_hart().access()).map_err(no_room)?;
     let core = Core {
         hart: this_hart().id(),
         address: vector.address,
         argument: vector.argument,
         ticks: clock.ticks(),
         now_ns: clock.now_ns().unwrap_or(NO_TIME),
-        deadline: time::supervisor_deadline(this_hart()),
+        deadline: context.deadline.unwrap_or(NO_DEADLINE),
     };
     into.section(owner::CORE, 0, VERSION, &core)?;
-    let csrs: ArrayVec<CsrValue, 64> = SUPERVISOR_CSRS
-        .iter()
-        .filter_map(|csr| {
-            Some(CsrValue {
-                number: csr.number.into(),
-                value: (csr.read)()?,
-            })
-        })
-        .collect();
-    into.section(owner::CSRS, 0, VERSION, &csrs[..])?;
-    if let Some(registers) = float::save() {
-        into.section(owner::FLOAT, 0, VERSION, &registers)?;
+    for section in context.sections() {
+        into.section(section.tag, 0, section.version, section.bytes)?;
     }
     if let Some(report) = report::current() {
         into.section(owner::REPORT, 0, VERSION, &report)?;
@@ -166,27 +111,13 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
     let core = section(owner::CORE).ok_or(StateRefusal::NoCore)?;
     let core = *core.read::<Core>(VERSION)?;
     check(core)?;
-    let mut csrs = ArrayVec::new();
-    if let Some(section) = section(owner::CSRS) {
-        let list = section.read::<[CsrValue]>(VERSION)?;
-        csrs.try_extend_from_slice(list)
-            .map_err(|_| section.refuse())?;
-    }
-    let float = match section(owner::FLOAT) {
-        Some(section) => Some(*section.read::<FloatRegisters>(VERSION)?),
-        None => None,
-    };
     let report = match section(owner::REPORT) {
         Some(section) => Some(*section.read::<Report>(VERSION)?),
         None => None,
     };
-    let (devices, file) = platform().interrupts.read(sections)?;
-    let hart = HartState {
-        deadline: core.deadline,
-        csrs,
-        float,
-        file,
-    };
+    let devices = platform().interrupts.read(sections)?;
+    let mut hart = read_hart(sections)?;
+    hart.deadline = Some(core.deadline);
     Ok(MachineState {
         core,
         hart,
@@ -195,9 +126,48 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
     })
 }
 
+/// The context of the hart that slept, once it is found to fit a hart like the
+/// calling one.
+fn read_hart(sections: &mut StateSections<'_>) -> Result<HartContext, StateError> {
+    let mut context = HartContext::default();
+    let mut taken = [None; section::TAGS.len()];
+    for (taken, tag) in taken.iter_mut().zip(section::TAGS) {
+        *taken = sections.take(tag, 0);
+        if let Some(section) = taken {
+            let section = *section;
+            let read = context.read(Section {
+                tag,
+                version: section.version,
+                bytes: section.payload,
+            });
+            read.map_err(|_| section.refuse())?;
+        }
+    }
+    context.check(&this_hart().access()).map_err(|misfit| {
+        let tag = match misfit {
+            Misfit::VectorLength { .. } => section::VECTOR,
+            Misfit::File { .. } => section::FILE,
+        };
+        let of_tag = |section: &&StateSection<'_>| section.owner == tag;
+        let section = taken.iter().flatten().find(of_tag);
+        section.expect("what does not fit was read").refuse()
+    })?;
+    Ok(context)
+}
+
+/// A hart that holds more than a section can have.
+fn no_room(error: CaptureError) -> StateError {
+    let CaptureError::VectorLength(vlenb) = error;
+    StateError::NoRoom {
+        owner: section::VECTOR,
+        needed: vlenb as usize,
+        left: MAX_VLENB,
+    }
+}
+
 fn check(core: Core) -> Result<(), StateRefusal> {
     let hart = crate::hart::find(core.hart).ok_or(StateRefusal::NoHart(core.hart))?;
-    let found = domain::of(hart).executable(core.address);
+    let found = domain::of(hart.id()).executable(core.address);
     found
         .map(|_| ())
         .map_err(|_| StateRefusal::WakeVector(core.address))

@@ -4,6 +4,7 @@ mod entry;
 pub(crate) mod float;
 pub(crate) mod guard;
 pub(crate) mod sleep;
+pub(crate) mod vector;
 
 pub(crate) use entry::{image, worker_stack_top};
 
@@ -35,6 +36,8 @@ macro_rules! write_csr {
 pub(crate) const SSTATUS_SIE: usize = 1 << 1;
 /// `sstatus.FS`: the floating point unit's state; 0 is off.
 pub(crate) const SSTATUS_FS: usize = 3 << 13;
+/// `sstatus.VS`: the vector unit's state; 0 is off.
+pub(crate) const SSTATUS_VS: usize = 3 << 9;
 /// `sstatus.SUM`: S-mode may access user pages.
 pub(crate) const SSTATUS_SUM: usize = 1 << 18;
 /// `sstatus.MXR`: executable pages may be read.

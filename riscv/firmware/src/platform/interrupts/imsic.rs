@@ -6,7 +6,7 @@ use crate::arch::csr;
 
 /// The OS's file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SupervisorFile;
+pub(crate) struct SupervisorFile;
 
 impl SupervisorFile {
     /// Lets `siselect` choose a register for as long as `access` takes.

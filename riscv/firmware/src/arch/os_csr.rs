@@ -1,0 +1,28 @@
+//! The OS's own CSRs, by the list of the crate `hart`.
+
+use poorwill_hart::Csr;
+
+use super::csr;
+
+macro_rules! by_name {
+    ($($csr:ident $name:literal $number:literal,)*) => {
+        /// Reads a CSR; `None` where the hart lacks it.
+        pub(crate) fn read(csr: Csr) -> Option<u64> {
+            match csr {
+                $(Csr::$csr => csr::try_read::<$number>(),)*
+            }
+        }
+
+        /// Writes a CSR. On a hart that lacks it nothing happens.
+        pub(crate) fn write(csr: Csr, value: u64) {
+            // SAFETY: these CSRs act on S-mode and below only.
+            unsafe {
+                match csr {
+                    $(Csr::$csr => csr::try_write::<$number>(value),)*
+                }
+            };
+        }
+    };
+}
+
+poorwill_hart::for_each_os_csr!(by_name);

@@ -1,0 +1,80 @@
+//! Vector registers (V extension).
+
+use core::arch::asm;
+
+use poorwill_hart::VectorRegisters;
+
+use super::csr::{self, status};
+
+/// Opens the unit for as long as `access` takes.
+fn opened<R>(access: impl FnOnce() -> R) -> R {
+    let before = csr::read::<{ csr::MSTATUS }>() & status::VS;
+    // SAFETY: the unit is the OS's, and the firmware is built without it. VS gets
+    // its own value back below.
+    unsafe { csr::set::<{ csr::MSTATUS }>(status::VS) };
+    let result = access();
+    // SAFETY: the value that it had.
+    unsafe {
+        csr::clear::<{ csr::MSTATUS }>(status::VS);
+        csr::set::<{ csr::MSTATUS }>(before);
+    }
+    result
+}
+
+/// Bytes of a register; `None` on a hart without any.
+pub(crate) fn register_bytes() -> Option<u64> {
+    opened(csr::try_read::<{ csr::VLENB }>)
+}
+
+/// Reads the registers, which are as long as `into` has them.
+pub(crate) fn save(into: &mut VectorRegisters) {
+    opened(|| {
+        into.vstart = csr::read::<{ csr::VSTART }>();
+        into.vcsr = csr::read::<{ csr::VCSR }>();
+        into.vl = csr::read::<{ csr::VL }>();
+        into.vtype = csr::read::<{ csr::VTYPE }>();
+        // SAFETY: stores v0 to v31, of `vlenb` bytes each, which the value has room
+        // for (`VectorRegisters::new`). Stores of whole registers begin at vstart,
+        // and leave it zero.
+        unsafe {
+            csr::write::<{ csr::VSTART }>(0);
+            asm!(
+                ".option push", ".option arch, +v",
+                "vs8r.v v0, ({0})",  "add {0}, {0}, {1}",
+                "vs8r.v v8, ({0})",  "add {0}, {0}, {1}",
+                "vs8r.v v16, ({0})", "add {0}, {0}, {1}",
+                "vs8r.v v24, ({0})",
+                ".option pop",
+                inout(reg) into.v.as_mut_ptr() => _,
+                in(reg) 8 * into.vlenb,
+                options(nostack),
+            );
+            csr::write::<{ csr::VSTART }>(into.vstart);
+        }
+    });
+}
+
+/// Writes the registers, which are as long as the hart's.
+pub(crate) fn restore(registers: &VectorRegisters) {
+    // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl takes back
+    // any vl that it has given for that vtype. It clears vstart, so that comes last.
+    opened(|| unsafe {
+        csr::write::<{ csr::VSTART }>(0);
+        asm!(
+            ".option push", ".option arch, +v",
+            "vl8re8.v v0, ({0})",  "add {0}, {0}, {1}",
+            "vl8re8.v v8, ({0})",  "add {0}, {0}, {1}",
+            "vl8re8.v v16, ({0})", "add {0}, {0}, {1}",
+            "vl8re8.v v24, ({0})",
+            "vsetvl zero, {2}, {3}",
+            ".option pop",
+            inout(reg) registers.v.as_ptr() => _,
+            in(reg) 8 * registers.vlenb,
+            in(reg) registers.vl,
+            in(reg) registers.vtype,
+            options(nostack, readonly),
+        );
+        csr::write::<{ csr::VCSR }>(registers.vcsr);
+        csr::write::<{ csr::VSTART }>(registers.vstart);
+    });
+}

@@ -1,0 +1,82 @@
+//! What the calling hart holds for the OS, through its CSRs.
+
+use poorwill_drivers::imsic::InterruptFile;
+use poorwill_drivers::{Keeper, State};
+use poorwill_hart::{Csr, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS, VectorRegisters};
+
+use super::ThisHart;
+use crate::arch::{float, os_csr, vector};
+use crate::platform::interrupts::SupervisorFile;
+use crate::platform::platform;
+use crate::platform::time::HartTimer;
+
+const _: () = assert!(MAX_FILE_WORDS == poorwill_drivers::imsic::MAX_WORDS);
+
+/// Access to what the calling hart holds for the OS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThisHartAccess {
+    timer: HartTimer,
+    file: Option<&'static InterruptFile<SupervisorFile>>,
+}
+
+impl ThisHartAccess {
+    pub(super) fn new(hart: ThisHart) -> Self {
+        ThisHartAccess {
+            timer: hart.timer(),
+            file: platform().interrupts.file(),
+        }
+    }
+}
+
+impl HartAccess for ThisHartAccess {
+    fn read_csr(&self, csr: Csr) -> Option<u64> {
+        os_csr::read(csr)
+    }
+
+    fn write_csr(&self, csr: Csr, value: u64) {
+        os_csr::write(csr, value);
+    }
+
+    fn read_float(&self) -> FloatRegisters {
+        float::save()
+    }
+
+    fn write_float(&self, registers: &FloatRegisters) {
+        float::restore(registers);
+    }
+
+    fn vector_bytes(&self) -> Option<u64> {
+        vector::register_bytes()
+    }
+
+    fn read_vector(&self, into: &mut VectorRegisters) {
+        vector::save(into);
+    }
+
+    fn write_vector(&self, registers: &VectorRegisters) {
+        vector::restore(registers);
+    }
+
+    fn file_words(&self) -> Option<usize> {
+        Some(self.file?.offsets().count())
+    }
+
+    fn read_file(&self) -> FileWords {
+        let file = self.file.into_iter();
+        file.flat_map(|file| file.capture()).collect()
+    }
+
+    fn write_file(&self, words: &[u64]) {
+        let Some(file) = self.file else { return };
+        let state: State<&[u64]> = file.check(words).expect("the caller has asked how many");
+        file.restore(&state);
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.timer.supervisor_deadline()
+    }
+
+    fn set_deadline(&self, deadline: u64) {
+        self.timer.set_supervisor_timer(deadline);
+    }
+}

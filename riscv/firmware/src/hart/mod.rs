@@ -1,0 +1,218 @@
+//! The harts of the machine: each with what the device tree says of it, its HSM
+//! state, what is asked of it, its timer and its stack.
+
+mod context;
+mod environment;
+
+use core::ops::Deref;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{self as devicetree, MAX_HARTS};
+use poorwill_hart::{HsmCell, HsmState, LocalHsm, Mailbox, Request, Task, WrongState};
+use spin::Once;
+
+use crate::arch;
+use crate::arch::csr::{self, interrupt};
+use crate::platform::ipi::Ipi;
+use crate::platform::time::HartTimer;
+use crate::platform::{interrupts, pmp};
+use crate::remote_fence;
+pub(crate) use context::ThisHartAccess;
+pub(crate) use environment::set_up_csrs;
+
+/// One hart, as any hart may use it.
+#[derive(Debug)]
+pub(crate) struct Hart {
+    /// What the device tree says of it.
+    pub(crate) description: devicetree::Hart,
+    hsm: HsmCell,
+    mailbox: Mailbox,
+    ipi: Ipi,
+    timer: HartTimer,
+    stack_top: AtomicUsize,
+}
+
+static HARTS: Once<ArrayVec<Hart, MAX_HARTS>> = Once::new();
+
+/// Learns which harts there are, before any but the boot hart uses them.
+///
+/// # Safety
+///
+/// They are the harts of this machine that can run the OS.
+pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
+    HARTS.call_once(|| {
+        let harts = described.iter().map(|description| Hart {
+            description: *description,
+            hsm: HsmCell::new(),
+            mailbox: Mailbox::new(),
+            // SAFETY: passed on to the caller.
+            ipi: unsafe { Ipi::new(description) },
+            // SAFETY: passed on to the caller.
+            timer: unsafe { HartTimer::new(description) },
+            stack_top: AtomicUsize::new(0),
+        });
+        harts.collect()
+    });
+}
+
+/// All harts that can run the OS.
+pub(crate) fn all() -> &'static [Hart] {
+    // Before they are known there are none to find.
+    HARTS.get().map_or(&[], |harts| harts)
+}
+
+/// All harts but the one that runs this.
+pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
+    let own = this_hart();
+    all().iter().filter(move |hart| !own.is(hart))
+}
+
+/// The proof that no hart but the calling one runs the OS, or is about to.
+///
+/// It holds for as long as the calling hart is in machine mode: only who runs the OS
+/// starts a hart.
+#[derive(Debug)]
+pub(crate) struct OthersStopped(());
+
+/// Whether the other harts are stopped.
+///
+/// # Errors
+///
+/// One that is not.
+pub(crate) fn others_stopped() -> Result<OthersStopped, &'static Hart> {
+    match others().find(|hart| hart.state() != HsmState::Stopped) {
+        Some(running) => Err(running),
+        None => Ok(OthersStopped(())),
+    }
+}
+
+/// The hart with the given ID.
+pub(crate) fn find(id: u64) -> Option<&'static Hart> {
+    all().iter().find(|hart| hart.id() == id)
+}
+
+impl Hart {
+    /// Its ID.
+    pub(crate) fn id(&self) -> u64 {
+        self.description.id
+    }
+
+    /// Its state now.
+    pub(crate) fn state(&self) -> HsmState {
+        self.hsm.remote().state()
+    }
+
+    /// Starts the hart, if it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongState`].
+    pub(crate) fn start(&self, task: Task) -> Result<(), WrongState> {
+        self.hsm.remote().start(task)?;
+        self.send_ipi(Request::Start);
+        Ok(())
+    }
+
+    /// Asks the hart, and interrupts it in machine mode.
+    pub(crate) fn send_ipi(&self, request: Request) {
+        self.mailbox.send(request, &self.ipi);
+    }
+
+    /// Whether the hart has done what it was asked for, and waited for.
+    pub(crate) fn has_done(&self, request: Request) -> bool {
+        !self.mailbox.is_posted(request)
+    }
+
+    /// The top of its stack.
+    pub(crate) fn stack_top(&self) -> usize {
+        self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// Makes the calling hart this one: its stack, its thread pointer, its
+    /// CSRs as the OS is to find them at a start.
+    pub(crate) fn init(&'static self, stack_top: usize) -> ThisHart {
+        self.stack_top.store(stack_top, Ordering::Relaxed);
+        arch::set_thread_pointer(core::ptr::from_ref(self).expose_provenance());
+        let own = ThisHart(self);
+        set_up_csrs(own);
+        interrupts::start_hart(&self.description);
+        if let Err(error) = pmp::start_hart() {
+            panic!("{error}");
+        }
+        own
+    }
+}
+
+/// The hart that runs the call, and what only it may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThisHart(&'static Hart);
+
+impl Deref for ThisHart {
+    type Target = Hart;
+
+    fn deref(&self) -> &Hart {
+        self.0
+    }
+}
+
+/// The hart that runs this.
+pub(crate) fn this_hart() -> ThisHart {
+    let pointer = core::ptr::with_exposed_provenance::<Hart>(arch::thread_pointer());
+    // SAFETY: `Hart::init` set the thread pointer to a hart of the list, which is
+    // never freed, before anything could call this, and entry.S sets it again at
+    // each trap.
+    ThisHart(unsafe { &*pointer })
+}
+
+impl ThisHart {
+    /// Whether it is that one.
+    pub(crate) fn is(self, hart: &Hart) -> bool {
+        core::ptr::eq(self.0, hart)
+    }
+
+    /// Its HSM state, to change it.
+    pub(crate) fn hsm(self) -> LocalHsm<'static> {
+        self.0.hsm.local()
+    }
+
+    /// Its timer.
+    pub(crate) fn timer(self) -> HartTimer {
+        self.0.timer
+    }
+
+    /// What it holds for the OS.
+    pub(crate) fn access(self) -> ThisHartAccess {
+        ThisHartAccess::new(self)
+    }
+
+    /// Clears the interrupt by other harts, then does what they ask. Who comes for a
+    /// start or a job looks for them itself.
+    pub(crate) fn handle_ipi(self) {
+        let requests = self.0.mailbox.receive(&self.0.ipi);
+        if requests.contains(Request::Fence) {
+            remote_fence::run_under_way();
+            self.0.mailbox.complete(Request::Fence);
+        }
+        if requests.contains(Request::SupervisorIpi) {
+            // SAFETY: SSIP is the OS's own.
+            unsafe { csr::set::<{ csr::MIP }>(interrupt::SSI) };
+        }
+    }
+
+    /// Runs the fence that it is asked for, if any: for loops in which it waits for
+    /// other harts, who may wait for it.
+    pub(crate) fn serve_fence(self) {
+        if self.0.mailbox.is_posted(Request::Fence) {
+            remote_fence::run_under_way();
+            self.0.mailbox.complete(Request::Fence);
+        }
+    }
+
+    /// Stops the hart until someone starts it; its call chain ends here, and
+    /// `stopped.rs` goes on.
+    pub(crate) fn wait(self) -> ! {
+        // SAFETY: the stack is this hart's, and the chain is given up.
+        unsafe { arch::restart(self.stack_top()) }
+    }
+}

@@ -1,0 +1,53 @@
+//! A stopped hart: it works for others, and waits to be started.
+
+use poorwill_hart::{Task, Worker};
+
+use crate::arch::csr::{self, interrupt};
+use crate::arch::{self, stack};
+use crate::hart::{self, this_hart};
+use crate::sleep;
+use crate::workers;
+
+/// Where entry.S brings a hart whose call chain has ended, on its empty stack. It is
+/// stopped, or on its way there.
+#[unsafe(no_mangle)]
+extern "C" fn wait_for_start() -> ! {
+    let own = this_hart();
+    stack::verify(own.stack_top());
+    // SAFETY: machine mode waits for its own interrupts and nothing else; what
+    // the OS had pending or enabled ends with the stop.
+    unsafe {
+        csr::write::<{ csr::MIE }>(interrupt::MSI | interrupt::MEI);
+        csr::clear::<{ csr::MIP }>(interrupt::SSI | interrupt::STI);
+    }
+    // Whoever stops has fences that it was asked for as a running hart.
+    own.handle_ipi();
+    if let Err(error) = own.hsm().stopped() {
+        // At power-on it is stopped already, and may have been started since.
+        debug_assert!(!error.0.has_os(), "{error}");
+    }
+    let mut worker = Worker::new();
+    let starting = loop {
+        own.handle_ipi();
+        if let Some(starting) = own.hsm().starting() {
+            break starting;
+        }
+        // A start that came while it worked is found before it waits.
+        if !workers::work(&mut worker) {
+            arch::wait_for_interrupt();
+        }
+    };
+    hart::set_up_csrs(own);
+    let resume = match starting.task() {
+        Task::Start(resume) => resume,
+        Task::Wake(resume) => {
+            sleep::restore_hart();
+            resume
+        }
+    };
+    starting
+        .started()
+        .expect("a hart that is told to start starts once");
+    // SAFETY: whoever gave the task checked the address.
+    unsafe { arch::enter(resume, own.stack_top()) }
+}

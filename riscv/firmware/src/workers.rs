@@ -1,0 +1,108 @@
+//! Worker harts: those that are stopped lend a hand with a save or a load, whose
+//! coordinator is the hart that runs it.
+
+use poorwill_hart::{HsmState, JobGate, Request, Worker};
+use spin::{Mutex, Once};
+
+use crate::arch;
+use crate::hart::{self, this_hart};
+use crate::platform::platform;
+use crate::platform::time::rest_until;
+
+/// How long the coordinator waits, once its own run has ended, for a hart that does
+/// not come back.
+const PATIENCE_MS: u64 = 10_000;
+
+/// How long the coordinator rests that waits for transfers: far less than those take
+/// that fill the queue of a fast disk (16 MiB, at 7 GB/s 2.4 ms).
+const PAUSE_NS: u64 = 100_000;
+
+type Job<'a> = &'a (dyn Fn() + Sync);
+
+/// Every hart that is stopped, and the caller as their coordinator.
+///
+/// A hart's stack leaves a job a few KiB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workers;
+
+/// The job of the open round.
+static JOB: Mutex<Option<Job<'static>>> = Mutex::new(None);
+
+/// The gate that workers pass.
+fn gate() -> &'static JobGate {
+    static GATE: Once<JobGate> = Once::new();
+    GATE.call_once(JobGate::new)
+}
+
+impl poorwill_image::Crew for Workers {
+    /// # Panics
+    ///
+    /// When a hart does not come back within [`PATIENCE_MS`] behind the
+    /// caller's own run, or when a run is under way. (A panic never unwinds: it
+    /// resets the machine.)
+    fn run(&self, lead: &mut dyn FnMut(), help: Job<'_>) {
+        // SAFETY: only harts within the gate use the reference, and this call
+        // returns only when the gate is closed and the last has left.
+        let lent = unsafe { core::mem::transmute::<Job<'_>, Job<'static>>(help) };
+        *JOB.lock() = Some(lent);
+        gate().open().expect("one hart coordinates a job");
+        self.call();
+        lead();
+        gate().close();
+        wait_for_all();
+        *JOB.lock() = None;
+    }
+
+    fn call(&self) {
+        hart::others()
+            .filter(|hart| hart.state() == HsmState::Stopped)
+            .for_each(|hart| hart.send_ipi(Request::Job));
+    }
+
+    /// A hart that polls without a pause takes from a machine under an emulator or
+    /// a hypervisor the time in which that does the transfers, and warms any other.
+    fn pause(&self) {
+        let time = &platform().time;
+        let until = time.ticks().saturating_add(time.ticks_in(PAUSE_NS));
+        rest_until(this_hart().timer(), until);
+    }
+
+    fn rest(&self) {
+        // An IPI that came in since the hart last looked is pending still, and
+        // ends the wait at once.
+        arch::wait_for_interrupt();
+        this_hart().handle_ipi();
+    }
+}
+
+/// Waits until nobody is within the gate.
+fn wait_for_all() {
+    let time = &platform().time;
+    let began = time.ticks();
+    loop {
+        let inside = gate().inside();
+        if inside == 0 {
+            return;
+        }
+        let waited = time.milliseconds_since(began);
+        assert!(
+            waited <= PATIENCE_MS,
+            "{inside} harts do not come back from their work"
+        );
+        core::hint::spin_loop();
+    }
+}
+
+/// Does the job that is going, if there is one and this worker has not done it yet.
+/// Says whether it did.
+pub(crate) fn work(worker: &mut Worker) -> bool {
+    let Some(inside) = worker.enter(gate()) else {
+        return false;
+    };
+    let job = *JOB.lock();
+    if let Some(job) = job {
+        job();
+    }
+    drop(inside);
+    true
+}

@@ -1,0 +1,114 @@
+//! The CSRs that a hart keeps for the OS.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Calls the macro `$list` with every CSR that is the OS's: its name as an item, its
+/// name in the specification, and its number.
+///
+/// These are all of S-mode's and of the H extension's but for `satp` (an OS is
+/// entered with zero there and puts it back itself) and the counters. An OS saves
+/// some of these itself; which ones is its own affair. Of `sip` only what the OS can
+/// write sticks; the rest is a view of devices. `sstatus` comes first, as it opens
+/// the floating point and the vector unit.
+#[macro_export]
+macro_rules! for_each_os_csr {
+    ($list:ident) => {
+        $list! {
+            Sstatus "sstatus" 0x100,
+            Sie "sie" 0x104,
+            Stvec "stvec" 0x105,
+            Scounteren "scounteren" 0x106,
+            Senvcfg "senvcfg" 0x10a,
+            Sstateen0 "sstateen0" 0x10c,
+            Sstateen1 "sstateen1" 0x10d,
+            Sstateen2 "sstateen2" 0x10e,
+            Sstateen3 "sstateen3" 0x10f,
+            Sscratch "sscratch" 0x140,
+            Sepc "sepc" 0x141,
+            Scause "scause" 0x142,
+            Stval "stval" 0x143,
+            Sip "sip" 0x144,
+            Stimecmp "stimecmp" 0x14d,
+            Siselect "siselect" 0x150,
+            Scontext "scontext" 0x5a8,
+            Hstatus "hstatus" 0x600,
+            Hedeleg "hedeleg" 0x602,
+            Hideleg "hideleg" 0x603,
+            Hie "hie" 0x604,
+            Htimedelta "htimedelta" 0x605,
+            Hcounteren "hcounteren" 0x606,
+            Hgeie "hgeie" 0x607,
+            Henvcfg "henvcfg" 0x60a,
+            Hstateen0 "hstateen0" 0x60c,
+            Hstateen1 "hstateen1" 0x60d,
+            Hstateen2 "hstateen2" 0x60e,
+            Hstateen3 "hstateen3" 0x60f,
+            Htval "htval" 0x643,
+            Hvip "hvip" 0x645,
+            Htinst "htinst" 0x64a,
+            Hgatp "hgatp" 0x680,
+            Vsstatus "vsstatus" 0x200,
+            Vsie "vsie" 0x204,
+            Vstvec "vstvec" 0x205,
+            Vsscratch "vsscratch" 0x240,
+            Vsepc "vsepc" 0x241,
+            Vscause "vscause" 0x242,
+            Vstval "vstval" 0x243,
+            Vsip "vsip" 0x244,
+            Vsatp "vsatp" 0x280,
+            Vstimecmp "vstimecmp" 0x24d,
+            Vsiselect "vsiselect" 0x250,
+        }
+    };
+}
+
+macro_rules! csrs {
+    ($($csr:ident $name:literal $number:literal,)*) => {
+        /// A CSR of the OS (privileged specification, chapter 2; AIA, chapter 2).
+        #[allow(missing_docs, reason = "the specification's own names")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u16)]
+        pub enum Csr {
+            $($csr = $number,)*
+        }
+
+        impl Csr {
+            /// All of them, in the order in which they are put back.
+            pub const ALL: &[Csr] = &[$(Csr::$csr,)*];
+
+            /// Its name in the specification.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Csr::$csr => $name,)*
+                }
+            }
+        }
+    };
+}
+
+for_each_os_csr!(csrs);
+
+impl Csr {
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The CSR of the OS that has the number.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Csr> {
+        (Self::ALL.iter().copied()).find(|csr| u64::from(csr.number()) == number)
+    }
+}
+
+/// A CSR's number and its value, as an image has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CsrValue {
+    /// Its number.
+    pub number: u64,
+    /// Its value.
+    pub value: u64,
+}

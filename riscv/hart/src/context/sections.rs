@@ -1,0 +1,141 @@
+//! What an image has of a hart: sections of bytes, each with a tag and a version.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use arrayvec::ArrayVec;
+use thiserror::Error;
+
+use super::HartContext;
+use super::access::{FileWords, FloatRegisters};
+use super::csr::{Csr, CsrValue};
+use super::vector::VectorRegisters;
+
+/// Tags: four letters, the first in the lowest byte.
+pub mod section {
+    /// The OS's CSRs.
+    pub const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
+    /// The floating point registers.
+    pub const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
+    /// The vector registers.
+    pub const VECTOR: u32 = u32::from_le_bytes(*b"VECT");
+    /// The S-level interrupt file.
+    pub const FILE: u32 = u32::from_le_bytes(*b"IMSI");
+    /// All of them.
+    pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
+}
+
+/// Version of all of them.
+const VERSION: u16 = 1;
+
+/// A part of a hart's context, as an image has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// What it is.
+    pub tag: u32,
+    /// Version of its layout.
+    pub version: u16,
+    /// Its contents: little-endian words, but for `VECT`, which ends in registers'
+    /// bytes.
+    pub bytes: &'a [u8],
+}
+
+/// A section is not what this version writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SectionError {
+    /// Its version is another, or its length or its layout.
+    #[error("record {tag:#x} has {found} bytes, which is not what its version {version} holds")]
+    Payload {
+        /// Its tag.
+        tag: u32,
+        /// Its version.
+        version: u16,
+        /// Its length in bytes.
+        found: usize,
+    },
+    /// A CSR that is not known here to be the OS's.
+    #[error("the machine's state has CSR {0:#x}, which is not known to this version")]
+    UnknownCsr(u64),
+}
+
+impl HartContext {
+    /// What an image is to keep: a section for everything that the hart has.
+    pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
+        let of = |tag, bytes| Section {
+            tag,
+            version: VERSION,
+            bytes,
+        };
+        let float = self.float.as_ref();
+        let vector = self.vector.as_ref();
+        let file = self.file.as_ref();
+        [
+            Some(of(section::CSRS, self.csrs.as_bytes())),
+            float.map(|registers| of(section::FLOAT, registers.as_bytes())),
+            vector.map(|registers| of(section::VECTOR, registers.used_bytes())),
+            file.map(|words| of(section::FILE, words.as_bytes())),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Takes a section of an image in; `false` where it is none of a hart's.
+    ///
+    /// # Errors
+    ///
+    /// [`SectionError`]; the context is not to be used then.
+    pub fn read(&mut self, section: Section<'_>) -> Result<bool, SectionError> {
+        let Section {
+            tag,
+            version,
+            bytes,
+        } = section;
+        let refused = SectionError::Payload {
+            tag,
+            version,
+            found: bytes.len(),
+        };
+        let is_ours = section::TAGS.contains(&tag);
+        if is_ours && version != VERSION {
+            return Err(refused);
+        }
+        match tag {
+            section::CSRS => self.csrs = read_csrs(bytes, refused)?,
+            section::FLOAT => {
+                let registers = FloatRegisters::read_from_bytes(bytes);
+                self.float = Some(registers.map_err(|_| refused)?);
+            }
+            section::VECTOR => {
+                self.vector = Some(VectorRegisters::from_used(bytes).ok_or(refused)?);
+            }
+            section::FILE => {
+                let words: Option<FileWords> = items(bytes);
+                self.file = Some(words.ok_or(refused)?);
+            }
+            _ => {}
+        }
+        Ok(is_ours)
+    }
+}
+
+fn read_csrs<const N: usize>(
+    bytes: &[u8],
+    refused: SectionError,
+) -> Result<ArrayVec<CsrValue, N>, SectionError> {
+    let csrs: ArrayVec<CsrValue, N> = items(bytes).ok_or(refused)?;
+    let unknown = csrs
+        .iter()
+        .find(|csr| Csr::from_number(csr.number).is_none());
+    match unknown {
+        Some(csr) => Err(SectionError::UnknownCsr(csr.number)),
+        None => Ok(csrs),
+    }
+}
+
+/// The bytes as a list; `None` where they are no whole number of items, or too many.
+fn items<T: FromBytes, const N: usize>(bytes: &[u8]) -> Option<ArrayVec<T, N>> {
+    let chunks = bytes.chunks_exact(size_of::<T>());
+    if !chunks.remainder().is_empty() || chunks.len() > N {
+        return None;
+    }
+    chunks.map(|item| T::read_from_bytes(item).ok()).collect()
+}

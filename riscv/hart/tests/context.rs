@@ -1,0 +1,358 @@
+//! A hart's context: captured from a model, carried as sections, put back.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use poorwill_hart::{
+    CaptureError, Csr, FileWords, FloatRegisters, HartAccess, HartContext, Misfit, Section,
+    SectionError, VectorRegisters,
+};
+use proptest::prelude::*;
+
+const FS_DIRTY: u64 = 3 << 13;
+const VS_CLEAN: u64 = 2 << 9;
+
+/// What was done to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    File,
+    Csr(Csr),
+    Float,
+    Vector,
+    Deadline,
+}
+
+/// A hart.
+#[derive(Debug)]
+struct Model {
+    csrs: RefCell<BTreeMap<u16, u64>>,
+    float: RefCell<FloatRegisters>,
+    vector: RefCell<Option<VectorRegisters>>,
+    /// Where it is longer than any that can be kept.
+    vlenb: Option<u64>,
+    file: RefCell<Option<FileWords>>,
+    deadline: RefCell<Option<u64>>,
+    steps: RefCell<Vec<Step>>,
+}
+
+impl Model {
+    /// One that holds `seed` in various forms, with both units on.
+    fn new(seed: u64, vlenb: u64, file_words: usize) -> Self {
+        let value = |number: u16| seed.wrapping_mul(u64::from(number));
+        let mut csrs: BTreeMap<_, _> = (Csr::ALL.iter())
+            // Without Smstateen.
+            .filter(|csr| !(0x10c..0x110).contains(&csr.number()))
+            .map(|csr| (csr.number(), value(csr.number())))
+            .collect();
+        csrs.insert(Csr::Sstatus.number(), FS_DIRTY | VS_CLEAN);
+        let mut vector = VectorRegisters::new(vlenb).expect("a length");
+        vector.vl = seed;
+        vector.vtype = seed >> 3;
+        let used = 32 * usize::try_from(vlenb).expect("a length");
+        vector.v[..used].fill(seed.to_le_bytes()[0]);
+        Model {
+            csrs: RefCell::new(csrs),
+            float: RefCell::new([seed; 33]),
+            vector: RefCell::new(Some(vector)),
+            vlenb: None,
+            file: RefCell::new(Some((0..file_words as u64).map(|n| n ^ seed).collect())),
+            deadline: RefCell::new(Some(seed)),
+            steps: RefCell::default(),
+        }
+    }
+
+    /// One as after a power-on.
+    fn fresh(vlenb: u64, file_words: usize) -> Self {
+        let model = Model::new(0, vlenb, file_words);
+        model
+            .csrs
+            .borrow_mut()
+            .values_mut()
+            .for_each(|csr| *csr = 0);
+        model
+    }
+
+    fn set_status(&self, status: u64) {
+        (self.csrs.borrow_mut()).insert(Csr::Sstatus.number(), status);
+    }
+
+    fn step(&self, step: Step) {
+        self.steps.borrow_mut().push(step);
+    }
+}
+
+impl HartAccess for Model {
+    fn read_csr(&self, csr: Csr) -> Option<u64> {
+        self.csrs.borrow().get(&csr.number()).copied()
+    }
+
+    fn write_csr(&self, csr: Csr, value: u64) {
+        self.step(Step::Csr(csr));
+        if let Some(own) = self.csrs.borrow_mut().get_mut(&csr.number()) {
+            *own = value;
+        }
+    }
+
+    fn read_float(&self) -> FloatRegisters {
+        assert_ne!(self.read_csr(Csr::Sstatus).unwrap() & FS_DIRTY, 0);
+        *self.float.borrow()
+    }
+
+    fn write_float(&self, registers: &FloatRegisters) {
+        self.step(Step::Float);
+        *self.float.borrow_mut() = *registers;
+    }
+
+    fn vector_bytes(&self) -> Option<u64> {
+        let own = self.vector.borrow().as_ref().map(|vector| vector.vlenb);
+        self.vlenb.or(own)
+    }
+
+    fn read_vector(&self, into: &mut VectorRegisters) {
+        *into = self.vector.borrow().clone().expect("it has the unit");
+    }
+
+    fn write_vector(&self, registers: &VectorRegisters) {
+        self.step(Step::Vector);
+        *self.vector.borrow_mut() = Some(registers.clone());
+    }
+
+    fn file_words(&self) -> Option<usize> {
+        self.file.borrow().as_ref().map(|words| words.len())
+    }
+
+    fn read_file(&self) -> FileWords {
+        self.file.borrow().clone().expect("it has a file")
+    }
+
+    fn write_file(&self, words: &[u64]) {
+        self.step(Step::File);
+        *self.file.borrow_mut() = Some(words.iter().copied().collect());
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        *self.deadline.borrow()
+    }
+
+    fn set_deadline(&self, deadline: u64) {
+        self.step(Step::Deadline);
+        *self.deadline.borrow_mut() = Some(deadline);
+    }
+}
+
+/// Through an image, in which the timer has its place elsewhere.
+fn carried(context: &HartContext) -> HartContext {
+    let mut read = HartContext {
+        deadline: context.deadline,
+        ..HartContext::default()
+    };
+    for section in context.sections() {
+        assert_eq!(read.read(section), Ok(true));
+    }
+    read
+}
+
+#[test]
+fn what_a_hart_held_is_back_on_another() {
+    let hart = Model::new(0x5eed, 16, 10);
+    let context = HartContext::capture(&hart).expect("it can be captured");
+    let read = carried(&context);
+    assert_eq!(read, context);
+
+    let woken = Model::fresh(16, 10);
+    assert_eq!(read.check(&woken), Ok(()));
+    read.restore(&woken);
+    assert_eq!(woken.csrs, hart.csrs);
+    assert_eq!(woken.float, hart.float);
+    assert_eq!(woken.vector, hart.vector);
+    assert_eq!(woken.file, hart.file);
+    assert_eq!(woken.deadline, hart.deadline);
+}
+
+#[test]
+fn it_is_put_back_in_order() {
+    let context = HartContext::capture(&Model::new(0x5eed, 16, 10)).expect("captured");
+    let woken = Model::fresh(16, 10);
+    context.restore(&woken);
+    let steps = woken.steps.borrow();
+    // The file is reached through siselect, and sstatus opens the units.
+    assert_eq!(steps[..2], [Step::File, Step::Csr(Csr::Sstatus)]);
+    let ends = [Step::Float, Step::Vector, Step::Deadline];
+    assert_eq!(steps[steps.len() - 3..], ends);
+    let csrs = &steps[1..steps.len() - 3];
+    let all = Csr::ALL
+        .iter()
+        .filter(|csr| woken.read_csr(**csr).is_some());
+    assert_eq!(csrs, all.map(|csr| Step::Csr(*csr)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_as_it_was_is_not_touched() {
+    let hart = Model::new(0x5eed, 16, 10);
+    let context = HartContext::capture(&hart).expect("captured");
+    hart.csrs.borrow_mut().insert(Csr::Sepc.number(), 4);
+    context.restore(&hart);
+    let csrs: Vec<_> = (hart.steps.borrow().iter().copied())
+        .filter(|step| matches!(step, Step::Csr(_)))
+        .collect();
+    assert_eq!(csrs, [Step::Csr(Csr::Sepc)]);
+}
+
+#[test]
+fn a_unit_that_is_off_has_no_section() {
+    let hart = Model::new(1, 16, 4);
+    let tags = |hart: &Model| -> Vec<u32> {
+        let context = HartContext::capture(hart).expect("captured");
+        context.sections().map(|section| section.tag).collect()
+    };
+    let [csrs, float, vector, file] = [b"CSRS", b"FLOT", b"VECT", b"IMSI"].map(tag);
+    assert_eq!(tags(&hart), [csrs, float, vector, file]);
+    hart.set_status(FS_DIRTY);
+    assert_eq!(tags(&hart), [csrs, float, file]);
+    hart.set_status(0);
+    *hart.file.borrow_mut() = None;
+    assert_eq!(tags(&hart), [csrs]);
+    // VS may be on where there are no registers, in a hypervisor's trap and emulate.
+    hart.set_status(VS_CLEAN);
+    *hart.vector.borrow_mut() = None;
+    assert_eq!(tags(&hart), [csrs]);
+}
+
+#[test]
+fn sections_have_the_bytes_of_every_version_before() {
+    let hart = Model::new(2, 4, 3);
+    hart.csrs.borrow_mut().retain(|number, _| *number <= 0x104);
+    let context = HartContext::capture(&hart).expect("captured");
+    let sections: Vec<_> = context.sections().collect();
+    let words =
+        |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    assert!(sections.iter().all(|section| section.version == 1));
+    let csrs = words(&[0x100, FS_DIRTY | VS_CLEAN, 0x104, 2 * 0x104]);
+    assert_eq!(sections[0].bytes, csrs);
+    assert_eq!(sections[1].bytes, words(&[2; 33]));
+    // vstart, vcsr, vl, vtype, vlenb, then v0 to v31.
+    let vector = [words(&[0, 0, 2, 0, 4]), vec![2; 32 * 4]].concat();
+    assert_eq!(sections[2].bytes, vector);
+    assert_eq!(sections[3].bytes, words(&[2, 3, 0]));
+}
+
+#[test]
+fn registers_that_are_too_long_are_named() {
+    let mut hart = Model::new(1, 16, 4);
+    hart.vlenb = Some(256);
+    let error = HartContext::capture(&hart).expect_err("they do not fit");
+    assert_eq!(error, CaptureError::VectorLength(256));
+    assert!(error.to_string().contains("256 bytes"), "{error}");
+    // An OS that has the unit off has nothing in it.
+    hart.set_status(FS_DIRTY);
+    assert!(HartContext::capture(&hart).is_ok());
+}
+
+#[test]
+fn another_harts_context_is_refused() {
+    let context = HartContext::capture(&Model::new(1, 16, 4)).expect("captured");
+    let vector = Misfit::VectorLength {
+        saved: 16,
+        here: 32,
+    };
+    assert_eq!(context.check(&Model::fresh(32, 4)), Err(vector));
+    let file = Misfit::File { saved: 4, here: 6 };
+    assert_eq!(context.check(&Model::fresh(16, 6)), Err(file));
+    let without = Model::fresh(16, 4);
+    *without.file.borrow_mut() = None;
+    let file = Misfit::File { saved: 4, here: 0 };
+    assert_eq!(context.check(&without), Err(file));
+    let without = Model::fresh(16, 4);
+    *without.vector.borrow_mut() = None;
+    let vector = Misfit::VectorLength { saved: 16, here: 0 };
+    assert_eq!(context.check(&without), Err(vector));
+}
+
+#[test]
+fn a_timer_that_is_the_oss_own_is_left_alone() {
+    let context = HartContext::capture(&Model::new(7, 16, 4)).expect("captured");
+    let woken = Model::fresh(16, 4);
+    *woken.deadline.borrow_mut() = None;
+    context.restore(&woken);
+    assert!(!woken.steps.borrow().contains(&Step::Deadline));
+}
+
+fn tag(name: &[u8; 4]) -> u32 {
+    u32::from_le_bytes(*name)
+}
+
+#[test]
+fn sections_that_are_not_ours_are_told() {
+    let read = |tag, version, bytes: &[u8]| {
+        HartContext::default().read(Section {
+            tag,
+            version,
+            bytes,
+        })
+    };
+    let refused = |tag, version, found| {
+        Err(SectionError::Payload {
+            tag,
+            version,
+            found,
+        })
+    };
+    assert_eq!(read(tag(b"PLIC"), 9, &[1]), Ok(false));
+    for name in [b"CSRS", b"FLOT", b"VECT", b"IMSI"] {
+        assert_eq!(read(tag(name), 2, &[0; 264]), refused(tag(name), 2, 264));
+        assert_eq!(read(tag(name), 1, &[0; 263]), refused(tag(name), 1, 263));
+    }
+    let too_many = [0; 8 * 67];
+    assert_eq!(
+        read(tag(b"IMSI"), 1, &too_many),
+        refused(tag(b"IMSI"), 1, 8 * 67)
+    );
+    // mstatus is not the OS's.
+    let other = [0x300_u64.to_le_bytes(), [0; 8]].concat();
+    let unknown = Err(SectionError::UnknownCsr(0x300));
+    assert_eq!(read(tag(b"CSRS"), 1, &other), unknown);
+}
+
+#[test]
+fn csrs_have_the_numbers_that_they_encode() {
+    let mut numbers: Vec<_> = Csr::ALL.iter().map(|csr| csr.number()).collect();
+    assert_eq!(Csr::ALL[0], Csr::Sstatus);
+    for csr in Csr::ALL {
+        // Bits 9 and 8: S-mode, or the hypervisor's.
+        let privilege = csr.number() >> 8 & 3;
+        assert!(matches!(privilege, 1 | 2), "{}", csr.name());
+        assert_eq!(Csr::from_number(csr.number().into()), Some(*csr));
+        assert_eq!(format!("{csr:?}").to_lowercase(), csr.name());
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), Csr::ALL.len());
+}
+
+proptest! {
+    /// Whatever an image has, reading it ends in a context or an error, and what is
+    /// taken is written the same.
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        name in prop::sample::select(vec![b"CSRS", b"FLOT", b"VECT", b"IMSI"]),
+        version in 0u16..3,
+        head in prop::collection::vec(prop::sample::select(vec![0u64, 4, 16, 128, 256, 0x100]), 0..6),
+        tail in prop::collection::vec(any::<u8>(), 0..600),
+    ) {
+        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(tail);
+        let mut context = HartContext::default();
+        let section = Section { tag: tag(name), version, bytes: &bytes };
+        if context.read(section).is_ok() {
+            let written = context.sections().find(|section| section.tag == tag(name));
+            prop_assert_eq!(written.expect("it was read").bytes, &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn vectors_of_every_length_come_back(shift in 2u32..8, seed: u64) {
+        let hart = Model::new(seed, 1 << shift, 4);
+        let context = HartContext::capture(&hart).expect("captured");
+        prop_assert_eq!(carried(&context), context);
+    }
+}

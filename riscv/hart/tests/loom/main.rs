@@ -1,0 +1,68 @@
+//! What harts share, explored: every interleaving of a few harts' steps, and every
+//! value that memory ordering lets a load find (loom, after C11's model; RVWMO allows
+//! less). The modules are compiled here a second time, over loom's atomics, and once
+//! more each with one ordering weakened: these explorations must fail.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::duplicate_mod,
+    reason = "the modules are a library's, and not every step is explored in every variant"
+)]
+
+mod hsm;
+mod job_gate;
+mod mailbox;
+
+/// The modules over loom's atomics, with orderings as they are but for those named.
+macro_rules! variant {
+    ($name:ident, $($weak:ident)?) => {
+        #[path = "."]
+        mod $name {
+            pub(crate) mod sync {
+                pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+
+                /// Stands where the atomics' own enum does.
+                #[allow(non_snake_case, non_upper_case_globals)]
+                pub(crate) mod Ordering {
+                    use loom::sync::atomic::Ordering;
+
+                    pub(crate) const Relaxed: Ordering = Ordering::Relaxed;
+                    pub(crate) const Acquire: Ordering = $crate::weakened!(Acquire $($weak)?);
+                    pub(crate) const Release: Ordering = $crate::weakened!(Release $($weak)?);
+                    pub(crate) const AcqRel: Ordering = $crate::weakened!(AcqRel $($weak)?);
+                }
+            }
+            #[path = "../../src/hsm.rs"]
+            pub(crate) mod hsm;
+            #[path = "../../src/job_gate.rs"]
+            pub(crate) mod job_gate;
+            #[path = "../../src/mailbox.rs"]
+            pub(crate) mod mailbox;
+        }
+    };
+}
+
+/// The ordering, or what it is in a variant without Acquire or without Release.
+macro_rules! weakened {
+    (Acquire Acquire) => {
+        Ordering::Relaxed
+    };
+    (Release Release) => {
+        Ordering::Relaxed
+    };
+    (AcqRel Acquire) => {
+        Ordering::Release
+    };
+    (AcqRel Release) => {
+        Ordering::Acquire
+    };
+    ($ordering:ident $($weak:ident)?) => {
+        Ordering::$ordering
+    };
+}
+use weakened;
+
+variant!(whole,);
+variant!(without_acquire, Acquire);
+variant!(without_release, Release);
