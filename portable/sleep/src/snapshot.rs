@@ -4,14 +4,14 @@ use poorwill_image::ImageKind;
 
 use crate::area::AnyArea;
 use crate::error::ColdBoot;
-use crate::event::Event;
+use crate::event::{Event, ImageUse};
 use crate::machine::{BootAttempt, Machine};
 
 /// A snapshot that is about to wake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     /// Its OS has said, behind some wake, that it is well.
-    pub(crate) is_proven: bool,
+    is_proven: bool,
     /// For how many ms it will be on trial.
     trial_ms: u32,
 }
@@ -60,6 +60,13 @@ fn failed_attempt<M: Machine>(machine: &M) -> Option<(BootAttempt, u32)> {
 }
 
 impl Ready {
+    /// What kind of image it is.
+    pub(crate) fn image_use(self) -> ImageUse {
+        ImageUse::Snapshot {
+            is_proven: self.is_proven,
+        }
+    }
+
     /// Leaves word that the snapshot is about to wake. A machine without a clock that
     /// outlives a reset cannot tell afterwards how long it was on trial.
     pub(crate) fn begin<M: Machine>(self, machine: &M, generation: u64) {

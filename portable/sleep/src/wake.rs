@@ -3,7 +3,7 @@
 use poorwill_image::Here;
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::{OsMemory, PAGE_BYTES};
-use poorwill_store::{Admitted, DiscardReason, Failure};
+use poorwill_store::{Admitted, DiscardReason, Failure, StoreError};
 
 use crate::area::{OpenArea, for_each_area, with_area};
 use crate::error::{AreaError, ColdBoot};
@@ -11,7 +11,7 @@ use crate::event::{Event, ImageUse, WakeReport};
 use crate::machine::{Job, Machine};
 use crate::restore::{Restored, restore};
 use crate::sealing::{Sealing, disarm};
-use crate::snapshot;
+use crate::snapshot::{self, Ready};
 use crate::state;
 use crate::work::Work;
 
@@ -63,11 +63,16 @@ fn without_area<M: Machine>(machine: &M, work: &mut Work<'_>, error: AreaError) 
         return ColdBoot::NoArea(error);
     }
     for_each_area(machine, work, &mut |area| {
-        if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
-            machine.say(&Event::NotDiscarded(error));
-        }
+        say_kept(machine, area.discard_all(DiscardReason::ColdBoot).err());
     });
     ColdBoot::Area(error)
+}
+
+/// Says that images were not given up, if that is so.
+fn say_kept<M: Machine>(machine: &M, complaint: Option<StoreError>) {
+    if let Some(error) = complaint {
+        machine.say(&Event::NotDiscarded(error));
+    }
 }
 
 /// Writes why a wake failed half-way into the image's record, for the next power-on
@@ -106,9 +111,7 @@ fn attempt<M: Machine>(
     let snapshot = match snapshot::ready(machine, area) {
         Ok(snapshot) => snapshot,
         Err(reason) => {
-            if let Err(error) = area.discard_all(DiscardReason::ColdBoot) {
-                machine.say(&Event::NotDiscarded(error));
-            }
+            say_kept(machine, area.discard_all(DiscardReason::ColdBoot).err());
             return Attempt::Cold(reason);
         }
     };
@@ -140,9 +143,7 @@ fn attempt<M: Machine>(
             loaded,
         } => {
             let wake = WakeReport {
-                image: snapshot.map_or(ImageUse::Once, |ready| ImageUse::Snapshot {
-                    is_proven: ready.is_proven,
-                }),
+                image: snapshot.map_or(ImageUse::Once, Ready::image_use),
                 generation: image.header().generation,
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
                 load_ms,
@@ -155,9 +156,7 @@ fn attempt<M: Machine>(
             Attempt::Woken(resume, wake)
         }
         Restored::Cold(reason, complaint) => {
-            if let Some(error) = complaint {
-                machine.say(&Event::NotDiscarded(error));
-            }
+            say_kept(machine, complaint);
             Attempt::Cold(reason.into())
         }
         Restored::Partial(image, failure) => Attempt::Partial(image, failure),

@@ -201,3 +201,35 @@ fn the_figure_of_the_house_is_that_of_its_manifests() {
     }
     assert_eq!(text[start..end], figure, "POORWILL_BLESS=1 writes it anew");
 }
+
+/// Lines of a file that can be read in one sitting. Functions are clippy's to count
+/// (clippy.toml).
+const MOST_LINES: usize = 500;
+
+/// The files of the product's crates, but for their tests, that are longer.
+fn long_files() -> Vec<String> {
+    let mut open = vec![
+        root().join("portable"),
+        root().join("riscv"),
+        root().join("host"),
+    ];
+    let mut long = Vec::new();
+    while let Some(path) = open.pop() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && name != "tests" {
+            let entries = std::fs::read_dir(&path).expect("a folder can be read");
+            open.extend(entries.map(|entry| entry.expect("an entry").path()));
+        } else if name.ends_with(".rs") {
+            let text = std::fs::read_to_string(&path).expect("a file of text");
+            if text.lines().count() > MOST_LINES {
+                long.push(path.display().to_string());
+            }
+        }
+    }
+    long
+}
+
+#[test]
+fn no_file_of_the_product_is_too_long_to_be_read_in_one_sitting() {
+    assert_eq!(long_files(), [""; 0]);
+}

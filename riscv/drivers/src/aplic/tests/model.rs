@@ -182,6 +182,7 @@ impl Registers<u32> for Model {
         found.copied().unwrap_or(0)
     }
 
+    #[allow(clippy::too_many_lines, reason = "one register after the other")]
     fn write(&self, offset: u64, value: u32) {
         let off = !self.must_be_off.get() || !self.is_enabled();
         assert!(
