@@ -41,7 +41,7 @@ pub use seal::{Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
 pub use transfer::error::{LoadError, SaveError};
 pub use transfer::load::{Loaded, load};
-pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open};
+pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open, read_state};
 pub use transfer::save::{SaveRequest, Saved, give_back, save};
 pub use transfer::verify::verify;
 pub use transfer::work::CipherWork;

@@ -10,6 +10,9 @@ const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 /// Version of that section.
 const VERSION: u16 = 1;
 
+/// Owner and version of that section, for who tells which sections are read.
+pub const PARTITIONS_SECTION: (u32, u16) = (PARTITIONS, VERSION);
+
 /// Writes down the machine's state, and for a snapshot the guards of its
 /// partitions.
 ///

@@ -28,6 +28,7 @@ pub use error::{FlashFault, VaultError};
 #[cfg(feature = "std")]
 pub use file::{FileFlash, FileFlashError};
 pub use guard::Guard;
+pub use items::VAULT_VERSION;
 pub use key::{KEY_BYTES, Key, KeyState};
 pub use keys::KeyVault;
 pub use place::{BLOCKS, range_in_bank};

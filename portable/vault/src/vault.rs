@@ -3,7 +3,7 @@ use core::ops::Range;
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
 use crate::half::{self, Contents, PutError, State};
-use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VERSION, encode_secret};
+use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VAULT_VERSION, encode_secret};
 use crate::key::{Key, KeyState, Secret};
 use crate::{BLOCKS, Guard, VaultError};
 
@@ -333,7 +333,7 @@ fn choose<F: MultiwriteNorFlash>(
     ] {
         [Contents::Version(found), _] | [_, Contents::Version(found)] => Err(VaultError::Version {
             found,
-            known: VERSION,
+            known: VAULT_VERSION,
         }),
         [Contents::Valid(a), Contents::Valid(b)] if a.epoch == b.epoch => Err(VaultError::Damaged),
         [Contents::Valid(a), Contents::Valid(b)] if a.epoch < b.epoch => Ok(Choice::Valid(1, b)),

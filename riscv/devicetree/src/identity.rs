@@ -6,6 +6,11 @@ use zerocopy::IntoBytes;
 use crate::hart::Hart;
 use crate::node::MAX_DEPTH;
 
+/// Which rule a [`Fingerprint`] and [`memory_fingerprint`] follow. By another one no
+/// machine has the identity that its images hold: whoever changes it raises this
+/// number, by which `poorwill area --for` foresees that they are refused.
+pub const IDENTITY_RULE: u16 = 1;
+
 /// What tells one machine from another, part by part.
 ///
 /// `/chosen` is left out: it holds what differs from one power-on to the next
@@ -29,7 +34,7 @@ pub(crate) fn fingerprint(
     let mut is_walked = true;
     let fingerprint = Fingerprint {
         memory: memory_fingerprint(memory),
-        harts: digest(|into| harts.iter().for_each(|hart| into.word(hart.id))),
+        harts: harts_fingerprint(harts.iter().map(|hart| hart.id)),
         isa: digest(|into| {
             let cpus = root
                 .child("cpus")
@@ -53,6 +58,12 @@ pub(crate) fn fingerprint(
         }),
     };
     is_walked.then_some(fingerprint)
+}
+
+/// What tells one machine's harts from another's, by their IDs.
+#[must_use]
+pub fn harts_fingerprint(ids: impl IntoIterator<Item = u64>) -> u64 {
+    digest(|into| ids.into_iter().for_each(|id| into.word(id)))
 }
 
 /// What tells one machine's memory from another's. For the memory that is left to

@@ -8,6 +8,11 @@ const LOADER_BYTES: u64 = 64 << 20;
 /// The end of what a device with addresses of 32 bits reaches.
 const LOW_END: u64 = 1 << 32;
 
+/// Which rule [`place`] follows. Another rule gives an OS other memory, so that the
+/// images of before are refused: whoever changes it raises this number, by which
+/// `poorwill area --for` foresees that.
+pub const PLACEMENT_RULE: u16 = 1;
+
 /// Where the firmware's second range of memory goes: at least `bytes`, as a naturally
 /// aligned power of two, which takes a single PMP entry; within `memory`, and apart
 /// from all of `taken`.

@@ -9,6 +9,7 @@
 
 mod arch;
 mod hart;
+mod manifest;
 mod next_stage;
 mod platform;
 mod remote_fence;

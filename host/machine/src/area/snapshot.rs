@@ -13,8 +13,8 @@ use poorwill_vault::Guard;
 use thiserror::Error;
 
 use super::find::AreaError;
-use super::inspect::work_pages;
 use super::only::{OnlyArea, open_only};
+use super::room::work_pages;
 use crate::disk::{FileMedium, PRIVATE, temporary_beside};
 use crate::flash::{Flash, FlashError, new_salt};
 use crate::interrupt::{self, Interrupted};

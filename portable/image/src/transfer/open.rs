@@ -184,6 +184,23 @@ pub fn inspect<'a, M: Medium>(
     read_sections(slot, header, cipher, workspace)
 }
 
+/// Reads the machine's state from the plain image that `header` was read from, and
+/// nothing else of it: for looking at its sections. `room` has
+/// [`STATE_PAGES`](crate::STATE_PAGES).
+///
+/// # Errors
+///
+/// [`OpenError::Damaged`] of a sealed image, too.
+pub fn read_state<'a, M: Medium>(
+    slot: &mut M,
+    header: &Header,
+    room: &'a mut [Page],
+) -> Result<StateSections<'a>, OpenError> {
+    read_section(slot, SectionKind::State, header, None, &mut *room)?;
+    StateSections::parse(room, header.state.bytes)
+        .map_err(|_| OpenError::Inconsistent("its state is malformed"))
+}
+
 fn read_header<M: Medium>(
     slot: &mut M,
     committed: Expected,
