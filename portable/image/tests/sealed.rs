@@ -127,7 +127,7 @@ fn another_generation_is_another_image() {
 
 #[test]
 fn nothing_of_memory_can_be_read() {
-    // What the list of progressions tells of it is sealed, too.
+    // What the list of strided fills tells of it is sealed, too.
     assert_eq!(unreadable(&Page([0x5ec2_e7a5_5ec2_e7a5; 512])), 0);
     let mut uneven = Page([0x5ec2_e7a5_5ec2_e7a5; 512]);
     uneven.0[511] = 0;

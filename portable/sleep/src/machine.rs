@@ -3,7 +3,7 @@ use core::fmt;
 
 use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::linux::{Doubt, Free};
+use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_vault::KeyVault;
 
@@ -73,8 +73,8 @@ pub trait Machine {
     ///
     /// # Errors
     ///
-    /// [`Doubt`]: then `free` is empty.
-    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt>;
+    /// [`FreeListError`]: then `free` is empty.
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError>;
 
     /// The devices that may hold sleep areas. What keeps one from being found is
     /// said on the console.

@@ -20,8 +20,8 @@ const AHEAD: u64 = 32;
 pub(crate) enum Holds {
     /// Nothing but zeros.
     Zeros,
-    /// What a [`Progression`](poorwill_memory::Progression) makes, and not zeros.
-    Progression,
+    /// What a [`StridedFill`](poorwill_memory::StridedFill) makes, and not zeros.
+    StridedFill,
     /// Anything else, with its hash if hashes are wanted.
     Other { hash: u64 },
 }
@@ -146,8 +146,8 @@ impl<'l> Lookout<'l> {
         self.left ^= bit;
         let holds = if self.seen.zeros & bit != 0 {
             Holds::Zeros
-        } else if self.seen.progressions & bit != 0 {
-            Holds::Progression
+        } else if self.seen.strided_fills & bit != 0 {
+            Holds::StridedFill
         } else {
             // Nothing else is put into the entry while something of it is left.
             let hashes = &self.looks.entry(self.taken - 1).hashes;
@@ -157,7 +157,7 @@ impl<'l> Lookout<'l> {
         Some((self.first + place, holds))
     }
 
-    /// The hash of a page that is saved though it is a progression, if hashes are
+    /// The hash of a page that is saved though it is a strided fill, if hashes are
     /// wanted.
     pub(crate) fn hash(&self, page: &Page) -> u64 {
         hash_if(self.looks.hashed, page)
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::crew::Alone;
 
-    /// Every third page is zero, every fifth in no set; some others are progressions.
+    /// Every third page is zero, every fifth in no set; some others are strided fills.
     #[test]
     fn every_page_is_named_once_with_what_it_holds() {
         const PAGES: u64 = 3000;
@@ -235,7 +235,7 @@ mod tests {
         };
         let holds = |index: u64| match index % 3 {
             0 => Holds::Zeros,
-            1 => Holds::Progression,
+            1 => Holds::StridedFill,
             _ => Holds::Other {
                 hash: page_hash(&filled(index)),
             },

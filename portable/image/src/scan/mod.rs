@@ -1,6 +1,6 @@
 //! Looking for pages that need not be saved.
 
 pub(crate) mod looks;
-pub(crate) mod progressions;
 mod scouts;
 mod stretch;
+pub(crate) mod strided_fills;

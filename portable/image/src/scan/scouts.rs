@@ -100,16 +100,16 @@ impl<'l> Finds<'l> {
         let place = self.place(first);
         let find = &mut self.finds[place];
         if first >= next && seen != Seen::default() && (find[0] < next || find[1] | find[2] == 0) {
-            *find = [first, seen.zeros, seen.progressions];
+            *find = [first, seen.zeros, seen.strided_fills];
         }
     }
 
     /// What was found in the stretch that begins with page `first`.
     pub(crate) fn of(&self, first: u64) -> Seen {
         match self.finds.get(self.place(first)) {
-            Some(&[at, zeros, progressions]) if at == first => Seen {
+            Some(&[at, zeros, strided_fills]) if at == first => Seen {
                 zeros,
-                progressions,
+                strided_fills,
             },
             _ => Seen::default(),
         }
@@ -154,7 +154,7 @@ mod tests {
         let saved = 0x0001_0001_0001_0001;
         Seen {
             zeros: wanted & odd,
-            progressions: wanted & !odd & !saved,
+            strided_fills: wanted & !odd & !saved,
         }
     }
 

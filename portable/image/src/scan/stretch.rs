@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, Progression};
+use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, StridedFill};
 
 use crate::stage::Stage;
 
@@ -15,14 +15,14 @@ pub(crate) const STRETCH: u64 = 64;
 pub(crate) struct Seen {
     /// Pages that hold nothing but zeros.
     pub(crate) zeros: u64,
-    /// Pages that hold a [`Progression`], and not zeros.
-    pub(crate) progressions: u64,
+    /// Pages that hold a [`StridedFill`], and not zeros.
+    pub(crate) strided_fills: u64,
 }
 
 impl Seen {
     /// The pages that are one or the other.
     pub(crate) fn pages(self) -> u64 {
-        self.zeros | self.progressions
+        self.zeros | self.strided_fills
     }
 
     /// Notes what `page` holds, whose bit this is, if it is one or the other; whether
@@ -30,8 +30,8 @@ impl Seen {
     fn note(&mut self, bit: u64, page: &Page) -> bool {
         if page.is_zero() {
             self.zeros |= bit;
-        } else if Progression::of(page).is_some() {
-            self.progressions |= bit;
+        } else if StridedFill::of(page).is_some() {
+            self.strided_fills |= bit;
         } else {
             return false;
         }
@@ -48,7 +48,7 @@ pub(crate) struct Stretch {
     /// Pages to be looked at.
     wanted: AtomicU64,
     zeros: AtomicU64,
-    progressions: AtomicU64,
+    strided_fills: AtomicU64,
 }
 
 impl Stretch {
@@ -58,7 +58,7 @@ impl Stretch {
             first: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             zeros: AtomicU64::new(0),
-            progressions: AtomicU64::new(0),
+            strided_fills: AtomicU64::new(0),
         }
     }
 
@@ -76,7 +76,7 @@ impl Stretch {
     }
 
     /// Looks at the pages of which nothing is known. `other` gets the place and the
-    /// contents of each that is neither zero nor a progression, and what is known up to
+    /// contents of each that is neither zero nor a strided fill, and what is known up to
     /// there; it may end the look.
     pub(crate) fn look(
         &self,
@@ -127,14 +127,14 @@ impl Stretch {
     pub(crate) fn seen(&self) -> Seen {
         Seen {
             zeros: self.zeros.load(Ordering::Relaxed),
-            progressions: self.progressions.load(Ordering::Relaxed),
+            strided_fills: self.strided_fills.load(Ordering::Relaxed),
         }
     }
 
     fn store(&self, seen: Seen) {
         self.zeros.store(seen.zeros, Ordering::Relaxed);
-        self.progressions
-            .store(seen.progressions, Ordering::Relaxed);
+        self.strided_fills
+            .store(seen.strided_fills, Ordering::Relaxed);
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     fn every_wanted_page_is_one_thing() {
         let found = Seen {
             zeros: 1 << (70 - 64),
-            progressions: 1 << (80 - 64),
+            strided_fills: 1 << (80 - 64),
         };
         let rest = (64..100).filter(|index| ![70, 80].contains(index));
         assert_eq!(others(Seen::default(), 0), (rest.collect(), found));
@@ -199,7 +199,7 @@ mod tests {
     fn what_is_known_is_not_looked_at_again() {
         let known = Seen {
             zeros: 0x3f,
-            progressions: !0 << 8,
+            strided_fills: !0 << 8,
         };
         assert_eq!(others(known, 0).0, [71]);
     }
@@ -208,7 +208,7 @@ mod tests {
     fn a_look_may_be_ended() {
         let found = Seen {
             zeros: 1 << (70 - 64),
-            progressions: 0,
+            strided_fills: 0,
         };
         let (named, seen) = others(Seen::default(), 75);
         assert_eq!((named.last(), seen), (Some(&75), found));

@@ -27,7 +27,7 @@ pub(crate) enum Part {
     Map,
     Digests,
     Free,
-    Progressions,
+    StridedFills,
     Piece(u64),
 }
 
@@ -41,7 +41,7 @@ impl Part {
             Part::Map => NO_PIECE + 2,
             Part::Digests => NO_PIECE + 3,
             Part::Free => NO_PIECE + 4,
-            Part::Progressions => NO_PIECE + 5,
+            Part::StridedFills => NO_PIECE + 5,
             Part::Piece(number) => number,
         }
     }

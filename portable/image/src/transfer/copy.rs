@@ -148,7 +148,11 @@ fn finish_copy(
         state: finish(Part::State, old.state, workspace.state),
         map: finish(Part::Map, old.map, workspace.map),
         free: finish(Part::Free, old.free, workspace.free),
-        progressions: finish(Part::Progressions, old.progressions, workspace.progressions),
+        strided_fills: finish(
+            Part::StridedFills,
+            old.strided_fills,
+            workspace.strided_fills,
+        ),
         digests: finish(Part::Digests, old.digests, workspace.digests),
         ..old
     }

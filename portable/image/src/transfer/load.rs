@@ -11,7 +11,7 @@ use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::free::FreeRuns;
 use crate::format::layout::{self, PIECE_PAGES};
-use crate::format::progressions::Progressions;
+use crate::format::strided_fills::StridedFills;
 use crate::seal::Way;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
@@ -29,7 +29,7 @@ impl Loaded {
 }
 
 /// Fills memory: saved pages from `slot`, every piece verified and, if sealed,
-/// opened where it lies; those in a progression with what it says; the others
+/// opened where it lies; those in a strided fill with what it says; the others
 /// with zeros, but for long runs of free ones where that is needless (see [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
@@ -57,7 +57,7 @@ pub fn load<M: Medium>(
             pages: PageWalk::new(opened.map.others()),
             left: left.unwrap_or_default(),
         }),
-        progressions: opened.progressions,
+        strided_fills: opened.strided_fills,
     };
     let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), Way::Open);
     let mut loader = Loader {
@@ -114,7 +114,7 @@ impl UnsavedWalk<'_> {
 /// The same, shared by the harts.
 struct Unsaved<'m> {
     walk: Mutex<UnsavedWalk<'m>>,
-    progressions: Progressions<'m>,
+    strided_fills: StridedFills<'m>,
 }
 
 impl Unsaved<'_> {
@@ -127,8 +127,8 @@ impl Unsaved<'_> {
                 .collect()
         };
         for (index, page) in &pages {
-            match self.progressions.at(*index) {
-                Some(progression) => progression.fill(memory.words(*page)),
+            match self.strided_fills.at(*index) {
+                Some(strided_fill) => strided_fill.fill(memory.words(*page)),
                 None => memory.zero(*page),
             }
         }

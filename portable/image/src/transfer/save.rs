@@ -64,7 +64,7 @@ impl Saved {
         self.image_bytes
     }
 
-    /// Pages of OS memory that were neither zero nor in a progression, nor left
+    /// Pages of OS memory that were neither zero nor in a strided fill, nor left
     /// out ([`Workspace::leave_out`]).
     #[must_use]
     pub fn saved_pages(&self) -> u64 {
@@ -101,7 +101,7 @@ pub fn save<M: Medium>(
         os_pages: memory.pages(),
         saved_pages: written.pages,
         free_bytes,
-        progression_bytes: written.progression_bytes,
+        strided_fill_bytes: written.strided_fill_bytes,
     };
     let header = finish_sections(request, &amounts, workspace, cipher);
     let header_checksum = finish_header(&header, workspace.header, cipher);
@@ -152,7 +152,7 @@ struct Amounts {
     os_pages: u64,
     saved_pages: u64,
     free_bytes: u64,
-    progression_bytes: u64,
+    strided_fill_bytes: u64,
 }
 
 /// Seals the sections that are in the workspace, takes their digests, and makes
@@ -167,7 +167,7 @@ fn finish_sections(
         os_pages,
         saved_pages,
         free_bytes,
-        progression_bytes,
+        strided_fill_bytes,
     } = *amounts;
     let layout = Layout::new(os_pages, request.state_bytes);
     let section = |part, first_page, bytes, pages: &mut [Page]| {
@@ -197,11 +197,11 @@ fn finish_sections(
         ),
         map: section(Part::Map, layout.map, map_bytes, workspace.map),
         free: section(Part::Free, layout.free, free_bytes, workspace.free),
-        progressions: section(
-            Part::Progressions,
-            layout.progressions,
-            progression_bytes,
-            workspace.progressions,
+        strided_fills: section(
+            Part::StridedFills,
+            layout.strided_fills,
+            strided_fill_bytes,
+            workspace.strided_fills,
         ),
         digests: section(
             Part::Digests,
@@ -242,7 +242,7 @@ pub(crate) fn write_sections<M: Medium>(
         (header.state, &*workspace.state),
         (header.map, workspace.map),
         (header.free, workspace.free),
-        (header.progressions, workspace.progressions),
+        (header.strided_fills, workspace.strided_fills),
         (header.digests, workspace.digests),
     ];
     for (section, pages) in sections {

@@ -13,7 +13,7 @@ use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::layout::{PIECE_PAGES, digest_pages};
 use crate::scan::looks::{Holds, Lookout, Looks};
-use crate::scan::progressions::Finder;
+use crate::scan::strided_fills::Finder;
 use crate::seal::{Cipher, Part, Way};
 
 /// What [`write_memory`] has written.
@@ -21,13 +21,13 @@ use crate::seal::{Cipher, Part, Way};
 pub(crate) struct Written {
     /// Pages of page data.
     pub(crate) pages: u64,
-    /// Bytes of the list of progressions.
-    pub(crate) progression_bytes: u64,
+    /// Bytes of the list of strided fills.
+    pub(crate) strided_fill_bytes: u64,
 }
 
 /// Writes the pages of the workspace's map that are neither zero nor in a
-/// progression from page `data` of the slot on, takes the others out of the map,
-/// and fills in progressions and digests. After an error memory is as it was.
+/// strided fill from page `data` of the slot on, takes the others out of the map,
+/// and fills in strided fills and digests. After an error memory is as it was.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -56,7 +56,7 @@ pub(crate) fn write_memory<M: Medium>(
         digests,
         map,
         lookout: Lookout::new(&looks, rest),
-        progressions: Finder::new(workspace.progressions),
+        strided_fills: Finder::new(workspace.strided_fills),
         cursor: PageCursor::new(),
         scanned: 0,
         saved: 0,
@@ -82,7 +82,7 @@ pub(crate) fn write_memory<M: Medium>(
     }
     result.map(|()| Written {
         pages: writer.saved,
-        progression_bytes: writer.progressions.bytes(),
+        strided_fill_bytes: writer.strided_fills.bytes(),
     })
 }
 
@@ -106,7 +106,7 @@ struct Writer<'w, M> {
     digests: &'w mut [u64],
     map: PageMap<'w>,
     lookout: Lookout<'w>,
-    progressions: Finder<'w>,
+    strided_fills: Finder<'w>,
     cursor: PageCursor,
     /// Pages of memory looked at.
     scanned: u64,
@@ -194,18 +194,18 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// The page's hash, if hashes are wanted; `None` if it is zero or in a progression.
+    /// The page's hash, if hashes are wanted; `None` if it is zero or in a strided fill.
     fn hash_to_save(&mut self, index: u64, page: OsPage, holds: Holds) -> Option<u64> {
         let memory = self.memory;
         let ahead = |index| memory.at(index).map(|page| memory.page(page));
         match holds {
             Holds::Zeros => None,
-            Holds::Progression => {
+            Holds::StridedFill => {
                 let page = memory.page(page);
-                (!self.progressions.takes(index, page, ahead)).then(|| self.lookout.hash(page))
+                (!self.strided_fills.takes(index, page, ahead)).then(|| self.lookout.hash(page))
             }
             Holds::Other { hash } => {
-                self.progressions.passes(index);
+                self.strided_fills.passes(index);
                 Some(hash)
             }
         }
@@ -293,7 +293,7 @@ impl<M: Medium> Writer<'_, M> {
 
     /// The error that says how much room an image needs: for the pages taken so
     /// far, for `more` pages, and for those not looked at that are not zero,
-    /// progressions among them.
+    /// strided fills among them.
     fn too_small(&self, more: u64) -> SaveError {
         let mut cursor = self.cursor.clone();
         let mut rest = self.map.members();

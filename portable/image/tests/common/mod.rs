@@ -10,7 +10,7 @@ use poorwill_image::{
     save,
 };
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{FreeContents, Page, Progression, ROW_WORDS, Run, to_usize};
+use poorwill_memory::{FreeContents, Page, ROW_WORDS, Run, StridedFill, to_usize};
 use poorwill_memory::{MachineIdentity, fake::FakeMemory};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -126,9 +126,9 @@ impl Machine {
         }
     }
 
-    /// Lays a table into `pages`: a progression, all of it.
+    /// Lays a table into `pages`: a strided fill, all of it.
     pub(crate) fn fill_table(&mut self, pages: Range<u64>) {
-        let table = Progression {
+        let table = StridedFill {
             row: [1, 0, 3, 4, 5, 6, 7, !0],
             step: [0, 64, 64, 0, 0, 0, 1 << 60, 0],
         };
@@ -206,11 +206,11 @@ impl Machine {
     }
 }
 
-/// The page that a progression makes.
-pub(crate) fn page_of(progression: &Progression) -> Page {
+/// The page that a strided fill makes.
+pub(crate) fn page_of(strided_fill: &StridedFill) -> Page {
     let words = (0..512).map(|word| {
         let (row, word) = (word / ROW_WORDS, word % ROW_WORDS);
-        progression.row[word].wrapping_add(progression.step[word].wrapping_mul(row as u64))
+        strided_fill.row[word].wrapping_add(strided_fill.step[word].wrapping_mul(row as u64))
     });
     Page(words.collect::<Vec<u64>>().try_into().unwrap())
 }

@@ -34,7 +34,7 @@
 //!    overlap no other, and be linked both ways; each zone's blocks must be as
 //!    many as it counts, and its pages as many as it calls free.
 //!
-//! Whatever does not fit is a [`Doubt`], and then no page at all counts as
+//! Whatever does not fit is a [`FreeListError`], and then no page at all counts as
 //! free: the machine sleeps as if this module were not there.
 //!
 //! # Pages that must not change though they are free
@@ -48,7 +48,7 @@
 
 mod address_space;
 mod buddy;
-mod doubt;
+mod error;
 mod kernel;
 mod layout;
 mod note;
@@ -57,7 +57,7 @@ mod search;
 mod symbols;
 
 pub use address_space::{AddressSpace, Span};
-pub use doubt::Doubt;
+pub use error::FreeListError;
 pub use offsets::KNOWN_VERSIONS;
 
 use crate::{FreeContents, OsMemory, PageMap};
@@ -79,12 +79,12 @@ pub struct Free {
 ///
 /// # Errors
 ///
-/// [`Doubt`]: then `free` is empty again.
+/// [`FreeListError`]: then `free` is empty again.
 pub fn free_pages<A: AddressSpace>(
     memory: &OsMemory,
     space: &A,
     free: &mut PageMap<'_>,
-) -> Result<Free, Doubt> {
+) -> Result<Free, FreeListError> {
     let found = find(&mut Kernel::new(memory, space), free);
     if found.is_err() {
         free.clear();
@@ -95,7 +95,7 @@ pub fn free_pages<A: AddressSpace>(
 fn find<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     free: &mut PageMap<'_>,
-) -> Result<Free, Doubt> {
+) -> Result<Free, FreeListError> {
     let known = search::of_kernel(kernel)?;
     Ok(Free {
         pages: buddy::mark(kernel, &known, free)?,

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use poorwill_hart::HartContext;
 use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::linux::{Doubt, Free, free_pages};
+use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
@@ -100,8 +100,8 @@ impl Machine for Firmware {
         &Workers
     }
 
-    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt> {
-        let tables = arch::page_tables().ok_or(Doubt::NoPageTables)?;
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
+        let tables = arch::page_tables().ok_or(FreeListError::NoPageTables)?;
         let found = free_pages(memory, &tables, free)?;
         #[cfg(feature = "poison-free")]
         poison(memory, free, found.contents);
@@ -188,9 +188,9 @@ impl Machine for Firmware {
 /// use after all shows in an OS that goes on with it.
 #[cfg(feature = "poison-free")]
 fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: poorwill_memory::FreeContents) {
-    use poorwill_memory::{FreeContents, PageWalk, Progression, ROW_WORDS};
+    use poorwill_memory::{FreeContents, PageWalk, ROW_WORDS, StridedFill};
 
-    const POISON: Progression = Progression {
+    const POISON: StridedFill = StridedFill {
         row: [0xf4ee_dead_f4ee_dead; ROW_WORDS],
         step: [0; ROW_WORDS],
     };

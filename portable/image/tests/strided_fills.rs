@@ -4,7 +4,7 @@ mod common;
 
 use common::{Free, MIB, Machine, Threads, key, page_of, pattern};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{FreeContents, Page, Progression, Run};
+use poorwill_memory::{FreeContents, Page, Run, StridedFill};
 use proptest::prelude::*;
 
 /// What a stretch of memory holds.
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 enum Stretch {
     /// A table, of which every so manieth page was changed, and every so manieth
     /// cleared.
-    Table(Progression, u64, u64),
+    Table(StridedFill, u64, u64),
     Pattern,
     Zero,
     Free,
@@ -27,7 +27,7 @@ fn stretch() -> impl Strategy<Value = (Stretch, u64)> {
         prop_oneof![Just(u64::MAX), 3u64..60],
     );
     let what = prop_oneof![
-        4 => table.prop_map(|(row, step, odd, hole)| Stretch::Table(Progression { row, step }, odd, hole)),
+        4 => table.prop_map(|(row, step, odd, hole)| Stretch::Table(StridedFill { row, step }, odd, hole)),
         1 => Just(Stretch::Pattern),
         1 => Just(Stretch::Zero),
         1 => Just(Stretch::Free),

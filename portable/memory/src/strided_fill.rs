@@ -14,15 +14,15 @@ const ROWS: u64 = (PAGE_WORDS / ROW_WORDS) as u64;
 /// the 64 bytes that Linux keeps for every page of memory, as long as that page
 /// has never been used.
 #[derive(Clone, Copy, Debug, Eq)]
-pub struct Progression {
+pub struct StridedFill {
     /// The page's first row.
     pub row: [u64; ROW_WORDS],
     /// What each row adds to the one before.
     pub step: [u64; ROW_WORDS],
 }
 
-impl Progression {
-    /// The progression that `page` is, if it is one.
+impl StridedFill {
+    /// The strided fill that `page` is, if it is one.
     ///
     /// Almost every other page shows in the first word of its third row that it is none.
     #[must_use]
@@ -35,28 +35,28 @@ impl Progression {
         if third[0].wrapping_sub(second[0]) != second[0].wrapping_sub(first[0]) {
             return None;
         }
-        let found = Progression::begun(page);
+        let found = StridedFill::begun(page);
         (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
     }
 
-    /// The progression that the page's first two rows begin: that which it is, if it is
+    /// The strided fill that the page's first two rows begin: that which it is, if it is
     /// one.
     #[must_use]
     #[inline]
     pub fn begun(page: &Page) -> Self {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
         let (row, second) = (&rows[0], &rows[1]);
-        Progression {
+        StridedFill {
             row: *row,
             step: difference(second, row),
         }
     }
 
-    /// The progression that goes on `pages` pages behind this one.
+    /// The strided fill that goes on `pages` pages behind this one.
     #[must_use]
     pub fn after(&self, pages: u64) -> Self {
         let rows = pages.wrapping_mul(ROWS);
-        Progression {
+        StridedFill {
             row: core::array::from_fn(|word| {
                 self.row[word].wrapping_add(self.step[word].wrapping_mul(rows))
             }),
@@ -101,7 +101,7 @@ impl Progression {
     }
 }
 
-impl PartialEq for Progression {
+impl PartialEq for StridedFill {
     fn eq(&self, other: &Self) -> bool {
         is_same(&self.row, &other.row) && is_same(&self.step, &other.step)
     }
@@ -126,19 +126,19 @@ mod tests {
 
     use super::*;
 
-    fn page(progression: &Progression) -> Page {
+    fn page(strided_fill: &StridedFill) -> Page {
         let words: PageWords = [const { AtomicU64::new(!0) }; PAGE_WORDS];
-        progression.fill(&words);
+        strided_fill.fill(&words);
         Page(words.map(AtomicU64::into_inner))
     }
 
     proptest! {
         #[test]
         fn a_page_that_it_fills_is_one(row: [u64; ROW_WORDS], step: [u64; ROW_WORDS]) {
-            let progression = Progression { row, step };
-            let page = page(&progression);
-            prop_assert!(progression.makes(&page));
-            prop_assert_eq!(Progression::of(&page), Some(progression));
+            let strided_fill = StridedFill { row, step };
+            let page = page(&strided_fill);
+            prop_assert!(strided_fill.makes(&page));
+            prop_assert_eq!(StridedFill::of(&page), Some(strided_fill));
         }
 
         #[test]
@@ -148,16 +148,16 @@ mod tests {
             word in 0..PAGE_WORDS,
             bit in 0..64,
         ) {
-            let progression = Progression { row, step };
-            let mut page = page(&progression);
+            let strided_fill = StridedFill { row, step };
+            let mut page = page(&strided_fill);
             page.0[word] ^= 1u64 << bit;
-            prop_assert!(!progression.makes(&page));
-            prop_assert_eq!(Progression::of(&page), None);
+            prop_assert!(!strided_fill.makes(&page));
+            prop_assert_eq!(StridedFill::of(&page), None);
         }
 
         #[test]
         fn it_goes_on_from_page_to_page(row: [u64; ROW_WORDS], step: [u64; ROW_WORDS], more in 0u64..9) {
-            let first = Progression { row, step };
+            let first = StridedFill { row, step };
             let last = page(&first.after(more)).0;
             let next: [u64; ROW_WORDS] = core::array::from_fn(|word| {
                 last[PAGE_WORDS - ROW_WORDS + word].wrapping_add(step[word])
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_page_of_one_value_is_one() {
-        let wanted = Progression {
+        let wanted = StridedFill {
             row: [!0; ROW_WORDS],
             step: [0; ROW_WORDS],
         };
-        assert_eq!(Progression::of(&Page([!0; PAGE_WORDS])), Some(wanted));
+        assert_eq!(StridedFill::of(&Page([!0; PAGE_WORDS])), Some(wanted));
     }
 }

@@ -7,7 +7,7 @@ pub(super) const MOST_NOTES: u32 = 8;
 /// Why no page counts as free. All of OS memory that is not zero is saved then,
 /// which takes longer and loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Doubt {
+pub enum FreeListError {
     /// The OS runs without address translation, or in a mode unknown here.
     #[error("the OS does not run on page tables")]
     NoPageTables,
