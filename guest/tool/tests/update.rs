@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::Machine;
-use poorwill_image::{Alone, SaveRequest, StateWriter, Workspace, save};
+use poorwill_image::{NoWorkers, SaveRequest, StateWriter, Workspace, save};
 use poorwill_manifest::{
     DataRange, Formats, MAX_TERMS, Manifest, MemoryLayout, SectionVersion, Versions,
 };
@@ -93,7 +93,7 @@ fn machine() -> Machine {
         os,
         &request,
         &mut workspace,
-        &Alone,
+        &NoWorkers,
         &mut |_| (),
     );
     slot.commit(&saved.unwrap(), 0).unwrap();

@@ -10,7 +10,7 @@
 //!
 //! `format` is what an image consists of; `seal` is the cipher over it; `scan`
 //! looks for pages that need not be saved; `transfer` moves images and memory,
-//! and uses the others. What `crew` and `stage` say of harts that work together
+//! and uses the others. What `workers` and `work_state` say of harts that work together
 //! is common to the last two.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,14 +24,13 @@ const _: () = assert!(
     "Poorwill runs on little-endian machines"
 );
 
-mod crew;
 mod format;
 mod scan;
 mod seal;
-mod stage;
 mod transfer;
+mod work_state;
+mod workers;
 
-pub use crew::{Alone, Crew};
 pub use format::digest::Digest;
 pub use format::header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
 pub use format::layout::{PIECE_PAGES, data_offset};
@@ -46,6 +45,7 @@ pub use transfer::save::{SaveRequest, Saved, give_back, save};
 pub use transfer::verify::verify;
 pub use transfer::work::CipherWork;
 pub use transfer::workspace::{NoRoom, STATE_PAGES, Workspace};
+pub use workers::{NoWorkers, Workers};
 
 /// How far a save, a load or a verification has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

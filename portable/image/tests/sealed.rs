@@ -214,7 +214,8 @@ fn parts_of_two_images_do_not_make_a_third() {
         let key = key(7);
         let here = here(HERE, PAGES, Some(&key));
         let found = open(&mut medium, expected, &here, workspace).map(|opened| {
-            poorwill_image::load(&mut medium, &opened, os, &*machine.crew, &mut |_| ()).unwrap_err()
+            poorwill_image::load(&mut medium, &opened, os, &*machine.workers, &mut |_| ())
+                .unwrap_err()
         });
         assert_eq!(found, wanted, "page {page}");
         medium.edit(|medium| medium.copy_from_slice(&newer));
@@ -257,7 +258,7 @@ fn save_as(machine: &mut Machine, medium: &mut FakeMedium, generation: u64, salt
         os,
         &request,
         &mut workspace,
-        &*machine.crew,
+        &*machine.workers,
         &mut |_| (),
     )
     .unwrap()

@@ -1,5 +1,5 @@
 use poorwill_image::{
-    Crew, ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateError, StateWriter,
+    ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateError, StateWriter, Workers,
     Workspace, give_back, save,
 };
 use poorwill_medium::Medium;
@@ -84,7 +84,7 @@ impl<'q, 'k> Captured<'q, 'k> {
         self,
         slot: &mut M,
         workspace: &mut Workspace<'_>,
-        workers: &dyn Crew,
+        workers: &dyn Workers,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Written<'q, 'k>, SaveError> {
         let saved = save(
@@ -121,7 +121,7 @@ impl Written<'_, '_> {
         self,
         slot: OpenSlot<'_, '_, M>,
         workspace: &mut Workspace<'_>,
-        workers: &dyn Crew,
+        workers: &dyn Workers,
         sleep_ms: u32,
     ) -> Result<(Committed, Saved), CommitError> {
         match slot.commit(&self.saved, sleep_ms) {
@@ -134,7 +134,7 @@ impl Written<'_, '_> {
     }
 
     /// Gives the image up: memory is as it was.
-    pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Crew) {
+    pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Workers) {
         give_back(&self.request, self.memory, workspace, workers);
     }
 }

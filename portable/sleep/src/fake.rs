@@ -10,7 +10,7 @@ use std::vec;
 use std::vec::Vec;
 
 use arrayvec::ArrayVec;
-use poorwill_image::{Alone, Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{NoWorkers, Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::linux::{Free, FreeListError};
@@ -158,8 +158,8 @@ impl Machine for FakeMachine<'_> {
         false
     }
 
-    fn workers(&self) -> &dyn Crew {
-        &Alone
+    fn workers(&self) -> &dyn Workers {
+        &NoWorkers
     }
 
     fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {

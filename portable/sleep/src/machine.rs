@@ -1,7 +1,7 @@
 use arrayvec::ArrayVec;
 use core::fmt;
 
-use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
@@ -67,7 +67,7 @@ pub trait Machine {
     fn memory_is_clear(&self) -> bool;
 
     /// The harts that can share the work.
-    fn workers(&self) -> &dyn Crew;
+    fn workers(&self) -> &dyn Workers;
 
     /// Puts the pages that the OS has free into `free`, which is empty.
     ///

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use poorwill_image::{Alone, Salt, SaveRequest, Seal, SealingKey, StateWriter, Workspace, save};
+use poorwill_image::{
+    NoWorkers, Salt, SaveRequest, Seal, SealingKey, StateWriter, Workspace, save,
+};
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{MachineIdentity, Page, fake::FakeMemory, to_usize};
@@ -82,7 +84,7 @@ impl Asleep<'_> {
             os,
             &request,
             &mut workspace,
-            &Alone,
+            &NoWorkers,
             &mut |_| (),
         );
         slot.commit(&saved.unwrap(), 1200).unwrap();

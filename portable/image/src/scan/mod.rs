@@ -1,6 +1,6 @@
 //! Looking for pages that need not be saved.
 
-pub(crate) mod looks;
-mod scouts;
-mod stretch;
+mod look_ahead;
+mod scan_block;
+pub(crate) mod scanner;
 pub(crate) mod strided_fills;

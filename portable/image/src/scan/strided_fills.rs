@@ -12,7 +12,7 @@ const JUDGED: u64 = 64;
 const FIRST: u64 = 8;
 const SHORTEST: u64 = JUDGED / 2;
 
-/// Finds strided fills among the pages that a save comes by, in their order.
+/// Detects strided fills among the pages that a save comes by, in their order.
 #[derive(Debug)]
 pub(crate) struct Finder<'w> {
     room: &'w mut [Entry],

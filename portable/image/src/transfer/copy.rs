@@ -9,7 +9,7 @@ use super::workspace::Workspace;
 use crate::Progress;
 use crate::format::header::{Header, Section};
 use crate::format::layout::{self, PIECE_PAGES};
-use crate::seal::{Cipher, Part, Seal, SealingKey, Way};
+use crate::seal::{Cipher, CipherDirection, Part, Seal, SealingKey};
 
 /// What an image is copied as.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ fn copy_data<M: Medium, N: Medium>(
         from.read(place, pages).map_err(LoadError::from)?;
         let part = Part::Piece(piece);
         let found = match old {
-            Some(cipher) => cipher.pages(part, Way::Open, pages),
+            Some(cipher) => cipher.pages(part, CipherDirection::Open, pages),
             None => finish_part(None, part, pages),
         };
         if found.0 != *digest {

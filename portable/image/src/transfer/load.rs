@@ -7,12 +7,12 @@ use super::error::LoadError;
 use super::open::{Checked, Opened};
 use super::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::Progress;
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::free::FreeRuns;
 use crate::format::layout::{self, PIECE_PAGES};
 use crate::format::strided_fills::StridedFills;
-use crate::seal::Way;
+use crate::seal::CipherDirection;
+use crate::workers::Workers;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub fn load<M: Medium>(
     slot: &mut M,
     opened: &Opened<'_>,
     memory: &mut OsMemory,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, LoadError> {
     let (image_pages, memory_pages) = (opened.header.os_pages, memory.pages());
@@ -50,7 +50,7 @@ pub fn load<M: Medium>(
         });
     }
     let memory = &*memory;
-    let pieces = Pieces::new(crew);
+    let pieces = Pieces::new(workers);
     let left = opened.leave_free.then_some(opened.free);
     let unsaved = Unsaved {
         walk: Mutex::new(UnsavedWalk {
@@ -59,7 +59,7 @@ pub fn load<M: Medium>(
         }),
         strided_fills: opened.strided_fills,
     };
-    let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), Way::Open);
+    let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), CipherDirection::Open);
     let mut loader = Loader {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
@@ -73,7 +73,7 @@ pub fn load<M: Medium>(
         verified: 0,
     };
     let mut result = Ok(());
-    crew.run(
+    workers.run(
         &mut || {
             result = loader.run(&work, &unsaved, progress);
             pieces.end();
@@ -136,8 +136,8 @@ impl Unsaved<'_> {
     }
 }
 
-/// The lead of a load: keeps the medium busy with reads, gives pieces that are
-/// there to the crew, and compares their digests.
+/// The coordinator of a load: keeps the medium busy with reads, gives pieces that are
+/// there to the workers, and compares their digests.
 struct Loader<'l, M> {
     slot: &'l mut M,
     image: &'l Checked<'l>,

@@ -9,7 +9,7 @@ use crate::format::header::{Header, HeaderError, ImageKind, SectionKind};
 use crate::format::layout;
 use crate::format::state::{StateError, StateSections};
 use crate::format::strided_fills::StridedFills;
-use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};
+use crate::seal::{Cipher, CipherDirection, Part, SealError, SealingKey, Trust};
 
 /// An image that is whole and consistent but for its page data, which has not
 /// been looked at.
@@ -317,7 +317,7 @@ fn read_section<M: Medium>(
         slot.read(section.first_page * PAGE_BYTES, pages)?;
     }
     let digest = match cipher {
-        Some(cipher) => cipher.pages(part, Way::Open, pages),
+        Some(cipher) => cipher.pages(part, CipherDirection::Open, pages),
         None => Digest::of_pages(pages),
     };
     if digest != section.digest {

@@ -6,11 +6,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use poorwill_memory::{OsMemory, PageHasher, page_words_hash, to_usize};
 use spin::{Mutex, MutexGuard};
 
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::layout::Batch;
-use crate::seal::{Cipher, Part, Way};
-use crate::stage::Stage;
+use crate::seal::{Cipher, CipherDirection, Part};
+use crate::work_state::WorkState;
+use crate::workers::Workers;
 
 /// Pieces that may be on their way at once: enough to keep a device busy while
 /// every hart works on one.
@@ -25,7 +25,7 @@ pub(crate) struct Piece {
 
 #[derive(Debug)]
 struct Entry {
-    stage: Stage,
+    state: WorkState,
     /// The stage says whose it is, so nobody waits for it.
     piece: Mutex<Piece>,
     /// What the work came to.
@@ -35,7 +35,7 @@ struct Entry {
 impl Entry {
     fn new() -> Self {
         Entry {
-            stage: Stage::new(),
+            state: WorkState::new(),
             piece: Mutex::new(Piece {
                 number: 0,
                 pages: Batch::new(),
@@ -48,25 +48,25 @@ impl Entry {
         for (word, value) in self.digest.iter().zip(digest.0) {
             word.store(value, Ordering::Relaxed);
         }
-        self.stage.finish();
+        self.state.finish();
     }
 }
 
-/// The pieces on their way: piece `n` in entry `n % AHEAD`. One hart leads: it
+/// The pieces on their way: piece `n` in entry `n % AHEAD`. One hart coordinates: it
 /// fills and empties the entries. All take what is ready and work on it.
 pub(crate) struct Pieces<'c> {
-    crew: &'c dyn Crew,
+    workers: &'c dyn Workers,
     entries: [Entry; to_usize(AHEAD)],
-    /// The piece that the lead waits for: harts take it, and what follows,
+    /// The piece that the coordinator waits for: harts take it, and what follows,
     /// first.
     oldest: AtomicU64,
     ended: AtomicBool,
 }
 
 impl<'c> Pieces<'c> {
-    pub(crate) fn new(crew: &'c dyn Crew) -> Self {
+    pub(crate) fn new(workers: &'c dyn Workers) -> Self {
         Pieces {
-            crew,
+            workers,
             entries: core::array::from_fn(|_| Entry::new()),
             oldest: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -77,7 +77,7 @@ impl<'c> Pieces<'c> {
         &self.entries[to_usize(number % AHEAD)]
     }
 
-    /// Empties the entry of a new piece, for the lead to fill it.
+    /// Empties the entry of a new piece, for the coordinator to fill it.
     pub(crate) fn begin(&self, number: u64) -> MutexGuard<'_, Piece> {
         let mut piece = self.entry(number).piece.lock();
         piece.number = number;
@@ -92,8 +92,8 @@ impl<'c> Pieces<'c> {
 
     /// Gives a piece to the harts.
     pub(crate) fn set_ready(&self, number: u64) {
-        self.entry(number).stage.give();
-        self.crew.call();
+        self.entry(number).state.give();
+        self.workers.call();
     }
 
     /// Passes a piece over that needs no work.
@@ -103,14 +103,14 @@ impl<'c> Pieces<'c> {
 
     /// Whether the work on a piece is done.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        self.entry(number).stage.is_done()
+        self.entry(number).state.is_done()
     }
 
     /// Takes the oldest piece back from the harts, with its digest; its entry
     /// is free then.
     pub(crate) fn retire(&self, number: u64) -> Digest {
         let entry = self.entry(number);
-        entry.stage.take_back();
+        entry.state.take_back();
         self.oldest.store(number + 1, Ordering::Relaxed);
         Digest([0, 1].map(|word: usize| entry.digest[word].load(Ordering::Relaxed)))
     }
@@ -120,7 +120,7 @@ impl<'c> Pieces<'c> {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| entry.stage.take());
+            .find(|entry| entry.state.take());
         let Some(entry) = taken else {
             return false;
         };
@@ -129,26 +129,26 @@ impl<'c> Pieces<'c> {
         true
     }
 
-    /// What a helping hart does until the lead says that it is over: works on
+    /// What a helping hart does until the coordinator says that it is over: works on
     /// pieces, on something else when none is ready, and rests when there is
     /// nothing of that either.
     pub(crate) fn help(&self, work: &impl Fn(&Piece) -> Digest, other: impl Fn() -> bool) {
         while !self.ended.load(Ordering::Acquire) {
             if !self.work_on_one(work) && !other() {
-                self.crew.rest();
+                self.workers.idle();
             }
         }
     }
 
-    /// See [`Crew::pause`].
+    /// See [`Workers::pause`].
     pub(crate) fn pause(&self) {
-        self.crew.pause();
+        self.workers.pause();
     }
 
-    /// Sends the helpers home. Pieces that are ready stay so.
+    /// Sends the workers home. Pieces that are ready stay so.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.crew.call();
+        self.workers.call();
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn digest(
     piece: &Piece,
     memory: &OsMemory,
     cipher: Option<&Cipher>,
-    way: Way,
+    way: CipherDirection,
 ) -> Digest {
     let pages = piece.pages.iter().map(|page| memory.words(*page));
     match cipher {

@@ -5,11 +5,11 @@ use super::error::SaveError;
 use super::workspace::Workspace;
 use super::write::{unseal_memory, write_memory};
 use crate::Progress;
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::header::{Header, ImageKind, Section};
 use crate::format::layout::{self, DIGEST_BYTES, Layout};
-use crate::seal::{Cipher, Part, Seal, Way};
+use crate::seal::{Cipher, CipherDirection, Part, Seal};
+use crate::workers::Workers;
 
 /// What a save has to know beside memory.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub fn save<M: Medium>(
     memory: &mut OsMemory,
     request: &SaveRequest<'_>,
     workspace: &mut Workspace<'_>,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Saved, SaveError> {
     workspace.check_room(memory.pages(), request.state_bytes)?;
@@ -96,7 +96,15 @@ pub fn save<M: Medium>(
     let cipher = cipher.as_ref();
     let layout = Layout::new(memory.pages(), request.state_bytes);
     let free_bytes = workspace.take_survey(memory.pages())?;
-    let written = write_memory(slot, memory, layout.data, workspace, cipher, crew, progress)?;
+    let written = write_memory(
+        slot,
+        memory,
+        layout.data,
+        workspace,
+        cipher,
+        workers,
+        progress,
+    )?;
     let amounts = Amounts {
         os_pages: memory.pages(),
         saved_pages: written.pages,
@@ -107,7 +115,7 @@ pub fn save<M: Medium>(
     let header_checksum = finish_header(&header, workspace.header, cipher);
     if let Err(error) = write_sections(slot, &header, workspace) {
         slot.quiesce();
-        give_back(request, memory, workspace, crew);
+        give_back(request, memory, workspace, workers);
         return Err(error.into());
     }
     Ok(Saved {
@@ -127,16 +135,20 @@ pub fn give_back(
     request: &SaveRequest<'_>,
     memory: &mut OsMemory,
     workspace: &mut Workspace<'_>,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
 ) {
     let Some(cipher) = request.cipher() else {
         return;
     };
     let map_pages = to_usize(PageMap::pages_needed(memory.pages()));
-    let _ = cipher.pages(Part::Map, Way::Open, &mut workspace.map[..map_pages]);
+    let _ = cipher.pages(
+        Part::Map,
+        CipherDirection::Open,
+        &mut workspace.map[..map_pages],
+    );
     // The map is the one that the save made: it names no other pages.
     if let Ok(map) = PageMap::from_saved(workspace.map, memory.pages()) {
-        unseal_memory(memory, &map, &cipher, crew, &|_| true);
+        unseal_memory(memory, &map, &cipher, workers, &|_| true);
     }
 }
 
@@ -220,7 +232,7 @@ fn finish_sections(
 /// Seals the pages of a part, if there is a cipher; their digest.
 pub(crate) fn finish_part(cipher: Option<&Cipher>, part: Part, pages: &mut [Page]) -> Digest {
     match cipher {
-        Some(cipher) => cipher.pages(part, Way::Seal, pages),
+        Some(cipher) => cipher.pages(part, CipherDirection::Seal, pages),
         None => Digest::of_pages(pages),
     }
 }

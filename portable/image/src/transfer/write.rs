@@ -9,12 +9,12 @@ use super::error::SaveError;
 use super::pieces::{AHEAD, Piece, Pieces, digest};
 use super::workspace::{Workspace, no_map};
 use crate::Progress;
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::layout::{PIECE_PAGES, digest_pages};
-use crate::scan::looks::{Holds, Lookout, Looks};
+use crate::scan::scanner::{Holds, PageScanner, ScanCursor};
 use crate::scan::strided_fills::Finder;
-use crate::seal::{Cipher, Part, Way};
+use crate::seal::{Cipher, CipherDirection, Part};
+use crate::workers::Workers;
 
 /// What [`write_memory`] has written.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub(crate) fn write_memory<M: Medium>(
     data: u64,
     workspace: &mut Workspace<'_>,
     cipher: Option<&Cipher>,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Written, SaveError> {
     // What the survey left in it is to be looked at.
@@ -43,9 +43,9 @@ pub(crate) fn write_memory<M: Medium>(
     let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(map.count())));
     let digests = Page::words_mut(digests);
     digests.fill(0);
-    let pieces = Pieces::new(crew);
-    let looks = Looks::new(crew, memory, cipher.is_none());
-    let work = |piece: &Piece| digest(piece, memory, cipher, Way::Seal);
+    let pieces = Pieces::new(workers);
+    let scanner = PageScanner::new(workers, memory, cipher.is_none());
+    let work = |piece: &Piece| digest(piece, memory, cipher, CipherDirection::Seal);
     let mut writer = Writer {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
@@ -55,7 +55,7 @@ pub(crate) fn write_memory<M: Medium>(
         data,
         digests,
         map,
-        lookout: Lookout::new(&looks, rest),
+        scan: ScanCursor::new(&scanner, rest),
         strided_fills: Finder::new(workspace.strided_fills),
         cursor: PageCursor::new(),
         scanned: 0,
@@ -67,17 +67,17 @@ pub(crate) fn write_memory<M: Medium>(
         in_flight: 0,
     };
     let mut result = Ok(());
-    crew.run(
+    workers.run(
         &mut || {
             result = writer.run(&work, progress);
             pieces.end();
         },
-        &|| pieces.help(&work, || looks.look_ahead()),
+        &|| pieces.help(&work, || scanner.look_ahead()),
     );
     if result.is_err() {
         writer.slot.quiesce();
         if let Some(cipher) = cipher {
-            writer.unseal(cipher, crew);
+            writer.unseal(cipher, workers);
         }
     }
     result.map(|()| Written {
@@ -93,8 +93,8 @@ const PROGRESS_PAGES: u64 = 4096;
 /// while more is sent, and what is left for the end is little; each flush costs, too.
 const FLUSH_PAGES: u64 = 1 << 16;
 
-/// The lead of a save: collects pages into pieces, and writes them; a piece that is
-/// to be sealed when the crew has done so.
+/// The coordinator of a save: collects pages into pieces, and writes them; a piece that is
+/// to be sealed when the workers have done so.
 struct Writer<'w, M> {
     slot: &'w mut M,
     memory: &'w OsMemory,
@@ -105,7 +105,7 @@ struct Writer<'w, M> {
     data: u64,
     digests: &'w mut [u64],
     map: PageMap<'w>,
-    lookout: Lookout<'w>,
+    scan: ScanCursor<'w>,
     strided_fills: Finder<'w>,
     cursor: PageCursor,
     /// Pages of memory looked at.
@@ -142,7 +142,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.fill(progress)?;
             } else if self.retired == self.filled && self.in_flight == 0 {
                 break;
-            } else if !moved && !self.pieces.work_on_one(work) && !self.lookout.look_ahead() {
+            } else if !moved && !self.pieces.work_on_one(work) && !self.scan.look_ahead() {
                 self.pieces.pause();
             }
         }
@@ -151,11 +151,11 @@ impl<M: Medium> Writer<'_, M> {
     }
 
     /// Opens in memory what has been sealed so far.
-    fn unseal(&self, cipher: &Cipher, crew: &dyn Crew) {
+    fn unseal(&self, cipher: &Cipher, workers: &dyn Workers) {
         // Beyond what was filled the map names pages that nobody looked at.
         let is_sealed =
             |number| number < self.retired || number < self.filled && self.pieces.is_done(number);
-        unseal_memory(self.memory, &self.map, cipher, crew, &is_sealed);
+        unseal_memory(self.memory, &self.map, cipher, workers, &is_sealed);
     }
 
     /// Collects the next piece, as long as there are pages.
@@ -202,7 +202,7 @@ impl<M: Medium> Writer<'_, M> {
             Holds::Zeros => None,
             Holds::StridedFill => {
                 let page = memory.page(page);
-                (!self.strided_fills.takes(index, page, ahead)).then(|| self.lookout.hash(page))
+                (!self.strided_fills.takes(index, page, ahead)).then(|| self.scan.hash(page))
             }
             Holds::Other { hash } => {
                 self.strided_fills.passes(index);
@@ -213,7 +213,7 @@ impl<M: Medium> Writer<'_, M> {
 
     /// The next page that may be in use.
     fn next_page(&mut self) -> Option<(u64, OsPage, Holds)> {
-        let (index, holds) = self.lookout.next(&self.map)?;
+        let (index, holds) = self.scan.next(&self.map)?;
         Some((index, self.cursor.seek(self.memory, index)?, holds))
     }
 
@@ -313,10 +313,10 @@ pub(crate) fn unseal_memory(
     memory: &OsMemory,
     map: &PageMap<'_>,
     cipher: &Cipher,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     is_sealed: &dyn Fn(u64) -> bool,
 ) {
-    let pieces = Pieces::new(crew);
+    let pieces = Pieces::new(workers);
     let work = |piece: &Piece| {
         let mut message = cipher.message(Part::Piece(piece.number));
         for page in &piece.pages {
@@ -325,7 +325,7 @@ pub(crate) fn unseal_memory(
         Digest::ZERO
     };
     let mut pages = PageWalk::new(map.members());
-    crew.run(
+    workers.run(
         &mut || {
             let (mut filled, mut retired, mut ended) = (0, 0, false);
             while !ended || retired < filled {

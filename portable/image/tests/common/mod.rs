@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use poorwill_image::{
-    Alone, Crew, Expected, Here, ImageKind, LoadError, Loaded, OpenError, Salt, SaveError,
-    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
-    save,
+    Expected, Here, ImageKind, LoadError, Loaded, NoWorkers, OpenError, Salt, SaveError,
+    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workers, Workspace, give_back, load,
+    open, save,
 };
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{FreeContents, Page, ROW_WORDS, Run, StridedFill, to_usize};
@@ -29,17 +29,17 @@ pub(crate) const NAME: &[u8] = b"plic";
 /// Threads in the place of harts, beside the calling one.
 pub(crate) struct Threads(pub(crate) usize);
 
-impl Crew for Threads {
-    fn run(&self, lead: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
+impl Workers for Threads {
+    fn run(&self, coordinate: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
         std::thread::scope(|scope| {
             for _ in 0..self.0 {
                 scope.spawn(help);
             }
-            lead();
+            coordinate();
         });
     }
 
-    fn rest(&self) {
+    fn idle(&self) {
         std::thread::yield_now();
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct Machine {
     pub(crate) workspace: Vec<Page>,
     /// What it seals its images with, if it does.
     pub(crate) key: Option<SealingKey>,
-    pub(crate) crew: Box<dyn Crew>,
+    pub(crate) workers: Box<dyn Workers>,
     /// Which pages its OS has free, if that is known.
     pub(crate) free: Option<Free>,
     /// Its memory is clear when the power comes on.
@@ -96,7 +96,7 @@ impl Machine {
             memory,
             workspace,
             key: None,
-            crew: Box::new(Alone),
+            workers: Box::new(NoWorkers),
             free: None,
             is_clear: false,
         }
@@ -168,12 +168,12 @@ impl Machine {
             os,
             &request,
             &mut workspace,
-            &*self.crew,
+            &*self.workers,
             &mut |_| (),
         );
         // So that the tests see memory as an OS would that goes on.
         if saved.is_ok() {
-            give_back(&request, os, &mut workspace, &*self.crew);
+            give_back(&request, os, &mut workspace, &*self.workers);
         }
         saved
     }
@@ -191,7 +191,7 @@ impl Machine {
             ..here(HERE, os.pages(), self.key.as_ref())
         };
         let opened = open(medium, self::committed(committed), &here, workspace)?;
-        Ok(load(medium, &opened, os, &*self.crew, &mut |_| ()))
+        Ok(load(medium, &opened, os, &*self.workers, &mut |_| ()))
     }
 
     pub(crate) fn open(

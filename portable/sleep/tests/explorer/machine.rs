@@ -1,7 +1,7 @@
 //! A machine of a handful of pages that sleeps and wakes as the firmware does.
 
 use poorwill_image::{
-    Alone, Here, LoadError, SealingKey, StateSections, Trust, Workspace, load, open,
+    Here, LoadError, NoWorkers, SealingKey, StateSections, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
 use poorwill_memory::Page;
@@ -280,7 +280,7 @@ fn attempt_by_hand(
         _ => Some(area.admit(&image).ok()?),
     };
     let mut slot = area.slot(image.slot()).ok()?;
-    let loaded = load(&mut slot, &opened, memory.os(), &Alone, &mut |_| ());
+    let loaded = load(&mut slot, &opened, memory.os(), &NoWorkers, &mut |_| ());
     let consumed = match early {
         Some(consumed) => consumed,
         None => area.admit(&image).ok()?,

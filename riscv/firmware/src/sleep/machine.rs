@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use poorwill_hart::HartContext;
-use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
@@ -22,7 +22,7 @@ use crate::hart::this_hart;
 use crate::platform::console::{self, say};
 use crate::platform::{entropy, platform, vault};
 use crate::report;
-use crate::workers::Workers;
+use crate::workers::StoppedHarts;
 
 /// The machine that this firmware runs on.
 #[derive(Debug)]
@@ -96,8 +96,8 @@ impl Machine for Firmware {
         platform().memory_is_clear
     }
 
-    fn workers(&self) -> &dyn Crew {
-        &Workers
+    fn workers(&self) -> &dyn Workers {
+        &StoppedHarts
     }
 
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {

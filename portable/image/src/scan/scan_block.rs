@@ -1,16 +1,16 @@
-//! Stretches of memory that the harts look at for the lead.
+//! Blocks of memory that the harts look at for the coordinator.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, StridedFill};
 
-use crate::stage::Stage;
+use crate::work_state::WorkState;
 
-/// Pages of a stretch: those of a word of the page map.
-pub(crate) const STRETCH: u64 = 64;
+/// Pages of a block: those of a word of the page map.
+pub(crate) const SCAN_BLOCK_PAGES: u64 = 64;
 
-/// What is known of a stretch's pages: a bit for each.
+/// What is known of a block's pages: a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Pages that hold nothing but zeros.
@@ -39,11 +39,11 @@ impl Seen {
     }
 }
 
-/// A stretch on its way between the lead and the hart that looks at it.
+/// A block on its way between the coordinator and the hart that looks at it.
 #[derive(Debug)]
-pub(crate) struct Stretch {
-    stage: Stage,
-    /// Index of the first page, a multiple of [`STRETCH`].
+pub(crate) struct ScanBlock {
+    state: WorkState,
+    /// Index of the first page, a multiple of [`SCAN_BLOCK_PAGES`].
     first: AtomicU64,
     /// Pages to be looked at.
     wanted: AtomicU64,
@@ -51,10 +51,10 @@ pub(crate) struct Stretch {
     strided_fills: AtomicU64,
 }
 
-impl Stretch {
+impl ScanBlock {
     pub(crate) const fn new() -> Self {
-        Stretch {
-            stage: Stage::new(),
+        ScanBlock {
+            state: WorkState::new(),
             first: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             zeros: AtomicU64::new(0),
@@ -67,15 +67,15 @@ impl Stretch {
         self.first.store(first, Ordering::Relaxed);
         self.wanted.store(map.word(first), Ordering::Relaxed);
         self.store(seen);
-        self.stage.give();
+        self.state.give();
     }
 
     /// Takes it to look at it, if it was given and no other hart has it.
     pub(crate) fn take(&self) -> bool {
-        self.stage.take()
+        self.state.take()
     }
 
-    /// Looks at the pages of which nothing is known. `other` gets the place and the
+    /// Scans the pages of which nothing is known. `other` gets the place and the
     /// contents of each that is neither zero nor a strided fill, and what is known up to
     /// there; it may end the look.
     pub(crate) fn look(
@@ -99,21 +99,21 @@ impl Stretch {
             }
         }
         self.store(seen);
-        self.stage.finish();
+        self.state.finish();
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.stage.is_done()
+        self.state.is_done()
     }
 
-    /// Whether it is the lead's to give.
+    /// Whether it is the coordinator's to give.
     pub(crate) fn is_free(&self) -> bool {
-        self.stage.is_leads()
+        self.state.is_coordinators()
     }
 
-    /// The lead has it back.
+    /// The coordinator has it back.
     pub(crate) fn take_back(&self) {
-        self.stage.take_back();
+        self.state.take_back();
     }
 
     pub(crate) fn first(&self) -> u64 {
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks at pages 64 to 127 of a memory in which page n begins with n; all but
+    /// Scans pages 64 to 127 of a memory in which page n begins with n; all but
     /// `known` are unknown.
     fn others(known: Seen, ends_at: u64) -> (Vec<u64>, Seen) {
         let mut memory = FakeMemory::new(&[200]);
@@ -166,12 +166,12 @@ mod tests {
         let mut room = vec![Page::ZERO; 1];
         let mut map = PageMap::new(&mut room, 200).unwrap();
         (64..100).for_each(|index| map.insert(index));
-        let stretch = Stretch::new();
-        assert!(stretch.is_free() && !stretch.take());
-        stretch.give(&map, 64, known);
-        assert!(stretch.take() && !stretch.take());
+        let block = ScanBlock::new();
+        assert!(block.is_free() && !block.take());
+        block.give(&map, 64, known);
+        assert!(block.take() && !block.take());
         let mut others = Vec::new();
-        stretch.look(memory.os(), |place, page, _| {
+        block.look(memory.os(), |place, page, _| {
             assert_eq!(page.0[0], 64 + place);
             others.push(page.0[0]);
             match page.0[0] == ends_at {
@@ -179,10 +179,10 @@ mod tests {
                 false => ControlFlow::Continue(()),
             }
         });
-        assert!(stretch.is_done() && stretch.wanted() == (1 << 36) - 1);
-        stretch.take_back();
-        assert!(stretch.is_free());
-        (others, stretch.seen())
+        assert!(block.is_done() && block.wanted() == (1 << 36) - 1);
+        block.take_back();
+        assert!(block.is_free());
+        (others, block.seen())
     }
 
     #[test]

@@ -2,21 +2,21 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Where a piece of work is: the lead's, who fills and empties it; given to the harts;
+/// Where a piece of work is: the coordinator's, who fills and empties it; given to the harts;
 /// taken by one of them; or done. What was written before a step is seen by whoever
 /// finds that it was made.
 #[derive(Debug)]
-pub(crate) struct Stage(AtomicU8);
+pub(crate) struct WorkState(AtomicU8);
 
-const LEADS: u8 = 0;
+const COORDINATORS: u8 = 0;
 const GIVEN: u8 = 1;
 const TAKEN: u8 = 2;
 const DONE: u8 = 3;
 
-impl Stage {
-    /// The lead's.
+impl WorkState {
+    /// The coordinator's.
     pub(crate) const fn new() -> Self {
-        Stage(AtomicU8::new(LEADS))
+        WorkState(AtomicU8::new(COORDINATORS))
     }
 
     /// Gives the work to the harts.
@@ -40,12 +40,12 @@ impl Stage {
         self.0.load(Ordering::Acquire) == DONE
     }
 
-    pub(crate) fn is_leads(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == LEADS
+    pub(crate) fn is_coordinators(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == COORDINATORS
     }
 
-    /// The lead has it back.
+    /// The coordinator has it back.
     pub(crate) fn take_back(&self) {
-        self.0.store(LEADS, Ordering::Release);
+        self.0.store(COORDINATORS, Ordering::Release);
     }
 }

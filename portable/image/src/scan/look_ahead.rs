@@ -7,39 +7,39 @@ use core::ops::ControlFlow;
 
 use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
 
-use super::stretch::{STRETCH, Seen, Stretch};
+use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen};
 
-/// Stretches that wait for a hart.
+/// Blocks that wait for a hart.
 const WAITING: usize = 64;
 
-/// A stretch that begins with so many pages that are to be saved is left: its pages would
+/// A block that begins with so many pages that are to be saved is left: its pages would
 /// be touched twice, now and to be hashed.
 const ENOUGH: u32 = 4;
 
-/// Words of a find: the index of the stretch's first page, and what was [`Seen`].
+/// Words of an entry: the index of the block's first page, and what was [`Seen`].
 const FIND_WORDS: usize = 3;
 
-/// The stretches that the harts may look at.
-pub(crate) struct Scouts<'c> {
+/// The blocks that the harts may look at.
+pub(crate) struct LookAhead<'c> {
     memory: &'c OsMemory,
-    waiting: [Stretch; WAITING],
+    waiting: [ScanBlock; WAITING],
 }
 
-impl<'c> Scouts<'c> {
+impl<'c> LookAhead<'c> {
     pub(crate) fn new(memory: &'c OsMemory) -> Self {
-        Scouts {
+        LookAhead {
             memory,
-            waiting: [const { Stretch::new() }; WAITING],
+            waiting: [const { ScanBlock::new() }; WAITING],
         }
     }
 
-    /// Looks at a stretch that waits for it, if there is one.
+    /// Scans a block that waits for it, if there is one.
     pub(crate) fn look_at_one(&self) -> bool {
-        let Some(stretch) = self.waiting.iter().find(|stretch| stretch.take()) else {
+        let Some(block) = self.waiting.iter().find(|block| block.take()) else {
             return false;
         };
         let mut others = 0;
-        stretch.look(self.memory, |_, _, seen| {
+        block.look(self.memory, |_, _, seen| {
             others += 1;
             match seen == Seen::default() && others == ENOUGH {
                 true => ControlFlow::Break(()),
@@ -50,47 +50,47 @@ impl<'c> Scouts<'c> {
     }
 }
 
-/// The lead's part: it sends the harts ahead and keeps what they find. What it has no
+/// The coordinator's part: it sends the harts ahead and keeps what they find. What it has no
 /// room for is looked at again in its turn.
-pub(crate) struct Finds<'l> {
-    scouts: &'l Scouts<'l>,
-    /// Finds, each at the number of its stretch modulo their count.
-    finds: &'l mut [[u64; FIND_WORDS]],
-    /// Where the next stretch for the harts may begin.
+pub(crate) struct ScanCache<'l> {
+    look_ahead: &'l LookAhead<'l>,
+    /// Entries, each at the number of its block modulo their count.
+    cache: &'l mut [[u64; FIND_WORDS]],
+    /// Where the next block for the harts may begin.
     from: u64,
 }
 
-impl<'l> Finds<'l> {
+impl<'l> ScanCache<'l> {
     /// `room` may be of any size; what is in it does not matter.
-    pub(crate) fn new(scouts: &'l Scouts<'l>, room: &'l mut [Page]) -> Self {
-        let (finds, _) = Page::words_mut(room).as_chunks_mut();
-        finds.fill([0; FIND_WORDS]);
-        Finds {
-            scouts,
-            finds,
+    pub(crate) fn new(look_ahead: &'l LookAhead<'l>, room: &'l mut [Page]) -> Self {
+        let (cache, _) = Page::words_mut(room).as_chunks_mut();
+        cache.fill([0; FIND_WORDS]);
+        ScanCache {
+            look_ahead,
+            cache,
             from: 0,
         }
     }
 
-    /// Takes finds back and sends the harts on: through stretches of `map` from page
-    /// `next` on, which is the lead's own next one.
+    /// Takes results back and sends the harts on: through blocks of `map` from page
+    /// `next` on, which is the coordinator's own next one.
     pub(crate) fn go_on(&mut self, map: &PageMap<'_>, next: u64) {
-        if self.finds.is_empty() {
+        if self.cache.is_empty() {
             return;
         }
         self.from = self.from.max(next);
-        let scouts = self.scouts;
-        for stretch in &scouts.waiting {
-            if stretch.is_done() {
-                self.keep(stretch.first(), stretch.seen(), next);
-                stretch.take_back();
+        let look_ahead = self.look_ahead;
+        for block in &look_ahead.waiting {
+            if block.is_done() {
+                self.keep(block.first(), block.seen(), next);
+                block.take_back();
             }
-            if stretch.is_free()
+            if block.is_free()
                 && let Some(index) = map.next(self.from)
             {
-                let first = index / STRETCH * STRETCH;
-                stretch.give(map, first, Seen::default());
-                self.from = first + STRETCH;
+                let first = index / SCAN_BLOCK_PAGES * SCAN_BLOCK_PAGES;
+                block.give(map, first, Seen::default());
+                self.from = first + SCAN_BLOCK_PAGES;
             }
         }
     }
@@ -98,15 +98,15 @@ impl<'l> Finds<'l> {
     /// Keeps a find, unless in its place is one that is needed before it.
     fn keep(&mut self, first: u64, seen: Seen, next: u64) {
         let place = self.place(first);
-        let find = &mut self.finds[place];
+        let find = &mut self.cache[place];
         if first >= next && seen != Seen::default() && (find[0] < next || find[1] | find[2] == 0) {
             *find = [first, seen.zeros, seen.strided_fills];
         }
     }
 
-    /// What was found in the stretch that begins with page `first`.
+    /// What was found in the block that begins with page `first`.
     pub(crate) fn of(&self, first: u64) -> Seen {
-        match self.finds.get(self.place(first)) {
+        match self.cache.get(self.place(first)) {
             Some(&[at, zeros, strided_fills]) if at == first => Seen {
                 zeros,
                 strided_fills,
@@ -116,7 +116,7 @@ impl<'l> Finds<'l> {
     }
 
     fn place(&self, first: u64) -> usize {
-        to_usize(first / STRETCH) % self.finds.len().max(1)
+        to_usize(first / SCAN_BLOCK_PAGES) % self.cache.len().max(1)
     }
 }
 
@@ -128,9 +128,9 @@ mod tests {
 
     use super::*;
 
-    const PAGES: u64 = 40 * STRETCH;
+    const PAGES: u64 = 40 * SCAN_BLOCK_PAGES;
     /// Below it pages are saved; from it on a few of them are.
-    const TABLES: u64 = 30 * STRETCH;
+    const TABLES: u64 = 30 * SCAN_BLOCK_PAGES;
     /// Every so many pages of the tables are saved.
     const EVERY: u64 = 16;
 
@@ -148,7 +148,7 @@ mod tests {
         memory
     }
 
-    /// What is there to be seen in a stretch of the tables.
+    /// What is there to be seen in a block of the tables.
     fn tables(wanted: u64) -> Seen {
         let odd = 0xaaaa_aaaa_aaaa_aaaa;
         let saved = 0x0001_0001_0001_0001;
@@ -164,17 +164,17 @@ mod tests {
         let mut pages = vec![Page::ZERO; 1];
         let mut map = PageMap::new(&mut pages, PAGES).unwrap();
         (0..PAGES)
-            .filter(|index| wanted >> (index % STRETCH) & 1 == 1)
+            .filter(|index| wanted >> (index % SCAN_BLOCK_PAGES) & 1 == 1)
             .for_each(|index| map.insert(index));
-        let scouts = Scouts::new(memory.os());
+        let look_ahead = LookAhead::new(memory.os());
         let mut room = vec![Page([!0; 512]); room];
-        let mut finds = Finds::new(&scouts, &mut room);
-        finds.go_on(&map, next);
-        while scouts.look_at_one() {}
-        finds.go_on(&map, next);
-        assert!(!scouts.look_at_one(), "all of the map was looked at");
-        let firsts = (0..PAGES).step_by(to_usize(STRETCH));
-        firsts.map(|first| finds.of(first)).collect()
+        let mut cache = ScanCache::new(&look_ahead, &mut room);
+        cache.go_on(&map, next);
+        while look_ahead.look_at_one() {}
+        cache.go_on(&map, next);
+        assert!(!look_ahead.look_at_one(), "all of the map was looked at");
+        let firsts = (0..PAGES).step_by(to_usize(SCAN_BLOCK_PAGES));
+        firsts.map(|first| cache.of(first)).collect()
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_the_lead_has_come_by_is_not_looked_at() {
-        let found = find(TABLES + STRETCH, !0, 1);
+        let found = find(TABLES + SCAN_BLOCK_PAGES, !0, 1);
         assert_eq!(found[30], Seen::default());
         assert!(found[31..].iter().all(|seen| *seen == tables(!0)));
     }
@@ -201,17 +201,17 @@ mod tests {
     #[test]
     fn what_comes_first_keeps_its_place() {
         let mut memory = memory();
-        let scouts = Scouts::new(memory.os());
+        let look_ahead = LookAhead::new(memory.os());
         let mut room = [Page::ZERO];
-        let mut finds = Finds::new(&scouts, &mut room);
-        let count = finds.finds.len() as u64;
-        let stretch = |number| number * STRETCH;
-        let (early, late, last) = (stretch(5), stretch(5 + count), stretch(5 + 2 * count));
+        let mut cache = ScanCache::new(&look_ahead, &mut room);
+        let count = cache.cache.len() as u64;
+        let block = |number| number * SCAN_BLOCK_PAGES;
+        let (early, late, last) = (block(5), block(5 + count), block(5 + 2 * count));
         let seen = tables(!0);
-        finds.keep(early, seen, 0);
-        finds.keep(late, seen, early);
-        assert_eq!((finds.of(early), finds.of(late)), (seen, Seen::default()));
-        finds.keep(last, seen, early + STRETCH);
-        assert_eq!((finds.of(early), finds.of(last)), (Seen::default(), seen));
+        cache.keep(early, seen, 0);
+        cache.keep(late, seen, early);
+        assert_eq!((cache.of(early), cache.of(late)), (seen, Seen::default()));
+        cache.keep(last, seen, early + SCAN_BLOCK_PAGES);
+        assert_eq!((cache.of(early), cache.of(last)), (Seen::default(), seen));
     }
 }
