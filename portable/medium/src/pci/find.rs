@@ -21,7 +21,7 @@ pub struct Search {
 /// Looks for devices of every [`Kind`] below a host bridge, behind bridges too. Bridges that sleep or have no bus numbers are woken and
 /// numbered to look behind them, and are put back before this returns.
 ///
-/// No [`Claim`](super::Claim) may be held meanwhile.
+/// No [`DeviceHandle`](super::DeviceHandle) may be held meanwhile.
 pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) -> Search {
     let mut walk = Walk {
         search: Search::default(),

@@ -5,7 +5,7 @@ use super::{ConfigSpace, Function, PciError};
 use crate::Clock;
 use crate::clock::pause;
 
-/// Changes noted at most, with two BARs on loan: ten for each of seven bridges,
+/// Changes noted at most, with two BARs mapped: ten for each of seven bridges,
 /// eleven for the device, and some to spare.
 const MAX_CHANGES: usize = 96;
 

@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// The number of the BAR that a claim makes work.
+    /// The number of the BAR that acquiring makes work.
     pub(super) fn bar(self) -> u8 {
         match self {
             Kind::Nvme => 0,

@@ -16,14 +16,14 @@ use super::register::{
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
 use crate::Clock;
 
-/// A device on loan: powered, its BAR reachable by the CPU, a controller free to
-/// access memory, its interrupts off. [`Claim::release`] gives it back.
+/// A device in use by the firmware: powered, its BAR reachable by the CPU, a controller free to
+/// access memory, its interrupts off. [`DeviceHandle::release`] gives it back.
 #[derive(Debug)]
-#[must_use = "a device that is claimed must be released"]
-pub struct Claim {
+#[must_use = "a device that is acquired must be released"]
+pub struct DeviceHandle {
     function: Function,
     id: u32,
-    bar: Lent,
+    bar: BarMapping,
     journal: Journal,
     is_cut: Cell<bool>,
 }
@@ -32,21 +32,21 @@ pub struct Claim {
 /// above it are in. Addresses that are configured and work are kept; otherwise
 /// some are chosen that nothing else on the way answers to.
 ///
-/// One claim at a time: bridges may be shared, and what one claim found is what
+/// One handle at a time: bridges may be shared, and what one found is what
 /// another changed.
 ///
 /// # Errors
 ///
 /// See [`PciError`]; everything is as before then.
-pub fn claim(
+pub fn acquire(
     config: &impl ConfigSpace,
     clock: &impl Clock,
     host: &HostBridge,
     location: &Location,
-) -> Result<Claim, PciError> {
+) -> Result<DeviceHandle, PciError> {
     let mut journal = Journal::default();
     match reach(config, clock, host, location, &mut journal) {
-        Ok((function, bar)) => Ok(Claim {
+        Ok((function, bar)) => Ok(DeviceHandle {
             id: config.read32(function, ID),
             function,
             bar,
@@ -60,8 +60,8 @@ pub fn claim(
     }
 }
 
-impl Claim {
-    /// The device's address on the bus while it is claimed.
+impl DeviceHandle {
+    /// The device's address on the bus while it is acquired.
     #[must_use]
     pub fn function(&self) -> Function {
         self.function
@@ -87,12 +87,12 @@ impl Claim {
     }
 
     /// Makes memory behind another BAR (0 to 5) of the same device reachable,
-    /// too, and returns where. The BAR of the claim is not to be accessed
-    /// meanwhile. `location` is what was claimed.
+    /// too, and returns where. The BAR of the handle is not to be accessed
+    /// meanwhile. `location` is what was acquired.
     ///
     /// # Errors
     ///
-    /// See [`PciError`]; the claim is as good as before, and its release puts
+    /// See [`PciError`]; the handle is as good as before, and its release puts
     /// everything back.
     pub fn add_memory(
         &mut self,
@@ -102,21 +102,21 @@ impl Claim {
         location: &Location,
         bar: u8,
     ) -> Result<PhysRange, PciError> {
-        let way = Way::follow(config, clock, host, location, &mut self.journal)?;
-        let function = way.last.at(location.function);
+        let path = BridgePath::follow(config, clock, host, location, &mut self.journal)?;
+        let function = path.last.at(location.function);
         let memory = bar::memory(config, function, bar, MEMORY_SIZES)?;
-        let loan = Loan {
+        let mapper = BarMapper {
             config,
             host,
-            way: &way,
+            path: &path,
             function,
             rights: location.kind.rights(),
             kept: Some(self.bar.pci),
         };
-        let lent = loan.map(&memory, &mut self.journal);
+        let mapping = mapper.map(&memory, &mut self.journal);
         // Even when that failed: an assignment turns decoding off.
-        loan.enable(&mut self.journal)?;
-        Ok(lent?.cpu)
+        mapper.enable(&mut self.journal)?;
+        Ok(mapping?.cpu)
     }
 
     /// Takes the right to access memory from the controller: the last resort
@@ -129,7 +129,7 @@ impl Claim {
         self.is_cut.set(true);
     }
 
-    /// Puts everything back that [`claim`] changed, in reverse order: at
+    /// Puts everything back that [`acquire`] changed, in reverse order: at
     /// power-on the bus is as if never touched, after a failed sleep it is as
     /// the OS left it.
     pub fn release(self, config: &impl ConfigSpace, clock: &impl Clock) {
@@ -138,21 +138,21 @@ impl Claim {
     }
 }
 
-/// Where a BAR that is lent lies, on the bus and for the CPU.
+/// Where a mapped BAR lies, on the bus and for the CPU.
 #[derive(Clone, Copy, Debug)]
-struct Lent {
+struct BarMapping {
     pci: PhysRange,
     cpu: PhysRange,
 }
 
-/// The bridges on the way to a function, each with the bus it is on.
-struct Way {
+/// The bridges between the host bridge and a function, each with the bus it is on.
+struct BridgePath {
     bridges: ArrayVec<(Bus, Function), MAX_DEPTH>,
     /// The function's own bus.
     last: Bus,
 }
 
-impl Way {
+impl BridgePath {
     /// Wakes and numbers the bridges as needed.
     fn follow(
         config: &impl ConfigSpace,
@@ -161,20 +161,20 @@ impl Way {
         location: &Location,
         journal: &mut Journal,
     ) -> Result<Self, PciError> {
-        let mut way = Way {
+        let mut path = BridgePath {
             bridges: ArrayVec::new(),
             last: Bus::root(host),
         };
         for &step in &location.bridges {
-            let bridge = way.last.at(step);
+            let bridge = path.last.at(step);
             if !is_bridge(header(config, bridge)?) {
                 return Err(PciError::Changed(bridge));
             }
-            let behind = way.last.behind(config, clock, bridge, journal)?;
-            way.bridges.push((way.last, bridge));
-            way.last = behind;
+            let behind = path.last.behind(config, clock, bridge, journal)?;
+            path.bridges.push((path.last, bridge));
+            path.last = behind;
         }
-        Ok(way)
+        Ok(path)
     }
 
     fn bridges(&self) -> impl Iterator<Item = Function> + '_ {
@@ -182,16 +182,16 @@ impl Way {
     }
 }
 
-/// Does what [`claim`] says; returns the function and where its BAR is.
+/// Does what [`acquire`] says; returns the function and where its BAR is.
 fn reach(
     config: &impl ConfigSpace,
     clock: &impl Clock,
     host: &HostBridge,
     location: &Location,
     journal: &mut Journal,
-) -> Result<(Function, Lent), PciError> {
-    let way = Way::follow(config, clock, host, location, journal)?;
-    let function = way.last.at(location.function);
+) -> Result<(Function, BarMapping), PciError> {
+    let path = BridgePath::follow(config, clock, host, location, journal)?;
+    let function = path.last.at(location.function);
     let kind = Kind::of(config, function, header(config, function)?);
     if kind != Some(location.kind) {
         return Err(PciError::Changed(function));
@@ -200,17 +200,17 @@ fn reach(
     silence(config, function, journal)?;
 
     let bar = bar::memory(config, function, location.kind.bar(), location.kind.sizes())?;
-    let loan = Loan {
+    let mapper = BarMapper {
         config,
         host,
-        way: &way,
+        path: &path,
         function,
         rights: location.kind.rights(),
         kept: None,
     };
-    let lent = loan.map(&bar, journal)?;
-    loan.enable(journal)?;
-    Ok((function, lent))
+    let mapping = mapper.map(&bar, journal)?;
+    mapper.enable(journal)?;
+    Ok((function, mapping))
 }
 
 fn header(config: &impl ConfigSpace, function: Function) -> Result<u32, PciError> {
@@ -232,10 +232,10 @@ fn silence(
 }
 
 /// A function that can be reached, and what it takes to reach its BARs.
-struct Loan<'a, C> {
+struct BarMapper<'a, C> {
     config: &'a C,
     host: &'a HostBridge,
-    way: &'a Way,
+    path: &'a BridgePath,
     function: Function,
     /// Bits of the command register that the function, and the bridges above
     /// it, must have set.
@@ -244,10 +244,10 @@ struct Loan<'a, C> {
     kept: Option<PhysRange>,
 }
 
-impl<C: ConfigSpace> Loan<'_, C> {
+impl<C: ConfigSpace> BarMapper<'_, C> {
     /// Sees to it that accesses to the BAR arrive at the function; returns where
     /// it is.
-    fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<Lent, PciError> {
+    fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<BarMapping, PciError> {
         let address = match self.configured(bar) {
             Some(address) => address,
             None => {
@@ -258,19 +258,19 @@ impl<C: ConfigSpace> Loan<'_, C> {
         };
         let range = PhysRange::new(address, bar.length);
         if self
-            .way
+            .path
             .bridges()
             .any(|bridge| self.is_in_use(bridge, range))
         {
             return Err(self.no_address(bar));
         }
-        for bridge in self.way.bridges() {
+        for bridge in self.path.bridges() {
             open(self.config, bridge, range, journal)?;
             enable(self.config, bridge, (self.rights, 0), journal)?;
         }
         let cpu_address = self.host.cpu_address(address, bar.length);
         let cpu_address = cpu_address.ok_or(self.no_address(bar))?;
-        Ok(Lent {
+        Ok(BarMapping {
             pci: range,
             cpu: PhysRange::new(cpu_address, bar.length),
         })
@@ -288,19 +288,19 @@ impl<C: ConfigSpace> Loan<'_, C> {
         let range = PhysRange::new(bar.address, bar.length);
         let works = bar.address != 0
             && self.host.cpu_address(bar.address, bar.length).is_some()
-            && (self.way.bridges()).all(|bridge| forwards(self.config, bridge, range));
+            && (self.path.bridges()).all(|bridge| forwards(self.config, bridge, range));
         works.then_some(bar.address)
     }
 
     /// An address for the BAR that nothing on the way to it answers to.
     fn vacant(&self, bar: &MemoryBar) -> Option<u64> {
-        let buses = self.way.bridges.iter().map(|&(bus, _)| bus);
+        let buses = self.path.bridges.iter().map(|&(bus, _)| bus);
         let mut taken = Taken::default();
-        for bus in buses.chain([self.way.last]) {
+        for bus in buses.chain([self.path.last]) {
             taken.add(self.config, bus, (self.function, bar.register))?;
         }
-        let beyond = (self.way.bridges()).all(|bridge| forwards_beyond(self.config, bridge, bar));
-        let bridged = !self.way.bridges.is_empty();
+        let beyond = (self.path.bridges()).all(|bridge| forwards_beyond(self.config, bridge, bar));
+        let bridged = !self.path.bridges.is_empty();
         taken.choose(self.host, bar, (bridged, beyond))
     }
 
