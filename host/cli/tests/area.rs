@@ -14,7 +14,7 @@ use poorwill_machine::disk::NewDisk;
 use poorwill_machine::size::Bytes;
 use poorwill_memory::{MachineIdentity, to_usize};
 use poorwill_store::Purpose;
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 const IDENTITY: MachineIdentity = MachineIdentity {

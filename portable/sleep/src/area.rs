@@ -7,7 +7,7 @@ use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{Area, AreaLocation, PartitionGuards, find_areas, guard_partitions};
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 
 use crate::device::{Device, MediumId};
 use crate::error::AreaError;
@@ -251,10 +251,10 @@ fn open_area<M: Machine>(
 ) -> Result<(), AreaError> {
     let window = Window::new(&mut disk, area.start, area.length)
         .map_err(|error| AreaError::Store(error.into()))?;
-    with_guard(machine, |guard| {
+    with_guard(machine, |counter| {
         // A trait object of any lifetime, which that of the disk is to be.
-        let guard = guard.map(|guard| guard as &mut dyn Guard);
-        job(&mut Area::open(window, record, guard)?);
+        let counter = counter.map(|counter| counter as &mut dyn RollbackCounter);
+        job(&mut Area::open(window, record, counter)?);
         Ok(())
     })
 }

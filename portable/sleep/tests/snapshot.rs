@@ -10,7 +10,7 @@ use poorwill_store::{
     Area, Configuration, DiscardReason, Failure, Name, NoImage, SlotState, SnapshotRules, Standing,
     StoreError,
 };
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 
 /// Runs `job` on the area of a machine without a count.
 fn on_area<R>(disk: &mut FakeMedium, job: impl FnOnce(&mut Area<'_, FakeMedium>) -> R) -> R {
@@ -310,8 +310,8 @@ fn a_sealed_machine_wakes_no_snapshot_that_was_put_back() {
         "{boot:?}"
     );
     // And none that was deleted.
-    let guard = machine.vault.as_mut().unwrap();
-    guard.keep(None).unwrap();
+    let counter = machine.vault.as_mut().unwrap();
+    counter.keep(None).unwrap();
     let boot = machine.boot(&mut disk);
     assert!(
         matches!(boot, Boot::Store(StoreError::NotKeptHere(1))),

@@ -27,7 +27,7 @@ pub enum NoImage {
 ///
 /// A record that cannot be read does not stand in the way of the other slot's
 /// image: every image committed earlier was given up, durably, before the one
-/// that can be read was begun. `kept` is the snapshot that the machine's guard
+/// that can be read was begun. `kept` is the snapshot that the machine's counter
 /// knows, if it has one.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn choose(slots: &[SlotStatus; 2], kept: Option<u64>) -> Result<SlotId, NoIm
     Err(NoImage::None)
 }
 
-/// Which slot holds the machine's snapshot: the one that its guard knows, or else
+/// Which slot holds the machine's snapshot: the one that its counter knows, or else
 /// the one with the highest generation, as an older one lies there until its room
 /// is needed.
 pub(crate) fn snapshot(slots: &[SlotStatus; 2], kept: Option<u64>) -> Option<SlotId> {

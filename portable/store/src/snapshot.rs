@@ -93,8 +93,8 @@ impl<M: Medium> Area<'_, M> {
     /// As [`Area::snapshot_is_well`], and [`StoreError::Vault`].
     pub fn delete_snapshot(&mut self) -> Result<(), StoreError> {
         let (newest, ..) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
-        if let Some(guard) = &mut self.guard {
-            guard.keep(None)?;
+        if let Some(counter) = &mut self.counter {
+            counter.keep(None)?;
         }
         // The older one first: it must not become the machine's.
         for slot in [newest.other(), newest] {

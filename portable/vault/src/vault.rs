@@ -5,7 +5,7 @@ use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 use crate::half::{self, Contents, PutError, State};
 use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VAULT_VERSION, encode_secret};
 use crate::key::{Key, KeyState, Secret};
-use crate::{BLOCKS, Guard, VaultError};
+use crate::{BLOCKS, RollbackCounter, VaultError};
 
 /// Items that a half may hold before the vault moves on to the other half. Each
 /// access looks at all of them, so this bounds how long one takes; the price is
@@ -231,7 +231,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     }
 }
 
-impl<F: MultiwriteNorFlash> Guard for Vault<F> {
+impl<F: MultiwriteNorFlash> RollbackCounter for Vault<F> {
     fn generation(&self) -> u64 {
         self.state.count.generation
     }

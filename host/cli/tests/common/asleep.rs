@@ -9,7 +9,7 @@ use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{MachineIdentity, Page, fake::FakeMemory, to_usize};
 use poorwill_store::{Area, Purpose, find_areas};
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 
 use super::common::{World, open_vault};
 
@@ -47,10 +47,10 @@ impl Asleep<'_> {
     fn sleep(
         &self,
         disk: &mut FakeMedium,
-        vault: Option<&mut impl Guard>,
+        vault: Option<&mut impl RollbackCounter>,
         key: Option<&SealingKey>,
     ) {
-        let guard = vault.map(|vault| vault as &mut dyn Guard);
+        let counter = vault.map(|vault| vault as &mut dyn RollbackCounter);
         let mut scratch = [Page::ZERO];
         let location = find_areas(disk, 512, &mut scratch).unwrap()[0];
         let mut memory = FakeMemory::new(&[OS_PAGES]);
@@ -61,7 +61,7 @@ impl Asleep<'_> {
         let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
         let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
         let window = Window::new(disk, location.start, location.length).unwrap();
-        let mut area = Area::open(window, &mut scratch[0], guard).unwrap();
+        let mut area = Area::open(window, &mut scratch[0], counter).unwrap();
         let mut slot = area.begin(self.purpose).unwrap();
         let mut state = StateWriter::new(workspace.state);
         for (owner, version) in self.state {

@@ -80,13 +80,13 @@ fn inspect_area(
     scratch: &mut [Page],
     questions: &mut Questions<'_>,
 ) -> Result<AreaReport, StoreError> {
-    let (trust, guard) = match questions.flash.as_deref_mut().map(Flash::judge) {
-        Some((trust, guard)) => (Some(trust), guard),
+    let (trust, counter) = match questions.flash.as_deref_mut().map(Flash::judge) {
+        Some((trust, counter)) => (Some(trust), counter),
         None => (None, None),
     };
     let window = Window::new(medium, location.start, location.length)?;
     let mut record_page = Page::ZERO;
-    let mut area = Area::open(window, &mut record_page, guard)?;
+    let mut area = Area::open(window, &mut record_page, counter)?;
     let configuration = describe_configuration(area.configuration(), questions.firmware);
     let newest = area.newest().ok().map(|image| image.slot());
     let look = Look {
@@ -173,8 +173,8 @@ fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) ->
     let key = trust.key_for(header.seal.as_ref()).map(drop);
     key.map_err(|error| error.to_string())
         .and_then(|()| {
-            let guard = area.may_wake(header.kind, header.generation);
-            guard.map_err(|error| error.to_string())
+            let counter = area.may_wake(header.kind, header.generation);
+            counter.map_err(|error| error.to_string())
         })
         .err()
 }

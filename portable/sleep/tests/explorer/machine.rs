@@ -9,7 +9,7 @@ use poorwill_memory::fake::FakeMemory;
 use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
 use poorwill_sleep::{Machine as _, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
 use poorwill_store::{Admitted, Area, DiscardReason, Failure, StoreError};
-use poorwill_vault::{Guard, Key, KeyVault};
+use poorwill_vault::{Key, KeyVault, RollbackCounter};
 
 use crate::bench::{AREA_BYTES, Disk, Shared};
 use crate::count::Counter;
@@ -241,9 +241,11 @@ fn with_area<T>(
     then: impl FnOnce(&mut Area<'_, Disk>) -> T,
 ) -> Result<T, StoreError> {
     let (mut disk, mut counter) = devices(shared);
-    let guard = counter.as_mut().map(|counter| counter as &mut dyn Guard);
+    let counter = counter
+        .as_mut()
+        .map(|counter| counter as &mut dyn RollbackCounter);
     let window = Window::new(&mut disk, 0, AREA_BYTES)?;
-    Ok(then(&mut Area::open(window, scratch, guard)?))
+    Ok(then(&mut Area::open(window, scratch, counter)?))
 }
 
 /// The steps of a wake put together from the store's pieces, rightly
