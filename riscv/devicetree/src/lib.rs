@@ -2,7 +2,7 @@
 //!
 //! [`Machine`] is read once, at power-on, from the blob that the previous stage
 //! hands over; from then on nothing else in the firmware looks at device trees.
-//! [`hand_on`] turns the same blob into the one that the next stage sees: the
+//! [`fixup`] turns the same blob into the one that the next stage sees: the
 //! firmware's memory reserved, machine-mode devices out of sight.
 //!
 //! Nothing here touches hardware, so it is tested on the host against the
@@ -13,7 +13,7 @@
 mod binding;
 mod bound;
 mod devices;
-mod hand_on;
+mod fixup;
 mod hart;
 mod identity;
 mod interrupts;
@@ -25,7 +25,7 @@ mod spare_source;
 
 pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
-pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
+pub use fixup::{FixupError, Fixups, GenerationId, REPORT_BYTES, fixup};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{Fingerprint, IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
