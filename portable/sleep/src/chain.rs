@@ -4,7 +4,7 @@ use poorwill_image::{
 };
 use poorwill_medium::Medium;
 use poorwill_memory::OsMemory;
-use poorwill_store::{CommitError, Committed, OpenSlot, PartitionGuard};
+use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint};
 
 use crate::machine::{Machine, WakeVector};
 use crate::state;
@@ -41,7 +41,7 @@ impl<'m> Quiesced<'m> {
         plan: Plan<'_, 'k>,
     ) -> Result<Captured<'_, 'k>, StateError> {
         let mut writer = StateWriter::new(workspace.state);
-        state::capture(machine, self.vector, plan.guards, &mut writer)?;
+        state::capture(machine, self.vector, plan.fingerprints, &mut writer)?;
         let request = SaveRequest {
             identity: machine.identity(),
             generation: plan.generation,
@@ -63,8 +63,8 @@ pub(crate) struct Plan<'g, 'k> {
     pub(crate) generation: u64,
     pub(crate) kind: ImageKind,
     pub(crate) seal: Option<Seal<'k>>,
-    /// For a snapshot: the guards of its partitions.
-    pub(crate) guards: &'g [PartitionGuard],
+    /// For a snapshot: the fingerprints of its partitions.
+    pub(crate) fingerprints: &'g [PartitionFingerprint],
 }
 
 /// A machine whose state is written down.

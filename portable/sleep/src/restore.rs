@@ -119,9 +119,9 @@ fn check_tries(area: &mut AnyArea<'_, '_>, image: &CommittedImage) -> Result<(),
     }
     match area.exhausted_snapshot() {
         None => Ok(()),
-        Some(standing) => Err(NoWake::Disabled {
-            tries: standing.tries,
-            failure: standing.failure,
+        Some(attempts) => Err(NoWake::Disabled {
+            tries: attempts.tries,
+            failure: attempts.failure,
         }),
     }
 }

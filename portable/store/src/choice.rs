@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::name::Name;
     use crate::record::SlotRecord;
-    use crate::slot::{DiscardReason, SlotState, Standing};
+    use crate::slot::{BootAttempts, DiscardReason, SlotState};
 
     fn status(state: SlotState, generation: u64) -> SlotStatus {
         SlotStatus::Record(SlotRecord {
@@ -94,7 +94,7 @@ mod tests {
         };
         let discarded = SlotState::Discarded(DiscardReason::ColdBoot);
         let committed = |generation| status(SlotState::Committed, generation);
-        let kept = |generation| status(SlotState::Snapshot(Standing::default()), generation);
+        let kept = |generation| status(SlotState::Snapshot(BootAttempts::default()), generation);
         let error = RecordError::Damaged;
         let unusable = SlotStatus::Unusable(error);
         let unusable_slot = |slot| Err(NoImage::Unusable { slot, error });
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn of_two_snapshots_the_one_that_the_guard_knows_is_the_machines() {
-        let kept = |generation| status(SlotState::Snapshot(Standing::default()), generation);
+        let kept = |generation| status(SlotState::Snapshot(BootAttempts::default()), generation);
         let slots = [kept(1), kept(2)];
         for (known, slot) in [(None, 1), (Some(1), 0), (Some(2), 1), (Some(3), 1)] {
             assert_eq!(snapshot(&slots, known).map(SlotId::index), Some(slot));

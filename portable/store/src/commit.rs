@@ -8,7 +8,7 @@ use crate::choice::snapshot;
 use crate::error::{CommitError, StoreError};
 use crate::name::Name;
 use crate::record::{LAST_GENERATION, SlotRecord};
-use crate::slot::{DiscardReason, SlotId, SlotState, Standing};
+use crate::slot::{BootAttempts, DiscardReason, SlotId, SlotState};
 
 /// What a sleep is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         }
         let (state, name) = match purpose {
             Purpose::Once => (SlotState::Committed, Name::NONE),
-            Purpose::Snapshot(name) => (SlotState::Snapshot(Standing::default()), name),
+            Purpose::Snapshot(name) => (SlotState::Snapshot(BootAttempts::default()), name),
         };
         let record = SlotRecord {
             state,

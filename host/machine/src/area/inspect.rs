@@ -205,7 +205,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
             Some(format!("its wake failed: {failure}")),
         ),
         SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(reason.to_string())),
-        SlotState::Snapshot(standing) => (SlotStatus::Snapshot, Some(standing.to_string())),
+        SlotState::Snapshot(attempts) => (SlotStatus::Snapshot, Some(attempts.to_string())),
     };
     SlotReport {
         reason,

@@ -47,7 +47,7 @@ pub(crate) enum Boot {
         gave_up: bool,
     },
     /// The image was consumed and could not be loaded: the machine is reset.
-    Spoilt,
+    PartiallyRestored,
 }
 
 pub(crate) struct Machine {
@@ -146,7 +146,7 @@ impl Machine {
         let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
         match wake(&machine, self.memory.os(), &mut self.work.lend(), 0) {
             Woke::Awake(sleep) => Boot::Woken(sleep),
-            Woke::Reset(_) => Boot::Spoilt,
+            Woke::Reset(_) => Boot::PartiallyRestored,
             Woke::Cold(_) => Boot::Cold {
                 gave_up: gave_up(config, &machine.said.borrow()),
             },
@@ -179,10 +179,10 @@ impl Machine {
         match found {
             Ok(Attempt::Woken(sleep)) => Boot::Woken(sleep),
             Ok(Attempt::Cold(gave_up)) => Boot::Cold { gave_up },
-            Ok(Attempt::Spoilt(image, failure)) => {
+            Ok(Attempt::PartiallyRestored(image, failure)) => {
                 // That it may fail is part of it: the reason is lost, no more.
                 let _ = with_area(shared, scratch, |area| area.record_failure(image, failure));
-                Boot::Spoilt
+                Boot::PartiallyRestored
             }
             Err(_) => self.cold_boot(),
         }
@@ -207,7 +207,7 @@ impl Machine {
 enum Attempt {
     Woken(u64),
     Cold(bool),
-    Spoilt(Admitted, Failure),
+    PartiallyRestored(Admitted, Failure),
 }
 
 /// The machine's disk, and what keeps its count if it has one.
@@ -293,8 +293,8 @@ fn attempt_by_hand(
             Attempt::Woken(sleep)
         }
         Err(LoadError::Medium(MediumError::Device { status, .. })) => {
-            Attempt::Spoilt(consumed, Failure::Device(status))
+            Attempt::PartiallyRestored(consumed, Failure::Device(status))
         }
-        Err(_) => Attempt::Spoilt(consumed, Failure::Other(0, 0)),
+        Err(_) => Attempt::PartiallyRestored(consumed, Failure::Other(0, 0)),
     })
 }
