@@ -55,7 +55,7 @@ extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
         Ok(never) => match never {},
         Err(error) => {
             say!("cannot start: {error}");
-            power::give_up()
+            power::fatal()
         }
     }
 }
