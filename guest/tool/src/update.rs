@@ -74,12 +74,11 @@ fn of_image<M: Medium>(firmware: &Manifest, slot: &mut M) -> Result<Forecast, Er
     };
     let mut room = [Page::ZERO; to_usize(STATE_PAGES)];
     // The key is in flash that Linux does not reach.
-    let state = match header.seal {
-        Some(_) => State::Sealed,
-        None => match read_state(slot, &header, &mut room) {
-            Ok(sections) => State::Sections(sections),
-            Err(_) => State::Unreadable,
-        },
+    let sections = read_state(slot, &header, &mut room);
+    let state = match (header.seal, &sections) {
+        (Some(_), _) => State::Sealed,
+        (None, Ok(sections)) => State::Sections(sections),
+        (None, Err(_)) => State::Unreadable,
     };
     Ok(firmware.check_image(Ok(&header), state))
 }

@@ -120,7 +120,7 @@ pub enum Forecast {
 #[derive(Debug)]
 pub enum State<'a> {
     /// They can be read.
-    Sections(StateSections<'a>),
+    Sections(&'a StateSections<'a>),
     /// They are encrypted, and the key is not at hand.
     Sealed,
     /// They are damaged.

@@ -59,7 +59,7 @@ fn of_image<M: Medium>(
     let checked = room.map(|room| inspect(slot, expected(header), key, room));
     match checked {
         Ok(Ok(checked)) => match checked.state() {
-            Ok(sections) => firmware.check_image(Ok(header), State::Sections(sections)),
+            Ok(sections) => firmware.check_image(Ok(header), State::Sections(&sections)),
             Err(_) => firmware.check_image(Ok(header), State::Unreadable),
         },
         Ok(Err(_)) | Err(_) => firmware.check_image(Ok(header), State::Unreadable),
