@@ -8,10 +8,9 @@
 //! back. What the machine's state means is the firmware's business: here it is
 //! sections of their owners.
 //!
-//! `format` is what an image consists of; `seal` is the cipher over it; `scan`
-//! looks for pages that need not be saved; `transfer` moves images and memory,
-//! and uses the others. What `workers` and `work_state` say of harts that work together
-//! is common to the last two.
+//! `format` is what an image consists of; `seal` is the cipher over it; `scan` finds pages
+//! that need not be saved; `transfer` moves images and memory, and uses the others.
+//! `workers` and `work_state` are what these two share: how harts work together.
 #![no_std]
 #![forbid(unsafe_code)]
 

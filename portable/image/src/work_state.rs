@@ -1,10 +1,10 @@
-//! Whose a piece of work is.
+//! The state of a work item: which hart may access it.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Where a piece of work is: the coordinator's, who fills and empties it; given to the harts;
-/// taken by one of them; or done. What was written before a step is seen by whoever
-/// finds that it was made.
+/// The state of a work item: owned by the coordinator, which fills and empties it; handed
+/// out; taken by a hart; or done. Each step releases, and whoever sees it acquires, so all
+/// that was written before the step is visible after it.
 #[derive(Debug)]
 pub(crate) struct WorkState(AtomicU8);
 
@@ -14,17 +14,17 @@ const TAKEN: u8 = 2;
 const DONE: u8 = 3;
 
 impl WorkState {
-    /// The coordinator's.
+    /// Owned by the coordinator.
     pub(crate) const fn new() -> Self {
         WorkState(AtomicU8::new(COORDINATORS))
     }
 
-    /// Gives the work to the harts.
+    /// Hands the work out.
     pub(crate) fn give(&self) {
         self.0.store(GIVEN, Ordering::Release);
     }
 
-    /// Takes the work, if it was given and nobody else has it; whether this hart has.
+    /// Takes the work; false if it was not handed out, or another hart has it.
     pub(crate) fn take(&self) -> bool {
         self.0
             .compare_exchange(GIVEN, TAKEN, Ordering::Acquire, Ordering::Relaxed)
@@ -44,7 +44,7 @@ impl WorkState {
         self.0.load(Ordering::Relaxed) == COORDINATORS
     }
 
-    /// The coordinator has it back.
+    /// Returns it to the coordinator.
     pub(crate) fn take_back(&self) {
         self.0.store(COORDINATORS, Ordering::Release);
     }

@@ -1,24 +1,22 @@
-/// The harts that can share the work of a save or a load.
+/// The worker harts of a save or a load, and how the coordinator reaches them.
 ///
-/// On the host they are threads, and in the simplest case there is only the
-/// calling one ([`NoWorkers`]).
+/// In tests they are threads; with [`NoWorkers`] the calling hart is alone.
 pub trait Workers: Sync {
-    /// Runs `coordinate` on the calling hart and, meanwhile, `work` on every hart that
-    /// has nothing else to do; returns when all of them have come back. Helpers
-    /// may come late, or not at all.
+    /// Runs `coordinate` on the calling hart and, meanwhile, `work` on every idle hart.
+    /// Returns when all of them have returned. Workers may join late, or not at all.
     fn run(&self, coordinate: &mut dyn FnMut(), work: &(dyn Fn() + Sync));
 
-    /// Tells resting workers that there is something to do.
+    /// Wakes idle workers: there is work.
     fn call(&self) {}
 
-    /// What the coordinator does that finds nothing to do until the medium or a worker is
-    /// further: it may rest, but not for longer than the medium can do without it.
+    /// Called by the coordinator when it must wait for the medium or a worker. It may sleep,
+    /// but not for longer than the medium can go without new commands.
     fn pause(&self) {
         core::hint::spin_loop();
     }
 
-    /// What a worker does that finds nothing to do: it may wait for the next
-    /// [`Workers::call`], and for any that it has not heard yet.
+    /// Called by a worker without work. It may sleep until the next [`Workers::call`]; a call
+    /// that came since the last one ends it at once.
     fn idle(&self) {
         core::hint::spin_loop();
     }

@@ -1,7 +1,7 @@
-//! Looking far ahead, for pages that need not be saved, while harts have nothing else
-//! to do: where many of them lie together, a medium would be out of work until they had
-//! been looked at. A large machine with little in use has tens of thousands of them, in
-//! the kernel's tables about the memory that is free.
+//! Scanning far ahead of the coordinator for pages that need not be saved.
+//! Idle worker harts do this. Without it the medium would idle wherever many such pages
+//! lie together, until the coordinator had scanned past them. A large machine with little
+//! memory in use has tens of thousands of them, in the kernel's tables about free memory.
 
 use core::ops::ControlFlow;
 
@@ -9,17 +9,17 @@ use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
 
 use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen};
 
-/// Blocks that wait for a hart.
+/// Blocks that may wait for a worker at the same time.
 const WAITING: usize = 64;
 
-/// A block that begins with so many pages that are to be saved is left: its pages would
-/// be touched twice, now and to be hashed.
+/// The scan of a block stops after this many pages that must be saved: reading the rest
+/// ahead would only touch them twice, now and again for the hash.
 const ENOUGH: u32 = 4;
 
 /// Words of an entry: the index of the block's first page, and what was [`Seen`].
 const FIND_WORDS: usize = 3;
 
-/// The blocks that the harts may look at.
+/// The blocks that worker harts may scan.
 pub(crate) struct LookAhead<'c> {
     memory: &'c OsMemory,
     waiting: [ScanBlock; WAITING],
@@ -50,13 +50,13 @@ impl<'c> LookAhead<'c> {
     }
 }
 
-/// The coordinator's part: it sends the harts ahead and keeps what they find. What it has no
-/// room for is looked at again in its turn.
+/// The coordinator's side: it hands out blocks far ahead and caches the results. A result
+/// without room in the cache is lost, and its block is scanned again later.
 pub(crate) struct ScanCache<'l> {
     look_ahead: &'l LookAhead<'l>,
-    /// Entries, each at the number of its block modulo their count.
+    /// Entries; that of a block is at the block's number modulo their count.
     cache: &'l mut [[u64; FIND_WORDS]],
-    /// Where the next block for the harts may begin.
+    /// The first page of the next block to hand out.
     from: u64,
 }
 
@@ -72,8 +72,8 @@ impl<'l> ScanCache<'l> {
         }
     }
 
-    /// Takes results back and sends the harts on: through blocks of `map` from page
-    /// `next` on, which is the coordinator's own next one.
+    /// Collects results and hands out further blocks of `map`. `next` is the page that the
+    /// coordinator itself scans next.
     pub(crate) fn go_on(&mut self, map: &PageMap<'_>, next: u64) {
         if self.cache.is_empty() {
             return;
@@ -95,7 +95,7 @@ impl<'l> ScanCache<'l> {
         }
     }
 
-    /// Keeps a find, unless in its place is one that is needed before it.
+    /// Caches a result, unless its entry holds one that is needed earlier.
     fn keep(&mut self, first: u64, seen: Seen, next: u64) {
         let place = self.place(first);
         let find = &mut self.cache[place];
@@ -104,7 +104,7 @@ impl<'l> ScanCache<'l> {
         }
     }
 
-    /// What was found in the block that begins with page `first`.
+    /// The cached result of the block that begins with page `first`.
     pub(crate) fn of(&self, first: u64) -> Seen {
         match self.cache.get(self.place(first)) {
             Some(&[at, zeros, strided_fills]) if at == first => Seen {

@@ -1,4 +1,4 @@
-//! Looking for pages that need not be saved.
+//! The page scanner: finds pages that need not be saved.
 
 mod look_ahead;
 mod scan_block;

@@ -1,4 +1,4 @@
-//! Blocks of memory that the harts look at for the coordinator.
+//! Blocks of memory that worker harts scan for the coordinator.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, StridedFill};
 
 use crate::work_state::WorkState;
 
-/// Pages of a block: those of a word of the page map.
+/// Pages in a block: as many as a word of the page map has bits.
 pub(crate) const SCAN_BLOCK_PAGES: u64 = 64;
 
-/// What is known of a block's pages: a bit for each.
+/// The result of a scan: one bit for each page of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Pages that hold nothing but zeros.
@@ -20,13 +20,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The pages that are one or the other.
+    /// Pages that need not be saved.
     pub(crate) fn pages(self) -> u64 {
         self.zeros | self.strided_fills
     }
 
-    /// Notes what `page` holds, whose bit this is, if it is one or the other; whether
-    /// it is.
+    /// Sets the bit of `page` if it is zero or a strided fill; returns whether it is.
     fn note(&mut self, bit: u64, page: &Page) -> bool {
         if page.is_zero() {
             self.zeros |= bit;
@@ -39,13 +38,13 @@ impl Seen {
     }
 }
 
-/// A block on its way between the coordinator and the hart that looks at it.
+/// A block that is passed between the coordinator and the hart that scans it.
 #[derive(Debug)]
 pub(crate) struct ScanBlock {
     state: WorkState,
     /// Index of the first page, a multiple of [`SCAN_BLOCK_PAGES`].
     first: AtomicU64,
-    /// Pages to be looked at.
+    /// Pages to scan.
     wanted: AtomicU64,
     zeros: AtomicU64,
     strided_fills: AtomicU64,
@@ -62,7 +61,7 @@ impl ScanBlock {
         }
     }
 
-    /// Gives the harts the pages of `map` from `first` on, of which so much is known.
+    /// Hands out the pages of `map` from `first` on; `seen` is known of them already.
     pub(crate) fn give(&self, map: &PageMap<'_>, first: u64, seen: Seen) {
         self.first.store(first, Ordering::Relaxed);
         self.wanted.store(map.word(first), Ordering::Relaxed);
@@ -70,14 +69,14 @@ impl ScanBlock {
         self.state.give();
     }
 
-    /// Takes it to look at it, if it was given and no other hart has it.
+    /// Claims the block for a scan; false if it was not handed out, or another hart has it.
     pub(crate) fn take(&self) -> bool {
         self.state.take()
     }
 
-    /// Scans the pages of which nothing is known. `other` gets the place and the
-    /// contents of each that is neither zero nor a strided fill, and what is known up to
-    /// there; it may end the look.
+    /// Scans the pages of which nothing is known yet. `other` is called for each page that is
+    /// neither zero nor a strided fill, with its index in the block, its contents and the
+    /// result so far; it may end the scan.
     pub(crate) fn look(
         &self,
         memory: &OsMemory,
@@ -89,7 +88,7 @@ impl ScanBlock {
         let mut cursor = PageCursor::new();
         while let Some((place, bit)) = lowest(left) {
             left ^= bit;
-            // The map has no pages that memory has not.
+            // The map names no page beyond memory, so this does not happen.
             let Some(page) = cursor.seek(memory, first + place) else {
                 break;
             };
@@ -106,12 +105,12 @@ impl ScanBlock {
         self.state.is_done()
     }
 
-    /// Whether it is the coordinator's to give.
+    /// Whether the coordinator may hand it out.
     pub(crate) fn is_free(&self) -> bool {
         self.state.is_coordinators()
     }
 
-    /// The coordinator has it back.
+    /// Returns the block to the coordinator.
     pub(crate) fn take_back(&self) {
         self.state.take_back();
     }
@@ -138,7 +137,7 @@ impl ScanBlock {
     }
 }
 
-/// The place of the lowest bit, and the bit.
+/// The index of the lowest bit that is set, and the bit.
 pub(crate) fn lowest(word: u64) -> Option<(u64, u64)> {
     (word != 0).then(|| (u64::from(word.trailing_zeros()), word & word.wrapping_neg()))
 }

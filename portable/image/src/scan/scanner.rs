@@ -1,7 +1,7 @@
-//! What pages hold, as far as a save needs to know before it takes them. All harts
-//! look, ahead of the coordinator, which then touches few pages itself: in a large machine
-//! with little in use most of a save is looking. Of a plain image's pages they take
-//! the hashes in the same go, as the first touch of a page costs most.
+//! Scans pages before a save takes them: is a page zero, a strided fill, or neither?
+//! All harts scan, ahead of the coordinator, because on a large machine with little memory
+//! in use most of a save is scanning. For a plain image they hash the pages in the same
+//! pass, as the first access to a page costs most.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::look_ahead::{LookAhead, ScanCache};
 use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, lowest};
 use crate::workers::Workers;
 
-/// Blocks on their way at once: those of 8 MiB.
+/// Blocks that are handed out at once: 8 MiB of memory.
 const AHEAD: u64 = 32;
 
 /// What a page holds.
@@ -53,14 +53,14 @@ impl Entry {
     }
 }
 
-/// The blocks on their way: number `n` in entry `n % AHEAD`.
+/// The blocks that are handed out: block `n` is in entry `n % AHEAD`.
 pub(crate) struct PageScanner<'c> {
     workers: &'c dyn Workers,
     memory: &'c OsMemory,
     /// Whether hashes are wanted.
     hashed: bool,
     entries: [Entry; to_usize(AHEAD)],
-    /// The block that the coordinator wants next: harts take it, and what follows, first.
+    /// The block that the coordinator needs next. Workers take it and its successors first.
     oldest: AtomicU64,
     look_ahead: LookAhead<'c>,
 }
@@ -81,7 +81,7 @@ impl<'c> PageScanner<'c> {
         &self.entries[to_usize(number % AHEAD)]
     }
 
-    /// Scans a block that waits for it, if there is one.
+    /// Scans a block that is handed out; false if there is none.
     fn look_at_one(&self) -> bool {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
@@ -94,29 +94,29 @@ impl<'c> PageScanner<'c> {
         true
     }
 
-    /// Scans a block that waits for it, or far ahead; whether there was one.
+    /// Scans a block that is handed out, near or far ahead; false if there is none.
     pub(crate) fn look_ahead(&self) -> bool {
         self.look_at_one() || self.look_ahead.look_at_one()
     }
 }
 
-/// The coordinator's way through the pages of a map, ascending.
+/// The coordinator's iterator over the pages of a map, in ascending order.
 pub(crate) struct ScanCursor<'l> {
     scanner: &'l PageScanner<'l>,
     cache: ScanCache<'l>,
-    /// Where the next block to be looked at may begin.
+    /// The first page of the next block to hand out.
     from: u64,
-    /// Blocks given to the harts, and taken back.
+    /// Numbers of blocks handed out, and returned.
     given: u64,
     taken: u64,
-    /// What is left of the block that was taken back last.
+    /// Pages of the block returned last that `next` has not returned yet.
     first: u64,
     left: u64,
     seen: Seen,
 }
 
 impl<'l> ScanCursor<'l> {
-    /// `room` is for what is found far ahead: a page for each 42 MiB.
+    /// `room` is the cache for results from far ahead: a page holds those of 42 MiB.
     pub(crate) fn new(scanner: &'l PageScanner<'l>, room: &'l mut [Page]) -> Self {
         ScanCursor {
             scanner,
@@ -130,8 +130,8 @@ impl<'l> ScanCursor<'l> {
         }
     }
 
-    /// The index of the next page in `map`, and what it holds. Of the map, nothing but
-    /// indices that were named may be removed meanwhile.
+    /// The index of the next page in `map`, and what it holds. Between calls the caller may
+    /// remove pages from the map that were returned already, and no others.
     pub(crate) fn next(&mut self, map: &PageMap<'_>) -> Option<(u64, Holds)> {
         let (place, bit) = loop {
             if let Some(lowest) = lowest(self.left) {
@@ -149,7 +149,7 @@ impl<'l> ScanCursor<'l> {
         } else if self.seen.strided_fills & bit != 0 {
             Holds::StridedFill
         } else {
-            // Nothing else is put into the entry while something of it is left.
+            // The entry is not reused before all its pages have been returned.
             let hashes = &self.scanner.entry(self.taken - 1).hashes;
             let hash = hashes[to_usize(place)].load(Ordering::Relaxed);
             Holds::Other { hash }
@@ -168,7 +168,7 @@ impl<'l> ScanCursor<'l> {
         self.scanner.look_ahead()
     }
 
-    /// Gives the harts blocks to look at, many at a time, as each call costs.
+    /// Hands out blocks, many at a time, because waking the workers costs.
     fn give(&mut self, map: &PageMap<'_>) {
         if self.given - self.taken > AHEAD / 2 {
             return;
@@ -189,8 +189,7 @@ impl<'l> ScanCursor<'l> {
         }
     }
 
-    /// Takes the oldest block back, and scans it or at others while it is not
-    /// ready.
+    /// Waits for the oldest block and takes it back; scans blocks meanwhile.
     fn take_back(&mut self) {
         let block = &self.scanner.entry(self.taken).block;
         while !block.is_done() {

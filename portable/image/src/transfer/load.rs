@@ -28,13 +28,14 @@ impl Loaded {
     }
 }
 
-/// Fills memory: saved pages from `slot`, every piece verified and, if sealed,
-/// opened where it lies; those in a strided fill with what it says; the others
-/// with zeros, but for long runs of free ones where that is needless (see [`Here::is_clear`](crate::Here::is_clear)).
+/// Restores all of OS memory. Saved pages are read from `slot`, each piece verified and, if
+/// sealed, decrypted in place. Strided fills are written out. All other pages are zeroed,
+/// except long free runs where memory is clear already (see
+/// [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
-/// See [`LoadError`]. The medium touches memory no more then.
+/// See [`LoadError`]. No DMA is under way then.
 pub fn load<M: Medium>(
     slot: &mut M,
     opened: &Opened<'_>,
@@ -88,10 +89,10 @@ pub fn load<M: Medium>(
     })
 }
 
-/// Unsaved pages filled between two looks at the pieces.
+/// Unsaved pages that are filled before the pieces are polled again.
 const FILL_PAGES: usize = 32;
 
-/// The unsaved pages to be filled yet.
+/// The unsaved pages that are still to be filled.
 struct UnsavedWalk<'m> {
     pages: PageWalk<'m>,
     /// Runs among them that are left as they are.
@@ -111,7 +112,7 @@ impl UnsavedWalk<'_> {
     }
 }
 
-/// The same, shared by the harts.
+/// The same, shared by all harts.
 struct Unsaved<'m> {
     walk: Mutex<UnsavedWalk<'m>>,
     strided_fills: StridedFills<'m>,
@@ -136,20 +137,20 @@ impl Unsaved<'_> {
     }
 }
 
-/// The coordinator of a load: keeps the medium busy with reads, gives pieces that are
-/// there to the workers, and compares their digests.
+/// The coordinator of a load: keeps the medium busy with reads, hands pieces that have
+/// arrived to the workers, and compares their digests.
 struct Loader<'l, M> {
     slot: &'l mut M,
     image: &'l Checked<'l>,
     memory: &'l OsMemory,
     pieces: &'l Pieces<'l>,
     batch_pages: u64,
-    /// The pages not yet asked for.
+    /// The pages that no read has been started for.
     wanted: PageWalk<'l>,
-    /// Saved pages asked for.
+    /// Saved pages that reads have been started for.
     asked: u64,
-    /// Transfers started and not finished, by piece: its entry among those
-    /// ahead is its transfers' tag.
+    /// Transfers in flight, for each piece. The index of a piece's entry is the tag of its
+    /// transfers.
     transfers: [u32; to_usize(AHEAD)],
     in_flight: usize,
     /// Pieces verified.
@@ -190,8 +191,7 @@ impl<M: Medium> Loader<'_, M> {
         ((piece + 1) * PIECE_PAGES).min(self.image.header.saved_pages)
     }
 
-    /// Takes note of the transfers that have finished. A piece that is there is
-    /// the harts'.
+    /// Polls the medium for finished transfers, and hands out each piece that is complete.
     fn reap(&mut self) -> Result<(), MediumError> {
         while self.in_flight > 0 {
             let Some(tag) = self.slot.poll()? else {
@@ -213,7 +213,7 @@ impl<M: Medium> Loader<'_, M> {
         Ok(())
     }
 
-    /// Starts the next transfer; whether there was one, and room for it.
+    /// Starts the next transfer; false if there is none, or no room for it.
     fn ask(&mut self) -> Result<bool, MediumError> {
         let number = self.asked / PIECE_PAGES;
         let begun = self.asked % PIECE_PAGES;
@@ -242,7 +242,7 @@ impl<M: Medium> Loader<'_, M> {
         Ok(true)
     }
 
-    /// Compares the next piece's digest, if it is there.
+    /// Compares the digest of the next piece, if its work is done.
     fn verify(&mut self) -> Result<bool, LoadError> {
         let piece = self.verified;
         let asked = piece * PIECE_PAGES < self.asked;

@@ -1,5 +1,5 @@
-//! Pieces of page data on their way between memory and medium, and the harts
-//! that work on them.
+//! Pieces of page data in flight between memory and medium, and the harts that hash, seal or
+//! open them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,8 +12,7 @@ use crate::seal::{Cipher, CipherDirection, Part};
 use crate::work_state::WorkState;
 use crate::workers::Workers;
 
-/// Pieces that may be on their way at once: enough to keep a device busy while
-/// every hart works on one.
+/// Pieces in flight at once: enough to keep a device busy while every hart works on one.
 pub(crate) const AHEAD: u64 = 16;
 
 /// One piece: which it is, and where its pages are.
@@ -26,9 +25,9 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 struct Entry {
     state: WorkState,
-    /// The stage says whose it is, so nobody waits for it.
+    /// The work state decides who may lock this, so the lock is never contended.
     piece: Mutex<Piece>,
-    /// What the work came to.
+    /// The result of the work.
     digest: [AtomicU64; 2],
 }
 
@@ -52,13 +51,13 @@ impl Entry {
     }
 }
 
-/// The pieces on their way: piece `n` in entry `n % AHEAD`. One hart coordinates: it
-/// fills and empties the entries. All take what is ready and work on it.
+/// The pieces in flight: piece `n` is in entry `n % AHEAD`. The coordinator fills and
+/// empties the entries; all harts, the coordinator too, take pieces that are ready and work
+/// on them.
 pub(crate) struct Pieces<'c> {
     workers: &'c dyn Workers,
     entries: [Entry; to_usize(AHEAD)],
-    /// The piece that the coordinator waits for: harts take it, and what follows,
-    /// first.
+    /// The piece that the coordinator needs next. Workers take it and its successors first.
     oldest: AtomicU64,
     ended: AtomicBool,
 }
@@ -85,18 +84,18 @@ impl<'c> Pieces<'c> {
         piece
     }
 
-    /// A piece, to look at it.
+    /// A piece, for reading.
     pub(crate) fn piece(&self, number: u64) -> MutexGuard<'_, Piece> {
         self.entry(number).piece.lock()
     }
 
-    /// Gives a piece to the harts.
+    /// Hands a piece out.
     pub(crate) fn set_ready(&self, number: u64) {
         self.entry(number).state.give();
         self.workers.call();
     }
 
-    /// Passes a piece over that needs no work.
+    /// Marks a piece that needs no work as done.
     pub(crate) fn set_done(&self, number: u64, digest: Digest) {
         self.entry(number).finish(digest);
     }
@@ -106,8 +105,7 @@ impl<'c> Pieces<'c> {
         self.entry(number).state.is_done()
     }
 
-    /// Takes the oldest piece back from the harts, with its digest; its entry
-    /// is free then.
+    /// Takes the oldest piece back, with its digest, and frees its entry.
     pub(crate) fn retire(&self, number: u64) -> Digest {
         let entry = self.entry(number);
         entry.state.take_back();
@@ -129,9 +127,8 @@ impl<'c> Pieces<'c> {
         true
     }
 
-    /// What a helping hart does until the coordinator says that it is over: works on
-    /// pieces, on something else when none is ready, and rests when there is
-    /// nothing of that either.
+    /// The loop of a worker hart until the coordinator ends it: works on pieces; when none is
+    /// ready, does `otherwise`; when that has nothing to do either, idles.
     pub(crate) fn help(&self, work: &impl Fn(&Piece) -> Digest, other: impl Fn() -> bool) {
         while !self.ended.load(Ordering::Acquire) {
             if !self.work_on_one(work) && !other() {
@@ -145,7 +142,7 @@ impl<'c> Pieces<'c> {
         self.workers.pause();
     }
 
-    /// Sends the workers home. Pieces that are ready stay so.
+    /// Ends the workers' loops. Pieces that are ready stay ready.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.workers.call();

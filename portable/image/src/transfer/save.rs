@@ -72,17 +72,16 @@ impl Saved {
     }
 }
 
-/// Saves memory, and the state that is in the workspace, into `slot` and makes
-/// all of it durable. The harts of the OS are stopped: memory does not change
-/// while it is saved, but for a sealed image's pages, which are sealed where
-/// they lie, as no copy is made. Pages that [`Workspace::leave_out`] found are
-/// not touched. Should the commit fail, [`give_back`] opens
-/// them again.
+/// Saves memory, and the machine's state in the workspace, into `slot` and makes the image
+/// durable.
+/// The OS's harts are stopped, so memory does not change meanwhile. A sealed image's pages
+/// are encrypted in place, because there is no room for a copy; should the commit fail,
+/// [`give_back`] decrypts them again. Pages that [`Workspace::leave_out`] found are not
+/// accessed.
 ///
 /// # Errors
 ///
-/// See [`SaveError`]. Memory is as it was then, and the medium touches it no
-/// more.
+/// See [`SaveError`]. Memory is unchanged then, and no DMA is under way.
 pub fn save<M: Medium>(
     slot: &mut M,
     memory: &mut OsMemory,
@@ -127,8 +126,8 @@ pub fn save<M: Medium>(
     })
 }
 
-/// Opens what [`save`] has sealed in memory, where the image that it wrote was
-/// not committed and the OS goes on. A plain save leaves nothing to do.
+/// Decrypts the pages that [`save`] has encrypted in place, when the image was not committed
+/// and the OS continues. After a plain save there is nothing to do.
 ///
 /// `request` and `workspace` are those of the save.
 pub fn give_back(
@@ -159,7 +158,7 @@ impl SaveRequest<'_> {
     }
 }
 
-/// How much there is in an image.
+/// The amounts of data in an image.
 struct Amounts {
     os_pages: u64,
     saved_pages: u64,

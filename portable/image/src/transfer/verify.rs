@@ -49,7 +49,7 @@ pub fn verify<M: Medium>(
     Ok(())
 }
 
-/// The digest of a piece, on its way.
+/// The digest of a piece, while it is computed.
 #[allow(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Check {
     Plain(PageHasher),

@@ -73,7 +73,7 @@ impl<'a> Workspace<'a> {
 }
 
 impl Workspace<'_> {
-    /// The same room, for a while.
+    /// Borrows the workspace for a shorter time.
     pub(crate) fn reborrow(&mut self) -> Workspace<'_> {
         Workspace {
             header: self.header,
@@ -86,9 +86,9 @@ impl Workspace<'_> {
         }
     }
 
-    /// Has the next save leave out the pages that `find` puts into the set that
-    /// it is given: the pages that the OS has free. They are not looked at;
-    /// after a wake they are zero, or what the OS takes as well.
+    /// Excludes pages from the next save: those that `find` adds to the set that it is given,
+    /// which the OS has free. They are not read. After a wake they hold zeros, or whatever
+    /// `find` says that the OS tolerates.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl Workspace<'_> {
         Ok(found)
     }
 
-    /// Has the map hold the pages that a save of `os_pages` pages is to look
-    /// at; the length of the list of free runs in bytes.
+    /// Prepares the map of the pages that a save must scan; returns the length of the list of
+    /// free runs in bytes.
     pub(crate) fn take_survey(&mut self, os_pages: u64) -> Result<u64, NoRoom> {
         match self.surveyed.take() {
             Some(free_bytes) => Ok(free_bytes),

@@ -1,4 +1,4 @@
-//! Writing page data, and taking it back.
+//! Writes page data.
 
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{
@@ -25,9 +25,9 @@ pub(crate) struct Written {
     pub(crate) strided_fill_bytes: u64,
 }
 
-/// Writes the pages of the workspace's map that are neither zero nor in a
-/// strided fill from page `data` of the slot on, takes the others out of the map,
-/// and fills in strided fills and digests. After an error memory is as it was.
+/// Writes the pages of the workspace's map that are neither zero nor in a strided fill to
+/// the slot, from its page `data` on. Removes the others from the map, and fills in the
+/// lists of strided fills and digests. After an error memory is unchanged.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -37,9 +37,9 @@ pub(crate) fn write_memory<M: Medium>(
     workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Written, SaveError> {
-    // What the survey left in it is to be looked at.
+    // These are the pages to scan.
     let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
-    // There is room for the digests of all of memory, and more than these are not made.
+    // The section has room for the digests of all of memory.
     let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(map.count())));
     let digests = Page::words_mut(digests);
     digests.fill(0);
@@ -86,11 +86,11 @@ pub(crate) fn write_memory<M: Medium>(
     })
 }
 
-/// Pages looked at between two calls of `progress`: 16 MiB.
+/// Pages scanned between two calls of `progress`: 16 MiB.
 const PROGRESS_PAGES: u64 = 4096;
 
-/// Pages sent between two flushes on the way: 256 MiB. The device's cache is emptied
-/// while more is sent, and what is left for the end is little; each flush costs, too.
+/// Pages written between two flushes: 256 MiB. So the device empties its cache while more is
+/// written, and the last flush has little to do; more of them would cost more than that.
 const FLUSH_PAGES: u64 = 1 << 16;
 
 /// The coordinator of a save: collects pages into pieces, and writes them; a piece that is
@@ -110,15 +110,15 @@ struct Writer<'w, M> {
     cursor: PageCursor,
     /// Pages of memory looked at.
     scanned: u64,
-    /// Pages that have gone into pieces.
+    /// Pages that were put into pieces.
     saved: u64,
     /// Pieces filled.
     filled: u64,
     /// Pages in transfers that have been started.
     sent: u64,
-    /// How many of them when a flush was started last.
+    /// `sent_pages` at the latest flush.
     flushed: u64,
-    /// Pieces that are digested and sent, whose entries are free.
+    /// Pieces that are digested and written; their entries are free.
     retired: u64,
     in_flight: usize,
 }
@@ -150,15 +150,15 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// Opens in memory what has been sealed so far.
+    /// Decrypts what has been encrypted in place so far.
     fn unseal(&self, cipher: &Cipher, workers: &dyn Workers) {
-        // Beyond what was filled the map names pages that nobody looked at.
+        // Beyond these pieces the map still has pages that were not scanned.
         let is_sealed =
             |number| number < self.retired || number < self.filled && self.pieces.is_done(number);
         unseal_memory(self.memory, &self.map, cipher, workers, &is_sealed);
     }
 
-    /// Collects the next piece, as long as there are pages.
+    /// Collects the next piece; false if there are no more pages.
     fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
         let mut piece = self.pieces.begin(self.filled);
         let mut hasher = PageHasher::new();
@@ -225,7 +225,7 @@ impl<M: Medium> Writer<'_, M> {
         });
     }
 
-    /// Takes note of the transfers that have finished.
+    /// Polls the medium for finished transfers.
     fn reap(&mut self) -> Result<bool, MediumError> {
         let mut moved = false;
         while self.in_flight > 0 && self.slot.poll()?.is_some() {
@@ -235,7 +235,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(moved)
     }
 
-    /// Starts the next transfer; whether there was one, and room for it.
+    /// Starts the next transfer; false if there is none, or no room for it.
     fn send(&mut self) -> Result<bool, MediumError> {
         let number = self.sent / PIECE_PAGES;
         let begun = self.sent % PIECE_PAGES;
@@ -266,8 +266,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// Notes the digest of the oldest piece, when it is there and the piece is
-    /// sent.
+    /// Stores the digest of the oldest piece once that is computed and the piece is written.
     fn retire(&mut self) -> bool {
         let number = self.retired;
         let end = ((number + 1) * PIECE_PAGES).min(self.saved);
@@ -308,7 +307,7 @@ impl<M: Medium> Writer<'_, M> {
     }
 }
 
-/// Opens those pieces of the pages in `map` that are sealed in memory.
+/// Decrypts the pieces of the pages in `map` that are encrypted in place.
 pub(crate) fn unseal_memory(
     memory: &OsMemory,
     map: &PageMap<'_>,
