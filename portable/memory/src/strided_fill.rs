@@ -9,10 +9,9 @@ pub const ROW_WORDS: usize = 8;
 /// Rows in a page.
 const ROWS: u64 = (PAGE_WORDS / ROW_WORDS) as u64;
 
-/// A page of rows that each differ from the one before by the same step, word by
-/// word and without carry: what a table of equal things looks like, among them
-/// the 64 bytes that Linux keeps for every page of memory, as long as that page
-/// has never been used.
+/// A page of rows of eight words, where each row is the one before plus the same step, word
+/// by word and without carry. An array of equal structures looks so: for example Linux's
+/// `struct page`, 64 bytes for every page of memory, as long as that has never been used.
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct StridedFill {
     /// The page's first row.
@@ -24,7 +23,7 @@ pub struct StridedFill {
 impl StridedFill {
     /// The strided fill that `page` is, if it is one.
     ///
-    /// Almost every other page shows in the first word of its third row that it is none.
+    /// Almost every other page differs in the first word of its third row already.
     #[must_use]
     #[inline]
     pub fn of(page: &Page) -> Option<Self> {
@@ -39,8 +38,7 @@ impl StridedFill {
         (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
     }
 
-    /// The strided fill that the page's first two rows begin: that which it is, if it is
-    /// one.
+    /// The strided fill that the page's first two rows define. If the page is one, it is this.
     #[must_use]
     #[inline]
     pub fn begun(page: &Page) -> Self {
@@ -64,10 +62,10 @@ impl StridedFill {
         }
     }
 
-    /// Whether it is what `page` holds.
+    /// Whether `page` holds this.
     ///
-    /// Word by word of all rows: that takes few registers, and an emulator, which keeps
-    /// few of them across loads, a third of the time that it takes row by row.
+    /// Compares one column of words after the other. That needs few registers, and takes an
+    /// emulator, which keeps few of them across loads, a third of the time of going by rows.
     #[must_use]
     pub fn makes(&self, page: &Page) -> bool {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
@@ -107,8 +105,8 @@ impl PartialEq for StridedFill {
     }
 }
 
-/// Compares words. Arrays are compared as bytes, by a call that takes some of them
-/// one by one: fifty times as long.
+/// Compares word by word. The compiler compares arrays as bytes, by a call that takes
+/// fifty times as long.
 fn is_same(row: &[u64; ROW_WORDS], other: &[u64; ROW_WORDS]) -> bool {
     let words = row.iter().zip(other);
     words.fold(0, |differ, (word, other)| differ | (word ^ other)) == 0

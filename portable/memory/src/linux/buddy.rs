@@ -11,9 +11,9 @@ use super::search::Known;
 use super::symbols::Symbol;
 use crate::{FreeContents, PAGE_BYTES, PageMap};
 
-/// How far a zone's count of free pages may be off: what the last hart has not
-/// yet added to it, which is less than a byte holds. The other harts' part is
-/// added when they go.
+/// How far a zone's count of free pages may be off: the last hart's per-CPU difference,
+/// which fits in a byte, has not been added. Those of the others were, when they went
+/// offline.
 const SLACK: u64 = 128;
 
 /// Most bytes of a set of nodes: 1024 nodes.
@@ -66,7 +66,7 @@ pub(super) fn mark<A: AddressSpace>(
     Ok(pages)
 }
 
-/// Whether the kernel looks after free pages by their contents.
+/// Whether the kernel checks the contents of free pages.
 fn refuse_guarded<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     known: &Known,
@@ -148,8 +148,7 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
         Ok(pages)
     }
 
-    /// Walks a list; tells how many blocks it has. It ends, because no block is
-    /// taken twice.
+    /// Walks a list and counts its blocks. It terminates because no block is accepted twice.
     fn list(&mut self, node: Node, list: u64, order: u64) -> Result<u64, FreeListError> {
         let mut blocks = 0;
         let mut before = list;
@@ -169,8 +168,8 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
         Ok(blocks)
     }
 
-    /// Takes the block whose links are at an address for free; false when there
-    /// is no such block.
+    /// Adds the block whose links are at an address to the free pages; false when there is no
+    /// such block.
     fn take(&mut self, node: Node, links: u64, order: u64) -> Result<bool, FreeListError> {
         let layout = self.layout.page;
         let page = links.wrapping_sub(layout.links);

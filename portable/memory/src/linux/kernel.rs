@@ -44,7 +44,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         Ok(span)
     }
 
-    /// The page of OS memory that an address lies in, and how far in.
+    /// The page of OS memory that an address lies in, and the offset within it.
     #[inline(never)]
     fn locate(&mut self, address: u64) -> Result<(OsPage, usize), FreeListError> {
         let span = self.span(address)?;
@@ -55,7 +55,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         Ok((page, to_usize(address % PAGE_BYTES)))
     }
 
-    /// What an address of the kernel's stands for.
+    /// Translates a kernel address.
     pub(super) fn physical(&mut self, address: u64) -> Result<u64, FreeListError> {
         let (page, offset) = self.locate(address)?;
         Ok(page.address() + offset as u64)
@@ -125,7 +125,7 @@ impl<'a> Constants<'a> {
         Ok(byte)
     }
 
-    /// Passes over some bytes.
+    /// Skips some bytes.
     #[inline]
     pub(super) fn skip(&mut self, bytes: u64) {
         let next = self.address.wrapping_add(bytes);

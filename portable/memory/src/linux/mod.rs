@@ -8,9 +8,9 @@
 //!
 //! # What is trusted
 //!
-//! A page that is wrongly taken for free is zero after the wake, so whoever
-//! could name pages here could zero another one's memory. The note is found by
-//! its first bytes, which any program may have in its own pages. Hence:
+//! A page that is wrongly taken for free is zero after the wake. So a program that could
+//! make this code believe it could zero the memory of others. The note is found by its
+//! first bytes, which any program may have in its own pages. Hence:
 //!
 //! 1. Translation starts at the root that the hart itself uses at the moment of
 //!    the call ([`AddressSpace`]), which only the kernel can set. Addresses are
@@ -25,8 +25,8 @@
 //! 3. The table leads to the kernel's own pointer to its note. Only the note
 //!    that this pointer leads to is believed, and only if it names the same
 //!    table in the same variant. So a forged note, or one that an
-//!    earlier kernel left behind, does not count, and cannot make doubt of the
-//!    true one either.
+//!    earlier kernel left behind, does not count, and does not keep the true
+//!    one from being used.
 //! 4. What the true note says is the kernel's word, which may still be that of
 //!    a kernel unknown here. So every number is checked against the others,
 //!    and the lists against the structures that they link: each block must be
@@ -41,7 +41,7 @@
 //!
 //! With `page_poison=1` the kernel fills free pages with a pattern and looks at
 //! it when it takes them; with `debug_pagealloc=on` free pages are not mapped.
-//! Both are read from the kernel's own switches, and both are doubts.
+//! Both are read from the kernel's own switches, and both are errors here.
 //! `init_on_free=1` relies on free pages being zeros: a wake must leave no other
 //! in them, so that is told with them ([`FreeContents`]). Everything else takes
 //! what free pages hold as it comes.

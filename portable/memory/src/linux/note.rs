@@ -110,7 +110,7 @@ impl Note {
         Ok(note)
     }
 
-    /// Takes note of a line; one without meaning here is passed over.
+    /// Parses a line; one without meaning here is ignored.
     fn take(&mut self, line: &[u8]) -> Result<(), FreeListError> {
         let Some((name, text)) = core::str::from_utf8(line)
             .ok()

@@ -1,4 +1,4 @@
-//! The way to the kernel's own note.
+//! The search for the kernel's own note.
 
 use super::address_space::AddressSpace;
 use super::error::{FreeListError, MOST_NOTES};
@@ -6,8 +6,8 @@ use super::kernel::Kernel;
 use super::note::{Note, text_bytes};
 use super::symbols::{self, Symbol, Symbols};
 
-/// Where the search begins, if there is memory: Linux takes its first pages from above
-/// what devices with 32 address bits reach, and keeps the rest for those.
+/// Where the search begins, if there is memory: Linux allocates its first pages above 4 GiB
+/// and keeps what lies below for devices with 32 address bits.
 const SEARCHED_FIRST: u64 = 1 << 32;
 
 /// The kernel's own note, and what its table of symbols says.
@@ -41,7 +41,7 @@ pub(super) fn of_kernel<A: AddressSpace>(
     Err(doubt)
 }
 
-/// Goes from a note, which anybody may have written, to the kernel's own.
+/// Follows a note, which any program may have written, to the kernel's own.
 fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Known, FreeListError> {
     let note = Note::read(kernel.memory, hint)?;
     let symbols = symbols::find(kernel, &note)?;

@@ -20,7 +20,7 @@ const MOST_TOKEN_BYTES: usize = 4096;
 /// Tokens in the table.
 const TOKENS: usize = 256;
 
-/// A symbol that is looked for.
+/// The symbols that are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
     /// Where the kernel's code begins.
@@ -130,7 +130,7 @@ pub(super) fn find<A: AddressSpace>(
         if !kernel.is_image(address) {
             return Err(FreeListError::Misfit(table.offsets));
         }
-        // Two say already that it is not the only one.
+        // Two are enough to know that it is not unique.
         let _ = symbols.addresses[symbol].try_push(address);
     }
     if !symbols.fit(note)? {
