@@ -16,8 +16,8 @@ use super::register::{
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
 use crate::Clock;
 
-/// A device in use by the firmware: powered, its BAR reachable by the CPU, a controller free to
-/// access memory, its interrupts off. [`DeviceHandle::release`] gives it back.
+/// A device in use by the firmware: powered, its BAR mapped, bus mastering on where it needs
+/// that, its interrupts off. [`DeviceHandle::release`] undoes all of it.
 #[derive(Debug)]
 #[must_use = "a device that is acquired must be released"]
 pub struct DeviceHandle {
@@ -28,12 +28,12 @@ pub struct DeviceHandle {
     is_cut: Cell<bool>,
 }
 
-/// Makes the device at `location` work, whatever state it and the bridges
-/// above it are in. Addresses that are configured and work are kept; otherwise
-/// some are chosen that nothing else on the way answers to.
+/// Makes the device at `location` work, whatever state it and the bridges above it are in.
+/// Addresses that are configured and work are kept; otherwise addresses are assigned that
+/// nothing else on the path decodes.
 ///
-/// One handle at a time: bridges may be shared, and what one found is what
-/// another changed.
+/// One handle at a time: bridges may be shared, so a second handle would take the first
+/// one's changes for the original state.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ impl DeviceHandle {
         self.function
     }
 
-    /// Where the CPU reaches the BAR that its [`Kind`] has for use.
+    /// The CPU address of the BAR that devices of this [`Kind`] are used through.
     #[must_use]
     pub fn cpu_address(&self) -> u64 {
         self.bar.cpu.start
@@ -86,9 +86,8 @@ impl DeviceHandle {
         config.read32(self.function, ID) == self.id
     }
 
-    /// Makes memory behind another BAR (0 to 5) of the same device reachable,
-    /// too, and returns where. The BAR of the handle is not to be accessed
-    /// meanwhile. `location` is what was acquired.
+    /// Maps another memory BAR (0 to 5) of the same device, and returns where. The handle's
+    /// first BAR must not be accessed meanwhile. `location` is that of the handle.
     ///
     /// # Errors
     ///
@@ -114,24 +113,22 @@ impl DeviceHandle {
             kept: Some(self.bar.pci),
         };
         let mapping = mapper.map(&memory, &mut self.journal);
-        // Even when that failed: an assignment turns decoding off.
+        // Also after a failure, as assigning an address turns decoding off.
         mapper.enable(&mut self.journal)?;
         Ok(mapping?.cpu)
     }
 
-    /// Takes the right to access memory from the controller: the last resort
-    /// when it does not stop by itself (see
-    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays cut
-    /// off after the release, until whoever resets it grants the right anew.
+    /// Turns bus mastering off: the last resort when a controller does not stop by itself (see
+    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays off after the release,
+    /// until the OS's driver resets the controller and turns it on.
     pub fn cut_dma(&self, config: &impl ConfigSpace) {
         let command = config.read32(self.function, COMMAND) & Kept::LOWER_HALF.0;
         config.write32(self.function, COMMAND, command & !COMMAND_MASTER);
         self.is_cut.set(true);
     }
 
-    /// Puts everything back that [`acquire`] changed, in reverse order: at
-    /// power-on the bus is as if never touched, after a failed sleep it is as
-    /// the OS left it.
+    /// Restores every register that was changed, in reverse order: at power-on to its reset
+    /// value, after a failed sleep to what the OS had set.
     pub fn release(self, config: &impl ConfigSpace, clock: &impl Clock) {
         let cut = self.is_cut.get().then_some(self.function);
         self.journal.undo(config, clock, cut);
@@ -153,7 +150,7 @@ struct BridgePath {
 }
 
 impl BridgePath {
-    /// Wakes and numbers the bridges as needed.
+    /// Brings the bridges to D0 and numbers their buses as needed.
     fn follow(
         config: &impl ConfigSpace,
         clock: &impl Clock,
@@ -217,7 +214,7 @@ fn header(config: &impl ConfigSpace, function: Function) -> Result<u32, PciError
     look(config, function).ok_or(PciError::Absent(function))
 }
 
-/// Turns message interrupts off.
+/// Disables MSI and MSI-X.
 fn silence(
     config: &impl ConfigSpace,
     function: Function,
@@ -231,7 +228,7 @@ fn silence(
     Ok(())
 }
 
-/// A function that can be reached, and what it takes to reach its BARs.
+/// Maps the BARs of a function whose configuration space can be reached.
 struct BarMapper<'a, C> {
     config: &'a C,
     host: &'a HostBridge,
@@ -240,13 +237,13 @@ struct BarMapper<'a, C> {
     /// Bits of the command register that the function, and the bridges above
     /// it, must have set.
     rights: u32,
-    /// Addresses on the bus that must stay with the function.
+    /// Bus addresses of the function that must stay mapped.
     kept: Option<PhysRange>,
 }
 
 impl<C: ConfigSpace> BarMapper<'_, C> {
-    /// Sees to it that accesses to the BAR arrive at the function; returns where
-    /// it is.
+    /// Maps the BAR: assigns an address if it has none that works, and opens the bridges'
+    /// windows.
     fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<BarMapping, PciError> {
         let address = match self.configured(bar) {
             Some(address) => address,
@@ -276,14 +273,14 @@ impl<C: ConfigSpace> BarMapper<'_, C> {
         })
     }
 
-    /// Whether the window that a bridge needs for the range is at work for what
-    /// must be kept.
+    /// Whether opening the bridge's window for the range would close it for the addresses that
+    /// must stay mapped.
     fn is_in_use(&self, bridge: Function, range: PhysRange) -> bool {
         let moves = range.end <= FOUR_GIB && !forwards(self.config, bridge, range);
         moves && (self.kept).is_some_and(|kept| needs_memory_window(self.config, bridge, kept))
     }
 
-    /// The address that the BAR has, if the CPU can reach it there.
+    /// The BAR's present address, if the CPU can reach it there.
     fn configured(&self, bar: &MemoryBar) -> Option<u64> {
         let range = PhysRange::new(bar.address, bar.length);
         let works = bar.address != 0
@@ -292,7 +289,7 @@ impl<C: ConfigSpace> BarMapper<'_, C> {
         works.then_some(bar.address)
     }
 
-    /// An address for the BAR that nothing on the way to it answers to.
+    /// A free address for the BAR: nothing on the path to it decodes it.
     fn vacant(&self, bar: &MemoryBar) -> Option<u64> {
         let buses = self.path.bridges.iter().map(|&(bus, _)| bus);
         let mut taken = Taken::default();
@@ -311,14 +308,14 @@ impl<C: ConfigSpace> BarMapper<'_, C> {
         }
     }
 
-    /// Lets the function answer, without interrupts.
+    /// Turns on decoding, and bus mastering where needed; INTx stays off.
     fn enable(&self, journal: &mut Journal) -> Result<(), PciError> {
         let rights = (self.rights, COMMAND_NO_INTX);
         enable(self.config, self.function, rights, journal)
     }
 }
 
-/// Puts an address into the BAR, while it is not decoded.
+/// Assigns an address to the BAR, with decoding off.
 fn assign(
     config: &impl ConfigSpace,
     function: Function,
@@ -348,8 +345,8 @@ fn halves(address: u64) -> (u32, u32) {
     (address as u32, (address >> 32) as u32)
 }
 
-/// Lets a bridge forward the range down: through the window for plain memory,
-/// or beyond 4 GiB through that for memory that may be prefetched.
+/// Opens a bridge's window for the range: the memory window, or beyond 4 GiB the
+/// prefetchable one.
 fn open(
     config: &impl ConfigSpace,
     bridge: Function,
@@ -370,7 +367,7 @@ fn open(
     }
 }
 
-/// Gives a function `rights`, and sets further bits of its command register.
+/// Sets `rights` in a function's command register, and the bits `besides`.
 fn enable(
     config: &impl ConfigSpace,
     function: Function,
@@ -378,7 +375,7 @@ fn enable(
     journal: &mut Journal,
 ) -> Result<(), PciError> {
     let found = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
-    // Even when it stays as it is: `cut_dma` may change it later.
+    // Recorded even if this changes nothing: `cut_dma` may change it later.
     journal.note(function, COMMAND, found)?;
     config.write32(function, COMMAND, found | rights | besides);
     if config.read32(function, COMMAND) & rights == rights {
