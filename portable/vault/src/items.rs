@@ -80,7 +80,7 @@ pub(crate) struct Count {
     pub(crate) stage: Stage,
 }
 
-/// The way of a generation; it never goes back.
+/// The states of a generation, in this order only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The number is taken.

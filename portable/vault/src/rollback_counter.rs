@@ -1,7 +1,7 @@
 use crate::VaultError;
 
-/// The machine's count of sleeps, as the store needs it: which numbers were
-/// ever used, and whether the image of the latest may wake.
+/// The machine's rollback counter, as the store needs it: which generations were ever used,
+/// and whether the image of the latest may wake.
 pub trait RollbackCounter {
     /// The number of the latest sleep begun on this machine; 0: none.
     fn generation(&self) -> u64;
@@ -12,10 +12,9 @@ pub trait RollbackCounter {
     /// The generation of the machine's snapshot; `None`: no snapshot may wake.
     fn kept(&self) -> Option<u64>;
 
-    /// Takes a number for a new sleep, above [`RollbackCounter::generation`] and above
-    /// `above`, and disarms. It is durable before this returns, so that no
-    /// number is ever used twice: nonces depend on it. A number whose taking
-    /// failed is not given again either.
+    /// Reserves a generation for a new sleep, above [`RollbackCounter::generation`] and above
+    /// `above`, and disarms. It is durable before this returns, so no generation is ever used
+    /// twice: nonces depend on that. One that failed to be reserved is not reused either.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ pub enum FixupError {
     /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
-    /// No room behind the blob to let it grow.
+    /// The buffer has no room for the nodes and properties to add.
     #[error("the device tree cannot grow within {0} bytes")]
     NoRoom(usize),
 }
@@ -29,31 +29,31 @@ type NodeName = ArrayString<32>;
 /// Bytes of the report on how the machine came up.
 pub const REPORT_BYTES: usize = 128;
 
-/// Random bytes that are new after every power-on, by which an OS notices that it
-/// slept, or is a copy, and takes new randomness (`microsoft,vmgenid`).
+/// Random bytes that change at every power-on, by which an OS notices that it was resumed or
+/// copied, and reseeds its random numbers (`microsoft,vmgenid`).
 #[derive(Clone, Copy, Debug)]
 pub struct GenerationId {
     /// Where its 16 bytes lie: the OS may read them, and not write.
     pub address: u64,
-    /// What is raised when they change.
+    /// The interrupt that is raised when they change.
     pub source: SpareSource,
 }
 
 /// Bytes of a generation ID.
 const ID_BYTES: u64 = 16;
 
-/// What the next stage is to know, and what it is not to see.
+/// What to add to the next stage's tree, and what to hide.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixups<'a> {
     /// The firmware's ranges of memory.
     pub firmware: &'a [PhysRange],
-    /// Flash banks that are the firmware's.
+    /// Flash banks that the firmware uses itself.
     pub flash: &'a [PhysRange],
     /// Random bytes, in place of those that the firmware was given.
     pub seed: [u8; 32],
     /// Where the OS finds its generation ID, on machines that can have one.
     pub generation_id: Option<GenerationId>,
-    /// How the machine came up: a text, filled up with zeros.
+    /// The boot report: a text, padded with zeros.
     pub report: &'a [u8; REPORT_BYTES],
 }
 
@@ -69,7 +69,7 @@ const REPORT: &str = "poorwill,boot";
 /// flash of which any bank is the firmware's, with all its banks: an OS's driver
 /// takes them for one device.
 ///
-/// Where the machine can have a generation ID, a node speaks of it.
+/// Where the machine can have a generation ID, a node describes it.
 ///
 /// The report becomes `/chosen/poorwill,boot`; the offset of its value within
 /// the blob is returned. A seed that the firmware was given is replaced.
@@ -175,7 +175,7 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     Some(())
 }
 
-/// Where the report's value lies, now that nothing moves any more.
+/// The offset of the report's value, after the last change to the blob.
 fn report_offset(blob: &[u8]) -> Option<usize> {
     let total = word(blob, field::TOTAL_SIZE)? as usize;
     let tree = Fdt::new(blob.get(..total)?).ok()?;
@@ -187,7 +187,7 @@ fn report_offset(blob: &[u8]) -> Option<usize> {
         .checked_sub(blob.as_ptr().addr())
 }
 
-/// Disables the nodes one at a time, as each change moves what lies behind it.
+/// Disables the nodes one at a time, because each change moves what follows it.
 fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
     while let Some(path) = next_to_hide(tree.as_read_only(), flash) {
         let mut node = tree.find_node_mut(&path)?;
@@ -197,7 +197,7 @@ fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
     Some(())
 }
 
-/// The path of a node that is not the next stage's, and still in sight.
+/// The path of a node to hide that is still enabled.
 fn next_to_hide(tree: Fdt<'_>, flash: &[PhysRange]) -> Option<ArrayString<96>> {
     const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
     let is_ours = |bank: PhysRange| flash.iter().any(|ours| ours.overlaps(&bank));
@@ -277,9 +277,9 @@ fn word(blob: &[u8], offset: usize) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Whether the blocks are what an editor must rely on, beyond what a reader
-/// does: the structure lies within its block, and the strings' block is strings
-/// from end to end, also those that no property names.
+/// Whether the blocks are fit for editing, which takes more than reading: the structure must
+/// lie within its block, and the strings block must consist of strings, also those that no
+/// property names.
 fn can_be_edited(blob: &[u8]) -> bool {
     let block = |start, size| {
         let (start, size) = (word(blob, start)? as usize, word(blob, size)? as usize);

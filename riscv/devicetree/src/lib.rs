@@ -1,9 +1,9 @@
 //! What a device tree says of a RISC-V machine.
 //!
-//! [`Machine`] is read once, at power-on, from the blob that the previous stage
-//! hands over; from then on nothing else in the firmware looks at device trees.
+//! [`Machine`] is read once, at power-on, from the blob that the previous stage passes;
+//! nothing else in the firmware parses device trees.
 //! [`fixup`] turns the same blob into the one that the next stage sees: the
-//! firmware's memory reserved, machine-mode devices out of sight.
+//! firmware's memory reserved, machine-mode devices disabled.
 //!
 //! Nothing here touches hardware, so it is tested on the host against the
 //! trees of real and modelled boards, and against damaged ones.
