@@ -1,5 +1,5 @@
-//! The search for devices and their loan: whatever registers hold, they
-//! end, and leave everything as it was.
+//! The search for devices, and acquiring and releasing them: whatever registers hold,
+//! they end, and leave everything as it was.
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::pci::{expect_cut, host, model};

@@ -3,6 +3,7 @@
 
 mod memory;
 mod modules;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
