@@ -1,6 +1,6 @@
 //! Sleep areas made of inputs.
 
-use poorwill_image::{Alone, ImageKind, SaveRequest, Saved, Workspace, save};
+use poorwill_image::{ImageKind, NoWorkers, SaveRequest, Saved, Workspace, save};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_memory::{checksum, fake::FakeMemory};
@@ -130,7 +130,7 @@ pub fn save_into(slot: &mut OpenSlot<'_, '_, FakeMedium>, kind: ImageKind) -> Op
         memory.os(),
         &request,
         &mut workspace,
-        &Alone,
+        &NoWorkers,
         &mut |_| (),
     )
     .ok()

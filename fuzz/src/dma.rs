@@ -1,4 +1,4 @@
-//! Memory as a device reaches it: by address, and only where it was lent.
+//! Memory as a device reaches it: by address, and only where it was given.
 
 use std::cell::RefCell;
 
@@ -6,20 +6,20 @@ use poorwill_memory::{PhysRange, to_usize};
 
 /// What a device may access now.
 #[derive(Debug, Default)]
-pub struct Lent(RefCell<Vec<PhysRange>>);
+pub struct DmaMemory(RefCell<Vec<PhysRange>>);
 
-impl Lent {
+impl DmaMemory {
     /// Lends a range of memory.
     ///
     /// # Safety
     ///
-    /// It is memory whose provenance is exposed, and until [`Lent::take_back`]
+    /// It is memory whose provenance is exposed, and until [`DmaMemory::take_back`]
     /// nothing but volatile accesses and the device touch it.
     pub unsafe fn lend(&self, range: PhysRange) {
         self.0.borrow_mut().push(range);
     }
 
-    /// Takes back what was lent from this address on, if anything was.
+    /// Takes back what was given from this address on, if anything was.
     pub fn take_back(&self, start: u64) {
         let mut ranges = self.0.borrow_mut();
         if let Some(place) = ranges.iter().position(|range| range.start == start) {
@@ -31,12 +31,12 @@ impl Lent {
     ///
     /// # Panics
     ///
-    /// When it was not lent: a driver gave a device a wrong address.
+    /// When it was not given: a driver gave a device a wrong address.
     #[must_use]
     pub fn load(&self, address: u64) -> u64 {
         self.check(address);
         let pointer = std::ptr::with_exposed_provenance::<u64>(to_usize(address));
-        // SAFETY: the word is aligned and lies in memory that was lent.
+        // SAFETY: the word is aligned and lies in memory that was given.
         unsafe { pointer.read_volatile() }
     }
 
@@ -44,7 +44,7 @@ impl Lent {
     ///
     /// # Panics
     ///
-    /// As [`Lent::load`].
+    /// As [`DmaMemory::load`].
     pub fn store(&self, address: u64, value: u64) {
         self.check(address);
         let pointer = std::ptr::with_exposed_provenance_mut::<u64>(to_usize(address));
@@ -58,7 +58,7 @@ impl Lent {
         };
         assert!(
             address.is_multiple_of(8) && self.0.borrow().iter().any(is_lent),
-            "the device accesses {address:#x}, which is not lent to it"
+            "the device accesses {address:#x}, which is not dma to it"
         );
     }
 }

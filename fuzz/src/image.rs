@@ -31,11 +31,11 @@ pub fn here(os_pages: u64) -> Here<'static> {
 mod word {
     pub(super) const CHECKSUM: usize = 2;
     pub(super) const GENERATION: usize = 3;
-    /// First pages of map, data, free runs and progressions.
+    /// First pages of map, data, free runs and strided fills.
     pub(super) const MAP: usize = 19;
     pub(super) const DATA: usize = 29;
     pub(super) const FREE: usize = 34;
-    pub(super) const PROGRESSIONS: usize = 39;
+    pub(super) const STRIDED_FILLS: usize = 39;
 }
 
 /// A slot with an image.
@@ -67,7 +67,7 @@ impl Forged {
         header[3..9].copy_from_slice(&[1, 0, os_pages, saved, PIECE_PAGES, 6]);
         header[9..13].copy_from_slice(&[1, 2, 3, 4]);
         let runs = free_runs(input, &map, os_pages);
-        let tables = progressions(input, &runs, os_pages);
+        let tables = strided_fills(input, &runs, os_pages);
         let sections = [
             state,
             map.as_bytes(),
@@ -192,16 +192,16 @@ impl Forged {
 
     /// What an unsaved page holds that is not free.
     fn unsaved(&self, page: impl Fn(u64) -> Option<Page>, index: u64) -> Option<Page> {
-        let first = self.header.0[word::PROGRESSIONS];
-        let count = self.header.0[word::PROGRESSIONS + 1] / (8 * ENTRY_WORDS as u64);
+        let first = self.header.0[word::STRIDED_FILLS];
+        let count = self.header.0[word::STRIDED_FILLS + 1] / (8 * ENTRY_WORDS as u64);
         let list = [page(first), page(first.checked_add(1)?)];
         let list: Vec<u64> = list.into_iter().flatten().flat_map(|page| page.0).collect();
         for entry in list.chunks(ENTRY_WORDS).take(to_usize(count)) {
-            let [first, pages, progression @ ..] = entry else {
+            let [first, pages, strided_fill @ ..] = entry else {
                 return None;
             };
             if *first <= index && index - first < *pages {
-                let (row, step) = progression.split_at_checked(8)?;
+                let (row, step) = strided_fill.split_at_checked(8)?;
                 let word = |at: u64| {
                     let rows = (index - first).wrapping_mul(64).wrapping_add(at / 8);
                     let column = to_usize(at % 8);
@@ -215,7 +215,7 @@ impl Forged {
     }
 }
 
-/// 64-bit words of a progression: first page, pages, a row, and its step.
+/// 64-bit words of a strided fill: first page, pages, a row, and its step.
 const ENTRY_WORDS: usize = 18;
 
 /// Room to work in, full of rubbish that must not matter.
@@ -256,8 +256,8 @@ fn free_runs(input: &mut Input<'_>, map: &[u64], os_pages: u64) -> Vec<[u64; 2]>
     runs
 }
 
-/// Progressions in pages that are not free, or now and then in any.
-fn progressions(
+/// StridedFills in pages that are not free, or now and then in any.
+fn strided_fills(
     input: &mut Input<'_>,
     runs: &[[u64; 2]],
     os_pages: u64,
@@ -278,7 +278,7 @@ fn progressions(
     tables
 }
 
-/// Whether the progressions ascend and lie in pages that exist and are not free.
+/// Whether the strided fills ascend and lie in pages that exist and are not free.
 fn are_apart(tables: &[[u64; ENTRY_WORDS]], runs: &[[u64; 2]], os_pages: u64) -> bool {
     let mut from = 0;
     tables.iter().all(|table| {

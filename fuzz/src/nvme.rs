@@ -6,14 +6,14 @@ use poorwill_medium::Clock;
 use poorwill_medium::nvme::Registers;
 use poorwill_memory::PAGE_BYTES;
 
-use crate::dma::Lent;
+use crate::dma::DmaMemory;
 use crate::{Cases, Input};
 
-/// The controller, its clock, and the memory that it was lent.
+/// The controller, its clock, and the memory that it was given.
 #[derive(Debug)]
 pub struct Device<'i> {
     /// What it may access.
-    pub lent: Lent,
+    pub dma: DmaMemory,
     state: RefCell<State<'i>>,
 }
 
@@ -111,7 +111,7 @@ impl<'i> Device<'i> {
         }
         state.input = input;
         Device {
-            lent: Lent::default(),
+            dma: DmaMemory::default(),
             state: RefCell::new(state),
         }
     }
@@ -161,7 +161,7 @@ impl Clock for Device<'_> {
         state.looks += 1;
         assert!(state.looks < MAX_LOOKS, "this does not end");
         state.now += state.tick;
-        state.work(&self.lent);
+        state.work(&self.dma);
         state.now
     }
 }
@@ -203,7 +203,7 @@ impl Registers for Device<'_> {
                 assert!(!state.ready, "an admin queue register was changed");
                 state.admin[(offset / 4 - 9) as usize] = value;
             }
-            0x1000.. => state.ring(&self.lent, offset - 0x1000, value.into()),
+            0x1000.. => state.ring(&self.dma, offset - 0x1000, value.into()),
             _ => panic!("register {offset:#x} was written"),
         }
     }
@@ -272,7 +272,7 @@ impl State<'_> {
         }
     }
 
-    fn ring(&mut self, lent: &Lent, offset: u64, value: u64) {
+    fn ring(&mut self, dma: &DmaMemory, offset: u64, value: u64) {
         let stride = 4u64 << (self.capabilities >> 32 & 0xf);
         assert!(offset.is_multiple_of(stride), "not a doorbell");
         let (queue, is_head) = ((offset / stride / 2) as usize, offset / stride % 2 == 1);
@@ -285,7 +285,7 @@ impl State<'_> {
         while pair.fetched != value {
             let at = pair.submissions + pair.fetched * 64;
             pair.fetched = (pair.fetched + 1) % pair.entries;
-            let entry = std::array::from_fn(|word| lent.load(at + 8 * word as u64));
+            let entry = std::array::from_fn(|word| dma.load(at + 8 * word as u64));
             let answered = self
                 .answered
                 .iter()
@@ -298,13 +298,13 @@ impl State<'_> {
     }
 
     /// Does something with what is pending, if it may.
-    fn work(&mut self, lent: &Lent) {
+    fn work(&mut self, dma: &DmaMemory) {
         if !self.ready || self.is_cut || self.is_absent || self.lies(32) {
             return;
         }
         if self.lies(64) && self.queues[1].is_whole() {
             let word = self.input.any();
-            self.post(lent, 1, word, true);
+            self.post(dma, 1, word, true);
         }
         for _ in 0..=self.input.below(4) {
             if self.pending.is_empty() {
@@ -312,11 +312,11 @@ impl State<'_> {
             }
             let pick = self.input.below(self.pending.len() as u64) as usize;
             let (queue, entry) = self.pending[pick];
-            self.complete(lent, queue, &entry);
+            self.complete(dma, queue, &entry);
         }
     }
 
-    fn complete(&mut self, lent: &Lent, queue: usize, entry: &[u64; 8]) {
+    fn complete(&mut self, dma: &DmaMemory, queue: usize, entry: &[u64; 8]) {
         let id = identifier(entry);
         let mut word = (queue as u64) << 16 | id << 32;
         if self.lies(8) {
@@ -326,23 +326,23 @@ impl State<'_> {
                 1 => word |= (1 + self.input.below(0x7ff)) << 49,
                 2 => word ^= 1 << (32 + self.input.below(16)),
                 3 => word ^= 1 << (16 + self.input.below(16)),
-                4 => self.post(lent, queue, word, true),
-                5 => return self.post(lent, queue, word, false),
+                4 => self.post(dma, queue, word, true),
+                5 => return self.post(dma, queue, word, false),
                 _ => word = self.input.any(),
             }
         } else {
-            word |= u64::from(self.execute(lent, queue, entry)) << 49;
+            word |= u64::from(self.execute(dma, queue, entry)) << 49;
         }
-        self.post(lent, queue, word, true);
+        self.post(dma, queue, word, true);
     }
 
     /// Writes a completion. Whatever command it names is over, as far as the
     /// driver can know.
-    fn post(&mut self, lent: &Lent, queue: usize, word: u64, is_new: bool) {
+    fn post(&mut self, dma: &DmaMemory, queue: usize, word: u64, is_new: bool) {
         let pair = &mut self.queues[queue];
         let phase = u64::from(pair.phase == is_new);
         let word = word & !(1 << 48) | phase << 48;
-        lent.store(pair.completions + 16 * pair.posted + 8, word);
+        dma.store(pair.completions + 16 * pair.posted + 8, word);
         if is_new {
             pair.posted = (pair.posted + 1) % pair.entries;
             pair.phase ^= pair.posted == 0;
@@ -358,10 +358,10 @@ impl State<'_> {
     }
 
     /// Does what a command says; the status.
-    fn execute(&mut self, lent: &Lent, queue: usize, entry: &[u64; 8]) -> u16 {
+    fn execute(&mut self, dma: &DmaMemory, queue: usize, entry: &[u64; 8]) -> u16 {
         let (opcode, data) = (entry[0] as u8, entry[3]);
         match (queue, opcode) {
-            (0, 0x06) => self.identify(lent, data, entry[5] as u8),
+            (0, 0x06) => self.identify(dma, data, entry[5] as u8),
             (0, 0x09) => return 0x00d,
             (0, 0x05 | 0x01) => {
                 let entries = (entry[5] >> 16 & 0xffff) + 1;
@@ -379,12 +379,12 @@ impl State<'_> {
             }
             (0, _) => return 0x001,
             (_, 0) => {}
-            _ => move_data(lent, entry),
+            _ => move_data(dma, entry),
         }
         0
     }
 
-    fn identify(&mut self, lent: &Lent, address: u64, what: u8) {
+    fn identify(&mut self, dma: &DmaMemory, address: u64, what: u8) {
         let mut answer = [0u8; PAGE_BYTES as usize];
         match what {
             0 => {
@@ -410,7 +410,7 @@ impl State<'_> {
             }
         }
         for (place, word) in (address..).step_by(8).zip(answer.as_chunks::<8>().0) {
-            lent.store(place, u64::from_le_bytes(*word));
+            dma.store(place, u64::from_le_bytes(*word));
         }
     }
 }
@@ -427,34 +427,34 @@ pub fn stamp(byte: u64) -> u64 {
 }
 
 /// Reads or writes each page that the entry names.
-fn move_data(lent: &Lent, entry: &[u64; 8]) {
+fn move_data(dma: &DmaMemory, entry: &[u64; 8]) {
     let blocks = (entry[6] & 0xffff) + 1;
     let pages = (blocks << BLOCK_SHIFT).div_ceil(PAGE_BYTES);
     let is_scattered = entry[0] >> 14 & 0b11 == 1;
     let places = if is_scattered {
-        runs(lent, entry[3], entry[4], pages)
+        runs(dma, entry[3], entry[4], pages)
     } else {
-        entries(lent, entry[3], entry[4], pages)
+        entries(dma, entry[3], entry[4], pages)
     };
     for (page, address) in (0..).zip(places) {
         assert!(address.is_multiple_of(PAGE_BYTES), "no page: {address:#x}");
         let value = stamp((entry[5] << BLOCK_SHIFT).wrapping_add(page * PAGE_BYTES));
         for word in [0, 511] {
             if entry[0] as u8 == 2 {
-                lent.store(address + 8 * word, value);
+                dma.store(address + 8 * word, value);
             } else {
-                let _ = lent.load(address + 8 * word);
+                let _ = dma.load(address + 8 * word);
             }
         }
     }
 }
 
 /// The pages that PRP entries name.
-fn entries(lent: &Lent, first: u64, second: u64, pages: u64) -> Vec<u64> {
+fn entries(dma: &DmaMemory, first: u64, second: u64, pages: u64) -> Vec<u64> {
     let is_list = pages > 2;
     let other = |page| match page {
         0 => first,
-        _ if is_list => lent.load(second + 8 * (page - 1)),
+        _ if is_list => dma.load(second + 8 * (page - 1)),
         _ => second,
     };
     (0..pages).map(other).collect()
@@ -462,7 +462,7 @@ fn entries(lent: &Lent, first: u64, second: u64, pages: u64) -> Vec<u64> {
 
 /// The pages that an SGL descriptor names: a data block's, or those of a last
 /// segment of such.
-fn runs(lent: &Lent, address: u64, rest: u64, pages: u64) -> Vec<u64> {
+fn runs(dma: &DmaMemory, address: u64, rest: u64, pages: u64) -> Vec<u64> {
     let length = rest & 0xffff_ffff;
     let blocks = match rest >> 56 {
         0x00 => vec![(address, length)],
@@ -470,7 +470,7 @@ fn runs(lent: &Lent, address: u64, rest: u64, pages: u64) -> Vec<u64> {
             assert!(length.is_multiple_of(16), "no descriptors: {length} bytes");
             (address..address + length)
                 .step_by(16)
-                .map(|at| (lent.load(at), lent.load(at + 8)))
+                .map(|at| (dma.load(at), dma.load(at + 8)))
                 .collect()
         }
         kind => panic!("an SGL descriptor of kind {kind:#x}"),

@@ -29,6 +29,7 @@ mod snapshot;
 mod soak;
 mod tamper;
 mod trial;
+mod update;
 
 pub use cores::{Cores, Host};
 pub use expand::{Trial, ask_for_cuts, expand, soak_wakes};

@@ -28,6 +28,7 @@ use crate::setup::Setup;
 use crate::snapshot;
 use crate::soak::Soak;
 use crate::tamper;
+use crate::update;
 
 /// QEMU's exit status when a guest reports success.
 const SUCCESS: i32 = 42;
@@ -341,6 +342,12 @@ impl Run<'_> {
         // QEMU has to let go of the disks first.
         drop(running);
         self.disks.iter().try_for_each(TrialDisk::switch_off)?;
+        if self.asleep {
+            let flash = self.trial.row.vault.then(|| self.vault());
+            let firmware = self.setup.firmware_for(self.trial).as_deref();
+            let firmware = firmware.map_err(|what| anyhow!("{what}"))?;
+            update::check(&self.disks, flash.as_deref(), firmware)?;
+        }
         Ok(ended)
     }
 

@@ -7,13 +7,13 @@
 )]
 
 use poorwill_devicetree::{
-    GenerationId, HandOnError, Handover, Machine, REPORT_BYTES, SpareSource, hand_on,
+    FixupError, Fixups, GenerationId, Machine, REPORT_BYTES, SpareSource, fixup,
 };
 use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 16384, run);
 
-const HANDOVER: Handover<'_> = Handover {
+const FIXUPS: Fixups<'_> = Fixups {
     firmware: &[PhysRange {
         start: 0x8000_0000,
         end: 0x801c_0000,
@@ -40,15 +40,15 @@ fn run(blob: &[u8]) {
     let before = Machine::read(blob);
     let mut buffer = blob.to_vec();
     buffer.resize(blob.len() + ROOM, 0);
-    let handed = hand_on(&mut buffer, &HANDOVER);
+    let handed = fixup(&mut buffer, &FIXUPS);
     let Ok(before) = before else { return };
     // Without room it is refused.
-    let tight = hand_on(&mut blob.to_vec(), &HANDOVER);
+    let tight = fixup(&mut blob.to_vec(), &FIXUPS);
     if let Ok(offset) = handed {
-        assert_eq!(buffer[offset..][..REPORT_BYTES], *HANDOVER.report);
+        assert_eq!(buffer[offset..][..REPORT_BYTES], *FIXUPS.report);
         let after = Machine::read(&buffer[..total_size(&buffer)]);
         compare(&before, &after.expect("what is handed on can be read"));
-        assert_eq!(tight, Err(HandOnError::NoRoom(blob.len())));
+        assert_eq!(tight, Err(FixupError::NoRoom(blob.len())));
     } else {
         assert!(tight.is_err());
     }

@@ -7,7 +7,7 @@ use poorwill_fuzz::{Cases, Input};
 use poorwill_hart::fake::page_tables;
 use poorwill_hart::{Mode, PageTables};
 use poorwill_memory::fake::{Offsets, Places, SmallLinux};
-use poorwill_memory::linux::{Doubt, free_pages};
+use poorwill_memory::linux::{FreeListError, free_pages};
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 
 poorwill_fuzz::target!(max_len = 4096, run);
@@ -100,7 +100,7 @@ fn damage(input: &mut Input<'_>, linux: &mut SmallLinux, tables: PageTables) {
     }
 }
 
-fn free(linux: &SmallLinux, tables: PageTables) -> Result<Vec<u64>, Doubt> {
+fn free(linux: &SmallLinux, tables: PageTables) -> Result<Vec<u64>, FreeListError> {
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(PAGES))];
     let mut map = PageMap::new(&mut room, PAGES).expect("enough room");
     let found = free_pages(linux.os(), &tables, &mut map);

@@ -4,7 +4,7 @@
 
 use poorwill_fuzz::image::{Forged, IDENTITY, here, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
-use poorwill_image::{Alone, Expected, StateWriter, Workspace, inspect, load, open, verify};
+use poorwill_image::{Expected, NoWorkers, StateWriter, Workspace, inspect, load, open, verify};
 use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{Page, to_usize};
@@ -102,7 +102,7 @@ fn wake(slot: &mut FakeMedium, committed: Expected, memory: &mut FakeMemory) -> 
     );
     let Ok(opened) = opened else { return false };
     let mut done = 0;
-    let loaded = load(slot, &opened, memory.os(), &Alone, &mut |progress| {
+    let loaded = load(slot, &opened, memory.os(), &NoWorkers, &mut |progress| {
         assert!(done <= progress.done_pages && progress.done_pages <= progress.total_pages);
         done = progress.done_pages;
     });

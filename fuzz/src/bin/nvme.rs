@@ -30,7 +30,7 @@ fn run(bytes: &[u8]) {
     let queues = physical_address(&raw const *memory);
     let length = size_of::<QueueMemory>() as u64;
     // SAFETY: the driver shares it with the device by volatile accesses alone.
-    unsafe { device.lent.lend(PhysRange::new(queues, length)) };
+    unsafe { device.dma.lend(PhysRange::new(queues, length)) };
     let mut controller = match Controller::start(&device, &device, &mut memory) {
         Ok(controller) => controller,
         Err(error) => return failed_start(&device, error, found),
@@ -127,7 +127,7 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
         for page in &pages {
             let range = PhysRange::new(page.address(), PAGE_BYTES);
             // SAFETY: the pages are looked at only when the transfer is over.
-            unsafe { self.device.lent.lend(range) };
+            unsafe { self.device.dma.lend(range) };
         }
         self.tag += 1;
         match medium.start(direction, offset, &pages, self.tag) {
@@ -143,7 +143,7 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
     fn take_back(&self, pages: &[OsPage]) {
         pages
             .iter()
-            .for_each(|page| self.device.lent.take_back(page.address()));
+            .for_each(|page| self.device.dma.take_back(page.address()));
     }
 
     fn poll(&mut self, medium: &mut Nvme<'_, '_, 'd, 'i>) {
@@ -177,12 +177,12 @@ impl<'s, 'd, 'i> Session<'s, 'd, 'i> {
             pages.len() as u64 * PAGE_BYTES,
         );
         // SAFETY: the pages are not looked at until the call returns.
-        unsafe { self.device.lent.lend(range) };
+        unsafe { self.device.dma.lend(range) };
         let outcome = match direction {
             Direction::Read => medium.read(offset, &mut pages),
             Direction::Write => medium.write(offset, &pages),
         };
-        self.device.lent.take_back(range.start);
+        self.device.dma.take_back(range.start);
         if outcome.is_ok() && direction == Direction::Read && self.device.is_honest() {
             for (number, page) in (0..).zip(&pages) {
                 assert_eq!(page.0[511], stamp(offset + number * PAGE_BYTES));

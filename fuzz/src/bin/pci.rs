@@ -1,10 +1,10 @@
-//! The search for devices and their loan: whatever registers hold, they
-//! end, and leave everything as it was.
+//! The search for devices, and acquiring and releasing them: whatever registers hold,
+//! they end, and leave everything as it was.
 #![cfg_attr(fuzzing, no_main)]
 
 use poorwill_fuzz::pci::{expect_cut, host, model};
 use poorwill_fuzz::{Cases, Input};
-use poorwill_medium::pci::{HostBridge, claim, find};
+use poorwill_medium::pci::{HostBridge, acquire, find};
 use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 2048, run);
@@ -17,19 +17,19 @@ fn run(bytes: &[u8]) {
     let search = find(&model, &model, &host);
     model.assert_unchanged(&before);
     for location in &search.devices {
-        if let Ok(mut claimed) = claim(&model, &model, &host, location) {
-            assert!(is_inside(&host, claimed.cpu_address(), claimed.length()));
+        if let Ok(mut handle) = acquire(&model, &model, &host, location) {
+            assert!(is_inside(&host, handle.cpu_address(), handle.length()));
             if input.one_in(3) {
                 let bar = input.any::<u8>() % 6;
-                let added = claimed.add_memory(&model, &model, &host, location, bar);
+                let added = handle.add_memory(&model, &model, &host, location, bar);
                 let inside = |range: PhysRange| is_inside(&host, range.start, range.length());
                 assert!(added.map_or(true, inside));
             }
             let cut = input.one_in(4);
             if cut {
-                claimed.cut_dma(&model);
+                handle.cut_dma(&model);
             }
-            claimed.release(&model, &model);
+            handle.release(&model, &model);
             if cut {
                 expect_cut(&mut before, &model.snapshot());
             }

@@ -5,7 +5,7 @@
 use poorwill_fuzz::image::{IDENTITY, workspace};
 use poorwill_fuzz::{Cases, Input, disk};
 use poorwill_image::{
-    Alone, Expected, Here, ImageKind, Salt, SaveRequest, Seal, SealingKey, StateWriter, Trust,
+    Expected, Here, ImageKind, NoWorkers, Salt, SaveRequest, Seal, SealingKey, StateWriter, Trust,
     Workspace, give_back, load, open, save,
 };
 use poorwill_medium::fake::FakeMedium;
@@ -86,9 +86,9 @@ fn sleep(
         }),
     };
     let os = memory.os();
-    let saved = save(slot, os, &request, &mut workspace, &Alone, &mut |_| ());
+    let saved = save(slot, os, &request, &mut workspace, &NoWorkers, &mut |_| ());
     let saved = saved.expect("a medium without faults");
-    give_back(&request, os, &mut workspace, &Alone);
+    give_back(&request, os, &mut workspace, &NoWorkers);
     saved.header_checksum()
 }
 
@@ -150,5 +150,5 @@ fn wake(
     let Ok(opened) = open(slot, expected, &here, workspace) else {
         return false;
     };
-    load(slot, &opened, memory.os(), &Alone, &mut |_| ()).is_ok()
+    load(slot, &opened, memory.os(), &NoWorkers, &mut |_| ()).is_ok()
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
 use poorwill_fuzz::{Cases, Input};
-use poorwill_vault::{BLOCKS, Guard, Key, KeyState, SliceFlash, Vault, VaultError};
+use poorwill_vault::{BLOCKS, Key, KeyState, RollbackCounter, SliceFlash, Vault, VaultError};
 
 poorwill_fuzz::target!(max_len = 2048, run);
 

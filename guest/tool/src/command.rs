@@ -8,6 +8,8 @@ pub(crate) const HELP: &str = "\
 Chooses how this machine sleeps. It counts from the next sleep on.
 
   poorwill-guest status               how it sleeps, and how it last did
+  poorwill-guest status --for FIRMWARE  before an update: which images that firmware's
+                                      file would still wake
   poorwill-guest mode MODE            by one of these:
       persist   save memory to the disk and power off
       retain    keep memory powered
@@ -28,9 +30,11 @@ Exit status: 0 done, 1 failed, 2 wrong usage.
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum Command<'w> {
     Help,
     Status,
+    /// Tell which images the firmware in this file would wake.
+    Foretell(&'w str),
     Set(Setting),
     /// Sleep, and keep the image as the machine's snapshot.
     Snapshot(Name),
@@ -69,13 +73,16 @@ pub(crate) enum UsageError<'w> {
     Delay(#[from] DelayError),
 }
 
-impl Command {
+impl<'w> Command<'w> {
     /// What `words`, those behind the program's name, ask for.
-    pub(crate) fn parse<'w>(words: &[&'w str]) -> Result<Command, UsageError<'w>> {
+    pub(crate) fn parse(words: &[&'w str]) -> Result<Command<'w>, UsageError<'w>> {
         let (name, rest) = words.split_first().ok_or(UsageError::NoCommand)?;
         match (*name, rest) {
             ("help" | "--help" | "-h", []) => Ok(Command::Help),
             ("status", []) => Ok(Command::Status),
+            ("status", ["--for", file]) => Ok(Command::Foretell(file)),
+            ("status", ["--for"]) => Err(UsageError::Incomplete("--for", "a firmware's file")),
+            ("status", ["--for", _, more, ..]) => Err(UsageError::TooMuch(name, more)),
             ("mode", [mode]) => match mode.parse() {
                 Ok(mode) => Ok(Command::Set(Setting::Mode(mode))),
                 Err(error) => Err(UsageError::Mode(mode, error)),
@@ -143,10 +150,14 @@ mod tests {
     fn commands_are_understood() {
         let set = |setting| Ok(Command::Set(setting));
         let kiosk = "kiosk 1".parse().unwrap();
-        let cases: [(&[&str], _); 12] = [
+        let cases: [(&[&str], _); 13] = [
             (&["help"], Ok(Command::Help)),
             (&["--help"], Ok(Command::Help)),
             (&["status"], Ok(Command::Status)),
+            (
+                &["status", "--for", "a.elf"],
+                Ok(Command::Foretell("a.elf")),
+            ),
             (&["mode", "auto"], set(Setting::Mode(SleepMode::Auto))),
             (&["mode", "retain"], set(Setting::Mode(SleepMode::Retain))),
             (&["delay", "90s"], set(Setting::StageDelay(90_000))),
@@ -164,11 +175,16 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_its_reason() {
-        let cases: [(&[&str], &str); 16] = [
+        let cases: [(&[&str], &str); 18] = [
             (&[], "a command is missing"),
             (&["sleep"], "there is no command \"sleep\""),
             (&["Status"], "there is no command"),
             (&["status", "now"], "\"now\" is too much for status"),
+            (&["status", "--for"], "--for wants a firmware's file"),
+            (
+                &["status", "--for", "a", "b"],
+                "\"b\" is too much for status",
+            ),
             (&["help", "me"], "too much"),
             (&["mode"], "mode wants a sleep mode"),
             (

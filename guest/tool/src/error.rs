@@ -1,6 +1,7 @@
 use core::fmt;
 
 use arrayvec::{ArrayString, CapacityError};
+use poorwill_manifest::ManifestError;
 use poorwill_medium::MediumError;
 use poorwill_store::{ConfigurationError, GptError, StoreError};
 use rustix::io::Errno;
@@ -26,6 +27,12 @@ pub(crate) enum Error {
     NoNumber { device: Name, file: &'static str },
     #[error("cannot read what the firmware has told: {reason}", reason = Reason(.0))]
     Told(Errno),
+    #[error("cannot open the firmware's file: {reason}", reason = Reason(.0))]
+    Firmware(Errno),
+    #[error("the firmware's file: {0}")]
+    Manifest(ManifestError<Errno>),
+    #[error("that firmware does not take all that is in the sleep area, or nobody can tell")]
+    NotTaken,
     #[error("a path or a name is longer than any of Linux's")]
     LongName,
     #[error("cannot write the answer")]

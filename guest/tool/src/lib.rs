@@ -19,6 +19,7 @@ mod error;
 mod files;
 mod snapshot;
 mod status;
+mod update;
 
 use core::fmt::{self, Write};
 
@@ -76,6 +77,7 @@ pub fn run(
     let done = match command {
         Command::Help => out.write_str(HELP).map_err(Error::from),
         Command::Status => show(places, out, complaints),
+        Command::Foretell(firmware) => foretell(firmware, places, out, complaints),
         Command::Set(setting) => set(setting, places, out, complaints),
         Command::Snapshot(name) => snapshot::take(name, places, out, complaints),
         Command::Well => snapshot::well(places, out, complaints),
@@ -112,6 +114,26 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
         _ if areas.len() > 1 => Err(Error::SeveralAreas(areas.len())),
         Some(error) => Err(Error::Configuration(error)),
         None => Ok(()),
+    }
+}
+
+/// Tells which images the firmware in a file would wake.
+fn foretell(
+    firmware: &str,
+    places: &Places<'_>,
+    out: &mut dyn Write,
+    complaints: &mut dyn Write,
+) -> Result<(), Error> {
+    let manifest = update::manifest(firmware)?;
+    writeln!(out, "that firmware {manifest}")?;
+    let mut takes_all = true;
+    for area in &find(places, complaints)? {
+        takes_all &= update::foretell(&manifest, area, places, out)?;
+    }
+    if takes_all {
+        Ok(())
+    } else {
+        Err(Error::NotTaken)
     }
 }
 

@@ -54,12 +54,12 @@ impl fmt::Display for Slots<'_> {
                     ..
                 } => write!(f, "its wake failed: {failure}")?,
                 SlotState::Discarded(reason) => write!(f, "given up: {reason}")?,
-                SlotState::Snapshot(standing) => {
+                SlotState::Snapshot(attempts) => {
                     f.write_str("snapshot")?;
                     if !record.name.is_empty() {
                         write!(f, " {:?}", record.name.as_str())?;
                     }
-                    write!(f, ", {standing}")?;
+                    write!(f, ", {attempts}")?;
                 }
             }
             write!(f, ", image of {} bytes", record.image_bytes)?;
@@ -98,7 +98,7 @@ mod tests {
     use std::string::ToString;
 
     use poorwill_store::{
-        DiscardReason, Failure, Name, RecordError, SleepMode, SlotRecord, Standing,
+        BootAttempts, DiscardReason, Failure, Name, RecordError, SleepMode, SlotRecord,
     };
 
     use super::*;
@@ -175,11 +175,11 @@ mod tests {
                  image of 240000000 bytes, saved in 650 ms",
             ),
             (
-                record(SlotState::Snapshot(Standing::WELL)),
+                record(SlotState::Snapshot(BootAttempts::WELL)),
                 "sleep 12, snapshot, wakes well, image of 240000000 bytes, saved in 650 ms",
             ),
             (
-                record(SlotState::Snapshot(Standing {
+                record(SlotState::Snapshot(BootAttempts {
                     proven: true,
                     tries: 2,
                     failure: Some(Failure::Reset(70)),

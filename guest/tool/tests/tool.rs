@@ -1,118 +1,16 @@
 //! The whole program, on a Linux made of files.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
+mod common;
 
-use indicatif::ProgressBar;
-use poorwill_guest::{Places, run};
-use poorwill_machine::disk::{FileMedium, NewDisk};
-use poorwill_machine::size::Bytes;
+use std::fs::{self, File};
+
+use common::Machine;
+use poorwill_machine::disk::FileMedium;
 use poorwill_medium::Window;
-use poorwill_memory::{Page, to_usize};
-use poorwill_store::{Area, Configuration, SleepMode, find_areas};
-use tempfile::TempDir;
+use poorwill_memory::Page;
+use poorwill_store::{Area, Configuration, SleepMode};
 
 const MIB: u64 = 1 << 20;
-
-/// What Linux shows of a machine.
-struct Machine {
-    folder: TempDir,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-struct Outcome {
-    status: u8,
-    out: String,
-    err: String,
-}
-
-impl Outcome {
-    #[track_caller]
-    fn says(&self, status: u8, out: &[&str], err: &[&str]) {
-        assert_eq!(self.status, status, "{self:#?}");
-        for words in out {
-            assert!(self.out.contains(words), "no {words:?}: {self:#?}");
-        }
-        for words in err {
-            assert!(self.err.contains(words), "no {words:?}: {self:#?}");
-        }
-        assert!(!err.is_empty() || self.err.is_empty(), "{self:#?}");
-    }
-}
-
-impl Machine {
-    /// Without disks. Not in memory, where direct access may not be had.
-    fn new() -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        for name in ["blocks", "dev"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        Machine { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A file of a block device's, as sysfs has it.
-    fn attribute(&self, device: &str, file: &str, value: u64) {
-        let path = self.path("blocks").join(device).join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{value}\n")).unwrap();
-    }
-
-    /// Adds a disk with so many sleep areas, of 5 MiB each, and their
-    /// partitions.
-    fn add_disk(&self, name: &str, areas: usize) {
-        let file = self.path("dev").join(name);
-        let disk = NewDisk {
-            root: None,
-            swap: None,
-            areas: vec![Bytes::mib(5); areas],
-        };
-        disk.create(&file, false, &ProgressBar::hidden()).unwrap();
-        let bytes = fs::read(&file).unwrap();
-        self.attribute(name, "size", bytes.len() as u64 / 512);
-        self.attribute(name, "hidden", 0);
-        self.attribute(name, "queue/logical_block_size", 512);
-        let mut medium = FileMedium::new(File::open(&file).unwrap(), bytes.len() as u64);
-        for area in find_areas(&mut medium, 512, &mut [Page::ZERO]).unwrap() {
-            let partition = format!("{name}p{}", area.partition);
-            self.attribute(&partition, "partition", area.partition.into());
-            self.attribute(&partition, "start", area.start / 512);
-            self.attribute(&partition, "size", area.length / 512);
-            let all = to_usize(area.start)..to_usize(area.start + area.length);
-            fs::write(self.path("dev").join(partition), &bytes[all]).unwrap();
-        }
-    }
-
-    fn with_area() -> Self {
-        let machine = Self::new();
-        machine.add_disk("nvme0n1", 1);
-        machine
-    }
-
-    fn run(&self, words: &[&str]) -> Outcome {
-        let [blocks, nodes, told, mounts, swaps, power] =
-            ["blocks", "dev", "told", "mounts", "swaps", "power"].map(|name| self.path(name));
-        let places = Places {
-            blocks: blocks.to_str().unwrap(),
-            nodes: nodes.to_str().unwrap(),
-            told: told.to_str().unwrap(),
-            mounts: mounts.to_str().unwrap(),
-            swaps: swaps.to_str().unwrap(),
-            power: power.to_str().unwrap(),
-        };
-        let (mut out, mut err) = (String::new(), String::new());
-        let status = run(words, &places, &mut out, &mut err);
-        Outcome { status, out, err }
-    }
-
-    fn device(&self, name: &str) -> Vec<u8> {
-        fs::read(self.path("dev").join(name)).unwrap()
-    }
-}
 
 /// What the firmware reads in the only area.
 fn configuration(machine: &Machine) -> Configuration {

@@ -1,21 +1,20 @@
 //! `poorwill area` on disks with images, and `poorwill area set`.
 
+#[path = "common/asleep.rs"]
+mod asleep;
 mod common;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
+use asleep::Asleep;
 use common::{MIB, World, open_vault};
 use indicatif::ProgressBar;
-use poorwill_image::{Alone, Salt, SaveRequest, Seal, SealingKey, Workspace, save};
 use poorwill_machine::disk::NewDisk;
 use poorwill_machine::size::Bytes;
-use poorwill_medium::Window;
-use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{MachineIdentity, fake::FakeMemory};
-use poorwill_memory::{Page, to_usize};
-use poorwill_store::{Area, Purpose, find_areas};
-use poorwill_vault::Guard;
+use poorwill_memory::{MachineIdentity, to_usize};
+use poorwill_store::Purpose;
+use poorwill_vault::RollbackCounter;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 const IDENTITY: MachineIdentity = MachineIdentity {
@@ -37,54 +36,14 @@ fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
 }
 
 fn sleep_for(world: &World, file: &str, flash: Option<&str>, consume: bool, purpose: Purpose) {
-    let mut vault = flash.map(|flash| open_vault(&world.path(flash)));
-    let key = vault
-        .as_ref()
-        .map(|vault| SealingKey::new(*vault.key().unwrap().bytes()));
-    let bytes = fs::read(world.path(file)).unwrap();
-    let mut disk = FakeMedium::new(bytes.len() as u64);
-    disk.edit(|room| room.copy_from_slice(&bytes));
-    let mut scratch = [Page::ZERO];
-    let location = find_areas(&mut disk, 512, &mut scratch).unwrap()[0];
-    let mut memory = FakeMemory::new(&[300]);
-    for index in (0..300).step_by(2) {
-        memory.set(index, &Page([index + 1; 512]));
-    }
-    let os = memory.os();
-    let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
-    let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
-    {
-        let guard = vault.as_mut().map(|vault| vault as &mut dyn Guard);
-        let window = Window::new(&mut disk, location.start, location.length).unwrap();
-        let mut area = Area::open(window, &mut scratch[0], guard).unwrap();
-        let mut slot = area.begin(purpose).unwrap();
-        let request = SaveRequest {
-            identity: IDENTITY,
-            generation: slot.generation(),
-            kind: purpose.kind(),
-            saved_at_ns: 1_700_000_000_000_000_000,
-            state_bytes: 0,
-            seal: key.as_ref().map(|key| Seal {
-                key,
-                salt: Salt([5; 8]),
-            }),
-        };
-        let saved = save(
-            &mut slot.medium().unwrap(),
-            os,
-            &request,
-            &mut workspace,
-            &Alone,
-            &mut |_| (),
-        )
-        .unwrap();
-        slot.commit(&saved, 1200).unwrap();
-        if consume {
-            let image = area.newest().unwrap();
-            area.admit(&image).unwrap();
-        }
-    }
-    fs::write(world.path(file), disk.bytes()).unwrap();
+    let asleep = Asleep {
+        flash,
+        consume,
+        purpose,
+        identity: IDENTITY,
+        state: &[],
+    };
+    asleep.on(world, file);
 }
 
 fn world_with_disk() -> World {

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use common::{MIB, World, names, open_vault};
-use poorwill_vault::{Guard, KEY_BYTES};
+use poorwill_vault::{KEY_BYTES, RollbackCounter};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use serde_json::Value;
 

@@ -3,7 +3,8 @@
 //! of ([`Machine`]), the QEMU command line that is the same at every power-on
 //! ([`Machine::arguments`]), the machine while it runs ([`RunningMachine`] for
 //! programs, [`interactive`] for people), and the files behind its disks ([`disk`],
-//! [`area`]) and its flash ([`flash`]).
+//! [`area`]) and its flash ([`flash`]); and what a firmware file says of itself
+//! ([`firmware`]).
 #![forbid(unsafe_code)]
 
 pub mod area;
@@ -12,6 +13,7 @@ mod capture;
 pub mod console;
 mod cpu_time;
 pub mod disk;
+pub mod firmware;
 pub mod flash;
 pub mod interactive;
 pub mod interrupt;

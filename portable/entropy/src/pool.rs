@@ -9,17 +9,16 @@ pub enum Source {
     Hardware = 1,
     /// A seed that the previous boot stage gave.
     PreviousStage = 2,
-    /// How long things take, again and again.
+    /// Timing jitter.
     Jitter = 3,
-    /// What differs from machine to machine or from one power-on to the next,
-    /// and that others may know: clocks, IDs.
+    /// Values that differ between machines or power-ons, but are no secret: clocks, IDs.
     Circumstance = 4,
 }
 
 /// How good the bytes are that a pool gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quality {
-    /// Nothing but jitter and circumstances: nobody vouches for them.
+    /// Jitter and public values only: no entropy is guaranteed.
     Weak,
     /// As good as the previous stage's seed.
     Seeded,
@@ -47,9 +46,8 @@ const SEED_BYTES: usize = 32;
 
 /// Gathered randomness, of which 256 bits are kept.
 ///
-/// Adding never makes it worse, whatever the bytes are. Drawing moves the pool
-/// on in one direction only: who learns its state later learns nothing of what
-/// was drawn before.
+/// Adding bytes never lowers its entropy, whatever they are. Drawing is one-way: the state
+/// afterwards reveals nothing of what was drawn before (forward secrecy).
 #[derive(Clone)]
 pub struct Pool {
     state: [u8; 32],
@@ -143,7 +141,7 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // Worked out apart from this code, with Python's hashlib.blake2s.
+        // Computed independently, with Python's hashlib.blake2s.
         let mut pool = pool(&[
             (Source::PreviousStage, &[0x11; 32]),
             (Source::Jitter, b"abc"),

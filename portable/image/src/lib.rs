@@ -8,10 +8,9 @@
 //! back. What the machine's state means is the firmware's business: here it is
 //! sections of their owners.
 //!
-//! `format` is what an image consists of; `seal` is the cipher over it; `scan`
-//! looks for pages that need not be saved; `transfer` moves images and memory,
-//! and uses the others. What `crew` and `stage` say of harts that work together
-//! is common to the last two.
+//! `format` is what an image consists of; `seal` is the cipher over it; `scan` finds pages
+//! that need not be saved; `transfer` moves images and memory, and uses the others.
+//! `workers` and `work_state` are what these two share: how harts work together.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -24,14 +23,13 @@ const _: () = assert!(
     "Poorwill runs on little-endian machines"
 );
 
-mod crew;
 mod format;
 mod scan;
 mod seal;
-mod stage;
 mod transfer;
+mod work_state;
+mod workers;
 
-pub use crew::{Alone, Crew};
 pub use format::digest::Digest;
 pub use format::header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section, SectionKind};
 pub use format::layout::{PIECE_PAGES, data_offset};
@@ -41,11 +39,12 @@ pub use seal::{Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
 pub use transfer::error::{LoadError, SaveError};
 pub use transfer::load::{Loaded, load};
-pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open};
+pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open, read_state};
 pub use transfer::save::{SaveRequest, Saved, give_back, save};
 pub use transfer::verify::verify;
 pub use transfer::work::CipherWork;
 pub use transfer::workspace::{NoRoom, STATE_PAGES, Workspace};
+pub use workers::{NoWorkers, Workers};
 
 /// How far a save, a load or a verification has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ fn machine_with_all() -> Machine {
 }
 
 /// Its pages: 0 is the header, 1 the state, 2 the map, 3 the free runs, 5 the
-/// progressions, 7 the digests.
+/// strided fills, 7 the digests.
 const PAGES: [u64; 6] = [0, 1, 2, 3, 5, 7];
 
 fn expected(byte: u64) -> OpenError {
@@ -49,7 +49,7 @@ fn expected(byte: u64) -> OpenError {
         1 => OpenError::Damaged(SectionKind::State),
         2 => OpenError::Damaged(SectionKind::Map),
         3 => OpenError::Damaged(SectionKind::Free),
-        5 => OpenError::Damaged(SectionKind::Progressions),
+        5 => OpenError::Damaged(SectionKind::StridedFills),
         _ => OpenError::Damaged(SectionKind::Digests),
     }
 }
@@ -145,7 +145,7 @@ fn forge(medium: &mut FakeMedium, change: impl FnOnce(&mut Page)) -> u64 {
 fn lengths_that_cannot_be_are_refused() {
     // Words of the header: 5 os_pages, 6 saved_pages, 13.. sections of 5 words
     // each (kind, first page, bytes, digest): state, map, digests, data, free,
-    // progressions; 43.. the seal and the kind.
+    // strided fills; 43.. the seal and the kind.
     let changes = [
         (5, u64::MAX),
         (6, 9),
@@ -222,7 +222,7 @@ fn sections_larger_than_their_room_are_not_read() {
         header.0[40] = 144 * 57;
         header.0[24] = 8;
     });
-    let error = OpenError::TooLarge(SectionKind::Progressions);
+    let error = OpenError::TooLarge(SectionKind::StridedFills);
     assert_eq!(machine.open(&mut medium, committed), Err(error));
 }
 
@@ -269,7 +269,7 @@ fn free_runs_that_are_saved_are_refused() {
 }
 
 #[test]
-fn progressions_in_pages_that_do_not_exist_are_refused() {
+fn strided_fills_in_pages_that_do_not_exist_are_refused() {
     let (mut machine, mut medium, _) = image();
     let mut page = Page::ZERO;
     page.0[..2].copy_from_slice(&[6, 3]);
@@ -279,7 +279,7 @@ fn progressions_in_pages_that_do_not_exist_are_refused() {
         header.0[40] = 144;
         header.0[41] = hash(&page);
     });
-    let reason = "it lists progressions in pages that are free, or that do not exist";
+    let reason = "it lists strided fills in pages that are free, or that do not exist";
     assert_eq!(
         machine.open(&mut medium, committed),
         Err(OpenError::Inconsistent(reason))

@@ -42,7 +42,7 @@ proptest! {
         let pages = runs.last().map_or(0, |run| run.first + run.pages) + rest;
         let mut machine = Machine::filled(&[pages / 2 + 1, pages - pages / 2], |index| index % sparse == 0);
         machine.key = sealed.then(|| key(1));
-        machine.crew = Box::new(Threads(threads));
+        machine.workers = Box::new(Threads(threads));
         let contents = if expects_zeros { FreeContents::Zeros } else { FreeContents::Anything };
         machine.free = Some(Free(runs.clone(), contents));
         machine.is_clear = is_clear;

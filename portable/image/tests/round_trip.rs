@@ -4,8 +4,8 @@ mod common;
 
 use common::{HERE, MIB, Machine, NAME, Threads, WORDS, committed, here, key};
 use poorwill_image::{
-    Alone, LoadError, OpenError, PIECE_PAGES, Progress, SaveError, Workspace, data_offset, inspect,
-    load, open, verify,
+    LoadError, NoWorkers, OpenError, PIECE_PAGES, Progress, SaveError, Workspace, data_offset,
+    inspect, load, open, verify,
 };
 use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault, INJECTED_STATUS};
@@ -33,7 +33,7 @@ proptest! {
         };
         let mut machine = Machine::new(&ranges);
         machine.key = sealed.then(|| key(1));
-        machine.crew = Box::new(Threads(threads));
+        machine.workers = Box::new(Threads(threads));
         machine.fill(seed, used(before, seed));
         let wanted = machine.memory.contents();
         let mut medium = FakeMedium::new(10 * MIB).with_limits(max_pages, depth).with_seed(seed);
@@ -127,7 +127,7 @@ fn progress_rises_to_its_end() {
     )
     .unwrap();
     let mut seen: Vec<Progress> = Vec::new();
-    load(&mut medium, &opened, os, &Alone, &mut |progress| {
+    load(&mut medium, &opened, os, &NoWorkers, &mut |progress| {
         seen.push(progress)
     })
     .unwrap();
@@ -232,7 +232,13 @@ fn refuses_other_memory_than_it_was_opened_for() {
         memory_pages: 19,
     };
     assert_eq!(
-        load(&mut medium, &opened, other.memory.os(), &Alone, &mut |_| ()),
+        load(
+            &mut medium,
+            &opened,
+            other.memory.os(),
+            &NoWorkers,
+            &mut |_| ()
+        ),
         Err(error)
     );
 }
@@ -244,7 +250,7 @@ fn every_failing_command_of_a_save_is_reported() {
     let sealing = Machine::filled(&[300], |_| true).sealing();
     a_save_with_failing_commands(sealing);
     let mut together = Machine::filled(&[3000], |_| true).sealing();
-    together.crew = Box::new(Threads(2));
+    together.workers = Box::new(Threads(2));
     a_save_with_failing_commands(together);
 }
 
@@ -350,7 +356,7 @@ fn a_medium_may_scribble_until_it_is_done() {
                 machine = machine.sealing();
             }
             let wanted = machine.memory.contents();
-            machine.crew = Box::new(Threads(threads));
+            machine.workers = Box::new(Threads(threads));
             let medium = FakeMedium::new(16 * MIB).with_limits(48, depth);
             let mut medium = medium.with_scribbles().with_seed(depth as u64);
             let saved = machine.save(&mut medium).unwrap();

@@ -127,7 +127,7 @@ fn another_generation_is_another_image() {
 
 #[test]
 fn nothing_of_memory_can_be_read() {
-    // What the list of progressions tells of it is sealed, too.
+    // What the list of strided fills tells of it is sealed, too.
     assert_eq!(unreadable(&Page([0x5ec2_e7a5_5ec2_e7a5; 512])), 0);
     let mut uneven = Page([0x5ec2_e7a5_5ec2_e7a5; 512]);
     uneven.0[511] = 0;
@@ -214,7 +214,8 @@ fn parts_of_two_images_do_not_make_a_third() {
         let key = key(7);
         let here = here(HERE, PAGES, Some(&key));
         let found = open(&mut medium, expected, &here, workspace).map(|opened| {
-            poorwill_image::load(&mut medium, &opened, os, &*machine.crew, &mut |_| ()).unwrap_err()
+            poorwill_image::load(&mut medium, &opened, os, &*machine.workers, &mut |_| ())
+                .unwrap_err()
         });
         assert_eq!(found, wanted, "page {page}");
         medium.edit(|medium| medium.copy_from_slice(&newer));
@@ -257,7 +258,7 @@ fn save_as(machine: &mut Machine, medium: &mut FakeMedium, generation: u64, salt
         os,
         &request,
         &mut workspace,
-        &*machine.crew,
+        &*machine.workers,
         &mut |_| (),
     )
     .unwrap()

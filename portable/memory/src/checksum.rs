@@ -2,9 +2,8 @@
 //!
 //! Our own, though crates exist: they take bytes, and on harts without
 //! misaligned access the compiler turns that into byte loads (over thirty for
-//! every 32 bytes, measured). What is checked here is aligned words to begin with,
-//! and is never made less. The value is the standard one, tested against the
-//! `twox-hash` crate.
+//! every 32 bytes, measured). The data checked here consists of aligned words, and is
+//! hashed as such. The result is the standard one, tested against the `twox-hash` crate.
 
 const P1: u64 = 0x9e37_79b1_85eb_ca87;
 const P2: u64 = 0xc2b2_ae3d_27d4_eb4f;
@@ -36,7 +35,7 @@ impl Hasher {
         self.bytes += size_of::<Stripe>() as u64;
     }
 
-    /// The lanes as one, to which what is left of less than a stripe is added.
+    /// Merges the lanes; what remains, less than a stripe, is added afterwards.
     fn fold(&self) -> u64 {
         let [a, b, c, d] = self.lanes;
         let sum = a

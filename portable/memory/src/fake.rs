@@ -1,4 +1,4 @@
-//! Memory of a test's own, in the place of a machine's.
+//! Memory that a test owns and passes off as a machine's.
 
 extern crate std;
 
@@ -12,13 +12,13 @@ pub use linux::{Dump, FakeSpace, Offsets, Places, Rights, SmallLinux};
 
 use crate::{MemoryMap, OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 
-/// What stands in the pages that are not OS memory.
+/// The contents of pages that are not OS memory.
 const GAP: Page = Page([0x5a5a_0000_a5a5_ffff; 512]);
 
 /// OS memory in several ranges, with pages between that are none.
 #[derive(Debug)]
 pub struct FakeMemory {
-    /// Reached by this pointer alone, as devices are to reach it too.
+    /// Accessed through this pointer only, because devices access it too.
     pages: *mut [Page],
     os: OsMemory,
 }

@@ -1,4 +1,4 @@
-/// What an OS expects to find in pages that it has free.
+/// What an OS expects to find in its free pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeContents {
     /// Nothing: it clears pages, if at all, when it begins to use them.

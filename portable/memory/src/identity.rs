@@ -1,8 +1,8 @@
 use thiserror::Error;
 
-/// What makes two starts the same machine: one hash ([`crate::PageHasher`]) per
-/// aspect, made by the firmware from its device tree. An image wakes only on a
-/// machine with the same four.
+/// What identifies a machine across power cycles: one hash ([`crate::PageHasher`]) for each
+/// aspect, computed by the firmware from its device tree. An image wakes only on a machine
+/// with the same four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineIdentity {
     /// The ranges of OS memory.
@@ -15,8 +15,8 @@ pub struct MachineIdentity {
     pub device_tree: u64,
 }
 
-/// In what an image's machine differs from this one; the first that differs,
-/// from the most telling to the least.
+/// How an image's machine differs from this one: the first difference found, in the order
+/// of how much they explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Difference {
     /// Other ranges of OS memory.

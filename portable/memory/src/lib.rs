@@ -23,7 +23,7 @@ mod os_memory;
 mod page;
 mod page_hash;
 mod page_map;
-mod progression;
+mod strided_fill;
 mod walk;
 
 /// A count or an index as the machine's own word. Addresses have 64 bits
@@ -45,5 +45,5 @@ pub use os_memory::{OsMemory, OsPage, PageWords};
 pub use page::{PAGE_BYTES, PAGE_WORDS, Page};
 pub use page_hash::{PageHasher, page_hash, page_words_hash};
 pub use page_map::{Indices, PageMap, PageMapError, Run};
-pub use progression::{Progression, ROW_WORDS};
+pub use strided_fill::{ROW_WORDS, StridedFill};
 pub use walk::{PageCursor, PageWalk};

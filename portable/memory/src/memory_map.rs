@@ -59,8 +59,8 @@ pub enum MemoryMapError {
     Empty,
 }
 
-/// Where the memory that belongs to the OS lies: what a sleep saves and a wake
-/// restores. It gives no access: that is [`OsMemory`](crate::OsMemory)'s.
+/// Where the OS's memory lies: what a sleep saves and a wake restores. It gives no access;
+/// [`OsMemory`](crate::OsMemory) does.
 ///
 /// Pages are numbered from 0 in ascending order of address, holes left out;
 /// that number, the *index*, is what a page map speaks of.
@@ -70,9 +70,8 @@ pub struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// What `memory` lists, less what `reserved` lists. Ranges may
-    /// come in any order and are cut to whole pages (memory inward, reserved
-    /// outward).
+    /// The ranges of `memory` without those of `reserved`. Both may be in any order, and are
+    /// rounded to whole pages: memory inwards, reserved outwards.
     ///
     /// # Errors
     ///
@@ -123,8 +122,7 @@ impl MemoryMap {
     }
 }
 
-/// Makes one range of two where one ends and the next begins, so that memory
-/// that is whole is seen as such.
+/// Joins ranges that touch, so that contiguous memory is one range.
 fn join_neighbours(ranges: &mut ArrayVec<PhysRange, MAX_RANGES>) {
     let mut joined = ArrayVec::<PhysRange, MAX_RANGES>::new();
     for range in ranges.drain(..) {

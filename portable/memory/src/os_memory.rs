@@ -5,9 +5,9 @@ use crate::memory_map::{MemoryMap, PhysRange};
 use crate::page::{PAGE_BYTES, PAGE_WORDS, Page};
 use crate::to_usize;
 
-/// The memory that belongs to the OS, to read and to write.
+/// Access to the OS's memory.
 ///
-/// It cannot be cloned, so that whoever has one to write has the only one.
+/// It cannot be cloned: there is one value with access at a time.
 #[derive(Debug)]
 pub struct OsMemory {
     map: MemoryMap,
@@ -15,8 +15,8 @@ pub struct OsMemory {
 
 /// The address of a page that is known to be OS memory.
 ///
-/// Only [`OsMemory`] makes one, so holding it is the proof that DMA to or from
-/// it cannot touch the firmware.
+/// Only [`OsMemory`] makes one, so it proves that DMA to or from this address cannot touch
+/// the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OsPage(pub(crate) u64);
 
@@ -41,10 +41,9 @@ impl OsMemory {
     ///
     /// # Safety
     ///
-    /// It must be memory, mapped at its physical address, that this program uses
-    /// for nothing else, through no other `OsMemory` either, for as long as the
-    /// value is used: [`OsMemory::page`] reads it, [`OsMemory::zero`] and the DMA
-    /// of a medium write it.
+    /// The ranges of `map` must be memory, mapped at its physical address. For as long as the
+    /// value exists nothing else in this program may access it, nor may another `OsMemory`:
+    /// [`OsMemory::page`] reads it, [`OsMemory::zero`] and the DMA of a medium write it.
     #[must_use]
     pub unsafe fn new(map: MemoryMap) -> Self {
         OsMemory { map }
@@ -76,7 +75,7 @@ impl OsMemory {
     ///
     /// # Panics
     ///
-    /// When the page is another memory's.
+    /// When the page was made by another `OsMemory`.
     #[must_use]
     pub fn index_of(&self, page: OsPage) -> u64 {
         let mut first = 0;
@@ -97,8 +96,7 @@ impl OsMemory {
         (0..).zip(addresses.map(OsPage))
     }
 
-    /// All pages: those from that of `address` on, ascending, and behind them those
-    /// below it.
+    /// All pages: first those from `address` on, ascending, then those below it.
     pub fn iter_from(&self, address: u64) -> impl Iterator<Item = OsPage> + '_ {
         let split = address / PAGE_BYTES * PAGE_BYTES;
         let above = self.map.ranges().iter().map(move |range| PhysRange {
@@ -115,9 +113,9 @@ impl OsMemory {
         })
     }
 
-    /// What the page holds now.
+    /// The contents of the page.
     ///
-    /// The caller sees to it that no DMA into the page is under way.
+    /// The caller must ensure that no DMA into the page is in flight.
     #[must_use]
     #[inline]
     pub fn page(&self, page: OsPage) -> &Page {
@@ -129,8 +127,8 @@ impl OsMemory {
 
     /// The page as words that several harts may read and write.
     ///
-    /// The caller sees to it that no DMA into the page is under way, and that
-    /// nobody holds what [`OsMemory::page`] gave while it is written.
+    /// The caller must ensure that no DMA into the page is in flight, and that no reference
+    /// from [`OsMemory::page`] is held while it is written.
     #[must_use]
     #[inline]
     pub fn words(&self, page: OsPage) -> &PageWords {
@@ -140,10 +138,9 @@ impl OsMemory {
         unsafe { &*pointer }
     }
 
-    /// Fills the page with zeros; a page that is zero already is only read,
-    /// which is cheaper wherever reading does not allocate memory. Several
-    /// harts may do so to several pages, under the terms of
-    /// [`OsMemory::words`].
+    /// Zeroes the page. One that is zero already is only read, which is cheaper wherever reading
+    /// does not allocate memory. Several harts may do this to different pages, under the
+    /// conditions of [`OsMemory::words`].
     #[inline]
     pub fn zero(&self, page: OsPage) {
         if !self.page(page).is_zero() {

@@ -21,9 +21,8 @@ impl Page {
 
     /// Whether every byte is zero.
     ///
-    /// Looks at a cache line at a time: a page in use almost always shows it
-    /// in its first line, most often in its first word, and a zero page costs little
-    /// more than its loads.
+    /// Tests a cache line at a time: a page in use almost always differs from zero in its first
+    /// line, mostly in its first word, and a zero page costs little more than its loads.
     #[must_use]
     #[inline]
     pub fn is_zero(&self) -> bool {

@@ -1,10 +1,9 @@
-//! rapidhash (version 3) of pages, by which the parts of a plain image are recognised.
+//! rapidhash (version 3) of pages, which detects damage in a plain image.
 //!
-//! A wake looks at every word that it loads, and is no faster than that: a product
-//! of two words folds both into the hash, in seven instructions, where XXH64 takes
-//! fourteen. Our own, for the reason that [`checksum`](crate::checksum) has, and for
-//! one length only. The value is the published one, tested against the `rapidhash`
-//! crate.
+//! A wake hashes every word that it loads, so the hash bounds its speed. One product folds
+//! two words into the hash, in seven instructions where XXH64 takes fourteen. Our own
+//! implementation, for the reason given in [`checksum`](crate::checksum), and for one length
+//! only. The result is the published one, tested against the `rapidhash` crate.
 
 use core::sync::atomic::Ordering;
 
@@ -22,7 +21,7 @@ const SECRETS: [u64; 7] = [
 ];
 const LAST_SECRET: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
-/// The words that the lanes take in a turn, two each.
+/// The words that the lanes consume in a round, two each.
 const LINE: usize = 2 * SECRETS.len();
 /// Bytes of a page that make no whole line.
 const REST: u64 = PAGE_BYTES % (8 * LINE as u64);
@@ -33,30 +32,30 @@ pub fn page_hash(page: &Page) -> u64 {
     hash(&page.0, |word| *word)
 }
 
-/// The hash of a page that other harts may look at too.
+/// The hash of a page that other harts may read at the same time.
 #[must_use]
 pub fn page_words_hash(words: &PageWords) -> u64 {
     hash(words, |word| word.load(Ordering::Relaxed))
 }
 
-/// Takes pages one by one, as their hashes: the hash of the pages so far is the seed
-/// of the hash of the next one's, and 0 that of the first.
+/// Hashes a sequence of pages by their hashes: the hash so far seeds the next step, and the
+/// first seed is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageHasher(u64);
 
 impl PageHasher {
-    /// Nothing taken yet.
+    /// The hash of no pages.
     #[must_use]
     pub const fn new() -> Self {
         PageHasher(0)
     }
 
-    /// Takes a page.
+    /// Appends a page.
     pub fn page(&mut self, page: &Page) {
         self.hashed_page(page_hash(page));
     }
 
-    /// Takes the page that has this hash.
+    /// Appends a page by its hash.
     pub fn hashed_page(&mut self, hash: u64) {
         const BYTES: u64 = size_of::<u64>() as u64;
         let seed = seeded(self.0) ^ BYTES;
@@ -64,7 +63,7 @@ impl PageHasher {
         self.0 = finished(hash, hash ^ seed, BYTES);
     }
 
-    /// The hash of all that was taken; 0 of nothing.
+    /// The hash of all pages appended; 0 for none.
     #[must_use]
     pub const fn finish(&self) -> u64 {
         self.0
@@ -94,7 +93,7 @@ fn hash<W>(page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
         g = turn(g, 6);
     }
     let mut lane = a ^ b ^ c ^ d ^ e ^ f ^ g;
-    // The last pair of words has a turn of its own, below.
+    // The last pair of words is handled separately, below.
     let (pairs, _) = rest.as_chunks::<2>();
     for ([first, second], secret) in pairs.iter().zip([SECRETS[2], SECRETS[2], SECRETS[1]]) {
         lane = mix(value(first) ^ secret, value(second) ^ lane);
@@ -102,7 +101,7 @@ fn hash<W>(page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
     finished(value(&page[510]) ^ REST, value(&page[511]) ^ lane, REST)
 }
 
-/// The turn of the last pair, and the end: `rest` is how many bytes made no line.
+/// The last pair of words, and the final mix; `rest` bytes were left of the last line.
 #[inline(always)]
 fn finished(first: u64, second: u64, rest: u64) -> u64 {
     let (low, high) = product(first ^ SECRETS[1], second);

@@ -5,11 +5,11 @@ use thiserror::Error;
 use crate::page::{PAGE_BYTES, Page};
 use crate::to_usize;
 
-/// Pages that one page of map speaks of: 128 MiB of memory.
+/// Pages that one page of the map covers: 128 MiB of memory.
 const BITS_PER_PAGE: u64 = PAGE_BYTES * 8;
 
 /// A set of pages: bit `index % 64` of word `index / 64` is set when the page
-/// with that index is in it. One page of map speaks of 128 MiB of memory.
+/// with that index is in it. One page of the map covers 128 MiB of memory.
 #[derive(Debug)]
 pub struct PageMap<'a> {
     words: &'a mut [u64],
@@ -84,9 +84,8 @@ impl PageMap<'_> {
         self.words[word_of(index)] |= 1 << (index % 64);
     }
 
-    /// Puts `pages` pages from index `first` on into the set; false, and then
-    /// only some of them are in it, when one was in it already or does not
-    /// exist.
+    /// Inserts `pages` pages from index `first` on. Returns false if one of them was in the set
+    /// already or does not exist; some may have been inserted then.
     #[must_use]
     pub fn insert_new(&mut self, first: u64, pages: u64) -> bool {
         let Some(end) = first.checked_add(pages).filter(|end| *end <= self.pages) else {
@@ -106,19 +105,19 @@ impl PageMap<'_> {
         true
     }
 
-    /// Takes all pages out of the set.
+    /// Removes all pages.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Takes the page with this index out of the set, if it is in it.
+    /// Removes the page with this index, if the set has it.
     pub fn remove(&mut self, index: u64) {
         if index < self.pages {
             self.words[word_of(index)] &= !(1 << (index % 64));
         }
     }
 
-    /// Makes of the set the set of all other pages.
+    /// Replaces the set by its complement.
     pub fn invert(&mut self) {
         let (whole, rest) = self.words.split_at_mut(word_of(self.pages));
         whole.iter_mut().for_each(|word| *word = !*word);
@@ -142,7 +141,7 @@ impl PageMap<'_> {
             .sum()
     }
 
-    /// Which pages of the word that speaks of page `index` are in the set: bit n is page
+    /// The word of the map that has page `index`: its bit n is page
     /// `index / 64 * 64 + n`.
     #[must_use]
     pub fn word(&self, index: u64) -> u64 {
@@ -179,7 +178,7 @@ impl PageMap<'_> {
         }
     }
 
-    /// The set as extents, ascending, each as long as can be.
+    /// The set as extents, ascending, each of maximal length.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let mut set = self.members();
         let mut clear = self.others();
@@ -205,7 +204,7 @@ pub struct Run {
     pub pages: u64,
 }
 
-/// Ascending indices of a page map. Words without any are passed over whole.
+/// Ascending indices of a page map. Words without any are skipped whole.
 /// A clone goes on from the same place.
 #[derive(Clone, Debug)]
 pub struct Indices<'a> {
@@ -217,7 +216,7 @@ pub struct Indices<'a> {
 }
 
 impl Indices<'_> {
-    /// Passes over all indices below `index`.
+    /// Skips all indices below `index`.
     pub fn skip_to(&mut self, index: u64) {
         self.at = self.at.max(index);
     }

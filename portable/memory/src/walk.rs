@@ -2,20 +2,20 @@ use crate::os_memory::{OsMemory, OsPage};
 use crate::page::PAGE_BYTES;
 use crate::page_map::Indices;
 
-/// A place in an [`OsMemory`] that turns ascending indices into pages, at a
-/// constant cost each, where [`OsMemory::at`] starts over every time.
+/// A cursor that turns ascending indices into pages at a constant cost each;
+/// [`OsMemory::at`] searches from the beginning every time.
 ///
 /// It borrows nothing, so that memory can be written between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct PageCursor {
-    /// Number of the range stood in.
+    /// Number of the current range.
     range: usize,
     /// Index of that range's first page.
     first: u64,
 }
 
 impl PageCursor {
-    /// A place before the first page.
+    /// A cursor before the first page.
     #[must_use]
     pub fn new() -> Self {
         PageCursor::default()
@@ -56,13 +56,13 @@ impl<'m> PageWalk<'m> {
         }
     }
 
-    /// The index of the next page, which stays to be taken.
+    /// The index of the next page, without advancing.
     #[must_use]
     pub fn peek(&self) -> Option<u64> {
         self.indices.clone().next()
     }
 
-    /// Passes over all pages below `index`.
+    /// Skips all pages below `index`.
     pub fn skip_to(&mut self, index: u64) {
         self.indices.skip_to(index);
     }

@@ -2,7 +2,7 @@
 //! in `dumps/` for each layout that is known.
 
 use poorwill_memory::fake::{Dump, SmallLinux};
-use poorwill_memory::linux::{Doubt, KNOWN_VERSIONS, free_pages};
+use poorwill_memory::linux::{FreeListError, KNOWN_VERSIONS, free_pages};
 use poorwill_memory::{FreeContents, Page, PageMap, to_usize};
 
 const RANGES: [u64; 2] = [900, 200];
@@ -13,7 +13,7 @@ const DUMPS: [(&str, &str); 2] = [
     ("7.2.11", include_str!("dumps/linux-7.2.11.txt")),
 ];
 
-fn free_of(linux: &SmallLinux) -> Result<(Vec<u64>, FreeContents), Doubt> {
+fn free_of(linux: &SmallLinux) -> Result<(Vec<u64>, FreeContents), FreeListError> {
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(PAGES))];
     let mut map = PageMap::new(&mut room, PAGES).unwrap();
     let free = free_pages(linux.os(), &linux.space, &mut map)?;
@@ -66,7 +66,7 @@ fn the_switches_of_each_are_found() {
         assert_eq!(free(&linux), Ok(FreeContents::Zeros), "{version}");
         with(&mut linux, "init_on_free", 0);
         with(&mut linux, "_page_poisoning_enabled", 1);
-        assert_eq!(free(&linux), Err(Doubt::Guarded), "{version}");
+        assert_eq!(free(&linux), Err(FreeListError::Guarded), "{version}");
     }
 }
 
@@ -89,7 +89,7 @@ fn a_table_that_is_read_in_another_way_does_not_fit() {
         linux.set_text(other);
         let found = free_of(&linux);
         assert!(
-            matches!(found, Err(Doubt::Misfit(_))),
+            matches!(found, Err(FreeListError::Misfit(_))),
             "{version}: {found:?}"
         );
     }

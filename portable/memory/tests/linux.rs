@@ -1,7 +1,7 @@
 //! The free pages of a small Linux.
 
 use poorwill_memory::fake::{Offsets, Places, Rights, SmallLinux};
-use poorwill_memory::linux::{Doubt, free_pages};
+use poorwill_memory::linux::{FreeListError, free_pages};
 use poorwill_memory::{FreeContents, PAGE_BYTES, Page, PageMap, to_usize};
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn newer() -> SmallLinux {
 }
 
 /// The indices of the pages that are free, or why there are none.
-fn free_of(linux: &SmallLinux) -> Result<Vec<u64>, Doubt> {
+fn free_of(linux: &SmallLinux) -> Result<Vec<u64>, FreeListError> {
     let pages = linux.os().pages();
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(pages))];
     let mut map = PageMap::new(&mut room, pages).unwrap();
@@ -40,7 +40,7 @@ fn is_marked(linux: &SmallLinux, index: u64, order: u64) -> bool {
     linux.word(at + 48) & 0xffff_ffff == MARK && linux.word(at + 40) == order
 }
 
-fn changed(from: &str, to: &str) -> Result<Vec<u64>, Doubt> {
+fn changed(from: &str, to: &str) -> Result<Vec<u64>, FreeListError> {
     let mut linux = small();
     let text = linux.text().replace(from, to);
     assert_ne!(text, linux.text(), "{from} is not in the note");
@@ -92,7 +92,7 @@ fn offsets_are_not_read_in_the_wrong_way() {
         let text = linux.text().replace(from, to);
         assert_ne!(text, linux.text());
         linux.set_text(text);
-        assert!(matches!(free_of(&linux), Err(Doubt::Misfit(_))));
+        assert!(matches!(free_of(&linux), Err(FreeListError::Misfit(_))));
     }
 }
 
@@ -106,7 +106,7 @@ fn a_table_with_one_wrong_offset_does_not_fit() {
             let [a, b, c, d, ..] = was;
             let moved = u32::from_le_bytes([a, b, c, d]).wrapping_add(change);
             linux.memory.write(at, &moved.to_le_bytes());
-            assert!(matches!(free_of(&linux), Err(Doubt::Misfit(_))));
+            assert!(matches!(free_of(&linux), Err(FreeListError::Misfit(_))));
         }
         linux.memory.write(at, &was);
         assert!(free_of(&linux).is_ok());
@@ -147,7 +147,7 @@ fn kernels_before_6_11_mark_free_blocks_by_a_cleared_bit() {
 fn without_a_note_nothing_is_free() {
     let mut linux = small();
     linux.set_word(linux.note() + 16, 0);
-    assert_eq!(free_of(&linux), Err(Doubt::NoNote));
+    assert_eq!(free_of(&linux), Err(FreeListError::NoNote));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn too_many_notes_are_not_looked_into() {
         let at = linux.os().at(index).unwrap().address();
         linux.memory.write(at, &SmallLinux::note_bytes(""));
     }
-    assert_eq!(free_of(&linux), Err(Doubt::TooManyNotes));
+    assert_eq!(free_of(&linux), Err(FreeListError::TooManyNotes));
 }
 
 #[test]
@@ -210,12 +210,12 @@ fn refuses_written_tables(mut linux: SmallLinux) {
         let at = 0xffff_ffff_8000_0000 + page * PAGE_BYTES;
         let physical = image + page * PAGE_BYTES;
         linux.space.map(at, physical, Rights::Write);
-        assert!(matches!(free_of(&linux), Err(Doubt::Symbols(_))));
+        assert!(matches!(free_of(&linux), Err(FreeListError::Symbols(_))));
         linux.space.map(at, physical, Rights::Read);
         assert!(free_of(&linux).is_ok());
         // Open to user mode.
         linux.space.map(at, physical, Rights::UserRead);
-        assert!(matches!(free_of(&linux), Err(Doubt::Nowhere(_))));
+        assert!(matches!(free_of(&linux), Err(FreeListError::Nowhere(_))));
         linux.space.map(at, physical, Rights::Read);
     }
 }
@@ -238,7 +238,7 @@ fn refuses_other_notes(mut linux: SmallLinux) {
         assert!(with("").is_err(), "without {key}");
         assert!(with(&format!("{key}=?\n")).is_err(), "{key}=?");
         let twice = with(&format!("{line}\n{line}\n"));
-        assert!(matches!(twice, Err(Doubt::Twice(name)) if name == key));
+        assert!(matches!(twice, Err(FreeListError::Twice(name)) if name == key));
         assert!(with(&format!("{line}\n")).is_ok());
     }
 }
@@ -278,7 +278,7 @@ fn guarded_pages_are_left_alone() {
     for switch in ["_page_poisoning_enabled", "_debug_pagealloc_enabled"] {
         let mut linux = small();
         linux.set_word(linux.symbol(switch), 1);
-        assert_eq!(free_of(&linux), Err(Doubt::Guarded), "{switch}");
+        assert_eq!(free_of(&linux), Err(FreeListError::Guarded), "{switch}");
     }
 }
 
@@ -302,7 +302,7 @@ fn counts_that_do_not_fit_are_refused() {
     linux.set_word(counts, blocks + 1);
     assert!(matches!(
         free_of(&linux),
-        Err(Doubt::Blocks { order: 3, .. })
+        Err(FreeListError::Blocks { order: 3, .. })
     ));
     linux.set_word(counts, blocks);
     // What one hart has not added yet may be missing.
@@ -311,7 +311,7 @@ fn counts_that_do_not_fit_are_refused() {
     linux.set_word(pages, free - 100);
     assert!(free_of(&linux).is_ok());
     linux.set_word(pages, free - 200);
-    assert!(matches!(free_of(&linux), Err(Doubt::Pages { .. })));
+    assert!(matches!(free_of(&linux), Err(FreeListError::Pages { .. })));
 }
 
 #[test]
@@ -347,12 +347,12 @@ fn blocks_that_overlap_are_refused() {
     let mut linux = small();
     let block = block_of(&linux, 3);
     linux.link(block + 4, 2);
-    assert!(matches!(free_of(&linux), Err(Doubt::Block { .. })));
+    assert!(matches!(free_of(&linux), Err(FreeListError::Block { .. })));
     // Nor may a block be listed twice.
     let mut linux = small();
     let block = block_of(&linux, 3);
     linux.link(block, 3);
-    assert!(matches!(free_of(&linux), Err(Doubt::Block { .. })));
+    assert!(matches!(free_of(&linux), Err(FreeListError::Block { .. })));
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn blocks_out_of_place_are_refused() {
     let block = block_of(&linux, 3);
     linux.free_all_but(|index| (block..block + 8).contains(&index));
     linux.link(block + 1, 2);
-    assert!(matches!(free_of(&linux), Err(Doubt::Block { .. })));
+    assert!(matches!(free_of(&linux), Err(FreeListError::Block { .. })));
     // The very same, aligned, is one.
     linux.free_all_but(|index| (block..block + 8).contains(&index));
     let without = free_of(&linux).unwrap();

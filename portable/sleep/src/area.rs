@@ -6,8 +6,10 @@ use poorwill_image::ImageKind;
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
-use poorwill_store::{Area, AreaLocation, PartitionGuards, find_areas, guard_partitions};
-use poorwill_vault::Guard;
+use poorwill_store::{
+    Area, AreaLocation, PartitionFingerprints, find_areas, fingerprint_partitions,
+};
+use poorwill_vault::RollbackCounter;
 
 use crate::device::{Device, MediumId};
 use crate::error::AreaError;
@@ -57,9 +59,9 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
     pub(crate) area: &'w mut Area<'a, Disk<'d>>,
     /// For an image.
     pub(crate) workspace: &'w mut [Page],
-    /// The guards of the partitions beside it, if there is a snapshot to wake or to
+    /// The fingerprints of the partitions beside it, if there is a snapshot to wake or to
     /// be made.
-    pub(crate) guards: &'w PartitionGuards,
+    pub(crate) fingerprints: &'w PartitionFingerprints,
 }
 
 /// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
@@ -180,11 +182,11 @@ fn on_area<M: Machine, R>(
     work: &mut Work<'_>,
     job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
 ) -> Result<R, AreaError> {
-    let mut guards = PartitionGuards::new();
+    let mut fingerprints = PartitionFingerprints::new();
     let (mut job, mut done) = (Some(job), None);
     for is_guarded in [false, true] {
         if is_guarded {
-            guard_device(device, work.scratch, &mut guards)?;
+            guard_device(device, work.scratch, &mut fingerprints)?;
         }
         let Work {
             record, workspace, ..
@@ -196,7 +198,7 @@ fn on_area<M: Machine, R>(
                         job(OpenArea {
                             area,
                             workspace,
-                            guards: &guards,
+                            fingerprints: &fingerprints,
                         })
                     });
                 }
@@ -222,17 +224,17 @@ fn deals_with_snapshot(area: &mut Area<'_, Disk<'_>>) -> bool {
 fn guard_device(
     device: &mut dyn Device,
     scratch: &mut Page,
-    guards: &mut PartitionGuards,
+    fingerprints: &mut PartitionFingerprints,
 ) -> Result<(), AreaError> {
     for (number, (medium, block_bytes)) in (0..).zip(device.media()) {
         device.on_medium(medium, &mut |mut disk| {
             let scratch = slice::from_mut(scratch);
-            Ok(guard_partitions(
+            Ok(fingerprint_partitions(
                 &mut disk,
                 number,
                 block_bytes,
                 scratch,
-                guards,
+                fingerprints,
             )?)
         })?;
     }
@@ -251,10 +253,10 @@ fn open_area<M: Machine>(
 ) -> Result<(), AreaError> {
     let window = Window::new(&mut disk, area.start, area.length)
         .map_err(|error| AreaError::Store(error.into()))?;
-    with_guard(machine, |guard| {
+    with_guard(machine, |counter| {
         // A trait object of any lifetime, which that of the disk is to be.
-        let guard = guard.map(|guard| guard as &mut dyn Guard);
-        job(&mut Area::open(window, record, guard)?);
+        let counter = counter.map(|counter| counter as &mut dyn RollbackCounter);
+        job(&mut Area::open(window, record, counter)?);
         Ok(())
     })
 }

@@ -1,10 +1,10 @@
 use poorwill_image::{
-    Crew, ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateError, StateWriter,
+    ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateError, StateWriter, Workers,
     Workspace, give_back, save,
 };
 use poorwill_medium::Medium;
 use poorwill_memory::OsMemory;
-use poorwill_store::{CommitError, Committed, OpenSlot, PartitionGuard};
+use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint};
 
 use crate::machine::{Machine, WakeVector};
 use crate::state;
@@ -41,7 +41,7 @@ impl<'m> Quiesced<'m> {
         plan: Plan<'_, 'k>,
     ) -> Result<Captured<'_, 'k>, StateError> {
         let mut writer = StateWriter::new(workspace.state);
-        state::capture(machine, self.vector, plan.guards, &mut writer)?;
+        state::capture(machine, self.vector, plan.fingerprints, &mut writer)?;
         let request = SaveRequest {
             identity: machine.identity(),
             generation: plan.generation,
@@ -63,8 +63,8 @@ pub(crate) struct Plan<'g, 'k> {
     pub(crate) generation: u64,
     pub(crate) kind: ImageKind,
     pub(crate) seal: Option<Seal<'k>>,
-    /// For a snapshot: the guards of its partitions.
-    pub(crate) guards: &'g [PartitionGuard],
+    /// For a snapshot: the fingerprints of its partitions.
+    pub(crate) fingerprints: &'g [PartitionFingerprint],
 }
 
 /// A machine whose state is written down.
@@ -84,7 +84,7 @@ impl<'q, 'k> Captured<'q, 'k> {
         self,
         slot: &mut M,
         workspace: &mut Workspace<'_>,
-        workers: &dyn Crew,
+        workers: &dyn Workers,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Written<'q, 'k>, SaveError> {
         let saved = save(
@@ -121,7 +121,7 @@ impl Written<'_, '_> {
         self,
         slot: OpenSlot<'_, '_, M>,
         workspace: &mut Workspace<'_>,
-        workers: &dyn Crew,
+        workers: &dyn Workers,
         sleep_ms: u32,
     ) -> Result<(Committed, Saved), CommitError> {
         match slot.commit(&self.saved, sleep_ms) {
@@ -134,7 +134,7 @@ impl Written<'_, '_> {
     }
 
     /// Gives the image up: memory is as it was.
-    pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Crew) {
+    pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Workers) {
         give_back(&self.request, self.memory, workspace, workers);
     }
 }

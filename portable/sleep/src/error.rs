@@ -170,7 +170,7 @@ pub enum Refusal {
     /// The slot cannot be read.
     #[error("{0}")]
     Medium(#[from] MediumError),
-    /// It is not to wake: the machine's guard says so.
+    /// It is not to wake: the machine's counter says so.
     #[error("the image must not be loaded: {0}")]
     Over(StoreError),
     /// It could not be marked consumed, so it must not be loaded.

@@ -2,7 +2,7 @@ use core::fmt;
 
 use poorwill_image::{ImageKind, Saved};
 use poorwill_memory::PAGE_BYTES;
-use poorwill_memory::linux::Doubt;
+use poorwill_memory::linux::FreeListError;
 use poorwill_store::{ConfigurationError, Failure, SleepMode, StoreError};
 use poorwill_vault::VaultError;
 
@@ -53,7 +53,7 @@ pub enum Event<'e> {
     /// Nobody can tell whether it is committed; the power goes next.
     InDoubt(StoreError),
     /// Free pages are not known.
-    FreeInDoubt(Doubt),
+    FreeInDoubt(FreeListError),
     /// The area's configuration cannot be read.
     Configuration(ConfigurationError),
     /// A device that may hold areas cannot be used.

@@ -10,10 +10,10 @@ use std::vec;
 use std::vec::Vec;
 
 use arrayvec::ArrayVec;
-use poorwill_image::{Alone, Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{NoWorkers, Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Direction, Medium, MediumError};
-use poorwill_memory::linux::{Doubt, Free};
+use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, OsPage, PAGE_BYTES, Page, PageMap, to_usize};
 use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES, partition_table};
 use poorwill_vault::KeyVault;
@@ -158,12 +158,12 @@ impl Machine for FakeMachine<'_> {
         false
     }
 
-    fn workers(&self) -> &dyn Crew {
-        &Alone
+    fn workers(&self) -> &dyn Workers {
+        &NoWorkers
     }
 
-    fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, Doubt> {
-        Err(Doubt::NoPageTables)
+    fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {
+        Err(FreeListError::NoPageTables)
     }
 
     fn devices(&self) -> ArrayVec<Self::Place, MAX_DEVICES> {

@@ -42,5 +42,6 @@ pub use error::{
 pub use event::{Event, ImageUse, WakeReport};
 pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
 pub use sleep::{Slept, sleep};
+pub use state::PARTITIONS_SECTION;
 pub use wake::{Woke, wake};
 pub use work::Work;

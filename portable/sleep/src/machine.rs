@@ -1,9 +1,9 @@
 use arrayvec::ArrayVec;
 use core::fmt;
 
-use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::linux::{Doubt, Free};
+use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_vault::KeyVault;
 
@@ -67,14 +67,14 @@ pub trait Machine {
     fn memory_is_clear(&self) -> bool;
 
     /// The harts that can share the work.
-    fn workers(&self) -> &dyn Crew;
+    fn workers(&self) -> &dyn Workers;
 
     /// Puts the pages that the OS has free into `free`, which is empty.
     ///
     /// # Errors
     ///
-    /// [`Doubt`]: then `free` is empty.
-    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt>;
+    /// [`FreeListError`]: then `free` is empty.
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError>;
 
     /// The devices that may hold sleep areas. What keeps one from being found is
     /// said on the console.

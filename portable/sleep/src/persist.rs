@@ -3,7 +3,9 @@
 use poorwill_image::{NoRoom, Salt, Saved, Seal, Workspace};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::{FreeContents, OsMemory};
-use poorwill_store::{CommitError, Committed, Configuration, PartitionGuard, Purpose, StoreError};
+use poorwill_store::{
+    CommitError, Committed, Configuration, PartitionFingerprint, Purpose, StoreError,
+};
 
 use crate::area::{AnyArea, OpenArea, with_area};
 use crate::chain::{Plan, Quiesced};
@@ -122,9 +124,9 @@ impl<M: Machine> Persist<'_, M> {
         quiesced: &mut Quiesced<'_>,
     ) -> Result<Image, NotSaved> {
         let purpose = self.purpose(open.area)?;
-        let guards = match purpose {
+        let fingerprints = match purpose {
             Purpose::Once => &[],
-            Purpose::Snapshot(_) => &open.guards[..],
+            Purpose::Snapshot(_) => &open.fingerprints[..],
         };
         self.look(Checkpoint::BeforeSaving)?;
         let no_room = NotArmed::Workspace;
@@ -132,7 +134,7 @@ impl<M: Machine> Persist<'_, M> {
         let mut workspace = Workspace::new(open.workspace, memory.pages()).map_err(no_room)?;
         let free_pages = leave_out_free(self.machine, memory, &mut workspace).map_err(no_room)?;
         let saving_began = self.machine.ticks();
-        let result = self.save(open.area, quiesced, &mut workspace, purpose, guards);
+        let result = self.save(open.area, quiesced, &mut workspace, purpose, fingerprints);
         self.machine.end_show();
         let (committed, saved) = result?;
         Ok(Image {
@@ -175,7 +177,7 @@ impl<M: Machine> Persist<'_, M> {
         quiesced: &mut Quiesced<'_>,
         workspace: &mut Workspace<'_>,
         purpose: Purpose,
-        guards: &[PartitionGuard],
+        fingerprints: &[PartitionFingerprint],
     ) -> Result<(Committed, Saved), NotSaved> {
         let machine = self.machine;
         let workers = machine.workers();
@@ -187,7 +189,7 @@ impl<M: Machine> Persist<'_, M> {
                 key,
                 salt: Salt(machine.new_salt()),
             }),
-            guards,
+            fingerprints,
         };
         let captured = quiesced.capture(machine, workspace, plan)?;
         let mut show = |progress| machine.show(Job::Sleeping, progress);

@@ -1,7 +1,7 @@
 //! From a committed image to memory as it was, or to the reason why not.
 
 use poorwill_image::{
-    Crew, Here, ImageKind, LoadError, Loaded, Opened, Progress, Workspace, load, open,
+    Here, ImageKind, LoadError, Loaded, Opened, Progress, Workers, Workspace, load, open,
 };
 use poorwill_medium::MediumError;
 use poorwill_memory::{OsMemory, Page};
@@ -40,7 +40,7 @@ pub(crate) fn restore<'w, S>(
     memory: &mut OsMemory,
     pages: &'w mut [Page],
     here: &Here<'_>,
-    workers: &dyn Crew,
+    workers: &dyn Workers,
     read: impl FnOnce(&Opened<'w>) -> Result<S, StateRefusal>,
     progress: &mut dyn FnMut(Progress),
 ) -> Restored<'w, S> {
@@ -119,9 +119,9 @@ fn check_tries(area: &mut AnyArea<'_, '_>, image: &CommittedImage) -> Result<(),
     }
     match area.exhausted_snapshot() {
         None => Ok(()),
-        Some(standing) => Err(NoWake::Disabled {
-            tries: standing.tries,
-            failure: standing.failure,
+        Some(attempts) => Err(NoWake::Disabled {
+            tries: attempts.tries,
+            failure: attempts.failure,
         }),
     }
 }

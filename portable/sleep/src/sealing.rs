@@ -1,7 +1,7 @@
 //! What the machine's vault says of images.
 
 use poorwill_image::{SealingKey, Trust};
-use poorwill_vault::{Guard, Key, KeyState, KeyVault};
+use poorwill_vault::{Key, KeyState, KeyVault, RollbackCounter};
 
 use crate::error::VaultFault;
 use crate::event::Event;
@@ -80,10 +80,10 @@ impl Sealing {
     }
 }
 
-/// Runs `job` with the vault's guard, where there is one.
+/// Runs `job` with the vault's counter, where there is one.
 pub(crate) fn with_guard<M: Machine, R>(
     machine: &M,
-    job: impl FnOnce(Option<&mut dyn Guard>) -> R,
+    job: impl FnOnce(Option<&mut dyn RollbackCounter>) -> R,
 ) -> R {
     machine.with_vault(|state| match state {
         VaultState::Open(vault) => job(Some(vault)),
@@ -93,8 +93,8 @@ pub(crate) fn with_guard<M: Machine, R>(
 
 /// Lets no image wake any more that there may be anywhere.
 pub(crate) fn disarm<M: Machine>(machine: &M) {
-    let disarmed = with_guard(machine, |guard| {
-        guard.map_or(Ok(()), |guard| guard.disarm())
+    let disarmed = with_guard(machine, |counter| {
+        counter.map_or(Ok(()), |counter| counter.disarm())
     });
     if let Err(error) = disarmed {
         machine.say(&Event::StillArmed(error));

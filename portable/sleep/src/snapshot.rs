@@ -31,7 +31,7 @@ pub(crate) fn ready<M: Machine>(
     {
         machine.say(&Event::ResetNotKept(error));
     }
-    let Some((_, _, standing)) = area.snapshot() else {
+    let Some((_, _, attempts)) = area.snapshot() else {
         return Ok(None);
     };
     if area.newest().map(|image| image.kind()) != Ok(ImageKind::Snapshot) {
@@ -45,7 +45,7 @@ pub(crate) fn ready<M: Machine>(
         }
     }
     Ok(Some(Ready {
-        is_proven: standing.proven,
+        is_proven: attempts.proven,
         trial_ms: rules.trial_ms,
     }))
 }

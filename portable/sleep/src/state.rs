@@ -1,5 +1,5 @@
 use poorwill_image::{Opened, StateError, StateWriter};
-use poorwill_store::{PartitionGuard, unchanged};
+use poorwill_store::{PartitionFingerprint, unchanged};
 
 use crate::error::StateRefusal;
 use crate::machine::{Machine, WakeVector};
@@ -10,7 +10,10 @@ const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 /// Version of that section.
 const VERSION: u16 = 1;
 
-/// Writes down the machine's state, and for a snapshot the guards of its
+/// Owner and version of that section, for who tells which sections are read.
+pub const PARTITIONS_SECTION: (u32, u16) = (PARTITIONS, VERSION);
+
+/// Writes down the machine's state, and for a snapshot the fingerprints of its
 /// partitions.
 ///
 /// # Errors
@@ -19,18 +22,18 @@ const VERSION: u16 = 1;
 pub(crate) fn capture<M: Machine>(
     machine: &M,
     vector: WakeVector,
-    guards: &[PartitionGuard],
+    fingerprints: &[PartitionFingerprint],
     into: &mut StateWriter<'_>,
 ) -> Result<(), StateError> {
     machine.capture(vector, into)?;
-    if !guards.is_empty() {
-        into.section(PARTITIONS, 0, VERSION, guards)?;
+    if !fingerprints.is_empty() {
+        into.section(PARTITIONS, 0, VERSION, fingerprints)?;
     }
     Ok(())
 }
 
 /// Reads the state of an image, all of it, before anything is touched; a snapshot's
-/// partitions must be as it knows them, `guards` being what they are now.
+/// partitions must be as it knows them, `fingerprints` being what they are now.
 ///
 /// # Errors
 ///
@@ -38,11 +41,11 @@ pub(crate) fn capture<M: Machine>(
 pub(crate) fn read<'a, M: Machine>(
     machine: &M,
     image: &Opened<'a>,
-    guards: &[PartitionGuard],
+    fingerprints: &[PartitionFingerprint],
 ) -> Result<M::State<'a>, StateRefusal> {
     let mut sections = image.state()?;
     let then = match sections.take(PARTITIONS, 0) {
-        Some(section) => section.read::<[PartitionGuard]>(VERSION)?,
+        Some(section) => section.read::<[PartitionFingerprint]>(VERSION)?,
         None => &[],
     };
     let state = machine.read_state(&mut sections)?;
@@ -52,6 +55,6 @@ pub(crate) fn read<'a, M: Machine>(
             number: section.number,
         });
     }
-    unchanged(then, guards)?;
+    unchanged(then, fingerprints)?;
     Ok(state)
 }

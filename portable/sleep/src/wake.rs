@@ -106,7 +106,7 @@ fn attempt<M: Machine>(
     let OpenArea {
         area,
         workspace,
-        guards,
+        fingerprints,
     } = open;
     let snapshot = match snapshot::ready(machine, area) {
         Ok(snapshot) => snapshot,
@@ -130,7 +130,7 @@ fn attempt<M: Machine>(
         machine.workers(),
         |image| {
             loading_began = machine.ticks();
-            state::read(machine, image, guards)
+            state::read(machine, image, fingerprints)
         },
         &mut |progress| machine.show(Job::Waking, progress),
     );

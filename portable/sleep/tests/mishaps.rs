@@ -278,11 +278,11 @@ fn giving_up_tries_everything() {
     let mut machine = Machine::sealing();
     let mut disk = used_disk(&mut machine);
     machine.sleep(&mut disk).unwrap();
-    let guard = machine.vault.as_mut().unwrap();
-    guard.fail_next(VaultError::Flash(FlashFault::Device));
+    let counter = machine.vault.as_mut().unwrap();
+    counter.fail_next(VaultError::Flash(FlashFault::Device));
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, START, 7 * MIB).unwrap();
-    let mut area = Area::open(window, &mut scratch, Some(guard)).unwrap();
+    let mut area = Area::open(window, &mut scratch, Some(counter)).unwrap();
     let given_up = area.discard_all(DiscardReason::ColdBoot);
     assert!(
         matches!(given_up, Err(StoreError::Vault(_))),
@@ -293,9 +293,9 @@ fn giving_up_tries_everything() {
     machine.sleep(&mut disk).unwrap();
     disk.restart();
     disk.inject(Fault::from(2, Effect::Fail));
-    let guard = machine.vault.as_mut().unwrap();
+    let counter = machine.vault.as_mut().unwrap();
     let window = Window::new(&mut disk, START, 7 * MIB).unwrap();
-    let mut area = Area::open(window, &mut scratch, Some(guard)).unwrap();
+    let mut area = Area::open(window, &mut scratch, Some(counter)).unwrap();
     let given_up = area.discard_all(DiscardReason::ColdBoot);
     assert!(
         matches!(given_up, Err(StoreError::Medium(_))),

@@ -287,8 +287,8 @@ fn a_reset_within_the_trial_is_counted() {
         });
         let mut scratch = Page::ZERO;
         let area = area(&mut disk, &mut scratch).unwrap();
-        let (.., standing) = area.snapshot().unwrap();
-        assert_eq!(standing.failure.is_some(), is_noted, "{later_ms}");
+        let (.., attempts) = area.snapshot().unwrap();
+        assert_eq!(attempts.failure.is_some(), is_noted, "{later_ms}");
     }
 }
 

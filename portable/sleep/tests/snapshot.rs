@@ -7,10 +7,10 @@ use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::{Page, checksum, to_usize};
 use poorwill_store::{
-    Area, Configuration, DiscardReason, Failure, Name, NoImage, SlotState, SnapshotRules, Standing,
-    StoreError,
+    Area, BootAttempts, Configuration, DiscardReason, Failure, Name, NoImage, SlotState,
+    SnapshotRules, StoreError,
 };
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 
 /// Runs `job` on the area of a machine without a count.
 fn on_area<R>(disk: &mut FakeMedium, job: impl FnOnce(&mut Area<'_, FakeMedium>) -> R) -> R {
@@ -19,9 +19,9 @@ fn on_area<R>(disk: &mut FakeMedium, job: impl FnOnce(&mut Area<'_, FakeMedium>)
     job(&mut Area::open(window, &mut scratch, None).unwrap())
 }
 
-fn standing(disk: &mut FakeMedium) -> Option<Standing> {
+fn attempts(disk: &mut FakeMedium) -> Option<BootAttempts> {
     on_area(disk, |area| {
-        area.snapshot().map(|(_, _, standing)| standing)
+        area.snapshot().map(|(_, _, attempts)| attempts)
     })
 }
 
@@ -69,10 +69,10 @@ fn a_proven_snapshot_wakes_at_every_power_on_and_nothing_is_written() {
 fn on_trial_wakes_are_counted_until_it_is_given_up() {
     for machine in Machine::both() {
         let (mut machine, mut disk, contents) = kept(machine, 1);
-        assert_eq!(standing(&mut disk), Some(Standing::default()));
+        assert_eq!(attempts(&mut disk), Some(BootAttempts::default()));
         for tries in 1..=3 {
             wakes_with(&mut machine, &mut disk, &contents);
-            assert_eq!(standing(&mut disk).unwrap().tries, tries);
+            assert_eq!(attempts(&mut disk).unwrap().tries, tries);
         }
         for _ in 0..2 {
             let boot = machine.boot(&mut disk);
@@ -80,7 +80,7 @@ fn on_trial_wakes_are_counted_until_it_is_given_up() {
         }
         // Somebody has found out why, and mended it.
         says_well(&mut disk);
-        assert_eq!(standing(&mut disk), Some(Standing::WELL));
+        assert_eq!(attempts(&mut disk), Some(BootAttempts::WELL));
         wakes_with(&mut machine, &mut disk, &contents);
     }
 }
@@ -118,17 +118,17 @@ fn a_reset_behind_a_wake_counts_against_a_proven_one() {
         });
     };
     reset(&mut disk, 2, 5);
-    assert_eq!(standing(&mut disk), Some(Standing::WELL), "of another");
+    assert_eq!(attempts(&mut disk), Some(BootAttempts::WELL), "of another");
     for tries in 1..=3 {
         wakes_with(&mut machine, &mut disk, &contents);
         reset(&mut disk, 1, 5);
         let failure = Some(Failure::Reset(5));
-        let found = Standing {
+        let found = BootAttempts {
             proven: true,
             tries,
             failure,
         };
-        assert_eq!(standing(&mut disk), Some(found));
+        assert_eq!(attempts(&mut disk), Some(found));
     }
     let boot = machine.boot(&mut disk);
     let last = Some(Failure::Reset(5));
@@ -154,7 +154,7 @@ fn a_wake_that_cannot_be_loaded_counts_once() {
                 matches!(boot, Boot::Failed(failure) if failure == wanted),
                 "{boot:?}"
             );
-            assert_eq!(standing(&mut disk).unwrap().tries, tries);
+            assert_eq!(attempts(&mut disk).unwrap().tries, tries);
         }
         let boot = machine.boot(&mut disk);
         let wanted = Some(Failure::DamagedPiece(0));
@@ -310,8 +310,8 @@ fn a_sealed_machine_wakes_no_snapshot_that_was_put_back() {
         "{boot:?}"
     );
     // And none that was deleted.
-    let guard = machine.vault.as_mut().unwrap();
-    guard.keep(None).unwrap();
+    let counter = machine.vault.as_mut().unwrap();
+    counter.keep(None).unwrap();
     let boot = machine.boot(&mut disk);
     assert!(
         matches!(boot, Boot::Store(StoreError::NotKeptHere(1))),

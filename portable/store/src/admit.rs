@@ -40,7 +40,7 @@ impl<M: Medium> Area<'_, M> {
     ///
     /// [`StoreError::Stale`] when the image may not wake any more;
     /// [`StoreError::PutBack`], [`StoreError::Spent`],
-    /// [`StoreError::NotKeptHere`] when the machine's guard does not let it
+    /// [`StoreError::NotKeptHere`] when the machine's counter does not let it
     /// wake; [`StoreError::Medium`], [`StoreError::NotKept`],
     /// [`StoreError::Vault`]: the image may be committed still, see
     /// [`Area::discard_all`].
@@ -68,7 +68,7 @@ impl<M: Medium> Area<'_, M> {
         self.change_state(slot, state)
     }
 
-    /// Whether the machine's guard, if it has one, lets the image of
+    /// Whether the machine's counter, if it has one, lets the image of
     /// `generation` wake.
     ///
     /// # Errors
@@ -76,20 +76,20 @@ impl<M: Medium> Area<'_, M> {
     /// [`StoreError::PutBack`], [`StoreError::Spent`],
     /// [`StoreError::NotKeptHere`]: it does not.
     pub fn may_wake(&self, kind: ImageKind, generation: u64) -> Result<(), StoreError> {
-        let Some(guard) = &self.guard else {
+        let Some(counter) = &self.counter else {
             return Ok(());
         };
         if kind == ImageKind::Snapshot {
-            return if guard.kept() == Some(generation) {
+            return if counter.kept() == Some(generation) {
                 Ok(())
             } else {
                 Err(StoreError::NotKeptHere(generation))
             };
         }
-        if guard.armed() == Some(generation) {
+        if counter.armed() == Some(generation) {
             return Ok(());
         }
-        let (image, latest) = (generation, guard.generation());
+        let (image, latest) = (generation, counter.generation());
         Err(if image < latest {
             StoreError::PutBack { image, latest }
         } else {

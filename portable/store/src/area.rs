@@ -3,7 +3,7 @@ use core::fmt;
 use poorwill_image::{Expected, ImageKind};
 use poorwill_medium::{Medium, MediumError, Window};
 use poorwill_memory::Page;
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 
 use crate::choice::{NoImage, choose};
 use crate::configuration::{Configuration, ConfigurationError};
@@ -15,12 +15,12 @@ use crate::slot::{DiscardReason, SlotId, SlotState};
 
 /// A sleep area, its records read.
 ///
-/// Where the machine has a [`Guard`], that one decides: no image wakes that it
+/// Where the machine has a [`RollbackCounter`], that one decides: no image wakes that it
 /// has not armed, whatever the records say. Without one, the records alone do.
 pub struct Area<'a, M> {
     medium: Window<'a, M>,
     scratch: &'a mut Page,
-    pub(crate) guard: Option<&'a mut dyn Guard>,
+    pub(crate) counter: Option<&'a mut dyn RollbackCounter>,
     pub(crate) slots: [SlotStatus; 2],
 }
 
@@ -88,7 +88,7 @@ impl<'a, M: Medium> Area<'a, M> {
     pub fn open(
         mut medium: Window<'a, M>,
         scratch: &'a mut Page,
-        guard: Option<&'a mut dyn Guard>,
+        counter: Option<&'a mut dyn RollbackCounter>,
     ) -> Result<Self, StoreError> {
         let bytes = medium.capacity();
         if bytes < MIN_AREA_BYTES {
@@ -103,7 +103,7 @@ impl<'a, M: Medium> Area<'a, M> {
         Ok(Area {
             medium,
             scratch,
-            guard,
+            counter,
             slots,
         })
     }
@@ -184,9 +184,9 @@ impl<'a, M: Medium> Area<'a, M> {
         )
     }
 
-    /// The snapshot that the guard knows, if there is one.
+    /// The snapshot that the counter knows, if there is one.
     pub(crate) fn kept(&self) -> Option<u64> {
-        self.guard.as_ref().and_then(|guard| guard.kept())
+        self.counter.as_ref().and_then(|counter| counter.kept())
     }
 
     /// Gives up every image there may be, and what cannot be read too: it might
@@ -196,11 +196,11 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// # Errors
     ///
-    /// The first failure; everything has been tried all the same. With a guard
+    /// The first failure; everything has been tried all the same. With a counter
     /// an image may still wake if both the flash and the medium failed, without
     /// one if the medium did.
     pub fn discard_all(&mut self, reason: DiscardReason) -> Result<(), StoreError> {
-        // With a guard, its word and the record's each keep an image from
+        // With a counter, its word and the record's each keep an image from
         // waking: what fails here keeps nothing else from being tried.
         let mut result = self.disarm();
         for slot in SlotId::BOTH {
@@ -215,8 +215,8 @@ impl<'a, M: Medium> Area<'a, M> {
     }
 
     pub(crate) fn disarm(&mut self) -> Result<(), StoreError> {
-        match &mut self.guard {
-            Some(guard) => Ok(guard.disarm()?),
+        match &mut self.counter {
+            Some(counter) => Ok(counter.disarm()?),
             None => Ok(()),
         }
     }

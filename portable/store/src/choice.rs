@@ -27,7 +27,7 @@ pub enum NoImage {
 ///
 /// A record that cannot be read does not stand in the way of the other slot's
 /// image: every image committed earlier was given up, durably, before the one
-/// that can be read was begun. `kept` is the snapshot that the machine's guard
+/// that can be read was begun. `kept` is the snapshot that the machine's counter
 /// knows, if it has one.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn choose(slots: &[SlotStatus; 2], kept: Option<u64>) -> Result<SlotId, NoIm
     Err(NoImage::None)
 }
 
-/// Which slot holds the machine's snapshot: the one that its guard knows, or else
+/// Which slot holds the machine's snapshot: the one that its counter knows, or else
 /// the one with the highest generation, as an older one lies there until its room
 /// is needed.
 pub(crate) fn snapshot(slots: &[SlotStatus; 2], kept: Option<u64>) -> Option<SlotId> {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::name::Name;
     use crate::record::SlotRecord;
-    use crate::slot::{DiscardReason, SlotState, Standing};
+    use crate::slot::{BootAttempts, DiscardReason, SlotState};
 
     fn status(state: SlotState, generation: u64) -> SlotStatus {
         SlotStatus::Record(SlotRecord {
@@ -94,7 +94,7 @@ mod tests {
         };
         let discarded = SlotState::Discarded(DiscardReason::ColdBoot);
         let committed = |generation| status(SlotState::Committed, generation);
-        let kept = |generation| status(SlotState::Snapshot(Standing::default()), generation);
+        let kept = |generation| status(SlotState::Snapshot(BootAttempts::default()), generation);
         let error = RecordError::Damaged;
         let unusable = SlotStatus::Unusable(error);
         let unusable_slot = |slot| Err(NoImage::Unusable { slot, error });
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn of_two_snapshots_the_one_that_the_guard_knows_is_the_machines() {
-        let kept = |generation| status(SlotState::Snapshot(Standing::default()), generation);
+        let kept = |generation| status(SlotState::Snapshot(BootAttempts::default()), generation);
         let slots = [kept(1), kept(2)];
         for (known, slot) in [(None, 1), (Some(1), 0), (Some(2), 1), (Some(3), 1)] {
             assert_eq!(snapshot(&slots, known).map(SlotId::index), Some(slot));

@@ -8,7 +8,7 @@ use crate::choice::snapshot;
 use crate::error::{CommitError, StoreError};
 use crate::name::Name;
 use crate::record::{LAST_GENERATION, SlotRecord};
-use crate::slot::{DiscardReason, SlotId, SlotState, Standing};
+use crate::slot::{BootAttempts, DiscardReason, SlotId, SlotState};
 
 /// What a sleep is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,20 +83,20 @@ impl<'a, M: Medium> Area<'a, M> {
         })
     }
 
-    /// The number of a new sleep: above the guard's, if there is one, and above
+    /// The number of a new sleep: above the counter's, if there is one, and above
     /// those of the records. A record on a disk cannot use up a machine's
-    /// numbers: where it is ahead of the guard, the records forget theirs.
+    /// numbers: where it is ahead of the counter, the records forget theirs.
     fn next_generation(&mut self) -> Result<u64, StoreError> {
         let newest = |area: &Self| area.generations().into_iter().fold(0, u64::max);
-        let last = match &self.guard {
-            Some(guard) => guard.generation(),
+        let last = match &self.counter {
+            Some(counter) => counter.generation(),
             None => LAST_GENERATION - 1,
         };
         if newest(self) > last {
             self.restart_numbers()?;
         }
-        match &mut self.guard {
-            Some(guard) => Ok(guard.reserve(0)?),
+        match &mut self.counter {
+            Some(counter) => Ok(counter.reserve(0)?),
             None => Ok(newest(self) + 1),
         }
     }
@@ -114,27 +114,27 @@ impl<'a, M: Medium> Area<'a, M> {
         Ok(())
     }
 
-    /// Has the guard not let the image of `generation` wake, which was made for
+    /// Has the counter not let the image of `generation` wake, which was made for
     /// `purpose`.
     fn take_back(&mut self, purpose: Purpose, generation: u64) -> Result<(), StoreError> {
-        match (&mut self.guard, purpose) {
-            (Some(guard), Purpose::Snapshot(_)) => {
-                let older = guard.kept().filter(|kept| *kept != generation);
-                Ok(guard.keep(older)?)
+        match (&mut self.counter, purpose) {
+            (Some(counter), Purpose::Snapshot(_)) => {
+                let older = counter.kept().filter(|kept| *kept != generation);
+                Ok(counter.keep(older)?)
             }
             _ => self.disarm(),
         }
     }
 
-    /// Writes the record of a committed image, and arms the guard behind it: of
+    /// Writes the record of a committed image, and arms the counter behind it: of
     /// two steps, the last one is the commit.
     fn commit_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
         self.put_record(slot, record)?;
-        match &mut self.guard {
-            Some(guard) if matches!(record.state, SlotState::Snapshot(_)) => {
-                Ok(guard.keep(Some(record.generation))?)
+        match &mut self.counter {
+            Some(counter) if matches!(record.state, SlotState::Snapshot(_)) => {
+                Ok(counter.keep(Some(record.generation))?)
             }
-            Some(guard) => Ok(guard.arm(record.generation)?),
+            Some(counter) => Ok(counter.arm(record.generation)?),
             None => Ok(()),
         }
     }
@@ -175,7 +175,7 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         }
         let (state, name) = match purpose {
             Purpose::Once => (SlotState::Committed, Name::NONE),
-            Purpose::Snapshot(name) => (SlotState::Snapshot(Standing::default()), name),
+            Purpose::Snapshot(name) => (SlotState::Snapshot(BootAttempts::default()), name),
         };
         let record = SlotRecord {
             state,
@@ -188,9 +188,9 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         let Err(error) = area.commit_record(slot, record) else {
             return Ok(Committed { generation });
         };
-        // The record may be on the medium or not, and the guard armed or not.
+        // The record may be on the medium or not, and the counter armed or not.
         // The OS can only go on if there is certainly no image.
-        let disarmed = area.guard.is_some() && area.take_back(purpose, generation).is_ok();
+        let disarmed = area.counter.is_some() && area.take_back(purpose, generation).is_ok();
         let undone = SlotRecord {
             state: SlotState::Discarded(DiscardReason::CommitFailed),
             ..record

@@ -22,8 +22,8 @@ mod error;
 mod failure;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod fingerprints;
 mod gpt;
-mod guards;
 mod layout;
 mod mode;
 mod name;
@@ -40,14 +40,14 @@ pub use configuration::{CONFIGURATION_VERSION, Configuration, ConfigurationError
 pub use delay::{DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS, LONGEST_KEY_MS};
 pub use error::{CommitError, StoreError};
 pub use failure::Failure;
-pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
-pub use guards::{
-    DiskChanged, GUARDED_BYTES, PartitionGuard, PartitionGuards, PartitionName, guard_partitions,
-    unchanged,
+pub use fingerprints::{
+    DiskChanged, FINGERPRINTED_BYTES, PartitionFingerprint, PartitionFingerprints, PartitionName,
+    fingerprint_partitions, unchanged,
 };
+pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
 pub use layout::MIN_AREA_BYTES;
 pub use mode::{SleepMode, UnknownMode};
 pub use name::{NAME_BYTES, Name, NotAName};
 pub use record::{RECORD_VERSION, RecordError, SlotRecord, SlotStatus};
 pub use rules::SnapshotRules;
-pub use slot::{DiscardReason, SlotId, SlotState, Standing};
+pub use slot::{BootAttempts, DiscardReason, SlotId, SlotState};

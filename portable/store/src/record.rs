@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::failure::Failure;
 use crate::name::{NAME_BYTES, Name};
-use crate::slot::{DiscardReason, SlotState, Standing};
+use crate::slot::{BootAttempts, DiscardReason, SlotState};
 
 /// What an area remembers of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,11 +174,11 @@ impl SlotRecord {
                 raw.state = DISCARDED.into();
                 raw.discard_reason = (reason as u32).into();
             }
-            SlotState::Snapshot(standing) => {
+            SlotState::Snapshot(attempts) => {
                 raw.state = SNAPSHOT.into();
-                raw.put_failure(standing.failure);
-                raw.proven = u32::from(standing.proven).into();
-                raw.tries = standing.tries.into();
+                raw.put_failure(attempts.failure);
+                raw.proven = u32::from(attempts.proven).into();
+                raw.tries = attempts.tries.into();
             }
         }
         let words = &mut page.0[..RECORD_WORDS];
@@ -212,7 +212,7 @@ impl RawRecord {
                     .find(|known| *known as u32 == reason)
                     .map(SlotState::Discarded)
             }
-            SNAPSHOT => Some(SlotState::Snapshot(Standing {
+            SNAPSHOT => Some(SlotState::Snapshot(BootAttempts {
                 proven: self.proven.get() != 0,
                 tries: self.tries.get(),
                 failure: self.failure(),
@@ -255,10 +255,10 @@ impl SlotStatus {
 
     /// The record, if there is one and it is of a snapshot.
     #[must_use]
-    pub fn snapshot(&self) -> Option<(&SlotRecord, Standing)> {
+    pub fn snapshot(&self) -> Option<(&SlotRecord, BootAttempts)> {
         let record = self.record()?;
         match record.state {
-            SlotState::Snapshot(standing) => Some((record, standing)),
+            SlotState::Snapshot(attempts) => Some((record, attempts)),
             _ => None,
         }
     }
@@ -331,7 +331,7 @@ mod tests {
                 .prop_map(|(failure, reported)| SlotState::Consumed { failure, reported }),
             prop::sample::select(&DiscardReason::ALL[..]).prop_map(SlotState::Discarded),
             (any::<bool>(), any::<u32>(), prop::option::of(failures())).prop_map(
-                |(proven, tries, failure)| SlotState::Snapshot(Standing {
+                |(proven, tries, failure)| SlotState::Snapshot(BootAttempts {
                     proven,
                     tries,
                     failure,

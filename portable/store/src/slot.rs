@@ -101,12 +101,12 @@ pub enum SlotState {
     /// It will not wake.
     Discarded(DiscardReason),
     /// It is a snapshot: it may wake at every power-on.
-    Snapshot(Standing),
+    Snapshot(BootAttempts),
 }
 
 /// How the wakes of a snapshot have gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct BootAttempts {
     /// Its OS has said that it is well, behind some wake. Until then every wake
     /// is counted before it begins; from then on those that are known to have
     /// failed.
@@ -117,16 +117,16 @@ pub struct Standing {
     pub failure: Option<Failure>,
 }
 
-impl Standing {
+impl BootAttempts {
     /// Of one whose OS has said that it is well.
-    pub const WELL: Standing = Standing {
+    pub const WELL: BootAttempts = BootAttempts {
         proven: true,
         tries: 0,
         failure: None,
     };
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for BootAttempts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.proven, self.tries, self.failure) {
             (true, 0, _) => f.write_str("wakes well"),

@@ -8,35 +8,35 @@ use crate::error::StoreError;
 use crate::failure::Failure;
 use crate::name::Name;
 use crate::record::SlotRecord;
-use crate::slot::{DiscardReason, SlotId, SlotState, Standing};
+use crate::slot::{BootAttempts, DiscardReason, SlotId, SlotState};
 
 impl<M: Medium> Area<'_, M> {
     /// The machine's snapshot, if it keeps one: where, and how it has fared.
     #[must_use]
-    pub fn snapshot(&self) -> Option<(SlotId, &SlotRecord, Standing)> {
+    pub fn snapshot(&self) -> Option<(SlotId, &SlotRecord, BootAttempts)> {
         let slot = snapshot(&self.slots, self.kept())?;
-        let (record, standing) = self.slots[slot.index()].snapshot()?;
-        Some((slot, record, standing))
+        let (record, attempts) = self.slots[slot.index()].snapshot()?;
+        Some((slot, record, attempts))
     }
 
     /// How the machine's snapshot stands, if it has failed too often to be tried
     /// once more. Where the configuration cannot be read the default counts.
     #[must_use]
-    pub fn exhausted_snapshot(&mut self) -> Option<Standing> {
-        let (_, _, standing) = self.snapshot()?;
+    pub fn exhausted_snapshot(&mut self) -> Option<BootAttempts> {
+        let (_, _, attempts) = self.snapshot()?;
         let rules = self.configuration().unwrap_or_default().snapshots;
-        (!rules.allow(standing.tries)).then_some(standing)
+        (!rules.allow(attempts.tries)).then_some(attempts)
     }
 
     /// Its OS goes its own way from here on: nothing else may wake behind it.
     pub(crate) fn begin_try(&mut self) -> Result<(), StoreError> {
         self.discard_all(DiscardReason::SnapshotWoken)?;
         let rules = self.configuration().unwrap_or_default().snapshots;
-        self.change_standing(|standing| {
-            let counts = !standing.proven && rules.tries != 0;
-            Standing {
-                tries: standing.tries.saturating_add(u32::from(counts)),
-                ..standing
+        self.change_attempts(|attempts| {
+            let counts = !attempts.proven && rules.tries != 0;
+            BootAttempts {
+                tries: attempts.tries.saturating_add(u32::from(counts)),
+                ..attempts
             }
         })
     }
@@ -49,7 +49,7 @@ impl<M: Medium> Area<'_, M> {
     /// [`StoreError::NoSnapshot`], [`StoreError::Medium`],
     /// [`StoreError::NotKept`].
     pub fn snapshot_is_well(&mut self) -> Result<(), StoreError> {
-        self.change_standing(|_| Standing::WELL)
+        self.change_attempts(|_| BootAttempts::WELL)
     }
 
     /// Notes that the OS of snapshot `generation` was reset, or reset itself,
@@ -68,10 +68,10 @@ impl<M: Medium> Area<'_, M> {
     }
 
     pub(crate) fn snapshot_failed(&mut self, failure: Failure) -> Result<(), StoreError> {
-        self.change_standing(|standing| Standing {
-            tries: standing.tries.saturating_add(u32::from(standing.proven)),
+        self.change_attempts(|attempts| BootAttempts {
+            tries: attempts.tries.saturating_add(u32::from(attempts.proven)),
             failure: Some(failure),
-            ..standing
+            ..attempts
         })
     }
 
@@ -93,8 +93,8 @@ impl<M: Medium> Area<'_, M> {
     /// As [`Area::snapshot_is_well`], and [`StoreError::Vault`].
     pub fn delete_snapshot(&mut self) -> Result<(), StoreError> {
         let (newest, ..) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
-        if let Some(guard) = &mut self.guard {
-            guard.keep(None)?;
+        if let Some(counter) = &mut self.counter {
+            counter.keep(None)?;
         }
         // The older one first: it must not become the machine's.
         for slot in [newest.other(), newest] {
@@ -107,9 +107,9 @@ impl<M: Medium> Area<'_, M> {
 
     /// Changes how the machine's snapshot stands; writes nothing where that is as
     /// it was.
-    pub(crate) fn change_standing(
+    pub(crate) fn change_attempts(
         &mut self,
-        change: impl FnOnce(Standing) -> Standing,
+        change: impl FnOnce(BootAttempts) -> BootAttempts,
     ) -> Result<(), StoreError> {
         let (slot, _, old) = self.snapshot().ok_or(StoreError::NoSnapshot)?;
         let new = change(old);

@@ -10,8 +10,8 @@ use poorwill_medium::MediumError;
 use poorwill_medium::fake::{Effect, FakeMedium, Fault, INJECTED_STATUS};
 use poorwill_memory::Page;
 use poorwill_store::{
-    AREA_TYPE, AreaLocation, DiskChanged, GUARDED_BYTES, GptError, MAX_AREAS, PartitionGuards,
-    find_areas, guard_partitions, unchanged,
+    AREA_TYPE, AreaLocation, DiskChanged, FINGERPRINTED_BYTES, GptError, MAX_AREAS,
+    PartitionFingerprints, find_areas, fingerprint_partitions, unchanged,
 };
 use proptest::prelude::*;
 
@@ -306,28 +306,29 @@ proptest! {
     }
 }
 
-fn guards(disk: &mut FakeMedium, block: u64) -> Result<PartitionGuards, GptError> {
-    let mut guards = PartitionGuards::new();
+fn fingerprints(disk: &mut FakeMedium, block: u64) -> Result<PartitionFingerprints, GptError> {
+    let mut fingerprints = PartitionFingerprints::new();
     let mut scratch = [Page::ZERO];
-    guard_partitions(disk, 0, block as u32, &mut scratch, &mut guards).map(|()| guards)
+    fingerprint_partitions(disk, 0, block as u32, &mut scratch, &mut fingerprints)
+        .map(|()| fingerprints)
 }
 
 #[test]
 fn a_partition_that_was_written_to_is_told() {
     for block in [512, 4096] {
         let mut disk = Disk::new(block).build();
-        let then = guards(&mut disk, block).unwrap();
+        let then = fingerprints(&mut disk, block).unwrap();
         assert_eq!(then.len(), 1, "the sleep area is no such partition");
         let start = 2048 * block;
         // In front of it and behind what is looked at; in the sleep area.
-        for byte in [start - 1, start + GUARDED_BYTES, 4097 * block] {
+        for byte in [start - 1, start + FINGERPRINTED_BYTES, 4097 * block] {
             disk.flip(byte, 0);
         }
-        let now = guards(&mut disk, block).unwrap();
+        let now = fingerprints(&mut disk, block).unwrap();
         assert_eq!(unchanged(&then, &now), Ok(()));
-        for byte in [start, start + 1024, start + GUARDED_BYTES - 1] {
+        for byte in [start, start + 1024, start + FINGERPRINTED_BYTES - 1] {
             disk.flip(byte, 7);
-            let now = guards(&mut disk, block).unwrap();
+            let now = fingerprints(&mut disk, block).unwrap();
             let told = unchanged(&then, &now).unwrap_err();
             assert!(matches!(told, DiskChanged::Written(_)), "{told:?}");
             assert_eq!(told.to_string(), "partition 1 has been written to since");
@@ -339,21 +340,21 @@ fn a_partition_that_was_written_to_is_told() {
 #[test]
 fn a_partition_that_has_moved_or_gone_is_told() {
     let old = Disk::new(512);
-    let then = guards(&mut old.build(), 512).unwrap();
+    let then = fingerprints(&mut old.build(), 512).unwrap();
     let mut moved = old.clone();
     moved.partitions[0].2 += 8;
-    let now = guards(&mut moved.build(), 512).unwrap();
+    let now = fingerprints(&mut moved.build(), 512).unwrap();
     assert!(matches!(
         unchanged(&then, &now),
         Err(DiskChanged::Written(_))
     ));
     let mut gone = old.clone();
     gone.partitions.remove(0);
-    let now = guards(&mut gone.build(), 512).unwrap();
+    let now = fingerprints(&mut gone.build(), 512).unwrap();
     assert!(matches!(unchanged(&then, &now), Err(DiskChanged::Gone(_))));
     let mut more = old;
     more.partitions.push((7, LINUX, 5000, 5001));
-    let now = guards(&mut more.build(), 512).unwrap();
+    let now = fingerprints(&mut more.build(), 512).unwrap();
     assert_eq!(now.len(), 2);
     assert_eq!(unchanged(&then, &now), Ok(()));
 }
@@ -364,7 +365,10 @@ fn more_partitions_than_can_be_looked_after_are_refused() {
     disk.partitions = (0..33)
         .map(|n| (n, LINUX, 2048 + u64::from(n), 2048 + u64::from(n)))
         .collect();
-    assert_eq!(guards(&mut disk.build(), 512), Err(GptError::TooManyOthers));
+    assert_eq!(
+        fingerprints(&mut disk.build(), 512),
+        Err(GptError::TooManyOthers)
+    );
     assert_eq!(
         find(&mut disk.build(), 512),
         Ok(vec![]),

@@ -5,14 +5,13 @@ use zeroize::Zeroizing;
 
 use crate::FlashFault;
 
-/// A flash that is written, never erased, and where every write is read back.
+/// A flash adapter that verifies every write by reading it back, and refuses erases.
 ///
-/// The map in it (sequential-storage) wants to erase its oldest page when it is
-/// full, and to repair pages by erasing them. Were the power to go in the middle
-/// of such an erase, the page could read as anything: as in use with its items
-/// gone, or as blank with old items in it, and the map's repair would then drop
-/// the good copy or bring an old value back. Here the map never erases; the
-/// vault does, when nothing depends on the blocks any more.
+/// The map in it (sequential-storage) erases its oldest page when it is full, and repairs
+/// pages by erasing them. After a power cut during such an erase the page may read as
+/// anything: marked as in use with its items gone, or marked as blank with old items left.
+/// The map's repair would then drop the good copy or bring an old value back. So the map
+/// must not erase; the vault does, once nothing depends on the blocks.
 #[derive(Debug)]
 pub(crate) struct AppendOnly<'a, F>(pub(crate) &'a mut F);
 

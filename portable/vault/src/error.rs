@@ -1,7 +1,7 @@
 use embedded_storage_async::nor_flash::{NorFlashError, NorFlashErrorKind};
 use thiserror::Error;
 
-/// What the flash said when it failed. The driver knows more; see
+/// The kind of a flash failure. The driver has details; see
 /// [`Vault::flash`](crate::Vault::flash).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FlashFault {
@@ -43,7 +43,7 @@ pub enum VaultError {
         /// Where, in bytes from the start of the flash.
         offset: u32,
     },
-    /// The flash reads as zeros, as one does that no file stands behind.
+    /// The flash reads as zeros, as QEMU's does without a backing file.
     #[error(
         "the vault's flash reads as all zeros, so it keeps nothing without power: give the machine a flash file filled with 0xff"
     )]
@@ -53,7 +53,7 @@ pub enum VaultError {
         "the flash holds data that is not a vault: if nobody needs it, fill its last four blocks with 0xff"
     )]
     Foreign,
-    /// There is a vault, and it makes no sense.
+    /// There is a vault, and it is inconsistent.
     #[error(
         "the vault is damaged: to begin a new one, without the old key and its images, fill the flash's last four blocks with 0xff"
     )]

@@ -4,11 +4,11 @@ extern crate std;
 
 use std::rc::Rc;
 
-use crate::{Guard, Key, KeyState, KeyVault, VaultError};
+use crate::{Key, KeyState, KeyVault, RollbackCounter, VaultError};
 
 /// Keeps key and count as a vault does, and forgets them when dropped.
 #[derive(Clone, Debug, Default)]
-pub struct FakeGuard {
+pub struct FakeCounter {
     generation: u64,
     armed: Option<u64>,
     kept: Option<u64>,
@@ -17,20 +17,20 @@ pub struct FakeGuard {
     key: Option<Rc<Key>>,
 }
 
-impl FakeGuard {
-    /// A guard of a machine that slept `generation` times, without an image.
+impl FakeCounter {
+    /// A counter of a machine that slept `generation` times, without an image.
     #[must_use]
     pub fn new(generation: u64) -> Self {
-        FakeGuard {
+        FakeCounter {
             generation,
-            ..FakeGuard::default()
+            ..FakeCounter::default()
         }
     }
 
     /// The same with a key.
     #[must_use]
     pub fn with_key(self, key: Key) -> Self {
-        FakeGuard {
+        FakeCounter {
             key: Some(Rc::new(key)),
             ..self
         }
@@ -46,7 +46,7 @@ impl FakeGuard {
     }
 }
 
-impl Guard for FakeGuard {
+impl RollbackCounter for FakeCounter {
     fn generation(&self) -> u64 {
         self.generation
     }
@@ -114,7 +114,7 @@ impl Guard for FakeGuard {
     }
 }
 
-impl KeyVault for FakeGuard {
+impl KeyVault for FakeCounter {
     fn key(&self) -> Option<&Key> {
         self.key.as_deref()
     }

@@ -8,9 +8,8 @@ use embedded_storage_async::nor_flash::{
 
 use crate::slice::check_aligned;
 
-/// A file that behaves as NOR flash with erase blocks of `BLOCK` bytes, as an
-/// emulator's flash does. Every write is synchronised, so that what the vault
-/// does in turn reaches the disk in turn.
+/// A file that behaves as NOR flash with erase blocks of `BLOCK` bytes, as an emulator's
+/// flash does. Every write is synchronised, so the vault's writes reach the disk in order.
 #[derive(Debug)]
 pub struct FileFlash<const BLOCK: usize = 0x4_0000> {
     file: File,
@@ -18,8 +17,8 @@ pub struct FileFlash<const BLOCK: usize = 0x4_0000> {
 }
 
 impl<const BLOCK: usize> FileFlash<BLOCK> {
-    /// Takes `file`, open for reading and writing, for a flash. The caller sees
-    /// to it that nobody else has it open.
+    /// The flash in `file`, which is open for reading and writing. The caller must ensure that
+    /// no other process writes to it.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ fn map<'a, F: MultiwriteNorFlash>(
 pub(crate) enum Contents {
     /// A whole state of the vault.
     Valid(State),
-    /// A header of ours, without all that belongs to it.
+    /// Our header, with the rest missing.
     Begun,
     /// A header of another version.
     Version(u16),
@@ -155,7 +155,7 @@ pub(crate) enum PutError {
     /// There is no room for it, or the map does not find it again. What the
     /// half says is as before.
     NoRoom,
-    /// The flash failed: nobody knows what the half says.
+    /// The flash failed: the contents of the half are unknown.
     Failed(VaultError),
 }
 
@@ -171,7 +171,7 @@ impl PutError {
     }
 }
 
-/// Adds an item to a half, and looks that the map finds it there.
+/// Appends an item to a half, and verifies that the map finds it there.
 pub(crate) fn put<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -226,7 +226,7 @@ pub(crate) fn begin<F: MultiwriteNorFlash>(
     Ok(items)
 }
 
-/// What flash looks like that nothing was ever written to.
+/// The two looks of flash that was never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// All bytes are 0xff.
@@ -235,7 +235,7 @@ pub(crate) struct Survey {
     pub(crate) is_zero: bool,
 }
 
-/// Looks at every byte of `range`, until neither can be true.
+/// Reads `range` until neither can be true.
 pub(crate) fn survey<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: Range<u32>,
@@ -252,7 +252,7 @@ pub(crate) fn survey<F: MultiwriteNorFlash>(
     Ok(survey)
 }
 
-/// Hands the bytes of `range` to `look`, in order, while it says so.
+/// Calls `look` with the bytes of `range`, in order, until it returns false.
 fn each_chunk<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: Range<u32>,
@@ -274,7 +274,7 @@ fn each_chunk<F: MultiwriteNorFlash>(
     Ok(())
 }
 
-/// Erases what is not blank in `range`, and looks that it then is.
+/// Erases the blocks of `range` that are not blank, and verifies that all are.
 pub(crate) fn wipe<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -297,9 +297,9 @@ pub(crate) fn wipe<F: MultiwriteNorFlash>(
     Ok(())
 }
 
-/// Whether `range` holds the beginning of a new vault whose making was cut off,
-/// and nothing else: whole words of what is written into a new vault, then at
-/// most one that is written in part, then blank ones. A blank range is one, too.
+/// Whether `range` holds a new vault whose creation was interrupted, and nothing else: whole
+/// words of what is written into a new vault, then at most one that is written in part, then
+/// blank ones. A blank range is one, too.
 pub(crate) fn is_unfinished<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -324,9 +324,9 @@ pub(crate) fn is_unfinished<F: MultiwriteNorFlash>(
     Ok(is_ours)
 }
 
-/// Makes a new vault in the half at `range`, where [`is_unfinished`]. Nothing is
-/// erased for it: the words that are missing, or there in part, are written. So
-/// wherever the power goes, this is unfinished again.
+/// Creates a vault in the half at `range`, where [`is_unfinished`] holds. Nothing is erased:
+/// the words that are missing, or there in part, are written. So a power cut at any point
+/// leaves an unfinished vault again.
 pub(crate) fn make_new<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,

@@ -4,7 +4,8 @@ use zeroize::Zeroizing;
 
 use crate::key::{KEY_BYTES, Key, Secret};
 
-pub(crate) const VERSION: u16 = 1;
+/// The version of the vault that this crate writes, and the only one it reads.
+pub const VAULT_VERSION: u16 = 1;
 /// The epoch of a new vault's first half.
 pub(crate) const FIRST_EPOCH: u64 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"PWVAULT\0";
@@ -34,7 +35,7 @@ pub(crate) enum Header {
 pub(crate) fn encode_header(epoch: u64) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[8..10].copy_from_slice(&VAULT_VERSION.to_le_bytes());
     bytes[10..].copy_from_slice(&epoch.to_le_bytes());
     bytes
 }
@@ -43,7 +44,7 @@ pub(crate) fn encode_header(epoch: u64) -> [u8; HEADER_BYTES] {
 pub(crate) fn decode_header(bytes: &[u8]) -> Option<Header> {
     let (version, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
     match u16::from_le_bytes(*version) {
-        VERSION => Some(Header::Epoch(u64::from_le_bytes(rest.try_into().ok()?))),
+        VAULT_VERSION => Some(Header::Epoch(u64::from_le_bytes(rest.try_into().ok()?))),
         other => Some(Header::Version(other)),
     }
 }
@@ -79,7 +80,7 @@ pub(crate) struct Count {
     pub(crate) stage: Stage,
 }
 
-/// The way of a generation; it never goes back.
+/// The states of a generation, in this order only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The number is taken.

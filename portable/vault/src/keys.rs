@@ -1,9 +1,9 @@
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
-use crate::{Guard, Key, KeyState, Vault, VaultError};
+use crate::{Key, KeyState, RollbackCounter, Vault, VaultError};
 
 /// What keeps the sealing key, beside the count of sleeps.
-pub trait KeyVault: Guard {
+pub trait KeyVault: RollbackCounter {
     /// The key, if there is one.
     fn key(&self) -> Option<&Key>;
 

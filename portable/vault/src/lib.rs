@@ -1,7 +1,7 @@
 //! The vault: what only machine mode can reach.
 //!
 //! NOR flash that is kept from the OS holds the sealing [`Key`] and the
-//! machine's count of sleeps, of which the store knows as much as [`Guard`]
+//! machine's count of sleeps, of which the store knows as much as [`RollbackCounter`]
 //! says. [`Vault`] keeps both through a power cut at any instant, and erases a
 //! key so that no byte of it is left. `docs/image-format.md` has the layout and
 //! the rules, in its section "The vault".
@@ -14,22 +14,23 @@ mod error;
 pub mod fake;
 #[cfg(feature = "std")]
 mod file;
-mod guard;
 mod half;
 mod items;
 mod key;
 mod keys;
 mod place;
 mod ready;
+mod rollback_counter;
 mod slice;
 mod vault;
 
 pub use error::{FlashFault, VaultError};
 #[cfg(feature = "std")]
 pub use file::{FileFlash, FileFlashError};
-pub use guard::Guard;
+pub use items::VAULT_VERSION;
 pub use key::{KEY_BYTES, Key, KeyState};
 pub use keys::KeyVault;
 pub use place::{BLOCKS, range_in_bank};
+pub use rollback_counter::RollbackCounter;
 pub use slice::SliceFlash;
 pub use vault::{MAX_ITEMS, Vault};

@@ -3,9 +3,9 @@ use core::ops::Range;
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
 use crate::half::{self, Contents, PutError, State};
-use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VERSION, encode_secret};
+use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VAULT_VERSION, encode_secret};
 use crate::key::{Key, KeyState, Secret};
-use crate::{BLOCKS, Guard, VaultError};
+use crate::{BLOCKS, RollbackCounter, VaultError};
 
 /// Items that a half may hold before the vault moves on to the other half. Each
 /// access looks at all of them, so this bounds how long one takes; the price is
@@ -14,11 +14,10 @@ pub const MAX_ITEMS: u32 = 256;
 
 /// The sealing key and the machine's count of sleeps, in NOR flash.
 ///
-/// Of the vault's four blocks two are in use, one *half*, to which items are
-/// added. To begin anew (when it is full, or when a key has to go) the whole
-/// state is written into the other half, and then this one is erased. A half is
-/// valid from the instant that its count is in it, and of two valid halves the
-/// younger one says what is; so each operation happens whole or not at all.
+/// Two of the vault's four blocks are in use, one *half*, to which items are appended. When
+/// it is full, or a key must be erased, the whole state is written into the other half, and
+/// then this one is erased. A half is valid once its count is in it, and of two valid halves
+/// the younger one counts, so each operation is atomic.
 #[derive(Debug)]
 pub struct Vault<F> {
     flash: F,
@@ -26,15 +25,14 @@ pub struct Vault<F> {
     /// Which half is in use.
     current: usize,
     state: State,
-    /// An operation failed midway: the flash may say something else than
-    /// `state`. The next one writes all of it anew.
+    /// An operation failed midway: the flash may differ from `state`. The next operation writes
+    /// the whole state to the other half.
     is_in_doubt: bool,
 }
 
 impl<F: MultiwriteNorFlash> Vault<F> {
-    /// Opens the vault in `range` of `flash` (bytes, whole blocks, four of
-    /// them), makes one where the flash is blank, and finishes what a power cut
-    /// left unfinished.
+    /// Opens the vault in `range` of `flash` (in bytes; four whole blocks). Creates one where the
+    /// flash is blank, and completes an operation that a power cut interrupted.
     ///
     /// # Errors
     ///
@@ -216,7 +214,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         half::wipe(&mut self.flash, range)?;
         let new = secret.as_ref().unwrap_or(&self.state.secret);
         let items = half::begin(&mut self.flash, range, epoch, new, count, kept)?;
-        // From here on that half is the one that says what is.
+        // From here on that half is the valid one.
         let old = core::mem::replace(&mut self.current, other);
         if let Some(secret) = secret {
             self.state.secret = secret;
@@ -231,7 +229,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     }
 }
 
-impl<F: MultiwriteNorFlash> Guard for Vault<F> {
+impl<F: MultiwriteNorFlash> RollbackCounter for Vault<F> {
     fn generation(&self) -> u64 {
         self.state.count.generation
     }
@@ -333,7 +331,7 @@ fn choose<F: MultiwriteNorFlash>(
     ] {
         [Contents::Version(found), _] | [_, Contents::Version(found)] => Err(VaultError::Version {
             found,
-            known: VERSION,
+            known: VAULT_VERSION,
         }),
         [Contents::Valid(a), Contents::Valid(b)] if a.epoch == b.epoch => Err(VaultError::Damaged),
         [Contents::Valid(a), Contents::Valid(b)] if a.epoch < b.epoch => Ok(Choice::Valid(1, b)),

@@ -4,7 +4,9 @@
 mod common;
 
 use common::CutFlash;
-use poorwill_vault::{FlashFault, Guard, KEY_BYTES, Key, KeyState, SliceFlash, Vault, VaultError};
+use poorwill_vault::{
+    FlashFault, KEY_BYTES, Key, KeyState, RollbackCounter, SliceFlash, Vault, VaultError,
+};
 
 const BLOCK: usize = 1024;
 const LENGTH: u32 = 4 * BLOCK as u32;

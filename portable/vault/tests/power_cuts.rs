@@ -6,7 +6,7 @@
 mod common;
 
 use common::{CutFlash, Torn};
-use poorwill_vault::{Guard, Key, KeyState, MAX_ITEMS, Vault, VaultError};
+use poorwill_vault::{Key, KeyState, MAX_ITEMS, RollbackCounter, Vault, VaultError};
 use proptest::prelude::*;
 
 /// What a user of the vault can see of it.

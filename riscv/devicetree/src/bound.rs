@@ -1,15 +1,15 @@
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-/// A machine has more of something than there is room for. What does not fit is
-/// never left out in silence: a register range would stay open to the OS, or a
-/// controller not be put back after a sleep.
+/// The machine has more of something than there is room for. That is an error, as ignoring
+/// the rest would leave a register range open to the OS, or a controller unrestored after a
+/// sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the device tree has more than {most} {what}")]
 pub struct TooMany {
     /// What there is too much of.
     pub what: &'static str,
-    /// For how many there is room.
+    /// How many there is room for.
     pub most: usize,
 }
 

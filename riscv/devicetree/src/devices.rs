@@ -73,7 +73,7 @@ fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtN
 /// How many banks a flash may have.
 const MAX_BANKS: usize = 4;
 
-/// NOR flash that answers to the Common Flash Interface.
+/// NOR flash with the Common Flash Interface (CFI).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flash {
     /// Its banks, in the tree's order.
@@ -83,7 +83,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// A flash without a width, or with an odd one, is of no use.
+    /// A flash without a width, or with an odd one, cannot be used.
     pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
         let Some(width @ (1 | 2 | 4 | 8)) = cell(node, "bank-width") else {
             return Ok(None);

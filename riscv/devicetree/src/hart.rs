@@ -3,7 +3,7 @@ use crate::isa::Extensions;
 /// How many harts a machine may have.
 pub const MAX_HARTS: usize = 32;
 
-/// One hart that can run the OS, and the machine-mode registers that are its own.
+/// A hart that can run the OS, and its machine-mode registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hart {
     /// Its hart ID.

@@ -6,13 +6,18 @@ use zerocopy::IntoBytes;
 use crate::hart::Hart;
 use crate::node::MAX_DEPTH;
 
-/// What tells one machine from another, part by part.
+/// Which rule a [`Fingerprint`] and [`memory_fingerprint`] follow. By another one no
+/// machine has the identity that its images hold: whoever changes it raises this
+/// number, by which `poorwill area --for` foresees that they are refused.
+pub const IDENTITY_RULE: u16 = 1;
+
+/// The machine's identity: a hash for each aspect.
 ///
 /// `/chosen` is left out: it holds what differs from one power-on to the next
 /// (seeds, boot arguments, where the initrd lies).
 pub type Fingerprint = MachineIdentity;
 
-/// No machine: what stands there until the tree is read.
+/// The value until the tree was read.
 pub(crate) const NONE: Fingerprint = Fingerprint {
     memory: 0,
     harts: 0,
@@ -29,7 +34,7 @@ pub(crate) fn fingerprint(
     let mut is_walked = true;
     let fingerprint = Fingerprint {
         memory: memory_fingerprint(memory),
-        harts: digest(|into| harts.iter().for_each(|hart| into.word(hart.id))),
+        harts: harts_fingerprint(harts.iter().map(|hart| hart.id)),
         isa: digest(|into| {
             let cpus = root
                 .child("cpus")
@@ -55,8 +60,14 @@ pub(crate) fn fingerprint(
     is_walked.then_some(fingerprint)
 }
 
-/// What tells one machine's memory from another's. For the memory that is left to
-/// the OS it also tells whether the firmware's own lies where it lay.
+/// What tells one machine's harts from another's, by their IDs.
+#[must_use]
+pub fn harts_fingerprint(ids: impl IntoIterator<Item = u64>) -> u64 {
+    digest(|into| ids.into_iter().for_each(|id| into.word(id)))
+}
+
+/// A hash of ranges of memory. That of the OS's memory also changes when the firmware
+/// reserves other ranges.
 #[must_use]
 pub fn memory_fingerprint(ranges: &[PhysRange]) -> u64 {
     digest(|into| {
@@ -77,7 +88,7 @@ fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
     digest.finish()
 }
 
-/// Bytes on their way into the hasher, a page at a time.
+/// Collects bytes for the hasher, which takes pages.
 struct Digest {
     hasher: PageHasher,
     page: Page,
@@ -85,8 +96,7 @@ struct Digest {
 }
 
 impl Digest {
-    /// Takes a node and what lies up to `depth` levels below; `None` when
-    /// that is not all.
+    /// Hashes a node and up to `depth` levels below it; `None` when there are more.
     fn node(&mut self, node: FdtNode<'_>, depth: u32) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         self.bytes(node.name().as_bytes());
@@ -113,7 +123,7 @@ impl Digest {
         self.put(&word.to_le_bytes());
     }
 
-    /// The length goes first, so that no two lists of strings look alike.
+    /// The length comes first, so that different lists of strings never hash alike.
     fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         self.put(bytes);

@@ -15,7 +15,7 @@ const SUPERVISOR_EXTERNAL: u32 = 9;
 /// How many PLICs a machine may have: one for each socket.
 pub const MAX_PLICS: usize = 4;
 
-/// What is said of register ranges that only machine mode may touch.
+/// The name of register ranges that only machine mode may access, for errors.
 pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
 
 /// The interrupt controllers of a machine: PLICs, or an APLIC with or without
@@ -59,7 +59,7 @@ pub struct Aplic {
     pub harts: ArrayVec<u32, MAX_HARTS>,
     /// Whether it sends message-signalled interrupts to IMSICs.
     pub sends_msi: bool,
-    /// Sources handed down, as (phandle of a child domain, first, last).
+    /// Delegated sources, as (phandle of a child domain, first, last).
     pub delegated: ArrayVec<(u32, u32, u32), 4>,
     /// Whether devices name a source with the mode of its trigger.
     pub(crate) takes_triggers: bool,
@@ -192,8 +192,8 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Keeps of the OS's APLIC domains the one that the root hands sources to,
-    /// and turns the phandles of the delegation into child numbers.
+    /// Selects the OS's APLIC domain, that which the root delegates to, and resolves the
+    /// delegation's phandles to child numbers.
     pub(crate) fn link_domains(&mut self) {
         let (Some(root), Some(os)) = (&mut self.machine_aplic, &self.os_aplic) else {
             return;
@@ -206,7 +206,7 @@ impl Interrupts {
     }
 }
 
-/// By which numbers the controller knows the harts at S level, in their order.
+/// The controller's numbers of the harts' S-level contexts, in the order of the harts.
 fn supervisor_places(node: FdtNode<'_>, harts: &[Hart]) -> ArrayVec<u32, MAX_HARTS> {
     let place = |hart: &Hart| {
         let mut numbered = (0..).zip(hart_interrupts(node));

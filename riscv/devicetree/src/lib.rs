@@ -1,9 +1,9 @@
 //! What a device tree says of a RISC-V machine.
 //!
-//! [`Machine`] is read once, at power-on, from the blob that the previous stage
-//! hands over; from then on nothing else in the firmware looks at device trees.
-//! [`hand_on`] turns the same blob into the one that the next stage sees: the
-//! firmware's memory reserved, machine-mode devices out of sight.
+//! [`Machine`] is read once, at power-on, from the blob that the previous stage passes;
+//! nothing else in the firmware parses device trees.
+//! [`fixup`] turns the same blob into the one that the next stage sees: the
+//! firmware's memory reserved, machine-mode devices disabled.
 //!
 //! Nothing here touches hardware, so it is tested on the host against the
 //! trees of real and modelled boards, and against damaged ones.
@@ -13,7 +13,7 @@
 mod binding;
 mod bound;
 mod devices;
-mod hand_on;
+mod fixup;
 mod hart;
 mod identity;
 mod interrupts;
@@ -25,11 +25,11 @@ mod spare_source;
 
 pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
-pub use hand_on::{GenerationId, HandOnError, Handover, REPORT_BYTES, hand_on};
+pub use fixup::{FixupError, Fixups, GenerationId, REPORT_BYTES, fixup};
 pub use hart::{Hart, MAX_HARTS};
-pub use identity::{Fingerprint, memory_fingerprint};
+pub use identity::{Fingerprint, IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
 pub use isa::Extensions;
 pub use machine::{DescriptionError, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED, MAX_SEED, Machine};
-pub use placement::place;
+pub use placement::{PLACEMENT_RULE, place};
 pub use spare_source::SpareSource;

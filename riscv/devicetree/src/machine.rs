@@ -17,7 +17,7 @@ use crate::spare_source::{self, SpareSource};
 /// How many PCI host bridges a machine may have.
 pub const MAX_PCI_HOSTS: usize = 4;
 
-/// How many ranges of memory somebody else may have reserved.
+/// How many reserved ranges of memory a machine may have.
 pub const MAX_RESERVED: usize = 32;
 
 /// How many bytes of the previous stage's seed are kept.
@@ -29,13 +29,13 @@ pub const MAX_MTIMES: usize = 4;
 /// What is said of them.
 const MTIME: &str = "MTIME registers";
 
-/// Why a device tree is of no use.
+/// Why a device tree cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DescriptionError {
     /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
-    /// Nodes within nodes within nodes, deeper than any machine's.
+    /// Nodes are nested deeper than on any machine.
     #[error("the device tree is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// No hart that can run an OS.
@@ -65,8 +65,7 @@ pub struct Machine {
     pub harts: ArrayVec<Hart, MAX_HARTS>,
     /// All memory, the firmware's included.
     pub memory: ArrayVec<PhysRange, MAX_RANGES>,
-    /// Memory that somebody else uses already, or will: reserved ranges, the initial
-    /// RAM disk.
+    /// Memory that is in use by others: reserved ranges, the initial RAM disk.
     pub reserved: ArrayVec<PhysRange, MAX_RESERVED>,
     /// Ticks of `time` in a second.
     pub timebase_hz: u64,
@@ -93,10 +92,10 @@ pub struct Machine {
     /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
     /// [`MAX_SEED`] of them; empty where it gives none.
     pub seed: ArrayVec<u8, MAX_SEED>,
-    /// Memory is all zeros when the power comes on, but for what the emulator
-    /// loads: QEMU's `virt` machine promises so. Boards do not.
+    /// Memory is zero at power-on, except what the emulator loads: QEMU's `virt` machine
+    /// guarantees that. Boards do not.
     pub starts_clear: bool,
-    /// What tells this machine from others.
+    /// The machine's identity.
     pub fingerprint: Fingerprint,
 }
 
@@ -112,8 +111,8 @@ impl Machine {
         result.map(|()| machine)
     }
 
-    /// Reads what can be read, and says whether that is a machine: of one that is
-    /// not, console and switches may be known, to say so and to end.
+    /// Reads as much as possible. After an error, console and reset control may be known
+    /// nevertheless, to print the error and to stop the machine.
     pub fn survey(blob: &[u8]) -> (Self, Result<(), DescriptionError>) {
         let mut machine = Machine {
             harts: ArrayVec::new(),
@@ -153,7 +152,7 @@ impl Machine {
         self.interrupts.link_domains();
         self.fingerprint = identity::fingerprint(root, &self.memory, &self.harts)
             .ok_or(DescriptionError::TooDeep)?;
-        // Only a tree that is not too deep is walked to its end.
+        // Walking a tree to its end takes one that is not too deep.
         self.spare_source = spare_source::find(root, &self.interrupts);
         if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
@@ -234,8 +233,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes in the devices below `bus`, all of them: the console may come behind one
-    /// that there is no room for. Tells the first error.
+    /// Reads all devices below `bus`, even after an error, as the console may follow; returns
+    /// the first error.
     fn visit_all(
         &mut self,
         root: FdtNode<'_>,
@@ -250,8 +249,8 @@ impl Machine {
         result
     }
 
-    /// Takes in one device and what hangs below it. Buses are followed three
-    /// levels deep, which is deeper than any board's devices that matter here.
+    /// Reads one device and what is below it. Buses are followed three levels deep, which is
+    /// deeper than any device that matters here.
     fn visit(
         &mut self,
         root: FdtNode<'_>,

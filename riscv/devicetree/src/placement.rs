@@ -1,27 +1,31 @@
 use poorwill_memory::PhysRange;
 
-/// Left free at the end of a range of memory: boot loaders that load others move
-/// themselves there, with their heap and stack, whatever is reserved (U-Boot: 10 MiB
-/// and what it is configured for).
+/// Left free at the end of a range of memory: boot loaders relocate themselves there, with
+/// heap and stack, and ignore reservations (U-Boot: 10 MiB and what it is configured for).
 const LOADER_BYTES: u64 = 64 << 20;
 
-/// The end of what a device with addresses of 32 bits reaches.
+/// The end of the addresses that 32-bit devices reach.
 const LOW_END: u64 = 1 << 32;
+
+/// Which rule [`place`] follows. Another rule gives an OS other memory, so that the
+/// images of before are refused: whoever changes it raises this number, by which
+/// `poorwill area --for` foresees that.
+pub const PLACEMENT_RULE: u16 = 1;
 
 /// Where the firmware's second range of memory goes: at least `bytes`, as a naturally
 /// aligned power of two, which takes a single PMP entry; within `memory`, and apart
 /// from all of `taken`.
 ///
-/// As near as can be to where the first range of memory ends, less what boot loaders
-/// use there; a range that goes on above 4 GiB counts as ending there. So the place
-/// is the same at every power-on, whatever kernel is loaded low, unless something
-/// lies just there.
+/// It lies as high as possible in the first range of memory, below what boot loaders use at
+/// its end; of a range that continues above 4 GiB only the part below counts. So the place is
+/// the same at every power-on, whichever kernel is loaded low, unless something else is
+/// loaded exactly there.
 ///
 /// `None`: no range has so much room.
 #[must_use]
 pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<PhysRange> {
     let bytes = bytes.checked_next_power_of_two()?;
-    // A machine with little memory has no room to spare for loaders that move.
+    // A machine with little memory cannot spare the room for boot loaders.
     [LOADER_BYTES, 0].into_iter().find_map(|spared| {
         let mut ranges = memory.iter();
         ranges.find_map(|range| highest(*range, spared, taken, bytes))
@@ -36,7 +40,7 @@ fn highest(range: PhysRange, spared: u64, taken: &[PhysRange], bytes: u64) -> Op
         range.end
     };
     let mut end = end.checked_sub(spared)?;
-    // Each turn but the last goes below one of those that are taken.
+    // Each iteration but the last goes below one of the taken ranges.
     for _ in 0..=taken.len() {
         let start = end.checked_sub(bytes)? / bytes * bytes;
         if start < range.start {

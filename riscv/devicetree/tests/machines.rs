@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    DescriptionError, GenerationId, HandOnError, Handover, Machine, Plic, SpareSource, hand_on,
+    DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic, SpareSource, fixup,
 };
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ const BANK: PhysRange = PhysRange {
     end: 0x2400_0000,
 };
 
-const HANDOVER: Handover<'_> = Handover {
+const FIXUPS: Fixups<'_> = Fixups {
     firmware: &[FIRMWARE, DATA],
     flash: &[BANK],
     seed: [0x5e; 32],
@@ -368,7 +368,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
         let mut buffer = blob(&format!("virt-{name}.dts"));
         let length = buffer.len();
         buffer.resize(length + 4096, 0xaa);
-        hand_on(&mut buffer, &HANDOVER).unwrap();
+        fixup(&mut buffer, &FIXUPS).unwrap();
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
         let node = tree
@@ -414,8 +414,8 @@ fn flash_that_is_not_the_firmwares_stays_in_sight() {
     for (flash, visible) in [(&[][..], true), (&[FIRMWARE], true), (&[BANK], false)] {
         let mut buffer = blob.clone();
         buffer.resize(blob.len() + 4096, 0);
-        let handover = Handover { flash, ..HANDOVER };
-        hand_on(&mut buffer, &handover).unwrap();
+        let fixups = Fixups { flash, ..FIXUPS };
+        fixup(&mut buffer, &fixups).unwrap();
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let after = Machine::read(&buffer[..total]).unwrap();
         assert_eq!(after.flash.is_some(), visible, "{flash:x?}");
@@ -437,7 +437,7 @@ fn the_next_stage_is_told_how_the_machine_came_up() {
     ] {
         let mut buffer = blob;
         buffer.resize(buffer.len() + 4096, 0);
-        let offset = hand_on(&mut buffer, &HANDOVER).unwrap();
+        let offset = fixup(&mut buffer, &FIXUPS).unwrap();
         assert_eq!(buffer[offset..offset + 128], [b'r'; 128]);
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
@@ -508,7 +508,7 @@ fn the_next_stage_finds_its_generation_id() {
     let mut buffer = blob("virt-aia.dts");
     let length = buffer.len();
     buffer.resize(length + 4096, 0);
-    hand_on(&mut buffer, &HANDOVER).unwrap();
+    fixup(&mut buffer, &FIXUPS).unwrap();
     let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
     let tree = Fdt::new(&buffer[..total]).unwrap();
     let node = tree.find_node("/vmgenid@8010f000").unwrap();
@@ -523,11 +523,11 @@ fn the_next_stage_finds_its_generation_id() {
 
     let mut buffer = blob("virt-plic.dts");
     buffer.resize(length + 4096, 0);
-    let without = Handover {
+    let without = Fixups {
         generation_id: None,
-        ..HANDOVER
+        ..FIXUPS
     };
-    hand_on(&mut buffer, &without).unwrap();
+    fixup(&mut buffer, &without).unwrap();
     let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
     let tree = Fdt::new(&buffer[..total]).unwrap();
     let mut nodes = tree.root().children();
@@ -538,8 +538,8 @@ fn the_next_stage_finds_its_generation_id() {
 fn no_room_to_grow_is_an_error() {
     let mut buffer = blob("virt-plic.dts");
     assert!(matches!(
-        hand_on(&mut buffer, &HANDOVER),
-        Err(HandOnError::NoRoom(_))
+        fixup(&mut buffer, &FIXUPS),
+        Err(FixupError::NoRoom(_))
     ));
 }
 
@@ -604,7 +604,7 @@ fn a_tree_that_reads_but_cannot_be_edited_is_damaged() {
     for mut blob in [cut, no_text, short] {
         let length = blob.len();
         blob.resize(length + 4096, 0);
-        assert_eq!(hand_on(&mut blob, &HANDOVER), Err(HandOnError::Damaged));
+        assert_eq!(fixup(&mut blob, &FIXUPS), Err(FixupError::Damaged));
     }
 }
 
@@ -633,6 +633,6 @@ proptest! {
         }
         let _ = Machine::read(&buffer);
         buffer.resize(buffer.len() + 4096, 0);
-        let _ = hand_on(&mut buffer, &HANDOVER);
+        let _ = fixup(&mut buffer, &FIXUPS);
     }
 }

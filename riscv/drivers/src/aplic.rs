@@ -1,6 +1,6 @@
 //! APLIC (RISC-V Advanced Interrupt Architecture 1.0, AIA, chapter 4).
 //!
-//! Machine mode's [`Root`] domain hands the sources down to the OS's [`Domain`].
+//! Machine mode's [`Root`] domain delegates all sources to the OS's [`Domain`].
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{Aplic, ImsicLayout, MAX_HARTS};
@@ -33,7 +33,7 @@ const INTERRUPT_ENABLE: u32 = 1 << 8;
 /// SOURCECFG: delegated to the child domain in the low bits (AIA, 4.5.2).
 const DELEGATED: u32 = 1 << 10;
 
-/// Machine mode's domain, which every source belongs to at a reset.
+/// Machine mode's domain, which has every source after a reset.
 #[derive(Debug)]
 pub struct Root<R> {
     registers: R,
@@ -56,8 +56,8 @@ impl<R: Registers<u32>> Root<R> {
         }
     }
 
-    /// Hands the sources down to the OS's domain, and tells the root where the
-    /// IMSICs are, which all domains share.
+    /// Delegates the sources to the OS's domain, and programs the addresses of the IMSICs, which
+    /// all domains share.
     pub fn start(&self) {
         self.registers.write(register::DOMAINCFG, 0);
         disable_all(&self.registers, self.sources);
@@ -89,9 +89,9 @@ impl<R: Registers<u32>> Root<R> {
         self.registers.write(register::MMSIADDRCFGH, high);
         let (low, high) = page(os);
         self.registers.write(register::SMSIADDRCFG, low);
-        // Beyond the page number the specification has only the guest bits here,
-        // and takes the rest from the registers above. QEMU takes all from here;
-        // elsewhere the other fields are reserved and ignored.
+        // Besides the page number the specification has only the guest bits here, and takes the
+        // rest from the registers above. QEMU takes all fields from here; elsewhere the others are
+        // reserved and ignored.
         let high = high & 0xfff | spread(os);
         self.registers.write(register::SMSIADDRCFGH, high);
     }
@@ -151,8 +151,8 @@ impl<R: Registers<u32>> Keeper for Domain<R> {
         &self.registers
     }
 
-    /// A source's mode before its target, and the domain's own switch last. Pending
-    /// bits are the devices' to raise again.
+    /// Order: a source's mode before its target, the domain's enable last. Pending bits are not
+    /// kept, as the devices raise them again.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let sources = u64::from(self.sources);
         let per_source = move |base| (0..sources).map(move |source| base + 4 * source);

@@ -41,17 +41,17 @@ impl<R: Registers<u64>> Timer<R> {
         Timer(register)
     }
 
-    /// When it rings, in ticks of `time`; [`NEVER`] when it does not.
+    /// The deadline in ticks of `time`; [`NEVER`] when none is set.
     pub fn deadline(&self) -> u64 {
         self.0.read(0)
     }
 
-    /// Has it ring from `deadline` on, and not before.
+    /// Sets the deadline, without a spurious interrupt in between.
     pub fn set(&self, deadline: u64) {
         self.0.write(0, deadline);
     }
 
-    /// Has it not ring.
+    /// Clears the deadline.
     pub fn stop(&self) {
         self.set(NEVER);
     }

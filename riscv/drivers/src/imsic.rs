@@ -40,7 +40,7 @@ impl<R: Registers<u64>> InterruptFile<R> {
     }
 }
 
-/// Opens a file for one identity below 64, and no other of these.
+/// Enables delivery of one identity below 64, and of no other of these.
 pub fn open(file: &impl Registers<u64>, identity: u32) {
     file.write(register::EITHRESHOLD, 0);
     file.write(register::EIE0, 1 << identity);
@@ -57,8 +57,8 @@ impl<R: Registers<u64>> Keeper for InterruptFile<R> {
     }
 
     /// The threshold, then for each 64 identities the pending and the enabled ones.
-    /// Delivery comes last, so that nothing is delivered half restored. What was
-    /// pending has no wire that would raise it again.
+    /// Delivery is enabled last, so that nothing is delivered from a file that is half restored.
+    /// Pending bits are kept: they came as messages, which no wire raises again.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let groups = u64::from(self.identities / 64 + 1);
         let bits =

@@ -7,7 +7,7 @@ use crate::Registers;
 /// sources and a delivery control for every hart, or of a PLIC with as many.
 pub const MAX_WORDS: usize = 2 * 1024 + 32 + MAX_HARTS * 33;
 
-/// The state that was offered is not this device's.
+/// The state to restore does not fit this device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the device's state is {needed} words long, not {found}")]
 pub struct WrongLength {
@@ -31,7 +31,7 @@ impl<S> State<S> {
     }
 }
 
-/// A device whose state is what some of its registers hold.
+/// A device whose state is the contents of some of its registers.
 pub trait Keeper {
     /// What a register holds.
     type Word: Copy;
@@ -45,16 +45,16 @@ pub trait Keeper {
     /// The device.
     fn registers(&self) -> &impl Registers<Self::Word>;
 
-    /// Where the registers lie that keep the OS's state, in the order in which
-    /// they are put back; at most [`MAX_WORDS`].
+    /// The offsets of the registers that hold the OS's state, in the order in which they are
+    /// restored; at most [`MAX_WORDS`].
     fn offsets(&self) -> impl Iterator<Item = u64>;
 
-    /// What the OS has programmed, while it sleeps.
+    /// Reads what the OS has programmed.
     fn capture(&self) -> impl Iterator<Item = Self::Word> {
         self.offsets().map(|offset| self.registers().read(offset))
     }
 
-    /// Takes `words` for the state of this device. Nothing is put back yet.
+    /// Checks that `words` can be the state of this device. Nothing is restored yet.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ pub trait Keeper {
         Ok(State(words))
     }
 
-    /// Puts the state back, before the OS goes on.
+    /// Restores the state.
     fn restore<S: AsRef<[Self::Word]>>(&self, state: &State<S>) {
         for (offset, word) in self.offsets().zip(state.words()) {
             self.registers().write(offset, *word);

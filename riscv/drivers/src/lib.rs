@@ -1,5 +1,5 @@
-//! Drivers of the devices that machine mode uses itself, or puts back for the
-//! OS after a sleep.
+//! Drivers of the devices that machine mode uses itself, or restores for the OS after a
+//! sleep.
 //!
 //! Each driver reaches its device through [`Registers`], which the firmware
 //! implements by volatile accesses and the tests by a model that follows the

@@ -34,8 +34,8 @@ impl<R: Registers<u32>> Plic<R> {
         }
     }
 
-    /// Lets every priority through to the OS ("Priority Thresholds"), which relies
-    /// on it for the hart that it boots on.
+    /// Sets the thresholds of the OS's contexts to 0 ("Priority Thresholds"): Linux relies on
+    /// that for the hart that it boots on.
     pub fn start(&self) {
         for context in &self.contexts {
             self.registers.write(threshold(*context), 0);
@@ -56,9 +56,8 @@ impl<R: Registers<u32>> Keeper for Plic<R> {
         &self.registers
     }
 
-    /// Priorities, then for each context its enables and its threshold. Pending
-    /// bits are the devices' to raise again, and a claim is never open while the OS
-    /// sleeps.
+    /// Priorities, then for each context its enables and its threshold. Pending bits are not
+    /// kept, as the devices raise them again, and no claim is open while the OS sleeps.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let priorities = (1..=self.sources).map(|source| register::PRIORITY + 4 * source);
         let contexts = self.contexts.iter().flat_map(|context| {

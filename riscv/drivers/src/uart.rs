@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::Registers;
 
-/// A byte that the UART does not take within so many looks is dropped. There may be
-/// no clock yet by which to wait, and a console must not stop the machine.
+/// A byte that the UART does not accept within so many polls is dropped. There may be no
+/// clock yet to wait by, and a console must not stop the machine.
 const PATIENCE: u32 = 1_000_000;
 
 /// Registers by number (16550 data sheet, "Registers").
@@ -25,8 +25,7 @@ mod line_status {
     pub(super) const TRANSMIT_EMPTY: u8 = 1 << 5;
 }
 
-/// The transmitter takes no more bytes: nobody listens, or the line is held. What
-/// was left to send is dropped.
+/// The transmitter accepts no more bytes, as with flow control held. The rest is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the UART took only {sent} bytes")]
 pub struct Stuck {
@@ -34,12 +33,12 @@ pub struct Stuck {
     pub sent: usize,
 }
 
-/// What a line does.
+/// A line condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineEvents {
-    /// Somebody has typed.
+    /// A byte was received.
     pub input: bool,
-    /// It was held down for longer than a byte: a break.
+    /// A break: the line was held low for longer than a byte.
     pub line_break: bool,
 }
 
@@ -50,7 +49,7 @@ pub struct Uart<R> {
     registers: R,
     shift: u32,
     is_wide: bool,
-    /// The last byte was dropped: the next is not waited for as long.
+    /// The last byte was dropped, so the next one is not waited for as long.
     is_stuck: bool,
 }
 
@@ -84,8 +83,8 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         }
     }
 
-    /// Sends the bytes as they are. Takes a million looks at most in which the
-    /// transmitter makes no way, and one while it is still stuck at the next call.
+    /// Sends raw bytes. Polls a transmitter that accepts nothing at most a million times, and
+    /// only once if it is still stuck at the next call.
     ///
     /// # Errors
     ///
@@ -128,8 +127,8 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         (self.read(register::LSR) & line_status::DATA_READY != 0).then(|| self.read(register::DATA))
     }
 
-    /// What has come over the line; a break is told once. It comes with a byte that
-    /// nobody has typed; both are taken. What was typed stays for the OS.
+    /// The condition of the line; a break is reported once. A break comes with a null byte;
+    /// both are consumed. A received byte stays for the OS.
     pub fn events(&self) -> LineEvents {
         let status = self.read(register::LSR);
         let line_break = status & line_status::BREAK != 0;
@@ -143,8 +142,8 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
     }
 }
 
-/// Text, with a carriage return before each line feed. What a stuck transmitter does
-/// not take ends the text.
+/// Writes text, with a carriage return before each line feed. A stuck transmitter ends the
+/// text.
 impl<R: Registers<u8> + Registers<u32>> fmt::Write for Uart<R> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut put = |byte| (byte != b'\n' || self.put(b'\r')) && self.put(byte);

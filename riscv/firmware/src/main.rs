@@ -9,6 +9,7 @@
 
 mod arch;
 mod hart;
+mod manifest;
 mod next_stage;
 mod platform;
 mod remote_fence;
@@ -54,7 +55,7 @@ extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
         Ok(never) => match never {},
         Err(error) => {
             say!("cannot start: {error}");
-            power::give_up()
+            power::fatal()
         }
     }
 }

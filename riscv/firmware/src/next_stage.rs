@@ -1,7 +1,7 @@
 //! The next stage: what the previous one says of it (fw_dynamic), and the
 //! device tree that it is given.
 
-use poorwill_devicetree::{HandOnError, Handover, hand_on};
+use poorwill_devicetree::{FixupError, Fixups, fixup};
 use poorwill_domain::Domain;
 use poorwill_hart::Resume;
 use poorwill_memory::PhysRange;
@@ -53,7 +53,7 @@ pub(crate) enum NextStageError {
     Address(u64),
     /// The device tree cannot be handed on.
     #[error(transparent)]
-    HandOn(#[from] HandOnError),
+    Fixup(#[from] FixupError),
 }
 
 /// The next stage, as the previous one wants it.
@@ -181,7 +181,7 @@ impl NextStage {
     ///
     /// # Errors
     ///
-    /// [`NextStageError::Address`], [`NextStageError::HandOn`].
+    /// [`NextStageError::Address`], [`NextStageError::Fixup`].
     pub(crate) fn prepare(
         self,
         tree: Tree,
@@ -205,14 +205,14 @@ impl NextStage {
             id.renew();
             id.description()
         });
-        let handover = Handover {
+        let fixups = Fixups {
             firmware: &platform.firmware,
             flash: vault.as_slice(),
             seed: entropy::os_seed(),
             generation_id,
             report: &text,
         };
-        let offset = hand_on(buffer, &handover)?;
+        let offset = fixup(buffer, &fixups)?;
         report::remember(Report {
             address: (tree.address + offset) as u64,
             text,

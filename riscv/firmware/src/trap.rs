@@ -53,5 +53,5 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     if let Some(place) = info.location() {
         say!("panic at {place}");
     }
-    crate::platform::power::give_up()
+    crate::platform::power::fatal()
 }

@@ -23,7 +23,7 @@ type Job<'a> = &'a (dyn Fn() + Sync);
 ///
 /// A hart's stack leaves a job a few KiB.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Workers;
+pub(crate) struct StoppedHarts;
 
 /// The job of the open round.
 static JOB: Mutex<Option<Job<'static>>> = Mutex::new(None);
@@ -34,20 +34,20 @@ fn gate() -> &'static JobGate {
     GATE.call_once(JobGate::new)
 }
 
-impl poorwill_image::Crew for Workers {
+impl poorwill_image::Workers for StoppedHarts {
     /// # Panics
     ///
     /// When a hart does not come back within [`PATIENCE_MS`] behind the
     /// caller's own run, or when a run is under way. (A panic never unwinds: it
     /// resets the machine.)
-    fn run(&self, lead: &mut dyn FnMut(), help: Job<'_>) {
+    fn run(&self, coordinate: &mut dyn FnMut(), work: Job<'_>) {
         // SAFETY: only harts within the gate use the reference, and this call
         // returns only when the gate is closed and the last has left.
-        let lent = unsafe { core::mem::transmute::<Job<'_>, Job<'static>>(help) };
+        let lent = unsafe { core::mem::transmute::<Job<'_>, Job<'static>>(work) };
         *JOB.lock() = Some(lent);
         gate().open().expect("one hart coordinates a job");
         self.call();
-        lead();
+        coordinate();
         gate().close();
         wait_for_all();
         *JOB.lock() = None;
@@ -67,7 +67,7 @@ impl poorwill_image::Crew for Workers {
         rest_until(this_hart().timer(), until);
     }
 
-    fn rest(&self) {
+    fn idle(&self) {
         // An IPI that came in since the hart last looked is pending still, and
         // ends the wait at once.
         arch::wait_for_interrupt();

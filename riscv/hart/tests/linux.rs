@@ -3,7 +3,7 @@
 use poorwill_hart::fake::{map, page_tables};
 use poorwill_hart::{Mode, PageTables};
 use poorwill_memory::fake::{Offsets, Places, Rights, SmallLinux};
-use poorwill_memory::linux::{Doubt, free_pages};
+use poorwill_memory::linux::{FreeListError, free_pages};
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, to_usize};
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn running(mode: usize, offsets: Offsets) -> (SmallLinux, PageTables) {
 }
 
 /// The indices of the pages that are free, or why there are none.
-fn free_of(linux: &SmallLinux, tables: PageTables) -> Result<Vec<u64>, Doubt> {
+fn free_of(linux: &SmallLinux, tables: PageTables) -> Result<Vec<u64>, FreeListError> {
     let mut room = vec![Page::ZERO; to_usize(PageMap::pages_needed(PAGES))];
     let mut map = PageMap::new(&mut room, PAGES).unwrap();
     free_pages(linux.os(), &tables, &mut map).map(|_| map.members().collect())
@@ -59,9 +59,15 @@ fn a_table_of_symbols_that_can_be_written_is_not_believed() {
             let at = 0xffff_ffff_8000_0000 + page * PAGE_BYTES;
             let physical = image + page * PAGE_BYTES;
             map(&mut linux, tables, at, physical, Rights::Write);
-            assert!(matches!(free_of(&linux, tables), Err(Doubt::Symbols(_))));
+            assert!(matches!(
+                free_of(&linux, tables),
+                Err(FreeListError::Symbols(_))
+            ));
             map(&mut linux, tables, at, physical, Rights::UserRead);
-            assert!(matches!(free_of(&linux, tables), Err(Doubt::Nowhere(_))));
+            assert!(matches!(
+                free_of(&linux, tables),
+                Err(FreeListError::Nowhere(_))
+            ));
             map(&mut linux, tables, at, physical, Rights::Read);
             assert!(free_of(&linux, tables).is_ok());
         }

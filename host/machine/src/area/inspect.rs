@@ -2,17 +2,21 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
-use poorwill_image::{Expected, Header, SealingKey, Trust, Workspace, verify};
+use poorwill_image::{Header, OpenError, SealingKey, Trust, Workspace, verify};
+use poorwill_manifest::Manifest;
 use poorwill_medium::{Medium, Window};
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_store::{
-    Area, AreaLocation, SlotId, SlotRecord, SlotState, SlotStatus as Record, StoreError,
+    Area, AreaLocation, Configuration, ConfigurationError, RecordError, SlotId, SlotRecord,
+    SlotState, SlotStatus as Record, StoreError,
 };
 
 use super::find::{AreaError, find};
+use super::forecast::{Found, forecast};
 use super::report::{
     AreaReport, ConfigurationReport, ImageReport, SlotReport, SlotStatus, Verdict,
 };
+use super::room::{expected, work_pages};
 use crate::disk::{FileMedium, look_at};
 use crate::flash::Flash;
 use crate::interrupt;
@@ -20,32 +24,31 @@ use crate::interrupt;
 /// Pages read at once while verifying: 4 MiB.
 const SCRATCH_PAGES: usize = 1024;
 
-/// Looks at every sleep area of `disk`, without writing. With a bar, images that
-/// may wake are verified, every byte. With a flash, the reports say what the
-/// machine that has it would do with the images; sealed ones can only be
-/// verified then.
+/// What is asked of a disk's sleep areas, beside what their records say.
+#[derive(Debug, Default)]
+pub struct Questions<'q> {
+    /// Verify the images that may wake, every byte, and move this bar meanwhile.
+    pub verify: Option<&'q ProgressBar>,
+    /// Tell what the machine that has this flash would do with the images. Sealed ones
+    /// can only be verified with it.
+    pub flash: Option<&'q mut Flash>,
+    /// Tell whether the firmware with this manifest would wake the images.
+    pub firmware: Option<&'q Manifest>,
+}
+
+/// Looks at every sleep area of `disk`, without writing.
 ///
 /// # Errors
 ///
 /// [`AreaError`]. What is wrong with a slot is in the report instead.
-pub fn inspect(
-    disk: &Path,
-    verify: Option<&ProgressBar>,
-    mut flash: Option<&mut Flash>,
-) -> Result<Vec<AreaReport>, AreaError> {
+pub fn inspect(disk: &Path, mut questions: Questions<'_>) -> Result<Vec<AreaReport>, AreaError> {
     let (file, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(file, kind.bytes);
     let mut scratch = vec![Page::ZERO; SCRATCH_PAGES];
     let areas = find(disk, &mut medium, kind.block_bytes, &mut scratch)?;
     let mut reports = Vec::new();
     for location in &areas {
-        let report = inspect_area(
-            &mut medium,
-            location,
-            &mut scratch,
-            verify,
-            flash.as_deref_mut(),
-        );
+        let report = inspect_area(&mut medium, location, &mut scratch, &mut questions);
         interrupt::check()?;
         reports.push(report.map_err(|reason| AreaError::Area {
             file: disk.to_owned(),
@@ -60,7 +63,11 @@ pub fn inspect(
 /// flash, if there is one that can be seen: it wakes, or is refused for good.
 #[must_use]
 pub fn find_sleeping(disk: &Path, flash: Option<&mut Flash>) -> Option<SlotReport> {
-    let areas = inspect(disk, None, flash).ok()?;
+    let questions = Questions {
+        flash,
+        ..Questions::default()
+    };
+    let areas = inspect(disk, questions).ok()?;
     areas
         .into_iter()
         .flat_map(|area| area.slots)
@@ -71,47 +78,24 @@ fn inspect_area(
     medium: &mut FileMedium,
     location: &AreaLocation,
     scratch: &mut [Page],
-    bar: Option<&ProgressBar>,
-    flash: Option<&mut Flash>,
+    questions: &mut Questions<'_>,
 ) -> Result<AreaReport, StoreError> {
-    let (trust, guard) = match flash.map(Flash::judge) {
-        Some((trust, guard)) => (Some(trust), guard),
+    let (trust, counter) = match questions.flash.as_deref_mut().map(Flash::judge) {
+        Some((trust, counter)) => (Some(trust), counter),
         None => (None, None),
     };
     let window = Window::new(medium, location.start, location.length)?;
     let mut record_page = Page::ZERO;
-    let mut area = Area::open(window, &mut record_page, guard)?;
-    let configuration = ConfigurationReport::of(area.configuration());
+    let mut area = Area::open(window, &mut record_page, counter)?;
+    let configuration = describe_configuration(area.configuration(), questions.firmware);
     let newest = area.newest().ok().map(|image| image.slot());
-    let records = *area.slots();
-    let mut slots = Vec::new();
-    for (id, record) in SlotId::BOTH.into_iter().zip(records) {
-        let mut report = describe(id, &record);
-        report.wakes = newest == Some(id);
-        if let Record::Record(record) = record {
-            let mut slot = area.slot(id)?;
-            match read_header(&mut slot, &record) {
-                Ok(header) => {
-                    report.image = Some(describe_image(&header));
-                    if let (Some(bar), true) = (bar, may_wake(&record)) {
-                        let verdict =
-                            verify_image(&mut slot, &header, trust.as_ref(), scratch, bar);
-                        report.verdict = Some(verdict);
-                    }
-                    if let (Some(trust), true) = (&trust, report.wakes) {
-                        report.refused = refusal(&area, &header, trust);
-                        report.wakes = report.refused.is_none();
-                    }
-                }
-                // An image that is gone may be overwritten; one that wakes may not.
-                Err(reason) if may_wake(&record) => {
-                    report.verdict = Some(Verdict::Damaged(reason));
-                }
-                Err(_) => {}
-            }
-        }
-        slots.push(report);
-    }
+    let look = Look {
+        trust,
+        verify: questions.verify,
+        firmware: questions.firmware,
+    };
+    let slots = SlotId::BOTH.map(|id| look.slot(&mut area, id, newest == Some(id), scratch));
+    let slots = slots.into_iter().collect::<Result<_, _>>()?;
     let (partition, start, bytes) = (location.partition, location.start, location.length);
     Ok(AreaReport {
         partition,
@@ -123,13 +107,74 @@ fn inspect_area(
     })
 }
 
+/// What is asked of each slot of an area.
+struct Look<'q> {
+    trust: Option<Trust<'q>>,
+    verify: Option<&'q ProgressBar>,
+    firmware: Option<&'q Manifest>,
+}
+
+impl Look<'_> {
+    /// Looks at a slot; `is_newest`: by its record, its image is the one that wakes.
+    fn slot(
+        &self,
+        area: &mut Area<'_, FileMedium>,
+        id: SlotId,
+        is_newest: bool,
+        scratch: &mut [Page],
+    ) -> Result<SlotReport, StoreError> {
+        let status = area.slots()[id.index()];
+        let mut report = describe(id, &status);
+        report.wakes = is_newest;
+        let header = match &status {
+            Record::Record(record) => Some(read_header(&mut area.slot(id)?, record)),
+            _ => None,
+        };
+        // An image that is gone may be overwritten; one that wakes may not.
+        let may_wake = status.record().is_some_and(may_wake);
+        match &header {
+            Some(Ok(header)) => {
+                report.image = Some(describe_image(header));
+                if let (Some(bar), true) = (self.verify, may_wake) {
+                    let (mut slot, trust) = (area.slot(id)?, self.trust.as_ref());
+                    report.verdict = Some(verify_image(&mut slot, header, trust, scratch, bar));
+                }
+                if let (Some(trust), true) = (&self.trust, report.wakes) {
+                    report.refused = refusal(area, header, trust);
+                    report.wakes = report.refused.is_none();
+                }
+            }
+            Some(Err(error)) if may_wake => {
+                report.verdict = Some(Verdict::Damaged(error.to_string()));
+            }
+            _ => {}
+        }
+        if let (Some(firmware), true) = (self.firmware, is_kept(&report, &status)) {
+            let found = Found {
+                status: &status,
+                header: header.as_ref(),
+                trust: self.trust.as_ref(),
+            };
+            report.forecast = Some(forecast(firmware, &mut area.slot(id)?, &found).into());
+        }
+        Ok(report)
+    }
+}
+
+/// Whether another firmware is asked for the slot: its image wakes under the present
+/// one, or would, were its record read here.
+fn is_kept(report: &SlotReport, status: &Record) -> bool {
+    let is_foreign = matches!(status, Record::Unusable(RecordError::Version { .. }));
+    report.wakes || report.status == SlotStatus::Snapshot || is_foreign
+}
+
 /// Why the machine that has a flash would not wake an image.
 fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) -> Option<String> {
     let key = trust.key_for(header.seal.as_ref()).map(drop);
     key.map_err(|error| error.to_string())
         .and_then(|()| {
-            let guard = area.may_wake(header.kind, header.generation);
-            guard.map_err(|error| error.to_string())
+            let counter = area.may_wake(header.kind, header.generation);
+            counter.map_err(|error| error.to_string())
         })
         .err()
 }
@@ -160,7 +205,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
             Some(format!("its wake failed: {failure}")),
         ),
         SlotState::Discarded(reason) => (SlotStatus::Discarded, Some(reason.to_string())),
-        SlotState::Snapshot(standing) => (SlotStatus::Snapshot, Some(standing.to_string())),
+        SlotState::Snapshot(attempts) => (SlotStatus::Snapshot, Some(attempts.to_string())),
     };
     SlotReport {
         reason,
@@ -173,14 +218,25 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
 }
 
 /// The header of the image that `record` speaks of.
-fn read_header<M: Medium>(slot: &mut M, record: &SlotRecord) -> Result<Header, String> {
+fn read_header<M: Medium>(slot: &mut M, record: &SlotRecord) -> Result<Header, OpenError> {
     let mut page = [Page::ZERO];
-    slot.read(0, &mut page).map_err(|error| error.to_string())?;
-    let header = Header::parse(&page[0]).map_err(|error| error.to_string())?;
+    slot.read(0, &mut page)?;
+    let header = Header::parse(&page[0])?;
     if header.checksum == record.header_checksum {
         Ok(header)
     } else {
-        Err("the image is not the one that was committed".to_owned())
+        Err(OpenError::NotCommitted)
+    }
+}
+
+fn describe_configuration(
+    found: Result<Configuration, ConfigurationError>,
+    firmware: Option<&Manifest>,
+) -> ConfigurationReport {
+    let checked = firmware.map(|firmware| firmware.check_configuration(found.map(drop)));
+    ConfigurationReport {
+        refused: checked.and_then(Result::err).map(|error| error.to_string()),
+        ..ConfigurationReport::of(found)
     }
 }
 
@@ -223,13 +279,6 @@ fn verify_image<M: Medium>(
     }
 }
 
-/// Pages to work with on the image of so much memory in `slot`: too few for one that
-/// speaks of more memory than a slot of that size could be for.
-pub(super) fn work_pages<M: Medium>(os_pages: u64, slot: &M) -> Vec<Page> {
-    let most = slot.capacity() / PAGE_BYTES + 64;
-    vec![Page::ZERO; to_usize(Workspace::pages_needed(os_pages).min(most))]
-}
-
 fn verify_with<M: Medium>(
     key: Option<&SealingKey>,
     slot: &mut M,
@@ -241,12 +290,7 @@ fn verify_with<M: Medium>(
     let mut check = || -> Result<(), String> {
         let workspace =
             Workspace::new(&mut pages, header.os_pages).map_err(|error| error.to_string())?;
-        let expected = Expected {
-            header_checksum: header.checksum,
-            generation: header.generation,
-            kind: header.kind,
-        };
-        let checked = poorwill_image::inspect(slot, expected, key, workspace)
+        let checked = poorwill_image::inspect(slot, expected(header), key, workspace)
             .map_err(|error| error.to_string())?;
         verify(slot, &checked, scratch, &mut |progress| {
             bar.set_length(progress.total_pages * PAGE_BYTES);

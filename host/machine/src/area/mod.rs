@@ -3,12 +3,16 @@
 
 mod configure;
 mod find;
+mod forecast;
 mod inspect;
 mod only;
 mod report;
+mod room;
 pub mod snapshot;
 
 pub use configure::{Change, Configured, configure};
 pub use find::AreaError;
-pub use inspect::{find_sleeping, inspect};
-pub use report::{AreaReport, ConfigurationReport, ImageReport, SlotReport, SlotStatus, Verdict};
+pub use inspect::{Questions, find_sleeping, inspect};
+pub use report::{
+    AreaReport, ConfigurationReport, ForecastReport, ImageReport, SlotReport, SlotStatus, Verdict,
+};

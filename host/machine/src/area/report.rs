@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use humantime::format_duration;
+use poorwill_manifest::Forecast;
 use poorwill_store::{Configuration, ConfigurationError, SnapshotRules};
 use serde::Serialize;
 
@@ -48,6 +49,9 @@ pub struct ConfigurationReport {
     /// Why the configuration cannot be used, if it cannot; all of the above is
     /// the default then.
     pub error: Option<String>,
+    /// Why the firmware that was asked for would not read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// One slot of a sleep area.
@@ -77,6 +81,10 @@ pub struct SlotReport {
     pub refused: Option<String>,
     /// What verification found; only of images that may wake, and only when asked.
     pub verdict: Option<Verdict>,
+    /// Whether the firmware that was asked for would wake the image; only of the image
+    /// that wakes, of snapshots, and of records that cannot be read here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<ForecastReport>,
 }
 
 /// What has become of a slot.
@@ -113,6 +121,42 @@ pub struct ImageReport {
     pub machine: [String; 4],
 }
 
+/// Whether a firmware would wake an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "result", content = "reason")]
+pub enum ForecastReport {
+    /// It would.
+    Wakes,
+    /// It would not.
+    Refused(String),
+    /// Nobody can tell from what there is.
+    Unknown(String),
+}
+
+impl From<Forecast> for ForecastReport {
+    fn from(forecast: Forecast) -> Self {
+        match forecast {
+            Forecast::Wakes => ForecastReport::Wakes,
+            Forecast::Refused(obstacle) => ForecastReport::Refused(obstacle.to_string()),
+            Forecast::Unknown(gap) => ForecastReport::Unknown(gap.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for ForecastReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ForecastReport::Wakes => f.write_str("wakes under that firmware"),
+            ForecastReport::Refused(reason) => {
+                write!(f, "does NOT wake under that firmware: {reason}")
+            }
+            ForecastReport::Unknown(reason) => {
+                write!(f, "under that firmware: cannot be told: {reason}")
+            }
+        }
+    }
+}
+
 /// What verification found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "result", content = "reason")]
@@ -132,7 +176,9 @@ impl AreaReport {
     /// out.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.configuration.error.is_none() && self.slots.iter().all(SlotReport::is_well)
+        let configuration = &self.configuration;
+        let is_usable = configuration.error.is_none() && configuration.refused.is_none();
+        is_usable && self.slots.iter().all(SlotReport::is_well)
     }
 }
 
@@ -151,6 +197,7 @@ impl ConfigurationReport {
             snapshot_trial_ms: configuration.snapshots.trial_ms,
             snapshot_key_ms: configuration.snapshots.key_ms,
             error: found.err().map(|error| error.to_string()),
+            refused: None,
         }
     }
 }
@@ -171,14 +218,18 @@ impl SlotReport {
             wakes: false,
             refused: None,
             verdict: None,
+            forecast: None,
         }
     }
 
     /// Whether it is as Poorwill left it. An image that was to be verified and
-    /// could not be is not well.
+    /// could not be is not well; neither is one that the firmware that was asked for
+    /// may not wake.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.status != SlotStatus::Unusable && matches!(self.verdict, None | Some(Verdict::Whole))
+        self.status != SlotStatus::Unusable
+            && matches!(self.verdict, None | Some(Verdict::Whole))
+            && matches!(self.forecast, None | Some(ForecastReport::Wakes))
     }
 
     /// Whether it holds an image that is sealed.
@@ -229,8 +280,11 @@ impl fmt::Display for ConfigurationReport {
             None => writeln!(f, "break-even not set")?,
         }
         self.fmt_snapshots(f)?;
-        match &self.error {
-            Some(error) => writeln!(f, "    UNUSABLE: {error}"),
+        if let Some(error) = &self.error {
+            writeln!(f, "    UNUSABLE: {error}")?;
+        }
+        match &self.refused {
+            Some(reason) => writeln!(f, "    under that firmware: {reason}"),
             None => Ok(()),
         }
     }
@@ -300,6 +354,9 @@ impl fmt::Display for SlotReport {
         writeln!(f)?;
         if let Some(image) = &self.image {
             image.fmt(f)?;
+        }
+        if let Some(forecast) = &self.forecast {
+            writeln!(f, "    {forecast}")?;
         }
         match &self.verdict {
             None => Ok(()),

@@ -9,12 +9,12 @@ use poorwill_image::{CopyError, CopyRequest, Header, Seal, SealingKey, Workspace
 use poorwill_medium::Medium;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use poorwill_store::{Area, CommitError, MIN_AREA_BYTES, Name, Purpose, StoreError};
-use poorwill_vault::Guard;
+use poorwill_vault::RollbackCounter;
 use thiserror::Error;
 
 use super::find::AreaError;
-use super::inspect::work_pages;
 use super::only::{OnlyArea, open_only};
+use super::room::work_pages;
 use crate::disk::{FileMedium, PRIVATE, temporary_beside};
 use crate::flash::{Flash, FlashError, new_salt};
 use crate::interrupt::{self, Interrupted};
@@ -89,8 +89,10 @@ pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
     let mut only = open_only(disk)?;
     match flash {
         None => on_area(disk, &mut only, None, |area| area.delete_snapshot()),
-        Some(flash) => Flash::change(flash, |guard, _| {
-            on_area(disk, &mut only, Some(guard), |area| area.delete_snapshot())
+        Some(flash) => Flash::change(flash, |counter, _| {
+            on_area(disk, &mut only, Some(counter), |area| {
+                area.delete_snapshot()
+            })
         })?,
     }
 }
@@ -169,8 +171,8 @@ pub fn import(
             name,
             bar,
         ),
-        Some(flash) => Flash::change(flash, |guard, key| {
-            let target = (disk, &mut to, Some(guard), Some(key));
+        Some(flash) => Flash::change(flash, |counter, key| {
+            let target = (disk, &mut to, Some(counter), Some(key));
             transfer((file, &mut from, None), target, name, bar)
         })?,
     }
@@ -182,24 +184,24 @@ fn area_bytes_for(image_bytes: u64) -> u64 {
     (MIB + 2 * image_bytes.next_multiple_of(MIB)).max(MIN_AREA_BYTES)
 }
 
-/// The guard of a machine, as its flash gives it.
-type MachineGuard = dyn Guard + 'static;
+/// The counter of a machine, as its flash gives it.
+type MachineCounter = dyn RollbackCounter + 'static;
 
 /// A trait object of any lifetime, as an area wants one that lasts as long as its
 /// disk.
-fn any(guard: Option<&mut MachineGuard>) -> Option<&mut dyn Guard> {
-    guard.map(|guard| guard as &mut dyn Guard)
+fn any(counter: Option<&mut MachineCounter>) -> Option<&mut dyn RollbackCounter> {
+    counter.map(|counter| counter as &mut dyn RollbackCounter)
 }
 
 fn on_area<R>(
     file: &Path,
     only: &mut OnlyArea,
-    guard: Option<&mut MachineGuard>,
+    counter: Option<&mut MachineCounter>,
     job: impl FnOnce(&mut Area<'_, FileMedium>) -> Result<R, StoreError>,
 ) -> Result<R, SnapshotError> {
     let mut scratch = Page::ZERO;
     only.window()
-        .and_then(|window| Area::open(window, &mut scratch, any(guard)))
+        .and_then(|window| Area::open(window, &mut scratch, any(counter)))
         .and_then(|mut area| job(&mut area))
         .map_err(|reason| SnapshotError::Store {
             file: file.to_owned(),
@@ -210,17 +212,17 @@ fn on_area<R>(
 /// A snapshot's area: its file, and the key that it is sealed with.
 type From<'f> = (&'f Path, &'f mut OnlyArea, Option<&'f SealingKey>);
 
-/// Where a snapshot goes: the file, and the guard and the key of its machine.
+/// Where a snapshot goes: the file, and the counter and the key of its machine.
 type To<'t> = (
     &'t Path,
     &'t mut OnlyArea,
-    Option<&'t mut MachineGuard>,
+    Option<&'t mut MachineCounter>,
     Option<&'t SealingKey>,
 );
 
 fn transfer(
     (from_file, from, from_key): From<'_>,
-    (to_file, to, guard, to_key): To<'_>,
+    (to_file, to, counter, to_key): To<'_>,
     name: Option<Name>,
     bar: &ProgressBar,
 ) -> Result<(), SnapshotError> {
@@ -246,7 +248,7 @@ fn transfer(
         .map_err(|error| of(from_file)(error.into()))?;
 
     let to_window = to.window().map_err(of(to_file))?;
-    let mut to_area = Area::open(to_window, &mut to_page, any(guard)).map_err(of(to_file))?;
+    let mut to_area = Area::open(to_window, &mut to_page, any(counter)).map_err(of(to_file))?;
     let mut open = to_area.begin(purpose).map_err(of(to_file))?;
     let request = CopyRequest {
         committed,

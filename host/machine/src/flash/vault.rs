@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use poorwill_image::{Salt, SealingKey, Trust};
 use poorwill_vault::{
-    FileFlash, Guard, KEY_BYTES, Key, KeyState, SliceFlash, Vault, VaultError, range_in_bank,
+    FileFlash, KEY_BYTES, Key, KeyState, RollbackCounter, SliceFlash, Vault, VaultError,
+    range_in_bank,
 };
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -114,15 +115,15 @@ impl Flash {
             vault: vault.is_some(),
             key: vault.map_or(KeyStatus::Missing, |vault| vault.key_state().into()),
             key_id: self.key.as_ref().map(|key| key.id().to_string()),
-            sleeps: vault.map_or(0, Guard::generation),
-            armed: vault.and_then(Guard::armed),
+            sleeps: vault.map_or(0, RollbackCounter::generation),
+            armed: vault.and_then(RollbackCounter::armed),
         }
     }
 
     /// For looking at a sleep area as a machine with this flash does: which
-    /// images it trusts, and its guard, in memory alone. A blank flash has none
+    /// images it trusts, and its counter, in memory alone. A blank flash has none
     /// yet; the machine's will let no image wake.
-    pub fn judge(&mut self) -> (Trust<'_>, Option<&mut dyn Guard>) {
+    pub fn judge(&mut self) -> (Trust<'_>, Option<&mut dyn RollbackCounter>) {
         let erased = self.report().key == KeyStatus::Erased;
         let trust = match &self.key {
             Some(key) => Trust::Sealed(key),
@@ -184,14 +185,14 @@ impl Flash {
     }
 
     /// Acts on `file` as its machine does, with the machine kept away from it: with
-    /// its guard, and with its key, which is made where there is none yet.
+    /// its counter, and with its key, which is made where there is none yet.
     ///
     /// # Errors
     ///
     /// [`FlashError`]; nothing was done then.
     pub fn change<R>(
         file: &Path,
-        act: impl FnOnce(&mut (dyn Guard + 'static), &SealingKey) -> R,
+        act: impl FnOnce(&mut (dyn RollbackCounter + 'static), &SealingKey) -> R,
     ) -> Result<R, FlashError> {
         let mut vault = open_vault(file, open_for_change(file)?)?;
         if vault.key().is_none() {

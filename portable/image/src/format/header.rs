@@ -8,7 +8,7 @@ use super::raw_header::{
     CHECKSUM_WORD, HEADER_BYTES, MAGIC, PLAIN, RawHeader, RawSection, SECTIONS, XCHACHA20_POLY1305,
 };
 use super::seal_mark::{KeyId, Salt, SealMark};
-use super::{free, progressions};
+use super::{free, strided_fills};
 
 /// The version of the format that this crate writes, and the only one it
 /// reads. Any change of what is where, or of what it means, raises it.
@@ -39,7 +39,7 @@ pub enum SectionKind {
     /// Runs of pages that the OS had free.
     Free = 5,
     /// Runs of pages that a few words make.
-    Progressions = 6,
+    StridedFills = 6,
 }
 
 /// Where a part of an image lies.
@@ -67,7 +67,7 @@ pub struct Header {
     pub saved_at_ns: u64,
     /// Pages of OS memory.
     pub os_pages: u64,
-    /// Pages saved; the others are zero, free, or in a progression.
+    /// Pages saved; the others are zero, free, or in a strided fill.
     pub saved_pages: u64,
     /// The machine that slept.
     pub identity: MachineIdentity,
@@ -79,8 +79,8 @@ pub struct Header {
     pub map: Section,
     /// The runs of free pages.
     pub free: Section,
-    /// The progressions.
-    pub progressions: Section,
+    /// The strided fills.
+    pub strided_fills: Section,
     /// The digests.
     pub digests: Section,
     /// The saved pages.
@@ -212,7 +212,7 @@ impl Header {
             digests: section(SectionKind::Digests)?,
             data: section(SectionKind::Data)?,
             free: section(SectionKind::Free)?,
-            progressions: section(SectionKind::Progressions)?,
+            strided_fills: section(SectionKind::StridedFills)?,
         })
     }
 
@@ -233,7 +233,7 @@ impl Header {
         ];
         let lists = [
             (self.free.bytes, free::ENTRY_BYTES),
-            (self.progressions.bytes, progressions::ENTRY_BYTES),
+            (self.strided_fills.bytes, strided_fills::ENTRY_BYTES),
         ];
         let wrong = lengths.iter().any(|(found, right)| found != right)
             || lists
@@ -252,7 +252,7 @@ impl Header {
             self.state,
             self.map,
             self.free,
-            self.progressions,
+            self.strided_fills,
             self.digests,
             self.data,
         ] {
@@ -304,7 +304,7 @@ impl Header {
             section(SectionKind::Digests, self.digests),
             section(SectionKind::Data, self.data),
             section(SectionKind::Free, self.free),
-            section(SectionKind::Progressions, self.progressions),
+            section(SectionKind::StridedFills, self.strided_fills),
         ];
         if let Some(mark) = self.seal {
             raw.sealing = XCHACHA20_POLY1305.into();
@@ -355,11 +355,11 @@ mod tests {
             SectionKind::Digests,
             SectionKind::Data,
             SectionKind::Free,
-            SectionKind::Progressions,
+            SectionKind::StridedFills,
         ];
         assert_eq!(kinds.map(|kind| kind as u32), [1, 2, 3, 4, 5, 6]);
         assert_eq!(kinds.len(), SECTIONS as usize);
-        assert_eq!([free::ENTRY_BYTES, progressions::ENTRY_BYTES], [16, 144]);
+        assert_eq!([free::ENTRY_BYTES, strided_fills::ENTRY_BYTES], [16, 144]);
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
             state: section(1, 5000, 13),
             map: section(3, 3 * 4096, 14),
             free: section(6, 32, 16),
-            progressions: section(7, 144, 17),
+            strided_fills: section(7, 144, 17),
             digests: section(8, 64, 15),
             data: section(256, 1000 * 4096, 0),
         };

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use poorwill_memory::{OsPage, PAGE_BYTES, PageMap, to_usize};
 
-use super::{free, progressions};
+use super::{free, strided_fills};
 
 /// Saved pages that share one digest: 1 MiB of them.
 pub const PIECE_PAGES: u64 = 256;
@@ -43,7 +43,7 @@ pub(crate) struct Layout {
     pub(crate) state: u64,
     pub(crate) map: u64,
     pub(crate) free: u64,
-    pub(crate) progressions: u64,
+    pub(crate) strided_fills: u64,
     pub(crate) digests: u64,
     pub(crate) data: u64,
 }
@@ -53,15 +53,15 @@ impl Layout {
         let state = 1;
         let map = state + pages_of(state_bytes);
         let free = map + PageMap::pages_needed(os_pages);
-        let progressions = free + free::LIST_PAGES;
-        let digests = progressions + progressions::LIST_PAGES;
+        let strided_fills = free + free::LIST_PAGES;
+        let digests = strided_fills + strided_fills::LIST_PAGES;
         let end = digests + digest_pages(os_pages);
         let data = end.next_multiple_of(DATA_ALIGN / PAGE_BYTES);
         Layout {
             state,
             map,
             free,
-            progressions,
+            strided_fills,
             digests,
             data,
         }

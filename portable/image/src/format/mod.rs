@@ -4,7 +4,7 @@ pub(crate) mod digest;
 pub(crate) mod free;
 pub(crate) mod header;
 pub(crate) mod layout;
-pub(crate) mod progressions;
 mod raw_header;
 pub(crate) mod seal_mark;
 pub(crate) mod state;
+pub(crate) mod strided_fills;

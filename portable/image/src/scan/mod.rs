@@ -1,6 +1,6 @@
-//! Looking for pages that need not be saved.
+//! The page scanner: finds pages that need not be saved.
 
-pub(crate) mod looks;
-pub(crate) mod progressions;
-mod scouts;
-mod stretch;
+mod look_ahead;
+mod scan_block;
+pub(crate) mod scanner;
+pub(crate) mod strided_fills;

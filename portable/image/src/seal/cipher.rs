@@ -27,7 +27,7 @@ pub(crate) enum Part {
     Map,
     Digests,
     Free,
-    Progressions,
+    StridedFills,
     Piece(u64),
 }
 
@@ -41,7 +41,7 @@ impl Part {
             Part::Map => NO_PIECE + 2,
             Part::Digests => NO_PIECE + 3,
             Part::Free => NO_PIECE + 4,
-            Part::Progressions => NO_PIECE + 5,
+            Part::StridedFills => NO_PIECE + 5,
             Part::Piece(number) => number,
         }
     }
@@ -49,7 +49,7 @@ impl Part {
 
 /// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CipherDirection {
     /// From the OS's memory to the image.
     Seal,
     /// Back.
@@ -95,7 +95,7 @@ impl Cipher {
     }
 
     /// Seals or opens consecutive pages in place; the tag of what is sealed.
-    pub(crate) fn pages(&self, part: Part, way: Way, pages: &mut [Page]) -> Digest {
+    pub(crate) fn pages(&self, part: Part, way: CipherDirection, pages: &mut [Page]) -> Digest {
         let mut message = self.message(part);
         message.pages(way, pages);
         message.finish()
@@ -126,7 +126,7 @@ pub(crate) struct Message {
 
 impl Message {
     /// Seals or opens pages in place.
-    pub(crate) fn pages(&mut self, way: Way, pages: &mut [Page]) {
+    pub(crate) fn pages(&mut self, way: CipherDirection, pages: &mut [Page]) {
         for page in pages {
             for chunk in page.0.as_chunks_mut().0 {
                 self.chunk(way, chunk);
@@ -135,7 +135,7 @@ impl Message {
     }
 
     /// Seals or opens a page in place that harts share.
-    pub(crate) fn page(&mut self, way: Way, words: &PageWords) {
+    pub(crate) fn page(&mut self, way: CipherDirection, words: &PageWords) {
         for words in words.as_chunks::<{ STREAM_WORDS / 2 }>().0 {
             // Taken out and put back: the compiler sees aligned words that
             // nobody else changes.
@@ -164,8 +164,8 @@ impl Message {
     // one crate's code to the other's: an eighth more instructions, and most of
     // them loads and stores (`poorwill bench seal`).
     #[inline(always)]
-    fn chunk(&mut self, way: Way, chunk: &mut Chunk) {
-        if way == Way::Open {
+    fn chunk(&mut self, way: CipherDirection, chunk: &mut Chunk) {
+        if way == CipherDirection::Open {
             self.mac.update(Block::slice_as_chunks(chunk.as_bytes()).0);
         }
         let mut stream = [0; STREAM_WORDS];
@@ -173,7 +173,7 @@ impl Message {
         for (word, pair) in chunk.iter_mut().zip(stream.as_chunks::<2>().0) {
             *word ^= join(*pair);
         }
-        if way == Way::Seal {
+        if way == CipherDirection::Seal {
             self.mac.update(Block::slice_as_chunks(chunk.as_bytes()).0);
         }
         self.text_bytes += size_of::<Chunk>() as u64;
@@ -292,9 +292,9 @@ mod tests {
                 let nonce = nonce(generation, salt, number);
                 let wanted = reference(key, &nonce, &[], plain.as_bytes());
                 let mut sealed = plain.clone();
-                let tag = cipher.pages(part, Way::Seal, &mut sealed);
+                let tag = cipher.pages(part, CipherDirection::Seal, &mut sealed);
                 prop_assert_eq!([sealed.as_bytes(), &tag.to_bytes()].concat(), wanted);
-                prop_assert_eq!(cipher.pages(part, Way::Open, &mut sealed), tag);
+                prop_assert_eq!(cipher.pages(part, CipherDirection::Open, &mut sealed), tag);
                 prop_assert!(sealed == plain);
             }
         }
@@ -308,13 +308,13 @@ mod tests {
                 memory.set(index as u64, page);
             }
             let mut sealed = plain.clone();
-            let tag = cipher.pages(Part::Piece(9), Way::Seal, &mut sealed);
+            let tag = cipher.pages(Part::Piece(9), CipherDirection::Seal, &mut sealed);
             let os = memory.os();
             let each = |mut act: std::boxed::Box<dyn FnMut(&PageWords) + '_>| {
                 os.iter().for_each(|(_, page)| act(os.words(page)));
             };
             let mut message = cipher.message(Part::Piece(9));
-            each(std::boxed::Box::new(|words| message.page(Way::Seal, words)));
+            each(std::boxed::Box::new(|words| message.page(CipherDirection::Seal, words)));
             prop_assert_eq!(message.finish(), tag);
             let mut message = cipher.message(Part::Piece(9));
             each(std::boxed::Box::new(|words| message.unseal(words)));

@@ -9,5 +9,5 @@
 mod cipher;
 mod key;
 
-pub(crate) use cipher::{Cipher, Message, Part, Way};
+pub(crate) use cipher::{Cipher, CipherDirection, Message, Part};
 pub use key::{Seal, SealError, SealingKey, Trust};

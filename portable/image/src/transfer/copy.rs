@@ -9,14 +9,14 @@ use super::workspace::Workspace;
 use crate::Progress;
 use crate::format::header::{Header, Section};
 use crate::format::layout::{self, PIECE_PAGES};
-use crate::seal::{Cipher, Part, Seal, SealingKey, Way};
+use crate::seal::{Cipher, CipherDirection, Part, Seal, SealingKey};
 
-/// What an image is copied as.
+/// The image to copy, and what the copy is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRequest<'k> {
     /// The image.
     pub committed: Expected,
-    /// What it is sealed with, if it is.
+    /// The key that it is sealed with; `None` for a plain image.
     pub key: Option<&'k SealingKey>,
     /// The copy's number, from the store.
     pub generation: u64,
@@ -38,8 +38,8 @@ pub enum CopyError {
     Save(#[from] SaveError),
 }
 
-/// Copies an image into another slot, with all that it says but for its number
-/// and its seal, and makes all of it durable. Every part is checked on the way.
+/// Copies an image into another slot and makes the copy durable. Only generation and seal
+/// differ. Every part is verified before it is written.
 /// `scratch` holds a piece: [`PIECE_PAGES`].
 ///
 /// # Errors
@@ -91,8 +91,7 @@ pub fn copy<M: Medium, N: Medium>(
     })
 }
 
-/// Copies the page data piece by piece, and puts the copy's digests in the place of
-/// the image's.
+/// Copies the page data piece by piece, and replaces the image's digests by the copy's.
 fn copy_data<M: Medium, N: Medium>(
     (from, to): (&mut M, &mut N),
     header: &Header,
@@ -111,7 +110,7 @@ fn copy_data<M: Medium, N: Medium>(
         from.read(place, pages).map_err(LoadError::from)?;
         let part = Part::Piece(piece);
         let found = match old {
-            Some(cipher) => cipher.pages(part, Way::Open, pages),
+            Some(cipher) => cipher.pages(part, CipherDirection::Open, pages),
             None => finish_part(None, part, pages),
         };
         if found.0 != *digest {
@@ -128,7 +127,7 @@ fn copy_data<M: Medium, N: Medium>(
     Ok(())
 }
 
-/// The copy's header, its other parts being in the workspace.
+/// The copy's header, made from the other sections in the workspace.
 fn finish_copy(
     old: Header,
     request: &CopyRequest<'_>,
@@ -148,7 +147,11 @@ fn finish_copy(
         state: finish(Part::State, old.state, workspace.state),
         map: finish(Part::Map, old.map, workspace.map),
         free: finish(Part::Free, old.free, workspace.free),
-        progressions: finish(Part::Progressions, old.progressions, workspace.progressions),
+        strided_fills: finish(
+            Part::StridedFills,
+            old.strided_fills,
+            workspace.strided_fills,
+        ),
         digests: finish(Part::Digests, old.digests, workspace.digests),
         ..old
     }

@@ -7,12 +7,12 @@ use super::error::LoadError;
 use super::open::{Checked, Opened};
 use super::pieces::{AHEAD, Piece, Pieces, digest};
 use crate::Progress;
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::free::FreeRuns;
 use crate::format::layout::{self, PIECE_PAGES};
-use crate::format::progressions::Progressions;
-use crate::seal::Way;
+use crate::format::strided_fills::StridedFills;
+use crate::seal::CipherDirection;
+use crate::workers::Workers;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,18 +28,19 @@ impl Loaded {
     }
 }
 
-/// Fills memory: saved pages from `slot`, every piece verified and, if sealed,
-/// opened where it lies; those in a progression with what it says; the others
-/// with zeros, but for long runs of free ones where that is needless (see [`Here::is_clear`](crate::Here::is_clear)).
+/// Restores all of OS memory. Saved pages are read from `slot`, each piece verified and, if
+/// sealed, decrypted in place. Strided fills are written out. All other pages are zeroed,
+/// except long free runs where memory is clear already (see
+/// [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
-/// See [`LoadError`]. The medium touches memory no more then.
+/// See [`LoadError`]. No DMA is under way then.
 pub fn load<M: Medium>(
     slot: &mut M,
     opened: &Opened<'_>,
     memory: &mut OsMemory,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, LoadError> {
     let (image_pages, memory_pages) = (opened.header.os_pages, memory.pages());
@@ -50,16 +51,16 @@ pub fn load<M: Medium>(
         });
     }
     let memory = &*memory;
-    let pieces = Pieces::new(crew);
+    let pieces = Pieces::new(workers);
     let left = opened.leave_free.then_some(opened.free);
     let unsaved = Unsaved {
         walk: Mutex::new(UnsavedWalk {
             pages: PageWalk::new(opened.map.others()),
             left: left.unwrap_or_default(),
         }),
-        progressions: opened.progressions,
+        strided_fills: opened.strided_fills,
     };
-    let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), Way::Open);
+    let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), CipherDirection::Open);
     let mut loader = Loader {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
@@ -73,7 +74,7 @@ pub fn load<M: Medium>(
         verified: 0,
     };
     let mut result = Ok(());
-    crew.run(
+    workers.run(
         &mut || {
             result = loader.run(&work, &unsaved, progress);
             pieces.end();
@@ -88,10 +89,10 @@ pub fn load<M: Medium>(
     })
 }
 
-/// Unsaved pages filled between two looks at the pieces.
+/// Unsaved pages that are filled before the pieces are polled again.
 const FILL_PAGES: usize = 32;
 
-/// The unsaved pages to be filled yet.
+/// The unsaved pages that are still to be filled.
 struct UnsavedWalk<'m> {
     pages: PageWalk<'m>,
     /// Runs among them that are left as they are.
@@ -111,10 +112,10 @@ impl UnsavedWalk<'_> {
     }
 }
 
-/// The same, shared by the harts.
+/// The same, shared by all harts.
 struct Unsaved<'m> {
     walk: Mutex<UnsavedWalk<'m>>,
-    progressions: Progressions<'m>,
+    strided_fills: StridedFills<'m>,
 }
 
 impl Unsaved<'_> {
@@ -127,8 +128,8 @@ impl Unsaved<'_> {
                 .collect()
         };
         for (index, page) in &pages {
-            match self.progressions.at(*index) {
-                Some(progression) => progression.fill(memory.words(*page)),
+            match self.strided_fills.at(*index) {
+                Some(strided_fill) => strided_fill.fill(memory.words(*page)),
                 None => memory.zero(*page),
             }
         }
@@ -136,20 +137,20 @@ impl Unsaved<'_> {
     }
 }
 
-/// The lead of a load: keeps the medium busy with reads, gives pieces that are
-/// there to the crew, and compares their digests.
+/// The coordinator of a load: keeps the medium busy with reads, hands pieces that have
+/// arrived to the workers, and compares their digests.
 struct Loader<'l, M> {
     slot: &'l mut M,
     image: &'l Checked<'l>,
     memory: &'l OsMemory,
     pieces: &'l Pieces<'l>,
     batch_pages: u64,
-    /// The pages not yet asked for.
+    /// The pages that no read has been started for.
     wanted: PageWalk<'l>,
-    /// Saved pages asked for.
+    /// Saved pages that reads have been started for.
     asked: u64,
-    /// Transfers started and not finished, by piece: its entry among those
-    /// ahead is its transfers' tag.
+    /// Transfers in flight, for each piece. The index of a piece's entry is the tag of its
+    /// transfers.
     transfers: [u32; to_usize(AHEAD)],
     in_flight: usize,
     /// Pieces verified.
@@ -190,8 +191,7 @@ impl<M: Medium> Loader<'_, M> {
         ((piece + 1) * PIECE_PAGES).min(self.image.header.saved_pages)
     }
 
-    /// Takes note of the transfers that have finished. A piece that is there is
-    /// the harts'.
+    /// Polls the medium for finished transfers, and hands out each piece that is complete.
     fn reap(&mut self) -> Result<(), MediumError> {
         while self.in_flight > 0 {
             let Some(tag) = self.slot.poll()? else {
@@ -213,7 +213,7 @@ impl<M: Medium> Loader<'_, M> {
         Ok(())
     }
 
-    /// Starts the next transfer; whether there was one, and room for it.
+    /// Starts the next transfer; false if there is none, or no room for it.
     fn ask(&mut self) -> Result<bool, MediumError> {
         let number = self.asked / PIECE_PAGES;
         let begun = self.asked % PIECE_PAGES;
@@ -242,7 +242,7 @@ impl<M: Medium> Loader<'_, M> {
         Ok(true)
     }
 
-    /// Compares the next piece's digest, if it is there.
+    /// Compares the digest of the next piece, if its work is done.
     fn verify(&mut self) -> Result<bool, LoadError> {
         let piece = self.verified;
         let asked = piece * PIECE_PAGES < self.asked;

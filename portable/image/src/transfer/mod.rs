@@ -1,4 +1,4 @@
-//! Images on their way between memory and medium.
+//! Transfers of images between memory and medium.
 
 pub(crate) mod copy;
 pub(crate) mod error;

@@ -7,9 +7,9 @@ use crate::format::digest::Digest;
 use crate::format::free::FreeRuns;
 use crate::format::header::{Header, HeaderError, ImageKind, SectionKind};
 use crate::format::layout;
-use crate::format::progressions::Progressions;
 use crate::format::state::{StateError, StateSections};
-use crate::seal::{Cipher, Part, SealError, SealingKey, Trust, Way};
+use crate::format::strided_fills::StridedFills;
+use crate::seal::{Cipher, CipherDirection, Part, SealError, SealingKey, Trust};
 
 /// An image that is whole and consistent but for its page data, which has not
 /// been looked at.
@@ -19,7 +19,7 @@ pub struct Checked<'a> {
     pub(crate) state: &'a [Page],
     pub(crate) map: PageMap<'a>,
     pub(crate) free: FreeRuns<'a>,
-    pub(crate) progressions: Progressions<'a>,
+    pub(crate) strided_fills: StridedFills<'a>,
     pub(crate) digests: &'a [Page],
     /// Of a sealed image.
     pub(crate) cipher: Option<Cipher>,
@@ -40,7 +40,7 @@ impl<'a> Checked<'a> {
         &self.header
     }
 
-    /// The pages that are saved; the others are zero, free, or in a progression.
+    /// The pages that are saved; the others are zero, free, or in a strided fill.
     #[must_use]
     pub fn map(&self) -> &PageMap<'_> {
         &self.map
@@ -184,6 +184,23 @@ pub fn inspect<'a, M: Medium>(
     read_sections(slot, header, cipher, workspace)
 }
 
+/// Reads the machine's state from the plain image that `header` was read from, and
+/// nothing else of it: for looking at its sections. `room` has
+/// [`STATE_PAGES`](crate::STATE_PAGES).
+///
+/// # Errors
+///
+/// [`OpenError::Damaged`] of a sealed image, too.
+pub fn read_state<'a, M: Medium>(
+    slot: &mut M,
+    header: &Header,
+    room: &'a mut [Page],
+) -> Result<StateSections<'a>, OpenError> {
+    read_section(slot, SectionKind::State, header, None, &mut *room)?;
+    StateSections::parse(room, header.state.bytes)
+        .map_err(|_| OpenError::Inconsistent("its state is malformed"))
+}
+
 fn read_header<M: Medium>(
     slot: &mut M,
     committed: Expected,
@@ -237,7 +254,7 @@ fn read_sections<'a, M: Medium>(
         state,
         map,
         free,
-        progressions,
+        strided_fills,
         digests,
         ..
     } = workspace;
@@ -245,7 +262,7 @@ fn read_sections<'a, M: Medium>(
     read(SectionKind::State, &mut *state)?;
     read(SectionKind::Map, &mut *map)?;
     read(SectionKind::Free, &mut *free)?;
-    read(SectionKind::Progressions, &mut *progressions)?;
+    read(SectionKind::StridedFills, &mut *strided_fills)?;
     read(SectionKind::Digests, &mut *digests)?;
     let map = PageMap::from_saved(map, header.os_pages)
         .map_err(|_| OpenError::Inconsistent("its map names pages that do not exist"))?;
@@ -260,10 +277,10 @@ fn read_sections<'a, M: Medium>(
             "it lists free pages that are saved, or that do not exist",
         ));
     }
-    let progressions = Progressions::new(progressions, header.progressions.bytes);
-    if !progressions.fit(free, header.os_pages) {
+    let strided_fills = StridedFills::new(strided_fills, header.strided_fills.bytes);
+    if !strided_fills.fit(free, header.os_pages) {
         return Err(OpenError::Inconsistent(
-            "it lists progressions in pages that are free, or that do not exist",
+            "it lists strided fills in pages that are free, or that do not exist",
         ));
     }
     Ok(Checked {
@@ -271,7 +288,7 @@ fn read_sections<'a, M: Medium>(
         state,
         map,
         free,
-        progressions,
+        strided_fills,
         digests,
         cipher,
     })
@@ -289,7 +306,7 @@ fn read_section<M: Medium>(
         SectionKind::State => (Part::State, header.state),
         SectionKind::Map => (Part::Map, header.map),
         SectionKind::Free => (Part::Free, header.free),
-        SectionKind::Progressions => (Part::Progressions, header.progressions),
+        SectionKind::StridedFills => (Part::StridedFills, header.strided_fills),
         SectionKind::Digests | SectionKind::Data => (Part::Digests, header.digests),
     };
     let pages = usize::try_from(layout::pages_of(section.bytes))
@@ -300,7 +317,7 @@ fn read_section<M: Medium>(
         slot.read(section.first_page * PAGE_BYTES, pages)?;
     }
     let digest = match cipher {
-        Some(cipher) => cipher.pages(part, Way::Open, pages),
+        Some(cipher) => cipher.pages(part, CipherDirection::Open, pages),
         None => Digest::of_pages(pages),
     };
     if digest != section.digest {

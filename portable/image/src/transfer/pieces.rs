@@ -1,19 +1,18 @@
-//! Pieces of page data on their way between memory and medium, and the harts
-//! that work on them.
+//! Pieces of page data in flight between memory and medium, and the harts that hash, seal or
+//! open them.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, PageHasher, page_words_hash, to_usize};
 use spin::{Mutex, MutexGuard};
 
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::layout::Batch;
-use crate::seal::{Cipher, Part, Way};
-use crate::stage::Stage;
+use crate::seal::{Cipher, CipherDirection, Part};
+use crate::work_state::WorkState;
+use crate::workers::Workers;
 
-/// Pieces that may be on their way at once: enough to keep a device busy while
-/// every hart works on one.
+/// Pieces in flight at once: enough to keep a device busy while every hart works on one.
 pub(crate) const AHEAD: u64 = 16;
 
 /// One piece: which it is, and where its pages are.
@@ -25,17 +24,17 @@ pub(crate) struct Piece {
 
 #[derive(Debug)]
 struct Entry {
-    stage: Stage,
-    /// The stage says whose it is, so nobody waits for it.
+    state: WorkState,
+    /// The work state decides who may lock this, so the lock is never contended.
     piece: Mutex<Piece>,
-    /// What the work came to.
+    /// The result of the work.
     digest: [AtomicU64; 2],
 }
 
 impl Entry {
     fn new() -> Self {
         Entry {
-            stage: Stage::new(),
+            state: WorkState::new(),
             piece: Mutex::new(Piece {
                 number: 0,
                 pages: Batch::new(),
@@ -48,25 +47,25 @@ impl Entry {
         for (word, value) in self.digest.iter().zip(digest.0) {
             word.store(value, Ordering::Relaxed);
         }
-        self.stage.finish();
+        self.state.finish();
     }
 }
 
-/// The pieces on their way: piece `n` in entry `n % AHEAD`. One hart leads: it
-/// fills and empties the entries. All take what is ready and work on it.
+/// The pieces in flight: piece `n` is in entry `n % AHEAD`. The coordinator fills and
+/// empties the entries; all harts, the coordinator too, take pieces that are ready and work
+/// on them.
 pub(crate) struct Pieces<'c> {
-    crew: &'c dyn Crew,
+    workers: &'c dyn Workers,
     entries: [Entry; to_usize(AHEAD)],
-    /// The piece that the lead waits for: harts take it, and what follows,
-    /// first.
+    /// The piece that the coordinator needs next. Workers take it and its successors first.
     oldest: AtomicU64,
     ended: AtomicBool,
 }
 
 impl<'c> Pieces<'c> {
-    pub(crate) fn new(crew: &'c dyn Crew) -> Self {
+    pub(crate) fn new(workers: &'c dyn Workers) -> Self {
         Pieces {
-            crew,
+            workers,
             entries: core::array::from_fn(|_| Entry::new()),
             oldest: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -77,7 +76,7 @@ impl<'c> Pieces<'c> {
         &self.entries[to_usize(number % AHEAD)]
     }
 
-    /// Empties the entry of a new piece, for the lead to fill it.
+    /// Empties the entry of a new piece, for the coordinator to fill it.
     pub(crate) fn begin(&self, number: u64) -> MutexGuard<'_, Piece> {
         let mut piece = self.entry(number).piece.lock();
         piece.number = number;
@@ -85,32 +84,31 @@ impl<'c> Pieces<'c> {
         piece
     }
 
-    /// A piece, to look at it.
+    /// A piece, for reading.
     pub(crate) fn piece(&self, number: u64) -> MutexGuard<'_, Piece> {
         self.entry(number).piece.lock()
     }
 
-    /// Gives a piece to the harts.
+    /// Hands a piece out.
     pub(crate) fn set_ready(&self, number: u64) {
-        self.entry(number).stage.give();
-        self.crew.call();
+        self.entry(number).state.give();
+        self.workers.call();
     }
 
-    /// Passes a piece over that needs no work.
+    /// Marks a piece that needs no work as done.
     pub(crate) fn set_done(&self, number: u64, digest: Digest) {
         self.entry(number).finish(digest);
     }
 
     /// Whether the work on a piece is done.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        self.entry(number).stage.is_done()
+        self.entry(number).state.is_done()
     }
 
-    /// Takes the oldest piece back from the harts, with its digest; its entry
-    /// is free then.
+    /// Takes the oldest piece back, with its digest, and frees its entry.
     pub(crate) fn retire(&self, number: u64) -> Digest {
         let entry = self.entry(number);
-        entry.stage.take_back();
+        entry.state.take_back();
         self.oldest.store(number + 1, Ordering::Relaxed);
         Digest([0, 1].map(|word: usize| entry.digest[word].load(Ordering::Relaxed)))
     }
@@ -120,7 +118,7 @@ impl<'c> Pieces<'c> {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| entry.stage.take());
+            .find(|entry| entry.state.take());
         let Some(entry) = taken else {
             return false;
         };
@@ -129,26 +127,25 @@ impl<'c> Pieces<'c> {
         true
     }
 
-    /// What a helping hart does until the lead says that it is over: works on
-    /// pieces, on something else when none is ready, and rests when there is
-    /// nothing of that either.
+    /// The loop of a worker hart until the coordinator ends it: works on pieces; when none is
+    /// ready, does `otherwise`; when that has nothing to do either, idles.
     pub(crate) fn help(&self, work: &impl Fn(&Piece) -> Digest, other: impl Fn() -> bool) {
         while !self.ended.load(Ordering::Acquire) {
             if !self.work_on_one(work) && !other() {
-                self.crew.rest();
+                self.workers.idle();
             }
         }
     }
 
-    /// See [`Crew::pause`].
+    /// See [`Workers::pause`].
     pub(crate) fn pause(&self) {
-        self.crew.pause();
+        self.workers.pause();
     }
 
-    /// Sends the helpers home. Pieces that are ready stay so.
+    /// Ends the workers' loops. Pieces that are ready stay ready.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.crew.call();
+        self.workers.call();
     }
 }
 
@@ -158,7 +155,7 @@ pub(crate) fn digest(
     piece: &Piece,
     memory: &OsMemory,
     cipher: Option<&Cipher>,
-    way: Way,
+    way: CipherDirection,
 ) -> Digest {
     let pages = piece.pages.iter().map(|page| memory.words(*page));
     match cipher {

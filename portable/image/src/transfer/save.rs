@@ -5,11 +5,11 @@ use super::error::SaveError;
 use super::workspace::Workspace;
 use super::write::{unseal_memory, write_memory};
 use crate::Progress;
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::header::{Header, ImageKind, Section};
 use crate::format::layout::{self, DIGEST_BYTES, Layout};
-use crate::seal::{Cipher, Part, Seal, Way};
+use crate::seal::{Cipher, CipherDirection, Part, Seal};
+use crate::workers::Workers;
 
 /// What a save has to know beside memory.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl Saved {
         self.image_bytes
     }
 
-    /// Pages of OS memory that were neither zero nor in a progression, nor left
+    /// Pages of OS memory that were neither zero nor in a strided fill, nor left
     /// out ([`Workspace::leave_out`]).
     #[must_use]
     pub fn saved_pages(&self) -> u64 {
@@ -72,23 +72,22 @@ impl Saved {
     }
 }
 
-/// Saves memory, and the state that is in the workspace, into `slot` and makes
-/// all of it durable. The harts of the OS are stopped: memory does not change
-/// while it is saved, but for a sealed image's pages, which are sealed where
-/// they lie, as no copy is made. Pages that [`Workspace::leave_out`] found are
-/// not touched. Should the commit fail, [`give_back`] opens
-/// them again.
+/// Saves memory, and the machine's state in the workspace, into `slot` and makes the image
+/// durable.
+/// The OS's harts are stopped, so memory does not change meanwhile. A sealed image's pages
+/// are encrypted in place, because there is no room for a copy; should the commit fail,
+/// [`give_back`] decrypts them again. Pages that [`Workspace::leave_out`] found are not
+/// accessed.
 ///
 /// # Errors
 ///
-/// See [`SaveError`]. Memory is as it was then, and the medium touches it no
-/// more.
+/// See [`SaveError`]. Memory is unchanged then, and no DMA is under way.
 pub fn save<M: Medium>(
     slot: &mut M,
     memory: &mut OsMemory,
     request: &SaveRequest<'_>,
     workspace: &mut Workspace<'_>,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Saved, SaveError> {
     workspace.check_room(memory.pages(), request.state_bytes)?;
@@ -96,18 +95,26 @@ pub fn save<M: Medium>(
     let cipher = cipher.as_ref();
     let layout = Layout::new(memory.pages(), request.state_bytes);
     let free_bytes = workspace.take_survey(memory.pages())?;
-    let written = write_memory(slot, memory, layout.data, workspace, cipher, crew, progress)?;
+    let written = write_memory(
+        slot,
+        memory,
+        layout.data,
+        workspace,
+        cipher,
+        workers,
+        progress,
+    )?;
     let amounts = Amounts {
         os_pages: memory.pages(),
         saved_pages: written.pages,
         free_bytes,
-        progression_bytes: written.progression_bytes,
+        strided_fill_bytes: written.strided_fill_bytes,
     };
     let header = finish_sections(request, &amounts, workspace, cipher);
     let header_checksum = finish_header(&header, workspace.header, cipher);
     if let Err(error) = write_sections(slot, &header, workspace) {
         slot.quiesce();
-        give_back(request, memory, workspace, crew);
+        give_back(request, memory, workspace, workers);
         return Err(error.into());
     }
     Ok(Saved {
@@ -119,24 +126,28 @@ pub fn save<M: Medium>(
     })
 }
 
-/// Opens what [`save`] has sealed in memory, where the image that it wrote was
-/// not committed and the OS goes on. A plain save leaves nothing to do.
+/// Decrypts the pages that [`save`] has encrypted in place, when the image was not committed
+/// and the OS continues. After a plain save there is nothing to do.
 ///
 /// `request` and `workspace` are those of the save.
 pub fn give_back(
     request: &SaveRequest<'_>,
     memory: &mut OsMemory,
     workspace: &mut Workspace<'_>,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
 ) {
     let Some(cipher) = request.cipher() else {
         return;
     };
     let map_pages = to_usize(PageMap::pages_needed(memory.pages()));
-    let _ = cipher.pages(Part::Map, Way::Open, &mut workspace.map[..map_pages]);
+    let _ = cipher.pages(
+        Part::Map,
+        CipherDirection::Open,
+        &mut workspace.map[..map_pages],
+    );
     // The map is the one that the save made: it names no other pages.
     if let Ok(map) = PageMap::from_saved(workspace.map, memory.pages()) {
-        unseal_memory(memory, &map, &cipher, crew, &|_| true);
+        unseal_memory(memory, &map, &cipher, workers, &|_| true);
     }
 }
 
@@ -147,12 +158,12 @@ impl SaveRequest<'_> {
     }
 }
 
-/// How much there is in an image.
+/// The amounts of data in an image.
 struct Amounts {
     os_pages: u64,
     saved_pages: u64,
     free_bytes: u64,
-    progression_bytes: u64,
+    strided_fill_bytes: u64,
 }
 
 /// Seals the sections that are in the workspace, takes their digests, and makes
@@ -167,7 +178,7 @@ fn finish_sections(
         os_pages,
         saved_pages,
         free_bytes,
-        progression_bytes,
+        strided_fill_bytes,
     } = *amounts;
     let layout = Layout::new(os_pages, request.state_bytes);
     let section = |part, first_page, bytes, pages: &mut [Page]| {
@@ -197,11 +208,11 @@ fn finish_sections(
         ),
         map: section(Part::Map, layout.map, map_bytes, workspace.map),
         free: section(Part::Free, layout.free, free_bytes, workspace.free),
-        progressions: section(
-            Part::Progressions,
-            layout.progressions,
-            progression_bytes,
-            workspace.progressions,
+        strided_fills: section(
+            Part::StridedFills,
+            layout.strided_fills,
+            strided_fill_bytes,
+            workspace.strided_fills,
         ),
         digests: section(
             Part::Digests,
@@ -220,7 +231,7 @@ fn finish_sections(
 /// Seals the pages of a part, if there is a cipher; their digest.
 pub(crate) fn finish_part(cipher: Option<&Cipher>, part: Part, pages: &mut [Page]) -> Digest {
     match cipher {
-        Some(cipher) => cipher.pages(part, Way::Seal, pages),
+        Some(cipher) => cipher.pages(part, CipherDirection::Seal, pages),
         None => Digest::of_pages(pages),
     }
 }
@@ -242,7 +253,7 @@ pub(crate) fn write_sections<M: Medium>(
         (header.state, &*workspace.state),
         (header.map, workspace.map),
         (header.free, workspace.free),
-        (header.progressions, workspace.progressions),
+        (header.strided_fills, workspace.strided_fills),
         (header.digests, workspace.digests),
     ];
     for (section, pages) in sections {

@@ -6,7 +6,7 @@ use super::open::Checked;
 use crate::Progress;
 use crate::format::digest::Digest;
 use crate::format::layout::{self, PIECE_PAGES};
-use crate::seal::{Message, Part, Way};
+use crate::seal::{CipherDirection, Message, Part};
 
 /// Reads all page data and checks it, without putting it anywhere. `scratch`
 /// holds at least one page; a piece of 256 is best.
@@ -49,7 +49,7 @@ pub fn verify<M: Medium>(
     Ok(())
 }
 
-/// The digest of a piece, on its way.
+/// The digest of a piece, while it is computed.
 #[allow(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Check {
     Plain(PageHasher),
@@ -67,7 +67,7 @@ impl Check {
     fn take(&mut self, pages: &mut [Page]) {
         match self {
             Check::Plain(hasher) => pages.iter().for_each(|page| hasher.page(page)),
-            Check::Sealed(message) => message.pages(Way::Open, pages),
+            Check::Sealed(message) => message.pages(CipherDirection::Open, pages),
         }
     }
 

@@ -4,7 +4,7 @@ use super::pieces::{Piece, digest};
 use crate::format::digest::Digest;
 use crate::format::layout::{Batch, PIECE_PAGES};
 use crate::format::seal_mark::Salt;
-use crate::seal::{Cipher, SealingKey, Way};
+use crate::seal::{Cipher, CipherDirection, SealingKey};
 
 /// What the harts do in a sealed [`load`](crate::load()), and nothing besides:
 /// to measure a load against the cipher alone.
@@ -28,7 +28,12 @@ impl CipherWork {
         pages: impl Iterator<Item = OsPage>,
     ) -> Digest {
         let pages: Batch = pages.take(to_usize(PIECE_PAGES)).collect();
-        digest(&Piece { number, pages }, memory, Some(&self.0), Way::Open)
+        digest(
+            &Piece { number, pages },
+            memory,
+            Some(&self.0),
+            CipherDirection::Open,
+        )
     }
 }
 
@@ -49,7 +54,7 @@ mod tests {
         let mut sealed = plain.clone();
         let piece = Part::Piece(2);
         let cipher = Cipher::new(&key, 9, salt);
-        let tag = cipher.pages(piece, Way::Seal, &mut sealed[..256]);
+        let tag = cipher.pages(piece, CipherDirection::Seal, &mut sealed[..256]);
         let mut memory = FakeMemory::new(&[300]);
         for (index, page) in sealed.iter().enumerate() {
             memory.set(index as u64, page);

@@ -2,7 +2,7 @@ use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
 use thiserror::Error;
 
 use crate::format::layout::{digest_pages, pages_of};
-use crate::format::{free, progressions};
+use crate::format::{free, strided_fills};
 
 /// Pages for the machine's state. 32 KiB hold the registers and interrupt
 /// controllers of far more harts than a machine may have.
@@ -17,7 +17,7 @@ pub struct Workspace<'a> {
     pub state: &'a mut [Page],
     pub(crate) map: &'a mut [Page],
     pub(crate) free: &'a mut [Page],
-    pub(crate) progressions: &'a mut [Page],
+    pub(crate) strided_fills: &'a mut [Page],
     pub(crate) digests: &'a mut [Page],
     /// The map holds the pages that the next save is to look at, and `free` a
     /// list of so many bytes.
@@ -38,7 +38,7 @@ impl<'a> Workspace<'a> {
     /// Pages of workspace for a machine of `os_pages` pages.
     #[must_use]
     pub const fn pages_needed(os_pages: u64) -> u64 {
-        let lists = free::LIST_PAGES + progressions::LIST_PAGES;
+        let lists = free::LIST_PAGES + strided_fills::LIST_PAGES;
         1 + STATE_PAGES + PageMap::pages_needed(os_pages) + lists + digest_pages(os_pages)
     }
 
@@ -58,14 +58,14 @@ impl<'a> Workspace<'a> {
         let (state, rest) = split(rest, STATE_PAGES).ok_or(no_room)?;
         let (map, rest) = split(rest, PageMap::pages_needed(os_pages)).ok_or(no_room)?;
         let (free, rest) = split(rest, free::LIST_PAGES).ok_or(no_room)?;
-        let (progressions, rest) = split(rest, progressions::LIST_PAGES).ok_or(no_room)?;
+        let (strided_fills, rest) = split(rest, strided_fills::LIST_PAGES).ok_or(no_room)?;
         let (digests, _) = split(rest, digest_pages(os_pages)).ok_or(no_room)?;
         Ok(Workspace {
             header,
             state,
             map,
             free,
-            progressions,
+            strided_fills,
             digests,
             surveyed: None,
         })
@@ -73,22 +73,22 @@ impl<'a> Workspace<'a> {
 }
 
 impl Workspace<'_> {
-    /// The same room, for a while.
+    /// Borrows the workspace for a shorter time.
     pub(crate) fn reborrow(&mut self) -> Workspace<'_> {
         Workspace {
             header: self.header,
             state: self.state,
             map: self.map,
             free: self.free,
-            progressions: self.progressions,
+            strided_fills: self.strided_fills,
             digests: self.digests,
             surveyed: self.surveyed,
         }
     }
 
-    /// Has the next save leave out the pages that `find` puts into the set that
-    /// it is given: the pages that the OS has free. They are not looked at;
-    /// after a wake they are zero, or what the OS takes as well.
+    /// Excludes pages from the next save: those that `find` adds to the set that it is given,
+    /// which the OS has free. They are not read. After a wake they hold zeros, or whatever
+    /// `find` says that the OS tolerates.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl Workspace<'_> {
         Ok(found)
     }
 
-    /// Has the map hold the pages that a save of `os_pages` pages is to look
-    /// at; the length of the list of free runs in bytes.
+    /// Prepares the map of the pages that a save must scan; returns the length of the list of
+    /// free runs in bytes.
     pub(crate) fn take_survey(&mut self, os_pages: u64) -> Result<u64, NoRoom> {
         match self.surveyed.take() {
             Some(free_bytes) => Ok(free_bytes),
@@ -140,7 +140,7 @@ impl Workspace<'_> {
             (pages_of(state_bytes), self.state.len()),
             (PageMap::pages_needed(os_pages), self.map.len()),
             (free::LIST_PAGES, self.free.len()),
-            (progressions::LIST_PAGES, self.progressions.len()),
+            (strided_fills::LIST_PAGES, self.strided_fills.len()),
             (digest_pages(os_pages), self.digests.len()),
         ];
         let short = parts.iter().find(|(needed, given)| *needed > *given as u64);

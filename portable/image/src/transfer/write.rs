@@ -1,4 +1,4 @@
-//! Writing page data, and taking it back.
+//! Writes page data.
 
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{
@@ -9,43 +9,43 @@ use super::error::SaveError;
 use super::pieces::{AHEAD, Piece, Pieces, digest};
 use super::workspace::{Workspace, no_map};
 use crate::Progress;
-use crate::crew::Crew;
 use crate::format::digest::Digest;
 use crate::format::layout::{PIECE_PAGES, digest_pages};
-use crate::scan::looks::{Holds, Lookout, Looks};
-use crate::scan::progressions::Finder;
-use crate::seal::{Cipher, Part, Way};
+use crate::scan::scanner::{Holds, PageScanner, ScanCursor};
+use crate::scan::strided_fills::Finder;
+use crate::seal::{Cipher, CipherDirection, Part};
+use crate::workers::Workers;
 
 /// What [`write_memory`] has written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     /// Pages of page data.
     pub(crate) pages: u64,
-    /// Bytes of the list of progressions.
-    pub(crate) progression_bytes: u64,
+    /// Bytes of the list of strided fills.
+    pub(crate) strided_fill_bytes: u64,
 }
 
-/// Writes the pages of the workspace's map that are neither zero nor in a
-/// progression from page `data` of the slot on, takes the others out of the map,
-/// and fills in progressions and digests. After an error memory is as it was.
+/// Writes the pages of the workspace's map that are neither zero nor in a strided fill to
+/// the slot, from its page `data` on. Removes the others from the map, and fills in the
+/// lists of strided fills and digests. After an error memory is unchanged.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
     data: u64,
     workspace: &mut Workspace<'_>,
     cipher: Option<&Cipher>,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Written, SaveError> {
-    // What the survey left in it is to be looked at.
+    // These are the pages to scan.
     let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
-    // There is room for the digests of all of memory, and more than these are not made.
+    // The section has room for the digests of all of memory.
     let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(map.count())));
     let digests = Page::words_mut(digests);
     digests.fill(0);
-    let pieces = Pieces::new(crew);
-    let looks = Looks::new(crew, memory, cipher.is_none());
-    let work = |piece: &Piece| digest(piece, memory, cipher, Way::Seal);
+    let pieces = Pieces::new(workers);
+    let scanner = PageScanner::new(workers, memory, cipher.is_none());
+    let work = |piece: &Piece| digest(piece, memory, cipher, CipherDirection::Seal);
     let mut writer = Writer {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
@@ -55,8 +55,8 @@ pub(crate) fn write_memory<M: Medium>(
         data,
         digests,
         map,
-        lookout: Lookout::new(&looks, rest),
-        progressions: Finder::new(workspace.progressions),
+        scan: ScanCursor::new(&scanner, rest),
+        strided_fills: Finder::new(workspace.strided_fills),
         cursor: PageCursor::new(),
         scanned: 0,
         saved: 0,
@@ -67,34 +67,34 @@ pub(crate) fn write_memory<M: Medium>(
         in_flight: 0,
     };
     let mut result = Ok(());
-    crew.run(
+    workers.run(
         &mut || {
             result = writer.run(&work, progress);
             pieces.end();
         },
-        &|| pieces.help(&work, || looks.look_ahead()),
+        &|| pieces.help(&work, || scanner.look_ahead()),
     );
     if result.is_err() {
         writer.slot.quiesce();
         if let Some(cipher) = cipher {
-            writer.unseal(cipher, crew);
+            writer.unseal(cipher, workers);
         }
     }
     result.map(|()| Written {
         pages: writer.saved,
-        progression_bytes: writer.progressions.bytes(),
+        strided_fill_bytes: writer.strided_fills.bytes(),
     })
 }
 
-/// Pages looked at between two calls of `progress`: 16 MiB.
+/// Pages scanned between two calls of `progress`: 16 MiB.
 const PROGRESS_PAGES: u64 = 4096;
 
-/// Pages sent between two flushes on the way: 256 MiB. The device's cache is emptied
-/// while more is sent, and what is left for the end is little; each flush costs, too.
+/// Pages written between two flushes: 256 MiB. So the device empties its cache while more is
+/// written, and the last flush has little to do; more of them would cost more than that.
 const FLUSH_PAGES: u64 = 1 << 16;
 
-/// The lead of a save: collects pages into pieces, and writes them; a piece that is
-/// to be sealed when the crew has done so.
+/// The coordinator of a save: collects pages into pieces, and writes them; a piece that is
+/// to be sealed when the workers have done so.
 struct Writer<'w, M> {
     slot: &'w mut M,
     memory: &'w OsMemory,
@@ -105,20 +105,20 @@ struct Writer<'w, M> {
     data: u64,
     digests: &'w mut [u64],
     map: PageMap<'w>,
-    lookout: Lookout<'w>,
-    progressions: Finder<'w>,
+    scan: ScanCursor<'w>,
+    strided_fills: Finder<'w>,
     cursor: PageCursor,
     /// Pages of memory looked at.
     scanned: u64,
-    /// Pages that have gone into pieces.
+    /// Pages that were put into pieces.
     saved: u64,
     /// Pieces filled.
     filled: u64,
     /// Pages in transfers that have been started.
     sent: u64,
-    /// How many of them when a flush was started last.
+    /// `sent_pages` at the latest flush.
     flushed: u64,
-    /// Pieces that are digested and sent, whose entries are free.
+    /// Pieces that are digested and written; their entries are free.
     retired: u64,
     in_flight: usize,
 }
@@ -142,7 +142,7 @@ impl<M: Medium> Writer<'_, M> {
                 self.fill(progress)?;
             } else if self.retired == self.filled && self.in_flight == 0 {
                 break;
-            } else if !moved && !self.pieces.work_on_one(work) && !self.lookout.look_ahead() {
+            } else if !moved && !self.pieces.work_on_one(work) && !self.scan.look_ahead() {
                 self.pieces.pause();
             }
         }
@@ -150,15 +150,15 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// Opens in memory what has been sealed so far.
-    fn unseal(&self, cipher: &Cipher, crew: &dyn Crew) {
-        // Beyond what was filled the map names pages that nobody looked at.
+    /// Decrypts what has been encrypted in place so far.
+    fn unseal(&self, cipher: &Cipher, workers: &dyn Workers) {
+        // Beyond these pieces the map still has pages that were not scanned.
         let is_sealed =
             |number| number < self.retired || number < self.filled && self.pieces.is_done(number);
-        unseal_memory(self.memory, &self.map, cipher, crew, &is_sealed);
+        unseal_memory(self.memory, &self.map, cipher, workers, &is_sealed);
     }
 
-    /// Collects the next piece, as long as there are pages.
+    /// Collects the next piece; false if there are no more pages.
     fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
         let mut piece = self.pieces.begin(self.filled);
         let mut hasher = PageHasher::new();
@@ -194,18 +194,18 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// The page's hash, if hashes are wanted; `None` if it is zero or in a progression.
+    /// The page's hash, if hashes are wanted; `None` if it is zero or in a strided fill.
     fn hash_to_save(&mut self, index: u64, page: OsPage, holds: Holds) -> Option<u64> {
         let memory = self.memory;
         let ahead = |index| memory.at(index).map(|page| memory.page(page));
         match holds {
             Holds::Zeros => None,
-            Holds::Progression => {
+            Holds::StridedFill => {
                 let page = memory.page(page);
-                (!self.progressions.takes(index, page, ahead)).then(|| self.lookout.hash(page))
+                (!self.strided_fills.takes(index, page, ahead)).then(|| self.scan.hash(page))
             }
             Holds::Other { hash } => {
-                self.progressions.passes(index);
+                self.strided_fills.passes(index);
                 Some(hash)
             }
         }
@@ -213,7 +213,7 @@ impl<M: Medium> Writer<'_, M> {
 
     /// The next page that may be in use.
     fn next_page(&mut self) -> Option<(u64, OsPage, Holds)> {
-        let (index, holds) = self.lookout.next(&self.map)?;
+        let (index, holds) = self.scan.next(&self.map)?;
         Some((index, self.cursor.seek(self.memory, index)?, holds))
     }
 
@@ -225,7 +225,7 @@ impl<M: Medium> Writer<'_, M> {
         });
     }
 
-    /// Takes note of the transfers that have finished.
+    /// Polls the medium for finished transfers.
     fn reap(&mut self) -> Result<bool, MediumError> {
         let mut moved = false;
         while self.in_flight > 0 && self.slot.poll()?.is_some() {
@@ -235,7 +235,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(moved)
     }
 
-    /// Starts the next transfer; whether there was one, and room for it.
+    /// Starts the next transfer; false if there is none, or no room for it.
     fn send(&mut self) -> Result<bool, MediumError> {
         let number = self.sent / PIECE_PAGES;
         let begun = self.sent % PIECE_PAGES;
@@ -266,8 +266,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// Notes the digest of the oldest piece, when it is there and the piece is
-    /// sent.
+    /// Stores the digest of the oldest piece once that is computed and the piece is written.
     fn retire(&mut self) -> bool {
         let number = self.retired;
         let end = ((number + 1) * PIECE_PAGES).min(self.saved);
@@ -293,7 +292,7 @@ impl<M: Medium> Writer<'_, M> {
 
     /// The error that says how much room an image needs: for the pages taken so
     /// far, for `more` pages, and for those not looked at that are not zero,
-    /// progressions among them.
+    /// strided fills among them.
     fn too_small(&self, more: u64) -> SaveError {
         let mut cursor = self.cursor.clone();
         let mut rest = self.map.members();
@@ -308,15 +307,15 @@ impl<M: Medium> Writer<'_, M> {
     }
 }
 
-/// Opens those pieces of the pages in `map` that are sealed in memory.
+/// Decrypts the pieces of the pages in `map` that are encrypted in place.
 pub(crate) fn unseal_memory(
     memory: &OsMemory,
     map: &PageMap<'_>,
     cipher: &Cipher,
-    crew: &dyn Crew,
+    workers: &dyn Workers,
     is_sealed: &dyn Fn(u64) -> bool,
 ) {
-    let pieces = Pieces::new(crew);
+    let pieces = Pieces::new(workers);
     let work = |piece: &Piece| {
         let mut message = cipher.message(Part::Piece(piece.number));
         for page in &piece.pages {
@@ -325,7 +324,7 @@ pub(crate) fn unseal_memory(
         Digest::ZERO
     };
     let mut pages = PageWalk::new(map.members());
-    crew.run(
+    workers.run(
         &mut || {
             let (mut filled, mut retired, mut ended) = (0, 0, false);
             while !ended || retired < filled {

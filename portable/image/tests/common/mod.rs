@@ -5,12 +5,12 @@
 use std::ops::Range;
 
 use poorwill_image::{
-    Alone, Crew, Expected, Here, ImageKind, LoadError, Loaded, OpenError, Salt, SaveError,
-    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workspace, give_back, load, open,
-    save,
+    Expected, Here, ImageKind, LoadError, Loaded, NoWorkers, OpenError, Salt, SaveError,
+    SaveRequest, Saved, Seal, SealingKey, StateWriter, Trust, Workers, Workspace, give_back, load,
+    open, save,
 };
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{FreeContents, Page, Progression, ROW_WORDS, Run, to_usize};
+use poorwill_memory::{FreeContents, Page, ROW_WORDS, Run, StridedFill, to_usize};
 use poorwill_memory::{MachineIdentity, fake::FakeMemory};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -29,17 +29,17 @@ pub(crate) const NAME: &[u8] = b"plic";
 /// Threads in the place of harts, beside the calling one.
 pub(crate) struct Threads(pub(crate) usize);
 
-impl Crew for Threads {
-    fn run(&self, lead: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
+impl Workers for Threads {
+    fn run(&self, coordinate: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
         std::thread::scope(|scope| {
             for _ in 0..self.0 {
                 scope.spawn(help);
             }
-            lead();
+            coordinate();
         });
     }
 
-    fn rest(&self) {
+    fn idle(&self) {
         std::thread::yield_now();
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct Machine {
     pub(crate) workspace: Vec<Page>,
     /// What it seals its images with, if it does.
     pub(crate) key: Option<SealingKey>,
-    pub(crate) crew: Box<dyn Crew>,
+    pub(crate) workers: Box<dyn Workers>,
     /// Which pages its OS has free, if that is known.
     pub(crate) free: Option<Free>,
     /// Its memory is clear when the power comes on.
@@ -96,7 +96,7 @@ impl Machine {
             memory,
             workspace,
             key: None,
-            crew: Box::new(Alone),
+            workers: Box::new(NoWorkers),
             free: None,
             is_clear: false,
         }
@@ -126,9 +126,9 @@ impl Machine {
         }
     }
 
-    /// Lays a table into `pages`: a progression, all of it.
+    /// Lays a table into `pages`: a strided fill, all of it.
     pub(crate) fn fill_table(&mut self, pages: Range<u64>) {
-        let table = Progression {
+        let table = StridedFill {
             row: [1, 0, 3, 4, 5, 6, 7, !0],
             step: [0, 64, 64, 0, 0, 0, 1 << 60, 0],
         };
@@ -168,12 +168,12 @@ impl Machine {
             os,
             &request,
             &mut workspace,
-            &*self.crew,
+            &*self.workers,
             &mut |_| (),
         );
         // So that the tests see memory as an OS would that goes on.
         if saved.is_ok() {
-            give_back(&request, os, &mut workspace, &*self.crew);
+            give_back(&request, os, &mut workspace, &*self.workers);
         }
         saved
     }
@@ -191,7 +191,7 @@ impl Machine {
             ..here(HERE, os.pages(), self.key.as_ref())
         };
         let opened = open(medium, self::committed(committed), &here, workspace)?;
-        Ok(load(medium, &opened, os, &*self.crew, &mut |_| ()))
+        Ok(load(medium, &opened, os, &*self.workers, &mut |_| ()))
     }
 
     pub(crate) fn open(
@@ -206,11 +206,11 @@ impl Machine {
     }
 }
 
-/// The page that a progression makes.
-pub(crate) fn page_of(progression: &Progression) -> Page {
+/// The page that a strided fill makes.
+pub(crate) fn page_of(strided_fill: &StridedFill) -> Page {
     let words = (0..512).map(|word| {
         let (row, word) = (word / ROW_WORDS, word % ROW_WORDS);
-        progression.row[word].wrapping_add(progression.step[word].wrapping_mul(row as u64))
+        strided_fill.row[word].wrapping_add(strided_fill.step[word].wrapping_mul(row as u64))
     });
     Page(words.collect::<Vec<u64>>().try_into().unwrap())
 }

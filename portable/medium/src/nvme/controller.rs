@@ -176,7 +176,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
     }
 
     fn create_queues(&mut self) -> Result<(), NvmeError> {
-        // One queue of each kind. Controllers that need no telling may refuse.
+        // One queue of each kind. Controllers that do not need this may refuse it.
         let mut number_of_queues = Command::new(Command::SET_FEATURES, 0);
         number_of_queues.low = 0x07;
         self.accept(&number_of_queues)?;
@@ -219,7 +219,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
     fn describe(&mut self, id: u32) -> Result<Namespace, NvmeError> {
         match self.identify(identify::NAMESPACE, id) {
             Ok(()) => Ok(identify::namespace(&self.answer, id)),
-            // Of another command set, say: listed, but of no use.
+            // For example of another command set: listed, but not usable.
             Err(NvmeError::Command { .. }) => Ok(Namespace {
                 id,
                 blocks: 0,
@@ -237,7 +237,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         self.require(&command)
     }
 
-    /// Gives an admin command that must succeed.
+    /// Executes an admin command that must succeed.
     fn require(&mut self, command: &Command) -> Result<(), NvmeError> {
         match self.accept(command)? {
             0 => Ok(()),
@@ -248,7 +248,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         }
     }
 
-    /// Gives an admin command and waits for its status.
+    /// Executes an admin command and returns its status.
     fn accept(&mut self, command: &Command) -> Result<u16, NvmeError> {
         self.admin_id = (self.admin_id + 1) % 0x1000;
         self.admin
@@ -271,7 +271,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
 
 impl<R: Registers, K: Clock> Drop for Controller<'_, R, K> {
     fn drop(&mut self) {
-        // One that does not stop has been cut off, which is all there is to do.
+        // One that does not stop has lost bus mastering; nothing more can be done.
         let _ = self.give_back();
     }
 }

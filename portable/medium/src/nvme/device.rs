@@ -53,7 +53,7 @@ struct Found {
 }
 
 impl<R: Registers, K: Clock> Device<R, K> {
-    /// Looks at a controller without changing it.
+    /// Reads a controller's registers without changing them.
     pub(super) fn new(registers: R, clock: K) -> Result<Self, NvmeError> {
         let given = registers.length();
         if given < DOORBELLS {
@@ -119,18 +119,17 @@ impl<R: Registers, K: Clock> Device<R, K> {
         .unwrap_or(Err(NvmeError::NotReady(self.patience)))
     }
 
-    /// Stops the controller: afterwards it accesses no memory. When it does
-    /// not stop by itself, it is cut off.
+    /// Stops the controller: afterwards it accesses no memory. If it does not stop by itself,
+    /// its bus mastering is turned off.
     pub(super) fn halt(&self) -> Result<(), NvmeError> {
         let configuration = self.registers.read32(CC);
         if configuration == ALL_ONES {
-            // Nobody is there any more who could access memory.
+            // The device is gone and cannot access memory.
             return Ok(());
         }
         if configuration & CC_EN != 0 {
-            // Disabling is defined for a controller that is ready (3.5.4), and
-            // not before a shutdown that is under way has ended. One that gets
-            // nowhere is disabled nevertheless.
+            // Disabling is defined for a controller that is ready (3.5.4), and after a shutdown in
+            // progress has ended. A controller that reaches neither is disabled nevertheless.
             self.wait(|status| {
                 let settled = match status & CSTS_SHST {
                     CSTS_SHST_BUSY => false,
@@ -150,7 +149,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
         })
     }
 
-    /// Lets the device prepare for losing power, within `limit` milliseconds.
+    /// Shuts the controller down within `limit` milliseconds, so that power may be removed.
     pub(super) fn shut_down(&self, limit: u32) -> Result<(), NvmeError> {
         let configuration = self.registers.read32(CC);
         self.registers
@@ -162,7 +161,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
         .ok_or(NvmeError::WillNotShutDown(limit))
     }
 
-    /// Puts the registers of a halted controller back, but for EN and SHN.
+    /// Restores the registers of a halted controller, except EN and SHN.
     pub(super) fn restore(&self) {
         let found = &self.found;
         self.registers.write32(AQA, found.admin_entries);

@@ -9,7 +9,7 @@ use super::slots::{Purpose, Slots, UnderWay};
 use super::{DEPTH, Registers};
 use crate::{Direction, MediumError};
 
-/// How the engine stands.
+/// The state of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Stopped,
@@ -18,7 +18,7 @@ enum State {
     Broken,
 }
 
-/// What a transfer is about.
+/// The parameters of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) purpose: Purpose,
@@ -30,20 +30,20 @@ pub(super) struct Transfer {
     pub(super) block_shift: u32,
 }
 
-/// The I/O queue and what is under way on it.
+/// The I/O queue and the commands in flight on it.
 #[derive(Debug)]
 pub(super) struct Engine<'a> {
     queue: Queue<'a>,
     /// A page of PRP entries or SGL descriptors for each slot.
     lists: Shared<'a>,
     slots: Slots,
-    /// Tags of finished transfers that were not asked for yet.
+    /// Tags of finished transfers that were not returned yet.
     finished: ArrayVec<u32, DEPTH>,
-    /// The first failure that was not told yet.
+    /// The first failure that was not returned yet.
     failure: Option<MediumError>,
-    /// Commands under way that are waited for.
+    /// Commands in flight that a caller waits for.
     awaited: usize,
-    /// When nothing had come for the first time since something came.
+    /// When the queue was first found empty since the latest completion.
     silent_since: Option<u64>,
     state: State,
     max_pages: usize,
@@ -51,17 +51,16 @@ pub(super) struct Engine<'a> {
     takes_sgl: bool,
 }
 
-/// Pages in one piece, on average, from which on SGL descriptors are used: fewer of
-/// them cost a device more than PRP entries do. Linux draws the line there, too.
+/// SGL descriptors are used for runs of at least so many pages on average; for shorter ones
+/// PRP entries cost a device less. Linux has the same threshold.
 const PAGES_IN_A_RUN: usize = 8;
 
-/// Pages that the transfers under way move together, of the largest there may be:
-/// 16 MiB. A quick disk is as busy with 4; one that answers late, as those across a
-/// network do, or that others use too, does more in the same time the more it is asked
-/// for.
+/// Pages of all transfers in flight together, if they are of the largest size: 16 MiB. A
+/// fast disk is saturated by 4 MiB; one with a high latency, across a network, say, or one
+/// that is shared, gains from more.
 const PAGES_UNDER_WAY: usize = 4096;
 
-/// Transfers of up to `max_pages` pages that may be under way at once.
+/// Transfers of up to `max_pages` pages that may be in flight at once.
 fn depth(queue: &Queue<'_>, max_pages: usize) -> u16 {
     let enough = (PAGES_UNDER_WAY / max_pages).min(DEPTH);
     // A queue is full with one entry left, and a slot costs an entry.
@@ -119,7 +118,7 @@ impl<'a> Engine<'a> {
         self.state == State::Running
     }
 
-    /// Whether it runs and nothing is under way or left to be asked for.
+    /// Whether it runs, with nothing in flight and no result to return.
     pub(super) fn is_idle(&self) -> bool {
         self.is_running() && self.is_quiet() && self.finished.is_empty() && self.failure.is_none()
     }
@@ -134,20 +133,20 @@ impl<'a> Engine<'a> {
         self.awaited
     }
 
-    /// Whether there is a slot for one more command. A transfer whose tag was
-    /// not asked for yet keeps its place, so that `finished` has room for all.
+    /// Whether there is a slot for one more command. A finished transfer keeps its slot until
+    /// its tag was returned, so `finished` has room for all.
     pub(super) fn has_room(&self) -> bool {
         self.slots.under_way() + self.finished.len() < self.depth()
     }
 
-    /// Forgets all that is under way; the device has been halted.
+    /// Drops all commands in flight; the device has been halted.
     pub(super) fn stop(&mut self) {
         self.slots = Slots::new(self.slots.depth());
         self.state = State::Stopped;
         self.forget();
     }
 
-    /// Forgets what was not asked for.
+    /// Drops results that were not returned.
     pub(super) fn forget(&mut self) {
         self.finished.clear();
         self.failure = None;
@@ -190,7 +189,7 @@ impl<'a> Engine<'a> {
         self.submit(registers, purpose, Direction::Write, 0, &command);
     }
 
-    /// Takes every completion there is.
+    /// Handles every completion in the queue.
     ///
     /// # Errors
     ///
@@ -214,8 +213,8 @@ impl<'a> Engine<'a> {
         self.finished.pop()
     }
 
-    /// Whether a device with something to do has been silent for more than
-    /// `limit` milliseconds at the time `now`.
+    /// Whether a device with commands in flight has completed none for more than `limit`
+    /// milliseconds.
     pub(super) fn is_overdue(&mut self, now: u64, limit: u32) -> bool {
         if self.slots.under_way() == 0 {
             return false;
@@ -224,8 +223,8 @@ impl<'a> Engine<'a> {
         now.saturating_sub(since) > u64::from(limit)
     }
 
-    /// An SGL descriptor for the pages: of the one run that they are, or of a list
-    /// of runs in the list page of the next slot. `None` where that does not pay.
+    /// An SGL descriptor for the pages: a data block for a single run, or a segment whose list
+    /// is in the list page of the next slot. `None` where PRP entries are better.
     fn scatter(&mut self, pages: impl ExactSizeIterator<Item = u64>) -> Option<[u64; 2]> {
         let most = pages.len() / PAGES_IN_A_RUN;
         if !self.takes_sgl || most == 0 {
@@ -314,7 +313,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The runs that pages make: address and bytes.
+/// The contiguous runs of pages: address and bytes.
 fn runs(mut pages: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, u64)> {
     let mut next = pages.next();
     core::iter::from_fn(move || {

@@ -48,11 +48,11 @@ pub enum NvmeError {
         /// How long it was waited for.
         milliseconds: u32,
     },
-    /// The controller answered what was not asked.
+    /// The controller completed a command that was not submitted.
     #[error("the NVMe controller broke the protocol of its queues")]
     Protocol,
-    /// The persistent memory region says that it does not keep what is in it,
-    /// with this status (PMRSTS).
+    /// The persistent memory region reports, by this status (PMRSTS), that it is not
+    /// persistent.
     #[error("the NVMe controller's memory region is not in order (status {0:#x})")]
     Region(u16),
     /// There is no active namespace of this number.
@@ -61,8 +61,8 @@ pub enum NvmeError {
     /// The namespace's blocks carry metadata or are not of 512 to 4096 bytes.
     #[error("NVMe namespace {0} is formatted with metadata or with blocks beyond 4096 bytes")]
     Format(u32),
-    /// Transfers of an earlier medium are still under way, or it was stopped
-    /// after an error; the controller must be started anew.
+    /// Transfers of an earlier medium are still in flight, or it was stopped after an error; the
+    /// controller must be started again.
     #[error("the NVMe controller was stopped or is busy; start it anew")]
     Stopped,
 }

@@ -5,7 +5,7 @@ pub(super) const NAMESPACE: u64 = 0;
 pub(super) const CONTROLLER: u64 = 1;
 pub(super) const ACTIVE_NAMESPACES: u64 = 2;
 
-/// What is of use in the description of a controller (figure 275).
+/// The fields of Identify Controller that are used (figure 275).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ControllerFacts {
     /// Pages of a transfer at most; `None` for no limit.

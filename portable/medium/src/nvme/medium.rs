@@ -8,14 +8,12 @@ use super::slots::Purpose;
 use super::{NvmeError, Registers};
 use crate::{Clock, Direction, Medium, MediumError, check_range};
 
-/// How long a device that has transfers under way may be silent, in
-/// milliseconds. Linux grants as much: drives that collect garbage and disks
-/// behind a busy host do pause for seconds, and a false alarm while waking
-/// would cost a machine its image.
+/// How long a device with transfers in flight may complete none, in milliseconds. Linux has
+/// the same limit: drives that collect garbage and disks behind a busy host do pause for
+/// seconds, and a false alarm during a wake would cost the machine its image.
 pub const TRANSFER_TIMEOUT_MS: u32 = 30_000;
 
-/// How long a device may be silent, in milliseconds, when what is under way is
-/// only waited for to be rid of it.
+/// The same, in milliseconds, while transfers are only drained and their results dropped.
 const QUIESCE_TIMEOUT_MS: u32 = 2_000;
 
 /// How long a flush may take, in milliseconds: it may have to move all that a
@@ -114,7 +112,7 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
                     Ok(())
                 });
             }
-            // What failed is told when the device has let go of `memory`.
+            // The failure is returned once the device no longer accesses `memory`.
             outcome = outcome.and(self.progress(TRANSFER_TIMEOUT_MS)?);
         }
     }
@@ -139,7 +137,7 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
     }
 
     fn halt(&mut self) {
-        // One that does not stop has been cut off, which is as good.
+        // One that does not stop has lost bus mastering, which is as safe.
         let _ = self.device.halt();
         self.engine.stop();
     }
@@ -242,8 +240,8 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
         Ok(None)
     }
 
-    /// A device that answers is let finish: it can then be used on, and some
-    /// (QEMU's) fail when they are disabled amid transfers. One that does not is
+    /// A device that responds may finish its transfers: it can then be used further, and some
+    /// (QEMU's) fail when they are disabled amid transfers. One that does not respond is
     /// halted.
     fn quiesce(&mut self) {
         while !self.engine.is_quiet() {
@@ -251,7 +249,7 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
                 self.halt();
                 return;
             }
-            // The outer error halts; what a command came to does not matter.
+            // Only the outer error matters; the status of a command does not.
             if self.progress(QUIESCE_TIMEOUT_MS).is_err() {
                 return;
             }

@@ -1,14 +1,14 @@
 use poorwill_memory::Page;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout};
 
-/// How many transfers may be under way at once, at most.
+/// Most transfers that may be in flight at once.
 pub const DEPTH: usize = 32;
 
 /// The memory that a controller shares: its queues and lists. 148 KiB.
 ///
-/// One per controller in use. From [`Controller::start`](super::Controller::start)
-/// until [`Controller::stop`](super::Controller::stop) succeeds it is the
-/// device's; where stopping fails it stays the device's until a reset.
+/// One for each controller in use. The device accesses it from
+/// [`Controller::start`](super::Controller::start) until
+/// [`Controller::stop`](super::Controller::stop) succeeds; if that fails, until a reset.
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct QueueMemory {

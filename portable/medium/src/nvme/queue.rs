@@ -22,7 +22,7 @@ pub(super) struct Queue<'a> {
     head: u16,
     /// The phase tag of entries that are new in this round.
     phase: bool,
-    /// Completions taken of which the device has not been told.
+    /// Completions consumed that the head doorbell does not cover yet.
     untold: u16,
     tail_doorbell: u64,
     head_doorbell: u64,
@@ -95,9 +95,9 @@ impl<'a> Queue<'a> {
         Some(completion)
     }
 
-    /// Tells the device which completions were taken, once the queue could
-    /// otherwise run over with `depth` commands under way. Each telling costs
-    /// an exit on a virtual machine, so that none is wasted.
+    /// Writes the completion queue's head doorbell, but only when the queue could otherwise
+    /// overflow with `depth` commands in flight: on a virtual machine each write costs an
+    /// exit.
     pub(super) fn acknowledge(&mut self, registers: &impl Registers, depth: u16) {
         if self.untold > 0 && self.untold + depth >= self.entries {
             registers.write32(self.head_doorbell, u32::from(self.head));

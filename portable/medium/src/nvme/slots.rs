@@ -2,27 +2,27 @@ use crate::Direction;
 
 use super::DEPTH;
 
-/// Whom a command's completion concerns.
+/// What a command is for, and so how its completion is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A transfer of [`Medium::start`](crate::Medium::start) with its tag.
     Started(u32),
-    /// A part of a transfer that is waited for.
+    /// A part of a blocking transfer.
     Awaited,
-    /// A flush that is waited for.
+    /// A blocking flush.
     Flush,
     /// A flush of [`Medium::start_flush`](crate::Medium::start_flush) with its tag.
     StartedFlush(u32),
 }
 
 impl Purpose {
-    /// Whether whoever began it asks for its tag, rather than waits.
+    /// Whether its tag is returned by polling; otherwise a caller blocks.
     pub(super) fn has_tag(self) -> bool {
         matches!(self, Purpose::Started(_) | Purpose::StartedFlush(_))
     }
 }
 
-/// A command under way.
+/// A command in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnderWay {
     pub(super) purpose: Purpose,
@@ -32,7 +32,7 @@ pub(super) struct UnderWay {
     id: u16,
 }
 
-/// The commands under way, each in a slot that also owns a PRP list.
+/// The commands in flight, each in a slot that also owns a PRP list.
 ///
 /// A command's identifier is its slot and a running number, so that a
 /// completion that comes twice or late is not taken for another's.
@@ -64,7 +64,7 @@ impl Slots {
         self.depth
     }
 
-    /// How many commands are under way.
+    /// How many commands are in flight.
     pub(super) fn under_way(&self) -> usize {
         usize::from(self.depth) - self.free.count_ones() as usize
     }
@@ -91,7 +91,7 @@ impl Slots {
         id
     }
 
-    /// Frees the slot of the command `id`; `None` when it is not under way.
+    /// Frees the slot of the command `id`; `None` when it is not in flight.
     pub(super) fn finish(&mut self, id: u16) -> Option<UnderWay> {
         let slot = usize::from(id & 31);
         let command = self.slots[slot].take_if(|command| command.id == id)?;

@@ -19,14 +19,13 @@ pub(super) const MEBIBYTE: u64 = 1 << 20;
 /// Ranges in use that are taken into account; with more, no address is free.
 const MAX_TAKEN: usize = 256;
 
-/// Ranges of addresses on the bus that something answers to.
+/// Ranges of bus addresses that some function or bridge decodes.
 #[derive(Debug, Default)]
 pub(super) struct Taken(ArrayVec<PhysRange, MAX_TAKEN>);
 
 impl Taken {
-    /// What the functions on a bus answer to, but for one BAR, which is given
-    /// as function and register; `None` when it is too much to keep. A BAR that
-    /// holds 0 was given no address.
+    /// Adds what the functions on a bus decode, except for one BAR, given as function and
+    /// register; `None` when there are too many ranges. A BAR that holds 0 has no address.
     pub(super) fn add(
         &mut self,
         config: &impl ConfigSpace,
@@ -65,7 +64,7 @@ impl Taken {
         while index < bars {
             let register = BAR0 + 4 * index;
             index += 1;
-            // Not even touched unless it holds an address.
+            // Its size is not probed unless it holds an address.
             let is_wide = config.read32(function, register) & 0b111 == 0b100 && index < bars;
             let is_empty = config.read32(function, register) & !0xf == 0
                 && !(is_wide && config.read32(function, register + 4) != 0);
@@ -97,7 +96,7 @@ impl Taken {
     fn highest_free(&self, window: &Window, length: u64, limit: u64) -> Option<u64> {
         let end = window.pci_address.checked_add(window.length)?.min(limit);
         let mut address = end.checked_sub(length)? & !(length - 1);
-        // Each step leaves a range behind for good.
+        // Each step goes below one more range, so this terminates.
         for _ in 0..=self.0.len() {
             if address < window.pci_address || address == 0 {
                 return None;
@@ -111,9 +110,9 @@ impl Taken {
         None
     }
 
-    /// A free address for a BAR, high up in a window. Bridges forward by the
-    /// mebibyte, which is then what is free around the address, and what is
-    /// beyond 4 GiB only if all of them do (`beyond`; see [`forwards_beyond`]).
+    /// A free address for a BAR, high up in a window. Below a bridge the whole mebibyte around
+    /// it is free, as bridges forward by the mebibyte. Addresses beyond 4 GiB are considered
+    /// only if all bridges forward them (`beyond`; see [`forwards_beyond`]).
     pub(super) fn choose(
         &self,
         host: &HostBridge,
@@ -134,8 +133,7 @@ impl Taken {
             let address = self.highest_free(window, length, limit)?;
             host.cpu_address(address, length).map(|_| address)
         };
-        // Registers do not like to be prefetched, and memory that does not mind
-        // leaves them the room below 4 GiB.
+        // Registers must not be prefetched; memory that may be leaves them the room below 4 GiB.
         let plain = || host.windows.iter().filter(|window| !window.prefetchable);
         let others = || host.windows.iter().filter(|window| window.prefetchable);
         let is_beyond = |window: &&Window| window.pci_address >= FOUR_GIB;
@@ -188,7 +186,7 @@ fn prefetch_window(config: &impl ConfigSpace, bridge: Function) -> Option<PhysRa
     )
 }
 
-/// From the first to the last mebibyte, unless that is upside down: closed.
+/// From the first to the last mebibyte; a window whose base is above its limit is closed.
 fn between(first: u64, last: u64) -> Option<PhysRange> {
     (first <= last).then(|| PhysRange {
         start: first,
@@ -208,7 +206,7 @@ pub(super) fn needs_memory_window(
         && !prefetch_window(config, bridge).is_some_and(holds)
 }
 
-/// A memory window register that opens just the mebibytes of the range.
+/// The value of a memory window register that opens exactly the mebibytes of the range.
 pub(super) fn window_of(range: PhysRange) -> u32 {
     let mebibyte = |address: u64| u32::try_from(address >> 20 & 0xfff).unwrap_or(0);
     mebibyte(range.start) << 4 | mebibyte(range.end - 1) << 20

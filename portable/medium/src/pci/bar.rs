@@ -13,15 +13,15 @@ pub(super) struct MemoryBar {
     pub(super) length: u64,
     /// Whether the next register holds the address's upper half.
     pub(super) is_wide: bool,
-    /// Whether reading it has no effects, so that bridges may read ahead.
+    /// Whether reads have no side effects, so that bridges may prefetch.
     pub(super) is_prefetchable: bool,
 }
 
-/// What a base address register turned out to be.
+/// What probing a base address register has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
     Memory(MemoryBar),
-    /// I/O, a reserved type, or the last register claiming to be a wide one.
+    /// I/O, a reserved type, or the last register with the type of a 64-bit one.
     Other,
     /// Without a size, or one that is no power of two.
     Unsized {
@@ -44,8 +44,8 @@ pub(super) fn memory(
     }
 }
 
-/// Reads a base address register and finds out its size. Nothing decodes the
-/// address meanwhile, and everything is as before when this returns.
+/// Probes a base address register for its size. Decoding is off meanwhile, and all registers
+/// are restored before this returns.
 ///
 /// `bars` is how many such registers the function has.
 pub(super) fn read(config: &impl ConfigSpace, function: Function, register: u16, bars: u16) -> Bar {
@@ -74,7 +74,7 @@ pub(super) fn read(config: &impl ConfigSpace, function: Function, register: u16,
     })
 }
 
-/// The bits of the address that can be set.
+/// The address bits that are writable.
 fn probe(config: &impl ConfigSpace, function: Function, register: u16, is_wide: bool) -> u64 {
     let command = config.read32(function, COMMAND) & 0xffff;
     let decodes = command & COMMAND_MEMORY != 0;

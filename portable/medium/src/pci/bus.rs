@@ -58,7 +58,7 @@ impl Bus {
         })
     }
 
-    /// The bus behind a bridge, which is woken and numbered if it must be.
+    /// The bus behind a bridge. The bridge is brought to D0 and given bus numbers if needed.
     pub(super) fn behind(
         &self,
         config: &impl ConfigSpace,
@@ -78,7 +78,7 @@ impl Bus {
         })
     }
 
-    /// The numbers that a bridge has, if they make sense.
+    /// The bus numbers of a bridge, if they are valid.
     fn numbers(&self, config: &impl ConfigSpace, bridge: Function) -> Option<(u8, u8)> {
         let [primary, secondary, subordinate, _] = config.read32(bridge, BUSES).to_le_bytes();
         let good = primary == self.number
@@ -88,7 +88,7 @@ impl Bus {
         good.then_some((secondary, subordinate))
     }
 
-    /// Gives a bridge the largest run of numbers that no other bridge here has.
+    /// Gives a bridge the largest range of bus numbers that no other bridge here uses.
     fn number_behind(
         &self,
         config: &impl ConfigSpace,
@@ -126,7 +126,7 @@ impl Bus {
 
 /// The header dword of a function, if there is one.
 pub(super) fn look(config: &impl ConfigSpace, function: Function) -> Option<u32> {
-    // No vendor is 0xffff; 0 is what broken bridges return for "nobody".
+    // No vendor is 0xffff; broken bridges return 0 where no function is.
     match config.read32(function, ID) & 0xffff {
         0 | 0xffff => None,
         _ => Some(config.read32(function, HEADER)),

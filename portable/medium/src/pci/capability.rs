@@ -1,8 +1,8 @@
 use super::register::{CAPABILITIES, COMMAND, STATUS_CAPABILITIES};
 use super::{ConfigSpace, Function, PciError};
 
-/// Capabilities have at least a dword each between 0x40 and 0xff, so that a
-/// longer list leads in a circle.
+/// Each capability takes at least a dword between 0x40 and 0xff, so a longer list has a
+/// loop.
 const MAX_CAPABILITIES: usize = 48;
 
 /// Where the capability `wanted` begins; `None` when the function has none.

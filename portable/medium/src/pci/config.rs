@@ -2,8 +2,8 @@ use core::fmt;
 
 /// A function's address on the bus, as its configuration space is reached.
 ///
-/// The bus number is that of the moment: at power-on a function behind a bridge
-/// has none yet. What lasts is its [`Location`](super::Location).
+/// The bus number may change: at power-on a function behind a bridge has none yet. Its
+/// [`Location`](super::Location) stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
     /// Bus, 0 to 255.
@@ -26,8 +26,9 @@ impl fmt::Display for Function {
 
 /// Configuration space of the functions below one host bridge (ECAM).
 ///
-/// Only buses from [`HostBridge::first_bus`](super::HostBridge::first_bus) to
-/// `last_bus` are ever asked for, devices below 32 and functions below 8.
+/// Callers stay within the buses from
+/// [`HostBridge::first_bus`](super::HostBridge::first_bus) to `last_bus`, devices below 32
+/// and functions below 8.
 pub trait ConfigSpace {
     /// The dword at `register`, a multiple of 4 below 4096; all ones when
     /// there is no such function.

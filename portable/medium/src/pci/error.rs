@@ -8,10 +8,10 @@ pub enum PciError {
     /// Nothing answers at the function's address: pulled out, or without power.
     #[error("no PCI function answers at {0}; is the device still there?")]
     Absent(Function),
-    /// Something else than expected answers: the location is out of date.
+    /// Another device than expected answers: the location is out of date.
     #[error("PCI function {0} is not what it was; search again")]
     Changed(Function),
-    /// The list of capabilities leads in a circle or out of itself.
+    /// The list of capabilities has a loop, or points outside its range.
     #[error("PCI function {0} has a damaged list of capabilities")]
     CapabilityList(Function),
     /// The function did not come out of its power state within the time that
@@ -21,7 +21,7 @@ pub enum PciError {
     /// The BAR is missing, an I/O range, or of a reserved type.
     #[error("PCI function {function} has no memory in BAR {bar}")]
     NotMemory {
-        /// Whose BAR.
+        /// The BAR's function.
         function: Function,
         /// Its number, 0 to 5.
         bar: u8,
@@ -53,7 +53,7 @@ pub enum PciError {
         /// Its offset in configuration space.
         register: u16,
     },
-    /// More bridges in a row than are followed.
+    /// More nested bridges than are followed.
     #[error("more PCI bridges in a row than {max} below {0}", max = super::MAX_DEPTH)]
     TooDeep(Function),
     /// More devices than are listed.

@@ -8,20 +8,20 @@ use super::{
 };
 use crate::Clock;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The devices of use, in the order of the bus.
+    /// The devices found, in bus order.
     pub devices: ArrayVec<Location, MAX_DEVICES>,
-    /// Why some part of the bus could not be looked at, if so: the first such
-    /// reason. The devices listed are good all the same.
+    /// Why a part of the bus could not be searched: the first such error. The devices listed can
+    /// be used nevertheless.
     pub complaint: Option<PciError>,
 }
 
 /// Looks for devices of every [`Kind`] below a host bridge, behind bridges too. Bridges that sleep or have no bus numbers are woken and
 /// numbered to look behind them, and are put back before this returns.
 ///
-/// No [`Claim`](super::Claim) may be held meanwhile.
+/// No [`DeviceHandle`](super::DeviceHandle) may be held meanwhile.
 pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) -> Search {
     let mut walk = Walk {
         search: Search::default(),
@@ -31,8 +31,8 @@ pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) ->
     walk.search
 }
 
-/// Buses looked at, at most: as many as there are numbers, so that bridges that
-/// lie about theirs cannot lead the search on for years.
+/// Most buses that are searched: as many as there are numbers, so that broken bridges cannot
+/// make the search endless.
 const MAX_BUSES: u32 = 256;
 
 struct Walk {

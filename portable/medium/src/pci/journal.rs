@@ -5,8 +5,8 @@ use super::{ConfigSpace, Function, PciError};
 use crate::Clock;
 use crate::clock::pause;
 
-/// Changes noted at most, with two BARs on loan: ten for each of seven bridges,
-/// eleven for the device, and some to spare.
+/// Room for the changes of two mapped BARs: ten for each of seven bridges, eleven for the
+/// device, and some to spare.
 const MAX_CHANGES: usize = 96;
 
 /// How long a function may take between D3hot and D0, either way (5.3.1.4).
@@ -77,7 +77,7 @@ impl Journal {
         self.note(function, register, found)?;
         self.power = true;
         config.write32(function, register, found & !POWER_STATE);
-        // Not even to be read before.
+        // Until then it must not even be read.
         pause(clock, POWER_DELAY_MS);
         match config.read32(function, register) {
             u32::MAX => Err(PciError::Absent(function)),
@@ -118,7 +118,7 @@ impl Journal {
             config.write32(function, register, found);
         }
         if self.power {
-            // Whoever comes next may not touch what went to sleep before this.
+            // Nothing may access the function before this time has passed.
             pause(clock, POWER_DELAY_MS);
         }
     }

@@ -4,17 +4,18 @@ use core::ops::RangeInclusive;
 use super::register::{CLASS, CLASS_NVME, COMMAND_MASTER, COMMAND_MEMORY, ID, ID_SHARED_MEMORY};
 use super::{ConfigSpace, Function};
 
-/// What is looked for, by what it is known, and which of its BARs is used.
+/// The kinds of devices that can hold a sleep area: how each is recognised, and which of its
+/// BARs is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An NVMe controller (class 01.08.02), its registers in BAR 0.
     Nvme,
-    /// Memory that is the host's (`ivshmem-plain`, device 1af4:1110), in BAR 2.
+    /// Memory shared with the host (`ivshmem-plain`, device 1af4:1110), in BAR 2.
     SharedMemory,
 }
 
 impl Kind {
-    /// What a function is; `None` for all that is of no use here.
+    /// The kind of a function; `None` for all others.
     pub(super) fn of(config: &impl ConfigSpace, function: Function, header: u32) -> Option<Self> {
         if header >> 16 & 0x7f != 0 {
             None
@@ -27,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// The number of the BAR that a claim makes work.
+    /// The number of the BAR that acquiring makes work.
     pub(super) fn bar(self) -> u8 {
         match self {
             Kind::Nvme => 0,
@@ -35,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Sizes of that BAR that make sense.
+    /// Valid sizes of that BAR.
     pub(super) fn sizes(self) -> RangeInclusive<u64> {
         match self {
             Kind::Nvme => REGISTER_SIZES,

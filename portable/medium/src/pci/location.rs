@@ -10,7 +10,7 @@ pub const MAX_DEPTH: usize = 7;
 /// How many devices a search lists.
 pub const MAX_DEVICES: usize = 16;
 
-/// One function on the way from the host bridge to a device.
+/// One step of the path from the host bridge to a device: a function on its bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Device on its bus, 0 to 31.
@@ -19,9 +19,8 @@ pub struct Step {
     pub function: u8,
 }
 
-/// What device there is and where it sits, whatever numbers its bus has been
-/// given: the bridges above it from the host bridge down, and its own function
-/// as the last step.
+/// A device and its place, independent of bus numbers: the bridges above it, from the host
+/// bridge down, and its own function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     pub(super) bridges: ArrayVec<Step, MAX_DEPTH>,

@@ -1,11 +1,10 @@
-//! The search on PCI for what can hold a sleep area, and the loan of one device.
+//! PCI: the search for devices that can hold a sleep area, and the use of one of them.
 //!
-//! Firmware meets a PCI bus in two states: untouched, right after power-on,
-//! with no address given to anything; and as an OS left it, with addresses of
-//! the OS's choice, functions asleep in D3hot, decoding and bus mastering off.
-//! It is to leave the bus as it found it either way. So nothing is enumerated
-//! or configured for good: [`find`] looks, [`claim`] makes one device and
-//! the bridges above it work, and [`Claim::release`] undoes every step of that.
+//! The firmware meets a PCI bus in two states: after power-on, with no addresses assigned;
+//! and as a suspended OS left it, with the OS's addresses, functions in D3hot, decoding and
+//! bus mastering off. It must leave the bus as it found it. So nothing is enumerated or
+//! configured permanently: [`find`] searches, [`acquire`] makes one device and the bridges
+//! above it work, and [`DeviceHandle::release`] undoes every step of that.
 //!
 //! Registers are those of the PCI Express Base Specification 5.0, chapter 7,
 //! and of the PCI-to-PCI Bridge Architecture Specification 1.2.
@@ -14,8 +13,8 @@ mod address;
 mod bar;
 mod bus;
 mod capability;
-mod claim;
 mod config;
+mod device_handle;
 mod error;
 mod find;
 mod host;
@@ -27,8 +26,8 @@ pub mod model;
 mod power;
 mod register;
 
-pub use claim::{Claim, claim};
 pub use config::{ConfigSpace, Function};
+pub use device_handle::{DeviceHandle, acquire};
 pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};

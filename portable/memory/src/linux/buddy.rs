@@ -3,7 +3,7 @@
 //! into one of its zone's lists for that order.
 
 use super::address_space::AddressSpace;
-use super::doubt::Doubt;
+use super::error::FreeListError;
 use super::kernel::Kernel;
 use super::layout::Layout;
 use super::note::Key;
@@ -11,9 +11,9 @@ use super::search::Known;
 use super::symbols::Symbol;
 use crate::{FreeContents, PAGE_BYTES, PageMap};
 
-/// How far a zone's count of free pages may be off: what the last hart has not
-/// yet added to it, which is less than a byte holds. The other harts' part is
-/// added when they go.
+/// How far a zone's count of free pages may be off: the last hart's per-CPU difference,
+/// which fits in a byte, has not been added. Those of the others were, when they went
+/// offline.
 const SLACK: u64 = 128;
 
 /// Most bytes of a set of nodes: 1024 nodes.
@@ -23,7 +23,7 @@ const MOST_NODE_BYTES: u64 = 128;
 pub(super) fn contents<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     known: &Known,
-) -> Result<FreeContents, Doubt> {
+) -> Result<FreeContents, FreeListError> {
     match known.symbols.optional(Symbol::InitOnFree)? {
         Some(address) if kernel.half(address)? == 0 => Ok(FreeContents::Anything),
         _ => Ok(FreeContents::Zeros),
@@ -35,7 +35,7 @@ pub(super) fn mark<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     known: &Known,
     free: &mut PageMap<'_>,
-) -> Result<u64, Doubt> {
+) -> Result<u64, FreeListError> {
     refuse_guarded(kernel, known)?;
     let layout = Layout::of(&known.note)?;
     let mut walk = Walk {
@@ -49,7 +49,7 @@ pub(super) fn mark<A: AddressSpace>(
     let online = known.note.get(Key::NodeOnlineMap)?;
     let bytes = known.note.get(Key::NodeMaskBytes)?;
     if bytes > MOST_NODE_BYTES {
-        return Err(Doubt::Unknown {
+        return Err(FreeListError::Unknown {
             key: Key::NodeMaskBytes.name(),
             value: bytes,
         });
@@ -66,18 +66,21 @@ pub(super) fn mark<A: AddressSpace>(
     Ok(pages)
 }
 
-/// Whether the kernel looks after free pages by their contents.
-fn refuse_guarded<A: AddressSpace>(kernel: &mut Kernel<'_, A>, known: &Known) -> Result<(), Doubt> {
+/// Whether the kernel checks the contents of free pages.
+fn refuse_guarded<A: AddressSpace>(
+    kernel: &mut Kernel<'_, A>,
+    known: &Known,
+) -> Result<(), FreeListError> {
     for switch in [Symbol::PagePoisoning, Symbol::DebugPagealloc] {
         if let Some(address) = known.symbols.optional(switch)?
             && kernel.half(address)? != 0
         {
-            return Err(Doubt::Guarded);
+            return Err(FreeListError::Guarded);
         }
     }
     // Kernels before 5.11; what else they need is not looked into here.
     match known.symbols.optional(Symbol::OldPagePoisoning)? {
-        Some(_) => Err(Doubt::Guarded),
+        Some(_) => Err(FreeListError::Guarded),
         None => Ok(()),
     }
 }
@@ -97,12 +100,12 @@ struct Node {
 }
 
 impl<A: AddressSpace> Walk<'_, '_, '_, A> {
-    fn node(&mut self, number: u64, node: u64) -> Result<u64, Doubt> {
+    fn node(&mut self, number: u64, node: u64) -> Result<u64, FreeListError> {
         let layout = self.layout.node;
         let zones = self.kernel.half(node.wrapping_add(layout.zone_count))?;
         let named = self.kernel.half(node.wrapping_add(layout.number))?;
         if u64::from(named) != number || u64::from(zones) > layout.most_zones {
-            return Err(Doubt::Node(number));
+            return Err(FreeListError::Node(number));
         }
         let span = Node {
             first: self.kernel.word(node.wrapping_add(layout.start))?,
@@ -114,7 +117,7 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
             .sum()
     }
 
-    fn zone(&mut self, node: Node, zone: u64) -> Result<u64, Doubt> {
+    fn zone(&mut self, node: Node, zone: u64) -> Result<u64, FreeListError> {
         let layout = self.layout.zone;
         // The lists of a zone without pages may not have been made.
         let is_empty = self.kernel.word(zone.wrapping_add(layout.spanned))? == 0;
@@ -127,7 +130,7 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
                 listed += self.list(node, area.wrapping_add(layout.list(number)), order)?;
             }
             if listed != counted {
-                return Err(Doubt::Blocks {
+                return Err(FreeListError::Blocks {
                     order,
                     counted,
                     listed,
@@ -137,7 +140,7 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
         }
         let counted = self.kernel.word(zone.wrapping_add(layout.free_pages))?;
         if counted.abs_diff(pages) > SLACK {
-            return Err(Doubt::Pages {
+            return Err(FreeListError::Pages {
                 counted,
                 listed: pages,
             });
@@ -145,30 +148,29 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
         Ok(pages)
     }
 
-    /// Walks a list; tells how many blocks it has. It ends, because no block is
-    /// taken twice.
-    fn list(&mut self, node: Node, list: u64, order: u64) -> Result<u64, Doubt> {
+    /// Walks a list and counts its blocks. It terminates because no block is accepted twice.
+    fn list(&mut self, node: Node, list: u64, order: u64) -> Result<u64, FreeListError> {
         let mut blocks = 0;
         let mut before = list;
         let mut links = self.kernel.word(list)?;
         while links != list {
             if !self.take(node, links, order)? || self.kernel.word(links.wrapping_add(8))? != before
             {
-                return Err(Doubt::Block { list, block: links });
+                return Err(FreeListError::Block { list, block: links });
             }
             blocks += 1;
             before = links;
             links = self.kernel.word(links)?;
         }
         if self.kernel.word(list.wrapping_add(8))? != before {
-            return Err(Doubt::Block { list, block: list });
+            return Err(FreeListError::Block { list, block: list });
         }
         Ok(blocks)
     }
 
-    /// Takes the block whose links are at an address for free; false when there
-    /// is no such block.
-    fn take(&mut self, node: Node, links: u64, order: u64) -> Result<bool, Doubt> {
+    /// Adds the block whose links are at an address to the free pages; false when there is no
+    /// such block.
+    fn take(&mut self, node: Node, links: u64, order: u64) -> Result<bool, FreeListError> {
         let layout = self.layout.page;
         let page = links.wrapping_sub(layout.links);
         let end = page.checked_add(layout.bytes);

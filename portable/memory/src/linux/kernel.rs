@@ -1,7 +1,7 @@
 use zerocopy::IntoBytes;
 
 use super::address_space::{AddressSpace, Span};
-use super::doubt::Doubt;
+use super::error::FreeListError;
 use crate::{OsMemory, OsPage, PAGE_BYTES, Page, to_usize};
 
 /// Mappings that are remembered.
@@ -28,7 +28,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
     }
 
     /// The mapping of an address, which user mode cannot reach.
-    fn span(&mut self, address: u64) -> Result<Span, Doubt> {
+    fn span(&mut self, address: u64) -> Result<Span, FreeListError> {
         let place = &mut self.recent[to_usize(address / STRIDE) % RECENT];
         if let Some(span) = *place
             && address.wrapping_sub(span.start) < span.bytes
@@ -39,42 +39,42 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
             .space
             .span(self.memory, address)
             .filter(|span| !span.user)
-            .ok_or(Doubt::Nowhere(address))?;
+            .ok_or(FreeListError::Nowhere(address))?;
         *place = Some(span);
         Ok(span)
     }
 
-    /// The page of OS memory that an address lies in, and how far in.
+    /// The page of OS memory that an address lies in, and the offset within it.
     #[inline(never)]
-    fn locate(&mut self, address: u64) -> Result<(OsPage, usize), Doubt> {
+    fn locate(&mut self, address: u64) -> Result<(OsPage, usize), FreeListError> {
         let span = self.span(address)?;
         let page = self
             .memory
             .page_at(span.physical + (address - span.start))
-            .ok_or(Doubt::Nowhere(address))?;
+            .ok_or(FreeListError::Nowhere(address))?;
         Ok((page, to_usize(address % PAGE_BYTES)))
     }
 
-    /// What an address of the kernel's stands for.
-    pub(super) fn physical(&mut self, address: u64) -> Result<u64, Doubt> {
+    /// Translates a kernel address.
+    pub(super) fn physical(&mut self, address: u64) -> Result<u64, FreeListError> {
         let (page, offset) = self.locate(address)?;
         Ok(page.address() + offset as u64)
     }
 
     /// The 64-bit word at an address, which must be a multiple of 8.
-    pub(super) fn word(&mut self, address: u64) -> Result<u64, Doubt> {
+    pub(super) fn word(&mut self, address: u64) -> Result<u64, FreeListError> {
         let (page, offset) = self.locate(address)?;
         if !offset.is_multiple_of(8) {
-            return Err(Doubt::Nowhere(address));
+            return Err(FreeListError::Nowhere(address));
         }
         Ok(self.memory.page(page).0[offset / 8])
     }
 
     /// The 32-bit word at an address, which must be a multiple of 4.
-    pub(super) fn half(&mut self, address: u64) -> Result<u32, Doubt> {
+    pub(super) fn half(&mut self, address: u64) -> Result<u32, FreeListError> {
         let (page, offset) = self.locate(address)?;
         if !offset.is_multiple_of(4) {
-            return Err(Doubt::Nowhere(address));
+            return Err(FreeListError::Nowhere(address));
         }
         let bytes = &self.memory.page(page).as_bytes()[offset..offset + 4];
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
@@ -87,8 +87,8 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
 
     /// The page of the kernel's image that an address lies in, which not even
     /// the kernel can write.
-    fn constant_page(&mut self, address: u64) -> Result<&'a Page, Doubt> {
-        let doubt = Doubt::Symbols(address);
+    fn constant_page(&mut self, address: u64) -> Result<&'a Page, FreeListError> {
+        let doubt = FreeListError::Symbols(address);
         let constant = self.is_image(address) && !self.span(address)?.writable;
         let (page, _) = self.locate(address)?;
         constant.then(|| self.memory.page(page)).ok_or(doubt)
@@ -115,7 +115,7 @@ impl<'a> Constants<'a> {
     pub(super) fn byte<A: AddressSpace>(
         &mut self,
         kernel: &mut Kernel<'a, A>,
-    ) -> Result<u8, Doubt> {
+    ) -> Result<u8, FreeListError> {
         let page = match self.page {
             Some(page) => page,
             None => *self.page.insert(kernel.constant_page(self.address)?),
@@ -125,7 +125,7 @@ impl<'a> Constants<'a> {
         Ok(byte)
     }
 
-    /// Passes over some bytes.
+    /// Skips some bytes.
     #[inline]
     pub(super) fn skip(&mut self, bytes: u64) {
         let next = self.address.wrapping_add(bytes);
@@ -139,7 +139,7 @@ impl<'a> Constants<'a> {
     pub(super) fn number<A: AddressSpace, const N: usize>(
         &mut self,
         kernel: &mut Kernel<'a, A>,
-    ) -> Result<[u8; N], Doubt> {
+    ) -> Result<[u8; N], FreeListError> {
         let mut bytes = [0; N];
         for byte in &mut bytes {
             *byte = self.byte(kernel)?;

@@ -1,4 +1,4 @@
-use super::doubt::Doubt;
+use super::error::FreeListError;
 use super::note::{Key, Note};
 use crate::PAGE_BYTES;
 
@@ -57,7 +57,7 @@ pub(super) struct ZoneLayout {
 }
 
 impl Layout {
-    pub(super) fn of(note: &Note) -> Result<Self, Doubt> {
+    pub(super) fn of(note: &Note) -> Result<Self, FreeListError> {
         only(note, Key::PageSize, PAGE_BYTES)?;
         only(note, Key::ListBytes, LIST_BYTES)?;
         only(note, Key::ListNext, 0)?;
@@ -83,7 +83,7 @@ impl ZoneLayout {
     }
 }
 
-fn page(note: &Note) -> Result<PageLayout, Doubt> {
+fn page(note: &Note) -> Result<PageLayout, FreeListError> {
     let bytes = within(note, Key::PageBytes, 40, 256)?;
     let links = field(note, Key::PageLru, LIST_BYTES, bytes)?;
     let mark = field(note, Key::PageMapcount, 4, bytes)?;
@@ -118,7 +118,7 @@ fn page(note: &Note) -> Result<PageLayout, Doubt> {
 /// of a count of mappings. Up to 6.10 types are bits of one word that are
 /// cleared, later a number in its highest byte; in both it is negative, and
 /// never -1, which means no type.
-fn free_mark(note: &Note) -> Result<u32, Doubt> {
+fn free_mark(note: &Note) -> Result<u32, FreeListError> {
     let value = note.get(Key::FreeMark)?;
     // As kernels print it: with or without its sign.
     let signed = i32::try_from(value.cast_signed()).ok();
@@ -129,7 +129,7 @@ fn free_mark(note: &Note) -> Result<u32, Doubt> {
     }
 }
 
-fn zone(note: &Note) -> Result<ZoneLayout, Doubt> {
+fn zone(note: &Note) -> Result<ZoneLayout, FreeListError> {
     only(note, Key::AreaLists, 0)?;
     let bytes = within(note, Key::ZoneBytes, 1, 1 << 16)?;
     let lists = within(note, Key::Lists, 1, 16)?;
@@ -149,7 +149,7 @@ fn zone(note: &Note) -> Result<ZoneLayout, Doubt> {
     })
 }
 
-fn node(note: &Note, zone_bytes: u64) -> Result<NodeLayout, Doubt> {
+fn node(note: &Note, zone_bytes: u64) -> Result<NodeLayout, FreeListError> {
     let bytes = within(note, Key::NodeBytes, 1, 1 << 24)?;
     let zones = field(note, Key::NodeZones, zone_bytes, bytes)?;
     Ok(NodeLayout {
@@ -163,7 +163,7 @@ fn node(note: &Note, zone_bytes: u64) -> Result<NodeLayout, Doubt> {
 }
 
 /// An offset of something `length` bytes long in a structure.
-fn field(note: &Note, key: Key, length: u64, structure: u64) -> Result<u64, Doubt> {
+fn field(note: &Note, key: Key, length: u64, structure: u64) -> Result<u64, FreeListError> {
     let offset = note.get(key)?;
     match offset.checked_add(length) {
         Some(end) if end <= structure && offset.is_multiple_of(4) => Ok(offset),
@@ -171,7 +171,7 @@ fn field(note: &Note, key: Key, length: u64, structure: u64) -> Result<u64, Doub
     }
 }
 
-fn within(note: &Note, key: Key, least: u64, most: u64) -> Result<u64, Doubt> {
+fn within(note: &Note, key: Key, least: u64, most: u64) -> Result<u64, FreeListError> {
     let value = note.get(key)?;
     if (least..=most).contains(&value) {
         Ok(value)
@@ -180,12 +180,12 @@ fn within(note: &Note, key: Key, least: u64, most: u64) -> Result<u64, Doubt> {
     }
 }
 
-fn only(note: &Note, key: Key, value: u64) -> Result<(), Doubt> {
+fn only(note: &Note, key: Key, value: u64) -> Result<(), FreeListError> {
     within(note, key, value, value).map(|_| ())
 }
 
-fn unknown<T>(note: &Note, key: Key) -> Result<T, Doubt> {
-    Err(Doubt::Unknown {
+fn unknown<T>(note: &Note, key: Key) -> Result<T, FreeListError> {
+    Err(FreeListError::Unknown {
         key: key.name(),
         value: note.get(key)?,
     })

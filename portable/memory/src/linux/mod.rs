@@ -8,9 +8,9 @@
 //!
 //! # What is trusted
 //!
-//! A page that is wrongly taken for free is zero after the wake, so whoever
-//! could name pages here could zero another one's memory. The note is found by
-//! its first bytes, which any program may have in its own pages. Hence:
+//! A page that is wrongly taken for free is zero after the wake. So a program that could
+//! make this code believe it could zero the memory of others. The note is found by its
+//! first bytes, which any program may have in its own pages. Hence:
 //!
 //! 1. Translation starts at the root that the hart itself uses at the moment of
 //!    the call ([`AddressSpace`]), which only the kernel can set. Addresses are
@@ -25,8 +25,8 @@
 //! 3. The table leads to the kernel's own pointer to its note. Only the note
 //!    that this pointer leads to is believed, and only if it names the same
 //!    table in the same variant. So a forged note, or one that an
-//!    earlier kernel left behind, does not count, and cannot make doubt of the
-//!    true one either.
+//!    earlier kernel left behind, does not count, and does not keep the true
+//!    one from being used.
 //! 4. What the true note says is the kernel's word, which may still be that of
 //!    a kernel unknown here. So every number is checked against the others,
 //!    and the lists against the structures that they link: each block must be
@@ -34,21 +34,21 @@
 //!    overlap no other, and be linked both ways; each zone's blocks must be as
 //!    many as it counts, and its pages as many as it calls free.
 //!
-//! Whatever does not fit is a [`Doubt`], and then no page at all counts as
+//! Whatever does not fit is a [`FreeListError`], and then no page at all counts as
 //! free: the machine sleeps as if this module were not there.
 //!
 //! # Pages that must not change though they are free
 //!
 //! With `page_poison=1` the kernel fills free pages with a pattern and looks at
 //! it when it takes them; with `debug_pagealloc=on` free pages are not mapped.
-//! Both are read from the kernel's own switches, and both are doubts.
+//! Both are read from the kernel's own switches, and both are errors here.
 //! `init_on_free=1` relies on free pages being zeros: a wake must leave no other
 //! in them, so that is told with them ([`FreeContents`]). Everything else takes
 //! what free pages hold as it comes.
 
 mod address_space;
 mod buddy;
-mod doubt;
+mod error;
 mod kernel;
 mod layout;
 mod note;
@@ -57,7 +57,7 @@ mod search;
 mod symbols;
 
 pub use address_space::{AddressSpace, Span};
-pub use doubt::Doubt;
+pub use error::FreeListError;
 pub use offsets::KNOWN_VERSIONS;
 
 use crate::{FreeContents, OsMemory, PageMap};
@@ -79,12 +79,12 @@ pub struct Free {
 ///
 /// # Errors
 ///
-/// [`Doubt`]: then `free` is empty again.
+/// [`FreeListError`]: then `free` is empty again.
 pub fn free_pages<A: AddressSpace>(
     memory: &OsMemory,
     space: &A,
     free: &mut PageMap<'_>,
-) -> Result<Free, Doubt> {
+) -> Result<Free, FreeListError> {
     let found = find(&mut Kernel::new(memory, space), free);
     if found.is_err() {
         free.clear();
@@ -95,7 +95,7 @@ pub fn free_pages<A: AddressSpace>(
 fn find<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     free: &mut PageMap<'_>,
-) -> Result<Free, Doubt> {
+) -> Result<Free, FreeListError> {
     let known = search::of_kernel(kernel)?;
     Ok(Free {
         pages: buddy::mark(kernel, &known, free)?,

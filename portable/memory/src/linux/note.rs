@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
 
-use super::doubt::Doubt;
+use super::error::FreeListError;
 use crate::{OsMemory, PAGE_BYTES, Page, to_usize};
 
 /// Bytes of text that a note can have.
@@ -80,13 +80,13 @@ pub(super) struct Note {
 
 impl Note {
     /// Reads the note at a physical address, the start of a page.
-    pub(super) fn read(memory: &OsMemory, at: u64) -> Result<Self, Doubt> {
+    pub(super) fn read(memory: &OsMemory, at: u64) -> Result<Self, FreeListError> {
         let page = memory.page_at(at).filter(|page| page.address() == at);
         let header = page.map(|page| memory.page(page));
         let bytes = header
             .and_then(text_bytes)
             .filter(|bytes| memory.contains(at, HEADER + bytes))
-            .ok_or(Doubt::NotTheKernels)?;
+            .ok_or(FreeListError::NotTheKernels)?;
         let mut note = Note {
             values: [None; NAMES.len()],
         };
@@ -94,7 +94,7 @@ impl Note {
         let mut too_long = false;
         for offset in HEADER..HEADER + bytes {
             let Some(page) = memory.page_at(at + offset) else {
-                return Err(Doubt::NotTheKernels);
+                return Err(FreeListError::NotTheKernels);
             };
             match memory.page(page).as_bytes()[to_usize(offset % PAGE_BYTES)] {
                 b'\n' => {
@@ -110,8 +110,8 @@ impl Note {
         Ok(note)
     }
 
-    /// Takes note of a line; one without meaning here is passed over.
-    fn take(&mut self, line: &[u8]) -> Result<(), Doubt> {
+    /// Parses a line; one without meaning here is ignored.
+    fn take(&mut self, line: &[u8]) -> Result<(), FreeListError> {
         let Some((name, text)) = core::str::from_utf8(line)
             .ok()
             .and_then(|line| line.split_once('='))
@@ -121,10 +121,11 @@ impl Note {
         let Some(key) = NAMES.iter().position(|known| *known == name) else {
             return Ok(());
         };
-        let value = number(text, name.starts_with("SYMBOL")).ok_or(Doubt::Missing(NAMES[key]))?;
+        let value =
+            number(text, name.starts_with("SYMBOL")).ok_or(FreeListError::Missing(NAMES[key]))?;
         match self.values[key].replace(value) {
             None => Ok(()),
-            Some(_) => Err(Doubt::Twice(NAMES[key])),
+            Some(_) => Err(FreeListError::Twice(NAMES[key])),
         }
     }
 
@@ -134,8 +135,8 @@ impl Note {
     }
 
     /// What the note says of `key`.
-    pub(super) fn get(&self, key: Key) -> Result<u64, Doubt> {
-        self.values[key as usize].ok_or(Doubt::Missing(key.name()))
+    pub(super) fn get(&self, key: Key) -> Result<u64, FreeListError> {
+        self.values[key as usize].ok_or(FreeListError::Missing(key.name()))
     }
 }
 

@@ -6,7 +6,7 @@
 use core::ops::RangeInclusive;
 
 use super::address_space::AddressSpace;
-use super::doubt::Doubt;
+use super::error::FreeListError;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
 
@@ -58,14 +58,14 @@ pub(super) enum Origin {
 
 impl Origin {
     /// What they count from, as a note tells.
-    pub(super) fn of(note: &Note) -> Result<Self, Doubt> {
+    pub(super) fn of(note: &Note) -> Result<Self, FreeListError> {
         let variant = VARIANTS
             .iter()
             .find(|variant| variant.named.is_none_or(|key| note.has(key)));
         match variant.map(|variant| variant.counts_from) {
             Some(CountsFrom::Base(key)) => note.get(key).map(Origin::BaseAt),
             Some(CountsFrom::Itself) => Ok(Origin::Itself),
-            None => Err(Doubt::Missing(Key::SymbolBase.name())),
+            None => Err(FreeListError::Missing(Key::SymbolBase.name())),
         }
     }
 
@@ -74,7 +74,7 @@ impl Origin {
         self,
         kernel: &mut Kernel<'_, A>,
         offsets: u64,
-    ) -> Result<Addresses, Doubt> {
+    ) -> Result<Addresses, FreeListError> {
         let base = match self {
             Origin::BaseAt(at) => Some(u64::from_le_bytes(Constants::new(at).number(kernel)?)),
             Origin::Itself => None,
@@ -96,7 +96,7 @@ impl Addresses {
         &self,
         kernel: &mut Kernel<'_, A>,
         number: u64,
-    ) -> Result<u64, Doubt> {
+    ) -> Result<u64, FreeListError> {
         let at = self.offsets.wrapping_add(4 * number);
         let offset = Constants::new(at).number(kernel)?;
         Ok(match self.base {

@@ -1,13 +1,13 @@
-//! The way to the kernel's own note.
+//! The search for the kernel's own note.
 
 use super::address_space::AddressSpace;
-use super::doubt::{Doubt, MOST_NOTES};
+use super::error::{FreeListError, MOST_NOTES};
 use super::kernel::Kernel;
 use super::note::{Note, text_bytes};
 use super::symbols::{self, Symbol, Symbols};
 
-/// Where the search begins, if there is memory: Linux takes its first pages from above
-/// what devices with 32 address bits reach, and keeps the rest for those.
+/// Where the search begins, if there is memory: Linux allocates its first pages above 4 GiB
+/// and keeps what lies below for devices with 32 address bits.
 const SEARCHED_FIRST: u64 = 1 << 32;
 
 /// The kernel's own note, and what its table of symbols says.
@@ -18,29 +18,31 @@ pub(super) struct Known {
 }
 
 /// Finds the kernel's own note.
-pub(super) fn of_kernel<A: AddressSpace>(kernel: &mut Kernel<'_, A>) -> Result<Known, Doubt> {
+pub(super) fn of_kernel<A: AddressSpace>(
+    kernel: &mut Kernel<'_, A>,
+) -> Result<Known, FreeListError> {
     let memory = kernel.memory;
     let mut found = 0;
-    let mut doubt = Doubt::NoNote;
+    let mut doubt = FreeListError::NoNote;
     let notes = memory
         .iter_from(SEARCHED_FIRST)
         .filter(|page| text_bytes(memory.page(*page)).is_some());
     for page in notes {
         found += 1;
         if found > MOST_NOTES {
-            return Err(Doubt::TooManyNotes);
+            return Err(FreeListError::TooManyNotes);
         }
         match follow(kernel, page.address()) {
             Ok(known) => return Ok(known),
             Err(error) if found == 1 => doubt = error,
-            Err(_) => doubt = Doubt::NotTheKernels,
+            Err(_) => doubt = FreeListError::NotTheKernels,
         }
     }
     Err(doubt)
 }
 
-/// Goes from a note, which anybody may have written, to the kernel's own.
-fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Known, Doubt> {
+/// Follows a note, which any program may have written, to the kernel's own.
+fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Known, FreeListError> {
     let note = Note::read(kernel.memory, hint)?;
     let symbols = symbols::find(kernel, &note)?;
     let pointer = kernel.word(symbols.address(Symbol::Note)?)?;
@@ -49,7 +51,7 @@ fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Know
     // as good as if it had been found first.
     let own = Note::read(kernel.memory, own)?;
     if symbols::table(&own)? != symbols::table(&note)? || !symbols.fit(&own)? {
-        return Err(Doubt::NotTheKernels);
+        return Err(FreeListError::NotTheKernels);
     }
     Ok(Known { note: own, symbols })
 }

@@ -6,7 +6,7 @@
 use arrayvec::ArrayVec;
 
 use super::address_space::AddressSpace;
-use super::doubt::Doubt;
+use super::error::FreeListError;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
 use super::offsets::Origin;
@@ -20,7 +20,7 @@ const MOST_TOKEN_BYTES: usize = 4096;
 /// Tokens in the table.
 const TOKENS: usize = 256;
 
-/// A symbol that is looked for.
+/// The symbols that are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
     /// Where the kernel's code begins.
@@ -62,7 +62,7 @@ pub(super) struct Table {
 }
 
 /// Where the table lies, as a note tells.
-pub(super) fn table(note: &Note) -> Result<Table, Doubt> {
+pub(super) fn table(note: &Note) -> Result<Table, FreeListError> {
     Ok(Table {
         names: note.get(Key::SymbolNames)?,
         count: note.get(Key::SymbolCount)?,
@@ -81,15 +81,15 @@ pub(super) struct Symbols {
 
 impl Symbols {
     /// The address of a symbol that there must be once, in the kernel's image.
-    pub(super) fn address(&self, symbol: Symbol) -> Result<u64, Doubt> {
+    pub(super) fn address(&self, symbol: Symbol) -> Result<u64, FreeListError> {
         match self.addresses[symbol as usize][..] {
             [address] => Ok(address),
-            _ => Err(Doubt::NoSymbol(NAMES[symbol as usize])),
+            _ => Err(FreeListError::NoSymbol(NAMES[symbol as usize])),
         }
     }
 
     /// The same, of one that there may be.
-    pub(super) fn optional(&self, symbol: Symbol) -> Result<Option<u64>, Doubt> {
+    pub(super) fn optional(&self, symbol: Symbol) -> Result<Option<u64>, FreeListError> {
         if self.addresses[symbol as usize].is_empty() {
             return Ok(None);
         }
@@ -97,7 +97,7 @@ impl Symbols {
     }
 
     /// Whether the table knows what a note names just where the note says.
-    pub(super) fn fit(&self, note: &Note) -> Result<bool, Doubt> {
+    pub(super) fn fit(&self, note: &Note) -> Result<bool, FreeListError> {
         Ok(
             self.address(Symbol::TextStart)? == note.get(Key::TextStart)?
                 && self.address(Symbol::SwapperPgDir)? == note.get(Key::SwapperPgDir)?,
@@ -110,12 +110,12 @@ impl Symbols {
 pub(super) fn find<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     note: &Note,
-) -> Result<Symbols, Doubt> {
+) -> Result<Symbols, FreeListError> {
     let table = table(note)?;
     let tokens = Tokens::read(kernel, table)?;
     let count = u32::from_le_bytes(Constants::new(table.count).number(kernel)?);
     if count > MOST_SYMBOLS {
-        return Err(Doubt::Symbols(table.count));
+        return Err(FreeListError::Symbols(table.count));
     }
     let addresses = table.origin.addresses(kernel, table.offsets)?;
     let mut symbols = Symbols {
@@ -128,13 +128,13 @@ pub(super) fn find<A: AddressSpace>(
         };
         let address = addresses.get(kernel, number)?;
         if !kernel.is_image(address) {
-            return Err(Doubt::Misfit(table.offsets));
+            return Err(FreeListError::Misfit(table.offsets));
         }
-        // Two say already that it is not the only one.
+        // Two are enough to know that it is not unique.
         let _ = symbols.addresses[symbol].try_push(address);
     }
     if !symbols.fit(note)? {
-        return Err(Doubt::Misfit(table.offsets));
+        return Err(FreeListError::Misfit(table.offsets));
     }
     Ok(symbols)
 }
@@ -154,7 +154,10 @@ type Names = u8;
 const ALL: Names = !0 >> (Names::BITS as usize - NAMES.len());
 
 impl Tokens {
-    fn read<A: AddressSpace>(kernel: &mut Kernel<'_, A>, table: Table) -> Result<Self, Doubt> {
+    fn read<A: AddressSpace>(
+        kernel: &mut Kernel<'_, A>,
+        table: Table,
+    ) -> Result<Self, FreeListError> {
         let mut tokens = Tokens {
             texts: ArrayVec::new(),
             starts: [0; TOKENS],
@@ -173,7 +176,7 @@ impl Tokens {
             tokens
                 .texts
                 .try_push(byte)
-                .map_err(|_| Doubt::Symbols(table.token_table))?;
+                .map_err(|_| FreeListError::Symbols(table.token_table))?;
             if byte == 0 && at >= last.into() {
                 break;
             }
@@ -185,11 +188,11 @@ impl Tokens {
         Ok(tokens)
     }
 
-    fn text(&self, number: usize, table: Table) -> Result<&[u8], Doubt> {
+    fn text(&self, number: usize, table: Table) -> Result<&[u8], FreeListError> {
         self.texts
             .get(usize::from(self.starts[number])..)
             .and_then(|rest| rest.split(|byte| *byte == 0).next())
-            .ok_or(Doubt::Symbols(table.token_table))
+            .ok_or(FreeListError::Symbols(table.token_table))
     }
 
     /// Reads the next name; the number of it when it is looked for.
@@ -198,7 +201,7 @@ impl Tokens {
         kernel: &mut Kernel<'a, A>,
         names: &mut Constants<'a>,
         table: Table,
-    ) -> Result<Option<usize>, Doubt> {
+    ) -> Result<Option<usize>, FreeListError> {
         let mut length = u64::from(names.byte(kernel)?);
         if length & 0x80 != 0 {
             length = length & 0x7f | u64::from(names.byte(kernel)?) << 7;

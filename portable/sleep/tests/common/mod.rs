@@ -13,7 +13,7 @@ use poorwill_sleep::{
 };
 use poorwill_store::fake::TABLE_BYTES;
 use poorwill_store::{Area, Configuration, Failure, Name, NoImage, StoreError};
-use poorwill_vault::fake::FakeGuard;
+use poorwill_vault::fake::FakeCounter;
 use poorwill_vault::{Key, KeyVault};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -60,7 +60,7 @@ pub(crate) enum Boot {
 pub(crate) struct Machine {
     pub(crate) memory: FakeMemory,
     /// What it seals its images with, if it does.
-    pub(crate) vault: Option<FakeGuard>,
+    pub(crate) vault: Option<FakeCounter>,
     work: FakeWork,
 }
 
@@ -78,7 +78,7 @@ impl Machine {
     /// A machine that seals its images.
     pub(crate) fn sealing() -> Self {
         Machine {
-            vault: Some(FakeGuard::new(0).with_key(Key::new(&[7; 32]))),
+            vault: Some(FakeCounter::new(0).with_key(Key::new(&[7; 32]))),
             ..Machine::new()
         }
     }

@@ -2,7 +2,7 @@
 //! whole or not at all, and after one that failed nobody knows which.
 //! The vault's own tests show that flash can keep it so.
 
-use poorwill_vault::{Guard, Key, KeyState, KeyVault, VaultError};
+use poorwill_vault::{Key, KeyState, KeyVault, RollbackCounter, VaultError};
 
 use crate::Flaw;
 use crate::bench::{Device, Effect, Kind, Shared, flash_error};
@@ -82,7 +82,7 @@ impl Counter {
     }
 }
 
-impl Guard for Counter {
+impl RollbackCounter for Counter {
     fn generation(&self) -> u64 {
         self.count().known.generation
     }

@@ -58,7 +58,7 @@ pub(crate) struct Counts {
     pub(crate) failed_sleeps: u64,
     pub(crate) wakes: u64,
     pub(crate) cold_boots: u64,
-    pub(crate) spoilt: u64,
+    pub(crate) partially_restored: u64,
     /// Cold boots whose medium failed so that nothing could be given up, on a
     /// machine without a count: that no protocol can help.
     pub(crate) helpless: u64,
@@ -68,7 +68,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "states={} cuts={} media={} sleeps={} committed={} in_doubt={} failed={} power_ons={} wakes={} cold_boots={} spoilt={} helpless={}",
+            "states={} cuts={} media={} sleeps={} committed={} in_doubt={} failed={} power_ons={} wakes={} cold_boots={} partially_restored={} helpless={}",
             self.states,
             self.cuts,
             self.media,
@@ -79,7 +79,7 @@ impl fmt::Display for Counts {
             self.power_ons,
             self.wakes,
             self.cold_boots,
-            self.spoilt,
+            self.partially_restored,
             self.helpless,
         )
     }
@@ -419,11 +419,11 @@ impl Explorer {
                     self.reach(after, how);
                 }
             }
-            Boot::Spoilt => {
+            Boot::PartiallyRestored => {
                 if fault.is_none() {
                     return Err(Violation::Lost);
                 }
-                self.counts.spoilt += 1;
+                self.counts.partially_restored += 1;
                 note_loaded(&mut after);
                 self.reach_off(&after, &how);
             }
@@ -580,7 +580,7 @@ impl Explorer {
                 self.counts.cold_boots += 1;
                 self.check_cold_boot(off, PowerOn::Wake, None, gave_up)?;
             }
-            Boot::Spoilt => return Err(Violation::Lost),
+            Boot::PartiallyRestored => return Err(Violation::Lost),
         }
         let mut running = self.result(off, off.candidate);
         note_loaded(&mut running);

@@ -1,7 +1,7 @@
 //! A machine of a handful of pages that sleeps and wakes as the firmware does.
 
 use poorwill_image::{
-    Alone, Here, LoadError, SealingKey, StateSections, Trust, Workspace, load, open,
+    Here, LoadError, NoWorkers, SealingKey, StateSections, Trust, Workspace, load, open,
 };
 use poorwill_medium::{MediumError, Window};
 use poorwill_memory::Page;
@@ -9,7 +9,7 @@ use poorwill_memory::fake::FakeMemory;
 use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
 use poorwill_sleep::{Machine as _, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
 use poorwill_store::{Admitted, Area, DiscardReason, Failure, StoreError};
-use poorwill_vault::{Guard, Key, KeyVault};
+use poorwill_vault::{Key, KeyVault, RollbackCounter};
 
 use crate::bench::{AREA_BYTES, Disk, Shared};
 use crate::count::Counter;
@@ -47,7 +47,7 @@ pub(crate) enum Boot {
         gave_up: bool,
     },
     /// The image was consumed and could not be loaded: the machine is reset.
-    Spoilt,
+    PartiallyRestored,
 }
 
 pub(crate) struct Machine {
@@ -146,7 +146,7 @@ impl Machine {
         let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, vault);
         match wake(&machine, self.memory.os(), &mut self.work.lend(), 0) {
             Woke::Awake(sleep) => Boot::Woken(sleep),
-            Woke::Reset(_) => Boot::Spoilt,
+            Woke::Reset(_) => Boot::PartiallyRestored,
             Woke::Cold(_) => Boot::Cold {
                 gave_up: gave_up(config, &machine.said.borrow()),
             },
@@ -179,10 +179,10 @@ impl Machine {
         match found {
             Ok(Attempt::Woken(sleep)) => Boot::Woken(sleep),
             Ok(Attempt::Cold(gave_up)) => Boot::Cold { gave_up },
-            Ok(Attempt::Spoilt(image, failure)) => {
+            Ok(Attempt::PartiallyRestored(image, failure)) => {
                 // That it may fail is part of it: the reason is lost, no more.
                 let _ = with_area(shared, scratch, |area| area.record_failure(image, failure));
-                Boot::Spoilt
+                Boot::PartiallyRestored
             }
             Err(_) => self.cold_boot(),
         }
@@ -207,7 +207,7 @@ impl Machine {
 enum Attempt {
     Woken(u64),
     Cold(bool),
-    Spoilt(Admitted, Failure),
+    PartiallyRestored(Admitted, Failure),
 }
 
 /// The machine's disk, and what keeps its count if it has one.
@@ -241,9 +241,11 @@ fn with_area<T>(
     then: impl FnOnce(&mut Area<'_, Disk>) -> T,
 ) -> Result<T, StoreError> {
     let (mut disk, mut counter) = devices(shared);
-    let guard = counter.as_mut().map(|counter| counter as &mut dyn Guard);
+    let counter = counter
+        .as_mut()
+        .map(|counter| counter as &mut dyn RollbackCounter);
     let window = Window::new(&mut disk, 0, AREA_BYTES)?;
-    Ok(then(&mut Area::open(window, scratch, guard)?))
+    Ok(then(&mut Area::open(window, scratch, counter)?))
 }
 
 /// The steps of a wake put together from the store's pieces, rightly
@@ -280,7 +282,7 @@ fn attempt_by_hand(
         _ => Some(area.admit(&image).ok()?),
     };
     let mut slot = area.slot(image.slot()).ok()?;
-    let loaded = load(&mut slot, &opened, memory.os(), &Alone, &mut |_| ());
+    let loaded = load(&mut slot, &opened, memory.os(), &NoWorkers, &mut |_| ());
     let consumed = match early {
         Some(consumed) => consumed,
         None => area.admit(&image).ok()?,
@@ -291,8 +293,8 @@ fn attempt_by_hand(
             Attempt::Woken(sleep)
         }
         Err(LoadError::Medium(MediumError::Device { status, .. })) => {
-            Attempt::Spoilt(consumed, Failure::Device(status))
+            Attempt::PartiallyRestored(consumed, Failure::Device(status))
         }
-        Err(_) => Attempt::Spoilt(consumed, Failure::Other(0, 0)),
+        Err(_) => Attempt::PartiallyRestored(consumed, Failure::Other(0, 0)),
     })
 }

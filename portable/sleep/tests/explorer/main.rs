@@ -120,7 +120,10 @@ fn at_least(counts: &Counts, states: u64, cuts: u64, wakes: u64) {
     assert!(counts.states >= states, "{counts}");
     assert!(counts.cuts >= cuts, "{counts}");
     assert!(counts.wakes >= wakes, "{counts}");
-    assert!(counts.spoilt > 0 && counts.failed_sleeps > 0, "{counts}");
+    assert!(
+        counts.partially_restored > 0 && counts.failed_sleeps > 0,
+        "{counts}"
+    );
 }
 
 #[test]

@@ -12,12 +12,24 @@ use poorwill_drivers::aplic::{Domain, Root};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, MAX_WORDS, Plic, State};
 use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_manifest::SectionVersion;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::imsic::MachineFile;
 pub(crate) use self::imsic::SupervisorFile;
 use crate::arch::IPI_IDENTITY;
 use crate::platform::mmio::Mmio;
+
+/// The sections of the controllers' state that are read here.
+pub(crate) const SECTIONS: [SectionVersion; 2] =
+    [section_of::<Plic<Mmio>>(), section_of::<Domain<Mmio>>()];
+
+const fn section_of<K: Keeper>() -> SectionVersion {
+    SectionVersion {
+        owner: K::TAG,
+        version: K::VERSION,
+    }
+}
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]

@@ -227,6 +227,6 @@ impl Platform {
     pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
         // SAFETY: the firmware's own memory, and the one hart that wakes the
         // machine is alone with it.
-        unsafe { ram::leave(self.firmware[0], attempt) }
+        unsafe { ram::write(self.firmware[0], attempt) }
     }
 }

@@ -3,7 +3,7 @@
 
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
-use poorwill_medium::pci::{Claim, ConfigSpace, Function};
+use poorwill_medium::pci::{ConfigSpace, DeviceHandle, Function};
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
 
@@ -63,18 +63,18 @@ impl ConfigSpace for Ecam {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NvmeRegisters<'a> {
     registers: Mmio,
-    claim: &'a Claim,
+    handle: &'a DeviceHandle,
     config: &'a Ecam,
 }
 
 impl<'a> NvmeRegisters<'a> {
     /// The registers that the claimed function answers to.
-    pub(crate) fn new(claim: &'a Claim, config: &'a Ecam) -> Self {
+    pub(crate) fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
         NvmeRegisters {
-            // SAFETY: the claim made the function decode that address, and
+            // SAFETY: acquiring made the function decode that address, and
             // lasts as long as the value.
-            registers: unsafe { Mmio::new(claim.cpu_address()) },
-            claim,
+            registers: unsafe { Mmio::new(handle.cpu_address()) },
+            handle,
             config,
         }
     }
@@ -82,7 +82,7 @@ impl<'a> NvmeRegisters<'a> {
 
 impl nvme::Registers for NvmeRegisters<'_> {
     fn length(&self) -> u64 {
-        self.claim.length()
+        self.handle.length()
     }
 
     fn read32(&self, offset: u64) -> u32 {
@@ -97,7 +97,7 @@ impl nvme::Registers for NvmeRegisters<'_> {
     }
 
     fn cut_dma(&self) {
-        self.claim.cut_dma(self.config);
+        self.handle.cut_dma(self.config);
     }
 }
 
@@ -110,7 +110,7 @@ impl nvme::Registers for NvmeRegisters<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceMemory<'a> {
     memory: Mmio,
-    claim: &'a Claim,
+    handle: &'a DeviceHandle,
     config: &'a Ecam,
     cache_block: Option<u64>,
 }
@@ -119,13 +119,13 @@ impl<'a> DeviceMemory<'a> {
     /// The memory that the claimed function answers to at `range`.
     pub(crate) fn new(
         range: PhysRange,
-        (claim, config): (&'a Claim, &'a Ecam),
+        (handle, config): (&'a DeviceHandle, &'a Ecam),
         cache_block: Option<u64>,
     ) -> Self {
         DeviceMemory {
             // SAFETY: as for `NvmeRegisters`.
             memory: unsafe { Mmio::new(range.start) },
-            claim,
+            handle,
             config,
             cache_block,
         }
@@ -147,6 +147,6 @@ impl mapped::Persistence for DeviceMemory<'_> {
     }
 
     fn is_present(&self) -> bool {
-        self.claim.is_present(self.config)
+        self.handle.is_present(self.config)
     }
 }

@@ -9,14 +9,14 @@ use super::mmio::Mmio;
 use crate::arch;
 
 #[derive(Clone, Copy, Debug)]
-struct Switches {
+struct ResetControl {
     power_off: Option<Syscon<Mmio>>,
     reset: Option<Syscon<Mmio>>,
 }
 
-static SWITCHES: Once<Switches> = Once::new();
+static RESET_CONTROL: Once<ResetControl> = Once::new();
 
-/// Learns how the machine is switched.
+/// Learns how the machine is switched off and reset.
 ///
 /// # Safety
 ///
@@ -28,7 +28,7 @@ pub(crate) unsafe fn start(machine: &Machine) {
         let register = unsafe { Mmio::new(described.address) };
         Syscon::new(register, &described)
     };
-    SWITCHES.call_once(|| Switches {
+    RESET_CONTROL.call_once(|| ResetControl {
         power_off: machine.power_off.map(syscon),
         reset: machine.reset.map(syscon),
     });
@@ -36,24 +36,24 @@ pub(crate) unsafe fn start(machine: &Machine) {
 
 /// Whether the power can be switched off.
 pub(crate) fn can_power_off() -> bool {
-    SWITCHES
+    RESET_CONTROL
         .get()
-        .is_some_and(|switches| switches.power_off.is_some())
+        .is_some_and(|control| control.power_off.is_some())
 }
 
 /// Whether the machine can be reset.
 pub(crate) fn can_reset() -> bool {
-    SWITCHES
+    RESET_CONTROL
         .get()
-        .is_some_and(|switches| switches.reset.is_some())
+        .is_some_and(|control| control.reset.is_some())
 }
 
-/// Switches the power off, at the OS's wish.
+/// Turns the power off, at the OS's wish.
 pub(crate) fn power_off() -> ! {
-    throw(SWITCHES.get().and_then(|switches| switches.power_off))
+    write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
-/// Switches the power off behind a sleep. That the image is committed is what
+/// Turns the power off behind a sleep. That the image is committed is what
 /// the argument proves.
 pub(crate) fn power_off_asleep(_: Committed) -> ! {
     power_off()
@@ -61,24 +61,23 @@ pub(crate) fn power_off_asleep(_: Committed) -> ! {
 
 /// Resets the machine.
 pub(crate) fn reset() -> ! {
-    throw(SWITCHES.get().and_then(|switches| switches.reset))
+    write_syscon(RESET_CONTROL.get().and_then(|control| control.reset))
 }
 
-/// Ends what cannot go on: a reset, or else power-off.
-pub(crate) fn give_up() -> ! {
-    throw(
-        SWITCHES
+/// Ends a machine that cannot go on: a reset, or else power-off.
+pub(crate) fn fatal() -> ! {
+    write_syscon(
+        RESET_CONTROL
             .get()
-            .and_then(|switches| switches.reset.or(switches.power_off)),
+            .and_then(|control| control.reset.or(control.power_off)),
     )
 }
 
-/// Writes the switch. Hardware that has no switch, or whose switch takes its
-/// time, finds the hart asleep with interrupts off; there is nothing left that
-/// it could do.
-fn throw(switch: Option<Syscon<Mmio>>) -> ! {
-    if let Some(switch) = switch {
-        switch.write();
+/// Writes the register. Hardware without one, or one that takes a while to act, leaves the
+/// hart asleep with interrupts off; there is nothing else that it could do.
+fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
+    if let Some(syscon) = syscon {
+        syscon.write();
     }
     arch::park()
 }

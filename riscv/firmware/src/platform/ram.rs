@@ -4,11 +4,11 @@ use poorwill_devicetree::Machine;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::BootAttempt;
 
-/// What the firmware leaves in memory for its next start. It is there again at a
-/// reset, and where RAM outlives the power (a file behind QEMU's memory).
+/// The warm-reset record: what the firmware leaves in memory for its next start. It is
+/// there after a reset, and where RAM outlives the power (a file behind QEMU's memory).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Left {
+struct WarmResetRecord {
     started: u64,
     /// A [`BootAttempt`]: generation, time of its wake, length of its trial.
     attempt: [u64; 3],
@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub(super) attempt: Option<BootAttempt>,
 }
 
-fn place(firmware: PhysRange) -> *mut Left {
+fn place(firmware: PhysRange) -> *mut WarmResetRecord {
     let address = usize::try_from(firmware.end - PAGE_BYTES).expect("an address");
     core::ptr::with_exposed_provenance_mut(address)
 }
@@ -52,19 +52,19 @@ fn place(firmware: PhysRange) -> *mut Left {
 pub(super) unsafe fn find(machine: &Machine, firmware: PhysRange) -> Found {
     let place = place(firmware);
     // SAFETY: as the caller says; a page is aligned, and any bits are numbers.
-    let left = unsafe {
-        let left = place.read_volatile();
-        place.write_volatile(Left {
+    let record = unsafe {
+        let record = place.read_volatile();
+        place.write_volatile(WarmResetRecord {
             started: STARTED,
             attempt: [0; 3],
             check: 0,
         });
-        left
+        record
     };
-    let is_attempt = left.started == STARTED && left.check == check(&left.attempt);
-    let [generation, woken_at_ns, trial_ms] = left.attempt;
+    let is_attempt = record.started == STARTED && record.check == check(&record.attempt);
+    let [generation, woken_at_ns, trial_ms] = record.attempt;
     Found {
-        is_clear: machine.starts_clear && left.started == 0,
+        is_clear: machine.starts_clear && record.started == 0,
         attempt: is_attempt.then_some(BootAttempt {
             generation,
             woken_at_ns,
@@ -73,18 +73,18 @@ pub(super) unsafe fn find(machine: &Machine, firmware: PhysRange) -> Found {
     }
 }
 
-/// Leaves word that a snapshot is about to wake, for the case that its OS is reset.
+/// Records that a snapshot is about to wake, for the case that its OS is reset.
 ///
 /// # Safety
 ///
 /// As [`find`].
-pub(super) unsafe fn leave(firmware: PhysRange, attempt: BootAttempt) {
+pub(super) unsafe fn write(firmware: PhysRange, attempt: BootAttempt) {
     let attempt = [attempt.generation, attempt.woken_at_ns, attempt.trial_ms];
-    let left = Left {
+    let record = WarmResetRecord {
         started: STARTED,
         check: check(&attempt),
         attempt,
     };
     // SAFETY: as the caller says; a page is aligned.
-    unsafe { place(firmware).write_volatile(left) };
+    unsafe { place(firmware).write_volatile(record) };
 }

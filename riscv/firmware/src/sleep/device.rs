@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
 use poorwill_medium::nvme::{Controller, MemoryRegion, NvmeError, QueueMemory, Stop, region_bar};
-use poorwill_medium::pci::{self, Claim, Kind, Location};
+use poorwill_medium::pci::{self, DeviceHandle, Kind, Location};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
@@ -83,28 +83,28 @@ pub(super) fn on_device<R>(
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
     let config = unsafe { Ecam::new(described) };
-    let mut claim = pci::claim(&config, time, &described.bridge, &place.location)?;
+    let mut handle = pci::acquire(&config, time, &described.bridge, &place.location)?;
     let queues = &mut *queues();
     let started = match place.location.kind() {
         Kind::Nvme => {
-            let region = region_range(place, &mut claim, &config);
-            start_controller(&claim, &config, region, queues)
+            let region = region_range(place, &mut handle, &config);
+            start_controller(&handle, &config, region, queues)
         }
-        Kind::SharedMemory => start_memory(&claim, &config),
+        Kind::SharedMemory => start_memory(&handle, &config),
     };
     let result = started.and_then(|mut device| {
         let result = job(&mut device);
         device.stop(stop(&result));
         result
     });
-    claim.release(&config, time);
+    handle.release(&config, time);
     result
 }
 
 /// Where a controller's memory region is to be had. One that cannot be used is
 /// named and passed over: the controller's namespaces may well be usable.
-fn region_range(place: &Place, claim: &mut Claim, config: &Ecam) -> Option<PhysRange> {
-    let bar = match region_bar(&NvmeRegisters::new(claim, config)) {
+fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Option<PhysRange> {
+    let bar = match region_bar(&NvmeRegisters::new(handle, config)) {
         Ok(bar) => bar?,
         Err(error) => {
             say!("NVMe: {error}");
@@ -112,22 +112,22 @@ fn region_range(place: &Place, claim: &mut Claim, config: &Ecam) -> Option<PhysR
         }
     };
     let host = &platform().pci[place.host].bridge;
-    claim
+    handle
         .add_memory(config, &platform().time, host, &place.location, bar)
         .inspect_err(|error| say!("NVMe memory region: {error}"))
         .ok()
 }
 
 fn start_controller<'a, 'r>(
-    claim: &'r Claim,
+    handle: &'r DeviceHandle,
     config: &'r Ecam,
     region: Option<PhysRange>,
     queues: &'a mut QueueMemory,
 ) -> Result<Running<'a, 'r>, AreaError> {
-    let registers = NvmeRegisters::new(claim, config);
+    let registers = NvmeRegisters::new(handle, config);
     let controller = Controller::start(registers, &platform().time, queues)?;
     let start = |range| -> Result<_, AreaError> {
-        let care = DeviceMemory::new(range, (claim, config), platform().cache_block);
+        let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
         let region = MemoryRegion::enable(registers, care, &platform().time)?;
         // SAFETY: as in `start_memory`.
         let memory = unsafe { MappedMemory::new(range) }?;
@@ -141,10 +141,13 @@ fn start_controller<'a, 'r>(
     Ok(Running::Nvme(controller, region))
 }
 
-fn start_memory<'r>(claim: &'r Claim, config: &'r Ecam) -> Result<Running<'static, 'r>, AreaError> {
-    let range = PhysRange::new(claim.cpu_address(), claim.length());
-    let care = DeviceMemory::new(range, (claim, config), platform().cache_block);
-    // SAFETY: the claim made the function answer there, lasts as long as the
+fn start_memory<'r>(
+    handle: &'r DeviceHandle,
+    config: &'r Ecam,
+) -> Result<Running<'static, 'r>, AreaError> {
+    let range = PhysRange::new(handle.cpu_address(), handle.length());
+    let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
+    // SAFETY: acquiring made the function answer there, lasts as long as the
     // medium, and no other Rust object lies in a device.
     let memory = unsafe { MappedMemory::new(range) }?;
     Ok(Running::Mapped(MappedMedium::new(memory, care)?))

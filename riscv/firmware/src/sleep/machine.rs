@@ -2,9 +2,9 @@
 
 use arrayvec::ArrayVec;
 use poorwill_hart::HartContext;
-use poorwill_image::{Crew, Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::linux::{Doubt, Free, free_pages};
+use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
@@ -22,7 +22,7 @@ use crate::hart::this_hart;
 use crate::platform::console::{self, say};
 use crate::platform::{entropy, platform, vault};
 use crate::report;
-use crate::workers::Workers;
+use crate::workers::StoppedHarts;
 
 /// The machine that this firmware runs on.
 #[derive(Debug)]
@@ -96,12 +96,12 @@ impl Machine for Firmware {
         platform().memory_is_clear
     }
 
-    fn workers(&self) -> &dyn Crew {
-        &Workers
+    fn workers(&self) -> &dyn Workers {
+        &StoppedHarts
     }
 
-    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, Doubt> {
-        let tables = arch::page_tables().ok_or(Doubt::NoPageTables)?;
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
+        let tables = arch::page_tables().ok_or(FreeListError::NoPageTables)?;
         let found = free_pages(memory, &tables, free)?;
         #[cfg(feature = "poison-free")]
         poison(memory, free, found.contents);
@@ -188,9 +188,9 @@ impl Machine for Firmware {
 /// use after all shows in an OS that goes on with it.
 #[cfg(feature = "poison-free")]
 fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: poorwill_memory::FreeContents) {
-    use poorwill_memory::{FreeContents, PageWalk, Progression, ROW_WORDS};
+    use poorwill_memory::{FreeContents, PageWalk, ROW_WORDS, StridedFill};
 
-    const POISON: Progression = Progression {
+    const POISON: StridedFill = StridedFill {
         row: [0xf4ee_dead_f4ee_dead; ROW_WORDS],
         step: [0; ROW_WORDS],
     };

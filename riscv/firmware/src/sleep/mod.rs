@@ -20,6 +20,7 @@ use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use machine::Firmware;
 pub(crate) use machine::restore_hart;
+pub(crate) use state::SECTIONS;
 
 /// Puts the machine to sleep. Returns when it is awake again without its power
 /// having been off.
@@ -53,7 +54,7 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     let core = match woke {
         Woke::Awake(core) => core,
         Woke::Cold(reason) => return reason,
-        Woke::Reset(_) => power::give_up(),
+        Woke::Reset(_) => power::fatal(),
     };
     platform().time.set_ticks(core.ticks_now());
     let hart = hart::find(core.hart).expect("the state was checked to name a hart");

@@ -3,6 +3,7 @@
 
 use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Misfit, Resume, Section, section};
 use poorwill_image::{StateError, StateSection, StateSections, StateWriter};
+use poorwill_manifest::SectionVersion;
 use poorwill_sleep::{StateRefusal, WakeVector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -20,6 +21,27 @@ mod owner {
 
 /// Version of the sections of this module.
 const VERSION: u16 = 1;
+
+/// The sections of this module, and of the hart's context and the partitions, which
+/// are read with them.
+pub(crate) const SECTIONS: [SectionVersion; 7] = {
+    let [csrs, float, vector, file] = section::TAGS;
+    let context = section::VERSION;
+    let (partitions, partitions_version) = poorwill_sleep::PARTITIONS_SECTION;
+    [
+        of(owner::CORE, VERSION),
+        of(owner::REPORT, VERSION),
+        of(csrs, context),
+        of(float, context),
+        of(vector, context),
+        of(file, context),
+        of(partitions, partitions_version),
+    ]
+};
+
+const fn of(owner: u32, version: u16) -> SectionVersion {
+    SectionVersion { owner, version }
+}
 
 /// The time is not known: the machine has no clock that runs without power.
 const NO_TIME: u64 = 0;

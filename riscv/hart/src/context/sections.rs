@@ -22,10 +22,11 @@ pub mod section {
     pub const FILE: u32 = u32::from_le_bytes(*b"IMSI");
     /// All of them.
     pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
+    /// Version of all of them.
+    pub const VERSION: u16 = 1;
 }
 
-/// Version of all of them.
-const VERSION: u16 = 1;
+use section::VERSION;
 
 /// A part of a hart's context, as an image has it.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use self::set::Set;
 use self::snapshot::{Delete, Export, Import, Name};
 use clap::{Args, Subcommand};
-use poorwill_machine::area::{AreaReport, inspect};
+use poorwill_machine::area::{AreaReport, Questions, inspect};
 use poorwill_machine::disk::holders;
+use poorwill_machine::firmware;
 use poorwill_machine::flash::Flash;
 
 use crate::progress;
@@ -30,12 +31,14 @@ Examples:
   poorwill area --verify machine.disk
   poorwill area --verify machine.disk --flash machine.flash
   poorwill area --json /dev/nvme0n1
+  poorwill area machine.disk --for new/poorwill.elf
   poorwill area set machine.disk --mode staged --delay 30min
   poorwill area export machine.disk product.snapshot
   poorwill area import product.snapshot other.disk --flash other.flash
 
 Exit status: 0 all is well, 1 an image, a record or the configuration is damaged,
-an image cannot be verified, or the disk cannot be read, 2 wrong usage."
+an image cannot be verified, FIRMWARE would not wake one (or nobody can tell), or the
+disk cannot be read, 2 wrong usage."
 )]
 pub(crate) struct Area {
     #[command(subcommand)]
@@ -65,6 +68,9 @@ struct Shown {
     /// Check every checksum or tag of the images that may wake
     #[arg(long)]
     verify: bool,
+    /// Tell which images another firmware would still wake: before an update
+    #[arg(long = "for", value_name = "FIRMWARE")]
+    firmware: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -97,13 +103,23 @@ impl Shown {
     fn execute(&self) -> anyhow::Result<ExitCode> {
         let mut flash = self.flash.as_deref().map(Flash::read).transpose()?;
         let bar = self.verify.then(|| progress::bytes("verifying", 0));
-        let areas = inspect(self.disk(), bar.as_ref(), flash.as_mut())?;
+        let manifest = self.firmware.as_deref().map(firmware::manifest);
+        let manifest = manifest.transpose()?;
+        let questions = Questions {
+            verify: bar.as_ref(),
+            flash: flash.as_mut(),
+            firmware: manifest.as_ref(),
+        };
+        let areas = inspect(self.disk(), questions)?;
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
         if self.json {
             println!("{}", serde_json::to_string_pretty(&areas)?);
         } else {
+            if let Some(manifest) = &manifest {
+                println!("that firmware: {manifest}");
+            }
             areas.iter().for_each(|area| print!("{area}"));
             if let Some(holder) = holders(self.disk()).first() {
                 let (name, pid) = (&holder.name, holder.pid);

@@ -1,11 +1,11 @@
-//! Search and loan on modelled hierarchies.
+//! Search and use on modelled hierarchies.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "registers are cut from words"
 )]
 
-mod claims;
 mod decode;
+mod device_handles;
 mod os;
 mod properties;
 

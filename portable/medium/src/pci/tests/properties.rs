@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{decode, os};
 use crate::pci::model::{Model, Node, SHARED_MEMORY, host};
-use crate::pci::{Kind, Step, claim, find};
+use crate::pci::{Kind, Step, acquire, find};
 
 /// The locations of all that is to be found, as steps.
 fn devices(nodes: &[Node]) -> Vec<Vec<Step>> {
@@ -61,9 +61,9 @@ fn claim_all(nodes: Vec<Node>) {
     );
 
     for location in &search.devices {
-        let claimed = claim(&model, &model, &host(), location).unwrap();
-        let address = pci_address(claimed.cpu_address());
-        for address in [address, address + claimed.length() - 1] {
+        let handle = acquire(&model, &model, &host(), location).unwrap();
+        let address = pci_address(handle.cpu_address());
+        for address in [address, address + handle.length() - 1] {
             let answering = decode::decoders(&model.root.borrow(), address);
             let [(answering, is_master)] = &answering[..] else {
                 panic!("{answering:?} answer at {address:#x}")
@@ -71,7 +71,7 @@ fn claim_all(nodes: Vec<Node>) {
             assert_eq!(*answering, steps(location));
             assert!(*is_master || location.kind() != Kind::Nvme);
         }
-        claimed.release(&model, &model);
+        handle.release(&model, &model);
         model.assert_unchanged(&before);
     }
 }
@@ -109,13 +109,13 @@ proptest! {
         let search = find(&model, &model, &host());
         model.assert_unchanged(&before);
         for location in &search.devices {
-            if let Ok(claimed) = claim(&model, &model, &host(), location) {
+            if let Ok(handle) = acquire(&model, &model, &host(), location) {
                 let is_inside = host().windows.iter().any(|window| {
-                    let offset = claimed.cpu_address().checked_sub(window.cpu_address);
-                    offset.is_some_and(|offset| offset + claimed.length() <= window.length)
+                    let offset = handle.cpu_address().checked_sub(window.cpu_address);
+                    offset.is_some_and(|offset| offset + handle.length() <= window.length)
                 });
                 prop_assert!(is_inside);
-                claimed.release(&model, &model);
+                handle.release(&model, &model);
             }
             model.assert_unchanged(&before);
         }

@@ -1,8 +1,8 @@
-//! Single cases of search and loan.
+//! Single cases of search and use.
 
 use super::{decode, location, location_of, os, step};
 use crate::pci::model::{EXPRESS, MSI, MSI_X, Model, Node, POWER, host};
-use crate::pci::{Claim, Function, Kind, Location, MAX_DEPTH, PciError, claim, find};
+use crate::pci::{DeviceHandle, Function, Kind, Location, MAX_DEPTH, PciError, acquire, find};
 
 const LENGTH: u64 = 0x4000;
 
@@ -10,20 +10,20 @@ fn simple() -> Node {
     Node::nvme(step(3), LENGTH, true)
 }
 
-fn try_claim(model: &Model, location: &Location) -> Result<Claim, PciError> {
-    claim(model, model, &host(), location)
+fn try_claim(model: &Model, location: &Location) -> Result<DeviceHandle, PciError> {
+    acquire(model, model, &host(), location)
 }
 
 /// Claims, lets `check` look, releases; everything must be as before.
-fn borrow(model: &Model, location: &Location, check: impl FnOnce(&Claim)) {
+fn borrow(model: &Model, location: &Location, check: impl FnOnce(&DeviceHandle)) {
     let before = model.snapshot();
-    let claim = try_claim(model, location).unwrap();
-    check(&claim);
-    claim.release(model, model);
+    let handle = try_claim(model, location).unwrap();
+    check(&handle);
+    handle.release(model, model);
     model.assert_unchanged(&before);
 }
 
-/// A claim must fail thus and leave no trace.
+/// Acquiring must fail thus and leave no trace.
 fn refuse(node: Node, error: impl Fn(Function) -> PciError) {
     let function = Function {
         bus: 0,
@@ -39,7 +39,7 @@ fn refuse(node: Node, error: impl Fn(Function) -> PciError) {
     model.assert_unchanged(&before);
 }
 
-/// The one function that answers at the claimed address.
+/// The one function that answers at the device's address.
 fn answering(model: &Model, pci_address: u64) -> Vec<(Vec<crate::pci::Step>, bool)> {
     decode::decoders(&model.root.borrow(), pci_address)
 }
@@ -52,8 +52,11 @@ fn at_power_on_an_address_is_chosen() {
         (search.devices.as_slice(), search.complaint),
         ([location(&[], 3)].as_slice(), None)
     );
-    borrow(&model, &search.devices[0], |claim| {
-        assert_eq!((claim.cpu_address(), claim.length()), (0x7fff_c000, LENGTH));
+    borrow(&model, &search.devices[0], |handle| {
+        assert_eq!(
+            (handle.cpu_address(), handle.length()),
+            (0x7fff_c000, LENGTH)
+        );
         assert_eq!(answering(&model, 0x7fff_c000), [(vec![step(3)], true)]);
         assert_eq!(
             model.root.borrow()[0].command() & 0x400,
@@ -68,8 +71,8 @@ fn an_address_beyond_four_gib_is_translated() {
     let mut node = simple();
     (node.registers[4], node.registers[5]) = (0x1000_4004, 4);
     let model = Model::new(vec![node]);
-    borrow(&model, &location(&[], 3), |claim| {
-        assert_eq!(claim.cpu_address(), 0x5_1000_4000)
+    borrow(&model, &location(&[], 3), |handle| {
+        assert_eq!(handle.cpu_address(), 0x5_1000_4000)
     });
 }
 
@@ -78,8 +81,8 @@ fn an_address_outside_the_windows_is_replaced() {
     let mut node = simple();
     node.registers[4] = 0x3000_0004;
     let model = Model::new(vec![node]);
-    borrow(&model, &location(&[], 3), |claim| {
-        assert_eq!(claim.cpu_address(), 0x7fff_c000)
+    borrow(&model, &location(&[], 3), |handle| {
+        assert_eq!(handle.cpu_address(), 0x7fff_c000)
     });
 }
 
@@ -88,12 +91,12 @@ fn a_wide_bar_takes_an_upper_window_if_there_is_no_other() {
     let mut host = host();
     host.windows.remove(0);
     let model = Model::new(vec![simple()]);
-    let claimed = claim(&model, &model, &host, &location(&[], 3)).unwrap();
-    assert_eq!(claimed.cpu_address(), 0x8_ffff_c000);
-    claimed.release(&model, &model);
+    let handle = acquire(&model, &model, &host, &location(&[], 3)).unwrap();
+    assert_eq!(handle.cpu_address(), 0x8_ffff_c000);
+    handle.release(&model, &model);
 
     let model = Model::new(vec![Node::nvme(step(3), LENGTH, false)]);
-    let error = claim(&model, &model, &host, &location(&[], 3)).err();
+    let error = acquire(&model, &model, &host, &location(&[], 3)).err();
     assert!(matches!(
         error,
         Some(PciError::NoAddress { length: LENGTH, .. })
@@ -112,8 +115,8 @@ fn chosen_addresses_are_nobody_elses() {
     bridge.registers[8] = 0x7ee0_7000;
     bridge.registers[1] |= 6;
     let model = Model::new(vec![other, bridge, simple()]);
-    borrow(&model, &location(&[], 3), |claim| {
-        assert_eq!(claim.cpu_address(), 0x6fff_c000)
+    borrow(&model, &location(&[], 3), |handle| {
+        assert_eq!(handle.cpu_address(), 0x6fff_c000)
     });
 }
 
@@ -135,8 +138,8 @@ fn bridges_are_numbered_and_opened() {
     assert_eq!(search.complaint, None);
     let expected = [location(&[1, 0, 4], 0), location(&[], 3)];
     assert_eq!(search.devices.as_slice(), expected);
-    borrow(&model, &expected[0], |claim| {
-        assert_eq!(claim.cpu_address(), 0x7ff0_0000);
+    borrow(&model, &expected[0], |handle| {
+        assert_eq!(handle.cpu_address(), 0x7ff0_0000);
         let way = vec![step(1), step(0), step(4), step(0)];
         assert_eq!(answering(&model, 0x7ff0_0000), [(way, true)]);
     });
@@ -155,8 +158,8 @@ fn an_address_that_one_bridge_withholds_is_replaced() {
         };
         bridge.registers[8] = 0xfff0;
         let model = Model::new(nodes);
-        borrow(&model, &location(&[1, 0], 0), |claim| {
-            assert_eq!(claim.cpu_address(), 0x7ff0_0000)
+        borrow(&model, &location(&[1, 0], 0), |handle| {
+            assert_eq!(handle.cpu_address(), 0x7ff0_0000)
         });
     }
 }
@@ -180,8 +183,8 @@ fn sleepers_are_woken_and_put_to_sleep_again() {
             [location(&[1], 0)]
         );
         model.assert_unchanged(&before);
-        borrow(&model, &location(&[1], 0), |claim| {
-            assert_eq!(claim.cpu_address(), address, "the OS's address is kept");
+        borrow(&model, &location(&[1], 0), |handle| {
+            assert_eq!(handle.cpu_address(), address, "the OS's address is kept");
             let root = model.root.borrow();
             let controller = &root[0].children[0].registers;
             assert_eq!(
@@ -213,10 +216,10 @@ fn what_was_cut_off_stays_so() {
     os::configure(std::slice::from_mut(&mut node));
     let model = Model::new(vec![node]);
     let mut expected = model.snapshot();
-    let claim = try_claim(&model, &location(&[], 3)).unwrap();
-    claim.cut_dma(&model);
+    let handle = try_claim(&model, &location(&[], 3)).unwrap();
+    handle.cut_dma(&model);
     assert_eq!(model.root.borrow()[0].command() & 4, 0);
-    claim.release(&model, &model);
+    handle.release(&model, &model);
     expected[0].registers[1] &= !4;
     model.assert_unchanged(&expected);
 }
@@ -368,8 +371,8 @@ fn numbers_that_lead_out_of_the_bridge_above_are_replaced() {
         find(&model, &model, &host()).devices.as_slice(),
         [location(&[1, 0], 0)]
     );
-    borrow(&model, &location(&[1, 0], 0), |claim| {
-        assert_eq!(claim.function().bus, 2)
+    borrow(&model, &location(&[1, 0], 0), |handle| {
+        assert_eq!(handle.function().bus, 2)
     });
 }
 
@@ -387,8 +390,8 @@ fn a_new_bridge_gets_numbers_that_no_other_has() {
         find(&model, &model, &host()).devices.as_slice(),
         [location(&[5], 0)]
     );
-    borrow(&model, &location(&[5], 0), |claim| {
-        assert_eq!(claim.function().bus, 3)
+    borrow(&model, &location(&[5], 0), |handle| {
+        assert_eq!(handle.function().bus, 3)
     });
 }
 
@@ -403,12 +406,12 @@ fn shared_memory_is_found_and_lent_without_a_right_to_access_memory() {
     let model = Model::new(vec![simple(), Node::shared(step(4), GIB)]);
     let search = find(&model, &model, &host());
     assert_eq!(search.devices.as_slice(), [location(&[], 3), shared(4)]);
-    borrow(&model, &search.devices[1], |claim| {
-        assert_eq!((claim.cpu_address(), claim.length()), (35 * GIB, GIB));
+    borrow(&model, &search.devices[1], |handle| {
+        assert_eq!((handle.cpu_address(), handle.length()), (35 * GIB, GIB));
         assert_eq!(answering(&model, 31 * GIB), [(vec![step(4)], false)]);
-        assert!(claim.is_present(&model));
+        assert!(handle.is_present(&model));
         model.root.borrow_mut()[1].registers[0] = u32::MAX;
-        assert!(!claim.is_present(&model));
+        assert!(!handle.is_present(&model));
         model.root.borrow_mut()[1].registers[0] = 0x1110_1af4;
     });
     let other = location_of(Kind::SharedMemory, &[], 3);
@@ -421,16 +424,16 @@ fn shared_memory_is_found_and_lent_without_a_right_to_access_memory() {
 #[test]
 fn memory_goes_beyond_four_gib_if_it_can() {
     let model = Model::new(vec![Node::shared(step(4), 4 * GIB)]);
-    borrow(&model, &shared(4), |claim| {
-        assert_eq!((claim.cpu_address(), claim.length()), (32 * GIB, 4 * GIB));
+    borrow(&model, &shared(4), |handle| {
+        assert_eq!((handle.cpu_address(), handle.length()), (32 * GIB, 4 * GIB));
         assert_eq!(answering(&model, 28 * GIB + 1), [(vec![step(4)], false)]);
     });
     let mut low = host();
     low.windows.remove(1);
     let model = Model::new(vec![Node::shared(step(4), GIB)]);
-    let lent = claim(&model, &model, &low, &shared(4)).unwrap();
-    assert_eq!((lent.cpu_address(), lent.length()), (GIB, GIB));
-    lent.release(&model, &model);
+    let handle = acquire(&model, &model, &low, &shared(4)).unwrap();
+    assert_eq!((handle.cpu_address(), handle.length()), (GIB, GIB));
+    handle.release(&model, &model);
 
     let model = Model::new(vec![Node::shared(step(4), 32 * GIB)]);
     let before = model.snapshot();
@@ -455,8 +458,8 @@ fn large_memory_behind_bridges_takes_their_prefetchable_windows() {
     let way = location_of(Kind::SharedMemory, &[1, 0, 4], 0);
     let port = Node::bridge(step(1), 4, vec![switch]);
     let model = Model::new(vec![port.clone()]);
-    borrow(&model, &way, |claim| {
-        assert_eq!((claim.cpu_address(), claim.length()), (32 * GIB, 4 * GIB));
+    borrow(&model, &way, |handle| {
+        assert_eq!((handle.cpu_address(), handle.length()), (32 * GIB, 4 * GIB));
         let steps = vec![step(1), step(0), step(4), step(0)];
         for address in [28 * GIB, 32 * GIB - 1] {
             assert_eq!(answering(&model, address), [(steps.clone(), false)]);
@@ -483,21 +486,21 @@ fn with_memory(device: u8) -> Node {
 /// `steps`, and all be as before in the end.
 fn borrow_both(model: &Model, here: &Location, steps: &[crate::pci::Step]) {
     let before = model.snapshot();
-    let mut claim = try_claim(model, here).unwrap();
-    let add = |claim: &mut Claim, bar| claim.add_memory(model, model, &host(), here, bar);
-    let memory = add(&mut claim, 4).unwrap();
+    let mut handle = try_claim(model, here).unwrap();
+    let add = |handle: &mut DeviceHandle, bar| handle.add_memory(model, model, &host(), here, bar);
+    let memory = add(&mut handle, 4).unwrap();
     assert_eq!((memory.end, memory.length()), (36 * GIB, 16 << 20));
-    let error = add(&mut claim, 2).err();
+    let error = add(&mut handle, 2).err();
     assert!(matches!(error, Some(PciError::Size { bar: 2, .. })));
     let on_bus = |cpu_address| cpu_address - 4 * GIB;
     for address in [
-        claim.cpu_address(),
+        handle.cpu_address(),
         on_bus(memory.start),
         on_bus(memory.end - 1),
     ] {
         assert_eq!(answering(model, address), [(steps.to_vec(), true)]);
     }
-    claim.release(model, model);
+    handle.release(model, model);
     model.assert_unchanged(&before);
 }
 
@@ -516,11 +519,11 @@ fn a_second_bar_takes_no_window_from_the_first() {
     bridge.define(0x24, 0, 0xfff0_fff0);
     let (model, here) = (Model::new(vec![bridge]), location(&[1], 0));
     let before = model.snapshot();
-    let mut claim = try_claim(&model, &here).unwrap();
-    let error = claim.add_memory(&model, &model, &host(), &here, 4).err();
+    let mut handle = try_claim(&model, &here).unwrap();
+    let error = handle.add_memory(&model, &model, &host(), &here, 4).err();
     assert!(matches!(error, Some(PciError::NoAddress { .. })));
     let steps = vec![step(1), step(0)];
-    assert_eq!(answering(&model, claim.cpu_address()), [(steps, true)]);
-    claim.release(&model, &model);
+    assert_eq!(answering(&model, handle.cpu_address()), [(steps, true)]);
+    handle.release(&model, &model);
     model.assert_unchanged(&before);
 }

@@ -16,37 +16,37 @@ use super::register::{
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
 use crate::Clock;
 
-/// A device on loan: powered, its BAR reachable by the CPU, a controller free to
-/// access memory, its interrupts off. [`Claim::release`] gives it back.
+/// A device in use by the firmware: powered, its BAR mapped, bus mastering on where it needs
+/// that, its interrupts off. [`DeviceHandle::release`] undoes all of it.
 #[derive(Debug)]
-#[must_use = "a device that is claimed must be released"]
-pub struct Claim {
+#[must_use = "a device that is acquired must be released"]
+pub struct DeviceHandle {
     function: Function,
     id: u32,
-    bar: Lent,
+    bar: BarMapping,
     journal: Journal,
     is_cut: Cell<bool>,
 }
 
-/// Makes the device at `location` work, whatever state it and the bridges
-/// above it are in. Addresses that are configured and work are kept; otherwise
-/// some are chosen that nothing else on the way answers to.
+/// Makes the device at `location` work, whatever state it and the bridges above it are in.
+/// Addresses that are configured and work are kept; otherwise addresses are assigned that
+/// nothing else on the path decodes.
 ///
-/// One claim at a time: bridges may be shared, and what one claim found is what
-/// another changed.
+/// One handle at a time: bridges may be shared, so a second handle would take the first
+/// one's changes for the original state.
 ///
 /// # Errors
 ///
 /// See [`PciError`]; everything is as before then.
-pub fn claim(
+pub fn acquire(
     config: &impl ConfigSpace,
     clock: &impl Clock,
     host: &HostBridge,
     location: &Location,
-) -> Result<Claim, PciError> {
+) -> Result<DeviceHandle, PciError> {
     let mut journal = Journal::default();
     match reach(config, clock, host, location, &mut journal) {
-        Ok((function, bar)) => Ok(Claim {
+        Ok((function, bar)) => Ok(DeviceHandle {
             id: config.read32(function, ID),
             function,
             bar,
@@ -60,14 +60,14 @@ pub fn claim(
     }
 }
 
-impl Claim {
-    /// The device's address on the bus while it is claimed.
+impl DeviceHandle {
+    /// The device's address on the bus while it is acquired.
     #[must_use]
     pub fn function(&self) -> Function {
         self.function
     }
 
-    /// Where the CPU reaches the BAR that its [`Kind`] has for use.
+    /// The CPU address of the BAR that devices of this [`Kind`] are used through.
     #[must_use]
     pub fn cpu_address(&self) -> u64 {
         self.bar.cpu.start
@@ -86,13 +86,12 @@ impl Claim {
         config.read32(self.function, ID) == self.id
     }
 
-    /// Makes memory behind another BAR (0 to 5) of the same device reachable,
-    /// too, and returns where. The BAR of the claim is not to be accessed
-    /// meanwhile. `location` is what was claimed.
+    /// Maps another memory BAR (0 to 5) of the same device, and returns where. The handle's
+    /// first BAR must not be accessed meanwhile. `location` is that of the handle.
     ///
     /// # Errors
     ///
-    /// See [`PciError`]; the claim is as good as before, and its release puts
+    /// See [`PciError`]; the handle is as good as before, and its release puts
     /// everything back.
     pub fn add_memory(
         &mut self,
@@ -102,58 +101,56 @@ impl Claim {
         location: &Location,
         bar: u8,
     ) -> Result<PhysRange, PciError> {
-        let way = Way::follow(config, clock, host, location, &mut self.journal)?;
-        let function = way.last.at(location.function);
+        let path = BridgePath::follow(config, clock, host, location, &mut self.journal)?;
+        let function = path.last.at(location.function);
         let memory = bar::memory(config, function, bar, MEMORY_SIZES)?;
-        let loan = Loan {
+        let mapper = BarMapper {
             config,
             host,
-            way: &way,
+            path: &path,
             function,
             rights: location.kind.rights(),
             kept: Some(self.bar.pci),
         };
-        let lent = loan.map(&memory, &mut self.journal);
-        // Even when that failed: an assignment turns decoding off.
-        loan.enable(&mut self.journal)?;
-        Ok(lent?.cpu)
+        let mapping = mapper.map(&memory, &mut self.journal);
+        // Also after a failure, as assigning an address turns decoding off.
+        mapper.enable(&mut self.journal)?;
+        Ok(mapping?.cpu)
     }
 
-    /// Takes the right to access memory from the controller: the last resort
-    /// when it does not stop by itself (see
-    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays cut
-    /// off after the release, until whoever resets it grants the right anew.
+    /// Turns bus mastering off: the last resort when a controller does not stop by itself (see
+    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays off after the release,
+    /// until the OS's driver resets the controller and turns it on.
     pub fn cut_dma(&self, config: &impl ConfigSpace) {
         let command = config.read32(self.function, COMMAND) & Kept::LOWER_HALF.0;
         config.write32(self.function, COMMAND, command & !COMMAND_MASTER);
         self.is_cut.set(true);
     }
 
-    /// Puts everything back that [`claim`] changed, in reverse order: at
-    /// power-on the bus is as if never touched, after a failed sleep it is as
-    /// the OS left it.
+    /// Restores every register that was changed, in reverse order: at power-on to its reset
+    /// value, after a failed sleep to what the OS had set.
     pub fn release(self, config: &impl ConfigSpace, clock: &impl Clock) {
         let cut = self.is_cut.get().then_some(self.function);
         self.journal.undo(config, clock, cut);
     }
 }
 
-/// Where a BAR that is lent lies, on the bus and for the CPU.
+/// Where a mapped BAR lies, on the bus and for the CPU.
 #[derive(Clone, Copy, Debug)]
-struct Lent {
+struct BarMapping {
     pci: PhysRange,
     cpu: PhysRange,
 }
 
-/// The bridges on the way to a function, each with the bus it is on.
-struct Way {
+/// The bridges between the host bridge and a function, each with the bus it is on.
+struct BridgePath {
     bridges: ArrayVec<(Bus, Function), MAX_DEPTH>,
     /// The function's own bus.
     last: Bus,
 }
 
-impl Way {
-    /// Wakes and numbers the bridges as needed.
+impl BridgePath {
+    /// Brings the bridges to D0 and numbers their buses as needed.
     fn follow(
         config: &impl ConfigSpace,
         clock: &impl Clock,
@@ -161,20 +158,20 @@ impl Way {
         location: &Location,
         journal: &mut Journal,
     ) -> Result<Self, PciError> {
-        let mut way = Way {
+        let mut path = BridgePath {
             bridges: ArrayVec::new(),
             last: Bus::root(host),
         };
         for &step in &location.bridges {
-            let bridge = way.last.at(step);
+            let bridge = path.last.at(step);
             if !is_bridge(header(config, bridge)?) {
                 return Err(PciError::Changed(bridge));
             }
-            let behind = way.last.behind(config, clock, bridge, journal)?;
-            way.bridges.push((way.last, bridge));
-            way.last = behind;
+            let behind = path.last.behind(config, clock, bridge, journal)?;
+            path.bridges.push((path.last, bridge));
+            path.last = behind;
         }
-        Ok(way)
+        Ok(path)
     }
 
     fn bridges(&self) -> impl Iterator<Item = Function> + '_ {
@@ -182,16 +179,16 @@ impl Way {
     }
 }
 
-/// Does what [`claim`] says; returns the function and where its BAR is.
+/// Does what [`acquire`] says; returns the function and where its BAR is.
 fn reach(
     config: &impl ConfigSpace,
     clock: &impl Clock,
     host: &HostBridge,
     location: &Location,
     journal: &mut Journal,
-) -> Result<(Function, Lent), PciError> {
-    let way = Way::follow(config, clock, host, location, journal)?;
-    let function = way.last.at(location.function);
+) -> Result<(Function, BarMapping), PciError> {
+    let path = BridgePath::follow(config, clock, host, location, journal)?;
+    let function = path.last.at(location.function);
     let kind = Kind::of(config, function, header(config, function)?);
     if kind != Some(location.kind) {
         return Err(PciError::Changed(function));
@@ -200,24 +197,24 @@ fn reach(
     silence(config, function, journal)?;
 
     let bar = bar::memory(config, function, location.kind.bar(), location.kind.sizes())?;
-    let loan = Loan {
+    let mapper = BarMapper {
         config,
         host,
-        way: &way,
+        path: &path,
         function,
         rights: location.kind.rights(),
         kept: None,
     };
-    let lent = loan.map(&bar, journal)?;
-    loan.enable(journal)?;
-    Ok((function, lent))
+    let mapping = mapper.map(&bar, journal)?;
+    mapper.enable(journal)?;
+    Ok((function, mapping))
 }
 
 fn header(config: &impl ConfigSpace, function: Function) -> Result<u32, PciError> {
     look(config, function).ok_or(PciError::Absent(function))
 }
 
-/// Turns message interrupts off.
+/// Disables MSI and MSI-X.
 fn silence(
     config: &impl ConfigSpace,
     function: Function,
@@ -231,23 +228,23 @@ fn silence(
     Ok(())
 }
 
-/// A function that can be reached, and what it takes to reach its BARs.
-struct Loan<'a, C> {
+/// Maps the BARs of a function whose configuration space can be reached.
+struct BarMapper<'a, C> {
     config: &'a C,
     host: &'a HostBridge,
-    way: &'a Way,
+    path: &'a BridgePath,
     function: Function,
     /// Bits of the command register that the function, and the bridges above
     /// it, must have set.
     rights: u32,
-    /// Addresses on the bus that must stay with the function.
+    /// Bus addresses of the function that must stay mapped.
     kept: Option<PhysRange>,
 }
 
-impl<C: ConfigSpace> Loan<'_, C> {
-    /// Sees to it that accesses to the BAR arrive at the function; returns where
-    /// it is.
-    fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<Lent, PciError> {
+impl<C: ConfigSpace> BarMapper<'_, C> {
+    /// Maps the BAR: assigns an address if it has none that works, and opens the bridges'
+    /// windows.
+    fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<BarMapping, PciError> {
         let address = match self.configured(bar) {
             Some(address) => address,
             None => {
@@ -258,49 +255,49 @@ impl<C: ConfigSpace> Loan<'_, C> {
         };
         let range = PhysRange::new(address, bar.length);
         if self
-            .way
+            .path
             .bridges()
             .any(|bridge| self.is_in_use(bridge, range))
         {
             return Err(self.no_address(bar));
         }
-        for bridge in self.way.bridges() {
+        for bridge in self.path.bridges() {
             open(self.config, bridge, range, journal)?;
             enable(self.config, bridge, (self.rights, 0), journal)?;
         }
         let cpu_address = self.host.cpu_address(address, bar.length);
         let cpu_address = cpu_address.ok_or(self.no_address(bar))?;
-        Ok(Lent {
+        Ok(BarMapping {
             pci: range,
             cpu: PhysRange::new(cpu_address, bar.length),
         })
     }
 
-    /// Whether the window that a bridge needs for the range is at work for what
-    /// must be kept.
+    /// Whether opening the bridge's window for the range would close it for the addresses that
+    /// must stay mapped.
     fn is_in_use(&self, bridge: Function, range: PhysRange) -> bool {
         let moves = range.end <= FOUR_GIB && !forwards(self.config, bridge, range);
         moves && (self.kept).is_some_and(|kept| needs_memory_window(self.config, bridge, kept))
     }
 
-    /// The address that the BAR has, if the CPU can reach it there.
+    /// The BAR's present address, if the CPU can reach it there.
     fn configured(&self, bar: &MemoryBar) -> Option<u64> {
         let range = PhysRange::new(bar.address, bar.length);
         let works = bar.address != 0
             && self.host.cpu_address(bar.address, bar.length).is_some()
-            && (self.way.bridges()).all(|bridge| forwards(self.config, bridge, range));
+            && (self.path.bridges()).all(|bridge| forwards(self.config, bridge, range));
         works.then_some(bar.address)
     }
 
-    /// An address for the BAR that nothing on the way to it answers to.
+    /// A free address for the BAR: nothing on the path to it decodes it.
     fn vacant(&self, bar: &MemoryBar) -> Option<u64> {
-        let buses = self.way.bridges.iter().map(|&(bus, _)| bus);
+        let buses = self.path.bridges.iter().map(|&(bus, _)| bus);
         let mut taken = Taken::default();
-        for bus in buses.chain([self.way.last]) {
+        for bus in buses.chain([self.path.last]) {
             taken.add(self.config, bus, (self.function, bar.register))?;
         }
-        let beyond = (self.way.bridges()).all(|bridge| forwards_beyond(self.config, bridge, bar));
-        let bridged = !self.way.bridges.is_empty();
+        let beyond = (self.path.bridges()).all(|bridge| forwards_beyond(self.config, bridge, bar));
+        let bridged = !self.path.bridges.is_empty();
         taken.choose(self.host, bar, (bridged, beyond))
     }
 
@@ -311,14 +308,14 @@ impl<C: ConfigSpace> Loan<'_, C> {
         }
     }
 
-    /// Lets the function answer, without interrupts.
+    /// Turns on decoding, and bus mastering where needed; INTx stays off.
     fn enable(&self, journal: &mut Journal) -> Result<(), PciError> {
         let rights = (self.rights, COMMAND_NO_INTX);
         enable(self.config, self.function, rights, journal)
     }
 }
 
-/// Puts an address into the BAR, while it is not decoded.
+/// Assigns an address to the BAR, with decoding off.
 fn assign(
     config: &impl ConfigSpace,
     function: Function,
@@ -348,8 +345,8 @@ fn halves(address: u64) -> (u32, u32) {
     (address as u32, (address >> 32) as u32)
 }
 
-/// Lets a bridge forward the range down: through the window for plain memory,
-/// or beyond 4 GiB through that for memory that may be prefetched.
+/// Opens a bridge's window for the range: the memory window, or beyond 4 GiB the
+/// prefetchable one.
 fn open(
     config: &impl ConfigSpace,
     bridge: Function,
@@ -370,7 +367,7 @@ fn open(
     }
 }
 
-/// Gives a function `rights`, and sets further bits of its command register.
+/// Sets `rights` in a function's command register, and the bits `besides`.
 fn enable(
     config: &impl ConfigSpace,
     function: Function,
@@ -378,7 +375,7 @@ fn enable(
     journal: &mut Journal,
 ) -> Result<(), PciError> {
     let found = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
-    // Even when it stays as it is: `cut_dma` may change it later.
+    // Recorded even if this changes nothing: `cut_dma` may change it later.
     journal.note(function, COMMAND, found)?;
     config.write32(function, COMMAND, found | rights | besides);
     if config.read32(function, COMMAND) & rights == rights {

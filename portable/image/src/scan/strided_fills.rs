@@ -1,26 +1,26 @@
-//! Finding progressions.
+//! Collecting strided fills into the list that an image holds.
 
-use poorwill_memory::{Page, Progression, to_usize};
+use poorwill_memory::{Page, StridedFill, to_usize};
 
-use crate::format::progressions::{ENTRY_BYTES, ENTRY_WORDS, Entry, at, entry};
+use crate::format::strided_fills::{ENTRY_BYTES, ENTRY_WORDS, Entry, at, entry};
 
-/// Pages that a run is judged by, how many of the first of them must be in it without a
-/// gap, and how many of all: less is not worth an entry. Linux's tables have more short
-/// runs about the pages of files, each another, than the list has entries, and the long
-/// ones about free memory come behind them.
+/// When a run is worth an entry of the list: its first `FIRST` pages must all be in it, and
+/// `SHORTEST` of the next `JUDGED`. Linux's tables begin with more short runs, about the
+/// pages of files, than the list has entries; the long runs about free memory follow.
 const JUDGED: u64 = 64;
 const FIRST: u64 = 8;
 const SHORTEST: u64 = JUDGED / 2;
 
-/// Finds progressions among the pages that a save comes by, in their order.
+/// Collects the strided fills among the pages of a save, which it is told of in ascending
+/// order.
 #[derive(Debug)]
 pub(crate) struct Finder<'w> {
     room: &'w mut [Entry],
     found: usize,
-    /// The page behind the latest one that was come by.
+    /// The page behind the latest one.
     next: u64,
-    /// All pages from the latest run's first one to there are in it or saved.
-    /// Once that is broken the run has ended.
+    /// Whether the latest run may grow: every page from its first one up to `next` is either
+    /// in it or saved.
     is_open: bool,
 }
 
@@ -42,14 +42,14 @@ impl<'w> Finder<'w> {
         self.found as u64 * ENTRY_BYTES
     }
 
-    /// Comes by page `index`, which is neither zero nor a progression: it is saved.
+    /// Reports page `index`, which is neither zero nor a strided fill, and so is saved.
     pub(crate) fn passes(&mut self, index: u64) {
         self.is_open &= self.next == index;
         self.next = index + 1;
     }
 
-    /// Comes by page `index`, which is a progression, and not zero. Whether it need
-    /// not be saved. `ahead` gives pages that come later.
+    /// Reports page `index`, which is a strided fill and not zero; returns whether the list
+    /// covers it, so that it need not be saved. `ahead` reads later pages.
     pub(crate) fn takes<'p>(
         &mut self,
         index: u64,
@@ -57,7 +57,7 @@ impl<'w> Finder<'w> {
         ahead: impl Fn(u64) -> Option<&'p Page>,
     ) -> bool {
         self.passes(index);
-        let begun = Progression::begun(page);
+        let begun = StridedFill::begun(page);
         let (found, room) = self.room.split_at_mut(self.found);
         if let Some(latest) = found.last_mut().filter(|_| self.is_open)
             && at(latest, index) == begun
@@ -80,7 +80,7 @@ impl<'w> Finder<'w> {
 
 fn is_worth_an_entry<'p>(
     index: u64,
-    begun: &Progression,
+    begun: &StridedFill,
     ahead: impl Fn(u64) -> Option<&'p Page>,
 ) -> bool {
     let is_in = |more| ahead(index + more).is_some_and(|page| begun.after(more).makes(page));
@@ -99,25 +99,24 @@ mod tests {
 
     use super::*;
     use crate::format::free::FreeRuns;
-    use crate::format::progressions::{ENTRY_WORDS, LIST_PAGES, Progressions};
+    use crate::format::strided_fills::{ENTRY_WORDS, LIST_PAGES, StridedFills};
 
     const ENTRIES: usize = to_usize(LIST_PAGES) * PAGE_WORDS / ENTRY_WORDS;
 
-    fn progression(seed: u64) -> Progression {
-        Progression {
+    fn strided_fill(seed: u64) -> StridedFill {
+        StridedFill {
             row: [seed, 0, 0x40, !0, 0, 0, 7, 0],
             step: [0, 1, 64, 0, 0, seed << 50, 0, !0],
         }
     }
 
-    fn page_of(progression: Progression) -> Page {
+    fn page_of(strided_fill: StridedFill) -> Page {
         let words: PageWords = [const { AtomicU64::new(0) }; PAGE_WORDS];
-        progression.fill(&words);
+        strided_fill.fill(&words);
         Page(words.map(AtomicU64::into_inner))
     }
 
-    /// What becomes of pages that a save comes by, in this order: the list, and
-    /// which of them are saved.
+    /// Reports these pages in this order; returns the list, and the pages that are saved.
     fn find(pages: &[(u64, Page)]) -> (Vec<Run>, Vec<u64>) {
         let mut room = vec![Page([!0; 512]); to_usize(LIST_PAGES)];
         let mut finder = Finder::new(&mut room);
@@ -128,7 +127,7 @@ mod tests {
                 .map(|(_, page)| page)
         };
         let saved = pages.iter().filter_map(|(index, page)| {
-            let taken = if Progression::of(page).is_some() {
+            let taken = if StridedFill::of(page).is_some() {
                 finder.takes(*index, page, page_at)
             } else {
                 finder.passes(*index);
@@ -138,7 +137,7 @@ mod tests {
         });
         let saved: Vec<u64> = saved.collect();
         let bytes = finder.bytes();
-        let list = Progressions::new(&room, bytes);
+        let list = StridedFills::new(&room, bytes);
         assert!(list.fit(FreeRuns::default(), u64::MAX));
         let end = pages.last().map_or(0, |(index, _)| index + 1);
         for index in (0..end).filter(|index| !saved.contains(index)) {
@@ -151,7 +150,7 @@ mod tests {
     }
 
     fn run_of(seed: u64, first: u64, pages: u64) -> Vec<(u64, Page)> {
-        let page = |more| (first + more, page_of(progression(seed).after(more)));
+        let page = |more| (first + more, page_of(strided_fill(seed).after(more)));
         (0..pages).map(page).collect()
     }
 
@@ -177,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_gap_ends_a_run() {
-        // What is not come by is zero or free, and the progression is not.
+        // A page that is not reported is zero or free, and this strided fill is neither.
         let mut pages = run_of(5, 0, 100);
         pages.remove(50);
         assert_eq!(find(&pages), (vec![run_at(0, 50), run_at(51, 49)], vec![]));

@@ -1,8 +1,8 @@
 use crate::VaultError;
 
-/// The machine's count of sleeps, as the store needs it: which numbers were
-/// ever used, and whether the image of the latest may wake.
-pub trait Guard {
+/// The machine's rollback counter, as the store needs it: which generations were ever used,
+/// and whether the image of the latest may wake.
+pub trait RollbackCounter {
     /// The number of the latest sleep begun on this machine; 0: none.
     fn generation(&self) -> u64;
 
@@ -12,16 +12,15 @@ pub trait Guard {
     /// The generation of the machine's snapshot; `None`: no snapshot may wake.
     fn kept(&self) -> Option<u64>;
 
-    /// Takes a number for a new sleep, above [`Guard::generation`] and above
-    /// `above`, and disarms. It is durable before this returns, so that no
-    /// number is ever used twice: nonces depend on it. A number whose taking
-    /// failed is not given again either.
+    /// Reserves a generation for a new sleep, above [`RollbackCounter::generation`] and above
+    /// `above`, and disarms. It is durable before this returns, so no generation is ever used
+    /// twice: nonces depend on that. One that failed to be reserved is not reused either.
     ///
     /// # Errors
     ///
     /// [`VaultError::Exhausted`] when there is no number above `above`, else
     /// the failure of the flash. Then there is no new number, and no image may
-    /// wake as far as this guard knows.
+    /// wake as far as this counter knows.
     fn reserve(&mut self, above: u64) -> Result<u64, VaultError>;
 
     /// From now on the image of `generation` may wake. Does nothing when it may
@@ -31,7 +30,7 @@ pub trait Guard {
     ///
     /// [`VaultError::NotReserved`] unless `generation` was reserved last and
     /// has not been armed and disarmed since; else the failure of the flash,
-    /// after which only a successful [`Guard::disarm`] says that the image may
+    /// after which only a successful [`RollbackCounter::disarm`] says that the image may
     /// not wake.
     fn arm(&mut self, generation: u64) -> Result<(), VaultError>;
 

@@ -14,11 +14,11 @@ use crate::spare_source::SpareSource;
 
 /// Why the device tree could not be prepared for the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum HandOnError {
+pub enum FixupError {
     /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
-    /// No room behind the blob to let it grow.
+    /// The buffer has no room for the nodes and properties to add.
     #[error("the device tree cannot grow within {0} bytes")]
     NoRoom(usize),
 }
@@ -29,31 +29,31 @@ type NodeName = ArrayString<32>;
 /// Bytes of the report on how the machine came up.
 pub const REPORT_BYTES: usize = 128;
 
-/// Random bytes that are new after every power-on, by which an OS notices that it
-/// slept, or is a copy, and takes new randomness (`microsoft,vmgenid`).
+/// Random bytes that change at every power-on, by which an OS notices that it was resumed or
+/// copied, and reseeds its random numbers (`microsoft,vmgenid`).
 #[derive(Clone, Copy, Debug)]
 pub struct GenerationId {
     /// Where its 16 bytes lie: the OS may read them, and not write.
     pub address: u64,
-    /// What is raised when they change.
+    /// The interrupt that is raised when they change.
     pub source: SpareSource,
 }
 
 /// Bytes of a generation ID.
 const ID_BYTES: u64 = 16;
 
-/// What the next stage is to know, and what it is not to see.
+/// What to add to the next stage's tree, and what to hide.
 #[derive(Clone, Copy, Debug)]
-pub struct Handover<'a> {
+pub struct Fixups<'a> {
     /// The firmware's ranges of memory.
     pub firmware: &'a [PhysRange],
-    /// Flash banks that are the firmware's.
+    /// Flash banks that the firmware uses itself.
     pub flash: &'a [PhysRange],
     /// Random bytes, in place of those that the firmware was given.
     pub seed: [u8; 32],
     /// Where the OS finds its generation ID, on machines that can have one.
     pub generation_id: Option<GenerationId>,
-    /// How the machine came up: a text, filled up with zeros.
+    /// The boot report: a text, padded with zeros.
     pub report: &'a [u8; REPORT_BYTES],
 }
 
@@ -69,28 +69,28 @@ const REPORT: &str = "poorwill,boot";
 /// flash of which any bank is the firmware's, with all its banks: an OS's driver
 /// takes them for one device.
 ///
-/// Where the machine can have a generation ID, a node speaks of it.
+/// Where the machine can have a generation ID, a node describes it.
 ///
 /// The report becomes `/chosen/poorwill,boot`; the offset of its value within
 /// the blob is returned. A seed that the firmware was given is replaced.
 ///
 /// # Errors
 ///
-/// [`HandOnError`]; the blob may be half changed then.
-pub fn hand_on(buffer: &mut [u8], handover: &Handover<'_>) -> Result<usize, HandOnError> {
+/// [`FixupError`]; the blob may be half changed then.
+pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<usize, FixupError> {
     let room = buffer.len();
-    insert_nodes(buffer, handover.firmware)?;
-    if let Some(id) = &handover.generation_id {
+    insert_nodes(buffer, fixups.firmware)?;
+    if let Some(id) = &fixups.generation_id {
         insert_id(buffer, id)?;
     }
-    let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
-    let no_room = HandOnError::NoRoom(room);
-    for range in handover.firmware {
+    let mut tree = FdtMut::from_slice(buffer).map_err(|_| FixupError::Damaged)?;
+    let no_room = FixupError::NoRoom(room);
+    for range in fixups.firmware {
         reserve(&mut tree, *range).ok_or(no_room)?;
     }
-    hide(&mut tree, handover.flash).ok_or(no_room)?;
-    tell(&mut tree, handover).ok_or(no_room)?;
-    report_offset(buffer).ok_or(HandOnError::Damaged)
+    hide(&mut tree, fixups.flash).ok_or(no_room)?;
+    tell(&mut tree, fixups).ok_or(no_room)?;
+    report_offset(buffer).ok_or(FixupError::Damaged)
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
@@ -129,12 +129,12 @@ fn id_name(id: &GenerationId) -> NodeName {
 
 /// Puts the node of the generation ID below the root, whose children are the
 /// devices that an OS looks for first.
-fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), HandOnError> {
+fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), FixupError> {
     let name = id_name(id);
-    let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
+    let end = end_of(buffer, None).ok_or(FixupError::Damaged)?;
     insert(buffer, end, &empty_node(&name))?;
-    let no_room = HandOnError::NoRoom(buffer.len());
-    let mut tree = FdtMut::from_slice(buffer).map_err(|_| HandOnError::Damaged)?;
+    let no_room = FixupError::NoRoom(buffer.len());
+    let mut tree = FdtMut::from_slice(buffer).map_err(|_| FixupError::Damaged)?;
     describe_id(&mut tree, &name, id).ok_or(no_room)
 }
 
@@ -164,18 +164,18 @@ fn describe_id(tree: &mut Tree<'_>, name: &str, id: &GenerationId) -> Option<()>
     Some(())
 }
 
-fn tell(tree: &mut Tree<'_>, handover: &Handover<'_>) -> Option<()> {
+fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     const SEED: &str = "rng-seed";
     let mut chosen = tree.find_node_mut("/chosen")?;
     if chosen.remove_property(SEED) {
-        chosen.add_property(SEED, &handover.seed[..]).ok()?;
+        chosen.add_property(SEED, &fixups.seed[..]).ok()?;
     }
     chosen.remove_property(REPORT);
-    chosen.add_property(REPORT, &handover.report[..]).ok()?;
+    chosen.add_property(REPORT, &fixups.report[..]).ok()?;
     Some(())
 }
 
-/// Where the report's value lies, now that nothing moves any more.
+/// The offset of the report's value, after the last change to the blob.
 fn report_offset(blob: &[u8]) -> Option<usize> {
     let total = word(blob, field::TOTAL_SIZE)? as usize;
     let tree = Fdt::new(blob.get(..total)?).ok()?;
@@ -187,7 +187,7 @@ fn report_offset(blob: &[u8]) -> Option<usize> {
         .checked_sub(blob.as_ptr().addr())
 }
 
-/// Disables the nodes one at a time, as each change moves what lies behind it.
+/// Disables the nodes one at a time, because each change moves what follows it.
 fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
     while let Some(path) = next_to_hide(tree.as_read_only(), flash) {
         let mut node = tree.find_node_mut(&path)?;
@@ -197,7 +197,7 @@ fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
     Some(())
 }
 
-/// The path of a node that is not the next stage's, and still in sight.
+/// The path of a node to hide that is still enabled.
 fn next_to_hide(tree: Fdt<'_>, flash: &[PhysRange]) -> Option<ArrayString<96>> {
     const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
     let is_ours = |bank: PhysRange| flash.iter().any(|ours| ours.overlaps(&bank));
@@ -239,21 +239,21 @@ mod field {
 /// Puts empty nodes of ours below `/reserved-memory`, and that node itself and
 /// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
 /// without an allocator.
-fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), HandOnError> {
-    let blob = SliceBuffer::new(buffer).map_err(|_| HandOnError::Damaged)?;
+fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), FixupError> {
+    let blob = SliceBuffer::new(buffer).map_err(|_| FixupError::Damaged)?;
     let blob = blob.as_ref();
-    Fdt::new(blob).map_err(|_| HandOnError::Damaged)?;
+    Fdt::new(blob).map_err(|_| FixupError::Damaged)?;
     if !can_be_edited(blob) {
-        return Err(HandOnError::Damaged);
+        return Err(FixupError::Damaged);
     }
     for wanted in ["chosen", RESERVED_MEMORY] {
         if end_of(buffer, Some(wanted)).is_none() {
-            let end = end_of(buffer, None).ok_or(HandOnError::Damaged)?;
+            let end = end_of(buffer, None).ok_or(FixupError::Damaged)?;
             insert(buffer, end, &empty_node(wanted))?;
         }
     }
     for range in reserved {
-        let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(HandOnError::Damaged)?;
+        let end = end_of(buffer, Some(RESERVED_MEMORY)).ok_or(FixupError::Damaged)?;
         insert(buffer, end, &empty_node(&reserved_name(*range)))?;
     }
     Ok(())
@@ -277,9 +277,9 @@ fn word(blob: &[u8], offset: usize) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Whether the blocks are what an editor must rely on, beyond what a reader
-/// does: the structure lies within its block, and the strings' block is strings
-/// from end to end, also those that no property names.
+/// Whether the blocks are fit for editing, which takes more than reading: the structure must
+/// lie within its block, and the strings block must consist of strings, also those that no
+/// property names.
 fn can_be_edited(blob: &[u8]) -> bool {
     let block = |start, size| {
         let (start, size) = (word(blob, start)? as usize, word(blob, size)? as usize);
@@ -329,9 +329,9 @@ fn end_of(blob: &[u8], child: Option<&str>) -> Option<usize> {
 }
 
 /// Makes room at `at` within the structure block and puts `bytes` there.
-fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), HandOnError> {
-    let no_room = HandOnError::NoRoom(buffer.len());
-    let total = word(buffer, field::TOTAL_SIZE).ok_or(HandOnError::Damaged)? as usize;
+fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), FixupError> {
+    let no_room = FixupError::NoRoom(buffer.len());
+    let total = word(buffer, field::TOTAL_SIZE).ok_or(FixupError::Damaged)? as usize;
     let grown = total
         .checked_add(bytes.len())
         .filter(|grown| *grown <= buffer.len());
@@ -340,13 +340,13 @@ fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), HandOnError>
     buffer[at..at + bytes.len()].copy_from_slice(bytes);
     let added = u32::try_from(bytes.len()).map_err(|_| no_room)?;
     for offset in [field::STRINGS, field::RESERVATIONS] {
-        let value = word(buffer, offset).ok_or(HandOnError::Damaged)?;
+        let value = word(buffer, offset).ok_or(FixupError::Damaged)?;
         if value as usize >= at {
             set_word(buffer, offset, value + added);
         }
     }
     for offset in [field::TOTAL_SIZE, field::STRUCTURE_SIZE] {
-        let value = word(buffer, offset).ok_or(HandOnError::Damaged)?;
+        let value = word(buffer, offset).ok_or(FixupError::Damaged)?;
         set_word(buffer, offset, value + added);
     }
     Ok(())

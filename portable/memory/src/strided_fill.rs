@@ -9,22 +9,21 @@ pub const ROW_WORDS: usize = 8;
 /// Rows in a page.
 const ROWS: u64 = (PAGE_WORDS / ROW_WORDS) as u64;
 
-/// A page of rows that each differ from the one before by the same step, word by
-/// word and without carry: what a table of equal things looks like, among them
-/// the 64 bytes that Linux keeps for every page of memory, as long as that page
-/// has never been used.
+/// A page of rows of eight words, where each row is the one before plus the same step, word
+/// by word and without carry. An array of equal structures looks so: for example Linux's
+/// `struct page`, 64 bytes for every page of memory, as long as that has never been used.
 #[derive(Clone, Copy, Debug, Eq)]
-pub struct Progression {
+pub struct StridedFill {
     /// The page's first row.
     pub row: [u64; ROW_WORDS],
     /// What each row adds to the one before.
     pub step: [u64; ROW_WORDS],
 }
 
-impl Progression {
-    /// The progression that `page` is, if it is one.
+impl StridedFill {
+    /// The strided fill that `page` is, if it is one.
     ///
-    /// Almost every other page shows in the first word of its third row that it is none.
+    /// Almost every other page differs in the first word of its third row already.
     #[must_use]
     #[inline]
     pub fn of(page: &Page) -> Option<Self> {
@@ -35,28 +34,27 @@ impl Progression {
         if third[0].wrapping_sub(second[0]) != second[0].wrapping_sub(first[0]) {
             return None;
         }
-        let found = Progression::begun(page);
+        let found = StridedFill::begun(page);
         (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
     }
 
-    /// The progression that the page's first two rows begin: that which it is, if it is
-    /// one.
+    /// The strided fill that the page's first two rows define. If the page is one, it is this.
     #[must_use]
     #[inline]
     pub fn begun(page: &Page) -> Self {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
         let (row, second) = (&rows[0], &rows[1]);
-        Progression {
+        StridedFill {
             row: *row,
             step: difference(second, row),
         }
     }
 
-    /// The progression that goes on `pages` pages behind this one.
+    /// The strided fill that goes on `pages` pages behind this one.
     #[must_use]
     pub fn after(&self, pages: u64) -> Self {
         let rows = pages.wrapping_mul(ROWS);
-        Progression {
+        StridedFill {
             row: core::array::from_fn(|word| {
                 self.row[word].wrapping_add(self.step[word].wrapping_mul(rows))
             }),
@@ -64,10 +62,10 @@ impl Progression {
         }
     }
 
-    /// Whether it is what `page` holds.
+    /// Whether `page` holds this.
     ///
-    /// Word by word of all rows: that takes few registers, and an emulator, which keeps
-    /// few of them across loads, a third of the time that it takes row by row.
+    /// Compares one column of words after the other. That needs few registers, and takes an
+    /// emulator, which keeps few of them across loads, a third of the time of going by rows.
     #[must_use]
     pub fn makes(&self, page: &Page) -> bool {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
@@ -101,14 +99,14 @@ impl Progression {
     }
 }
 
-impl PartialEq for Progression {
+impl PartialEq for StridedFill {
     fn eq(&self, other: &Self) -> bool {
         is_same(&self.row, &other.row) && is_same(&self.step, &other.step)
     }
 }
 
-/// Compares words. Arrays are compared as bytes, by a call that takes some of them
-/// one by one: fifty times as long.
+/// Compares word by word. The compiler compares arrays as bytes, by a call that takes
+/// fifty times as long.
 fn is_same(row: &[u64; ROW_WORDS], other: &[u64; ROW_WORDS]) -> bool {
     let words = row.iter().zip(other);
     words.fold(0, |differ, (word, other)| differ | (word ^ other)) == 0
@@ -126,19 +124,19 @@ mod tests {
 
     use super::*;
 
-    fn page(progression: &Progression) -> Page {
+    fn page(strided_fill: &StridedFill) -> Page {
         let words: PageWords = [const { AtomicU64::new(!0) }; PAGE_WORDS];
-        progression.fill(&words);
+        strided_fill.fill(&words);
         Page(words.map(AtomicU64::into_inner))
     }
 
     proptest! {
         #[test]
         fn a_page_that_it_fills_is_one(row: [u64; ROW_WORDS], step: [u64; ROW_WORDS]) {
-            let progression = Progression { row, step };
-            let page = page(&progression);
-            prop_assert!(progression.makes(&page));
-            prop_assert_eq!(Progression::of(&page), Some(progression));
+            let strided_fill = StridedFill { row, step };
+            let page = page(&strided_fill);
+            prop_assert!(strided_fill.makes(&page));
+            prop_assert_eq!(StridedFill::of(&page), Some(strided_fill));
         }
 
         #[test]
@@ -148,16 +146,16 @@ mod tests {
             word in 0..PAGE_WORDS,
             bit in 0..64,
         ) {
-            let progression = Progression { row, step };
-            let mut page = page(&progression);
+            let strided_fill = StridedFill { row, step };
+            let mut page = page(&strided_fill);
             page.0[word] ^= 1u64 << bit;
-            prop_assert!(!progression.makes(&page));
-            prop_assert_eq!(Progression::of(&page), None);
+            prop_assert!(!strided_fill.makes(&page));
+            prop_assert_eq!(StridedFill::of(&page), None);
         }
 
         #[test]
         fn it_goes_on_from_page_to_page(row: [u64; ROW_WORDS], step: [u64; ROW_WORDS], more in 0u64..9) {
-            let first = Progression { row, step };
+            let first = StridedFill { row, step };
             let last = page(&first.after(more)).0;
             let next: [u64; ROW_WORDS] = core::array::from_fn(|word| {
                 last[PAGE_WORDS - ROW_WORDS + word].wrapping_add(step[word])
@@ -168,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_page_of_one_value_is_one() {
-        let wanted = Progression {
+        let wanted = StridedFill {
             row: [!0; ROW_WORDS],
             step: [0; ROW_WORDS],
         };
-        assert_eq!(Progression::of(&Page([!0; PAGE_WORDS])), Some(wanted));
+        assert_eq!(StridedFill::of(&Page([!0; PAGE_WORDS])), Some(wanted));
     }
 }

@@ -1,15 +1,15 @@
 //! Long runs of pages that need not be stored, as a few words make them.
 //!
 //! A kernel's tables are such runs where nothing has happened yet: Linux keeps
-//! 16 MiB of them for each GiB of memory. A *progression* says what all pages of
+//! 16 MiB of them for each GiB of memory. A *strided fill* says what all pages of
 //! a run hold that are not saved; those of the run that are saved, as they hold
 //! something else, do not end it.
 
-use poorwill_memory::{Page, Progression, ROW_WORDS, Run, to_usize};
+use poorwill_memory::{Page, ROW_WORDS, Run, StridedFill, to_usize};
 
 use super::free::{FreeRuns, ascend};
 
-/// Pages for the list of progressions.
+/// Pages for the list of strided fills.
 pub(crate) const LIST_PAGES: u64 = 2;
 
 /// 64-bit words of an entry: index of the first page, how many pages, the first
@@ -30,7 +30,7 @@ fn run(entry: &Entry) -> Run {
 
 /// The entry of a run of `pages` pages, the first of which is page `first` and holds
 /// `begun`.
-pub(crate) fn entry(first: u64, pages: u64, begun: &Progression) -> Entry {
+pub(crate) fn entry(first: u64, pages: u64, begun: &StridedFill) -> Entry {
     let mut entry = [0; ENTRY_WORDS];
     entry[..2].copy_from_slice(&[first, pages]);
     entry[2..2 + ROW_WORDS].copy_from_slice(&begun.row);
@@ -39,8 +39,8 @@ pub(crate) fn entry(first: u64, pages: u64, begun: &Progression) -> Entry {
 }
 
 /// What page `index` of the entry's run holds, if it is not saved.
-pub(crate) fn at(entry: &Entry, index: u64) -> Progression {
-    let first = Progression {
+pub(crate) fn at(entry: &Entry, index: u64) -> StridedFill {
+    let first = StridedFill {
         row: core::array::from_fn(|word| entry[2 + word]),
         step: core::array::from_fn(|word| entry[2 + ROW_WORDS + word]),
     };
@@ -49,14 +49,14 @@ pub(crate) fn at(entry: &Entry, index: u64) -> Progression {
 
 /// The list of an image.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progressions<'a>(&'a [Entry]);
+pub(crate) struct StridedFills<'a>(&'a [Entry]);
 
-impl<'a> Progressions<'a> {
+impl<'a> StridedFills<'a> {
     /// The list that `pages` hold in their first `bytes` bytes.
     pub(crate) fn new(pages: &'a [Page], bytes: u64) -> Self {
         let (entries, _) = Page::words(pages).as_chunks();
         let count = to_usize(bytes / ENTRY_BYTES);
-        Progressions(entries.get(..count).unwrap_or_default())
+        StridedFills(entries.get(..count).unwrap_or_default())
     }
 
     pub(crate) fn runs(self) -> impl Iterator<Item = Run> {
@@ -65,7 +65,7 @@ impl<'a> Progressions<'a> {
 
     /// What page `index`, which is not saved, holds; `None` where it is zero or
     /// free.
-    pub(crate) fn at(self, index: u64) -> Option<Progression> {
+    pub(crate) fn at(self, index: u64) -> Option<StridedFill> {
         let before = self.0.partition_point(|entry| entry[0] <= index);
         let entry = self.0.get(before.checked_sub(1)?)?;
         (index - entry[0] < entry[1]).then(|| at(entry, index))
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_list_that_lies_does_not_fit() {
-        let nothing = Progression {
+        let nothing = StridedFill {
             row: [0; ROW_WORDS],
             step: [0; ROW_WORDS],
         };
@@ -95,7 +95,7 @@ mod tests {
         let free = FreeRuns::new(&room, 32);
         let fits = |runs: &[(u64, u64)]| {
             let entries: Vec<Entry> = runs.iter().copied().map(entry).collect();
-            Progressions(&entries).fit(free, 1000)
+            StridedFills(&entries).fit(free, 1000)
         };
         assert!(fits(&[]));
         assert!(fits(&[(0, 100), (110, 90), (205, 795)]));

@@ -1,18 +1,18 @@
-//! What pages hold, as far as a save needs to know before it takes them. All harts
-//! look, ahead of the lead, which then touches few pages itself: in a large machine
-//! with little in use most of a save is looking. Of a plain image's pages they take
-//! the hashes in the same go, as the first touch of a page costs most.
+//! Scans pages before a save takes them: is a page zero, a strided fill, or neither?
+//! All harts scan, ahead of the coordinator, because on a large machine with little memory
+//! in use most of a save is scanning. For a plain image they hash the pages in the same
+//! pass, as the first access to a page costs most.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, Page, PageMap, page_hash, to_usize};
 
-use super::scouts::{Finds, Scouts};
-use super::stretch::{STRETCH, Seen, Stretch, lowest};
-use crate::crew::Crew;
+use super::look_ahead::{LookAhead, ScanCache};
+use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, lowest};
+use crate::workers::Workers;
 
-/// Stretches on their way at once: those of 8 MiB.
+/// Blocks that are handed out at once: 8 MiB of memory.
 const AHEAD: u64 = 32;
 
 /// What a page holds.
@@ -20,8 +20,8 @@ const AHEAD: u64 = 32;
 pub(crate) enum Holds {
     /// Nothing but zeros.
     Zeros,
-    /// What a [`Progression`](poorwill_memory::Progression) makes, and not zeros.
-    Progression,
+    /// What a [`StridedFill`](poorwill_memory::StridedFill) makes, and not zeros.
+    StridedFill,
     /// Anything else, with its hash if hashes are wanted.
     Other { hash: u64 },
 }
@@ -30,50 +30,50 @@ fn hash_if(hashed: bool, page: &Page) -> u64 {
     if hashed { page_hash(page) } else { 0 }
 }
 
-/// A stretch, and the hashes of its pages that hold [`Holds::Other`].
+/// A block, and the hashes of its pages that hold [`Holds::Other`].
 #[derive(Debug)]
 struct Entry {
-    stretch: Stretch,
-    hashes: [AtomicU64; to_usize(STRETCH)],
+    block: ScanBlock,
+    hashes: [AtomicU64; to_usize(SCAN_BLOCK_PAGES)],
 }
 
 impl Entry {
     const fn new() -> Self {
         Entry {
-            stretch: Stretch::new(),
-            hashes: [const { AtomicU64::new(0) }; to_usize(STRETCH)],
+            block: ScanBlock::new(),
+            hashes: [const { AtomicU64::new(0) }; to_usize(SCAN_BLOCK_PAGES)],
         }
     }
 
     fn look(&self, memory: &OsMemory, hashed: bool) {
-        self.stretch.look(memory, |place, page, _| {
+        self.block.look(memory, |place, page, _| {
             self.hashes[to_usize(place)].store(hash_if(hashed, page), Ordering::Relaxed);
             ControlFlow::Continue(())
         });
     }
 }
 
-/// The stretches on their way: number `n` in entry `n % AHEAD`.
-pub(crate) struct Looks<'c> {
-    crew: &'c dyn Crew,
+/// The blocks that are handed out: block `n` is in entry `n % AHEAD`.
+pub(crate) struct PageScanner<'c> {
+    workers: &'c dyn Workers,
     memory: &'c OsMemory,
     /// Whether hashes are wanted.
     hashed: bool,
     entries: [Entry; to_usize(AHEAD)],
-    /// The stretch that the lead wants next: harts take it, and what follows, first.
+    /// The block that the coordinator needs next. Workers take it and its successors first.
     oldest: AtomicU64,
-    scouts: Scouts<'c>,
+    look_ahead: LookAhead<'c>,
 }
 
-impl<'c> Looks<'c> {
-    pub(crate) fn new(crew: &'c dyn Crew, memory: &'c OsMemory, hashed: bool) -> Self {
-        Looks {
-            crew,
+impl<'c> PageScanner<'c> {
+    pub(crate) fn new(workers: &'c dyn Workers, memory: &'c OsMemory, hashed: bool) -> Self {
+        PageScanner {
+            workers,
             memory,
             hashed,
             entries: [const { Entry::new() }; to_usize(AHEAD)],
             oldest: AtomicU64::new(0),
-            scouts: Scouts::new(memory),
+            look_ahead: LookAhead::new(memory),
         }
     }
 
@@ -81,12 +81,12 @@ impl<'c> Looks<'c> {
         &self.entries[to_usize(number % AHEAD)]
     }
 
-    /// Looks at a stretch that waits for it, if there is one.
+    /// Scans a block that is handed out; false if there is none.
     fn look_at_one(&self) -> bool {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
             .map(|number| self.entry(number))
-            .find(|entry| entry.stretch.take());
+            .find(|entry| entry.block.take());
         let Some(entry) = taken else {
             return false;
         };
@@ -94,33 +94,33 @@ impl<'c> Looks<'c> {
         true
     }
 
-    /// Looks at a stretch that waits for it, or far ahead; whether there was one.
+    /// Scans a block that is handed out, near or far ahead; false if there is none.
     pub(crate) fn look_ahead(&self) -> bool {
-        self.look_at_one() || self.scouts.look_at_one()
+        self.look_at_one() || self.look_ahead.look_at_one()
     }
 }
 
-/// The lead's way through the pages of a map, ascending.
-pub(crate) struct Lookout<'l> {
-    looks: &'l Looks<'l>,
-    finds: Finds<'l>,
-    /// Where the next stretch to be looked at may begin.
+/// The coordinator's iterator over the pages of a map, in ascending order.
+pub(crate) struct ScanCursor<'l> {
+    scanner: &'l PageScanner<'l>,
+    cache: ScanCache<'l>,
+    /// The first page of the next block to hand out.
     from: u64,
-    /// Stretches given to the harts, and taken back.
+    /// Numbers of blocks handed out, and returned.
     given: u64,
     taken: u64,
-    /// What is left of the stretch that was taken back last.
+    /// Pages of the block returned last that `next` has not returned yet.
     first: u64,
     left: u64,
     seen: Seen,
 }
 
-impl<'l> Lookout<'l> {
-    /// `room` is for what is found far ahead: a page for each 42 MiB.
-    pub(crate) fn new(looks: &'l Looks<'l>, room: &'l mut [Page]) -> Self {
-        Lookout {
-            looks,
-            finds: Finds::new(&looks.scouts, room),
+impl<'l> ScanCursor<'l> {
+    /// `room` is the cache for results from far ahead: a page holds those of 42 MiB.
+    pub(crate) fn new(scanner: &'l PageScanner<'l>, room: &'l mut [Page]) -> Self {
+        ScanCursor {
+            scanner,
+            cache: ScanCache::new(&scanner.look_ahead, room),
             from: 0,
             given: 0,
             taken: 0,
@@ -130,8 +130,8 @@ impl<'l> Lookout<'l> {
         }
     }
 
-    /// The index of the next page in `map`, and what it holds. Of the map, nothing but
-    /// indices that were named may be removed meanwhile.
+    /// The index of the next page in `map`, and what it holds. Between calls the caller may
+    /// remove pages from the map that were returned already, and no others.
     pub(crate) fn next(&mut self, map: &PageMap<'_>) -> Option<(u64, Holds)> {
         let (place, bit) = loop {
             if let Some(lowest) = lowest(self.left) {
@@ -146,29 +146,29 @@ impl<'l> Lookout<'l> {
         self.left ^= bit;
         let holds = if self.seen.zeros & bit != 0 {
             Holds::Zeros
-        } else if self.seen.progressions & bit != 0 {
-            Holds::Progression
+        } else if self.seen.strided_fills & bit != 0 {
+            Holds::StridedFill
         } else {
-            // Nothing else is put into the entry while something of it is left.
-            let hashes = &self.looks.entry(self.taken - 1).hashes;
+            // The entry is not reused before all its pages have been returned.
+            let hashes = &self.scanner.entry(self.taken - 1).hashes;
             let hash = hashes[to_usize(place)].load(Ordering::Relaxed);
             Holds::Other { hash }
         };
         Some((self.first + place, holds))
     }
 
-    /// The hash of a page that is saved though it is a progression, if hashes are
+    /// The hash of a page that is saved though it is a strided fill, if hashes are
     /// wanted.
     pub(crate) fn hash(&self, page: &Page) -> u64 {
-        hash_if(self.looks.hashed, page)
+        hash_if(self.scanner.hashed, page)
     }
 
-    /// See [`Looks::look_ahead`].
+    /// See [`PageScanner::look_ahead`].
     pub(crate) fn look_ahead(&self) -> bool {
-        self.looks.look_ahead()
+        self.scanner.look_ahead()
     }
 
-    /// Gives the harts stretches to look at, many at a time, as each call costs.
+    /// Hands out blocks, many at a time, because waking the workers costs.
     fn give(&mut self, map: &PageMap<'_>) {
         if self.given - self.taken > AHEAD / 2 {
             return;
@@ -177,33 +177,32 @@ impl<'l> Lookout<'l> {
         while self.given - self.taken < AHEAD
             && let Some(index) = map.next(self.from)
         {
-            let entry = self.looks.entry(self.given);
-            let first = index / STRETCH * STRETCH;
-            entry.stretch.give(map, first, self.finds.of(first));
-            self.from = first + STRETCH;
+            let entry = self.scanner.entry(self.given);
+            let first = index / SCAN_BLOCK_PAGES * SCAN_BLOCK_PAGES;
+            entry.block.give(map, first, self.cache.of(first));
+            self.from = first + SCAN_BLOCK_PAGES;
             self.given += 1;
         }
         if self.given != before {
-            self.finds.go_on(map, self.from);
-            self.looks.crew.call();
+            self.cache.go_on(map, self.from);
+            self.scanner.workers.call();
         }
     }
 
-    /// Takes the oldest stretch back, and looks at it or at others while it is not
-    /// ready.
+    /// Waits for the oldest block and takes it back; scans blocks meanwhile.
     fn take_back(&mut self) {
-        let stretch = &self.looks.entry(self.taken).stretch;
-        while !stretch.is_done() {
-            if !self.looks.look_at_one() {
+        let block = &self.scanner.entry(self.taken).block;
+        while !block.is_done() {
+            if !self.scanner.look_at_one() {
                 core::hint::spin_loop();
             }
         }
-        self.first = stretch.first();
-        self.left = stretch.wanted();
-        self.seen = stretch.seen();
-        stretch.take_back();
+        self.first = block.first();
+        self.left = block.wanted();
+        self.seen = block.seen();
+        block.take_back();
         self.taken += 1;
-        self.looks.oldest.store(self.taken, Ordering::Relaxed);
+        self.scanner.oldest.store(self.taken, Ordering::Relaxed);
     }
 }
 
@@ -217,9 +216,9 @@ mod tests {
     use poorwill_memory::fake::FakeMemory;
 
     use super::*;
-    use crate::crew::Alone;
+    use crate::workers::NoWorkers;
 
-    /// Every third page is zero, every fifth in no set; some others are progressions.
+    /// Every third page is zero, every fifth in no set; some others are strided fills.
     #[test]
     fn every_page_is_named_once_with_what_it_holds() {
         const PAGES: u64 = 3000;
@@ -235,7 +234,7 @@ mod tests {
         };
         let holds = |index: u64| match index % 3 {
             0 => Holds::Zeros,
-            1 => Holds::Progression,
+            1 => Holds::StridedFill,
             _ => Holds::Other {
                 hash: page_hash(&filled(index)),
             },
@@ -247,19 +246,19 @@ mod tests {
         (0..PAGES)
             .filter(|index| wanted(*index))
             .for_each(|index| map.insert(index));
-        let looks = Looks::new(&Alone, memory.os(), true);
-        let mut finds = vec![Page([!0; 512]); 1];
+        let scanner = PageScanner::new(&NoWorkers, memory.os(), true);
+        let mut cache = vec![Page([!0; 512]); 1];
         let named: Vec<_> = thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        looks.look_ahead();
+                        scanner.look_ahead();
                     }
                 });
             }
-            let mut lookout = Lookout::new(&looks, &mut finds);
+            let mut scan = ScanCursor::new(&scanner, &mut cache);
             let next = || {
-                let named = lookout.next(&map);
+                let named = scan.next(&map);
                 // What was named may go, and does, at once.
                 named.inspect(|(index, _)| map.remove(*index))
             };

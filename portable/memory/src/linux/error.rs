@@ -1,13 +1,13 @@
 use thiserror::Error;
 
-/// Pages that are looked into because they begin like a note. A kernel has one;
-/// what earlier kernels left behind and what programs hold are others.
+/// How many pages that begin like a note are examined. A kernel has one; earlier kernels and
+/// programs may have left others.
 pub(super) const MOST_NOTES: u32 = 8;
 
-/// Why no page counts as free. All of OS memory that is not zero is saved then,
-/// which takes longer and loses nothing.
+/// Why the free lists cannot be used. All of OS memory that is not zero is saved then, which
+/// takes longer and loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Doubt {
+pub enum FreeListError {
     /// The OS runs without address translation, or in a mode unknown here.
     #[error("the OS does not run on page tables")]
     NoPageTables,
@@ -38,8 +38,7 @@ pub enum Doubt {
     /// memory.
     #[error("the kernel's address {0:#x} leads nowhere")]
     Nowhere(u64),
-    /// The kernel's table of symbols is not one, or lies where it could have
-    /// been written.
+    /// The kernel's symbol table is malformed, or lies in writable memory.
     #[error("the kernel's table of symbols at {0:#x} cannot be read")]
     Symbols(u64),
     /// The table of symbols gives other addresses than the note, in every way of
@@ -52,13 +51,13 @@ pub enum Doubt {
     /// The kernel has no such symbol, or several.
     #[error("the kernel's table of symbols does not have one {0}")]
     NoSymbol(&'static str),
-    /// The kernel looks at what it left in free pages, or does not map them.
+    /// The kernel checks what it left in free pages, or does not map them.
     #[error("the kernel guards its free pages (page_poison or debug_pagealloc)")]
     Guarded,
     /// A node is not what it should be.
     #[error("the kernel's description of memory node {0} does not fit")]
     Node(u64),
-    /// A free list has something in it that is no free block of its order.
+    /// A free list contains something that is not a free block of its order.
     #[error("the kernel's free list at {list:#x} has {block:#x}, which does not belong there")]
     Block {
         /// Address of the list's head.

@@ -4,21 +4,21 @@ mod common;
 
 use common::{Free, MIB, Machine, Threads, key, page_of, pattern};
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{FreeContents, Page, Progression, Run};
+use poorwill_memory::{FreeContents, Page, Run, StridedFill};
 use proptest::prelude::*;
 
 /// What a stretch of memory holds.
 #[derive(Clone, Debug)]
-enum Stretch {
+enum ScanBlock {
     /// A table, of which every so manieth page was changed, and every so manieth
     /// cleared.
-    Table(Progression, u64, u64),
+    Table(StridedFill, u64, u64),
     Pattern,
     Zero,
     Free,
 }
 
-fn stretch() -> impl Strategy<Value = (Stretch, u64)> {
+fn stretch() -> impl Strategy<Value = (ScanBlock, u64)> {
     let words = || prop::array::uniform8(prop_oneof![Just(0u64), Just(64), any::<u64>()]);
     let table = (
         words(),
@@ -27,10 +27,10 @@ fn stretch() -> impl Strategy<Value = (Stretch, u64)> {
         prop_oneof![Just(u64::MAX), 3u64..60],
     );
     let what = prop_oneof![
-        4 => table.prop_map(|(row, step, odd, hole)| Stretch::Table(Progression { row, step }, odd, hole)),
-        1 => Just(Stretch::Pattern),
-        1 => Just(Stretch::Zero),
-        1 => Just(Stretch::Free),
+        4 => table.prop_map(|(row, step, odd, hole)| ScanBlock::Table(StridedFill { row, step }, odd, hole)),
+        1 => Just(ScanBlock::Pattern),
+        1 => Just(ScanBlock::Zero),
+        1 => Just(ScanBlock::Free),
     ];
     (what, 1u64..200)
 }
@@ -51,15 +51,15 @@ proptest! {
         for (stretch, pages) in &stretches {
             for more in 0..*pages {
                 let page = match stretch {
-                    Stretch::Table(_, _, hole) if more % hole == hole - 1 => Page::ZERO,
-                    Stretch::Table(table, odd, _) if more % odd != odd - 1 => page_of(&table.after(more)),
-                    Stretch::Zero => Page::ZERO,
+                    ScanBlock::Table(_, _, hole) if more % hole == hole - 1 => Page::ZERO,
+                    ScanBlock::Table(table, odd, _) if more % odd != odd - 1 => page_of(&table.after(more)),
+                    ScanBlock::Zero => Page::ZERO,
                     _ => pattern(at + more, 3),
                 };
                 zero += u64::from(page.is_zero());
                 machine.memory.set(at + more, &page);
             }
-            if matches!(stretch, Stretch::Free) {
+            if matches!(stretch, ScanBlock::Free) {
                 free.push(Run { first: at, pages: *pages });
             }
             at += pages;
@@ -67,7 +67,7 @@ proptest! {
         let freed: u64 = free.iter().map(|run| run.pages).sum();
         machine.free = Some(Free(free.clone(), FreeContents::Anything));
         machine.key = sealed.then(|| key(1));
-        machine.crew = Box::new(Threads(threads));
+        machine.workers = Box::new(Threads(threads));
         machine.is_clear = is_clear;
         let before = machine.memory.contents();
         let mut medium = FakeMedium::new(10 * MIB);
@@ -75,7 +75,7 @@ proptest! {
         prop_assert!(machine.memory.contents() == before, "saving changes nothing");
         // Unless it is odd too often, a table is not saved but for its odd pages.
         let tables: u64 = stretches.iter().map(|(stretch, pages)| match stretch {
-            Stretch::Table(table, odd, u64::MAX) if *odd > 8 && *pages >= 64 && !page_of(table).is_zero() => pages - pages / odd,
+            ScanBlock::Table(table, odd, u64::MAX) if *odd > 8 && *pages >= 64 && !page_of(table).is_zero() => pages - pages / odd,
             _ => 0,
         }).sum();
         prop_assert!(saved.saved_pages() <= pages + 1 - freed - zero - tables);
@@ -120,7 +120,7 @@ fn a_table_behind_much_that_is_free_comes_back() {
         pages: free.end - free.start,
     };
     machine.free = Some(Free(vec![run], FreeContents::Anything));
-    machine.crew = Box::new(Threads(2));
+    machine.workers = Box::new(Threads(2));
     let contents = |machine: &mut Machine| -> Vec<Page> {
         let os = machine.memory.os();
         let in_use = used.clone().chain(table.clone());

@@ -1,37 +1,36 @@
-//! Stretches of memory that the harts look at for the lead.
+//! Blocks of memory that worker harts scan for the coordinator.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, Progression};
+use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, StridedFill};
 
-use crate::stage::Stage;
+use crate::work_state::WorkState;
 
-/// Pages of a stretch: those of a word of the page map.
-pub(crate) const STRETCH: u64 = 64;
+/// Pages in a block: as many as a word of the page map has bits.
+pub(crate) const SCAN_BLOCK_PAGES: u64 = 64;
 
-/// What is known of a stretch's pages: a bit for each.
+/// The result of a scan: one bit for each page of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Pages that hold nothing but zeros.
     pub(crate) zeros: u64,
-    /// Pages that hold a [`Progression`], and not zeros.
-    pub(crate) progressions: u64,
+    /// Pages that hold a [`StridedFill`], and not zeros.
+    pub(crate) strided_fills: u64,
 }
 
 impl Seen {
-    /// The pages that are one or the other.
+    /// Pages that need not be saved.
     pub(crate) fn pages(self) -> u64 {
-        self.zeros | self.progressions
+        self.zeros | self.strided_fills
     }
 
-    /// Notes what `page` holds, whose bit this is, if it is one or the other; whether
-    /// it is.
+    /// Sets the bit of `page` if it is zero or a strided fill; returns whether it is.
     fn note(&mut self, bit: u64, page: &Page) -> bool {
         if page.is_zero() {
             self.zeros |= bit;
-        } else if Progression::of(page).is_some() {
-            self.progressions |= bit;
+        } else if StridedFill::of(page).is_some() {
+            self.strided_fills |= bit;
         } else {
             return false;
         }
@@ -39,45 +38,45 @@ impl Seen {
     }
 }
 
-/// A stretch on its way between the lead and the hart that looks at it.
+/// A block that is passed between the coordinator and the hart that scans it.
 #[derive(Debug)]
-pub(crate) struct Stretch {
-    stage: Stage,
-    /// Index of the first page, a multiple of [`STRETCH`].
+pub(crate) struct ScanBlock {
+    state: WorkState,
+    /// Index of the first page, a multiple of [`SCAN_BLOCK_PAGES`].
     first: AtomicU64,
-    /// Pages to be looked at.
+    /// Pages to scan.
     wanted: AtomicU64,
     zeros: AtomicU64,
-    progressions: AtomicU64,
+    strided_fills: AtomicU64,
 }
 
-impl Stretch {
+impl ScanBlock {
     pub(crate) const fn new() -> Self {
-        Stretch {
-            stage: Stage::new(),
+        ScanBlock {
+            state: WorkState::new(),
             first: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             zeros: AtomicU64::new(0),
-            progressions: AtomicU64::new(0),
+            strided_fills: AtomicU64::new(0),
         }
     }
 
-    /// Gives the harts the pages of `map` from `first` on, of which so much is known.
+    /// Hands out the pages of `map` from `first` on; `seen` is known of them already.
     pub(crate) fn give(&self, map: &PageMap<'_>, first: u64, seen: Seen) {
         self.first.store(first, Ordering::Relaxed);
         self.wanted.store(map.word(first), Ordering::Relaxed);
         self.store(seen);
-        self.stage.give();
+        self.state.give();
     }
 
-    /// Takes it to look at it, if it was given and no other hart has it.
+    /// Claims the block for a scan; false if it was not handed out, or another hart has it.
     pub(crate) fn take(&self) -> bool {
-        self.stage.take()
+        self.state.take()
     }
 
-    /// Looks at the pages of which nothing is known. `other` gets the place and the
-    /// contents of each that is neither zero nor a progression, and what is known up to
-    /// there; it may end the look.
+    /// Scans the pages of which nothing is known yet. `other` is called for each page that is
+    /// neither zero nor a strided fill, with its index in the block, its contents and the
+    /// result so far; it may end the scan.
     pub(crate) fn look(
         &self,
         memory: &OsMemory,
@@ -89,7 +88,7 @@ impl Stretch {
         let mut cursor = PageCursor::new();
         while let Some((place, bit)) = lowest(left) {
             left ^= bit;
-            // The map has no pages that memory has not.
+            // The map names no page beyond memory, so this does not happen.
             let Some(page) = cursor.seek(memory, first + place) else {
                 break;
             };
@@ -99,21 +98,21 @@ impl Stretch {
             }
         }
         self.store(seen);
-        self.stage.finish();
+        self.state.finish();
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.stage.is_done()
+        self.state.is_done()
     }
 
-    /// Whether it is the lead's to give.
+    /// Whether the coordinator may hand it out.
     pub(crate) fn is_free(&self) -> bool {
-        self.stage.is_leads()
+        self.state.is_coordinators()
     }
 
-    /// The lead has it back.
+    /// Returns the block to the coordinator.
     pub(crate) fn take_back(&self) {
-        self.stage.take_back();
+        self.state.take_back();
     }
 
     pub(crate) fn first(&self) -> u64 {
@@ -127,18 +126,18 @@ impl Stretch {
     pub(crate) fn seen(&self) -> Seen {
         Seen {
             zeros: self.zeros.load(Ordering::Relaxed),
-            progressions: self.progressions.load(Ordering::Relaxed),
+            strided_fills: self.strided_fills.load(Ordering::Relaxed),
         }
     }
 
     fn store(&self, seen: Seen) {
         self.zeros.store(seen.zeros, Ordering::Relaxed);
-        self.progressions
-            .store(seen.progressions, Ordering::Relaxed);
+        self.strided_fills
+            .store(seen.strided_fills, Ordering::Relaxed);
     }
 }
 
-/// The place of the lowest bit, and the bit.
+/// The index of the lowest bit that is set, and the bit.
 pub(crate) fn lowest(word: u64) -> Option<(u64, u64)> {
     (word != 0).then(|| (u64::from(word.trailing_zeros()), word & word.wrapping_neg()))
 }
@@ -152,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks at pages 64 to 127 of a memory in which page n begins with n; all but
+    /// Scans pages 64 to 127 of a memory in which page n begins with n; all but
     /// `known` are unknown.
     fn others(known: Seen, ends_at: u64) -> (Vec<u64>, Seen) {
         let mut memory = FakeMemory::new(&[200]);
@@ -166,12 +165,12 @@ mod tests {
         let mut room = vec![Page::ZERO; 1];
         let mut map = PageMap::new(&mut room, 200).unwrap();
         (64..100).for_each(|index| map.insert(index));
-        let stretch = Stretch::new();
-        assert!(stretch.is_free() && !stretch.take());
-        stretch.give(&map, 64, known);
-        assert!(stretch.take() && !stretch.take());
+        let block = ScanBlock::new();
+        assert!(block.is_free() && !block.take());
+        block.give(&map, 64, known);
+        assert!(block.take() && !block.take());
         let mut others = Vec::new();
-        stretch.look(memory.os(), |place, page, _| {
+        block.look(memory.os(), |place, page, _| {
             assert_eq!(page.0[0], 64 + place);
             others.push(page.0[0]);
             match page.0[0] == ends_at {
@@ -179,17 +178,17 @@ mod tests {
                 false => ControlFlow::Continue(()),
             }
         });
-        assert!(stretch.is_done() && stretch.wanted() == (1 << 36) - 1);
-        stretch.take_back();
-        assert!(stretch.is_free());
-        (others, stretch.seen())
+        assert!(block.is_done() && block.wanted() == (1 << 36) - 1);
+        block.take_back();
+        assert!(block.is_free());
+        (others, block.seen())
     }
 
     #[test]
     fn every_wanted_page_is_one_thing() {
         let found = Seen {
             zeros: 1 << (70 - 64),
-            progressions: 1 << (80 - 64),
+            strided_fills: 1 << (80 - 64),
         };
         let rest = (64..100).filter(|index| ![70, 80].contains(index));
         assert_eq!(others(Seen::default(), 0), (rest.collect(), found));
@@ -199,7 +198,7 @@ mod tests {
     fn what_is_known_is_not_looked_at_again() {
         let known = Seen {
             zeros: 0x3f,
-            progressions: !0 << 8,
+            strided_fills: !0 << 8,
         };
         assert_eq!(others(known, 0).0, [71]);
     }
@@ -208,7 +207,7 @@ mod tests {
     fn a_look_may_be_ended() {
         let found = Seen {
             zeros: 1 << (70 - 64),
-            progressions: 0,
+            strided_fills: 0,
         };
         let (named, seen) = others(Seen::default(), 75);
         assert_eq!((named.last(), seen), (Some(&75), found));

@@ -12,7 +12,7 @@ use crate::gpt::{GptError, MAX_PARTITIONS, Partition, find_others};
 /// knows it so. A snapshot keeps one for each partition of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct PartitionGuard {
+pub struct PartitionFingerprint {
     /// The partition's own GUID.
     guid: [u8; 16],
     /// Its name, filled up with zeros.
@@ -21,17 +21,17 @@ pub struct PartitionGuard {
     disk: u32,
     /// Its number there, from 1.
     number: u32,
-    /// Checksum of where it lies and of its first [`GUARDED_BYTES`].
+    /// Checksum of where it lies and of its first [`FINGERPRINTED_BYTES`].
     digest: u64,
 }
 
 /// Bytes at a partition's start that are looked at. There lie what ext4, XFS,
 /// Btrfs, SquashFS, EROFS and FAT change whenever somebody mounts them for
 /// writing: superblocks, and FAT's table.
-pub const GUARDED_BYTES: u64 = 128 << 10;
+pub const FINGERPRINTED_BYTES: u64 = 128 << 10;
 
-/// The guards of a device's partitions.
-pub type PartitionGuards = ArrayVec<PartitionGuard, MAX_PARTITIONS>;
+/// The fingerprints of a device's partitions.
+pub type PartitionFingerprints = ArrayVec<PartitionFingerprint, MAX_PARTITIONS>;
 
 /// How a disk is another than when the snapshot was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -62,7 +62,7 @@ impl fmt::Display for PartitionName {
     }
 }
 
-impl PartitionGuard {
+impl PartitionFingerprint {
     fn name(&self) -> PartitionName {
         PartitionName {
             number: self.number,
@@ -70,35 +70,35 @@ impl PartitionGuard {
         }
     }
 
-    fn is_of(&self, other: &PartitionGuard) -> bool {
+    fn is_of(&self, other: &PartitionFingerprint) -> bool {
         (self.disk, self.number, self.guid) == (other.disk, other.number, other.guid)
     }
 }
 
-/// Adds the guards of a disk's partitions that are no sleep areas; `number` is which
+/// Adds the fingerprints of a disk's partitions that are no sleep areas; `number` is which
 /// of the device's disks it is. Nothing is written. `scratch` holds at least one
 /// page.
 ///
 /// # Errors
 ///
 /// [`GptError`]; more than can be looked after are [`GptError::TooManyOthers`].
-pub fn guard_partitions<M: Medium>(
+pub fn fingerprint_partitions<M: Medium>(
     disk: &mut M,
     number: u32,
     block_bytes: u32,
     scratch: &mut [Page],
-    guards: &mut PartitionGuards,
+    fingerprints: &mut PartitionFingerprints,
 ) -> Result<(), GptError> {
     for partition in find_others(disk, block_bytes, scratch)? {
-        let guard = PartitionGuard {
+        let fingerprint = PartitionFingerprint {
             guid: partition.guid,
             name: partition.name,
             disk: number,
             number: partition.number,
             digest: digest(disk, &partition, scratch)?,
         };
-        guards
-            .try_push(guard)
+        fingerprints
+            .try_push(fingerprint)
             .map_err(|_| GptError::TooManyOthers)?;
     }
     Ok(())
@@ -110,12 +110,15 @@ pub fn guard_partitions<M: Medium>(
 /// # Errors
 ///
 /// The first [`DiskChanged`].
-pub fn unchanged(then: &[PartitionGuard], now: &[PartitionGuard]) -> Result<(), DiskChanged> {
-    for guard in then {
-        match now.iter().find(|now| now.is_of(guard)) {
-            Some(now) if now.digest == guard.digest => {}
-            Some(_) => return Err(DiskChanged::Written(guard.name())),
-            None => return Err(DiskChanged::Gone(guard.name())),
+pub fn unchanged(
+    then: &[PartitionFingerprint],
+    now: &[PartitionFingerprint],
+) -> Result<(), DiskChanged> {
+    for fingerprint in then {
+        match now.iter().find(|now| now.is_of(fingerprint)) {
+            Some(now) if now.digest == fingerprint.digest => {}
+            Some(_) => return Err(DiskChanged::Written(fingerprint.name())),
+            None => return Err(DiskChanged::Gone(fingerprint.name())),
         }
     }
     Ok(())
@@ -126,10 +129,10 @@ fn digest<M: Medium>(
     partition: &Partition,
     scratch: &mut [Page],
 ) -> Result<u64, GptError> {
-    const PAGES: usize = (GUARDED_BYTES / PAGE_BYTES) as usize;
+    const PAGES: usize = (FINGERPRINTED_BYTES / PAGE_BYTES) as usize;
     let mut words = [0; PAGES + 2];
     words[..2].copy_from_slice(&[partition.start, partition.length]);
-    let length = partition.length.min(GUARDED_BYTES);
+    let length = partition.length.min(FINGERPRINTED_BYTES);
     let mut start = Window::new(disk, partition.start, length)?;
     let pages = to_usize(start.capacity() / PAGE_BYTES);
     let room = &mut scratch[..1];

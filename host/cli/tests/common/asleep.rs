@@ -1,0 +1,96 @@
+//! Machines asleep on disks.
+
+use std::fs;
+
+use poorwill_image::{
+    NoWorkers, Salt, SaveRequest, Seal, SealingKey, StateWriter, Workspace, save,
+};
+use poorwill_medium::Window;
+use poorwill_medium::fake::FakeMedium;
+use poorwill_memory::{MachineIdentity, Page, fake::FakeMemory, to_usize};
+use poorwill_store::{Area, Purpose, find_areas};
+use poorwill_vault::RollbackCounter;
+
+use super::common::{World, open_vault};
+
+/// Pages that the OS of the machine has; every other one is in use.
+pub(crate) const OS_PAGES: u64 = 300;
+
+/// A machine, and how it sleeps.
+pub(crate) struct Asleep<'a> {
+    /// The file with its vault, in which its key is.
+    pub(crate) flash: Option<&'a str>,
+    /// The image is marked as woken.
+    pub(crate) consume: bool,
+    /// Whether it is a snapshot.
+    pub(crate) purpose: Purpose,
+    /// Which machine it is.
+    pub(crate) identity: MachineIdentity,
+    /// Owners and versions of its state's sections.
+    pub(crate) state: &'a [(u32, u16)],
+}
+
+impl Asleep<'_> {
+    /// Puts it to sleep on the disk `file`.
+    pub(crate) fn on(&self, world: &World, file: &str) {
+        let mut vault = self.flash.map(|flash| open_vault(&world.path(flash)));
+        let key = vault
+            .as_ref()
+            .map(|vault| SealingKey::new(*vault.key().unwrap().bytes()));
+        let bytes = fs::read(world.path(file)).unwrap();
+        let mut disk = FakeMedium::new(bytes.len() as u64);
+        disk.edit(|room| room.copy_from_slice(&bytes));
+        self.sleep(&mut disk, vault.as_mut(), key.as_ref());
+        fs::write(world.path(file), disk.bytes()).unwrap();
+    }
+
+    fn sleep(
+        &self,
+        disk: &mut FakeMedium,
+        vault: Option<&mut impl RollbackCounter>,
+        key: Option<&SealingKey>,
+    ) {
+        let counter = vault.map(|vault| vault as &mut dyn RollbackCounter);
+        let mut scratch = [Page::ZERO];
+        let location = find_areas(disk, 512, &mut scratch).unwrap()[0];
+        let mut memory = FakeMemory::new(&[OS_PAGES]);
+        for index in (0..OS_PAGES).step_by(2) {
+            memory.set(index, &Page([index + 1; 512]));
+        }
+        let os = memory.os();
+        let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
+        let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
+        let window = Window::new(disk, location.start, location.length).unwrap();
+        let mut area = Area::open(window, &mut scratch[0], counter).unwrap();
+        let mut slot = area.begin(self.purpose).unwrap();
+        let mut state = StateWriter::new(workspace.state);
+        for (owner, version) in self.state {
+            state.section(*owner, 0, *version, &[0u64; 3]).unwrap();
+        }
+        let request = SaveRequest {
+            identity: self.identity,
+            generation: slot.generation(),
+            kind: self.purpose.kind(),
+            saved_at_ns: 1_700_000_000_000_000_000,
+            state_bytes: state.finish(),
+            seal: key.map(|key| Seal {
+                key,
+                salt: Salt([5; 8]),
+            }),
+        };
+        let mut medium = slot.medium().unwrap();
+        let saved = save(
+            &mut medium,
+            os,
+            &request,
+            &mut workspace,
+            &NoWorkers,
+            &mut |_| (),
+        );
+        slot.commit(&saved.unwrap(), 1200).unwrap();
+        if self.consume {
+            let image = area.newest().unwrap();
+            area.admit(&image).unwrap();
+        }
+    }
+}

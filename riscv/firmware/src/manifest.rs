@@ -1,0 +1,82 @@
+//! The manifest in the firmware's file: which images it would wake, for tools to read
+//! before an update.
+
+use poorwill_devicetree::{IDENTITY_RULE, PLACEMENT_RULE};
+use poorwill_image::PIECE_PAGES;
+use poorwill_manifest::{DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion};
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+use crate::arch::stack;
+use crate::platform::interrupts;
+use crate::sleep;
+
+/// Nothing in the firmware reads it; the linker script keeps it.
+#[unsafe(link_section = ".manifest")]
+#[used]
+static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
+    release: [
+        number(env!("CARGO_PKG_VERSION_MAJOR")) as u16,
+        number(env!("CARGO_PKG_VERSION_MINOR")) as u16,
+        number(env!("CARGO_PKG_VERSION_PATCH")) as u16,
+    ],
+    formats: Formats::BUILT,
+    layout: MemoryLayout {
+        loaded: PhysRange {
+            start: number(env!("FIRMWARE_BASE")),
+            end: number(env!("FIRMWARE_BASE")) + number(env!("FIRMWARE_SIZE")),
+        },
+        placement_rule: PLACEMENT_RULE,
+        identity_rule: IDENTITY_RULE,
+        data: DATA,
+    },
+    sections: &SECTIONS,
+}
+.encode();
+
+/// The sections of the machine's state that are read at a wake.
+const SECTIONS: [SectionVersion; sleep::SECTIONS.len() + interrupts::SECTIONS.len()] = {
+    let mut sections = [sleep::SECTIONS[0]; sleep::SECTIONS.len() + interrupts::SECTIONS.len()];
+    let (own, others) = sections.split_at_mut(sleep::SECTIONS.len());
+    own.copy_from_slice(&sleep::SECTIONS);
+    others.copy_from_slice(&interrupts::SECTIONS);
+    sections
+};
+
+const fn number(digits: &str) -> u64 {
+    match u64::from_str_radix(digits, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("it is a number"),
+    }
+}
+
+/// How large the second range is (platform/mod.rs). The terms that grow with the memory
+/// are those of an image's workspace: its map, and the digests of its pieces.
+const DATA: DataRange = DataRange {
+    fixed_pages: sleep::pages_needed(0) + stack::pages_needed(0) as u64,
+    hart_pages: (stack::pages_needed(1) - stack::pages_needed(0)) as u64,
+    pages_per_page: [MAP_TERM, DIGEST_TERM, 0, 0],
+};
+
+/// Pages of memory for which a page of map has bits.
+const MAP_TERM: u64 = 8 * PAGE_BYTES;
+
+/// Pages of memory whose pieces have their digests in a page.
+const DIGEST_TERM: u64 = PIECE_PAGES * PAGE_BYTES / DIGEST_BYTES;
+
+/// Bytes of a piece's digest.
+const DIGEST_BYTES: u64 = 16;
+
+/// Checks the rule against what is really taken, for memory of 4 KiB to 16 TiB.
+const _: () = {
+    let mut shift = 0;
+    while shift <= 32 {
+        let mut pages = (1 << shift) - 1;
+        while pages <= (1 << shift) + 1 {
+            let rule = DATA.pages(pages, 3);
+            let taken = sleep::pages_needed(pages) + stack::pages_needed(3) as u64;
+            assert!(rule == taken, "the second range follows another rule");
+            pages += 1;
+        }
+        shift += 1;
+    }
+};

@@ -1,0 +1,64 @@
+use core::fmt;
+
+use poorwill_image::FORMAT_VERSION;
+use poorwill_store::{CONFIGURATION_VERSION, RECORD_VERSION};
+use poorwill_vault::VAULT_VERSION;
+
+/// The versions of a format that a firmware reads. It writes the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest that it reads.
+    pub oldest: u16,
+    /// The newest that it reads.
+    pub newest: u16,
+}
+
+impl Versions {
+    /// One version alone.
+    #[must_use]
+    pub const fn only(version: u16) -> Self {
+        Versions {
+            oldest: version,
+            newest: version,
+        }
+    }
+
+    /// Whether `version` is one of them.
+    #[must_use]
+    pub fn contains(&self, version: u16) -> bool {
+        (self.oldest..=self.newest).contains(&version)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.oldest == self.newest {
+            write!(f, "{}", self.newest)
+        } else {
+            write!(f, "{} to {}", self.oldest, self.newest)
+        }
+    }
+}
+
+/// The on-disk formats that a firmware reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formats {
+    /// The image.
+    pub image: Versions,
+    /// The record of a slot.
+    pub record: Versions,
+    /// The configuration of the sleep area.
+    pub configuration: Versions,
+    /// The vault.
+    pub vault: Versions,
+}
+
+impl Formats {
+    /// What this build of the crates reads: one version of each.
+    pub const BUILT: Formats = Formats {
+        image: Versions::only(FORMAT_VERSION),
+        record: Versions::only(RECORD_VERSION),
+        configuration: Versions::only(CONFIGURATION_VERSION),
+        vault: Versions::only(VAULT_VERSION),
+    };
+}

@@ -1,0 +1,110 @@
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+/// Most terms that grow with the memory; see [`DataRange::pages_per_page`].
+pub const MAX_TERMS: usize = 4;
+
+/// The memory that a firmware keeps for itself. The OS's memory is what remains, so an
+/// image wakes only under a firmware that reserves the same ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLayout {
+    /// The range that the firmware is loaded into.
+    pub loaded: PhysRange,
+    /// The rule by which the second range is placed.
+    pub placement_rule: u16,
+    /// The rule by which a machine's identity is computed from its device tree.
+    pub identity_rule: u16,
+    /// How large the second range is.
+    pub data: DataRange,
+}
+
+/// How large a firmware's second range is: the pages that are needed, rounded up to a
+/// power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataRange {
+    /// Pages on every machine.
+    pub fixed_pages: u64,
+    /// Pages for each hart.
+    pub hart_pages: u64,
+    /// Terms that grow with the memory: for each number that is not 0, one page for so
+    /// many pages of memory, rounded up.
+    pub pages_per_page: [u64; MAX_TERMS],
+}
+
+impl DataRange {
+    /// Pages that are needed on a machine with `pages` pages of memory, the firmware's
+    /// included, and `harts` harts; capped at the top.
+    #[must_use]
+    pub const fn pages(&self, pages: u64, harts: u64) -> u64 {
+        let mut sum = self
+            .fixed_pages
+            .saturating_add(self.hart_pages.saturating_mul(harts));
+        let mut term = 0;
+        while term < MAX_TERMS {
+            if self.pages_per_page[term] != 0 {
+                sum = sum.saturating_add(pages.div_ceil(self.pages_per_page[term]));
+            }
+            term += 1;
+        }
+        sum
+    }
+
+    /// Bytes of the range on that machine; `None` beyond all addresses.
+    #[must_use]
+    pub fn bytes(&self, pages: u64, harts: u64) -> Option<u64> {
+        let bytes = self.pages(pages, harts).checked_mul(PAGE_BYTES)?;
+        bytes.checked_next_power_of_two()
+    }
+
+    /// The sizes of the range on machines with `harts` harts that leave `os_pages` pages
+    /// to the OS, where the first range takes `loaded_pages`. Where the size changes,
+    /// machines with different memory may leave as many pages.
+    pub(crate) fn bytes_for_os(
+        &self,
+        os_pages: u64,
+        loaded_pages: u64,
+        harts: u64,
+    ) -> impl Iterator<Item = u64> {
+        sizes().filter(move |bytes| {
+            os_pages
+                .checked_add(loaded_pages)
+                .and_then(|pages| pages.checked_add(bytes / PAGE_BYTES))
+                .is_some_and(|pages| self.bytes(pages, harts) == Some(*bytes))
+        })
+    }
+}
+
+/// The sizes of a second range: 4 KiB to 32 GiB.
+pub(crate) fn sizes() -> impl Iterator<Item = u64> {
+    (12..=35).map(|shift| 1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA: DataRange = DataRange {
+        fixed_pages: 16,
+        hart_pages: 2,
+        pages_per_page: [1024, 0, 512, 0],
+    };
+
+    #[test]
+    fn it_grows_with_memory_and_harts() {
+        assert_eq!(DATA.pages(0, 0), 16);
+        assert_eq!(DATA.pages(1, 1), 20);
+        assert_eq!(DATA.pages(1025, 4), 16 + 8 + 2 + 3);
+        assert_eq!(DATA.bytes(1025, 4), Some(128 << 10));
+        assert_eq!(DATA.bytes(u64::MAX, u64::MAX), None);
+    }
+
+    #[test]
+    fn sizes_are_found_from_what_the_os_has() {
+        for pages in [1u64 << 12, 1 << 15, 1 << 18, (1 << 22) + 77] {
+            let bytes = DATA.bytes(pages, 4).unwrap();
+            let os_pages = pages - 448 - bytes / PAGE_BYTES;
+            let mut found = DATA.bytes_for_os(os_pages, 448, 4);
+            assert!(found.any(|found| found == bytes));
+        }
+        assert_eq!(DATA.bytes_for_os(u64::MAX, 448, 4).count(), 0);
+    }
+}
