@@ -41,8 +41,9 @@ impl MachineIdentity {
     /// The first difference.
     pub fn compare(&self, here: &MachineIdentity) -> Result<(), Difference> {
         let aspects = [
-            (self.memory, here.memory, Difference::MemoryMap),
+            // First, as the firmware's memory, and thus the OS's, depends on them.
             (self.harts, here.harts, Difference::Harts),
+            (self.memory, here.memory, Difference::MemoryMap),
             (self.isa, here.isa, Difference::Isa),
             (self.device_tree, here.device_tree, Difference::DeviceTree),
         ];
@@ -67,18 +68,18 @@ mod tests {
     #[test]
     fn names_the_first_difference() {
         assert_eq!(HERE.compare(&HERE), Ok(()));
-        let memory = MachineIdentity {
+        let harts = MachineIdentity {
             memory: 9,
             harts: 9,
             ..HERE
         };
-        assert_eq!(memory.compare(&HERE), Err(Difference::MemoryMap));
-        let harts = MachineIdentity {
-            harts: 9,
+        assert_eq!(harts.compare(&HERE), Err(Difference::Harts));
+        let memory = MachineIdentity {
+            memory: 9,
             isa: 9,
             ..HERE
         };
-        assert_eq!(harts.compare(&HERE), Err(Difference::Harts));
+        assert_eq!(memory.compare(&HERE), Err(Difference::MemoryMap));
         let isa = MachineIdentity {
             isa: 9,
             device_tree: 9,

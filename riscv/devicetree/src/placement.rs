@@ -7,13 +7,17 @@ const LOADER_BYTES: u64 = 64 << 20;
 /// The end of the addresses that 32-bit devices reach.
 const LOW_END: u64 = 1 << 32;
 
+/// The least length of the range: what kernels map in one go. It also keeps its length,
+/// and the OS's memory with it, when the firmware or the machine changes a little.
+const LEAST_BYTES: u64 = 2 << 20;
+
 /// Which rule [`place`] follows. Another rule gives an OS other memory, so that the
 /// images of before are refused: whoever changes it raises this number, by which
 /// `poorwill area --for` foresees that.
 pub const PLACEMENT_RULE: u16 = 1;
 
-/// Where the firmware's second range of memory goes: at least `bytes`, as a naturally
-/// aligned power of two, which takes a single PMP entry; within `memory`, and apart
+/// Where the firmware's second range of memory goes: at least `bytes`, and 2 MiB, as a
+/// naturally aligned power of two, which takes a single PMP entry; within `memory`, and apart
 /// from all of `taken`.
 ///
 /// It lies as high as possible in the first range of memory, below what boot loaders use at
@@ -24,7 +28,7 @@ pub const PLACEMENT_RULE: u16 = 1;
 /// `None`: no range has so much room.
 #[must_use]
 pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<PhysRange> {
-    let bytes = bytes.checked_next_power_of_two()?;
+    let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
     // A machine with little memory cannot spare the room for boot loaders.
     [LOADER_BYTES, 0].into_iter().find_map(|spared| {
         let mut ranges = memory.iter();
@@ -119,9 +123,9 @@ mod tests {
         #[test]
         fn it_is_found_wherever_there_is_room(start in 0u64..64, taken in prop::collection::vec(0u64..64, 0..12)) {
             // Sixty-four places of one size, some of them taken.
-            let slot = |number: u64| PhysRange::new(number * MIB, MIB);
+            let slot = |number: u64| PhysRange::new(number * 2 * MIB, 2 * MIB);
             let taken: Vec<_> = taken.into_iter().chain([start]).map(slot).collect();
-            let memory = [PhysRange::new(0, 64 * MIB)];
+            let memory = [PhysRange::new(0, 128 * MIB)];
             let all = (0..64).map(slot).all(|place| taken.contains(&place));
             prop_assert_eq!(place(&memory, &taken, MIB).is_none(), all);
         }
