@@ -7,9 +7,11 @@
 //! and put back by its [`Keeper`].
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![deny(clippy::let_underscore_must_use)]
 
 pub mod aplic;
 pub mod clint;
+mod ecam;
 mod flash;
 mod goldfish;
 pub mod imsic;
@@ -19,6 +21,7 @@ mod registers;
 mod syscon;
 pub mod uart;
 
+pub use ecam::Ecam;
 pub use flash::FlashBank;
 pub use goldfish::GoldfishRtc;
 pub use keeper::{Keeper, MAX_WORDS, State, WrongLength};
