@@ -11,6 +11,7 @@
 
 pub mod aplic;
 pub mod clint;
+mod controllers;
 mod ecam;
 mod flash;
 mod goldfish;
@@ -21,6 +22,7 @@ mod registers;
 mod syscon;
 pub mod uart;
 
+pub use controllers::{ControllerState, Controllers, SectionKey};
 pub use ecam::Ecam;
 pub use flash::FlashBank;
 pub use goldfish::GoldfishRtc;
