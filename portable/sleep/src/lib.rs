@@ -12,6 +12,7 @@
 //! one.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::let_underscore_must_use)]
 
 #[cfg(test)]
 extern crate std;

@@ -39,6 +39,49 @@ pub struct Signals {
     pub battery_low: bool,
 }
 
+/// What a platform sees of itself at a look. Times are as in [`Sleeper`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The time.
+    pub now: u64,
+    /// The OS's timer has rung.
+    pub timer: bool,
+    /// An interrupt that the OS left enabled is pending, other than its timer's.
+    pub interrupt: bool,
+    /// When the OS's timer rings, if it is set and may wake.
+    pub timer_due: Option<u64>,
+    /// Ticks until the clock's alarm, 0 if it has fallen due; `None` without one.
+    pub alarm_in: Option<u64>,
+    /// Somebody typed on the console.
+    pub typed: bool,
+    /// There is not power enough to go on resting for long.
+    pub battery_low: bool,
+}
+
+impl Signals {
+    /// What follows from what a platform sees. Of several things that have come the
+    /// OS's own are named first: it will look for those.
+    #[must_use]
+    pub fn of(observed: &Observed) -> Self {
+        let alarm_due = observed.alarm_in == Some(0);
+        let wake = [
+            (observed.timer, Source::Timer),
+            (observed.interrupt, Source::Interrupt),
+            (alarm_due, Source::Alarm),
+            (observed.typed, Source::Console),
+        ];
+        let alarm = observed.alarm_in;
+        let alarm = alarm.map(|left| observed.now.saturating_add(left));
+        Signals {
+            wake: wake
+                .into_iter()
+                .find_map(|(has_come, source)| has_come.then_some(source)),
+            due: alarm.into_iter().chain(observed.timer_due).min(),
+            battery_low: observed.battery_low,
+        }
+    }
+}
+
 /// What wakes a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {

@@ -33,7 +33,7 @@ impl<R: Registers<u64>> Mtime<R> {
 pub struct Timer<R>(R);
 
 /// A deadline that never comes.
-pub const NEVER: u64 = u64::MAX;
+const NEVER: u64 = u64::MAX;
 
 impl<R: Registers<u64>> Timer<R> {
     /// Of that register.
@@ -41,7 +41,7 @@ impl<R: Registers<u64>> Timer<R> {
         Timer(register)
     }
 
-    /// The deadline in ticks of `time`; [`NEVER`] when none is set.
+    /// The deadline in ticks of `time`; all ones when none is set.
     pub fn deadline(&self) -> u64 {
         self.0.read(0)
     }

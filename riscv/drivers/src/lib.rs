@@ -7,9 +7,12 @@
 //! and put back by its [`Keeper`].
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![deny(clippy::let_underscore_must_use)]
 
 pub mod aplic;
 pub mod clint;
+mod controllers;
+mod ecam;
 mod flash;
 mod goldfish;
 pub mod imsic;
@@ -19,6 +22,8 @@ mod registers;
 mod syscon;
 pub mod uart;
 
+pub use controllers::{ControllerState, Controllers, SectionKey};
+pub use ecam::Ecam;
 pub use flash::FlashBank;
 pub use goldfish::GoldfishRtc;
 pub use keeper::{Keeper, MAX_WORDS, State, WrongLength};

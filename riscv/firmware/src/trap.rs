@@ -3,7 +3,7 @@
 use crate::arch::{self, TrapFrame, csr};
 use crate::hart::this_hart;
 use crate::platform::console::say;
-use crate::platform::{domain, platform, time};
+use crate::platform::{domain, platform};
 use crate::sbi;
 
 mod cause {
@@ -29,7 +29,7 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
             sbi::call(frame, caller);
         }
         cause::MACHINE_SOFTWARE | cause::MACHINE_EXTERNAL => this_hart().handle_ipi(),
-        cause::MACHINE_TIMER => time::forward_timer(),
+        cause::MACHINE_TIMER => this_hart().timer().forward(),
         other => panic!(
             "unexpected trap from the OS: cause {other:#x} at {:#x}, value {:#x}",
             frame.mepc,

@@ -7,7 +7,6 @@ use spin::{Mutex, Once};
 use crate::arch;
 use crate::hart::{self, this_hart};
 use crate::platform::platform;
-use crate::platform::time::rest_until;
 
 /// How long the coordinator waits, once its own run has ended, for a hart that does
 /// not come back.
@@ -64,7 +63,7 @@ impl poorwill_image::Workers for StoppedHarts {
     fn pause(&self) {
         let time = &platform().time;
         let until = time.ticks().saturating_add(time.ticks_in(PAUSE_NS));
-        rest_until(this_hart().timer(), until);
+        this_hart().timer().rest_until(until);
     }
 
     fn idle(&self) {

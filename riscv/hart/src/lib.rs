@@ -1,28 +1,36 @@
 //! A RISC-V hart, without any access to one: what it holds for the OS, as data
 //! ([`HartContext`]); its state as SBI's HSM extension knows it ([`HsmCell`]); what
 //! other harts ask of it ([`Mailbox`]); how stopped harts work for another
-//! ([`JobGate`]); and the page tables that its kernel runs on ([`PageTables`]).
+//! ([`JobGate`]); its timers ([`HartTimer`]); what its CSRs hold when an OS starts
+//! ([`Environment`]); and the page tables that its kernel runs on ([`PageTables`]).
 //!
 //! No CSR and no device register is touched here. The firmware does that behind
-//! [`HartAccess`] and [`IpiDevice`], and the tests have models of both.
+//! [`HartAccess`], [`TimerAccess`] and [`IpiDevice`], and the tests have models of
+//! them.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::let_underscore_must_use)]
 
 mod context;
+mod environment;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod hsm;
+pub mod interrupt;
 mod job_gate;
 mod mailbox;
 mod page_tables;
 mod sync;
+mod timer;
 
 pub use context::{
     CaptureError, Csr, CsrValue, FileWords, FloatRegisters, GeneralRegisters, HartAccess,
     HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, Section, SectionError, VectorRegisters,
     section,
 };
+pub use environment::Environment;
 pub use hsm::{HsmCell, HsmState, LocalHsm, RemoteHsm, Resume, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};
 pub use page_tables::{Mode, PageTables};
+pub use timer::{HartTimer, HeldTimer, NEVER, TimerAccess};

@@ -157,3 +157,57 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_oss_own_signals_are_named_first() {
+    let mut observed = Observed {
+        now: 100,
+        timer: true,
+        interrupt: true,
+        alarm_in: Some(0),
+        typed: true,
+        ..Observed::default()
+    };
+    let wake = |observed: &Observed| Signals::of(observed).wake;
+    assert_eq!(wake(&observed), Some(Source::Timer));
+    observed.timer = false;
+    assert_eq!(wake(&observed), Some(Source::Interrupt));
+    observed.interrupt = false;
+    assert_eq!(wake(&observed), Some(Source::Alarm));
+    observed.alarm_in = Some(1);
+    assert_eq!(wake(&observed), Some(Source::Console));
+    observed.typed = false;
+    assert_eq!(wake(&observed), None);
+    observed.alarm_in = None;
+    assert_eq!(wake(&observed), None);
+}
+
+#[test]
+fn what_falls_due_first_counts() {
+    let due = |alarm_in, timer_due| {
+        let observed = Observed {
+            now: 100,
+            alarm_in,
+            timer_due,
+            ..Observed::default()
+        };
+        Signals::of(&observed).due
+    };
+    assert_eq!(due(None, None), None);
+    assert_eq!(due(Some(20), None), Some(120));
+    assert_eq!(due(None, Some(110)), Some(110));
+    assert_eq!(due(Some(20), Some(110)), Some(110));
+    assert_eq!(due(Some(20), Some(130)), Some(120));
+    assert_eq!(due(Some(u64::MAX), None), Some(u64::MAX));
+}
+
+#[test]
+fn a_low_battery_is_told_and_wakes_nobody() {
+    let observed = Observed {
+        battery_low: true,
+        ..Observed::default()
+    };
+    let signals = Signals::of(&observed);
+    assert!(signals.battery_low && signals.wake.is_none() && signals.due.is_none());
+    assert!(!Signals::of(&Observed::default()).battery_low);
+}

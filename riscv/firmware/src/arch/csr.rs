@@ -3,6 +3,8 @@
 
 use core::arch::asm;
 
+pub(crate) use poorwill_hart::interrupt;
+
 macro_rules! numbers {
     ($($name:ident = $number:literal,)*) => {
         $(#[allow(missing_docs, reason = "the specification's own names")]
@@ -175,22 +177,4 @@ pub(crate) mod status {
     pub(crate) const MPRV: u64 = 1 << 17;
     /// The OS was in a guest (H extension).
     pub(crate) const MPV: u64 = 1 << 39;
-}
-
-/// Bits of `mip`, `mie` and `mideleg`.
-pub(crate) mod interrupt {
-    /// S-mode software.
-    pub(crate) const SSI: u64 = 1 << 1;
-    /// Machine software.
-    pub(crate) const MSI: u64 = 1 << 3;
-    /// S-mode timer.
-    pub(crate) const STI: u64 = 1 << 5;
-    /// Machine timer.
-    pub(crate) const MTI: u64 = 1 << 7;
-    /// S-mode external.
-    pub(crate) const SEI: u64 = 1 << 9;
-    /// Machine external.
-    pub(crate) const MEI: u64 = 1 << 11;
-    /// Counter overflow.
-    pub(crate) const LCOFI: u64 = 1 << 13;
 }

@@ -15,7 +15,7 @@ use spin::Once;
 use crate::arch;
 use crate::arch::csr::{self, interrupt};
 use crate::platform::ipi::Ipi;
-use crate::platform::time::HartTimer;
+use crate::platform::time::{HartTimer, hart_timer};
 use crate::platform::{interrupts, pmp};
 use crate::remote_fence;
 pub(crate) use context::ThisHartAccess;
@@ -49,7 +49,7 @@ pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
             // SAFETY: passed on to the caller.
             ipi: unsafe { Ipi::new(description) },
             // SAFETY: passed on to the caller.
-            timer: unsafe { HartTimer::new(description) },
+            timer: unsafe { hart_timer(description) },
             stack_top: AtomicUsize::new(0),
         });
         harts.collect()

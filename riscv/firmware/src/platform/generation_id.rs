@@ -56,6 +56,6 @@ impl GenerationId {
 
     /// Tells the OS, once its interrupt controllers are as it left them.
     pub(crate) fn announce(&self, interrupts: &Interrupts) {
-        interrupts.raise(self.source.source);
+        interrupts.shared().raise(self.source.source);
     }
 }

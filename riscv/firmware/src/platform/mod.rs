@@ -190,7 +190,7 @@ pub(crate) unsafe fn start(
             identity,
         }
     };
-    platform.interrupts.start();
+    platform.interrupts.shared().start();
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
     // SAFETY: memory, says the device tree; nobody's but the firmware's from here on,

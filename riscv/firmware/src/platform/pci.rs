@@ -3,60 +3,26 @@
 
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
-use poorwill_medium::pci::{ConfigSpace, DeviceHandle, Function};
+use poorwill_medium::pci::DeviceHandle;
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
 
 use super::mmio::Mmio;
 use crate::arch::{cache, fence};
 
-/// The configuration space of a host bridge (PCI Express ECAM).
-#[derive(Debug)]
-pub(crate) struct Ecam {
-    registers: Mmio,
-    first_bus: u8,
-    length: u64,
-}
+/// The configuration space of a host bridge.
+pub(crate) type Ecam = poorwill_drivers::Ecam<Mmio>;
 
-impl Ecam {
-    /// The configuration space that the device tree names.
-    ///
-    /// # Safety
-    ///
-    /// `host` describes a host bridge of this machine, and no OS uses it while
-    /// the value is in use.
-    pub(crate) unsafe fn new(host: &PciHost) -> Self {
-        Ecam {
-            // SAFETY: passed on to the caller.
-            registers: unsafe { Mmio::new(host.ecam.start) },
-            first_bus: host.bridge.first_bus,
-            length: host.ecam.length(),
-        }
-    }
-
-    /// Where a register lies; `None` beyond the mapped part.
-    fn place(&self, function: Function, register: u16) -> Option<u64> {
-        let bus = function.bus.checked_sub(self.first_bus)?;
-        let place = u64::from(bus) << 20
-            | u64::from(function.device) << 15
-            | u64::from(function.function) << 12
-            | u64::from(register & 0xffc);
-        (place + 4 <= self.length).then_some(place)
-    }
-}
-
-impl ConfigSpace for Ecam {
-    fn read32(&self, function: Function, register: u16) -> u32 {
-        // All ones is what a bus answers where nothing is.
-        self.place(function, register)
-            .map_or(u32::MAX, |place| self.registers.read(place))
-    }
-
-    fn write32(&self, function: Function, register: u16, value: u32) {
-        if let Some(place) = self.place(function, register) {
-            self.registers.write(place, value);
-        }
-    }
+/// The configuration space that the device tree names.
+///
+/// # Safety
+///
+/// `host` describes a host bridge of this machine, and no OS uses it while
+/// the value is in use.
+pub(crate) unsafe fn config_space(host: &PciHost) -> Ecam {
+    // SAFETY: passed on to the caller.
+    let registers = unsafe { Mmio::new(host.ecam.start) };
+    Ecam::new(registers, host)
 }
 
 /// The registers of a claimed NVMe controller.

@@ -2,7 +2,8 @@
 
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::GoldfishRtc;
-use poorwill_drivers::clint::{Mtime, NEVER, Timebase, Timer};
+use poorwill_drivers::clint::{Mtime, Timebase, Timer};
+use poorwill_hart::{NEVER, TimerAccess};
 use poorwill_medium::Clock;
 
 use super::mmio::Mmio;
@@ -91,148 +92,100 @@ impl Clock for Time {
     }
 }
 
-/// A hart's timers: its machine timer, and whether the OS has one of its own.
+/// A hart's timers.
+pub(crate) type HartTimer = poorwill_hart::HartTimer<TimerRegisters>;
+
+/// The calling hart's timer while machine mode needs it for itself.
+pub(crate) type HeldTimer = poorwill_hart::HeldTimer<TimerRegisters>;
+
+/// A hart's timer registers: MTIMECMP, and the calling hart's CSRs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HartTimer {
-    register: Option<Timer<Mmio>>,
+pub(crate) struct TimerRegisters {
+    mtimecmp: Option<Timer<Mmio>>,
     has_sstc: bool,
 }
 
-impl HartTimer {
-    /// Those that the device tree names.
-    ///
-    /// # Safety
-    ///
-    /// It is a hart of this machine.
-    pub(crate) unsafe fn new(hart: &devicetree::Hart) -> Self {
-        // SAFETY: the tree, which is right, says the caller, names this address as a
-        // timer of this machine.
-        let mmio = |address| unsafe { Mmio::new(address) };
-        HartTimer {
-            register: hart.mtimecmp.map(mmio).map(Timer::new),
-            has_sstc: hart.extensions.sstc,
+/// The timers that the device tree names.
+///
+/// # Safety
+///
+/// It is a hart of this machine.
+pub(crate) unsafe fn hart_timer(hart: &devicetree::Hart) -> HartTimer {
+    // SAFETY: the tree, which is right, says the caller, names this address as a
+    // timer of this machine.
+    let mmio = |address| unsafe { Mmio::new(address) };
+    HartTimer::new(TimerRegisters {
+        mtimecmp: hart.mtimecmp.map(mmio).map(Timer::new),
+        has_sstc: hart.extensions.sstc,
+    })
+}
+
+impl TimerAccess for TimerRegisters {
+    fn has_sstc(&self) -> bool {
+        self.has_sstc
+    }
+
+    fn has_machine_timer(&self) -> bool {
+        self.mtimecmp.is_some()
+    }
+
+    fn mtimecmp(&self) -> u64 {
+        self.mtimecmp.map_or(NEVER, |timer| timer.deadline())
+    }
+
+    fn set_mtimecmp(&self, deadline: u64) {
+        if let Some(timer) = self.mtimecmp {
+            timer.set(deadline);
         }
     }
 
-    /// Lets the machine timer rest. At a reset its deadline is zero: it would be
-    /// pending, though masked, for as long as the machine runs, and QEMU runs a hart
-    /// with anything pending at a third of its speed.
-    pub(crate) fn stop_machine_timer(self) {
-        if let Some(timer) = self.register {
-            timer.stop();
-        }
+    fn stimecmp(&self) -> u64 {
+        csr::read::<{ csr::STIMECMP }>()
     }
 
-    /// Sets the calling hart's S-mode timer (SBI 3.0, chapter 6).
-    pub(crate) fn set_supervisor_timer(self, deadline: u64) {
-        // SAFETY: these bits and registers are the OS's timer and nothing else.
+    fn set_stimecmp(&self, deadline: u64) {
+        // SAFETY: the OS's timer, and nothing else.
+        unsafe { csr::write::<{ csr::STIMECMP }>(deadline) }
+    }
+
+    fn enabled(&self) -> u64 {
+        csr::read::<{ csr::MIE }>()
+    }
+
+    fn set_enabled(&self, bits: u64) {
+        // SAFETY: machine mode has its interrupts off: its bits only end waits, and
+        // the others are what the OS had.
+        unsafe { csr::write::<{ csr::MIE }>(bits) }
+    }
+
+    fn enable_machine_timer(&self, is_enabled: bool) {
+        // SAFETY: the OS's timer, where machine mode keeps it, and nothing else.
         unsafe {
-            if self.has_sstc {
-                csr::write::<{ csr::STIMECMP }>(deadline);
-            } else if let Some(timer) = self.register {
-                csr::clear::<{ csr::MIP }>(interrupt::STI);
-                timer.set(deadline);
+            if is_enabled {
                 csr::set::<{ csr::MIE }>(interrupt::MTI);
+            } else {
+                csr::clear::<{ csr::MIE }>(interrupt::MTI);
             }
         }
     }
 
-    /// When the calling hart's S-mode timer is to ring, where machine mode keeps it
-    /// for the OS, [`NEVER`] when it is not set; `None` where it is the OS's own
-    /// (Sstc). A timer that has rung rings again: the OS may not have seen it.
-    pub(crate) fn supervisor_deadline(self) -> Option<u64> {
-        if self.has_sstc {
-            return None;
-        }
-        let is_set = csr::read::<{ csr::MIE }>() & interrupt::MTI != 0
-            || csr::read::<{ csr::MIP }>() & interrupt::STI != 0;
-        let timer = self.register.filter(|_| is_set);
-        Some(timer.map_or(NEVER, |timer| timer.deadline()))
+    fn pending(&self) -> u64 {
+        csr::read::<{ csr::MIP }>()
     }
-}
 
-/// The calling hart's machine timer while machine mode needs it for itself, and
-/// what the OS had set it to, where it is the OS's timer too.
-#[derive(Debug)]
-pub(crate) struct HeldTimer {
-    timer: HartTimer,
-    /// When the OS's timer rings; all ones when it does not.
-    deadline: u64,
-    has_rung: bool,
-}
-
-impl HeldTimer {
-    /// Takes it.
-    pub(crate) fn hold(timer: HartTimer) -> Self {
-        let deadline = timer.supervisor_deadline();
-        HeldTimer {
-            timer,
-            deadline: deadline.unwrap_or_else(csr::read::<{ csr::STIMECMP }>),
-            has_rung: false,
+    fn set_supervisor_pending(&self, is_pending: bool) {
+        // SAFETY: STIP is the OS's view of its timer.
+        unsafe {
+            if is_pending {
+                csr::set::<{ csr::MIP }>(interrupt::STI);
+            } else {
+                csr::clear::<{ csr::MIP }>(interrupt::STI);
+            }
         }
     }
 
-    /// When the OS's timer rings, if it does.
-    pub(crate) fn due(&self) -> Option<u64> {
-        (self.deadline != NEVER).then_some(self.deadline)
-    }
-
-    /// Lets the OS's timer ring if that is machine mode's to do.
-    pub(crate) fn ring_if_due(&mut self, now: u64) {
-        if !self.timer.has_sstc && !self.has_rung && self.deadline <= now {
-            forward_timer();
-            self.has_rung = true;
-        }
-    }
-
-    /// Waits until `until`, for one of the interrupts `enabled`, or for an IPI.
-    /// A hart without a timer looks again at once.
-    pub(crate) fn rest(&self, enabled: u64, until: u64) {
-        let Some(timer) = self.timer.register else {
-            core::hint::spin_loop();
-            return;
-        };
-        let own = interrupt::MTI | interrupt::MSI | interrupt::MEI;
-        timer.set(until);
+    fn wait(&self) {
         fence::after_device_write();
-        // SAFETY: machine mode has its interrupts off: these only end the wait,
-        // and the caller puts them back.
-        unsafe { csr::write::<{ csr::MIE }>(enabled | own) };
         arch::wait_for_interrupt();
-        timer.stop();
-    }
-
-    /// Gives it back as the OS set it.
-    pub(crate) fn give_back(self) {
-        let HartTimer { register, has_sstc } = self.timer;
-        let Some(timer) = register.filter(|_| !has_sstc) else {
-            return;
-        };
-        timer.set(self.deadline);
-        if !self.has_rung && self.deadline != NEVER {
-            // SAFETY: the OS's timer, and nothing else.
-            unsafe { csr::set::<{ csr::MIE }>(interrupt::MTI) };
-        }
-    }
-}
-
-/// Has the calling hart rest until `until`, whatever is pending for the OS. A hart
-/// without a timer goes on at once.
-pub(crate) fn rest_until(timer: HartTimer, until: u64) {
-    let enabled = csr::read::<{ csr::MIE }>();
-    let timer = HeldTimer::hold(timer);
-    timer.rest(0, until);
-    // SAFETY: what it was; the timer's own bit is set with the timer.
-    unsafe { csr::write::<{ csr::MIE }>(enabled & !interrupt::MTI) };
-    timer.give_back();
-}
-
-/// Hands an expired machine timer on to the OS as its own.
-pub(crate) fn forward_timer() {
-    // SAFETY: STIP is the OS's view of its timer; MTIE is set again with the
-    // next deadline.
-    unsafe {
-        csr::clear::<{ csr::MIE }>(interrupt::MTI);
-        csr::set::<{ csr::MIP }>(interrupt::STI);
     }
 }

@@ -13,7 +13,7 @@ use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
 use super::queues;
 use crate::platform::console::say;
-use crate::platform::pci::{DeviceMemory, Ecam, NvmeRegisters};
+use crate::platform::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
 use crate::platform::platform;
 use crate::platform::time::Time;
 
@@ -37,7 +37,7 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
     for (host, described) in platform().pci.iter().enumerate() {
         // SAFETY: the device tree describes the bridge, and the OS's harts are
         // stopped or not yet started.
-        let config = unsafe { Ecam::new(described) };
+        let config = unsafe { config_space(described) };
         let search = pci::find(&config, &platform().time, &described.bridge);
         if let Some(complaint) = search.complaint {
             say!("PCI: {complaint}");
@@ -82,7 +82,7 @@ pub(super) fn on_device<R>(
     let described = &platform().pci[place.host];
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
-    let config = unsafe { Ecam::new(described) };
+    let config = unsafe { config_space(described) };
     let mut handle = pci::acquire(&config, time, &described.bridge, &place.location)?;
     let queues = &mut *queues();
     let started = match place.location.kind() {

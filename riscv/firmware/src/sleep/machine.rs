@@ -155,7 +155,7 @@ impl Machine for Firmware {
         if !report::woken(state.report, wake) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
-        platform.interrupts.restore(&state.devices);
+        platform.interrupts.shared().restore(&state.devices);
         if let Some(id) = &platform.generation_id {
             id.renew();
             id.announce(&platform.interrupts);

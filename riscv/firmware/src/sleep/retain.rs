@@ -1,15 +1,13 @@
 //! Sleep with the RAM powered: the hart that called waits in machine mode, the
 //! others are stopped and wait as they do. Devices are as the OS left them.
 
-use poorwill_sleep::retain::{Signals, Sleeper, Source};
+use poorwill_hart::interrupt::Pending;
+use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
-use crate::arch::csr::{self, interrupt};
+use crate::arch::csr;
 use crate::hart::ThisHart;
 use crate::platform::time::HeldTimer;
 use crate::platform::{console, platform};
-
-/// Interrupts that are the OS's own.
-const OF_THE_OS: u64 = interrupt::SSI | interrupt::STI | interrupt::SEI | interrupt::LCOFI;
 
 /// How often somebody may have typed who is to wait no longer than that.
 const LOOK_EVERY_MS: u64 = 100;
@@ -18,8 +16,6 @@ const LOOK_EVERY_MS: u64 = 100;
 pub(super) struct Resting {
     hart: ThisHart,
     timer: HeldTimer,
-    /// `mie` as the OS left it.
-    enabled: u64,
 }
 
 impl Resting {
@@ -28,23 +24,12 @@ impl Resting {
         Resting {
             hart,
             timer: HeldTimer::hold(hart.timer()),
-            enabled: csr::read::<{ csr::MIE }>(),
         }
     }
 
     /// Leaves the hart as the OS expects it.
     pub(super) fn end(self) {
-        // SAFETY: what it was; the timer's own bit is set with the timer.
-        unsafe { csr::write::<{ csr::MIE }>(self.enabled & !interrupt::MTI) };
         self.timer.give_back();
-    }
-
-    fn interrupted(&self) -> Option<Source> {
-        let come = csr::read::<{ csr::MIP }>() & self.enabled & OF_THE_OS;
-        if come & interrupt::STI != 0 {
-            return Some(Source::Timer);
-        }
-        (come != 0).then_some(Source::Interrupt)
     }
 }
 
@@ -59,28 +44,22 @@ impl Sleeper for Resting {
         let time = &platform().time;
         let now = time.ticks();
         self.timer.ring_if_due(now);
-        let alarm = time.alarm_in();
+        let alarm_in = time.alarm_in();
         let line = console::line_events();
-        let wake = self
-            .interrupted()
-            .or((alarm == Some(0)).then_some(Source::Alarm))
-            .or(line.input.then_some(Source::Console));
-        let timer = (self.enabled & interrupt::STI != 0)
-            .then(|| self.timer.due())
-            .flatten();
-        Signals {
-            wake,
-            due: alarm
-                .map(|left| now.saturating_add(left))
-                .into_iter()
-                .chain(timer)
-                .min(),
+        let pending = Pending::of(csr::read::<{ csr::MIP }>(), self.timer.enabled());
+        Signals::of(&Observed {
+            now,
+            timer: pending.timer,
+            interrupt: pending.other,
+            timer_due: self.timer.due(),
+            alarm_in,
+            typed: line.input,
             battery_low: line.line_break,
-        }
+        })
     }
 
     fn rest(&mut self, until: u64) {
-        self.timer.rest(self.enabled, until);
+        self.timer.rest(until);
     }
 
     fn look_every(&self) -> Option<u64> {

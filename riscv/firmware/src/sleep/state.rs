@@ -1,6 +1,7 @@
 //! What machine mode brings back of a machine beside its memory
 //! (docs/image-format.md, "Machine state").
 
+use poorwill_drivers::ControllerState;
 use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Misfit, Resume, Section, section};
 use poorwill_image::{StateError, StateSection, StateSections, StateWriter};
 use poorwill_manifest::SectionVersion;
@@ -8,7 +9,6 @@ use poorwill_sleep::{StateRefusal, WakeVector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::hart::this_hart;
-use crate::platform::interrupts::DeviceState;
 use crate::platform::{domain, platform};
 use crate::report::{self, Report};
 
@@ -92,7 +92,7 @@ const NO_DEADLINE: u64 = u64::MAX;
 pub(super) struct MachineState<'a> {
     pub(super) core: Core,
     pub(super) hart: HartContext,
-    pub(super) devices: DeviceState<'a>,
+    pub(super) devices: ControllerState<'a>,
     /// What the OS was told of how it came up.
     pub(super) report: Option<Report>,
 }

@@ -1,0 +1,257 @@
+//! Which of a machine's sources are gathered for what is drawn.
+
+use crate::seed::SeedError;
+use crate::{Pool, Purpose, Quality, Source};
+
+/// Bytes that are taken of the hardware's source at a time: twice a key's, as its
+/// bits have half a bit of entropy each.
+pub const HARDWARE_BYTES: usize = 64;
+
+/// How often the time between two moments is taken. A bit of each is as much as
+/// may be hoped for.
+const JITTER_ROUNDS: usize = 16;
+const JITTER_SAMPLES: usize = 64;
+
+/// What a machine has of randomness beside what the previous stage gave.
+pub trait Sources {
+    /// Fills `into` from the hardware's entropy source; says whether there is one
+    /// within reach.
+    ///
+    /// # Errors
+    ///
+    /// [`SeedError`]: there is one, and it gives nothing.
+    fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError>;
+
+    /// A counter that goes on with every cycle.
+    fn cycles(&self) -> u64;
+
+    /// Ticks of the machine's clock. How long reading it takes is a part of what is
+    /// timed.
+    fn ticks(&self) -> u64;
+
+    /// What differs from machine to machine or from one power-on to the next.
+    fn circumstances(&self) -> impl AsRef<[u64]>;
+}
+
+impl Pool {
+    /// Gathers what is good for `purpose`, to be [drawn](Pool::draw) next.
+    ///
+    /// A key and a salt take all that there is. A seed for the OS takes what is
+    /// vouched for, and a generation ID, which is made at every wake, takes timing,
+    /// the slowest to gather, only where nothing better has gone in.
+    ///
+    /// # Errors
+    ///
+    /// [`SeedError`] of the hardware's source; everything else has been gathered
+    /// nevertheless, and the pool is as good as its [quality](Pool::quality) says.
+    pub fn gather(&mut self, purpose: Purpose, sources: &impl Sources) -> Result<(), SeedError> {
+        let hardware = self.gather_hardware(sources);
+        let wants_jitter = match purpose {
+            Purpose::Key | Purpose::Salt => true,
+            Purpose::GenerationId => self.quality() == Quality::Weak,
+            Purpose::OsSeed => false,
+        };
+        if wants_jitter {
+            self.gather_jitter(sources);
+        }
+        if purpose != Purpose::OsSeed {
+            let circumstances = sources.circumstances();
+            self.add_words(Source::Circumstance, circumstances.as_ref());
+        }
+        hardware
+    }
+
+    fn gather_hardware(&mut self, sources: &impl Sources) -> Result<(), SeedError> {
+        let mut bytes = [0; HARDWARE_BYTES];
+        if sources.hardware(&mut bytes)? {
+            self.add(Source::Hardware, &bytes);
+        }
+        Ok(())
+    }
+
+    /// Times reads of a device and of memory, whose caches and queues are never
+    /// quite in the same state.
+    fn gather_jitter(&mut self, sources: &impl Sources) {
+        for _ in 0..JITTER_ROUNDS {
+            let mut samples = [0u64; JITTER_SAMPLES];
+            let mut last = sources.cycles();
+            for index in 0..JITTER_SAMPLES {
+                let ticks = sources.ticks();
+                // A place that depends on the times before.
+                let place = usize::from(last.to_le_bytes()[0]) % JITTER_SAMPLES;
+                let touched = core::hint::black_box(samples[place]);
+                let now = sources.cycles();
+                samples[index] = now.wrapping_sub(last) ^ ticks.rotate_left(32) ^ touched;
+                last = now;
+            }
+            self.add_words(Source::Jitter, &samples);
+        }
+    }
+
+    fn add_words(&mut self, source: Source, words: &[u64]) {
+        let mut bytes = [0; 8 * JITTER_SAMPLES];
+        for part in words.chunks(JITTER_SAMPLES) {
+            for (bytes, word) in bytes.chunks_mut(8).zip(part) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            self.add(source, &bytes[..8 * part.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// A machine, and what was asked of it.
+    struct Model {
+        hardware: Result<Option<u8>, SeedError>,
+        now: Cell<u64>,
+        /// Cycles that each look takes.
+        pace: u64,
+        place: u64,
+        circumstances_asked: Cell<usize>,
+    }
+
+    /// One without a source of the hardware's.
+    fn plain() -> Model {
+        Model {
+            hardware: Ok(None),
+            now: Cell::new(0),
+            pace: 3,
+            place: 1,
+            circumstances_asked: Cell::new(0),
+        }
+    }
+
+    impl Sources for Model {
+        fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError> {
+            let byte = self.hardware?;
+            into.fill(byte.unwrap_or(0xee));
+            Ok(byte.is_some())
+        }
+
+        fn cycles(&self) -> u64 {
+            self.now.set(self.now.get() + self.pace);
+            self.now.get()
+        }
+
+        fn ticks(&self) -> u64 {
+            self.now.get() / 10
+        }
+
+        fn circumstances(&self) -> impl AsRef<[u64]> {
+            self.circumstances_asked
+                .set(self.circumstances_asked.get() + 1);
+            [self.place, 5]
+        }
+    }
+
+    const PURPOSES: [Purpose; 4] = [
+        Purpose::Key,
+        Purpose::Salt,
+        Purpose::OsSeed,
+        Purpose::GenerationId,
+    ];
+
+    /// Whether timing and whether circumstances were gathered.
+    fn gathered(model: &Model, pool: &mut Pool, purpose: Purpose) -> (bool, bool) {
+        model.now.set(0);
+        model.circumstances_asked.set(0);
+        pool.gather(purpose, model).unwrap();
+        (model.now.get() != 0, model.circumstances_asked.get() != 0)
+    }
+
+    #[test]
+    fn what_is_gathered_depends_on_what_it_is_for() {
+        let of = |model: &Model, purpose| gathered(model, &mut Pool::new(), purpose);
+        assert_eq!(
+            PURPOSES.map(|purpose| of(&plain(), purpose)),
+            [(true, true), (true, true), (false, false), (true, true),]
+        );
+        let strong = Model {
+            hardware: Ok(Some(7)),
+            ..plain()
+        };
+        assert_eq!(
+            PURPOSES.map(|purpose| of(&strong, purpose)),
+            [
+                (true, true),
+                (true, true),
+                (false, false),
+                // Better has gone in.
+                (false, true),
+            ]
+        );
+        let mut seeded = Pool::new();
+        seeded.add(Source::PreviousStage, &[1; 32]);
+        let purpose = Purpose::GenerationId;
+        assert_eq!(gathered(&plain(), &mut seeded, purpose), (false, true));
+    }
+
+    #[test]
+    fn the_hardwares_bytes_count_for_every_purpose() {
+        for purpose in PURPOSES {
+            let draw = |hardware| {
+                let mut pool = Pool::new();
+                let model = Model {
+                    hardware,
+                    ..plain()
+                };
+                pool.gather(purpose, &model).unwrap();
+                (pool.quality(), pool.draw::<32>(purpose))
+            };
+            let (weak, none) = draw(Ok(None));
+            let (strong, seven) = draw(Ok(Some(7)));
+            let (_, eight) = draw(Ok(Some(8)));
+            assert_eq!((weak, strong), (Quality::Weak, Quality::Strong));
+            assert!(none != seven && seven != eight, "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_fails_is_told_and_the_others_are_gathered() {
+        let broken = Model {
+            hardware: Err(SeedError::Dead),
+            ..plain()
+        };
+        let mut pool = Pool::new();
+        assert_eq!(pool.gather(Purpose::Key, &broken), Err(SeedError::Dead));
+        assert_eq!(pool.quality(), Quality::Weak);
+        let mut without = Pool::new();
+        without.gather(Purpose::Key, &plain()).unwrap();
+        assert_eq!(pool.draw::<32>(Purpose::Key), without.draw(Purpose::Key));
+    }
+
+    #[test]
+    fn timing_and_circumstances_change_what_is_drawn() {
+        let draw = |pace, place| {
+            let mut pool = Pool::new();
+            let model = Model {
+                pace,
+                place,
+                ..plain()
+            };
+            pool.gather(Purpose::Salt, &model).unwrap();
+            pool.draw::<8>(Purpose::Salt)
+        };
+        assert_ne!(draw(3, 1), draw(4, 1));
+        assert_ne!(draw(3, 1), draw(3, 2));
+        assert_eq!(draw(3, 1), draw(3, 1));
+    }
+
+    #[test]
+    fn words_go_in_as_their_bytes_however_many() {
+        let words: [u64; JITTER_SAMPLES] = core::array::from_fn(|index| index as u64 * 0x0101);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let (mut one, mut other) = (Pool::new(), Pool::new());
+        one.add_words(Source::Jitter, &words);
+        other.add(Source::Jitter, &bytes);
+        assert_eq!(one.draw::<32>(Purpose::Key), other.draw(Purpose::Key));
+        one.add_words(Source::Circumstance, &words[..7]);
+        other.add(Source::Circumstance, &bytes[..56]);
+        assert_eq!(one.draw::<32>(Purpose::Key), other.draw(Purpose::Key));
+    }
+}

@@ -1,0 +1,157 @@
+//! The interrupt controllers that all harts share, and the OS's state of them.
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{Interrupts, MAX_PLICS};
+
+use crate::aplic::{Domain, Root};
+use crate::{Keeper, MAX_WORDS, Plic, Registers, State, WrongLength};
+
+/// Which section of a machine's state holds a controller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionKey {
+    /// The kind of controller.
+    pub owner: u32,
+    /// Which one of that kind.
+    pub number: u16,
+    /// Version of the section.
+    pub version: u16,
+}
+
+impl SectionKey {
+    fn of<K: Keeper>(_: &K, number: u16) -> Self {
+        SectionKey {
+            owner: K::TAG,
+            number,
+            version: K::VERSION,
+        }
+    }
+}
+
+/// The controllers of a machine.
+#[derive(Debug)]
+pub struct Controllers<R> {
+    plics: ArrayVec<Plic<R>, MAX_PLICS>,
+    root: Option<Root<R>>,
+    aplic: Option<Domain<R>>,
+}
+
+/// What the OS has programmed into them, found to be as long as it is to be.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerState<'a> {
+    plics: ArrayVec<Option<State<&'a [u32]>>, MAX_PLICS>,
+    aplic: Option<State<&'a [u32]>>,
+}
+
+impl<R: Registers<u32>> Controllers<R> {
+    /// Those that are `described`, each behind the `registers` at its address.
+    pub fn new(described: &Interrupts, registers: impl Fn(u64) -> R) -> Self {
+        let plics = described.plics.iter();
+        let os = described.os_aplic.as_ref();
+        // Without a domain of the OS there is nobody to hand sources to.
+        let root = os.and(described.machine_aplic.as_ref());
+        let imsics = described.machine_imsic.zip(described.os_imsic);
+        Controllers {
+            plics: plics
+                .map(|plic| Plic::new(registers(plic.base), plic))
+                .collect(),
+            root: root.map(|root| Root::new(registers(root.base), root, imsics.map(Into::into))),
+            aplic: os.map(|os| Domain::new(registers(os.base), os)),
+        }
+    }
+
+    /// What the OS finds at a power-on.
+    pub fn start(&self) {
+        self.plics.iter().for_each(Plic::start);
+        if let Some(root) = &self.root {
+            root.start();
+        }
+    }
+
+    /// Makes a source of the OS's APLIC domain pending that no device drives. One
+    /// that the OS does not use is inactive, and stays as it is.
+    pub fn raise(&self, source: u32) {
+        if let Some(aplic) = &self.aplic {
+            aplic.raise(source);
+        }
+    }
+
+    /// Captures the OS's state: `write` is called for each section.
+    ///
+    /// # Errors
+    ///
+    /// That of `write`, which is then not called again.
+    pub fn capture<E>(
+        &self,
+        mut write: impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (number, plic) in (0..).zip(&self.plics) {
+            capture_one(plic, number, &mut write)?;
+        }
+        if let Some(aplic) = &self.aplic {
+            capture_one(aplic, 0, &mut write)?;
+        }
+        Ok(())
+    }
+
+    /// Checks a state against this machine. `take` has the words of a section, or
+    /// `None` where there is no such section. Nothing is put back yet.
+    ///
+    /// # Errors
+    ///
+    /// That of `take`; of `refuse`, for words that are more or fewer than the
+    /// controller keeps.
+    pub fn check<'a, E>(
+        &self,
+        mut take: impl FnMut(SectionKey) -> Result<Option<&'a [u32]>, E>,
+        refuse: impl Fn(SectionKey, WrongLength) -> E,
+    ) -> Result<ControllerState<'a>, E> {
+        let mut state = ControllerState::default();
+        for (number, plic) in (0..).zip(&self.plics) {
+            let words = check_one(plic, number, &mut take, &refuse)?;
+            state.plics.push(words);
+        }
+        if let Some(aplic) = &self.aplic {
+            state.aplic = check_one(aplic, 0, &mut take, &refuse)?;
+        }
+        Ok(state)
+    }
+
+    /// Puts the state back, before the OS goes on. A controller without a section
+    /// stays as it is.
+    pub fn restore(&self, state: &ControllerState<'_>) {
+        for (plic, words) in self.plics.iter().zip(&state.plics) {
+            if let Some(words) = words {
+                plic.restore(words);
+            }
+        }
+        if let (Some(aplic), Some(words)) = (&self.aplic, &state.aplic) {
+            aplic.restore(words);
+        }
+    }
+}
+
+fn capture_one<E>(
+    controller: &impl Keeper<Word = u32>,
+    number: u16,
+    write: &mut impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
+) -> Result<(), E> {
+    let words: ArrayVec<u32, MAX_WORDS> = controller.capture().collect();
+    write(SectionKey::of(controller, number), &words)
+}
+
+fn check_one<'a, E>(
+    controller: &impl Keeper<Word = u32>,
+    number: u16,
+    take: &mut impl FnMut(SectionKey) -> Result<Option<&'a [u32]>, E>,
+    refuse: &impl Fn(SectionKey, WrongLength) -> E,
+) -> Result<Option<State<&'a [u32]>>, E> {
+    let key = SectionKey::of(controller, number);
+    let Some(words) = take(key)? else {
+        return Ok(None);
+    };
+    let state = controller.check(words);
+    state.map(Some).map_err(|length| refuse(key, length))
+}
+
+#[cfg(test)]
+mod tests;

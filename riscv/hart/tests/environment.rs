@@ -1,0 +1,99 @@
+//! What the CSRs hold when an OS starts, by what a hart can do.
+#![allow(missing_docs, reason = "a test")]
+
+use poorwill_devicetree::Extensions;
+use poorwill_hart::Environment;
+use poorwill_hart::interrupt::{LCOFI, MEI, MSI, MTI, Pending, SEI, SSI, STI};
+
+/// That of a hart with the extension that `set` gives it, and no other.
+fn with(set: impl Fn(&mut Extensions)) -> Environment {
+    let mut extensions = Extensions::default();
+    set(&mut extensions);
+    Environment::of(&extensions)
+}
+
+/// Which exceptions are whose (privileged specification, table 3.6).
+#[test]
+fn calls_of_the_os_stay_with_the_firmware_and_all_else_goes_to_it() {
+    let delegated = with(|_| ()).medeleg;
+    // Accesses and breakpoints, calls of U and VS, page faults, guest page faults.
+    for cause in [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 15, 20, 21, 22, 23] {
+        assert_ne!(delegated >> cause & 1, 0, "exception {cause}");
+    }
+    // Calls from S-mode and from M-mode.
+    for cause in [9, 11] {
+        assert_eq!(delegated >> cause & 1, 0, "exception {cause}");
+    }
+}
+
+#[test]
+fn a_hart_without_extensions_gets_none_of_their_bits() {
+    let plain = with(|_| ());
+    assert_eq!(plain.mideleg, 0x2222);
+    assert_eq!((plain.mie, plain.counters), (MSI | MEI, 0b111));
+    assert_eq!(plain.menvcfg, 0);
+    assert_eq!(
+        (plain.mstateen0, plain.mseccfg, plain.stimecmp),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn each_extension_has_its_own_bits() {
+    let plain = with(|_| ());
+    let menvcfg = |bits| Environment {
+        menvcfg: bits,
+        ..plain
+    };
+    assert_eq!(
+        with(|has| has.sstc = true),
+        Environment {
+            stimecmp: Some(u64::MAX),
+            ..menvcfg(1 << 63)
+        }
+    );
+    assert_eq!(with(|has| has.svpbmt = true), menvcfg(1 << 62));
+    assert_eq!(with(|has| has.svadu = true), menvcfg(1 << 61));
+    assert_eq!(with(|has| has.zicbom = true), menvcfg(0xf0));
+    assert_eq!(with(|has| has.zicboz = true), menvcfg(0xf0));
+    assert_eq!(
+        with(|has| has.smstateen = true),
+        Environment {
+            mstateen0: Some(0xde00_0000_0000_0000),
+            ..plain
+        }
+    );
+    assert_eq!(
+        with(|has| has.zkr = true),
+        Environment {
+            mseccfg: Some(1 << 9),
+            ..plain
+        }
+    );
+    // These ask for nothing here.
+    for set in [
+        (|has| has.ssaia = true) as fn(&mut Extensions),
+        |has| has.hypervisor = true,
+        |has| has.float = true,
+        |has| has.vector = true,
+    ] {
+        assert_eq!(with(set), plain);
+    }
+}
+
+#[test]
+fn only_what_the_os_has_enabled_is_pending_for_it() {
+    let pending = |mip, mie| {
+        let Pending { timer, other } = Pending::of(mip, mie);
+        (timer, other)
+    };
+    assert_eq!(pending(STI, STI), (true, false));
+    assert_eq!(pending(STI | SEI, STI | SEI), (true, true));
+    assert_eq!(pending(STI | SEI, SEI), (false, true));
+    assert_eq!(pending(STI, !STI), (false, false));
+    for own in [SSI, SEI, LCOFI] {
+        assert_eq!(pending(own, u64::MAX), (false, true));
+    }
+    // Machine mode's are not the OS's, whoever has enabled them.
+    assert_eq!(pending(MSI | MTI | MEI, u64::MAX), (false, false));
+}
