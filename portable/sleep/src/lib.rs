@@ -12,19 +12,24 @@
 //! one.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::let_underscore_must_use)]
 
 #[cfg(test)]
 extern crate std;
 
 mod area;
+mod bar;
 mod chain;
+mod core_state;
 mod device;
 mod error;
 mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod last_start;
 mod machine;
 mod persist;
+mod report;
 mod restore;
 pub mod retain;
 mod sealing;
@@ -34,13 +39,17 @@ mod state;
 mod wake;
 mod work;
 
+pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Written};
+pub use core_state::{Core, Moment};
 pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
 };
 pub use event::{Event, ImageUse, WakeReport};
+pub use last_start::{LAST_START_WORDS, LastStart};
 pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
+pub use report::{REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTION;
 pub use wake::{Woke, wake};

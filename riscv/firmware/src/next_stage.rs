@@ -5,10 +5,11 @@ use poorwill_devicetree::{FixupError, Fixups, fixup};
 use poorwill_domain::Domain;
 use poorwill_hart::Resume;
 use poorwill_memory::PhysRange;
+use poorwill_sleep::{Report, Startup};
 use thiserror::Error;
 
 use crate::platform::{Platform, entropy};
-use crate::report::{self, Report};
+use crate::report;
 use crate::sleep::ColdBoot;
 
 /// What a previous stage leaves for fw_dynamic (OpenSBI, fw_dynamic.h).
@@ -200,7 +201,7 @@ impl NextStage {
         // such room, as OpenSBI grows the tree in place too.
         let buffer = unsafe { core::slice::from_raw_parts_mut(start, room) };
         let vault = platform.vault;
-        let text = report::text(format_args!("cold boot: {reason}"));
+        let text = Startup::Cold(&reason).text();
         let generation_id = platform.generation_id.as_ref().map(|id| {
             id.renew();
             id.description()

@@ -4,7 +4,6 @@
 
 mod device;
 mod machine;
-mod progress;
 mod retain;
 mod state;
 
@@ -56,9 +55,11 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
         Woke::Cold(reason) => return reason,
         Woke::Reset(_) => power::fatal(),
     };
-    platform().time.set_ticks(core.ticks_now());
-    let hart = hart::find(core.hart).expect("the state was checked to name a hart");
-    hart.start(Task::Wake(core.resume()))
+    let time = &platform().time;
+    time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
+    let hart = hart::find(core.hart()).expect("the state was checked to name a hart");
+    let WakeVector { address, argument } = core.vector();
+    hart.start(Task::Wake(Resume { address, argument }))
         .expect("every hart waits to be started");
     hart::this_hart().wait()
 }
