@@ -2,12 +2,12 @@
 //! for people that are made of them. Bytes are compared with ones written by hand:
 //! images and memory are read by other versions too.
 
-use poorwill_image::{Progress, StateError, StateSections, StateWriter};
+use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workspace};
 use poorwill_memory::Page;
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
     Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, LastStart, Moment, NoWake, REPORT_BYTES,
-    Report, ReportText, Startup, StateRefusal, WakeReport, WakeVector,
+    Report, ReportText, Startup, StateRefusal, WakeReport, WakeVector, Work,
 };
 use poorwill_store::Failure;
 use proptest::prelude::*;
@@ -321,4 +321,21 @@ fn a_bar_is_drawn_when_it_has_got_on_by_a_step() {
     assert!(!bar.advance(at(5)), "it does not go back");
     assert!(bar.advance(at(100)));
     assert_eq!(bar.to_string(), "sleeping [##########..........]  50 %");
+}
+
+#[test]
+fn work_has_two_pages_beside_the_workspace() {
+    for os_pages in [1, 1000, 1 << 22] {
+        let pages = Work::pages_needed(os_pages);
+        assert_eq!(pages, Workspace::pages_needed(os_pages) + 2);
+    }
+    let mut pages = [Page::ZERO; 5];
+    let work = Work::take(&mut pages).unwrap();
+    assert_eq!(work.workspace.len(), 3);
+    *work.scratch = Page([1; 512]);
+    *work.record = Page([2; 512]);
+    work.workspace.fill(Page([3; 512]));
+    let first = pages.each_ref().map(|page| page.0[0]);
+    assert_eq!(first, [1, 2, 3, 3, 3]);
+    assert!(Work::take(&mut pages[..1]).is_none());
 }
