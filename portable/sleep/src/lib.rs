@@ -26,7 +26,6 @@ mod error;
 mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
-mod last_start;
 mod machine;
 mod persist;
 mod report;
@@ -37,6 +36,7 @@ mod sleep;
 mod snapshot;
 mod state;
 mod wake;
+mod warm_reset;
 mod work;
 
 pub use bar::Bar;
@@ -47,10 +47,10 @@ pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
 };
 pub use event::{Event, ImageUse, WakeReport};
-pub use last_start::{LAST_START_WORDS, LastStart};
 pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
 pub use report::{REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTION;
 pub use wake::{Woke, wake};
+pub use warm_reset::{WARM_RESET_WORDS, WarmResetRecord};
 pub use work::Work;

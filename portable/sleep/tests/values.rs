@@ -6,8 +6,8 @@ use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workspace
 use poorwill_memory::Page;
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, LastStart, Moment, NoWake, REPORT_BYTES,
-    Report, ReportText, Startup, StateRefusal, WakeReport, WakeVector, Work,
+    Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, Moment, NoWake, REPORT_BYTES, Report,
+    ReportText, Startup, StateRefusal, WakeReport, WakeVector, WarmResetRecord, Work,
 };
 use poorwill_store::Failure;
 use proptest::prelude::*;
@@ -236,21 +236,21 @@ const ATTEMPT: BootAttempt = BootAttempt {
 #[test]
 fn what_a_start_leaves_is_found_by_the_next() {
     for start in [
-        LastStart::None,
-        LastStart::Started,
-        LastStart::OnTrial(ATTEMPT),
+        WarmResetRecord::None,
+        WarmResetRecord::Started,
+        WarmResetRecord::OnTrial(ATTEMPT),
     ] {
-        assert_eq!(LastStart::from_words(start.to_words()), start);
+        assert_eq!(WarmResetRecord::from_words(start.to_words()), start);
     }
-    assert_eq!(LastStart::OnTrial(ATTEMPT).attempt(), Some(ATTEMPT));
-    assert_eq!(LastStart::Started.attempt(), None);
-    assert_eq!(LastStart::None.attempt(), None);
+    assert_eq!(WarmResetRecord::OnTrial(ATTEMPT).attempt(), Some(ATTEMPT));
+    assert_eq!(WarmResetRecord::Started.attempt(), None);
+    assert_eq!(WarmResetRecord::None.attempt(), None);
 }
 
 /// An update of the firmware must not lose a trial.
 #[test]
 fn an_attempt_keeps_its_words() {
-    let words = LastStart::OnTrial(ATTEMPT).to_words();
+    let words = WarmResetRecord::OnTrial(ATTEMPT).to_words();
     assert_eq!(words[0].to_le_bytes(), *b"started\0");
     assert_eq!(
         words[1..4],
@@ -268,9 +268,15 @@ fn an_attempt_keeps_its_words() {
 #[test]
 fn only_a_word_of_zero_says_that_there_was_no_start() {
     let left_over = [0, 1, 2, 3, 4];
-    assert_eq!(LastStart::from_words(left_over), LastStart::None);
+    assert_eq!(
+        WarmResetRecord::from_words(left_over),
+        WarmResetRecord::None
+    );
     let garbage = [1, 0, 0, 0, 0];
-    assert_eq!(LastStart::from_words(garbage), LastStart::Started);
+    assert_eq!(
+        WarmResetRecord::from_words(garbage),
+        WarmResetRecord::Started
+    );
 }
 
 proptest! {
@@ -278,9 +284,9 @@ proptest! {
     #[test]
     fn a_damaged_attempt_is_none(generation: u64, woken_at_ns: u64, trial_ms: u64, bit in 0usize..320) {
         let attempt = BootAttempt { generation, woken_at_ns, trial_ms };
-        let mut words = LastStart::OnTrial(attempt).to_words();
+        let mut words = WarmResetRecord::OnTrial(attempt).to_words();
         words[bit / 64] ^= 1 << (bit % 64);
-        prop_assert_eq!(LastStart::from_words(words), LastStart::Started);
+        prop_assert_eq!(WarmResetRecord::from_words(words), WarmResetRecord::Started);
     }
 
     /// A bar never goes back, is never longer than it is, and is full in the end.

@@ -1,15 +1,15 @@
 use crate::machine::BootAttempt;
 
-/// Words that a [`LastStart`] takes in memory.
-pub const LAST_START_WORDS: usize = 5;
+/// Words that a [`WarmResetRecord`] takes in memory.
+pub const WARM_RESET_WORDS: usize = 5;
 
 /// The first word, once the firmware has started.
 const STARTED: u64 = u64::from_le_bytes(*b"started\0");
 
-/// What the last start of the machine has left in memory for this one. It is there
+/// The warm-reset record: what the last start of the machine has left in memory for this one. It is there
 /// again at a reset, and where RAM outlives the power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LastStart {
+pub enum WarmResetRecord {
     /// The word of a start is zero: where power-on clears memory, the power has just
     /// come on.
     None,
@@ -19,30 +19,30 @@ pub enum LastStart {
     OnTrial(BootAttempt),
 }
 
-impl LastStart {
+impl WarmResetRecord {
     /// What memory holds of it.
     #[must_use]
-    pub fn from_words(words: [u64; LAST_START_WORDS]) -> Self {
+    pub fn from_words(words: [u64; WARM_RESET_WORDS]) -> Self {
         let [started, attempt @ .., found] = words;
         let [generation, woken_at_ns, trial_ms] = attempt;
         match started {
-            0 => LastStart::None,
-            STARTED if found == check(attempt) => LastStart::OnTrial(BootAttempt {
+            0 => WarmResetRecord::None,
+            STARTED if found == check(attempt) => WarmResetRecord::OnTrial(BootAttempt {
                 generation,
                 woken_at_ns,
                 trial_ms,
             }),
-            _ => LastStart::Started,
+            _ => WarmResetRecord::Started,
         }
     }
 
     /// What memory is to hold of it.
     #[must_use]
-    pub fn to_words(self) -> [u64; LAST_START_WORDS] {
+    pub fn to_words(self) -> [u64; WARM_RESET_WORDS] {
         match self {
-            LastStart::None => [0; LAST_START_WORDS],
-            LastStart::Started => [STARTED, 0, 0, 0, 0],
-            LastStart::OnTrial(BootAttempt {
+            WarmResetRecord::None => [0; WARM_RESET_WORDS],
+            WarmResetRecord::Started => [STARTED, 0, 0, 0, 0],
+            WarmResetRecord::OnTrial(BootAttempt {
                 generation,
                 woken_at_ns,
                 trial_ms,
@@ -57,8 +57,8 @@ impl LastStart {
     #[must_use]
     pub fn attempt(self) -> Option<BootAttempt> {
         match self {
-            LastStart::OnTrial(attempt) => Some(attempt),
-            LastStart::None | LastStart::Started => None,
+            WarmResetRecord::OnTrial(attempt) => Some(attempt),
+            WarmResetRecord::None | WarmResetRecord::Started => None,
         }
     }
 }
