@@ -6,9 +6,7 @@
     reason = "numbers are drawn below small limits"
 )]
 
-use poorwill_devicetree::{
-    FixupError, Fixups, GenerationId, Machine, REPORT_BYTES, SpareSource, fixup,
-};
+use poorwill_devicetree::{FixupError, Fixups, GenerationId, Machine, SpareSource, fixup};
 use poorwill_memory::PhysRange;
 
 poorwill_fuzz::target!(max_len = 16384, run);
@@ -30,7 +28,7 @@ const FIXUPS: Fixups<'_> = Fixups {
             source: 96,
         },
     }),
-    report: &[b'r'; REPORT_BYTES],
+    report: &[b'r'; 128],
 };
 
 /// As the firmware gives it.
@@ -45,7 +43,7 @@ fn run(blob: &[u8]) {
     // Without room it is refused.
     let tight = fixup(&mut blob.to_vec(), &FIXUPS);
     if let Ok(offset) = handed {
-        assert_eq!(buffer[offset..][..REPORT_BYTES], *FIXUPS.report);
+        assert_eq!(buffer[offset..][..FIXUPS.report.len()], *FIXUPS.report);
         let after = Machine::read(&buffer[..total_size(&buffer)]);
         compare(&before, &after.expect("what is handed on can be read"));
         assert_eq!(tight, Err(FixupError::NoRoom(blob.len())));

@@ -21,7 +21,7 @@ use poorwill_vault::KeyVault;
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Device, Event, Job, MAX_DEVICES, MAX_MEDIA, Machine, MediumId,
-    StateRefusal, VaultState, WakeReport, WakeVector,
+    StateRefusal, VaultState, WakeReport, WakeVector, Work,
 };
 
 /// What tells this machine from others.
@@ -369,30 +369,21 @@ impl Medium for Partitioned<'_> {
 
 /// The memory that a sleep or a wake works in.
 #[derive(Clone, Debug)]
-pub struct FakeWork {
-    scratch: Page,
-    record: Page,
-    workspace: Vec<Page>,
-}
+pub struct FakeWork(Vec<Page>);
 
 impl FakeWork {
     /// For a machine of so many pages of OS memory.
     #[must_use]
     pub fn new(os_pages: u64) -> Self {
-        let pages = to_usize(poorwill_image::Workspace::pages_needed(os_pages));
-        FakeWork {
-            scratch: Page::ZERO,
-            record: Page::ZERO,
-            workspace: vec![Page::ZERO; pages],
-        }
+        FakeWork(vec![Page::ZERO; to_usize(Work::pages_needed(os_pages))])
     }
 
     /// It, for one sleep or wake.
-    pub fn lend(&mut self) -> crate::Work<'_> {
-        crate::Work {
-            scratch: &mut self.scratch,
-            record: &mut self.record,
-            workspace: &mut self.workspace,
-        }
+    ///
+    /// # Panics
+    ///
+    /// Never: there are enough pages.
+    pub fn lend(&mut self) -> Work<'_> {
+        Work::take(&mut self.0).expect("as many pages as are needed")
     }
 }

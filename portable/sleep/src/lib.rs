@@ -18,7 +18,9 @@
 extern crate std;
 
 mod area;
+mod bar;
 mod chain;
+mod core_state;
 mod device;
 mod error;
 mod event;
@@ -26,6 +28,7 @@ mod event;
 pub mod fake;
 mod machine;
 mod persist;
+mod report;
 mod restore;
 pub mod retain;
 mod sealing;
@@ -33,16 +36,21 @@ mod sleep;
 mod snapshot;
 mod state;
 mod wake;
+mod warm_reset;
 mod work;
 
+pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Written};
+pub use core_state::{Core, Moment};
 pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
 };
 pub use event::{Event, ImageUse, WakeReport};
 pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
+pub use report::{REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTION;
 pub use wake::{Woke, wake};
+pub use warm_reset::{WARM_RESET_WORDS, WarmResetRecord};
 pub use work::Work;

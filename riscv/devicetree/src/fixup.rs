@@ -26,9 +26,6 @@ pub enum FixupError {
 /// Name of a node of ours: unit address and all.
 type NodeName = ArrayString<32>;
 
-/// Bytes of the report on how the machine came up.
-pub const REPORT_BYTES: usize = 128;
-
 /// Random bytes that change at every power-on, by which an OS notices that it was resumed or
 /// copied, and reseeds its random numbers (`microsoft,vmgenid`).
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +51,7 @@ pub struct Fixups<'a> {
     /// Where the OS finds its generation ID, on machines that can have one.
     pub generation_id: Option<GenerationId>,
     /// The boot report: a text, padded with zeros.
-    pub report: &'a [u8; REPORT_BYTES],
+    pub report: &'a [u8],
 }
 
 /// Our property of `/chosen`.
@@ -97,8 +94,7 @@ type Tree<'a> = FdtMut<SliceBuffer<'a>>;
 
 fn reserved_name(range: PhysRange) -> NodeName {
     let mut name = NodeName::new();
-    // Cannot fail: the longest is 25 characters.
-    let _ = write!(name, "poorwill@{:x}", range.start);
+    write!(name, "poorwill@{:x}", range.start).expect("the longest is 25 characters");
     name
 }
 
@@ -122,8 +118,7 @@ fn reserve(tree: &mut Tree<'_>, range: PhysRange) -> Option<()> {
 
 fn id_name(id: &GenerationId) -> NodeName {
     let mut name = NodeName::new();
-    // Cannot fail: the longest is 24 characters.
-    let _ = write!(name, "vmgenid@{:x}", id.address);
+    write!(name, "vmgenid@{:x}", id.address).expect("the longest is 24 characters");
     name
 }
 
@@ -171,7 +166,7 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
         chosen.add_property(SEED, &fixups.seed[..]).ok()?;
     }
     chosen.remove_property(REPORT);
-    chosen.add_property(REPORT, &fixups.report[..]).ok()?;
+    chosen.add_property(REPORT, fixups.report).ok()?;
     Some(())
 }
 

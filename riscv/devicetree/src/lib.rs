@@ -9,6 +9,7 @@
 //! trees of real and modelled boards, and against damaged ones.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![deny(clippy::let_underscore_must_use)]
 
 mod binding;
 mod bound;
@@ -25,7 +26,7 @@ mod spare_source;
 
 pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
-pub use fixup::{FixupError, Fixups, GenerationId, REPORT_BYTES, fixup};
+pub use fixup::{FixupError, Fixups, GenerationId, fixup};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{Fingerprint, IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};

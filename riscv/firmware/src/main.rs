@@ -2,6 +2,7 @@
 //! off. See docs/architecture.md for the way through it.
 #![no_std]
 #![no_main]
+#![deny(clippy::let_underscore_must_use)]
 #![allow(
     clippy::cast_possible_truncation,
     reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
@@ -20,6 +21,7 @@ mod stopped;
 mod trap;
 mod workers;
 
+use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
@@ -32,6 +34,9 @@ use crate::platform::{PlatformError, Started, domain, power};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum BootError {
     /// The previous stage's information is of no use.
+    #[error("{0}")]
+    FwDynamic(#[from] FwDynamicError),
+    /// The next stage cannot be started.
     #[error("{0}")]
     NextStage(#[from] NextStageError),
     /// The machine is.
@@ -66,18 +71,21 @@ fn boot(
     tree: usize,
     information: usize,
 ) -> Result<core::convert::Infallible, BootError> {
-    // SAFETY: entry.S passes on what the previous stage gave, and this hart is
-    // alone on the machine.
-    let (next, tree) = unsafe { next_stage::read(tree, information)? };
-    // SAFETY: what the tree says is memory is memory.
-    let taken = |memory: &[PhysRange]| unsafe { next.taken(&tree, memory) };
+    // SAFETY: entry.S passes on the addresses that the previous stage gave, which may
+    // be wrong, but reading there has no side effects, nor where the tree says that
+    // memory is; and this hart is alone on the machine.
+    let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
+    let next = FwDynamic::read(tree as u64, information as u64, load)?;
+    let taken = |memory: &[PhysRange]| next.taken(memory, load);
+    // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
+    let tree = unsafe { next_stage::tree(&next) };
     // SAFETY: the tree was checked for its length, and boot is called once.
     let Started {
         platform,
         harts,
         stacks,
         pages,
-    } = unsafe { platform::start(tree.bytes(), taken, sleep::pages_needed)? };
+    } = unsafe { platform::start(tree, taken, sleep::pages_needed)? };
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&harts) };
     sleep::take_memory(pages);
@@ -94,7 +102,9 @@ fn boot(
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
     let reason = sleep::wake(began, &stopped);
     say!("cold boot: {reason}");
-    let resume = next.prepare(tree, platform, domain::of(own.id()), reason)?;
+    let domain = domain::of(own.id());
+    // SAFETY: the machine boots cold, and nobody has read the tree since the start.
+    let resume = unsafe { next_stage::prepare(&next, platform, domain, reason)? };
     // This hart waits to be started, as all do.
     own.start(Task::Start(resume))?;
     own.wait()

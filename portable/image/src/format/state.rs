@@ -179,7 +179,7 @@ impl<'a> StateSections<'a> {
     /// # Errors
     ///
     /// [`StateError::Malformed`], [`StateError::TooMany`], [`StateError::Twice`].
-    pub(crate) fn parse(pages: &'a [Page], state_bytes: u64) -> Result<Self, StateError> {
+    pub fn parse(pages: &'a [Page], state_bytes: u64) -> Result<Self, StateError> {
         let bytes = pages.as_bytes();
         debug_assert!(state_bytes <= pages.len() as u64 * PAGE_BYTES);
         let length = usize::try_from(state_bytes)

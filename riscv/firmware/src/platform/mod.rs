@@ -24,7 +24,7 @@ use poorwill_devicetree::{
 };
 use poorwill_domain::HartSetError;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
-use poorwill_sleep::BootAttempt;
+use poorwill_sleep::{BootAttempt, WarmResetRecord};
 use spin::Once;
 use thiserror::Error;
 
@@ -165,7 +165,7 @@ pub(crate) unsafe fn start(
             .then(|| vault::find(&machine, time.clone()))
             .flatten();
         let generation_id = generation_id::GenerationId::new(&machine);
-        let left = ram::find(&machine, firmware);
+        let warm_reset = ram::find(firmware);
         let memory = MemoryMap::new(&machine.memory, &[firmware, data])?;
         let domain = domain::start(&machine, &memory, taken)?;
         let own = [firmware, data].into_iter().chain(vault);
@@ -178,8 +178,8 @@ pub(crate) unsafe fn start(
         };
         Platform {
             memory,
-            memory_is_clear: left.is_clear,
-            last_attempt: left.attempt,
+            memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,
+            last_attempt: warm_reset.attempt(),
             firmware: [firmware, data],
             vault,
             time,
@@ -227,6 +227,6 @@ impl Platform {
     pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
         // SAFETY: the firmware's own memory, and the one hart that wakes the
         // machine is alone with it.
-        unsafe { ram::write(self.firmware[0], attempt) }
+        unsafe { ram::leave(self.firmware[0], WarmResetRecord::OnTrial(attempt)) }
     }
 }

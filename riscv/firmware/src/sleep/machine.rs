@@ -8,18 +8,17 @@ use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
-    AreaError, BootAttempt, Device, Event, Job, MAX_DEVICES, Machine, StateRefusal, VaultState,
-    WakeReport, WakeVector,
+    AreaError, Bar, BootAttempt, Core, Device, Event, Job, MAX_DEVICES, Machine, Startup,
+    StateRefusal, VaultState, WakeReport, WakeVector,
 };
 use spin::Mutex;
 
 use super::device::{self, Place};
-use super::progress::Bar;
 use super::retain::Resting;
-use super::state::{self, Core, MachineState};
+use super::state::{self, MachineState};
 use crate::arch;
 use crate::hart::this_hart;
-use crate::platform::console::{self, say};
+use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, vault};
 use crate::report;
 use crate::workers::StoppedHarts;
@@ -71,12 +70,15 @@ impl Machine for Firmware {
 
     fn show(&self, job: Job, progress: Progress) {
         let mut bar = BAR.lock();
-        bar.get_or_insert_with(|| Bar::new(job)).show(progress);
+        let bar = bar.get_or_insert_with(|| Bar::new(job));
+        if bar.advance(progress) {
+            print!("\rpoorwill: {bar}");
+        }
     }
 
     fn end_show(&self) {
-        if let Some(bar) = BAR.lock().take() {
-            bar.end();
+        if BAR.lock().take().is_some_and(|bar| bar.has_moved()) {
+            print!("\n");
         }
     }
 
@@ -152,7 +154,7 @@ impl Machine for Firmware {
 
     fn restore(&self, state: MachineState<'_>, wake: &WakeReport) -> Core {
         let platform = platform();
-        if !report::woken(state.report, wake) {
+        if !report::tell(state.report, &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
         platform.interrupts.shared().restore(&state.devices);
@@ -180,7 +182,8 @@ impl Machine for Firmware {
     }
 
     fn tell_os(&self, source: Source, slept_ms: u64) {
-        report::rested(source, slept_ms);
+        // Where the OS has moved its tree, there is nobody to tell.
+        report::tell(report::current(), &Startup::Ram { source, slept_ms });
     }
 }
 

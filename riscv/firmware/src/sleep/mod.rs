@@ -4,12 +4,10 @@
 
 mod device;
 mod machine;
-mod progress;
 mod retain;
 mod state;
 
 use poorwill_hart::{Resume, Task};
-use poorwill_image::Workspace;
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
 pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
@@ -32,7 +30,7 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
     let Resume { address, argument } = resume;
     let mut memory = os_memory(stopped);
     let quiesced = Quiesced::new(&mut memory, WakeVector { address, argument });
-    match poorwill_sleep::sleep(&Firmware, quiesced, &mut work().lend()) {
+    match poorwill_sleep::sleep(&Firmware, quiesced, &mut work()) {
         Slept::Awake => Ok(()),
         Slept::Refused(error) => Err(error),
         Slept::Asleep(committed) => {
@@ -49,16 +47,18 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
 pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);
-        poorwill_sleep::wake(&Firmware, &mut memory, &mut work().lend(), began)
+        poorwill_sleep::wake(&Firmware, &mut memory, &mut work(), began)
     };
     let core = match woke {
         Woke::Awake(core) => core,
         Woke::Cold(reason) => return reason,
         Woke::Reset(_) => power::fatal(),
     };
-    platform().time.set_ticks(core.ticks_now());
-    let hart = hart::find(core.hart).expect("the state was checked to name a hart");
-    hart.start(Task::Wake(core.resume()))
+    let time = &platform().time;
+    time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
+    let hart = hart::find(core.hart()).expect("the state was checked to name a hart");
+    let WakeVector { address, argument } = core.vector();
+    hart.start(Task::Wake(Resume { address, argument }))
         .expect("every hart waits to be started");
     hart::this_hart().wait()
 }
@@ -75,28 +75,12 @@ fn os_memory(_: &OthersStopped) -> OsMemory {
 }
 
 /// The memory that a sleep or a wake works in; there is never more than one.
-struct WorkMemory {
-    scratch: &'static mut Page,
-    record: &'static mut Page,
-    workspace: &'static mut [Page],
-}
-
-impl WorkMemory {
-    fn lend(&mut self) -> Work<'_> {
-        Work {
-            scratch: self.scratch,
-            record: self.record,
-            workspace: self.workspace,
-        }
-    }
-}
-
-static WORK: Once<Mutex<WorkMemory>> = Once::new();
+static WORK: Once<Mutex<Work<'static>>> = Once::new();
 
 /// The queues of the controller that runs; there is one at a time.
 static QUEUES: Once<Mutex<&'static mut QueueMemory>> = Once::new();
 
-fn work() -> MutexGuard<'static, WorkMemory> {
+fn work() -> MutexGuard<'static, Work<'static>> {
     WORK.get().expect("memory is taken at the start").lock()
 }
 
@@ -107,24 +91,16 @@ fn queues() -> MutexGuard<'static, &'static mut QueueMemory> {
 /// Pages that sleeping works in, on a machine with `os_pages` pages of OS memory.
 pub(crate) const fn pages_needed(os_pages: u64) -> u64 {
     let pages = (size_of::<QueueMemory>() / size_of::<Page>()) as u64;
-    pages + 2 + Workspace::pages_needed(os_pages)
+    pages + Work::pages_needed(os_pages)
 }
 
 /// Gives sleeping its memory, once: at least [`pages_needed`] of it. What is in it
 /// does not matter.
 pub(crate) fn take_memory(pages: &'static mut [Page]) {
     let (queues, rest) = QueueMemory::take(pages).expect("room for a controller's queues");
-    let ([scratch, record], workspace) = rest
-        .split_first_chunk_mut()
-        .expect("room for two more pages");
+    let work = Work::take(rest).expect("room for two more pages");
     QUEUES.call_once(|| Mutex::new(queues));
-    WORK.call_once(|| {
-        Mutex::new(WorkMemory {
-            scratch,
-            record,
-            workspace,
-        })
-    });
+    WORK.call_once(|| Mutex::new(work));
 }
 
 #[cfg(feature = "stack-marks")]

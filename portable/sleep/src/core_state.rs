@@ -1,0 +1,111 @@
+use poorwill_image::{StateError, StateSections, StateWriter};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::error::StateRefusal;
+use crate::machine::WakeVector;
+
+/// Owner of the section of an image's state that holds a [`Core`].
+const OWNER: u32 = u32::from_le_bytes(*b"CORE");
+
+/// Version of that section.
+const VERSION: u16 = 1;
+
+/// The time is not known: the machine has no clock that runs without power.
+const NO_TIME: u64 = 0;
+
+/// [`Core::deadline`] where no timer is set, or where the OS keeps it.
+const NO_DEADLINE: u64 = u64::MAX;
+
+/// What an image has of a machine that is needed to go on at all
+/// (docs/image-format.md, "Machine state").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Core {
+    hart: u64,
+    address: u64,
+    argument: u64,
+    ticks: u64,
+    now_ns: u64,
+    deadline: u64,
+}
+
+/// A moment, by the clocks of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Ticks of its counter.
+    pub ticks: u64,
+    /// Nanoseconds since the Unix epoch; `None` without a clock that runs while the
+    /// power is off.
+    pub now_ns: Option<u64>,
+}
+
+impl Core {
+    /// The hart `hart` sleeps at that moment, and goes on at `vector`. Its OS's timer
+    /// rings at `deadline`, in ticks, where the machine keeps it and it is set.
+    #[must_use]
+    pub fn new(hart: u64, vector: WakeVector, at: Moment, deadline: Option<u64>) -> Self {
+        Core {
+            hart,
+            address: vector.address,
+            argument: vector.argument,
+            ticks: at.ticks,
+            now_ns: at.now_ns.unwrap_or(NO_TIME),
+            deadline: deadline.unwrap_or(NO_DEADLINE),
+        }
+    }
+
+    /// The hart that slept, and wakes.
+    #[must_use]
+    pub fn hart(&self) -> u64 {
+        self.hart
+    }
+
+    /// Where the OS goes on.
+    #[must_use]
+    pub fn vector(&self) -> WakeVector {
+        WakeVector {
+            address: self.address,
+            argument: self.argument,
+        }
+    }
+
+    /// When the OS's timer is to ring, in ticks; all ones when it is not.
+    #[must_use]
+    pub fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    /// What the counter is to be at `now_ns`: it has gone on while the power was off.
+    /// Without a clock, or with one that was set back, it goes on where it was.
+    /// `ticks_in` has the ticks in so many nanoseconds.
+    #[must_use]
+    pub fn ticks_at(&self, now_ns: Option<u64>, ticks_in: impl FnOnce(u64) -> u64) -> u64 {
+        let slept_ns = match (self.now_ns, now_ns) {
+            (NO_TIME, _) | (_, None) => 0,
+            (then, Some(now)) => now.saturating_sub(then),
+        };
+        self.ticks.saturating_add(ticks_in(slept_ns))
+    }
+
+    /// Owner of its section of an image's state, and the version of that.
+    pub const SECTION: (u32, u16) = (OWNER, VERSION);
+
+    /// Writes it into an image's state.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`].
+    pub fn write(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        into.section(OWNER, 0, VERSION, self)
+    }
+
+    /// Takes it out of an image's state.
+    ///
+    /// # Errors
+    ///
+    /// [`StateRefusal::NoCore`], [`StateError::Payload`].
+    pub fn read(sections: &mut StateSections<'_>) -> Result<Self, StateRefusal> {
+        let section = sections.take(OWNER, 0).ok_or(StateRefusal::NoCore)?;
+        Ok(*section.read::<Core>(VERSION)?)
+    }
+}

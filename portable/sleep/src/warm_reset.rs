@@ -1,0 +1,73 @@
+use crate::machine::BootAttempt;
+
+/// Words that a [`WarmResetRecord`] takes in memory.
+pub const WARM_RESET_WORDS: usize = 5;
+
+/// The first word, once the firmware has started.
+const STARTED: u64 = u64::from_le_bytes(*b"started\0");
+
+/// The warm-reset record: what the last start of the machine has left in memory for this one. It is there
+/// again at a reset, and where RAM outlives the power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmResetRecord {
+    /// The word of a start is zero: where power-on clears memory, the power has just
+    /// come on.
+    None,
+    /// There was one, or memory holds something else.
+    Started,
+    /// There was one, and it woke a snapshot that was still on trial.
+    OnTrial(BootAttempt),
+}
+
+impl WarmResetRecord {
+    /// What memory holds of it.
+    #[must_use]
+    pub fn from_words(words: [u64; WARM_RESET_WORDS]) -> Self {
+        let [started, attempt @ .., found] = words;
+        let [generation, woken_at_ns, trial_ms] = attempt;
+        match started {
+            0 => WarmResetRecord::None,
+            STARTED if found == check(attempt) => WarmResetRecord::OnTrial(BootAttempt {
+                generation,
+                woken_at_ns,
+                trial_ms,
+            }),
+            _ => WarmResetRecord::Started,
+        }
+    }
+
+    /// What memory is to hold of it.
+    #[must_use]
+    pub fn to_words(self) -> [u64; WARM_RESET_WORDS] {
+        match self {
+            WarmResetRecord::None => [0; WARM_RESET_WORDS],
+            WarmResetRecord::Started => [STARTED, 0, 0, 0, 0],
+            WarmResetRecord::OnTrial(BootAttempt {
+                generation,
+                woken_at_ns,
+                trial_ms,
+            }) => {
+                let attempt = [generation, woken_at_ns, trial_ms];
+                [STARTED, generation, woken_at_ns, trial_ms, check(attempt)]
+            }
+        }
+    }
+
+    /// The attempt that a reset has ended.
+    #[must_use]
+    pub fn attempt(self) -> Option<BootAttempt> {
+        match self {
+            WarmResetRecord::OnTrial(attempt) => Some(attempt),
+            WarmResetRecord::None | WarmResetRecord::Started => None,
+        }
+    }
+}
+
+/// What tells an attempt from whatever else memory may hold.
+fn check(attempt: [u64; 3]) -> u64 {
+    attempt
+        .iter()
+        .fold(u64::from_le_bytes(*b"on trial"), |check, word| {
+            (check ^ word).rotate_left(23).wrapping_mul(5)
+        })
+}

@@ -1,0 +1,157 @@
+use poorwill_memory::PhysRange;
+use thiserror::Error;
+use zerocopy::{
+    FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, big_endian, little_endian,
+};
+
+/// What a previous boot stage leaves for the firmware at a2 (OpenSBI,
+/// include/sbi/fw_dynamic.h).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Information {
+    magic: little_endian::U64,
+    _version: little_endian::U64,
+    next_address: little_endian::U64,
+    next_mode: little_endian::U64,
+    _options: little_endian::U64,
+    /// From version 2 on.
+    _boot_hart: little_endian::U64,
+}
+
+/// "OSBI".
+const INFORMATION_MAGIC: u64 = 0x4942_534f;
+/// What it is aligned to.
+const INFORMATION_ALIGN: u64 = 8;
+/// The next stage runs in S-mode.
+const SUPERVISOR: u64 = 1;
+
+/// The start of a device tree blob (Devicetree Specification 0.4, section 5.2).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct TreeHeader {
+    magic: big_endian::U32,
+    total_size: big_endian::U32,
+}
+
+const TREE_MAGIC: u32 = 0xd00d_feed;
+/// What a blob is aligned to at least.
+const TREE_ALIGN: u64 = 4;
+/// More than any device tree has; a larger one is taken for damage.
+const MAX_TREE: u32 = 2 << 20;
+/// Room that the tree is given to grow by.
+const TREE_GROWTH: u64 = 4096;
+
+/// The header of Linux's image (Documentation/arch/riscv/boot-image-header.rst).
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct ImageHeader {
+    _code: [little_endian::U32; 2],
+    _text_offset: little_endian::U64,
+    /// Uninitialised data included.
+    image_bytes: little_endian::U64,
+    _flags: little_endian::U64,
+    _version: [little_endian::U32; 2],
+    _reserved: little_endian::U64,
+    _magic: little_endian::U64,
+    magic2: little_endian::U32,
+    _pe_header: little_endian::U32,
+}
+
+/// "RSC\x05".
+const IMAGE_MAGIC: u32 = 0x0543_5352;
+/// What an image is aligned to at least.
+const IMAGE_ALIGN: u64 = 8;
+
+/// Bytes that a next stage is taken to need that does not tell: a boot loader, before
+/// it moves itself.
+const NEXT_STAGE_BYTES: u64 = 32 << 20;
+
+/// Why what a previous stage left says nothing of a next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FwDynamicError {
+    /// a2 does not point at fw_dynamic information.
+    #[error("no fw_dynamic information at {0:#x}")]
+    NoInformation(u64),
+    /// The next stage is not an S-mode one.
+    #[error("the next stage is to run in mode {0}; only S-mode (1) is supported")]
+    Mode(u64),
+    /// a1 does not point at a device tree.
+    #[error("no device tree at {0:#x}")]
+    NoTree(u64),
+}
+
+/// What the previous stage says of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FwDynamic {
+    /// Where the next stage starts.
+    pub address: u64,
+    /// The device tree blob.
+    pub tree: PhysRange,
+}
+
+impl FwDynamic {
+    /// Reads what lies at the addresses that the previous stage passed: `tree` in a1,
+    /// `information` in a2. `load` fills a buffer with what memory holds from an
+    /// address on; it is asked for nothing at addresses that cannot be right.
+    ///
+    /// # Errors
+    ///
+    /// [`FwDynamicError`].
+    pub fn read(
+        tree: u64,
+        information: u64,
+        mut load: impl FnMut(u64, &mut [u8]),
+    ) -> Result<Self, FwDynamicError> {
+        let can_be = |address: u64, align| address != 0 && address.is_multiple_of(align);
+        let no_tree = FwDynamicError::NoTree(tree);
+        let no_information = FwDynamicError::NoInformation(information);
+        if !can_be(tree, TREE_ALIGN) {
+            return Err(no_tree);
+        }
+        if !can_be(information, INFORMATION_ALIGN) {
+            return Err(no_information);
+        }
+        let mut header = TreeHeader::new_zeroed();
+        load(tree, header.as_mut_bytes());
+        let tree_bytes = header.total_size.get();
+        if header.magic.get() != TREE_MAGIC || tree_bytes > MAX_TREE {
+            return Err(no_tree);
+        }
+        let mut found = Information::new_zeroed();
+        load(information, found.as_mut_bytes());
+        if found.magic.get() != INFORMATION_MAGIC {
+            return Err(no_information);
+        }
+        if found.next_mode.get() != SUPERVISOR {
+            return Err(FwDynamicError::Mode(found.next_mode.get()));
+        }
+        Ok(FwDynamic {
+            address: found.next_address.get(),
+            tree: PhysRange::new(tree, tree_bytes.into()),
+        })
+    }
+
+    /// Where in `memory` the next stage and the device tree lie, which grows before it
+    /// is handed on. `load` as for [`read`](Self::read); it is asked for nothing but
+    /// memory.
+    pub fn taken(&self, memory: &[PhysRange], load: impl FnOnce(u64, &mut [u8])) -> [PhysRange; 2] {
+        let tree_bytes = self.tree.length() + TREE_GROWTH;
+        let image_bytes = self.image_bytes(memory, load);
+        [
+            PhysRange::new(self.address, image_bytes.unwrap_or(NEXT_STAGE_BYTES)),
+            PhysRange::new(self.tree.start, tree_bytes),
+        ]
+    }
+
+    /// What the next stage says of its size, if it is a Linux.
+    fn image_bytes(&self, memory: &[PhysRange], load: impl FnOnce(u64, &mut [u8])) -> Option<u64> {
+        let end = self.address.checked_add(size_of::<ImageHeader>() as u64)?;
+        let is_there = |range: &PhysRange| range.start <= self.address && end <= range.end;
+        if !self.address.is_multiple_of(IMAGE_ALIGN) || !memory.iter().any(is_there) {
+            return None;
+        }
+        let mut header = ImageHeader::new_zeroed();
+        load(self.address, header.as_mut_bytes());
+        (header.magic2.get() == IMAGE_MAGIC).then(|| header.image_bytes.get())
+    }
+}
