@@ -21,6 +21,9 @@ pub(crate) const AREA_BYTES: u64 = poorwill_store::MIN_AREA_BYTES;
 /// First sectors of the two slots of such an area.
 pub(crate) const SLOTS: [u32; 2] = [1 << 11, 3 << 11];
 
+/// First sector of the configuration.
+pub(crate) const CONFIGURATION: u32 = 0;
+
 /// First sectors of their records.
 pub(crate) const RECORDS: [u32; 2] = [PAGE_SECTORS, 2 * PAGE_SECTORS];
 
@@ -91,8 +94,8 @@ pub(crate) struct Snapshot {
     pub(crate) captured: bool,
     /// Something was written, or about to be.
     pub(crate) changed: bool,
-    /// The device was told to change OS memory.
-    pub(crate) loading: bool,
+    /// The slot from which the device was told to change OS memory.
+    pub(crate) loading: Option<usize>,
 }
 
 struct Transfer {
@@ -114,7 +117,9 @@ pub(crate) struct Bench {
     pub(crate) sleep: Option<u64>,
     pub(crate) captured: bool,
     pub(crate) changed: bool,
-    pub(crate) loading: bool,
+    pub(crate) loading: Option<usize>,
+    /// The area's records are being changed because the OS deletes its snapshot.
+    pub(crate) deleting: bool,
     /// The generation that the count gave last, on a machine with one.
     pub(crate) reserved: u64,
     /// A sleep got a generation that an earlier one had used.
@@ -149,7 +154,8 @@ impl Shared {
             sleep: None,
             captured: false,
             changed: false,
-            loading: false,
+            loading: None,
+            deleting: false,
             reserved: 0,
             reused: None,
             read_slots: [false; 2],
@@ -174,7 +180,8 @@ impl Bench {
         self.sleep = None;
         self.captured = false;
         self.changed = false;
-        self.loading = false;
+        self.loading = None;
+        self.deleting = false;
         self.reused = None;
         self.read_slots = [false; 2];
         self.fault = fault;
@@ -289,6 +296,7 @@ impl Bench {
             Flaw::ImageFlushLost => !record,
             Flaw::SleepFlushesLost => self.captured,
             Flaw::CommitFlushLost => record && self.captured,
+            Flaw::DeletionFlushLost => self.deleting,
             Flaw::ConsumeFlushLost => record && self.sleep.is_none(),
             _ => false,
         }
@@ -318,14 +326,21 @@ impl Bench {
 
     fn fill(&mut self, offset: u64, into: &mut [Page]) {
         let first = first_sector(offset);
-        for (slot, start) in SLOTS.into_iter().enumerate() {
-            self.read_slots[slot] |= (start..start + (1 << 12)).contains(&first);
+        if let Some(slot) = slot_of(first) {
+            self.read_slots[slot] = true;
         }
         let sectors = into.as_mut_bytes().chunks_mut(SECTOR_BYTES);
         for (bytes, sector) in sectors.zip(first..) {
             bytes.copy_from_slice(self.contents.bytes(self.sectors.now(sector)));
         }
     }
+}
+
+/// The slot that a sector is in.
+fn slot_of(sector: u32) -> Option<usize> {
+    SLOTS
+        .iter()
+        .position(|start| (*start..start + (1 << 12)).contains(&sector))
 }
 
 fn first_sector(offset: u64) -> u32 {
@@ -434,7 +449,7 @@ impl Medium for Disk {
                         staged[0].0[4] ^= 1 << 17;
                     }
                     move_pages(&mut bench.mover, direction, pages, &mut staged);
-                    bench.loading = true;
+                    bench.loading = slot_of(first_sector(offset));
                     bench.is_noted = false;
                     bench.note();
                 }

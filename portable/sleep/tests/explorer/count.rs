@@ -20,6 +20,8 @@ pub(crate) enum Stage {
 pub(crate) struct Value {
     pub(crate) generation: u64,
     pub(crate) stage: Stage,
+    /// The machine's snapshot.
+    pub(crate) snapshot: Option<u64>,
 }
 
 /// The count: what is in flash, and what the firmware takes it for.
@@ -35,6 +37,7 @@ impl Count {
     pub(crate) const NEW: Count = Count::of(Value {
         generation: 0,
         stage: Stage::Spent,
+        snapshot: None,
     });
 
     const fn of(kept: Value) -> Count {
@@ -64,12 +67,13 @@ impl Counter {
         self.0.get().count.expect("a machine with a count")
     }
 
-    fn keep(&mut self, value: Value) -> Result<(), VaultError> {
+    fn step(&mut self, value: Value) -> Result<(), VaultError> {
         let mut bench = self.0.get();
         let effect = bench.enter(Device::Count, Kind::Step);
-        let forgotten =
-            bench.config.flaw == Flaw::ReserveForgotten && value.stage == Stage::Reserved;
+        let flaw = bench.config.flaw;
         let count = bench.count.as_mut().expect("a machine with a count");
+        let forgotten = flaw == Flaw::ReserveForgotten && value.stage == Stage::Reserved
+            || flaw == Flaw::KeepForgotten && value.snapshot != count.kept.snapshot;
         if effect != Some(Effect::Undone) && !forgotten {
             count.kept = value;
         }
@@ -93,20 +97,26 @@ impl RollbackCounter for Counter {
     }
 
     fn kept(&self) -> Option<u64> {
-        None
+        self.count().known.snapshot
     }
 
     fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
         let generation = self.generation().max(above) + 1;
         let early = self.0.get().config.flaw == Flaw::ArmedEarly;
         let stage = if early { Stage::Armed } else { Stage::Reserved };
-        let kept = self.keep(Value { generation, stage });
+        let snapshot = self.count().known.snapshot;
+        let kept = self.step(Value {
+            generation,
+            stage,
+            snapshot,
+        });
         if kept.is_err() {
             let mut bench = self.0.get();
             let count = bench.count.as_mut().expect("a machine with a count");
             count.known = Value {
                 generation,
                 stage: Stage::Spent,
+                snapshot,
             };
         }
         self.0.get().reserved = generation;
@@ -126,9 +136,9 @@ impl RollbackCounter for Counter {
         if known.stage == Stage::Armed && !in_doubt {
             return Ok(());
         }
-        self.keep(Value {
-            generation,
+        self.step(Value {
             stage: Stage::Armed,
+            ..known
         })
     }
 
@@ -139,14 +149,30 @@ impl RollbackCounter for Counter {
         if known.stage != Stage::Armed && !in_doubt {
             return Ok(());
         }
-        self.keep(Value {
-            generation: known.generation,
+        self.step(Value {
             stage: Stage::Spent,
+            ..known
         })
     }
 
-    fn keep(&mut self, _: Option<u64>) -> Result<(), VaultError> {
-        unreachable!("the machine keeps no snapshots")
+    fn keep(&mut self, snapshot: Option<u64>) -> Result<(), VaultError> {
+        let Count {
+            known, in_doubt, ..
+        } = self.count();
+        if snapshot == known.snapshot && !in_doubt {
+            return Ok(());
+        }
+        let reserved = (known.stage == Stage::Reserved).then_some(known.generation);
+        if let Some(generation) = snapshot
+            && snapshot != known.snapshot
+            && snapshot != reserved
+        {
+            return Err(VaultError::NotReserved {
+                generation,
+                latest: known.generation,
+            });
+        }
+        self.step(Value { snapshot, ..known })
     }
 }
 

@@ -6,9 +6,10 @@ use std::fmt;
 use crate::Config;
 use crate::bench::{Device, Effect, Fault, Image, Kind, Shared, Snapshot};
 use crate::count::Count;
-use crate::machine::{Boot, Machine, NOISE, Slept};
+use crate::machine::{Agent, Boot, Machine, NOISE, Slept};
 use crate::sectors::{Sectors, Tears, every_outcome};
-use crate::state::{Candidate, Key, Records, State, after_cut};
+use crate::snapshots::snapshot_in;
+use crate::state::{Candidate, Kept, Key, Records, State, after_cut};
 
 /// What must never happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) enum Violation {
     OsMemoryChanged,
     /// Two images were sealed under one generation.
     GenerationReused,
+    /// A snapshot was loaded that had been deleted, or replaced.
+    SnapshotLate,
     /// A slot was read whose record commits no image.
     ReadUncommitted,
 }
@@ -57,6 +60,11 @@ pub(crate) struct Counts {
     pub(crate) in_doubt: u64,
     pub(crate) failed_sleeps: u64,
     pub(crate) wakes: u64,
+    /// Of those, of snapshots.
+    pub(crate) snapshot_wakes: u64,
+    /// Snapshots committed.
+    pub(crate) snapshots: u64,
+    pub(crate) deleted: u64,
     pub(crate) cold_boots: u64,
     pub(crate) partially_restored: u64,
     /// Cold boots whose medium failed so that nothing could be given up, on a
@@ -81,6 +89,14 @@ impl fmt::Display for Counts {
             self.cold_boots,
             self.partially_restored,
             self.helpless,
+        )?;
+        if self.snapshots == 0 {
+            return Ok(());
+        }
+        write!(
+            f,
+            " snapshots={} snapshot_wakes={} deleted={}",
+            self.snapshots, self.snapshot_wakes, self.deleted
         )
     }
 }
@@ -102,8 +118,8 @@ pub(crate) struct Explorer {
     pub(crate) config: Config,
     pub(crate) shared: Shared,
     pub(crate) counts: Counts,
-    machine: Machine,
-    records: Records,
+    pub(crate) machine: Machine,
+    pub(crate) records: Records,
     nodes: Vec<Node>,
     seen: HashMap<Key, usize>,
     /// The state whose actions are being tried.
@@ -135,6 +151,7 @@ impl Explorer {
             images: Vec::new(),
             sleeps: 0,
             candidate: None,
+            kept: Kept::default(),
             loaded: BTreeSet::new(),
         }
     }
@@ -152,6 +169,12 @@ impl Explorer {
             if state.running {
                 self.lose_power(&state);
                 self.try_all(|explorer, fault| explorer.sleep(&state, fault))?;
+                if self.config.snapshots {
+                    self.ask(&state);
+                    for what in [Agent::SaysWell, Agent::Deletes] {
+                        self.try_all(|explorer, fault| explorer.manage(&state, what, fault))?;
+                    }
+                }
             } else {
                 for what in [PowerOn::Wake, PowerOn::ColdBoot] {
                     self.try_all(|explorer, fault| explorer.power_on(&state, what, fault))?;
@@ -206,7 +229,7 @@ impl Explorer {
     }
 
     /// Notes a state, if it is new.
-    fn reach(&mut self, mut state: State, how: impl FnOnce() -> String) {
+    pub(crate) fn reach(&mut self, mut state: State, how: impl FnOnce() -> String) {
         let shared = self.shared.clone();
         let bench = shared.get();
         let key = state.key(&bench.contents, &mut self.records);
@@ -267,7 +290,7 @@ impl Explorer {
     }
 
     /// Puts a state on the bench.
-    fn load(&mut self, state: &State, fault: Option<Fault>) {
+    pub(crate) fn load(&mut self, state: &State, fault: Option<Fault>) {
         let mut bench = self.shared.get();
         bench.reset(fault);
         bench.sectors.clone_from(&state.sectors);
@@ -277,9 +300,9 @@ impl Explorer {
     }
 
     /// The state on the bench, after an action in `state`.
-    fn result(&self, state: &State, candidate: Option<Candidate>) -> State {
+    pub(crate) fn result(&self, state: &State, candidate: Option<Candidate>) -> State {
         let bench = self.shared.get();
-        State {
+        let mut result = State {
             running: false,
             sectors: bench.sectors.clone(),
             count: bench.count,
@@ -287,13 +310,18 @@ impl Explorer {
             images: bench.images.clone(),
             sleeps: state.sleeps,
             candidate,
+            kept: state.kept.clone(),
             loaded: state.loaded.clone(),
-        }
+        };
+        let changed = bench.changed;
+        drop(bench);
+        self.doubt_snapshot(&mut result, changed);
+        result
     }
 
     /// Notes what power cuts during the action in `state` leave; `judge` says
     /// which image may wake after a cut.
-    fn reach_cuts(
+    pub(crate) fn reach_cuts(
         &mut self,
         state: &State,
         judge: &dyn Fn(&Snapshot, &mut State),
@@ -311,6 +339,7 @@ impl Explorer {
                 ..state.clone()
             };
             judge(&snapshot, &mut cut);
+            self.doubt_snapshot(&mut cut, snapshot.changed);
             self.reach_off(&cut, &|| {
                 format!("{}, cut at instant {number} of {count}", how())
             });
@@ -328,14 +357,19 @@ impl Explorer {
         let slept = self.machine.sleep(sleep);
         self.counts.sleeps += 1;
         self.check_bench([false; 2])?;
-        let how = || format!("sleep {sleep} with {fault:?}: {slept:?}");
+        let is_snapshot = self.was_asked(&state);
+        let purpose = if is_snapshot { "snapshot" } else { "sleep" };
+        let how = || format!("{purpose} {sleep} with {fault:?}: {slept:?}");
         let doubtful = Candidate {
             sleep,
             certain: false,
         };
         let judge = |snapshot: &Snapshot, cut: &mut State| {
             // The OS has not gone on: its image may wake if it is whole.
-            cut.candidate = snapshot.captured.then_some(doubtful);
+            cut.candidate = (snapshot.captured && !is_snapshot).then_some(doubtful);
+            if snapshot.captured && is_snapshot {
+                cut.kept.may.insert(sleep);
+            }
         };
         self.reach_cuts(&state, &judge, &how);
         match slept {
@@ -345,13 +379,25 @@ impl Explorer {
                     sleep,
                     certain: true,
                 };
-                let asleep = self.result(&state, Some(certain));
+                let mut asleep = self.result(&state, (!is_snapshot).then_some(certain));
+                if is_snapshot {
+                    self.counts.snapshots += 1;
+                    let older = std::mem::take(&mut asleep.kept.may);
+                    asleep.kept = Kept {
+                        may: BTreeSet::from([sleep]),
+                        certain: true,
+                        replaced: older,
+                    };
+                }
                 self.reach_off(&asleep, &how);
             }
             _ if fault.is_none() => return Err(Violation::NoSleep),
             Slept::InDoubt => {
                 self.counts.in_doubt += 1;
-                let reset = self.result(&state, Some(doubtful));
+                let mut reset = self.result(&state, (!is_snapshot).then_some(doubtful));
+                if is_snapshot {
+                    reset.kept.may.insert(sleep);
+                }
                 self.reach_off(&reset, &how);
             }
             Slept::Not => {
@@ -389,9 +435,13 @@ impl Explorer {
         self.check_bench(committed)?;
         self.check_loading(state)?;
         let how = || format!("power-on ({what:?}) with {fault:?}: {boot:?}");
+        let shared = self.shared.clone();
         let judge = |snapshot: &Snapshot, cut: &mut State| {
-            if snapshot.loading {
-                note_loaded(cut);
+            if let Some(slot) = snapshot.loading {
+                match snapshot_in(&shared, cut, &snapshot.sectors, slot) {
+                    Some(_) => cut.candidate = None,
+                    None => note_loaded(cut),
+                }
             } else if snapshot.changed
                 && let Some(candidate) = &mut cut.candidate
             {
@@ -403,8 +453,8 @@ impl Explorer {
         match boot {
             Boot::Woken(sleep) => {
                 self.counts.wakes += 1;
-                self.check_wake(state, sleep)?;
-                note_loaded(&mut after);
+                self.check_wake(state, sleep, fault)?;
+                self.note_wake(&mut after, sleep);
                 after.running = true;
                 self.reach(after, how);
             }
@@ -420,11 +470,17 @@ impl Explorer {
                 }
             }
             Boot::PartiallyRestored => {
-                if fault.is_none() {
+                // Of a snapshot whose deletion failed the room may be taken by a later
+                // sleep before its record's end is durable.
+                let doubtful = self.loaded_snapshot(state).is_some() && !state.kept.certain;
+                if fault.is_none() && !doubtful {
                     return Err(Violation::Lost);
                 }
                 self.counts.partially_restored += 1;
-                note_loaded(&mut after);
+                match self.loaded_snapshot(state) {
+                    Some(_) => after.candidate = None,
+                    None => note_loaded(&mut after),
+                }
                 self.reach_off(&after, &how);
             }
         }
@@ -445,7 +501,13 @@ impl Explorer {
 
     /// Only the candidate may be loaded.
     fn check_loading(&self, state: &State) -> Result<(), Violation> {
-        if !self.shared.get().loading || state.candidate.is_some() {
+        if let Some(sleep) = self.loaded_snapshot(state) {
+            return match self.may_wake(state, sleep) {
+                true => Ok(()),
+                false => Err(Violation::SnapshotLate),
+            };
+        }
+        if self.shared.get().loading.is_none() || state.candidate.is_some() {
             return Ok(());
         }
         let read = self.shared.get().read_slots;
@@ -457,10 +519,34 @@ impl Explorer {
         })
     }
 
-    fn check_wake(&self, state: &State, sleep: u64) -> Result<(), Violation> {
+    /// The sleep of the snapshot that was loaded, if one was.
+    fn loaded_snapshot(&self, state: &State) -> Option<u64> {
+        let slot = self.shared.get().loading?;
+        let sectors = self.shared.get().sectors.clone();
+        snapshot_in(&self.shared, state, &sectors, slot)
+    }
+
+    /// The image of a sleep has woken: nothing else may behind it, but snapshots.
+    fn note_wake(&mut self, after: &mut State, sleep: u64) {
+        if after.kept.may.contains(&sleep) {
+            self.counts.snapshot_wakes += 1;
+            after.candidate = None;
+        } else {
+            note_loaded(after);
+        }
+    }
+
+    fn check_wake(&self, state: &State, sleep: u64, fault: Option<Fault>) -> Result<(), Violation> {
         let candidate = state.candidate.map(|candidate| candidate.sleep);
         if candidate == Some(sleep) && self.machine.memory_is(sleep) {
             return Ok(());
+        }
+        if self.may_wake(state, sleep) && self.machine.memory_is(sleep) {
+            // The image of a later sleep goes first.
+            return match state.candidate {
+                Some(Candidate { certain: true, .. }) if fault.is_none() => Err(Violation::Lost),
+                _ => Ok(()),
+            };
         }
         let whole = (1..=state.sleeps).find(|other| self.machine.memory_is(*other));
         Err(match whole {
@@ -473,14 +559,17 @@ impl Explorer {
     }
 
     fn check_cold_boot(
-        &self,
+        &mut self,
         state: &State,
         what: PowerOn,
         fault: Option<Fault>,
         gave_up: bool,
     ) -> Result<(), Violation> {
-        let must_wake = state.candidate.is_some_and(|candidate| candidate.certain);
-        if self.shared.get().loading || !self.machine.memory_is(NOISE) {
+        let must_wake = match state.candidate {
+            Some(candidate) => candidate.certain,
+            None => self.snapshot_must_wake(state),
+        };
+        if self.shared.get().loading.is_some() || !self.machine.memory_is(NOISE) {
             Err(Violation::MemoryTouched)
         } else if fault.is_none() && what == PowerOn::Wake && must_wake {
             Err(Violation::Lost)
@@ -574,7 +663,7 @@ impl Explorer {
         match boot {
             Boot::Woken(sleep) => {
                 self.counts.wakes += 1;
-                self.check_wake(off, sleep)?;
+                self.check_wake(off, sleep, None)?;
             }
             Boot::Cold { gave_up } => {
                 self.counts.cold_boots += 1;

@@ -8,7 +8,9 @@ use poorwill_memory::Page;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
 use poorwill_sleep::{Machine as _, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
-use poorwill_store::{Admitted, Area, DiscardReason, Failure, StoreError};
+use poorwill_store::{
+    Admitted, Area, Configuration, DiscardReason, Failure, SnapshotRules, StoreError,
+};
 use poorwill_vault::{Key, KeyVault, RollbackCounter};
 
 use crate::bench::{AREA_BYTES, Disk, Shared};
@@ -20,6 +22,9 @@ pub(crate) const NOISE: u64 = u64::MAX >> 8;
 
 /// What the machine seals its images with.
 const KEY: [u8; 32] = [7; 32];
+
+/// How often in a row a snapshot's wake may fail.
+pub(crate) const TRIES: u32 = 1;
 
 /// Where the OS goes on.
 const VECTOR: WakeVector = WakeVector {
@@ -50,6 +55,32 @@ pub(crate) enum Boot {
     PartiallyRestored,
 }
 
+/// What an agent in the OS does with the machine's snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agent {
+    SaysWell,
+    Deletes,
+}
+
+/// The configuration of a machine that takes snapshots, and whether the next
+/// sleep is one: as a page.
+pub(crate) fn configuration(asks: bool) -> Page {
+    let mut disk = poorwill_medium::fake::FakeMedium::new(AREA_BYTES);
+    let mut scratch = Page::ZERO;
+    let window = Window::new(&mut disk, 0, AREA_BYTES).expect("it has room");
+    let mut area = Area::open(window, &mut scratch, None).expect("a medium without faults");
+    let configuration = Configuration {
+        next_snapshot: asks.then(|| "explored".parse().expect("a name")),
+        snapshots: SnapshotRules {
+            tries: TRIES,
+            ..SnapshotRules::default()
+        },
+        ..Configuration::default()
+    };
+    area.configure(&configuration).expect("it can be kept");
+    scratch
+}
+
 pub(crate) struct Machine {
     shared: Shared,
     memory: FakeMemory,
@@ -63,7 +94,11 @@ impl Config {
     /// The lengths of the machine's memory, in pages. Sealing takes time, and
     /// every sector of a sealed page differs, so that machine has fewer.
     fn memory(self) -> [u64; 2] {
-        if self.sealed { [1, 3] } else { [2, 4] }
+        match (self.snapshots, self.sealed) {
+            (true, _) => [1, 1],
+            (false, true) => [1, 3],
+            (false, false) => [2, 4],
+        }
     }
 
     /// One page in so many is zero.
@@ -186,6 +221,14 @@ impl Machine {
             }
             Err(_) => self.cold_boot(),
         }
+    }
+
+    /// What the OS does with the machine's snapshot.
+    pub(crate) fn manage(&mut self, what: Agent) -> Result<(), StoreError> {
+        with_area(&self.shared, &mut self.scratch, |area| match what {
+            Agent::SaysWell => area.snapshot_is_well(),
+            Agent::Deletes => area.delete_snapshot(),
+        })?
     }
 
     /// A power-on that boots cold without looking for an image, as one does

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use poorwill_store::{RecordError, SlotRecord, SlotState};
+use poorwill_store::{Configuration, RecordError, SlotRecord, SlotState, SnapshotRules};
 
-use crate::bench::{Image, RECORDS, SLOTS};
-use crate::count::{Count, Stage};
+use crate::bench::{CONFIGURATION, Image, RECORDS, SLOTS};
+use crate::count::{Count, Stage, Value};
 use crate::sectors::{Content, Contents, Sectors, Tears, ZEROS, every_outcome};
 
 /// The image that may wake at the next power-on.
@@ -18,6 +18,20 @@ pub(crate) struct Candidate {
     /// It must wake: its sleep has returned, and no power-on has got as far as
     /// to change anything. Otherwise the power was cut, and it may.
     pub(crate) certain: bool,
+}
+
+/// The snapshots that may wake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The sleeps that took them: one, or two where the power was cut as the
+    /// second was to take the first one's place.
+    pub(crate) may: BTreeSet<u64>,
+    /// One of them must wake where nothing goes wrong. Otherwise the power was
+    /// cut while the first one was taken, or while it was deleted.
+    pub(crate) certain: bool,
+    /// Older ones that a machine without a count cannot tell from its own where
+    /// the newer one's record cannot be read.
+    pub(crate) replaced: BTreeSet<u64>,
 }
 
 /// A machine that is switched off, or whose OS runs.
@@ -32,6 +46,7 @@ pub(crate) struct State {
     /// Sleeps begun.
     pub(crate) sleeps: u64,
     pub(crate) candidate: Option<Candidate>,
+    pub(crate) kept: Kept,
     /// The sleeps whose images were loaded, if only in part.
     pub(crate) loaded: BTreeSet<u64>,
 }
@@ -41,8 +56,21 @@ pub(crate) struct State {
 pub(crate) enum Record {
     New,
     Unusable,
-    Committed { generation: u64, checksum: u64 },
-    Over { generation: u64, unreported: bool },
+    Committed {
+        generation: u64,
+        checksum: u64,
+    },
+    Over {
+        generation: u64,
+        unreported: bool,
+    },
+    Snapshot {
+        generation: u64,
+        checksum: u64,
+        proven: bool,
+        tries: u32,
+        failed: bool,
+    },
 }
 
 /// Reads records, each content once.
@@ -80,15 +108,34 @@ fn parse(contents: &Contents, content: Content) -> Record {
             generation,
             unreported: false,
         },
-        SlotState::Snapshot(_) => unreachable!("the machine keeps no snapshots"),
+        SlotState::Snapshot(attempts) => Record::Snapshot {
+            generation,
+            checksum: record.header_checksum,
+            proven: attempts.proven,
+            // More than any rule allows are as many.
+            tries: attempts.tries.min(SnapshotRules::default().tries),
+            failed: attempts.failure.is_some(),
+        },
     }
 }
 
 impl Record {
+    /// The checksum of the image that it lets wake.
+    pub(crate) fn checksum(self) -> Option<u64> {
+        match self {
+            Record::Committed { checksum, .. } | Record::Snapshot { checksum, .. } => {
+                Some(checksum)
+            }
+            Record::New | Record::Unusable | Record::Over { .. } => None,
+        }
+    }
+
     fn generation(self) -> u64 {
         match self {
             Record::New | Record::Unusable => 0,
-            Record::Committed { generation, .. } | Record::Over { generation, .. } => generation,
+            Record::Committed { generation, .. }
+            | Record::Over { generation, .. }
+            | Record::Snapshot { generation, .. } => generation,
         }
     }
 }
@@ -103,9 +150,15 @@ pub(crate) struct Key {
     running: bool,
     candidate: Option<bool>,
     used: usize,
-    count: Option<(usize, Stage, usize, Stage, bool)>,
+    certain_snapshot: bool,
+    /// Whether the next sleep is to be a snapshot: what a power cut may leave,
+    /// and at last what a read sees.
+    asks: Vec<bool>,
+    count: Option<(ValueKey, ValueKey, bool)>,
     records: [Vec<RecordKey>; 2],
 }
+
+type ValueKey = (usize, Stage, usize);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum RecordKey {
@@ -122,6 +175,18 @@ enum RecordKey {
         generation: usize,
         unreported: bool,
     },
+    Snapshot {
+        generation: usize,
+        may_wake: (bool, bool),
+        fared: (bool, u32, bool),
+        wrong: Vec<(u32, Vec<bool>)>,
+    },
+}
+
+/// Whether a configuration says that the next sleep is to be a snapshot.
+pub(crate) fn asks(contents: &Contents, content: Content) -> bool {
+    Configuration::parse(&contents.page(content))
+        .is_ok_and(|configuration| configuration.next_snapshot.is_some())
 }
 
 impl State {
@@ -135,7 +200,7 @@ impl State {
         sectors
             .versions(RECORDS[slot])
             .into_iter()
-            .any(|content| matches!(records.read(contents, content), Record::Committed { .. }))
+            .any(|content| records.read(contents, content).checksum().is_some())
     }
 
     pub(crate) fn key(&self, contents: &Contents, records: &mut Records) -> Key {
@@ -154,6 +219,7 @@ impl State {
             .collect();
         if let Some(count) = self.count {
             numbers.extend([count.kept.generation, count.known.generation, self.used]);
+            numbers.extend(count.kept.snapshot.into_iter().chain(count.known.snapshot));
         }
         numbers.sort_unstable();
         numbers.dedup();
@@ -166,6 +232,13 @@ impl State {
         Key {
             running: self.running,
             candidate: self.candidate.map(|candidate| candidate.certain),
+            certain_snapshot: self.kept.certain,
+            asks: {
+                let versions = self.sectors.versions(CONFIGURATION).into_iter();
+                let now = self.sectors.now(CONFIGURATION);
+                let versions = versions.chain([now]);
+                versions.map(|content| asks(contents, content)).collect()
+            },
             used: self.count.map_or(0, |_| rank(self.used)),
             count: self.count.map(
                 |Count {
@@ -173,8 +246,11 @@ impl State {
                      known,
                      in_doubt,
                  }| {
-                    let (kept_rank, known_rank) = (rank(kept.generation), rank(known.generation));
-                    (kept_rank, kept.stage, known_rank, known.stage, in_doubt)
+                    let value = |value: Value| {
+                        let snapshot = rank(value.snapshot.unwrap_or(0));
+                        (rank(value.generation), value.stage, snapshot)
+                    };
+                    (value(kept), value(known), in_doubt)
                 },
             ),
             records,
@@ -192,6 +268,24 @@ impl State {
                 generation: rank(generation),
                 unreported,
             },
+            Record::Snapshot {
+                generation,
+                checksum,
+                proven,
+                tries,
+                failed,
+            } => {
+                let image = self.image(slot, checksum);
+                RecordKey::Snapshot {
+                    generation: rank(generation),
+                    may_wake: image.map_or((false, false), |image| {
+                        let has = |set: &BTreeSet<u64>| set.contains(&image.sleep);
+                        (has(&self.kept.may), has(&self.kept.replaced))
+                    }),
+                    fared: (proven, tries, failed),
+                    wrong: image.map_or_else(Vec::new, |image| self.wrong(slot, image)),
+                }
+            }
             Record::Committed {
                 generation,
                 checksum,
@@ -205,6 +299,18 @@ impl State {
                 }
             }
         }
+    }
+
+    /// What the records may say.
+    pub(crate) fn records<'s>(
+        &'s self,
+        contents: &'s Contents,
+        records: &'s mut Records,
+    ) -> impl Iterator<Item = Record> + 's {
+        let versions = RECORDS
+            .into_iter()
+            .flat_map(|sector| self.sectors.versions(sector));
+        versions.map(|content| records.read(contents, content))
     }
 
     /// The image of a slot that a record names.
@@ -241,9 +347,9 @@ impl State {
                 .collect::<Vec<_>>()
         });
         self.images.retain(|image| {
-            named[image.slot].iter().any(|record| {
-                matches!(record, Record::Committed { checksum, .. } if *checksum == image.checksum)
-            })
+            named[image.slot]
+                .iter()
+                .any(|record| record.checksum() == Some(image.checksum))
         });
     }
 }
