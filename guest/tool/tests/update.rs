@@ -20,8 +20,8 @@ use poorwill_devicetree::{
 };
 
 const CORE: u32 = u32::from_le_bytes(*b"CORE");
-const OS_PAGES: u64 = 300;
-const DATA_BYTES: u64 = 128 << 10;
+const OS_PAGES: u64 = 1200;
+const DATA_BYTES: u64 = 2 << 20;
 
 /// The firmware that saved the snapshot.
 fn saver() -> Manifest {

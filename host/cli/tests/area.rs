@@ -38,6 +38,7 @@ fn sleep_with(world: &World, file: &str, flash: Option<&str>, consume: bool) {
 fn sleep_for(world: &World, file: &str, flash: Option<&str>, consume: bool, purpose: Purpose) {
     let asleep = Asleep {
         flash,
+        os_pages: 300,
         consume,
         purpose,
         identity: IDENTITY,

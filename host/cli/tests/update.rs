@@ -7,7 +7,7 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use asleep::{Asleep, OS_PAGES};
+use asleep::Asleep;
 use common::{MIB, Outcome, World};
 use poorwill_devicetree::{
     IDENTITY_RULE, PLACEMENT_RULE, harts_fingerprint, memory_fingerprint, place,
@@ -44,7 +44,10 @@ fn saver() -> Manifest {
 }
 
 /// Bytes of that firmware's second range on the machine of these tests.
-const DATA_BYTES: u64 = 128 << 10;
+const DATA_BYTES: u64 = 2 << 20;
+
+/// Pages that the OS of that machine has.
+const OS_PAGES: u64 = 1200;
 
 /// The machine of these tests: what its memory is, and that its OS has the rest.
 fn identity(memory: &[PhysRange]) -> MachineIdentity {
@@ -75,6 +78,7 @@ fn asleep(flash: Option<&str>, purpose: Purpose, identity: MachineIdentity) -> W
     }
     let asleep = Asleep {
         flash,
+        os_pages: OS_PAGES,
         consume: false,
         purpose,
         identity,
@@ -183,12 +187,12 @@ fn a_state_section_that_is_not_read_is_named() {
 fn other_reserved_memory_is_another_memory_map() {
     let world = once();
     let mut larger = saver();
-    larger.layout.data.fixed_pages = 200;
-    let words = "another memory map: that firmware reserves 0x100000 bytes";
+    larger.layout.data.fixed_pages = 600;
+    let words = "another memory map: that firmware reserves 0x400000 bytes";
     says(&ask(&world, &larger, &[]), 1, words);
     let mut stacks = saver();
-    stacks.layout.data.hart_pages = 20;
-    let words = "another memory map: that firmware reserves 0x40000 bytes";
+    stacks.layout.data.hart_pages = 300;
+    let words = "another memory map: that firmware reserves 0x400000 bytes";
     says(&ask(&world, &stacks, &[]), 1, words);
     let mut loaded = saver();
     loaded.layout.loaded = PhysRange::new(0x8000_0000, 512 << 10);
@@ -235,6 +239,7 @@ fn what_has_woken_is_not_asked_for() {
     );
     let consumed = Asleep {
         flash: None,
+        os_pages: OS_PAGES,
         consume: true,
         purpose: Purpose::Once,
         identity: plain(),

@@ -32,5 +32,5 @@ pub use identity::{Fingerprint, IDENTITY_RULE, harts_fingerprint, memory_fingerp
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
 pub use isa::Extensions;
 pub use machine::{DescriptionError, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED, MAX_SEED, Machine};
-pub use placement::{PLACEMENT_RULE, place};
+pub use placement::{PLACEMENT_RULE, place, range_bytes};
 pub use spare_source::SpareSource;

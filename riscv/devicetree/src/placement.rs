@@ -11,10 +11,17 @@ const LOW_END: u64 = 1 << 32;
 /// and the OS's memory with it, when the firmware or the machine changes a little.
 const LEAST_BYTES: u64 = 2 << 20;
 
-/// Which rule [`place`] follows. Another rule gives an OS other memory, so that the
+/// Which rule [`place`] and [`range_bytes`] follow. Another rule gives an OS other memory, so that the
 /// images of before are refused: whoever changes it raises this number, by which
 /// `poorwill area --for` foresees that.
 pub const PLACEMENT_RULE: u16 = 1;
+
+/// How long the firmware's second range of memory is, if it needs `bytes`: a power of two,
+/// and at least 2 MiB. `None` beyond all addresses.
+#[must_use]
+pub fn range_bytes(bytes: u64) -> Option<u64> {
+    bytes.max(LEAST_BYTES).checked_next_power_of_two()
+}
 
 /// Where the firmware's second range of memory goes: at least `bytes`, and 2 MiB, as a
 /// naturally aligned power of two, which takes a single PMP entry; within `memory`, and apart
@@ -28,7 +35,7 @@ pub const PLACEMENT_RULE: u16 = 1;
 /// `None`: no range has so much room.
 #[must_use]
 pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<PhysRange> {
-    let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
+    let bytes = range_bytes(bytes)?;
     // A machine with little memory cannot spare the room for boot loaders.
     [LOADER_BYTES, 0].into_iter().find_map(|spared| {
         let mut ranges = memory.iter();

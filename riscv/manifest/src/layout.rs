@@ -1,3 +1,4 @@
+use poorwill_devicetree::range_bytes;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 /// Most terms that grow with the memory; see [`DataRange::pages_per_page`].
@@ -17,8 +18,8 @@ pub struct MemoryLayout {
     pub data: DataRange,
 }
 
-/// How large a firmware's second range is: the pages that are needed, rounded up to a
-/// power of two.
+/// How large a firmware's second range is: the pages that are needed, rounded up by the
+/// placement rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataRange {
     /// Pages on every machine.
@@ -51,8 +52,7 @@ impl DataRange {
     /// Bytes of the range on that machine; `None` beyond all addresses.
     #[must_use]
     pub fn bytes(&self, pages: u64, harts: u64) -> Option<u64> {
-        let bytes = self.pages(pages, harts).checked_mul(PAGE_BYTES)?;
-        bytes.checked_next_power_of_two()
+        range_bytes(self.pages(pages, harts).checked_mul(PAGE_BYTES)?)
     }
 
     /// The sizes of the range on machines with `harts` harts that leave `os_pages` pages
@@ -93,13 +93,13 @@ mod tests {
         assert_eq!(DATA.pages(0, 0), 16);
         assert_eq!(DATA.pages(1, 1), 20);
         assert_eq!(DATA.pages(1025, 4), 16 + 8 + 2 + 3);
-        assert_eq!(DATA.bytes(1025, 4), Some(128 << 10));
+        assert_eq!(DATA.bytes(1025, 4), Some(2 << 20));
         assert_eq!(DATA.bytes(u64::MAX, u64::MAX), None);
     }
 
     #[test]
     fn sizes_are_found_from_what_the_os_has() {
-        for pages in [1u64 << 12, 1 << 15, 1 << 18, (1 << 22) + 77] {
+        for pages in [1u64 << 12, 1 << 15, 1 << 18, (1 << 22) + 77, 1 << 24] {
             let bytes = DATA.bytes(pages, 4).unwrap();
             let os_pages = pages - 448 - bytes / PAGE_BYTES;
             let mut found = DATA.bytes_for_os(os_pages, 448, 4);

@@ -13,13 +13,12 @@ use poorwill_vault::RollbackCounter;
 
 use super::common::{World, open_vault};
 
-/// Pages that the OS of the machine has; every other one is in use.
-pub(crate) const OS_PAGES: u64 = 300;
-
 /// A machine, and how it sleeps.
 pub(crate) struct Asleep<'a> {
     /// The file with its vault, in which its key is.
     pub(crate) flash: Option<&'a str>,
+    /// Pages that its OS has; every other one is in use.
+    pub(crate) os_pages: u64,
     /// The image is marked as woken.
     pub(crate) consume: bool,
     /// Whether it is a snapshot.
@@ -53,8 +52,8 @@ impl Asleep<'_> {
         let counter = vault.map(|vault| vault as &mut dyn RollbackCounter);
         let mut scratch = [Page::ZERO];
         let location = find_areas(disk, 512, &mut scratch).unwrap()[0];
-        let mut memory = FakeMemory::new(&[OS_PAGES]);
-        for index in (0..OS_PAGES).step_by(2) {
+        let mut memory = FakeMemory::new(&[self.os_pages]);
+        for index in (0..self.os_pages).step_by(2) {
             memory.set(index, &Page([index + 1; 512]));
         }
         let os = memory.os();
