@@ -111,6 +111,7 @@ mod tests {
         now: Cell<u64>,
         /// Cycles that each look takes.
         pace: u64,
+        tick: u64,
         place: u64,
         circumstances_asked: Cell<usize>,
     }
@@ -121,6 +122,7 @@ mod tests {
             hardware: Ok(None),
             now: Cell::new(0),
             pace: 3,
+            tick: 9,
             place: 1,
             circumstances_asked: Cell::new(0),
         }
@@ -139,7 +141,7 @@ mod tests {
         }
 
         fn ticks(&self) -> u64 {
-            self.now.get() / 10
+            self.tick
         }
 
         fn circumstances(&self) -> impl AsRef<[u64]> {
@@ -227,19 +229,25 @@ mod tests {
 
     #[test]
     fn timing_and_circumstances_change_what_is_drawn() {
-        let draw = |pace, place| {
+        let draw = |pace, tick, place| {
             let mut pool = Pool::new();
             let model = Model {
                 pace,
+                tick,
                 place,
                 ..plain()
             };
             pool.gather(Purpose::Salt, &model).unwrap();
             pool.draw::<8>(Purpose::Salt)
         };
-        assert_ne!(draw(3, 1), draw(4, 1));
-        assert_ne!(draw(3, 1), draw(3, 2));
-        assert_eq!(draw(3, 1), draw(3, 1));
+        // At both paces it is the first place that is touched each time, so that only
+        // the time between two moments differs.
+        let (slow, fast) = (128, 64);
+        let drawn = draw(fast, 9, 1);
+        assert_ne!(drawn, draw(slow, 9, 1));
+        assert_ne!(drawn, draw(fast, 8, 1));
+        assert_ne!(drawn, draw(fast, 9, 2));
+        assert_eq!(drawn, draw(fast, 9, 1));
     }
 
     #[test]
