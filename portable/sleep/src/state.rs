@@ -19,6 +19,8 @@ pub const PARTITIONS_SECTION: (u32, u16) = (PARTITIONS, VERSION);
 /// # Errors
 ///
 /// [`StateError::NoRoom`].
+// Its frame is gone before the save needs the stack.
+#[inline(never)]
 pub(crate) fn capture<M: Machine>(
     machine: &M,
     vector: WakeVector,
@@ -38,6 +40,8 @@ pub(crate) fn capture<M: Machine>(
 /// # Errors
 ///
 /// [`StateRefusal`].
+// Likewise before the load does.
+#[inline(never)]
 pub(crate) fn read<'a, M: Machine>(
     machine: &M,
     image: &Opened<'a>,

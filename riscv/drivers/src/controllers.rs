@@ -130,6 +130,8 @@ impl<R: Registers<u32>> Controllers<R> {
     }
 }
 
+// One at a time on a stack that is short.
+#[inline(never)]
 fn capture_one<E>(
     controller: &impl Keeper<Word = u32>,
     number: u16,

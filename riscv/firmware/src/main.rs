@@ -26,9 +26,10 @@ use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
+use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
-use crate::platform::{PlatformError, Started, domain, power};
+use crate::platform::{PlatformError, Started, domain, platform, power};
 
 /// Why the machine cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -76,9 +77,29 @@ fn boot(
     // memory is; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let next = FwDynamic::read(tree as u64, information as u64, load)?;
+    let (own, began) = start(hart_id, &next)?;
+
+    // They wait for the OS to start them, which does not run yet.
+    let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
+    let reason = sleep::wake(began, &stopped);
+    say!("cold boot: {reason}");
+    let domain = domain::of(own.id());
+    // SAFETY: the machine boots cold, and nobody has read the tree since the start.
+    let resume = unsafe { next_stage::prepare(&next, platform(), domain, reason)? };
+    // This hart waits to be started, as all do.
+    own.start(Task::Start(resume))?;
+    own.wait()
+}
+
+/// Takes the machine and its harts into use; the calling one, and when that began.
+// What it needs of the stack is gone before a wake needs it.
+#[inline(never)]
+fn start(hart_id: u64, next: &FwDynamic) -> Result<(ThisHart, u64), BootError> {
+    // SAFETY: as in `boot`.
+    let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let taken = |memory: &[PhysRange]| next.taken(memory, load);
     // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
-    let tree = unsafe { next_stage::tree(&next) };
+    let tree = unsafe { next_stage::tree(next) };
     // SAFETY: the tree was checked for its length, and boot is called once.
     let Started {
         platform,
@@ -97,17 +118,7 @@ fn boot(
     // Not this one, which would not handle it while it loads: QEMU runs a hart with
     // anything pending at a third of its speed, and it could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
-
-    // They wait for the OS to start them, which does not run yet.
-    let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
-    let reason = sleep::wake(began, &stopped);
-    say!("cold boot: {reason}");
-    let domain = domain::of(own.id());
-    // SAFETY: the machine boots cold, and nobody has read the tree since the start.
-    let resume = unsafe { next_stage::prepare(&next, platform, domain, reason)? };
-    // This hart waits to be started, as all do.
-    own.start(Task::Start(resume))?;
-    own.wait()
+    Ok((own, began))
 }
 
 /// Where the other harts come from entry.S, each on its own stack and with its place

@@ -45,6 +45,16 @@ pub(super) struct MachineState<'a> {
 ///
 /// [`StateError::NoRoom`], also for vector registers longer than an image can have.
 pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+    capture_hart(vector, into)?;
+    if let Some(report) = report::current() {
+        report.write(into)?;
+    }
+    platform().interrupts.save(into)
+}
+
+// A context is large: it is to be gone before the controllers are captured.
+#[inline(never)]
+fn capture_hart(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
     let context = HartContext::capture(&this_hart().access()).map_err(no_room)?;
     let now = Moment {
@@ -55,10 +65,7 @@ pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     for section in context.sections() {
         into.section(section.tag, 0, section.version, section.bytes)?;
     }
-    if let Some(report) = report::current() {
-        report.write(into)?;
-    }
-    platform().interrupts.save(into)
+    Ok(())
 }
 
 /// Takes the state of this machine out of an image's, before anything is touched.
