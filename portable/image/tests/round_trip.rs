@@ -82,7 +82,7 @@ fn state_comes_back() {
     let mut state = image.state().unwrap();
     let words = state.take(7, 0).unwrap();
     assert_eq!(words.read::<[u64]>(1), Ok(&WORDS[..]));
-    let name = state.take(9, 3).unwrap();
+    let name = state.take(9, 0).unwrap();
     assert_eq!((name.version, name.payload), (2, NAME));
     assert!(state.left().is_empty());
     assert_eq!(image.header().generation, 3);

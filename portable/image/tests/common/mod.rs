@@ -151,7 +151,7 @@ impl Machine {
         }
         let mut state = StateWriter::new(workspace.state);
         state.section(7, 0, 1, &WORDS).unwrap();
-        state.section(9, 3, 2, NAME).unwrap();
+        state.section(9, 0, 2, NAME).unwrap();
         let request = SaveRequest {
             identity: HERE,
             generation: GENERATION,
