@@ -474,7 +474,9 @@ impl Explorer {
             Boot::PartiallyRestored => {
                 // Of a snapshot whose deletion failed the room may be taken by a later
                 // sleep before its record's end is durable.
-                let doubtful = self.loaded_snapshot(state).is_some() && !state.kept.certain;
+                let doubtful = self.config.faults
+                    && self.loaded_snapshot(state).is_some()
+                    && !state.kept.certain;
                 if fault.is_none() && !doubtful {
                     return Err(Violation::Lost);
                 }
