@@ -347,7 +347,6 @@ impl Explorer {
     }
 
     /// The OS sleeps.
-    #[allow(clippy::too_many_lines, reason = "one outcome after the other")]
     pub(crate) fn sleep(&mut self, state: &State, fault: Option<Fault>) -> Result<(), Violation> {
         let mut state = state.clone();
         state.sleeps += 1;
@@ -410,7 +409,6 @@ impl Explorer {
     }
 
     /// The machine is switched on.
-    #[allow(clippy::too_many_lines, reason = "one outcome after the other")]
     pub(crate) fn power_on(
         &mut self,
         state: &State,
