@@ -5,14 +5,13 @@ mod common;
 use std::fs;
 
 use common::Machine;
-use poorwill_image::{NoWorkers, SaveRequest, StateWriter, Workspace, save};
 use poorwill_manifest::{
     DataRange, Formats, MAX_TERMS, Manifest, MemoryLayout, SectionVersion, Versions,
 };
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::fake::FakeMemory;
-use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, Page, PhysRange, to_usize};
+use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, Page, PhysRange};
+use poorwill_store::fake::Asleep;
 use poorwill_store::{Area, Name, Purpose};
 
 use poorwill_devicetree::{
@@ -67,36 +66,17 @@ fn machine() -> Machine {
     let bytes = machine.device("nvme0n1p1");
     let mut disk = FakeMedium::new(bytes.len() as u64);
     disk.edit(|room| room.copy_from_slice(&bytes));
-    let mut memory = FakeMemory::new(&[OS_PAGES]);
-    memory.set(7, &Page([7; 512]));
-    let os = memory.os();
-    let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
-    let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
     let mut scratch = Page::ZERO;
     let window = Window::new(&mut disk, 0, bytes.len() as u64).unwrap();
-    let mut area = Area::open(window, &mut scratch, None).unwrap();
-    let purpose = Purpose::Snapshot(Name::NONE);
-    let mut slot = area.begin(purpose).unwrap();
-    let mut state = StateWriter::new(workspace.state);
-    state.section(CORE, 0, 1, &[0u64; 3]).unwrap();
-    let request = SaveRequest {
+    let asleep = Asleep {
+        os_pages: OS_PAGES,
+        one_used_in: 1000,
+        purpose: Purpose::Snapshot(Name::NONE),
         identity: identity(),
-        generation: slot.generation(),
-        kind: purpose.kind(),
-        saved_at_ns: 0,
-        state_bytes: state.finish(),
-        seal: None,
+        state: &[(CORE, 1)],
+        key: None,
     };
-    let mut medium = slot.medium().unwrap();
-    let saved = save(
-        &mut medium,
-        os,
-        &request,
-        &mut workspace,
-        &NoWorkers,
-        &mut |_| (),
-    );
-    slot.commit(&saved.unwrap(), 0).unwrap();
+    asleep.commit(&mut Area::open(window, &mut scratch, None).unwrap());
     fs::write(machine.path("dev/nvme0n1p1"), disk.bytes()).unwrap();
     machine
 }

@@ -38,18 +38,7 @@ pub enum Event<'e> {
         ms: u64,
     },
     /// It is saved and committed; the power goes next.
-    Slept {
-        /// The image.
-        saved: &'e Saved,
-        /// How long all of it took.
-        ms: u64,
-        /// How long saving and committing took.
-        save_ms: u64,
-        /// Pages that the OS had free.
-        free_pages: u64,
-        /// It is sealed.
-        sealed: bool,
-    },
+    Slept(SleepReport<'e>),
     /// Nobody can tell whether it is committed; the power goes next.
     InDoubt(StoreError),
     /// Free pages are not known.
@@ -100,61 +89,8 @@ impl<P: fmt::Display + fmt::Debug> Place for P {}
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::NotArmed(_)
-            | Event::RestsOn(_)
-            | Event::Rests(_)
-            | Event::Staged { .. }
-            | Event::Abandoned(_)
-            | Event::WokenFromRam { .. }
-            | Event::Slept { .. }
-            | Event::InDoubt(_) => self.of_sleep(f),
-            Event::FreeInDoubt(doubt) => write!(f, "free pages are saved too: {doubt}"),
-            Event::Configuration(error) => error.fmt(f),
-            Event::Device {
-                place,
-                number,
-                error,
-            } => write!(f, "{place} {number}: {error}"),
-            Event::Vault(error) => write!(f, "{error}; no image wakes, and none is made"),
-            Event::NewKey => f.write_str("a new sealing key is in the vault"),
-            Event::StillArmed(error) => write!(f, "an image elsewhere may still wake: {error}"),
-            Event::NotDiscarded(error) => write!(
-                f,
-                "the images in the sleep area cannot be discarded: {error}"
-            ),
-            Event::Woken { wake, ms, sealed } => write!(
-                f,
-                "wake loaded_bytes={} ms={ms} load_ms={} sealed={} generation={}{}",
-                wake.loaded_bytes,
-                wake.load_ms,
-                yes_or_no(*sealed),
-                wake.generation,
-                match wake.image {
-                    ImageUse::Once => "",
-                    ImageUse::Snapshot { .. } => " mode=snapshot",
-                },
-            ),
-            Event::WakeFailed(failure) => write!(f, "wake failed: {failure}; reset"),
-            Event::FailureNotKept(error) => {
-                write!(f, "why the wake failed cannot be kept: {error}")
-            }
-            Event::ResetNotKept(error) => {
-                write!(f, "that the snapshot's wake failed cannot be kept: {error}")
-            }
-            Event::PressKey(ms) => {
-                write!(f, "snapshot: press a key within {ms} ms to boot cold")
-            }
-        }
-    }
-}
-
-impl Event<'_> {
-    fn of_sleep(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
             Event::NotArmed(lacks) => write!(f, "the machine cannot be saved: {lacks}"),
-            Event::RestsOn(error) => {
-                write!(f, "the machine cannot be saved and rests on: {error}")
-            }
+            Event::RestsOn(error) => write!(f, "the machine cannot be saved and rests on: {error}"),
             Event::Rests(Some(ms)) => write!(f, "sleep mode=staged stage_after_ms={ms}"),
             Event::Rests(None) => f.write_str("sleep mode=retain"),
             Event::Staged { cause, slept_ms } => {
@@ -169,31 +105,86 @@ impl Event<'_> {
                 f,
                 "wake mode=retain source={source} slept_ms={slept_ms} ms={ms}"
             ),
-            Event::Slept {
-                saved,
-                ms,
-                save_ms,
-                free_pages,
-                sealed,
-            } => write!(
-                f,
-                "sleep mode={} used_bytes={} saved_bytes={} ms={ms} save_ms={save_ms} free_bytes={} sealed={} generation={}",
-                match saved.kind() {
-                    ImageKind::Once => SleepMode::Persist.name(),
-                    ImageKind::Snapshot => "snapshot",
-                },
-                saved.saved_pages() * PAGE_BYTES,
-                saved.image_bytes(),
-                free_pages * PAGE_BYTES,
-                yes_or_no(*sealed),
-                saved.generation(),
-            ),
+            Event::Slept(sleep) => sleep.fmt(f),
             Event::InDoubt(error) => write!(
                 f,
                 "sleep in doubt: {error}; power off, the next power-on wakes or boots cold"
             ),
-            _ => Ok(()),
+            Event::FreeInDoubt(error) => write!(f, "free pages are saved too: {error}"),
+            Event::Configuration(error) => error.fmt(f),
+            Event::Device {
+                place,
+                number,
+                error,
+            } => write!(f, "{place} {number}: {error}"),
+            Event::Vault(error) => write!(f, "{error}; no image wakes, and none is made"),
+            Event::NewKey => f.write_str("a new sealing key is in the vault"),
+            Event::StillArmed(error) => write!(f, "an image elsewhere may still wake: {error}"),
+            Event::NotDiscarded(error) => write!(
+                f,
+                "the images in the sleep area cannot be discarded: {error}"
+            ),
+            Event::Woken { wake, ms, sealed } => wake_line(f, wake, *ms, *sealed),
+            Event::WakeFailed(failure) => write!(f, "wake failed: {failure}; reset"),
+            Event::FailureNotKept(error) => {
+                write!(f, "why the wake failed cannot be kept: {error}")
+            }
+            Event::ResetNotKept(error) => {
+                write!(f, "that the snapshot's wake failed cannot be kept: {error}")
+            }
+            Event::PressKey(ms) => write!(f, "snapshot: press a key within {ms} ms to boot cold"),
         }
+    }
+}
+
+fn wake_line(f: &mut fmt::Formatter<'_>, wake: &WakeReport, ms: u64, sealed: bool) -> fmt::Result {
+    write!(
+        f,
+        "wake loaded_bytes={} ms={ms} load_ms={} sealed={} generation={}{}",
+        wake.loaded_bytes,
+        wake.load_ms,
+        yes_or_no(sealed),
+        wake.generation,
+        match wake.image {
+            ImageUse::Once => "",
+            ImageUse::Snapshot { .. } => " mode=snapshot",
+        },
+    )
+}
+
+/// A sleep whose image is committed, with its line for the console.
+#[derive(Debug)]
+pub struct SleepReport<'e> {
+    /// The image.
+    pub saved: &'e Saved,
+    /// How long all of it took.
+    pub ms: u64,
+    /// How long saving and committing took.
+    pub save_ms: u64,
+    /// Pages that the OS had free.
+    pub free_pages: u64,
+    /// It is sealed.
+    pub sealed: bool,
+}
+
+impl fmt::Display for SleepReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let saved = self.saved;
+        write!(
+            f,
+            "sleep mode={} used_bytes={} saved_bytes={} ms={} save_ms={} free_bytes={} sealed={} generation={}",
+            match saved.kind() {
+                ImageKind::Once => SleepMode::Persist.name(),
+                ImageKind::Snapshot => "snapshot",
+            },
+            saved.saved_pages() * PAGE_BYTES,
+            saved.image_bytes(),
+            self.ms,
+            self.save_ms,
+            self.free_pages * PAGE_BYTES,
+            yes_or_no(self.sealed),
+            saved.generation(),
+        )
     }
 }
 

@@ -46,7 +46,7 @@ pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
 };
-pub use event::{Event, ImageUse, WakeReport};
+pub use event::{Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
 pub use report::{REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};

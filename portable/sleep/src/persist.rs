@@ -10,7 +10,7 @@ use poorwill_store::{
 use crate::area::{AnyArea, OpenArea, with_area};
 use crate::chain::{Plan, Quiesced};
 use crate::error::{NoSleep, NotArmed};
-use crate::event::Event;
+use crate::event::{Event, SleepReport};
 use crate::machine::{Checkpoint, Job, Machine};
 use crate::retain::Source;
 use crate::sealing::Sealing;
@@ -78,13 +78,13 @@ pub(crate) fn persist<M: Machine>(
     };
     match with_area(machine, work, |open| persist.on(open, quiesced), stop) {
         Ok(Ok(image)) => {
-            machine.say(&Event::Slept {
+            machine.say(&Event::Slept(SleepReport {
                 saved: &image.saved,
                 ms: machine.milliseconds_since(began),
                 save_ms: image.save_ms,
                 free_pages: image.free_pages,
                 sealed: sealing.key().is_some(),
-            });
+            }));
             Ok(image.committed)
         }
         Ok(Err(error)) => {

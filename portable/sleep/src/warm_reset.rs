@@ -6,8 +6,8 @@ pub const WARM_RESET_WORDS: usize = 5;
 /// The first word, once the firmware has started.
 const STARTED: u64 = u64::from_le_bytes(*b"started\0");
 
-/// The warm-reset record: what the last start of the machine has left in memory for this one. It is there
-/// again at a reset, and where RAM outlives the power.
+/// The warm-reset record: what the last start of the machine has left in memory for
+/// this one. It is there again at a reset, and where RAM outlives the power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmResetRecord {
     /// The word of a start is zero: where power-on clears memory, the power has just

@@ -1,4 +1,4 @@
-//! A partition table with one sleep area, for tests.
+//! A partition table with one sleep area, and machines that sleep, for tests.
 
 extern crate std;
 
@@ -9,6 +9,15 @@ use gpt_disk_types::{
     Crc32, GptHeader, GptHeaderRevision, GptHeaderSignature, GptPartitionEntry, GptPartitionType,
     LbaLe, MasterBootRecord, U32Le, crc, guid,
 };
+
+use poorwill_image::{
+    NoWorkers, Salt, SaveRequest, Seal, SealingKey, StateWriter, Workspace, save,
+};
+use poorwill_medium::Medium;
+use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::{MachineIdentity, Page, to_usize};
+
+use crate::{Area, Purpose};
 
 const AREA: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
 
@@ -55,4 +64,67 @@ pub fn partition_table(length: u64) -> Vec<u8> {
     table[block..block + header.len()].copy_from_slice(header);
     table.extend(array);
     table
+}
+
+/// A machine, and how it sleeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Asleep<'a> {
+    /// Pages that its OS has.
+    pub os_pages: u64,
+    /// Of so many pages the first one is in use.
+    pub one_used_in: usize,
+    /// Whether its image is a snapshot.
+    pub purpose: Purpose,
+    /// Which machine it is.
+    pub identity: MachineIdentity,
+    /// Owners and versions of its state's sections.
+    pub state: &'a [(u32, u16)],
+    /// What its image is sealed with, if it is.
+    pub key: Option<&'a SealingKey>,
+}
+
+impl Asleep<'_> {
+    /// Commits its image in `area`.
+    ///
+    /// # Panics
+    ///
+    /// When the area has no room, or fails.
+    pub fn commit<M: Medium>(&self, area: &mut Area<'_, M>) {
+        let mut memory = FakeMemory::new(&[self.os_pages]);
+        for index in (0..self.os_pages).step_by(self.one_used_in) {
+            memory.set(index, &Page([index + 1; 512]));
+        }
+        let os = memory.os();
+        let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
+        let mut workspace = Workspace::new(&mut pages, os.pages()).expect("there is room");
+        let mut slot = area.begin(self.purpose).expect("the area can be used");
+        let mut state = StateWriter::new(workspace.state);
+        for (owner, version) in self.state {
+            state
+                .section(*owner, 0, *version, &[0u64; 3])
+                .expect("a few sections");
+        }
+        let request = SaveRequest {
+            identity: self.identity,
+            generation: slot.generation(),
+            kind: self.purpose.kind(),
+            saved_at_ns: 1_700_000_000_000_000_000,
+            state_bytes: state.finish(),
+            seal: self.key.map(|key| Seal {
+                key,
+                salt: Salt([5; 8]),
+            }),
+        };
+        let mut medium = slot.medium().expect("the slot is there");
+        let saved = save(
+            &mut medium,
+            os,
+            &request,
+            &mut workspace,
+            &NoWorkers,
+            &mut |_| (),
+        );
+        slot.commit(&saved.expect("it is saved"), 1200)
+            .expect("it is committed");
+    }
 }

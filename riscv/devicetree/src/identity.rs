@@ -6,34 +6,46 @@ use zerocopy::IntoBytes;
 use crate::hart::Hart;
 use crate::node::MAX_DEPTH;
 
-/// Which rule a [`Fingerprint`] and [`memory_fingerprint`] follow. By another one no
+/// Which rule a machine's identity follows. By another one no
 /// machine has the identity that its images hold: whoever changes it raises this
 /// number, by which `poorwill area --for` foresees that they are refused.
 pub const IDENTITY_RULE: u16 = 1;
 
-/// The machine's identity: a hash for each aspect.
+/// What the tree says of a machine's identity: a hash for each aspect but its memory,
+/// of which the OS's part counts ([`crate::Machine::identity`]).
 ///
 /// `/chosen` is left out: it holds what differs from one power-on to the next
 /// (seeds, boot arguments, where the initrd lies).
-pub type Fingerprint = MachineIdentity;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    harts: u64,
+    isa: u64,
+    device_tree: u64,
+}
+
+impl Fingerprint {
+    /// The identity of the machine whose OS has `memory`.
+    pub(crate) fn with_memory(&self, memory: &[PhysRange]) -> MachineIdentity {
+        MachineIdentity {
+            memory: memory_fingerprint(memory),
+            harts: self.harts,
+            isa: self.isa,
+            device_tree: self.device_tree,
+        }
+    }
+}
 
 /// The value until the tree was read.
 pub(crate) const NONE: Fingerprint = Fingerprint {
-    memory: 0,
     harts: 0,
     isa: 0,
     device_tree: 0,
 };
 
 /// `None` when the tree is nested too deeply to be walked.
-pub(crate) fn fingerprint(
-    root: FdtNode<'_>,
-    memory: &[PhysRange],
-    harts: &[Hart],
-) -> Option<Fingerprint> {
+pub(crate) fn fingerprint(root: FdtNode<'_>, harts: &[Hart]) -> Option<Fingerprint> {
     let mut is_walked = true;
     let fingerprint = Fingerprint {
-        memory: memory_fingerprint(memory),
         harts: harts_fingerprint(harts.iter().map(|hart| hart.id)),
         isa: digest(|into| {
             let cpus = root

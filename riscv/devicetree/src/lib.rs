@@ -28,7 +28,7 @@ pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, fixup};
 pub use hart::{Hart, MAX_HARTS};
-pub use identity::{Fingerprint, IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
+pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
 pub use isa::Extensions;
 pub use machine::{DescriptionError, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED, MAX_SEED, Machine};

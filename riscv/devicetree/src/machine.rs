@@ -1,7 +1,7 @@
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
-use poorwill_memory::{MAX_RANGES, PhysRange};
+use poorwill_memory::{MAX_RANGES, MachineIdentity, PhysRange};
 use thiserror::Error;
 
 use crate::binding::Binding;
@@ -95,11 +95,16 @@ pub struct Machine {
     /// Memory is zero at power-on, except what the emulator loads: QEMU's `virt` machine
     /// guarantees that. Boards do not.
     pub starts_clear: bool,
-    /// The machine's identity.
-    pub fingerprint: Fingerprint,
+    fingerprint: Fingerprint,
 }
 
 impl Machine {
+    /// What tells this machine from others, if its OS has `memory`.
+    #[must_use]
+    pub fn identity(&self, memory: &[PhysRange]) -> MachineIdentity {
+        self.fingerprint.with_memory(memory)
+    }
+
     /// Reads the machine from a device tree blob.
     ///
     /// # Errors
@@ -150,8 +155,8 @@ impl Machine {
         cpus.and(memory)?;
         reserved.and(devices)?;
         self.interrupts.link_domains();
-        self.fingerprint = identity::fingerprint(root, &self.memory, &self.harts)
-            .ok_or(DescriptionError::TooDeep)?;
+        self.fingerprint =
+            identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // Walking a tree to its end takes one that is not too deep.
         self.spare_source = spare_source::find(root, &self.interrupts);
         if self.mtime.is_empty() {

@@ -11,9 +11,9 @@ const LOW_END: u64 = 1 << 32;
 /// and the OS's memory with it, when the firmware or the machine changes a little.
 const LEAST_BYTES: u64 = 2 << 20;
 
-/// Which rule [`place`] and [`range_bytes`] follow. Another rule gives an OS other memory, so that the
-/// images of before are refused: whoever changes it raises this number, by which
-/// `poorwill area --for` foresees that.
+/// Which rule [`place`] and [`range_bytes`] follow. Another rule gives an OS other
+/// memory, so that the images of before are refused: whoever changes it raises this
+/// number, by which `poorwill area --for` foresees that.
 pub const PLACEMENT_RULE: u16 = 1;
 
 /// How long the firmware's second range of memory is, if it needs `bytes`: a power of two,

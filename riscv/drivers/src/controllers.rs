@@ -43,6 +43,12 @@ pub struct ControllerState<'a> {
 }
 
 impl<R: Registers<u32>> Controllers<R> {
+    /// Owner and version of each kind of section of their state.
+    pub const SECTIONS: [(u32, u16); 2] = [
+        (Plic::<R>::TAG, Plic::<R>::VERSION),
+        (Domain::<R>::TAG, Domain::<R>::VERSION),
+    ];
+
     /// Those that are `described`, each behind the `registers` at its address.
     pub fn new(described: &Interrupts, registers: impl Fn(u64) -> R) -> Self {
         let plics = described.plics.iter();

@@ -72,12 +72,7 @@ fn boot(
     tree: usize,
     information: usize,
 ) -> Result<core::convert::Infallible, BootError> {
-    // SAFETY: entry.S passes on the addresses that the previous stage gave, which may
-    // be wrong, but reading there has no side effects, nor where the tree says that
-    // memory is; and this hart is alone on the machine.
-    let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
-    let next = FwDynamic::read(tree as u64, information as u64, load)?;
-    let (own, began) = start(hart_id, &next)?;
+    let (next, own, began) = start(hart_id, tree, information)?;
 
     // They wait for the OS to start them, which does not run yet.
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
@@ -91,15 +86,23 @@ fn boot(
     own.wait()
 }
 
-/// Takes the machine and its harts into use; the calling one, and when that began.
+/// Takes the machine and its harts into use. Returns what the previous stage left, the
+/// calling hart, and when that began.
 // What it needs of the stack is gone before a wake needs it.
 #[inline(never)]
-fn start(hart_id: u64, next: &FwDynamic) -> Result<(ThisHart, u64), BootError> {
-    // SAFETY: as in `boot`.
+fn start(
+    hart_id: u64,
+    tree: usize,
+    information: usize,
+) -> Result<(FwDynamic, ThisHart, u64), BootError> {
+    // SAFETY: entry.S passes on the addresses that the previous stage gave, which may
+    // be wrong, but reading there has no side effects, nor where the tree says that
+    // memory is; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
+    let next = FwDynamic::read(tree as u64, information as u64, load)?;
     let taken = |memory: &[PhysRange]| next.taken(memory, load);
     // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
-    let tree = unsafe { next_stage::tree(next) };
+    let tree = unsafe { next_stage::tree(&next) };
     // SAFETY: the tree was checked for its length, and boot is called once.
     let Started {
         platform,
@@ -118,7 +121,7 @@ fn start(hart_id: u64, next: &FwDynamic) -> Result<(ThisHart, u64), BootError> {
     // Not this one, which would not handle it while it loads: QEMU runs a hart with
     // anything pending at a third of its speed, and it could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
-    Ok((own, began))
+    Ok((next, own, began))
 }
 
 /// Where the other harts come from entry.S, each on its own stack and with its place

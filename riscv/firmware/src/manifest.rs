@@ -2,12 +2,15 @@
 //! before an update.
 
 use poorwill_devicetree::{IDENTITY_RULE, PLACEMENT_RULE};
+use poorwill_drivers::Controllers;
+use poorwill_hart::section;
 use poorwill_image::PIECE_PAGES;
 use poorwill_manifest::{DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
 
 use crate::arch::stack;
-use crate::platform::interrupts;
+use crate::platform::mmio::Mmio;
 use crate::sleep;
 
 /// Nothing in the firmware reads it; the linker script keeps it.
@@ -34,13 +37,25 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The sections of the machine's state that are read at a wake.
-const SECTIONS: [SectionVersion; sleep::SECTIONS.len() + interrupts::SECTIONS.len()] = {
-    let mut sections = [sleep::SECTIONS[0]; sleep::SECTIONS.len() + interrupts::SECTIONS.len()];
-    let (own, others) = sections.split_at_mut(sleep::SECTIONS.len());
-    own.copy_from_slice(&sleep::SECTIONS);
-    others.copy_from_slice(&interrupts::SECTIONS);
-    sections
+const SECTIONS: [SectionVersion; 9] = {
+    let [csrs, float, vector, file] = section::TAGS;
+    let [plic, aplic] = Controllers::<Mmio>::SECTIONS;
+    [
+        of(Core::SECTION),
+        of(Report::SECTION),
+        of((csrs, section::VERSION)),
+        of((float, section::VERSION)),
+        of((vector, section::VERSION)),
+        of((file, section::VERSION)),
+        of(PARTITIONS_SECTION),
+        of(plic),
+        of(aplic),
+    ]
 };
+
+const fn of((owner, version): (u32, u16)) -> SectionVersion {
+    SectionVersion { owner, version }
+}
 
 const fn number(digits: &str) -> u64 {
     match u64::from_str_radix(digits, 10) {

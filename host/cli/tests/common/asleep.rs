@@ -2,13 +2,11 @@
 
 use std::fs;
 
-use poorwill_image::{
-    NoWorkers, Salt, SaveRequest, Seal, SealingKey, StateWriter, Workspace, save,
-};
+use poorwill_image::SealingKey;
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
-use poorwill_memory::{MachineIdentity, Page, fake::FakeMemory, to_usize};
-use poorwill_store::{Area, Purpose, find_areas};
+use poorwill_memory::{MachineIdentity, Page};
+use poorwill_store::{Area, Purpose, fake, find_areas};
 use poorwill_vault::RollbackCounter;
 
 use super::common::{World, open_vault};
@@ -52,41 +50,17 @@ impl Asleep<'_> {
         let counter = vault.map(|vault| vault as &mut dyn RollbackCounter);
         let mut scratch = [Page::ZERO];
         let location = find_areas(disk, 512, &mut scratch).unwrap()[0];
-        let mut memory = FakeMemory::new(&[self.os_pages]);
-        for index in (0..self.os_pages).step_by(2) {
-            memory.set(index, &Page([index + 1; 512]));
-        }
-        let os = memory.os();
-        let mut pages = vec![Page::ZERO; to_usize(Workspace::pages_needed(os.pages()))];
-        let mut workspace = Workspace::new(&mut pages, os.pages()).unwrap();
         let window = Window::new(disk, location.start, location.length).unwrap();
         let mut area = Area::open(window, &mut scratch[0], counter).unwrap();
-        let mut slot = area.begin(self.purpose).unwrap();
-        let mut state = StateWriter::new(workspace.state);
-        for (owner, version) in self.state {
-            state.section(*owner, 0, *version, &[0u64; 3]).unwrap();
-        }
-        let request = SaveRequest {
+        let asleep = fake::Asleep {
+            os_pages: self.os_pages,
+            one_used_in: 2,
+            purpose: self.purpose,
             identity: self.identity,
-            generation: slot.generation(),
-            kind: self.purpose.kind(),
-            saved_at_ns: 1_700_000_000_000_000_000,
-            state_bytes: state.finish(),
-            seal: key.map(|key| Seal {
-                key,
-                salt: Salt([5; 8]),
-            }),
+            state: self.state,
+            key,
         };
-        let mut medium = slot.medium().unwrap();
-        let saved = save(
-            &mut medium,
-            os,
-            &request,
-            &mut workspace,
-            &NoWorkers,
-            &mut |_| (),
-        );
-        slot.commit(&saved.unwrap(), 1200).unwrap();
+        asleep.commit(&mut area);
         if self.consume {
             let image = area.newest().unwrap();
             area.admit(&image).unwrap();

@@ -1,42 +1,17 @@
 //! The search: every state that the protocol can get into, whatever happens.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use crate::Config;
-use crate::bench::{Device, Effect, Fault, Image, Kind, Shared, Snapshot};
+use crate::bench::{Device, Effect, Fault, Kind, Shared, Snapshot};
+
 use crate::count::Count;
+use crate::judge::Violation;
 use crate::machine::{Agent, Boot, Machine, NOISE, Slept};
-use crate::sectors::{Sectors, Tears, every_outcome};
+use crate::sectors::{Sectors, Tears};
 use crate::snapshots::snapshot_in;
 use crate::state::{Candidate, Kept, Key, Records, State, after_cut};
-
-/// What must never happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Violation {
-    /// An image was loaded that had been loaded before.
-    LoadedTwice,
-    /// An image was loaded though the OS had gone on since.
-    LoadedLate,
-    /// The machine woke with another memory or state than it slept with.
-    WrongMemory,
-    /// A committed image did not wake, though nothing went wrong.
-    Lost,
-    /// Memory was changed, and the machine boots cold.
-    MemoryTouched,
-    /// A cold boot could not give up the images, though nothing went wrong.
-    NotGivenUp,
-    /// A sleep failed, though nothing went wrong.
-    NoSleep,
-    /// The OS goes on after a sleep that failed, with another memory.
-    OsMemoryChanged,
-    /// Two images were sealed under one generation.
-    GenerationReused,
-    /// A snapshot was loaded that had been deleted, or replaced.
-    SnapshotLate,
-    /// A slot was read whose record commits no image.
-    ReadUncommitted,
-}
 
 /// What happened, and all that came before it.
 #[derive(Debug)]
@@ -461,39 +436,6 @@ impl Explorer {
         Ok(())
     }
 
-    fn check_bench(&self, readable: [bool; 2]) -> Result<(), Violation> {
-        let bench = self.shared.get();
-        if bench.reused.is_some() {
-            return Err(Violation::GenerationReused);
-        }
-        let read = bench.read_slots.into_iter().zip(readable);
-        if read.into_iter().any(|(read, readable)| read && !readable) {
-            return Err(Violation::ReadUncommitted);
-        }
-        Ok(())
-    }
-
-    /// Only the candidate may be loaded.
-    fn check_loading(&self, state: &State) -> Result<(), Violation> {
-        if let Some(sleep) = self.loaded_snapshot(state) {
-            return if self.may_wake(state, sleep) {
-                Ok(())
-            } else {
-                Err(Violation::SnapshotLate)
-            };
-        }
-        if self.shared.get().loading.is_none() || state.candidate.is_some() {
-            return Ok(());
-        }
-        let read = self.shared.get().read_slots;
-        let again = |image: &Image| read[image.slot] && state.loaded.contains(&image.sleep);
-        Err(if state.images.iter().any(|image| again(image)) {
-            Violation::LoadedTwice
-        } else {
-            Violation::LoadedLate
-        })
-    }
-
     /// An image was let wake, and could not be loaded as a whole.
     fn note_partial(
         &mut self,
@@ -516,13 +458,6 @@ impl Explorer {
         Ok(())
     }
 
-    /// The sleep of the snapshot that was loaded, if one was.
-    fn loaded_snapshot(&self, state: &State) -> Option<u64> {
-        let slot = self.shared.get().loading?;
-        let sectors = self.shared.get().sectors.clone();
-        snapshot_in(&self.shared, state, &sectors, slot)
-    }
-
     /// The image of a sleep has woken: nothing else may behind it, but snapshots.
     fn note_wake(&mut self, after: &mut State, sleep: u64) {
         if after.kept.may.contains(&sleep) {
@@ -530,50 +465,6 @@ impl Explorer {
             after.candidate = None;
         } else {
             note_loaded(after);
-        }
-    }
-
-    fn check_wake(&self, state: &State, sleep: u64, fault: Option<Fault>) -> Result<(), Violation> {
-        let candidate = state.candidate.map(|candidate| candidate.sleep);
-        if candidate == Some(sleep) && self.machine.memory_is(sleep) {
-            return Ok(());
-        }
-        if self.may_wake(state, sleep) && self.machine.memory_is(sleep) {
-            // The image of a later sleep goes first.
-            return match state.candidate {
-                Some(Candidate { certain: true, .. }) if fault.is_none() => Err(Violation::Lost),
-                _ => Ok(()),
-            };
-        }
-        let whole = (1..=state.sleeps).find(|other| self.machine.memory_is(*other));
-        Err(match whole {
-            Some(other) if other == sleep && state.loaded.contains(&other) => {
-                Violation::LoadedTwice
-            }
-            Some(other) if other == sleep => Violation::LoadedLate,
-            _ => Violation::WrongMemory,
-        })
-    }
-
-    fn check_cold_boot(
-        &mut self,
-        state: &State,
-        what: PowerOn,
-        fault: Option<Fault>,
-        gave_up: bool,
-    ) -> Result<(), Violation> {
-        let must_wake = match state.candidate {
-            Some(candidate) => candidate.certain,
-            None => self.snapshot_must_wake(state),
-        };
-        if self.shared.get().loading.is_some() || !self.machine.memory_is(NOISE) {
-            Err(Violation::MemoryTouched)
-        } else if fault.is_none() && what == PowerOn::Wake && must_wake {
-            Err(Violation::Lost)
-        } else if fault.is_none() && !gave_up {
-            Err(Violation::NotGivenUp)
-        } else {
-            Ok(())
         }
     }
 }
@@ -608,104 +499,8 @@ fn note_cut(shared: &Shared, snapshot: &Snapshot, cut: &mut State) {
 }
 
 /// The candidate has been loaded, if only in part: it must not be again.
-fn note_loaded(state: &mut State) {
+pub(crate) fn note_loaded(state: &mut State) {
     if let Some(candidate) = state.candidate.take() {
         state.loaded.insert(candidate.sleep);
-    }
-}
-
-impl Explorer {
-    /// No reduction: every subset of what a sleep of `state` had written and not
-    /// flushed, at every instant of it. From each medium that differs the machine
-    /// is switched on, sleeps, and wakes, all without a fault; `depth` further
-    /// sleeps are torn in the same way before that. Tells how many media that
-    /// were.
-    pub(crate) fn tear_exactly(&mut self, state: &State, depth: u32) -> Result<u64, Violation> {
-        self.load(state, None);
-        let sleep = state.sleeps + 1;
-        self.shared.get().sleep = Some(sleep);
-        self.machine.use_memory(sleep);
-        if self.machine.sleep(sleep) != Slept::Committed {
-            return Err(Violation::NoSleep);
-        }
-        self.shared.get().note();
-        let snapshots = std::mem::take(&mut self.shared.get().snapshots);
-        let last = snapshots.len() - 1;
-        let mut seen = HashSet::new();
-        for (number, snapshot) in snapshots.into_iter().enumerate() {
-            let mut media = Vec::new();
-            let listed: Vec<u32> = snapshot.sectors.pending.keys().copied().collect();
-            every_outcome(&snapshot.sectors, &listed, self.tears(), &mut |sectors| {
-                media.push(sectors);
-            });
-            let count = snapshot.count.map(Count::reopened);
-            let certain = number == last;
-            for sectors in media {
-                if !seen.insert((sectors.durable.clone(), count.map(|c| c.kept), certain)) {
-                    continue;
-                }
-                let candidate = snapshot.captured.then_some(Candidate { sleep, certain });
-                let off = State {
-                    sectors,
-                    count,
-                    used: snapshot.used,
-                    images: snapshot.images.clone(),
-                    sleeps: sleep,
-                    candidate,
-                    ..state.clone()
-                };
-                let running = self.wake_once(&off)?;
-                if depth > 0 {
-                    self.counts.media += self.tear_exactly(&running, depth - 1)?;
-                } else {
-                    self.sleep_and_wake(&running)?;
-                }
-            }
-        }
-        Ok(seen.len() as u64)
-    }
-
-    /// A power-on without a fault; the state in which the OS then runs.
-    fn wake_once(&mut self, off: &State) -> Result<State, Violation> {
-        self.load(off, None);
-        self.machine.use_memory(NOISE);
-        let boot = self.machine.power_on();
-        self.check_loading(off)?;
-        match boot {
-            Boot::Woken(sleep) => {
-                self.counts.wakes += 1;
-                self.check_wake(off, sleep, None)?;
-            }
-            Boot::Cold { gave_up } => {
-                self.counts.cold_boots += 1;
-                self.check_cold_boot(off, PowerOn::Wake, None, gave_up)?;
-            }
-            Boot::PartiallyRestored => return Err(Violation::Lost),
-        }
-        let mut running = self.result(off, off.candidate);
-        note_loaded(&mut running);
-        running.running = true;
-        Ok(running)
-    }
-
-    fn sleep_and_wake(&mut self, running: &State) -> Result<(), Violation> {
-        let mut state = running.clone();
-        state.sleeps += 1;
-        let sleep = state.sleeps;
-        self.load(&state, None);
-        self.shared.get().sleep = Some(sleep);
-        self.machine.use_memory(sleep);
-        if self.machine.sleep(sleep) != Slept::Committed {
-            return Err(Violation::NoSleep);
-        }
-        let certain = Candidate {
-            sleep,
-            certain: true,
-        };
-        let mut asleep = self.result(&state, Some(certain));
-        // All that counts was flushed, so nothing that was not is needed.
-        asleep.sectors.pending.clear();
-        asleep.count = asleep.count.map(Count::reopened);
-        self.wake_once(&asleep).map(drop)
     }
 }

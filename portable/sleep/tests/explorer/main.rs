@@ -5,18 +5,21 @@
 //! what was written and not flushed. From each state so reached everything is
 //! tried again, with the power cut at every instant and with every command
 //! failing, until no state is new. What must never happen is in
-//! [`explore::Violation`]; `docs/testing.md` says how to read the counts.
+//! [`judge::Violation`]; `docs/testing.md` says how to read the counts.
 
 mod bench;
 mod count;
 mod explore;
+mod judge;
 mod machine;
 mod sectors;
 mod snapshots;
 mod state;
+mod tears;
 
 use bench::RECORDS;
-use explore::{Counts, Explorer, Found, Violation};
+use explore::{Counts, Explorer, Found};
+use judge::Violation;
 use sectors::SECTOR_BYTES;
 use state::State;
 

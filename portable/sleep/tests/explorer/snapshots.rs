@@ -1,7 +1,8 @@
 //! What the OS does about snapshots, and which of them may wake.
 
 use crate::bench::{CONFIGURATION, Effect, Fault, Shared};
-use crate::explore::{Explorer, Violation};
+use crate::explore::Explorer;
+use crate::judge::Violation;
 use crate::machine::{Agent, TRIES, configuration};
 use crate::sectors::{SECTOR_BYTES, Sectors};
 use crate::state::{Kept, Record, Records, State, asks};

@@ -7,27 +7,14 @@
 mod imsic;
 
 use poorwill_devicetree::{self as devicetree, Machine};
-use poorwill_drivers::aplic::Domain;
 use poorwill_drivers::imsic::InterruptFile;
-use poorwill_drivers::{ControllerState, Controllers, Keeper, Plic, SectionKey};
+use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
-use poorwill_manifest::SectionVersion;
 
 use self::imsic::MachineFile;
 pub(crate) use self::imsic::SupervisorFile;
 use crate::arch::IPI_IDENTITY;
 use crate::platform::mmio::Mmio;
-
-/// The sections of the controllers' state that are read here.
-pub(crate) const SECTIONS: [SectionVersion; 2] =
-    [section_of::<Plic<Mmio>>(), section_of::<Domain<Mmio>>()];
-
-const fn section_of<K: Keeper>() -> SectionVersion {
-    SectionVersion {
-        owner: K::TAG,
-        version: K::VERSION,
-    }
-}
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]

@@ -19,9 +19,7 @@ pub(crate) mod vault;
 use core::slice;
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{
-    DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, memory_fingerprint, place,
-};
+use poorwill_devicetree::{DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, place};
 use poorwill_domain::HartSetError;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::{BootAttempt, WarmResetRecord};
@@ -172,10 +170,7 @@ pub(crate) unsafe fn start(
         let closed = own.chain(machine.machine_only.iter().copied());
         let readable = generation_id.as_ref().map(|id| id.page());
         pmp::start(domain, closed, readable, protection)?;
-        let identity = MachineIdentity {
-            memory: memory_fingerprint(memory.ranges()),
-            ..machine.fingerprint
-        };
+        let identity = machine.identity(memory.ranges());
         Platform {
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,

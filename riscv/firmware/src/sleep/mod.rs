@@ -18,7 +18,6 @@ use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use machine::Firmware;
 pub(crate) use machine::restore_hart;
-pub(crate) use state::SECTIONS;
 
 /// Puts the machine to sleep. Returns when it is awake again without its power
 /// having been off.

@@ -4,30 +4,11 @@
 use poorwill_drivers::ControllerState;
 use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Section, section};
 use poorwill_image::{StateError, StateSections, StateWriter};
-use poorwill_manifest::SectionVersion;
-use poorwill_sleep::{Core, Moment, PARTITIONS_SECTION, Report, StateRefusal, WakeVector};
+use poorwill_sleep::{Core, Moment, Report, StateRefusal, WakeVector};
 
 use crate::hart::this_hart;
 use crate::platform::{domain, platform};
 use crate::report;
-
-/// The sections of the machine's state that are read here, or with what is.
-pub(crate) const SECTIONS: [SectionVersion; 7] = {
-    let [csrs, float, vector, file] = section::TAGS;
-    [
-        of(Core::SECTION),
-        of(Report::SECTION),
-        of((csrs, section::VERSION)),
-        of((float, section::VERSION)),
-        of((vector, section::VERSION)),
-        of((file, section::VERSION)),
-        of(PARTITIONS_SECTION),
-    ]
-};
-
-const fn of((owner, version): (u32, u16)) -> SectionVersion {
-    SectionVersion { owner, version }
-}
 
 /// The state of a machine, read from an image and found to fit this one.
 #[derive(Debug)]
