@@ -8,7 +8,7 @@
     reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
 )]
 
-mod arch;
+mod entry;
 mod hart;
 mod manifest;
 mod next_stage;

@@ -1,6 +1,7 @@
 //! The manifest in the firmware's file: which images it would wake, for tools to read
 //! before an update.
 
+use poorwill_arch::Mmio;
 use poorwill_devicetree::{IDENTITY_RULE, PLACEMENT_RULE};
 use poorwill_drivers::Controllers;
 use poorwill_hart::section;
@@ -9,8 +10,7 @@ use poorwill_manifest::{DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts,
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
 
-use crate::arch::stack;
-use crate::platform::mmio::Mmio;
+use crate::entry::stack;
 use crate::sleep;
 
 /// Nothing in the firmware reads it; the linker script keeps it.

@@ -1,9 +1,8 @@
 //! What a remote fence does on a hart, and the one that is under way.
 
+use poorwill_arch::fence;
 use poorwill_domain::{FencePages, FenceRange};
 use spin::Mutex;
-
-use crate::arch::fence;
 
 /// What a fence is about.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,11 @@
 //! A stopped hart: it works for others, and waits to be started.
 
+use poorwill_arch::{csr, wait_for_interrupt};
+use poorwill_hart::interrupt;
 use poorwill_hart::{Task, Worker};
 
-use crate::arch::csr::{self, interrupt};
-use crate::arch::{self, stack};
-use crate::hart::{self, this_hart};
+use crate::entry::{self, stack};
+use crate::hart::this_hart;
 use crate::sleep;
 use crate::workers;
 
@@ -34,10 +35,10 @@ extern "C" fn wait_for_start() -> ! {
         }
         // A start that came while it worked is found before it waits.
         if !workers::work(&mut worker) {
-            arch::wait_for_interrupt();
+            wait_for_interrupt();
         }
     };
-    hart::set_up_csrs(own);
+    own.set_up_csrs();
     let resume = match starting.task() {
         Task::Start(resume) => resume,
         Task::Wake(resume) => {
@@ -49,5 +50,5 @@ extern "C" fn wait_for_start() -> ! {
         .started()
         .expect("a hart that is told to start starts once");
     // SAFETY: whoever gave the task checked the address.
-    unsafe { arch::enter(resume, own.stack_top()) }
+    unsafe { entry::enter(resume, own.stack_top()) }
 }

@@ -1,6 +1,8 @@
 //! Traps into machine mode: calls and interrupts from the OS, and our own faults.
 
-use crate::arch::{self, TrapFrame, csr};
+use poorwill_arch::{csr, hart_id};
+
+use crate::entry::TrapFrame;
 use crate::hart::this_hart;
 use crate::platform::console::say;
 use crate::platform::{domain, platform};
@@ -49,7 +51,7 @@ extern "C" fn machine_fault(cause: u64, address: u64, value: u64) -> ! {
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: this hart will not return.
     unsafe { crate::platform::console::seize() };
-    say!("panic on hart {}: {}", arch::hart_id(), info.message());
+    say!("panic on hart {}: {}", hart_id(), info.message());
     if let Some(place) = info.location() {
         say!("panic at {place}");
     }

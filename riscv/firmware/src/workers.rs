@@ -1,10 +1,10 @@
 //! Worker harts: those that are stopped lend a hand with a save or a load, whose
 //! coordinator is the hart that runs it.
 
+use poorwill_arch::wait_for_interrupt;
 use poorwill_hart::{HsmState, JobGate, Request, Worker};
 use spin::{Mutex, Once};
 
-use crate::arch;
 use crate::hart::{self, this_hart};
 use crate::platform::platform;
 
@@ -69,7 +69,7 @@ impl poorwill_image::Workers for StoppedHarts {
     fn idle(&self) {
         // An IPI that came in since the hart last looked is pending still, and
         // ends the wait at once.
-        arch::wait_for_interrupt();
+        wait_for_interrupt();
         this_hart().handle_ipi();
     }
 }

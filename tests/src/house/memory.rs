@@ -44,7 +44,7 @@ fn in_kib(bytes: u64) -> String {
 #[test]
 fn the_table_of_the_firmwares_memory_is_true() {
     let page = read("docs/architecture.md");
-    let stacks = read("riscv/firmware/src/arch/stack.rs");
+    let stacks = read("riscv/firmware/src/entry/stack.rs");
     let hart_stack = constant(&stacks, "STACK_BYTES");
     let deep_stack = constant(&stacks, "DEEP_STACK_BYTES");
     let queues = size_of::<QueueMemory>() as u64;

@@ -102,7 +102,8 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle: all of them.
-const WITHOUT_CIRCLE: [&str; 22] = [
+const WITHOUT_CIRCLE: [&str; 23] = [
+    "poorwill-arch",
     "poorwill-devicetree",
     "poorwill-domain",
     "poorwill-drivers",

@@ -1,14 +1,13 @@
 //! What the calling hart holds for the OS, through its CSRs.
 
+use poorwill_arch::imsic::SupervisorFile;
+use poorwill_arch::{HartTimer, float, os_csr, vector};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, State};
 use poorwill_hart::{Csr, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS, VectorRegisters};
 
 use super::ThisHart;
-use crate::arch::{float, os_csr, vector};
-use crate::platform::interrupts::SupervisorFile;
 use crate::platform::platform;
-use crate::platform::time::HartTimer;
 
 const _: () = assert!(MAX_FILE_WORDS == poorwill_drivers::imsic::MAX_WORDS);
 

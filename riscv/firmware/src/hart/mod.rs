@@ -2,24 +2,23 @@
 //! state, what is asked of it, its timer and its stack.
 
 mod context;
-mod environment;
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
+use poorwill_arch::{HartTimer, csr, set_thread_pointer, thread_pointer};
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
-use poorwill_hart::{HsmCell, HsmState, LocalHsm, Mailbox, Request, Task, WrongState};
+use poorwill_hart::interrupt;
+use poorwill_hart::{Environment, HsmCell, HsmState, LocalHsm, Mailbox, Request, Task, WrongState};
 use spin::Once;
 
-use crate::arch;
-use crate::arch::csr::{self, interrupt};
+use crate::entry;
 use crate::platform::ipi::Ipi;
-use crate::platform::time::{HartTimer, hart_timer};
+use crate::platform::time::hart_timer;
 use crate::platform::{interrupts, pmp};
 use crate::remote_fence;
 pub(crate) use context::ThisHartAccess;
-pub(crate) use environment::set_up_csrs;
 
 /// One hart, as any hart may use it.
 #[derive(Debug)]
@@ -133,9 +132,9 @@ impl Hart {
     /// CSRs as the OS is to find them at a start.
     pub(crate) fn init(&'static self, stack_top: usize) -> ThisHart {
         self.stack_top.store(stack_top, Ordering::Relaxed);
-        arch::set_thread_pointer(core::ptr::from_ref(self).expose_provenance());
+        set_thread_pointer(core::ptr::from_ref(self).expose_provenance());
         let own = ThisHart(self);
-        set_up_csrs(own);
+        own.set_up_csrs();
         interrupts::start_hart(&self.description);
         if let Err(error) = pmp::start_hart() {
             panic!("{error}");
@@ -158,7 +157,7 @@ impl Deref for ThisHart {
 
 /// The hart that runs this.
 pub(crate) fn this_hart() -> ThisHart {
-    let pointer = core::ptr::with_exposed_provenance::<Hart>(arch::thread_pointer());
+    let pointer = core::ptr::with_exposed_provenance::<Hart>(thread_pointer());
     // SAFETY: `Hart::init` set the thread pointer to a hart of the list, which is
     // never freed, before anything could call this, and entry.S sets it again at
     // each trap.
@@ -174,6 +173,16 @@ impl ThisHart {
     /// Its HSM state, to change it.
     pub(crate) fn hsm(self) -> LocalHsm<'static> {
         self.0.hsm.local()
+    }
+
+    /// Gives it the CSRs that an OS must find at a start.
+    pub(crate) fn set_up_csrs(self) {
+        let environment = Environment::of(&self.description.extensions);
+        let trap_entry = entry::trap_entry as *const () as u64;
+        // SAFETY: trap.rs serves what the environment does not delegate, which is made
+        // of what the tree says that this hart has.
+        unsafe { poorwill_arch::environment::set_up(&environment, trap_entry) };
+        self.timer().stop_machine_timer();
     }
 
     /// Its timer.
@@ -213,6 +222,6 @@ impl ThisHart {
     /// `stopped.rs` goes on.
     pub(crate) fn wait(self) -> ! {
         // SAFETY: the stack is this hart's, and the chain is given up.
-        unsafe { arch::restart(self.stack_top()) }
+        unsafe { entry::restart(self.stack_top()) }
     }
 }

@@ -2,11 +2,11 @@
 
 use core::fmt::{self, Write};
 
+use poorwill_arch::Mmio;
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::uart::{LineEvents, Stuck, Uart};
 use spin::Mutex;
 
-use super::mmio::Mmio;
 use super::time::Time;
 
 /// The console of the machine; before it is found, output goes nowhere.

@@ -1,6 +1,7 @@
 //! Random bytes: what this machine's sources give, through one pool.
 
 use arrayvec::ArrayVec;
+use poorwill_arch::{csr, hart_id};
 use poorwill_devicetree::{MAX_HARTS, Machine};
 use poorwill_entropy::seed::{self, SeedError};
 use poorwill_entropy::{HARDWARE_BYTES, Pool, Purpose, Quality, Source, Sources};
@@ -8,7 +9,6 @@ use spin::{Mutex, MutexGuard, Once};
 
 use super::console::say;
 use super::platform;
-use crate::arch::{self, csr};
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
@@ -63,7 +63,7 @@ struct ThisHartSources;
 impl Sources for ThisHartSources {
     fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError> {
         let harts = SEED_HARTS.get();
-        if !harts.is_some_and(|harts| harts.contains(&arch::hart_id())) {
+        if !harts.is_some_and(|harts| harts.contains(&hart_id())) {
             return Ok(false);
         }
         seed::fill(into, csr::swap_seed)?;
@@ -84,7 +84,7 @@ impl Sources for ThisHartSources {
             time.now_ns().unwrap_or(0),
             time.ticks(),
             self.cycles(),
-            arch::hart_id(),
+            hart_id(),
             csr::read::<{ csr::MVENDORID }>(),
             csr::read::<{ csr::MARCHID }>(),
             csr::read::<{ csr::MIMPID }>(),

@@ -1,10 +1,9 @@
 //! Flash, as the vault's driver reaches it.
 
+use poorwill_arch::Mmio;
 use poorwill_devicetree::Machine;
 use poorwill_drivers::FlashBank;
 use poorwill_memory::PhysRange;
-
-use super::mmio::Mmio;
 
 /// The last bank of the machine's flash, and where it lies: the first ones hold
 /// code, where there is any.

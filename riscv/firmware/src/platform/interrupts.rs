@@ -4,17 +4,14 @@
 //! The OS programs them itself at boot, and takes for granted at a wake that
 //! they are as it left them (see docs/architecture.md, "What a wake puts back").
 
-mod imsic;
-
+use poorwill_arch::Mmio;
+use poorwill_arch::imsic::{MachineFile, SupervisorFile, claim_machine_interrupt};
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
 
-use self::imsic::MachineFile;
-pub(crate) use self::imsic::SupervisorFile;
-use crate::arch::IPI_IDENTITY;
-use crate::platform::mmio::Mmio;
+use crate::entry::IPI_IDENTITY;
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
@@ -94,5 +91,5 @@ pub(crate) fn start_hart(hart: &devicetree::Hart) {
 
 /// Takes what has arrived in the calling hart's machine-mode IMSIC file.
 pub(crate) fn take_machine_interrupts() {
-    imsic::claim_machine_interrupt();
+    claim_machine_interrupt();
 }

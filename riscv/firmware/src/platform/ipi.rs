@@ -1,12 +1,13 @@
 //! How a hart is interrupted in machine mode.
 
+use poorwill_arch::Mmio;
+use poorwill_arch::fence;
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::Registers;
 use poorwill_hart::IpiDevice;
 
 use super::interrupts;
-use super::mmio::Mmio;
-use crate::arch::{IPI_IDENTITY, fence};
+use crate::entry::IPI_IDENTITY;
 
 /// The device that interrupts one hart.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,6 @@ mod flash;
 pub(crate) mod generation_id;
 pub(crate) mod interrupts;
 pub(crate) mod ipi;
-pub(crate) mod mmio;
 pub(crate) mod pci;
 pub(crate) mod pmp;
 pub(crate) mod power;
@@ -26,7 +25,7 @@ use poorwill_sleep::{BootAttempt, WarmResetRecord};
 use spin::Once;
 use thiserror::Error;
 
-use crate::arch::stack::{self, Stacks};
+use crate::entry::stack::{self, Stacks};
 
 /// Everything about the machine, set once at power-on.
 #[derive(Debug)]

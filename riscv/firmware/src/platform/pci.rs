@@ -1,14 +1,13 @@
 //! PCI configuration space, NVMe registers and the memory of devices, by
 //! memory-mapped access.
 
+use poorwill_arch::Mmio;
+use poorwill_arch::{cache, fence};
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
 use poorwill_medium::pci::DeviceHandle;
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
-
-use super::mmio::Mmio;
-use crate::arch::{cache, fence};
 
 /// The configuration space of a host bridge.
 pub(crate) type Ecam = poorwill_drivers::Ecam<Mmio>;

@@ -2,6 +2,7 @@
 //! `poorwill_domain` into its registers.
 
 use arrayvec::ArrayVec;
+use poorwill_arch::{fence, hart_id, pmp as registers};
 use poorwill_domain::Domain;
 use poorwill_domain::pmp::{
     MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, TooManyRanges, Wanted,
@@ -11,14 +12,8 @@ use spin::Once;
 use thiserror::Error;
 
 use super::console::say;
-use crate::arch::{self, csr};
 
-/// Entries whose configuration one register holds.
-const ENTRIES_IN_A_WORD: usize = 8;
-
-/// A register: writes it and gives what it then reads, `None` where the hart lacks
-/// it.
-type Register = fn(u64) -> Option<u64>;
+const _: () = assert!(MAX_ENTRIES == registers::MAX_ENTRIES);
 
 /// What every hart's PMP is to hold; none on a machine that cannot be protected.
 static PLAN: Once<PmpPlan> = Once::new();
@@ -47,32 +42,13 @@ pub(crate) enum PmpError {
     },
 }
 
-macro_rules! registers {
-    ($base:path, $step:literal: $($index:literal)*) => {
-        [$(|value| {
-            // SAFETY: entries bind only S and U mode, as none is locked, and no OS
-            // runs on a hart whose entries are written.
-            let is_there = unsafe { csr::try_write::<{ $base + $step * $index }>(value) };
-            is_there.then(|| csr::try_read::<{ $base + $step * $index }>())?
-        }),*]
-    };
-}
-
-static ADDRESSES: [Register; MAX_ENTRIES] = registers!(csr::PMPADDR0, 1:
-    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
-
-/// On a hart of 64 bits there are only those with even numbers.
-static CONFIGS: [Register; MAX_ENTRIES / ENTRIES_IN_A_WORD] =
-    registers!(csr::PMPCFG0, 2: 0 1 2 3 4 5 6 7);
-
 /// What the calling hart has. Its entries are off afterwards.
 pub(crate) fn probe() -> Pmp {
-    for config in &CONFIGS {
-        config(0);
+    for word in 0..registers::MAX_CONFIGS {
+        set_config(word, 0);
     }
     // All ones, of which those stick that the register has.
-    let mut stuck = ADDRESSES.iter().map(|address| address(u64::MAX));
+    let mut stuck = (0..MAX_ENTRIES).map(|entry| set_address(entry, u64::MAX));
     let Some(first @ 1..) = stuck.next().flatten() else {
         return Pmp::NONE;
     };
@@ -98,7 +74,7 @@ pub(super) fn start(
     if !pmp.is_there() {
         say!(
             "no physical memory protection on hart {}: the OS can reach machine mode's memory, and no vault is used",
-            arch::hart_id()
+            hart_id()
         );
         return Ok(());
     }
@@ -119,7 +95,7 @@ pub(super) fn start(
 
 fn of_this_hart(error: PlanError) -> PmpError {
     PmpError::Plan {
-        hart: arch::hart_id(),
+        hart: hart_id(),
         error,
     }
 }
@@ -146,26 +122,36 @@ pub(crate) fn start_hart() -> Result<(), PmpError> {
 /// Writes all of the plan, and reads it back.
 fn write(plan: &PmpPlan) -> Result<(), PmpError> {
     let lost = |entry| PmpError::Lost {
-        hart: arch::hart_id(),
+        hart: hart_id(),
         entry,
     };
-    for (index, (entry, register)) in plan.entries().iter().zip(&ADDRESSES).enumerate() {
+    for (index, entry) in plan.entries().iter().enumerate() {
         // What an address register holds depends on the configuration, and bits of
         // it may not be there: those that are there are told by all ones.
-        let there = register(u64::MAX).unwrap_or(0);
-        let held = register(entry.address).unwrap_or(0);
+        let there = set_address(index, u64::MAX).unwrap_or(0);
+        let held = set_address(index, entry.address).unwrap_or(0);
         if (held ^ entry.address) & there != 0 || there == 0 {
             return Err(lost(index));
         }
     }
-    for (index, (word, register)) in plan.config_words().iter().zip(&CONFIGS).enumerate() {
+    for (index, word) in plan.config_words().iter().enumerate() {
         // A hart has as many of these registers as its entries need.
-        let held = register(*word).unwrap_or(0);
+        let held = set_config(index, *word).unwrap_or(0);
         if held != *word {
             let wrong = (held ^ word).trailing_zeros() / u8::BITS;
-            return Err(lost(index * ENTRIES_IN_A_WORD + wrong as usize));
+            return Err(lost(index * registers::ENTRIES_IN_A_WORD + wrong as usize));
         }
     }
-    arch::fence::all();
+    fence::all();
     Ok(())
+}
+
+fn set_address(entry: usize, value: u64) -> Option<u64> {
+    // SAFETY: no OS runs on a hart whose entries are written, and no plan locks one.
+    unsafe { registers::set_address(entry, value) }
+}
+
+fn set_config(word: usize, value: u64) -> Option<u64> {
+    // SAFETY: as for `set_address`: no OS, no lock.
+    unsafe { registers::set_config(word, value) }
 }

@@ -1,12 +1,12 @@
 //! Power-off and reset.
 
+use poorwill_arch::Mmio;
 use poorwill_devicetree::Machine;
 use poorwill_drivers::Syscon;
 use poorwill_store::Committed;
 use spin::Once;
 
-use super::mmio::Mmio;
-use crate::arch;
+use crate::entry;
 
 #[derive(Clone, Copy, Debug)]
 struct ResetControl {
@@ -79,5 +79,5 @@ fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
     if let Some(syscon) = syscon {
         syscon.write();
     }
-    arch::park()
+    entry::park()
 }

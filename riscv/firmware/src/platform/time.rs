@@ -1,14 +1,10 @@
 //! Time: `mtime`, the timer of each hart, and the real-time clock.
 
+use poorwill_arch::{HartTimer, Mmio, TimerRegisters, csr};
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::GoldfishRtc;
-use poorwill_drivers::clint::{Mtime, Timebase, Timer};
-use poorwill_hart::{NEVER, TimerAccess};
+use poorwill_drivers::clint::{Mtime, Timebase};
 use poorwill_medium::Clock;
-
-use super::mmio::Mmio;
-use crate::arch::csr::{self, interrupt};
-use crate::arch::{self, fence};
 
 /// The machine's time.
 #[derive(Clone, Debug)]
@@ -92,100 +88,13 @@ impl Clock for Time {
     }
 }
 
-/// A hart's timers.
-pub(crate) type HartTimer = poorwill_hart::HartTimer<TimerRegisters>;
-
-/// The calling hart's timer while machine mode needs it for itself.
-pub(crate) type HeldTimer = poorwill_hart::HeldTimer<TimerRegisters>;
-
-/// A hart's timer registers: MTIMECMP, and the calling hart's CSRs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TimerRegisters {
-    mtimecmp: Option<Timer<Mmio>>,
-    has_sstc: bool,
-}
-
 /// The timers that the device tree names.
 ///
 /// # Safety
 ///
 /// It is a hart of this machine.
 pub(crate) unsafe fn hart_timer(hart: &devicetree::Hart) -> HartTimer {
-    // SAFETY: the tree, which is right, says the caller, names this address as a
-    // timer of this machine.
-    let mmio = |address| unsafe { Mmio::new(address) };
-    HartTimer::new(TimerRegisters {
-        mtimecmp: hart.mtimecmp.map(mmio).map(Timer::new),
-        has_sstc: hart.extensions.sstc,
-    })
-}
-
-impl TimerAccess for TimerRegisters {
-    fn has_sstc(&self) -> bool {
-        self.has_sstc
-    }
-
-    fn has_machine_timer(&self) -> bool {
-        self.mtimecmp.is_some()
-    }
-
-    fn mtimecmp(&self) -> u64 {
-        self.mtimecmp.map_or(NEVER, |timer| timer.deadline())
-    }
-
-    fn set_mtimecmp(&self, deadline: u64) {
-        if let Some(timer) = self.mtimecmp {
-            timer.set(deadline);
-        }
-    }
-
-    fn stimecmp(&self) -> u64 {
-        csr::read::<{ csr::STIMECMP }>()
-    }
-
-    fn set_stimecmp(&self, deadline: u64) {
-        // SAFETY: the OS's timer, and nothing else.
-        unsafe { csr::write::<{ csr::STIMECMP }>(deadline) }
-    }
-
-    fn enabled(&self) -> u64 {
-        csr::read::<{ csr::MIE }>()
-    }
-
-    fn set_enabled(&self, bits: u64) {
-        // SAFETY: machine mode has its interrupts off: its bits only end waits, and
-        // the others are what the OS had.
-        unsafe { csr::write::<{ csr::MIE }>(bits) }
-    }
-
-    fn enable_machine_timer(&self, is_enabled: bool) {
-        // SAFETY: the OS's timer, where machine mode keeps it, and nothing else.
-        unsafe {
-            if is_enabled {
-                csr::set::<{ csr::MIE }>(interrupt::MTI);
-            } else {
-                csr::clear::<{ csr::MIE }>(interrupt::MTI);
-            }
-        }
-    }
-
-    fn pending(&self) -> u64 {
-        csr::read::<{ csr::MIP }>()
-    }
-
-    fn set_supervisor_pending(&self, is_pending: bool) {
-        // SAFETY: STIP is the OS's view of its timer.
-        unsafe {
-            if is_pending {
-                csr::set::<{ csr::MIP }>(interrupt::STI);
-            } else {
-                csr::clear::<{ csr::MIP }>(interrupt::STI);
-            }
-        }
-    }
-
-    fn wait(&self) {
-        fence::after_device_write();
-        arch::wait_for_interrupt();
-    }
+    // SAFETY: the tree is right, says the caller.
+    let registers = unsafe { TimerRegisters::new(hart.mtimecmp, hart.extensions.sstc) };
+    HartTimer::new(registers)
 }

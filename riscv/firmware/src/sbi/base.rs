@@ -1,5 +1,6 @@
 //! BASE (SBI 3.0, chapter 4).
 
+use poorwill_arch::csr;
 use sbi_spec::base::{
     GET_MARCHID, GET_MIMPID, GET_MVENDORID, GET_SBI_IMPL_ID, GET_SBI_IMPL_VERSION,
     GET_SBI_SPEC_VERSION, PROBE_EXTENSION,
@@ -7,7 +8,6 @@ use sbi_spec::base::{
 use sbi_spec::binary::SbiRet;
 
 use super::Call;
-use crate::arch::csr;
 
 /// SBI 3.0.
 const SPECIFICATION: usize = 3 << 24;

@@ -1,5 +1,6 @@
 //! HSM (SBI 3.0, chapter 9).
 
+use poorwill_arch::wait_for_interrupt;
 use poorwill_domain::{ClaimError, Domain};
 use poorwill_hart::{Resume, Task};
 use sbi_spec::binary::SbiRet;
@@ -7,7 +8,7 @@ use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::Call;
-use crate::arch;
+use crate::entry;
 use crate::hart::{self, Hart, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -73,7 +74,7 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
     if hart.hsm().suspend().is_err() {
         return SbiRet::failed();
     }
-    arch::wait_for_interrupt();
+    wait_for_interrupt();
     hart.hsm()
         .resume()
         .expect("only this hart leaves the state");
@@ -85,5 +86,5 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
         argument: argument as u64,
     };
     // SAFETY: the address was checked, and this hart's call chain ends here.
-    unsafe { arch::enter(resume, hart.stack_top()) }
+    unsafe { entry::enter(resume, hart.stack_top()) }
 }

@@ -17,7 +17,7 @@ use poorwill_domain::{ClaimError, Domain, HartSelection};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
-use crate::arch::TrapFrame;
+use crate::entry::TrapFrame;
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::time::Time;
 

@@ -6,7 +6,7 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
 use super::{Call, Caller};
-use crate::arch::{self, stack};
+use crate::entry::{self, stack};
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
 use crate::platform::time::Time;
@@ -57,7 +57,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     let resume = Resume { address, argument };
     match stack::deep(|| sleep::sleep(resume, &stopped)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { arch::enter(resume, hart.stack_top()) },
+        Ok(()) => unsafe { entry::enter(resume, hart.stack_top()) },
         Err(error) => {
             say!("sleep refused: {error}");
             SbiRet::failed()

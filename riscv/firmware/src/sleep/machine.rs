@@ -16,7 +16,7 @@ use spin::Mutex;
 use super::device::{self, Place};
 use super::retain::Resting;
 use super::state::{self, MachineState};
-use crate::arch;
+use crate::entry;
 use crate::hart::this_hart;
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, vault};
@@ -103,7 +103,7 @@ impl Machine for Firmware {
     }
 
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
-        let tables = arch::page_tables().ok_or(FreeListError::NoPageTables)?;
+        let tables = entry::page_tables().ok_or(FreeListError::NoPageTables)?;
         let found = free_pages(memory, &tables, free)?;
         #[cfg(feature = "poison-free")]
         poison(memory, free, found.contents);

@@ -105,6 +105,6 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
 #[cfg(feature = "stack-marks")]
 fn say_stacks() {
     let tops = hart::all().iter().map(crate::hart::Hart::stack_top);
-    let (deep, small) = crate::arch::stack::most_used(tops);
+    let (deep, small) = crate::entry::stack::most_used(tops);
     crate::platform::console::say!("stacks deep_bytes={deep} hart_bytes={small}");
 }

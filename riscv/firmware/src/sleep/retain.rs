@@ -1,12 +1,11 @@
 //! Sleep with the RAM powered: the hart that called waits in machine mode, the
 //! others are stopped and wait as they do. Devices are as the OS left them.
 
+use poorwill_arch::{HeldTimer, csr};
 use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
-use crate::arch::csr;
 use crate::hart::ThisHart;
-use crate::platform::time::HeldTimer;
 use crate::platform::{console, platform};
 
 /// How often somebody may have typed who is to wait no longer than that.

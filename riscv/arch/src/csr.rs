@@ -3,12 +3,10 @@
 
 use core::arch::asm;
 
-pub(crate) use poorwill_hart::interrupt;
-
 macro_rules! numbers {
     ($($name:ident = $number:literal,)*) => {
         $(#[allow(missing_docs, reason = "the specification's own names")]
-        pub(crate) const $name: u16 = $number;)*
+        pub const $name: u16 = $number;)*
     };
 }
 
@@ -53,7 +51,7 @@ numbers! {
 
 /// Reads a CSR that every hart of ours has.
 #[inline]
-pub(crate) fn read<const CSR: u16>() -> u64 {
+pub fn read<const CSR: u16>() -> u64 {
     let value;
     // SAFETY: reading the CSRs in the list above changes nothing.
     unsafe { asm!("csrr {0}, {1}", out(reg) value, const CSR, options(nomem, nostack)) }
@@ -66,7 +64,7 @@ pub(crate) fn read<const CSR: u16>() -> u64 {
 ///
 /// The new value must be right for what machine mode relies on.
 #[inline]
-pub(crate) unsafe fn write<const CSR: u16>(value: u64) {
+pub unsafe fn write<const CSR: u16>(value: u64) {
     // SAFETY: passed on to the caller. No `nomem`: a write may change what
     // memory is reachable.
     unsafe { asm!("csrw {1}, {0}", in(reg) value, const CSR, options(nostack)) }
@@ -78,7 +76,7 @@ pub(crate) unsafe fn write<const CSR: u16>(value: u64) {
 ///
 /// As for [`write`].
 #[inline]
-pub(crate) unsafe fn set<const CSR: u16>(bits: u64) {
+pub unsafe fn set<const CSR: u16>(bits: u64) {
     // SAFETY: passed on to the caller.
     unsafe { asm!("csrs {1}, {0}", in(reg) bits, const CSR, options(nostack)) }
 }
@@ -89,13 +87,13 @@ pub(crate) unsafe fn set<const CSR: u16>(bits: u64) {
 ///
 /// As for [`write`].
 #[inline]
-pub(crate) unsafe fn clear<const CSR: u16>(bits: u64) {
+pub unsafe fn clear<const CSR: u16>(bits: u64) {
     // SAFETY: passed on to the caller.
     unsafe { asm!("csrc {1}, {0}", in(reg) bits, const CSR, options(nostack)) }
 }
 
 /// Reads a CSR that this hart may lack.
-pub(crate) fn try_read<const CSR: u16>() -> Option<u64> {
+pub fn try_read<const CSR: u16>() -> Option<u64> {
     let (value, there): (u64, usize);
     // SAFETY: `mtvec` points behind the access while it may trap, so a missing
     // CSR lands there with `there` still zero. A trap within machine mode
@@ -126,7 +124,7 @@ pub(crate) fn try_read<const CSR: u16>() -> Option<u64> {
 /// # Safety
 ///
 /// As for [`write`].
-pub(crate) unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
+pub unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
     let there: usize;
     // SAFETY: as in `try_read`; the value is the caller's.
     unsafe {
@@ -150,7 +148,7 @@ pub(crate) unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
 
 /// Swaps the seed CSR with zero, as reading it demands (Zkr). Only on harts that
 /// have it.
-pub(crate) fn swap_seed() -> u64 {
+pub fn swap_seed() -> u64 {
     let value;
     // SAFETY: the CSR has no state but that of the entropy source.
     unsafe { asm!("csrrw {0}, 0x015, zero", out(reg) value, options(nomem, nostack)) }
@@ -158,23 +156,23 @@ pub(crate) fn swap_seed() -> u64 {
 }
 
 /// Bits of `mstatus` and `sstatus`.
-pub(crate) mod status {
+pub mod status {
     /// S-mode interrupts enabled.
-    pub(crate) const SIE: u64 = 1 << 1;
+    pub const SIE: u64 = 1 << 1;
     /// S-mode interrupts were enabled before the trap.
-    pub(crate) const SPIE: u64 = 1 << 5;
+    pub const SPIE: u64 = 1 << 5;
     /// Machine interrupts were enabled before the trap.
-    pub(crate) const MPIE: u64 = 1 << 7;
+    pub const MPIE: u64 = 1 << 7;
     /// The mode that a trap came from was S.
-    pub(crate) const MPP_SUPERVISOR: u64 = 1 << 11;
+    pub const MPP_SUPERVISOR: u64 = 1 << 11;
     /// All bits of that field.
-    pub(crate) const MPP: u64 = 3 << 11;
+    pub const MPP: u64 = 3 << 11;
     /// All bits of the vector state.
-    pub(crate) const VS: u64 = 3 << 9;
+    pub const VS: u64 = 3 << 9;
     /// All bits of the floating point state.
-    pub(crate) const FS: u64 = 3 << 13;
+    pub const FS: u64 = 3 << 13;
     /// Loads and stores run with the privilege of MPP.
-    pub(crate) const MPRV: u64 = 1 << 17;
+    pub const MPRV: u64 = 1 << 17;
     /// The OS was in a guest (H extension).
-    pub(crate) const MPV: u64 = 1 << 39;
+    pub const MPV: u64 = 1 << 39;
 }

@@ -4,10 +4,10 @@ use core::arch::asm;
 
 use poorwill_hart::FloatRegisters;
 
-use super::csr::{self, status};
+use crate::csr::{self, status};
 
 /// The registers, on a hart whose `mstatus.FS` is not off.
-pub(crate) fn save() -> FloatRegisters {
+pub fn save() -> FloatRegisters {
     let mut registers = [0; 33];
     registers[32] = csr::read::<{ csr::FCSR }>();
     // SAFETY: stores f0 to f31, which the caller has found to be there, into the
@@ -27,7 +27,7 @@ pub(crate) fn save() -> FloatRegisters {
 }
 
 /// Puts the registers back, and the unit's state as it is in `mstatus` now.
-pub(crate) fn restore(registers: &FloatRegisters) {
+pub fn restore(registers: &FloatRegisters) {
     let before = csr::read::<{ csr::MSTATUS }>() & status::FS;
     // SAFETY: opens the unit, loads f0 to f31 from the array, and puts FS back.
     // The firmware is built without floating point, so none of them is in use.

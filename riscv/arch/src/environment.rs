@@ -2,18 +2,20 @@
 
 use poorwill_hart::Environment;
 
-use super::ThisHart;
-use crate::arch;
-use crate::arch::csr;
+use crate::csr;
 
-/// Gives the calling hart the machine-mode CSRs that an OS on it needs; also
-/// the S-mode ones that it must find at a start (interrupts off).
-pub(crate) fn set_up_csrs(hart: ThisHart) {
-    let environment = Environment::of(&hart.description.extensions);
-    // SAFETY: these are the settings that the trap handler (trap.rs) relies on;
-    // CSRs that the hart may lack are skipped.
+/// Gives the calling hart the machine-mode CSRs that an OS on it needs, and the S-mode
+/// ones that it must find at a start (interrupts off). Traps go to `trap_entry`.
+///
+/// # Safety
+///
+/// `trap_entry` is aligned code that handles all traps that `environment` does not
+/// delegate, and `environment` is made of what this hart has.
+pub unsafe fn set_up(environment: &Environment, trap_entry: u64) {
+    // SAFETY: the caller's handler relies on these settings; CSRs that the hart may
+    // lack are skipped.
     unsafe {
-        csr::write::<{ csr::MTVEC }>(arch::trap_entry as *const () as u64);
+        csr::write::<{ csr::MTVEC }>(trap_entry);
         csr::write::<{ csr::MEDELEG }>(environment.medeleg);
         csr::write::<{ csr::MIDELEG }>(environment.mideleg);
         csr::write::<{ csr::MCOUNTEREN }>(environment.counters);
@@ -33,5 +35,4 @@ pub(crate) fn set_up_csrs(hart: ThisHart) {
         csr::write::<{ csr::SCOUNTEREN }>(environment.counters);
         csr::write::<{ csr::MIE }>(environment.mie);
     }
-    hart.timer().stop_machine_timer();
 }

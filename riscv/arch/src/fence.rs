@@ -4,14 +4,14 @@
 use core::arch::asm;
 
 /// Drops what this hart knows of instructions and translations.
-pub(crate) fn all() {
+pub fn all() {
     instructions();
     // SAFETY: fences only drop cached state.
     unsafe { asm!("sfence.vma", options(nostack)) }
 }
 
 /// Makes stores visible to this hart's instruction fetches.
-pub(crate) fn instructions() {
+pub fn instructions() {
     // SAFETY: a fence only drops cached state.
     unsafe {
         asm!(
@@ -25,7 +25,7 @@ pub(crate) fn instructions() {
 }
 
 /// SFENCE.VMA for one page, in one address space or in all.
-pub(crate) fn page(address: u64, space: Option<u64>) {
+pub fn page(address: u64, space: Option<u64>) {
     // SAFETY: a fence only drops cached state.
     unsafe {
         match space {
@@ -38,45 +38,45 @@ pub(crate) fn page(address: u64, space: Option<u64>) {
 }
 
 /// SFENCE.VMA for all pages of one address space.
-pub(crate) fn space(space: u64) {
+pub fn space(space: u64) {
     // SAFETY: a fence only drops cached state.
     unsafe { asm!("sfence.vma zero, {0}", in(reg) space, options(nostack)) }
 }
 
 /// HFENCE.GVMA for everything; only on harts with the H extension.
-pub(crate) fn guests() {
+pub fn guests() {
     // SAFETY: a fence only drops cached state. hfence.gvma x0, x0.
     unsafe { asm!(".insn r 0x73, 0, 0x31, x0, x0, x0", options(nostack)) }
 }
 
 /// HFENCE.VVMA for everything; only on harts with the H extension.
-pub(crate) fn guest_translations() {
+pub fn guest_translations() {
     // SAFETY: a fence only drops cached state. hfence.vvma x0, x0.
     unsafe { asm!(".insn r 0x73, 0, 0x11, x0, x0, x0", options(nostack)) }
 }
 
 /// Orders writes to memory before the device writes that follow: what a device
 /// is to find is there before it is told.
-pub(crate) fn before_device_write() {
+pub fn before_device_write() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence w, o", options(nostack, preserves_flags)) }
 }
 
 /// Orders a device read before the reads of memory that follow.
-pub(crate) fn after_device_read() {
+pub fn after_device_read() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence i, r", options(nostack, preserves_flags)) }
 }
 
 /// Orders a device write before the accesses to memory that follow.
-pub(crate) fn after_device_write() {
+pub fn after_device_write() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence o, rw", options(nostack, preserves_flags)) }
 }
 
 /// Orders everything, devices included, before everything that follows; what was
 /// asked of caches is done then.
-pub(crate) fn everything() {
+pub fn everything() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) }
 }

@@ -1,17 +1,14 @@
-//! Everything that is assembly or a CSR.
+//! How harts enter machine mode and leave it, and the stacks that they are on there.
 
-pub(crate) mod cache;
-pub(crate) mod csr;
-pub(crate) mod fence;
-pub(crate) mod float;
-pub(crate) mod os_csr;
 pub(crate) mod stack;
 mod supervisor;
-pub(crate) mod vector;
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 
+use poorwill_arch::{csr, wait_for_interrupt};
+use poorwill_hart::interrupt;
 use stack::{STACK_BYTES, STACK_HEAD};
+
 pub(crate) use supervisor::{enter, page_tables};
 
 global_asm!(
@@ -24,7 +21,7 @@ global_asm!(
     DEEP_STACK_BYTES = const stack::DEEP_STACK_BYTES,
     PAINT = const stack::PAINT,
     IPI_IDENTITY = const IPI_IDENTITY,
-    MACHINE_INTERRUPTS = const csr::interrupt::MSI | csr::interrupt::MEI,
+    MACHINE_INTERRUPTS = const interrupt::MSI | interrupt::MEI,
 );
 
 /// The interrupt identity of machine-mode IPIs in an IMSIC file.
@@ -46,31 +43,6 @@ pub(crate) struct TrapFrame {
     pub(crate) mepc: usize,
     /// Its `mstatus`.
     pub(crate) mstatus: usize,
-}
-
-/// Waits until an interrupt that is enabled in `mie` is pending.
-pub(crate) fn wait_for_interrupt() {
-    // SAFETY: wfi has no effect on memory or registers.
-    unsafe { asm!("wfi", options(nomem, nostack)) }
-}
-
-/// The ID of the hart that runs this.
-pub(crate) fn hart_id() -> u64 {
-    csr::read::<{ csr::MHARTID }>()
-}
-
-/// Sets `tp`, which holds the pointer to this hart's `Hart` in machine mode.
-pub(crate) fn set_thread_pointer(pointer: usize) {
-    // SAFETY: nothing else in the firmware uses tp; the OS's is in its frame.
-    unsafe { asm!("mv tp, {0}", in(reg) pointer, options(nomem, nostack)) }
-}
-
-/// Reads `tp`.
-pub(crate) fn thread_pointer() -> usize {
-    let pointer;
-    // SAFETY: reads a register.
-    unsafe { asm!("mv {0}, tp", out(reg) pointer, options(nomem, nostack, preserves_flags)) }
-    pointer
 }
 
 /// Parks the calling hart for good.

@@ -2,19 +2,19 @@
 
 use poorwill_hart::Csr;
 
-use super::csr;
+use crate::csr;
 
 macro_rules! by_name {
     ($($csr:ident $name:literal $number:literal,)*) => {
         /// Reads a CSR; `None` where the hart lacks it.
-        pub(crate) fn read(csr: Csr) -> Option<u64> {
+        pub fn read(csr: Csr) -> Option<u64> {
             match csr {
                 $(Csr::$csr => csr::try_read::<$number>(),)*
             }
         }
 
         /// Writes a CSR. On a hart that lacks it nothing happens.
-        pub(crate) fn write(csr: Csr, value: u64) {
+        pub fn write(csr: Csr, value: u64) {
             // SAFETY: these CSRs act on S-mode and below only.
             unsafe {
                 match csr {

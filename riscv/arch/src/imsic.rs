@@ -2,11 +2,11 @@
 
 use poorwill_drivers::Registers;
 
-use crate::arch::csr;
+use crate::csr;
 
 /// The OS's file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SupervisorFile;
+pub struct SupervisorFile;
 
 impl SupervisorFile {
     /// Lets `siselect` choose a register for as long as `access` takes.
@@ -35,7 +35,7 @@ impl Registers<u64> for SupervisorFile {
 
 /// Machine mode's file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MachineFile;
+pub struct MachineFile;
 
 impl Registers<u64> for MachineFile {
     fn read(&self, number: u64) -> u64 {
@@ -55,7 +55,7 @@ impl Registers<u64> for MachineFile {
 
 /// Claims what is pending in the machine-mode file: the one identity that it is
 /// open for. One that comes in afterwards is pending again.
-pub(super) fn claim_machine_interrupt() {
+pub fn claim_machine_interrupt() {
     // SAFETY: writing mtopei claims the interrupt that it names, if any (AIA, 3.9).
     unsafe { csr::write::<{ csr::MTOPEI }>(0) };
 }

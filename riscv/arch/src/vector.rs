@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use poorwill_hart::VectorRegisters;
 
-use super::csr::{self, status};
+use crate::csr::{self, status};
 
 /// Opens the unit for as long as `access` takes.
 fn opened<R>(access: impl FnOnce() -> R) -> R {
@@ -22,12 +22,12 @@ fn opened<R>(access: impl FnOnce() -> R) -> R {
 }
 
 /// Bytes of a register; `None` on a hart without any.
-pub(crate) fn register_bytes() -> Option<u64> {
+pub fn register_bytes() -> Option<u64> {
     opened(csr::try_read::<{ csr::VLENB }>)
 }
 
 /// Reads the registers, which are as long as `into` has them.
-pub(crate) fn save(into: &mut VectorRegisters) {
+pub fn save(into: &mut VectorRegisters) {
     opened(|| {
         into.vstart = csr::read::<{ csr::VSTART }>();
         into.vcsr = csr::read::<{ csr::VCSR }>();
@@ -55,7 +55,7 @@ pub(crate) fn save(into: &mut VectorRegisters) {
 }
 
 /// Writes the registers, which are as long as the hart's.
-pub(crate) fn restore(registers: &VectorRegisters) {
+pub fn restore(registers: &VectorRegisters) {
     // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl takes back
     // any vl that it has given for that vtype. It clears vstart, so that comes last.
     opened(|| unsafe {

@@ -7,7 +7,7 @@ use poorwill_drivers::Registers;
 /// Reads and writes are volatile, aligned, and ordered against other device
 /// accesses by the I/O region they lie in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mmio {
+pub struct Mmio {
     base: u64,
 }
 
@@ -18,7 +18,7 @@ impl Mmio {
     ///
     /// What lies there is a device, as large as the offsets used with it, whose
     /// registers machine mode may access whenever the value is used.
-    pub(crate) unsafe fn new(base: u64) -> Self {
+    pub unsafe fn new(base: u64) -> Self {
         Mmio { base }
     }
 

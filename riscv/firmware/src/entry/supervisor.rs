@@ -1,9 +1,10 @@
 //! Entering the OS.
 
+use poorwill_arch::csr::{self, status};
+use poorwill_arch::{fence, hart_id, set_thread_pointer, thread_pointer};
 use poorwill_hart::{PageTables, Resume};
 
-use super::csr::{self, status};
-use super::{STACK_HEAD, set_thread_pointer, thread_pointer};
+use super::STACK_HEAD;
 
 unsafe extern "C" {
     fn enter_supervisor(hart_id: u64, argument: u64, stack_top: usize) -> !;
@@ -35,8 +36,8 @@ pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
         let mstatus = csr::read::<{ csr::MSTATUS }>() & !cleared;
         csr::write::<{ csr::MSTATUS }>(mstatus | status::MPP_SUPERVISOR | status::MPIE);
         csr::write::<{ csr::MEPC }>(resume.address);
-        super::fence::all();
+        fence::all();
         set_thread_pointer(hart);
-        enter_supervisor(super::hart_id(), resume.argument, head)
+        enter_supervisor(hart_id(), resume.argument, head)
     }
 }

@@ -1,0 +1,56 @@
+//! What a RISC-V hart in machine mode reaches by instructions alone: CSRs, the
+//! registers of its units and of devices, caches, fences.
+//!
+//! It decides nothing. The crates that do (`hart`, `domain`, `drivers`) ask for what is
+//! here through traits that their tests implement by models; the firmware joins the two.
+//! How a hart enters and leaves machine mode is the firmware's.
+#![no_std]
+#![deny(clippy::let_underscore_must_use)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "an address is as long as a register"
+)]
+
+pub mod cache;
+pub mod csr;
+pub mod environment;
+pub mod fence;
+pub mod float;
+pub mod imsic;
+mod mmio;
+pub mod os_csr;
+pub mod pmp;
+mod timer;
+pub mod vector;
+
+use core::arch::asm;
+
+pub use mmio::Mmio;
+pub use timer::{HartTimer, HeldTimer, TimerRegisters};
+
+const _: () = assert!(usize::BITS == u64::BITS, "for RV64");
+
+/// Waits until an interrupt that is enabled in `mie` is pending.
+pub fn wait_for_interrupt() {
+    // SAFETY: wfi has no effect on memory or registers.
+    unsafe { asm!("wfi", options(nomem, nostack)) }
+}
+
+/// The ID of the hart that runs this.
+pub fn hart_id() -> u64 {
+    csr::read::<{ csr::MHARTID }>()
+}
+
+/// Sets `tp`, which holds the pointer to this hart's own data in machine mode.
+pub fn set_thread_pointer(pointer: usize) {
+    // SAFETY: no compiled code of machine mode uses tp; the OS's is in its trap frame.
+    unsafe { asm!("mv tp, {0}", in(reg) pointer, options(nomem, nostack)) }
+}
+
+/// Reads `tp`.
+pub fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe { asm!("mv {0}, tp", out(reg) pointer, options(nomem, nostack, preserves_flags)) }
+    pointer
+}
