@@ -233,6 +233,11 @@ pub enum Tamper {
     NewMachine,
     /// The key is erased.
     EraseKey,
+    /// The machine's flash is given to somebody who uses its beginning alone, as UEFI does
+    /// for its variables; the vault, if there is one, is gone.
+    OthersFlash,
+    /// The flash still holds what that one has written, and nothing more.
+    CheckOthersFlash,
     /// A plain image is put in the place of the sealed one: the seal's mark is
     /// taken off, and the checksum made to fit.
     Unseal,

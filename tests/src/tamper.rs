@@ -38,6 +38,13 @@ pub(crate) fn apply(
             fs::write(flash, erased())?;
             vault(flash)?.install_key(Key::new(&[0x77; 32]))?;
         }
+        Tamper::OthersFlash => fs::write(flash, others())?,
+        Tamper::CheckOthersFlash => {
+            ensure!(
+                fs::read(flash)? == others(),
+                "somebody else's flash was written to"
+            );
+        }
         Tamper::EraseKey => vault(flash)?.erase_key()?,
         Tamper::Unseal => damage::unseal(file, disk.block_bytes())?,
     }
@@ -47,6 +54,13 @@ pub(crate) fn apply(
 /// The contents of a new flash.
 pub(crate) fn erased() -> Vec<u8> {
     vec![0xff; VAULT_BYTES as usize]
+}
+
+/// The contents of a flash that somebody uses the beginning of.
+fn others() -> Vec<u8> {
+    let mut bytes = erased();
+    bytes[..0x48].fill(0x5a);
+    bytes
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

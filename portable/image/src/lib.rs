@@ -38,7 +38,7 @@ pub use format::state::{MAX_STATE_SECTIONS, StateError, StateSection, StateSecti
 pub use seal::{Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
 pub use transfer::error::{LoadError, SaveError};
-pub use transfer::load::{Loaded, load};
+pub use transfer::load::{Loaded, clear, load};
 pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open, read_state};
 pub use transfer::save::{SaveRequest, Saved, give_back, save};
 pub use transfer::verify::verify;

@@ -166,6 +166,9 @@ fn a_changed_or_moved_piece_is_refused() {
         medium.flip(MIB + byte, (sample % 8) as u8);
         let error = LoadError::DamagedPiece { piece: byte / MIB };
         assert_eq!(machine.load(&mut medium, committed).unwrap(), Err(error));
+        let mut left = machine.memory.contents();
+        left.retain(|page| *page != Page::ZERO);
+        assert!(left.is_empty(), "{} pages are left in memory", left.len());
         assert_eq!(verified(&mut machine, &mut medium, committed), Err(error));
         medium.flip(MIB + byte, (sample % 8) as u8);
     }

@@ -2,7 +2,6 @@
 
 use core::slice;
 
-use poorwill_image::ImageKind;
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
@@ -59,12 +58,16 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
     pub(crate) area: &'w mut Area<'a, Disk<'d>>,
     /// For an image.
     pub(crate) workspace: &'w mut [Page],
-    /// The fingerprints of the partitions beside it, if there is a snapshot to wake or to
-    /// be made.
-    pub(crate) fingerprints: &'w PartitionFingerprints,
+    /// The fingerprints of the partitions beside it, if they are needed; or why there are
+    /// none.
+    pub(crate) fingerprints: Fingerprints<'w>,
 }
 
+/// See [`OpenArea`].
+pub(crate) type Fingerprints<'w> = Result<&'w PartitionFingerprints, AreaError>;
+
 /// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
+/// `needs_fingerprints` says whether the job does, to which that is a matter of time.
 /// `stop` says how a controller is to be left, by what the job came to.
 ///
 /// # Errors
@@ -73,9 +76,11 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
 pub(crate) fn with_area<M: Machine, R>(
     machine: &M,
     work: &mut Work<'_>,
+    needs_fingerprints: impl Fn(&mut Area<'_, Disk<'_>>) -> bool,
     job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
     stop: impl Fn(&R) -> Stop,
 ) -> Result<R, AreaError> {
+    let needs = &needs_fingerprints;
     // A job may not have run.
     let stop = |result: &Result<R, AreaError>| result.as_ref().map_or(Stop::Handover, &stop);
     match machine.devices().as_slice() {
@@ -89,12 +94,12 @@ pub(crate) fn with_area<M: Machine, R>(
                 Ok(())
             })?;
             let (_, found) = areas.the_only()?;
-            on_area(machine, device, found, work, job)
+            on_area(machine, device, found, work, needs, job)
         }),
         several => {
             let (number, found) = survey(machine, several, work.scratch).the_only()?;
             machine.on_device(&several[number], stop, |device| {
-                on_area(machine, device, found, work, job)
+                on_area(machine, device, found, work, needs, job)
             })
         }
     }
@@ -180,25 +185,27 @@ fn on_area<M: Machine, R>(
     device: &mut dyn Device,
     found: Found,
     work: &mut Work<'_>,
+    needs_fingerprints: &impl Fn(&mut Area<'_, Disk<'_>>) -> bool,
     job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
 ) -> Result<R, AreaError> {
     let mut fingerprints = PartitionFingerprints::new();
+    let mut taken = Ok(());
     let (mut job, mut done) = (Some(job), None);
     for is_guarded in [false, true] {
         if is_guarded {
-            guard_device(device, work.scratch, &mut fingerprints)?;
+            taken = guard_device(device, work.scratch, &mut fingerprints);
         }
         let Work {
             record, workspace, ..
         } = work;
         device.on_medium(found.medium, &mut |disk| {
             open_area(machine, disk, found.area, record, &mut |area| {
-                if is_guarded || !deals_with_snapshot(area) {
+                if is_guarded || !needs_fingerprints(area) {
                     done = job.take().map(|job| {
                         job(OpenArea {
                             area,
                             workspace,
-                            fingerprints: &fingerprints,
+                            fingerprints: taken.map(|()| &fingerprints),
                         })
                     });
                 }
@@ -209,15 +216,6 @@ fn on_area<M: Machine, R>(
         }
     }
     done.ok_or(AreaError::NoArea)
-}
-
-/// Whether a snapshot is to wake, or to be made.
-fn deals_with_snapshot(area: &mut Area<'_, Disk<'_>>) -> bool {
-    let wakes = area.newest().map(|image| image.kind());
-    wakes == Ok(ImageKind::Snapshot)
-        || area
-            .configuration()
-            .is_ok_and(|configuration| configuration.next_snapshot.is_some())
 }
 
 #[inline(never)]

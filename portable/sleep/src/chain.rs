@@ -63,7 +63,7 @@ pub(crate) struct Plan<'g, 'k> {
     pub(crate) generation: u64,
     pub(crate) kind: ImageKind,
     pub(crate) seal: Option<Seal<'k>>,
-    /// For a snapshot: the fingerprints of its partitions.
+    /// The fingerprints of the partitions beside it.
     pub(crate) fingerprints: &'g [PartitionFingerprint],
 }
 

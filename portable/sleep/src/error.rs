@@ -204,7 +204,10 @@ pub enum StateRefusal {
     /// The wake vector lies outside OS memory.
     #[error("the wake vector {0:#x} is not in OS memory")]
     WakeVector(u64),
-    /// The snapshot knows its disk otherwise.
-    #[error("{0}: the snapshot does not fit it any more")]
+    /// The image knows its disk otherwise.
+    #[error("{0}: the image does not fit it any more")]
     Disk(#[from] DiskChanged),
+    /// Nobody can tell.
+    #[error("nobody can tell whether the disk is as the image knows it: {0}")]
+    Partitions(AreaError),
 }

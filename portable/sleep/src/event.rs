@@ -62,6 +62,8 @@ pub enum Event<'e> {
     StillArmed(VaultError),
     /// A cold boot leaves images behind that it should not.
     NotDiscarded(StoreError),
+    /// The image that is being made will not know whether its partitions have changed.
+    Unguarded(AreaError),
     /// It wakes from an image.
     Woken {
         /// From which.
@@ -73,7 +75,10 @@ pub enum Event<'e> {
     },
     /// Its memory is half written: the machine is reset.
     WakeFailed(Failure),
-    /// That could not be noted.
+    /// OS memory held a part of a sealed image, whose load was cut short; it is cleared,
+    /// and the machine reset.
+    Cleared,
+    /// A failure could not be noted.
     FailureNotKept(AreaError),
     /// Nor that a snapshot was reset.
     ResetNotKept(StoreError),
@@ -124,8 +129,17 @@ impl fmt::Display for Event<'_> {
                 f,
                 "the images in the sleep area cannot be discarded: {error}"
             ),
+            Event::Unguarded(error) => {
+                write!(
+                    f,
+                    "nobody will tell whether the disk has changed meanwhile: {error}"
+                )
+            }
             Event::Woken { wake, ms, sealed } => wake_line(f, wake, *ms, *sealed),
             Event::WakeFailed(failure) => write!(f, "wake failed: {failure}; reset"),
+            Event::Cleared => f.write_str(
+                "the load of a sealed image was cut short: its memory is cleared; reset",
+            ),
             Event::FailureNotKept(error) => {
                 write!(f, "why the wake failed cannot be kept: {error}")
             }

@@ -20,8 +20,8 @@ use poorwill_vault::KeyVault;
 
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
-    AreaError, BootAttempt, Device, Event, Job, MAX_DEVICES, MAX_MEDIA, Machine, MediumId,
-    StateRefusal, VaultState, WakeReport, WakeVector, Work,
+    AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, MAX_MEDIA, Machine,
+    MediumId, StateRefusal, VaultState, WakeReport, WakeVector, Work,
 };
 
 /// What tells this machine from others.
@@ -65,6 +65,10 @@ pub struct FakeMachine<'f> {
     pub has_key: bool,
     /// The snapshot's wake that ran before a reset, or that runs.
     pub attempt: Cell<Option<BootAttempt>>,
+    /// The load mark.
+    pub load_mark: Cell<LoadMark>,
+    /// Each value that it was given.
+    pub load_marks: RefCell<Vec<LoadMark>>,
     /// What it said.
     pub said: RefCell<Vec<String>>,
     /// What the OS was told.
@@ -100,6 +104,8 @@ impl<'f> FakeMachine<'f> {
             on_capture: None,
             has_key: false,
             attempt: Cell::new(None),
+            load_mark: Cell::new(LoadMark::Clear),
+            load_marks: RefCell::default(),
             said: RefCell::new(Vec::new()),
             told: RefCell::new(None),
         }
@@ -230,6 +236,15 @@ impl Machine for FakeMachine<'_> {
 
     fn begin_attempt(&self, attempt: BootAttempt) {
         self.attempt.set(Some(attempt));
+    }
+
+    fn last_load_mark(&self) -> LoadMark {
+        self.load_mark.get()
+    }
+
+    fn set_load_mark(&self, mark: LoadMark) {
+        self.load_mark.set(mark);
+        self.load_marks.borrow_mut().push(mark);
     }
 
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {

@@ -47,10 +47,10 @@ pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
 };
 pub use event::{Event, ImageUse, SleepReport, WakeReport};
-pub use machine::{BootAttempt, Checkpoint, Job, Machine, VaultState, WakeVector};
+pub use machine::{Checkpoint, Job, Machine, VaultState, WakeVector};
 pub use report::{REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTION;
 pub use wake::{Woke, wake};
-pub use warm_reset::{WARM_RESET_WORDS, WarmResetRecord};
+pub use warm_reset::{BootAttempt, LoadMark, WARM_RESET_WORDS, WarmResetRecord};
 pub use work::Work;

@@ -11,6 +11,7 @@ use crate::device::{Device, MAX_DEVICES};
 use crate::error::{AreaError, StateRefusal, VaultFault};
 use crate::event::{Event, WakeReport};
 use crate::retain::{Sleeper, Source};
+use crate::warm_reset::{BootAttempt, LoadMark};
 
 /// A machine that sleeps and wakes: the firmware on its hardware, or a fake.
 ///
@@ -131,6 +132,13 @@ pub trait Machine {
     /// Leaves word, for the case of a reset, that a snapshot wakes.
     fn begin_attempt(&self, attempt: BootAttempt);
 
+    /// The load mark, as the last start left it.
+    fn last_load_mark(&self) -> LoadMark;
+
+    /// Sets the load mark for the next start. It is in memory before any access to OS
+    /// memory that follows, and after all that came before.
+    fn set_load_mark(&self, mark: LoadMark);
+
     /// Runs `job` with what rests for the machine; then the calling hart is as the
     /// OS left it, but for what has come meanwhile.
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;
@@ -193,15 +201,4 @@ impl fmt::Debug for VaultState<'_> {
             VaultState::Open(_) => "Open",
         })
     }
-}
-
-/// A snapshot's wake that has still to prove itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BootAttempt {
-    /// The snapshot's generation.
-    pub generation: u64,
-    /// When it was woken, in nanoseconds since the Unix epoch.
-    pub woken_at_ns: u64,
-    /// For how many ms a reset says that the wake has failed.
-    pub trial_ms: u64,
 }

@@ -76,7 +76,14 @@ pub(crate) fn persist<M: Machine>(
         Ok(_) => Stop::PowerOff,
         Err(_) => Stop::Handover,
     };
-    match with_area(machine, work, |open| persist.on(open, quiesced), stop) {
+    let saves = |area: &mut AnyArea<'_, '_>| persist.is_to_save(area);
+    match with_area(
+        machine,
+        work,
+        saves,
+        |open| persist.on(open, quiesced),
+        stop,
+    ) {
         Ok(Ok(image)) => {
             machine.say(&Event::Slept(SleepReport {
                 saved: &image.saved,
@@ -124,9 +131,14 @@ impl<M: Machine> Persist<'_, M> {
         quiesced: &mut Quiesced<'_>,
     ) -> Result<Image, NotSaved> {
         let purpose = self.purpose(open.area)?;
-        let fingerprints = match purpose {
-            Purpose::Once => &[],
-            Purpose::Snapshot(_) => &open.fingerprints[..],
+        let fingerprints = match (open.fingerprints, purpose) {
+            (Ok(fingerprints), _) => &fingerprints[..],
+            (Err(error), Purpose::Snapshot(_)) => return Err(NoSleep::Area(error).into()),
+            // They are a second fence for an image that wakes once.
+            (Err(error), Purpose::Once) => {
+                self.machine.say(&Event::Unguarded(error));
+                &[]
+            }
         };
         self.look(Checkpoint::BeforeSaving)?;
         let no_room = NotArmed::Workspace;
@@ -143,6 +155,14 @@ impl<M: Machine> Persist<'_, M> {
             free_pages,
             save_ms: self.machine.milliseconds_since(saving_began),
         })
+    }
+
+    /// Whether it will be, by [`purpose`](Self::purpose).
+    fn is_to_save(&self, area: &mut AnyArea<'_, '_>) -> bool {
+        let configuration = area.configuration().unwrap_or_default();
+        self.order == Order::Staged
+            || configuration.next_snapshot.is_some()
+            || configuration.stage_after_ms() == Some(0)
     }
 
     /// What the area wants the machine to be saved for, unless it is to rest first. A

@@ -1,14 +1,14 @@
 //! From a committed image to memory as it was, or to the reason why not.
 
-use poorwill_image::{
-    Here, ImageKind, LoadError, Loaded, Opened, Progress, Workers, Workspace, load, open,
-};
+use poorwill_image::{Here, ImageKind, LoadError, Loaded, Opened, Progress, Workspace, load, open};
 use poorwill_medium::MediumError;
 use poorwill_memory::{OsMemory, Page};
 use poorwill_store::{Admitted, CommittedImage, DiscardReason, Failure, StoreError};
 
 use crate::area::AnyArea;
 use crate::error::{NoWake, Refusal, StateRefusal};
+use crate::machine::Machine;
+use crate::warm_reset::LoadMark;
 
 /// What a power-on with an area came to.
 #[allow(
@@ -35,12 +35,12 @@ pub(crate) enum Restored<'w, S> {
 
 /// Brings memory back from the area's image, if there is one and it may wake. `read`
 /// reads the machine's state before anything is consumed.
-pub(crate) fn restore<'w, S>(
+pub(crate) fn restore<'w, S, M: Machine>(
     area: &mut AnyArea<'_, '_>,
     memory: &mut OsMemory,
     pages: &'w mut [Page],
     here: &Here<'_>,
-    workers: &dyn Workers,
+    machine: &M,
     read: impl FnOnce(&Opened<'w>) -> Result<S, StateRefusal>,
     progress: &mut dyn FnMut(Progress),
 ) -> Restored<'w, S> {
@@ -61,8 +61,19 @@ pub(crate) fn restore<'w, S>(
             return Restored::Cold(reason, area.discard_all(discard).err());
         }
     };
+    // What `load` leaves behind it is whole, or clear.
+    let mark = |mark| {
+        if image.header().seal.is_some() {
+            machine.set_load_mark(mark);
+        }
+    };
     let loaded = match area.slot(admitted.slot()) {
-        Ok(mut slot) => load(&mut slot, &image, memory, workers, progress),
+        Ok(mut slot) => {
+            mark(LoadMark::Set);
+            let loaded = load(&mut slot, &image, memory, machine.workers(), progress);
+            mark(LoadMark::Clear);
+            loaded
+        }
         Err(error) => Err(error.into()),
     };
     match loaded {

@@ -5,7 +5,8 @@ use poorwill_image::ImageKind;
 use crate::area::AnyArea;
 use crate::error::ColdBoot;
 use crate::event::{Event, ImageUse};
-use crate::machine::{BootAttempt, Machine};
+use crate::machine::Machine;
+use crate::warm_reset::BootAttempt;
 
 /// A snapshot that is about to wake.
 #[derive(Clone, Copy, Debug)]

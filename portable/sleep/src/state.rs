@@ -1,10 +1,11 @@
 use poorwill_image::{Opened, StateError, StateWriter};
 use poorwill_store::{PartitionFingerprint, unchanged};
 
+use crate::area::Fingerprints;
 use crate::error::StateRefusal;
 use crate::machine::{Machine, WakeVector};
 
-/// Owner of the section that holds the fingerprints of a snapshot's partitions.
+/// Owner of the section that holds the fingerprints of the partitions beside the image.
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 
 /// Version of that section.
@@ -13,8 +14,8 @@ const VERSION: u16 = 1;
 /// Owner and version of that section, for who tells which sections are read.
 pub const PARTITIONS_SECTION: (u32, u16) = (PARTITIONS, VERSION);
 
-/// Writes down the machine's state, and for a snapshot the fingerprints of its
-/// partitions.
+/// Writes down the machine's state, and the fingerprints of the partitions that its OS
+/// knows.
 ///
 /// # Errors
 ///
@@ -34,8 +35,8 @@ pub(crate) fn capture<M: Machine>(
     Ok(())
 }
 
-/// Reads the state of an image, all of it, before anything is touched; a snapshot's
-/// partitions must be as it knows them, `fingerprints` being what they are now.
+/// Reads the state of an image, all of it, before anything is touched; the partitions
+/// must be as its OS knows them, `fingerprints` being what they are now.
 ///
 /// # Errors
 ///
@@ -45,7 +46,7 @@ pub(crate) fn capture<M: Machine>(
 pub(crate) fn read<'a, M: Machine>(
     machine: &M,
     image: &Opened<'a>,
-    fingerprints: &[PartitionFingerprint],
+    fingerprints: Fingerprints<'_>,
 ) -> Result<M::State<'a>, StateRefusal> {
     let mut sections = image.state()?;
     let then = match sections.take(PARTITIONS, 0) {
@@ -59,6 +60,8 @@ pub(crate) fn read<'a, M: Machine>(
             number: section.number,
         });
     }
-    unchanged(then, fingerprints)?;
+    if !then.is_empty() {
+        unchanged(then, fingerprints.map_err(StateRefusal::Partitions)?)?;
+    }
     Ok(state)
 }

@@ -1,11 +1,11 @@
 //! Waking (the thesis's chapter 3.3).
 
-use poorwill_image::Here;
+use poorwill_image::{Here, clear};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::{OsMemory, PAGE_BYTES};
 use poorwill_store::{Admitted, DiscardReason, Failure, StoreError};
 
-use crate::area::{OpenArea, for_each_area, with_area};
+use crate::area::{AnyArea, OpenArea, for_each_area, with_area};
 use crate::error::{AreaError, ColdBoot};
 use crate::event::{Event, ImageUse, WakeReport};
 use crate::machine::{Job, Machine};
@@ -13,6 +13,7 @@ use crate::restore::{Restored, restore};
 use crate::sealing::{Sealing, disarm};
 use crate::snapshot::{self, Ready};
 use crate::state;
+use crate::warm_reset::LoadMark;
 use crate::work::Work;
 
 /// What a power-on came to.
@@ -24,6 +25,9 @@ pub enum Woke<R> {
     Cold(ColdBoot),
     /// OS memory is half written: the machine is to be reset, and boots cold then.
     Reset(Failure),
+    /// OS memory held a part of a sealed image, and is cleared, with all that was loaded
+    /// for this start: the machine is to be reset.
+    Cleared,
 }
 
 /// Wakes the machine if it sleeps; `began` is the time of the power-on, in ticks.
@@ -34,9 +38,16 @@ pub fn wake<M: Machine>(
     work: &mut Work<'_>,
     began: u64,
 ) -> Woke<M::Resume> {
+    if machine.last_load_mark() == LoadMark::Set {
+        clear(memory, machine.workers());
+        machine.set_load_mark(LoadMark::Clear);
+        machine.say(&Event::Cleared);
+        return Woke::Cleared;
+    }
     let sealing = Sealing::at_wake(machine);
     let attempt = |open: OpenArea<'_, '_, '_>| attempt(machine, open, memory, &sealing);
-    match with_area(machine, work, attempt, |_| Stop::Handover) {
+    let may_wake = |area: &mut AnyArea<'_, '_>| area.newest().is_ok();
+    match with_area(machine, work, may_wake, attempt, |_| Stop::Handover) {
         Ok(Attempt::Woken(resume, wake)) => {
             machine.say(&Event::Woken {
                 wake: &wake,
@@ -81,6 +92,7 @@ fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted,
     let recorded = with_area(
         machine,
         work,
+        |_| false,
         |open| open.area.record_failure(image, failure),
         |_| Stop::Handover,
     );
@@ -127,7 +139,7 @@ fn attempt<M: Machine>(
         memory,
         workspace,
         &here,
-        machine.workers(),
+        machine,
         |image| {
             loading_began = machine.ticks();
             state::read(machine, image, fingerprints)

@@ -1,5 +1,3 @@
-use crate::machine::BootAttempt;
-
 /// Words that a [`WarmResetRecord`] takes in memory.
 pub const WARM_RESET_WORDS: usize = 5;
 
@@ -17,6 +15,17 @@ pub enum WarmResetRecord {
     Started,
     /// There was one, and it woke a snapshot that was still on trial.
     OnTrial(BootAttempt),
+}
+
+/// A snapshot's wake that has still to prove itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootAttempt {
+    /// The snapshot's generation.
+    pub generation: u64,
+    /// When it was woken, in nanoseconds since the Unix epoch.
+    pub woken_at_ns: u64,
+    /// For how many ms a reset says that the wake has failed.
+    pub trial_ms: u64,
 }
 
 impl WarmResetRecord {
@@ -62,6 +71,41 @@ impl WarmResetRecord {
         }
     }
 }
+
+/// The load mark: a word in memory, beside the record, that says that OS memory may hold a
+/// part of what a sealed image had. It is there for as long as one is loaded, so a reset
+/// that finds it has cut a load short, or its clearing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadMark {
+    /// It is not there.
+    Clear,
+    /// It is.
+    Set,
+}
+
+impl LoadMark {
+    /// What memory holds of it.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        if word == SET {
+            LoadMark::Set
+        } else {
+            LoadMark::Clear
+        }
+    }
+
+    /// What memory is to hold of it.
+    #[must_use]
+    pub fn to_word(self) -> u64 {
+        match self {
+            LoadMark::Clear => 0,
+            LoadMark::Set => SET,
+        }
+    }
+}
+
+/// The load mark's word.
+const SET: u64 = u64::from_le_bytes(*b"loading\0");
 
 /// What tells an attempt from whatever else memory may hold.
 fn check(attempt: [u64; 3]) -> u64 {

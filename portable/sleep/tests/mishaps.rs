@@ -117,6 +117,7 @@ fn a_device_that_lies_does_not_wake_a_wrong_memory() {
             | Boot::Cold(_)
             | Boot::LastWakeFailed(_)
             | Boot::Disabled(..) => {}
+            Boot::Cleared => panic!("command {n}: no load was cut short"),
             Boot::Store(error) => panic!("command {n}: {error}"),
         }
         assert!(!has_image(&mut disk));

@@ -8,8 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::gpt::{GptError, MAX_PARTITIONS, Partition, find_others};
 
-/// Tells whether a partition is as it was when a snapshot was taken, whose OS
-/// knows it so. A snapshot keeps one for each partition of its disk.
+/// Tells whether a partition is as it was when an image was made, whose OS
+/// knows it so. An image keeps one for each partition of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PartitionFingerprint {
@@ -33,7 +33,7 @@ pub const FINGERPRINTED_BYTES: u64 = 128 << 10;
 /// The fingerprints of a device's partitions.
 pub type PartitionFingerprints = ArrayVec<PartitionFingerprint, MAX_PARTITIONS>;
 
-/// How a disk is another than when the snapshot was taken.
+/// How a disk is another than when the image was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DiskChanged {
     /// The partition has been written to, or lies elsewhere.

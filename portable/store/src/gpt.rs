@@ -71,7 +71,7 @@ pub enum GptError {
     #[error("the disk has more than {MAX_AREAS} sleep areas")]
     TooMany,
     /// More other partitions than can be looked after.
-    #[error("the disk has more than {MAX_PARTITIONS} partitions, which no snapshot can look after")]
+    #[error("the disk has more than {MAX_PARTITIONS} partitions, which no image can look after")]
     TooManyOthers,
     /// Blocks that are neither of 512 nor of 4096 bytes.
     #[error("the disk has blocks of {0} bytes; 512 and 4096 are known")]

@@ -40,7 +40,22 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     /// [`VaultError::Damaged`] and [`VaultError::Version`] say what is in the
     /// flash in place of a vault of this version; nothing was written then.
     /// [`VaultError::Range`], and failures of the flash.
-    pub fn open(mut flash: F, range: Range<u32>) -> Result<Self, VaultError> {
+    pub fn open(flash: F, range: Range<u32>) -> Result<Self, VaultError> {
+        Self::open_shared(flash, range, |_| true)
+    }
+
+    /// Opens the vault in `range` of `flash`, where what lies around that may be somebody
+    /// else's: a new one is made only if `is_free` says of the flash that nobody else
+    /// uses it. Another tenant's last blocks may well be blank.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vault::open`]; [`VaultError::Foreign`] where it is not free.
+    pub fn open_shared(
+        mut flash: F,
+        range: Range<u32>,
+        is_free: impl FnOnce(&F) -> bool,
+    ) -> Result<Self, VaultError> {
         let halves = halves::<F>(&range)?;
         if range.end as usize > flash.capacity() {
             return Err(VaultError::Range);
@@ -48,6 +63,9 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         let mut choice = choose(&mut flash, &halves)?;
         if let Choice::Begun | Choice::Nothing = choice {
             check_new(&mut flash, &range, &choice)?;
+            if matches!(choice, Choice::Nothing) && !is_free(&flash) {
+                return Err(VaultError::Foreign);
+            }
             half::make_new(&mut flash, &halves[0])?;
             choice = choose(&mut flash, &halves)?;
         }

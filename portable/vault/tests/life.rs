@@ -133,6 +133,18 @@ fn what_is_not_a_vault_is_named_and_left_alone() {
     assert_eq!(refusal(bytes), VaultError::Foreign);
 }
 
+/// Somebody else's bank, whose last blocks are blank, is left alone; a vault stays one,
+/// whoever moves in beside it.
+#[test]
+fn a_new_vault_is_made_only_where_nobody_else_is() {
+    let mut flash = blank();
+    let refused = Vault::open_shared(&mut flash, 0..LENGTH, |_| false).expect_err("refused");
+    assert_eq!((refused, flash.steps), (VaultError::Foreign, 0));
+    let vault = Vault::open_shared(flash, 0..LENGTH, |_| true).unwrap();
+    let again = vault.into_flash().powered();
+    assert!(Vault::open_shared(again, 0..LENGTH, |_| false).is_ok());
+}
+
 #[test]
 fn a_damaged_vault_is_not_taken_for_a_new_one() {
     let mut vault = open(blank()).unwrap();

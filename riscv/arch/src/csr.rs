@@ -3,6 +3,8 @@
 
 use core::arch::asm;
 
+use crate::probe::probe;
+
 macro_rules! numbers {
     ($($name:ident = $number:literal,)*) => {
         $(#[allow(missing_docs, reason = "the specification's own names")]
@@ -32,6 +34,7 @@ numbers! {
     MCAUSE = 0x342,
     MTVAL = 0x343,
     MIP = 0x344,
+    MTINST = 0x34a,
     MISELECT = 0x350,
     MIREG = 0x351,
     MTOPEI = 0x35c,
@@ -94,29 +97,9 @@ pub unsafe fn clear<const CSR: u16>(bits: u64) {
 
 /// Reads a CSR that this hart may lack.
 pub fn try_read<const CSR: u16>() -> Option<u64> {
-    let (value, there): (u64, usize);
-    // SAFETY: `mtvec` points behind the access while it may trap, so a missing
-    // CSR lands there with `there` still zero. A trap within machine mode
-    // changes only mepc, mcause, mtval and mstatus, and the OS's values of
-    // mepc and mstatus are kept in its trap frame.
-    unsafe {
-        asm!(
-            "la     {old}, 2f",
-            "csrrw  {old}, mtvec, {old}",
-            "li     {value}, 0",
-            "li     {there}, 0",
-            "csrr   {value}, {csr}",
-            "li     {there}, 1",
-            ".balign 4",
-            "2: csrw mtvec, {old}",
-            old = out(reg) _,
-            value = out(reg) value,
-            there = out(reg) there,
-            csr = const CSR,
-            options(nostack),
-        );
-    }
-    (there != 0).then_some(value)
+    // SAFETY: reading a CSR of ours changes nothing.
+    let (value, there) = unsafe { probe!("csrr {value}, {csr}", 0, csr = const CSR) };
+    there.then_some(value)
 }
 
 /// Writes a CSR that this hart may lack; says whether it has it.
@@ -125,25 +108,9 @@ pub fn try_read<const CSR: u16>() -> Option<u64> {
 ///
 /// As for [`write`].
 pub unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
-    let there: usize;
-    // SAFETY: as in `try_read`; the value is the caller's.
-    unsafe {
-        asm!(
-            "la     {old}, 2f",
-            "csrrw  {old}, mtvec, {old}",
-            "li     {there}, 0",
-            "csrw   {csr}, {value}",
-            "li     {there}, 1",
-            ".balign 4",
-            "2: csrw mtvec, {old}",
-            old = out(reg) _,
-            value = in(reg) value,
-            there = out(reg) there,
-            csr = const CSR,
-            options(nostack),
-        );
-    }
-    there != 0
+    // SAFETY: passed on to the caller.
+    let (_, there) = unsafe { probe!("csrw {csr}, {value}", value, csr = const CSR) };
+    there
 }
 
 /// Swaps the seed CSR with zero, as reading it demands (Zkr). Only on harts that
@@ -175,4 +142,7 @@ pub mod status {
     pub const MPRV: u64 = 1 << 17;
     /// The OS was in a guest (H extension).
     pub const MPV: u64 = 1 << 39;
+    /// A trap from here would be a double trap (Smdbltrp). Each trap into machine mode sets
+    /// it, and so does a reset; a hart without Smdbltrp has no such bit.
+    pub const MDT: u64 = 1 << 42;
 }

@@ -16,10 +16,13 @@ pub mod csr;
 pub mod environment;
 pub mod fence;
 pub mod float;
+pub mod guarded;
 pub mod imsic;
+pub mod ipi;
 mod mmio;
 pub mod os_csr;
 pub mod pmp;
+mod probe;
 mod timer;
 pub mod vector;
 

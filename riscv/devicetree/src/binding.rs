@@ -19,6 +19,7 @@ pub(crate) enum Binding {
     Reset,
     Rtc,
     Flash,
+    FwCfg,
 }
 
 impl Binding {
@@ -37,6 +38,7 @@ impl Binding {
             "syscon-reboot" => Some(Binding::Reset),
             "google,goldfish-rtc" => Some(Binding::Rtc),
             FLASH => Some(Binding::Flash),
+            "qemu,fw-cfg-mmio" => Some(Binding::FwCfg),
             _ => None,
         })
     }

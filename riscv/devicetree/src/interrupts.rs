@@ -1,11 +1,11 @@
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
-use poorwill_memory::PhysRange;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use crate::bound::{self, TooMany};
 use crate::hart::{Hart, MAX_HARTS, find_hart};
-use crate::node::{cell, cells, hart_interrupts, phandle, reg};
+use crate::node::{cell, cells, hart_interrupts, phandle, reg, regs};
 
 /// Machine-level external interrupt of a hart.
 const MACHINE_EXTERNAL: u32 = 11;
@@ -14,6 +14,9 @@ const SUPERVISOR_EXTERNAL: u32 = 9;
 
 /// How many PLICs a machine may have: one for each socket.
 pub const MAX_PLICS: usize = 4;
+
+/// How many machine-mode contexts a PLIC may have: those of monitor cores, too.
+pub const MAX_MACHINE_CONTEXTS: usize = 2 * MAX_HARTS;
 
 /// The name of register ranges that only machine mode may access, for errors.
 pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
@@ -45,6 +48,8 @@ pub struct Plic {
     /// The S-mode contexts of [`Machine::harts`](crate::Machine::harts), in the
     /// order of these.
     pub contexts: ArrayVec<u32, MAX_HARTS>,
+    /// The machine-mode contexts of all cores.
+    pub machine_contexts: ArrayVec<u32, MAX_MACHINE_CONTEXTS>,
 }
 
 /// One domain of an APLIC (AIA, chapter 4).
@@ -113,7 +118,7 @@ impl Aplic {
 /// Where the interrupt files of one privilege level lie (AIA, section 3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImsicLayout {
-    /// Address of the first hart's file.
+    /// Address of the first hart's file, in the first group.
     pub base: u64,
     /// Interrupt identities of a file.
     pub identities: u32,
@@ -132,10 +137,16 @@ impl Interrupts {
         let (Some(range), Some(sources)) = (reg(node, 0), cell(node, "riscv,ndev")) else {
             return Ok(());
         };
+        let of_machine = (0..).zip(hart_interrupts(node));
+        let of_machine = of_machine.filter(|(_, (_, interrupt))| *interrupt == MACHINE_EXTERNAL);
         let plic = Plic {
             base: range.start,
             sources: sources.min(1023),
             contexts: supervisor_places(node, harts),
+            machine_contexts: bound::collect(
+                "machine-mode contexts of a PLIC",
+                of_machine.map(|(context, _)| context),
+            )?,
         };
         bound::push(&mut self.plics, "PLICs", plic)
     }
@@ -181,13 +192,16 @@ impl Interrupts {
             self.os_imsic = Some(layout);
             return Ok(());
         }
-        for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
+        // A range for each group of harts, each with its harts' files.
+        let files = regs(node).flat_map(|range| file_addresses(range, layout.guest_bits));
+        for (file, (controller, _)) in files.zip(hart_interrupts(node)) {
             if let Some(hart) = find_hart(harts, controller) {
-                let offset = place << (12 + layout.guest_bits);
-                hart.machine_imsic = range.start.checked_add(offset);
+                hart.machine_imsic = Some(file);
             }
         }
-        bound::push(machine_only, MACHINE_ONLY, range)?;
+        for range in regs(node) {
+            bound::push(machine_only, MACHINE_ONLY, range)?;
+        }
         self.machine_imsic = Some(layout);
         Ok(())
     }
@@ -204,6 +218,12 @@ impl Interrupts {
             entry.0 = index;
         }
     }
+}
+
+/// Where the interrupt files of the harts of a group lie.
+fn file_addresses(group: PhysRange, guest_bits: u32) -> impl Iterator<Item = u64> {
+    let bytes = PAGE_BYTES << guest_bits;
+    (0..group.length() / bytes).map(move |place| group.start + place * bytes)
 }
 
 /// The controller's numbers of the harts' S-level contexts, in the order of the harts.

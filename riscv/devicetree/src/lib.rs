@@ -29,8 +29,11 @@ pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, fixup};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
-pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_PLICS, Plic};
+pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_MACHINE_CONTEXTS, MAX_PLICS, Plic};
 pub use isa::Extensions;
-pub use machine::{DescriptionError, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED, MAX_SEED, Machine};
+pub use machine::{
+    DescriptionError, MAX_FW_CFGS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED,
+    MAX_SEED, Machine,
+};
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
 pub use spare_source::SpareSource;

@@ -26,7 +26,13 @@ pub const MAX_SEED: usize = 64;
 /// How many time registers a machine may have: one for each socket.
 pub const MAX_MTIMES: usize = 4;
 
-/// What is said of them.
+/// How many firmware configuration devices a machine may have.
+pub const MAX_FW_CFGS: usize = 2;
+
+/// How many register ranges only machine mode may touch.
+pub const MAX_MACHINE_ONLY: usize = 16;
+
+/// What is said of the registers that tell the time.
 const MTIME: &str = "MTIME registers";
 
 /// Why a device tree cannot be used.
@@ -72,7 +78,7 @@ pub struct Machine {
     /// Addresses of the MTIME registers (one for each CLINT).
     pub mtime: ArrayVec<u64, MAX_MTIMES>,
     /// Register ranges that only machine mode may touch.
-    pub machine_only: ArrayVec<PhysRange, 16>,
+    pub machine_only: ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
     /// The console's UART.
     pub console: Option<Uart>,
     /// The interrupt controllers.
@@ -89,6 +95,8 @@ pub struct Machine {
     pub rtc: Option<u64>,
     /// The first flash with a Common Flash Interface.
     pub flash: Option<Flash>,
+    /// QEMU's firmware configuration devices.
+    pub fw_cfg: ArrayVec<PhysRange, MAX_FW_CFGS>,
     /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
     /// [`MAX_SEED`] of them; empty where it gives none.
     pub seed: ArrayVec<u8, MAX_SEED>,
@@ -134,6 +142,7 @@ impl Machine {
             reset: None,
             rtc: None,
             flash: None,
+            fw_cfg: ArrayVec::new(),
             seed: ArrayVec::new(),
             starts_clear: false,
             fingerprint: identity::NONE,
@@ -290,6 +299,11 @@ impl Machine {
             }
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
+            Some(Binding::FwCfg) => {
+                if let Some(range) = reg(node, 0) {
+                    bound::push(&mut self.fw_cfg, "firmware configuration devices", range)?;
+                }
+            }
             Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
             None if depth < 3 => self.visit_all(root, node, console, depth + 1)?,
             Some(Binding::Flash) | None => {}

@@ -50,6 +50,12 @@ pub(crate) fn reg(node: FdtNode<'_>, index: usize) -> Option<PhysRange> {
     Some(PhysRange::new(reg.address().ok()?, reg.size().unwrap_or(0)))
 }
 
+/// All ranges of `reg`.
+pub(crate) fn regs<'a>(node: FdtNode<'a>) -> impl Iterator<Item = PhysRange> + use<'a> {
+    let ranges = node.reg().ok().flatten().into_iter().flatten();
+    ranges.filter_map(|reg| Some(PhysRange::new(reg.address().ok()?, reg.size().unwrap_or(0))))
+}
+
 /// The node's phandle.
 pub(crate) fn phandle(node: FdtNode<'_>) -> Option<u32> {
     node.phandle().ok().flatten()

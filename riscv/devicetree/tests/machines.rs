@@ -177,6 +177,7 @@ fn doorbells_and_interrupt_controllers() {
         (&controller.contexts[..], controller.sources),
         (&[1, 3][..], 95)
     );
+    assert_eq!(controller.machine_contexts[..], [0, 2]);
     assert!(plic.interrupts.os_aplic.is_none());
 
     let aia = machine("virt-aia.dts");
@@ -204,6 +205,32 @@ fn doorbells_and_interrupt_controllers() {
     let imsic_only = machine("virt-aclint-imsic.dts");
     assert!(imsic_only.harts.iter().all(|hart| hart.msip.is_none()));
     assert_eq!(imsic_only.harts[0].machine_imsic, Some(0x2400_0000));
+}
+
+#[test]
+fn each_socket_has_interrupt_files_of_its_own() {
+    let machine = machine("virt-sockets.dts");
+    let files: Vec<_> = machine
+        .harts
+        .iter()
+        .map(|hart| hart.machine_imsic)
+        .collect();
+    assert_eq!(
+        files,
+        [0x2400_0000, 0x2400_1000, 0x2500_0000, 0x2500_1000].map(Some)
+    );
+    for file in files.into_iter().flatten() {
+        let closed = machine
+            .machine_only
+            .iter()
+            .filter(|range| range.contains(file) && range.contains(file + 0xfff));
+        assert_eq!(closed.count(), 1, "{file:#x}");
+    }
+    let aplics = machine
+        .machine_only
+        .iter()
+        .filter(|range| range.length() == 0x8000);
+    assert_eq!(aplics.count(), 2);
 }
 
 /// A tree with these nodes below the root, beside its own.

@@ -90,32 +90,44 @@ pub struct FwDynamic {
 }
 
 impl FwDynamic {
-    /// Reads what lies at the addresses that the previous stage passed: `tree` in a1,
-    /// `information` in a2. `load` fills a buffer with what memory holds from an
-    /// address on; it is asked for nothing at addresses that cannot be right.
+    /// Finds the device tree blob at `tree`, which the previous stage passed in a1. `load`
+    /// fills a buffer with what memory holds from an address on; it is asked for nothing at
+    /// addresses that cannot be right.
     ///
     /// # Errors
     ///
-    /// [`FwDynamicError`].
-    pub fn read(
+    /// [`FwDynamicError::NoTree`].
+    pub fn find_tree(
         tree: u64,
-        information: u64,
-        mut load: impl FnMut(u64, &mut [u8]),
-    ) -> Result<Self, FwDynamicError> {
-        let can_be = |address: u64, align| address != 0 && address.is_multiple_of(align);
+        load: impl FnOnce(u64, &mut [u8]),
+    ) -> Result<PhysRange, FwDynamicError> {
         let no_tree = FwDynamicError::NoTree(tree);
-        let no_information = FwDynamicError::NoInformation(information);
         if !can_be(tree, TREE_ALIGN) {
             return Err(no_tree);
-        }
-        if !can_be(information, INFORMATION_ALIGN) {
-            return Err(no_information);
         }
         let mut header = TreeHeader::new_zeroed();
         load(tree, header.as_mut_bytes());
         let tree_bytes = header.total_size.get();
         if header.magic.get() != TREE_MAGIC || tree_bytes > MAX_TREE {
             return Err(no_tree);
+        }
+        Ok(PhysRange::new(tree, tree_bytes.into()))
+    }
+
+    /// Reads what lies at `information`, which it passed in a2. `load` as for
+    /// [`find_tree`](Self::find_tree), which found `tree`.
+    ///
+    /// # Errors
+    ///
+    /// [`FwDynamicError::NoInformation`], [`FwDynamicError::Mode`].
+    pub fn read(
+        tree: PhysRange,
+        information: u64,
+        load: impl FnOnce(u64, &mut [u8]),
+    ) -> Result<Self, FwDynamicError> {
+        let no_information = FwDynamicError::NoInformation(information);
+        if !can_be(information, INFORMATION_ALIGN) {
+            return Err(no_information);
         }
         let mut found = Information::new_zeroed();
         load(information, found.as_mut_bytes());
@@ -127,7 +139,7 @@ impl FwDynamic {
         }
         Ok(FwDynamic {
             address: found.next_address.get(),
-            tree: PhysRange::new(tree, tree_bytes.into()),
+            tree,
         })
     }
 
@@ -154,4 +166,9 @@ impl FwDynamic {
         load(self.address, header.as_mut_bytes());
         (header.magic2.get() == IMAGE_MAGIC).then(|| header.image_bytes.get())
     }
+}
+
+/// Whether something that is aligned so can lie there.
+fn can_be(address: u64, align: u64) -> bool {
+    address != 0 && address.is_multiple_of(align)
 }

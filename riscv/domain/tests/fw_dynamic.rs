@@ -31,7 +31,9 @@ impl Pieces {
     }
 
     fn read(&self) -> Result<FwDynamic, FwDynamicError> {
-        FwDynamic::read(TREE, INFORMATION, |address, into| self.load(address, into))
+        let load = |address, into: &mut [u8]| self.load(address, into);
+        let tree = FwDynamic::find_tree(TREE, load)?;
+        FwDynamic::read(tree, INFORMATION, load)
     }
 }
 
@@ -63,11 +65,11 @@ fn what_a_stage_leaves_is_read() {
 fn nothing_is_read_at_addresses_that_cannot_be_right() {
     let load = |address, _: &mut [u8]| panic!("{address:#x} is read");
     for wrong in [0, TREE + 1, TREE + 2] {
-        let read = FwDynamic::read(wrong, INFORMATION, load);
+        let read = FwDynamic::find_tree(wrong, load);
         assert_eq!(read, Err(FwDynamicError::NoTree(wrong)));
     }
     for wrong in [0, INFORMATION + 1, INFORMATION + 4] {
-        let read = FwDynamic::read(TREE, wrong, load);
+        let read = FwDynamic::read(PhysRange::new(TREE, 64), wrong, load);
         assert_eq!(read, Err(FwDynamicError::NoInformation(wrong)));
     }
 }
@@ -75,10 +77,10 @@ fn nothing_is_read_at_addresses_that_cannot_be_right() {
 #[test]
 fn a_tree_may_lie_at_any_word() {
     let (_, header) = tree(0xd00d_feed, 64);
-    let pieces = Pieces(vec![(TREE + 4, header), information(GOOD)]);
+    let pieces = Pieces(vec![(TREE + 4, header)]);
     let load = |address, into: &mut [u8]| pieces.load(address, into);
-    let found = FwDynamic::read(TREE + 4, INFORMATION, load).unwrap();
-    assert_eq!(found.tree, PhysRange::new(TREE + 4, 64));
+    let found = FwDynamic::find_tree(TREE + 4, load);
+    assert_eq!(found, Ok(PhysRange::new(TREE + 4, 64)));
 }
 
 #[test]

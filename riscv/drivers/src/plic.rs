@@ -1,7 +1,7 @@
 //! PLIC (RISC-V Platform-Level Interrupt Controller 1.0).
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{self as devicetree, MAX_HARTS};
+use poorwill_devicetree::{self as devicetree, MAX_HARTS, MAX_MACHINE_CONTEXTS};
 
 use crate::{Keeper, Registers};
 
@@ -22,7 +22,12 @@ pub struct Plic<R> {
     sources: u64,
     /// S-mode contexts of the harts that run the OS.
     contexts: ArrayVec<u32, MAX_HARTS>,
+    /// Machine mode's, of all cores.
+    machine_contexts: ArrayVec<u32, MAX_MACHINE_CONTEXTS>,
 }
+
+/// The highest threshold; as much of it sticks as there are levels.
+const CLOSED: u32 = u32::MAX;
 
 impl<R: Registers<u32>> Plic<R> {
     /// The PLIC that `described` says lies behind `registers`.
@@ -31,15 +36,31 @@ impl<R: Registers<u32>> Plic<R> {
             registers,
             sources: described.sources.into(),
             contexts: described.contexts.clone(),
+            machine_contexts: described.machine_contexts.clone(),
         }
     }
 
     /// Sets the thresholds of the OS's contexts to 0 ("Priority Thresholds"): Linux relies on
-    /// that for the hart that it boots on.
+    /// that for the hart that it boots on. Machine mode takes no interrupt from here: its
+    /// contexts have no source, and let none through.
     pub fn start(&self) {
+        for context in &self.machine_contexts {
+            for enable in self.enables(*context) {
+                self.registers.write(enable, 0);
+            }
+            self.registers.write(threshold(*context), CLOSED);
+        }
         for context in &self.contexts {
             self.registers.write(threshold(*context), 0);
         }
+    }
+}
+
+impl<R> Plic<R> {
+    /// The registers that enable sources for a context.
+    fn enables(&self, context: u32) -> impl Iterator<Item = u64> + use<R> {
+        let first = register::ENABLE + u64::from(context) * register::ENABLE_STRIDE;
+        (0..=self.sources / 32).map(move |word| first + 4 * word)
     }
 }
 
@@ -60,12 +81,10 @@ impl<R: Registers<u32>> Keeper for Plic<R> {
     /// kept, as the devices raise them again, and no claim is open while the OS sleeps.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let priorities = (1..=self.sources).map(|source| register::PRIORITY + 4 * source);
-        let contexts = self.contexts.iter().flat_map(|context| {
-            let enables = register::ENABLE + u64::from(*context) * register::ENABLE_STRIDE;
-            (0..=self.sources / 32)
-                .map(move |word| enables + 4 * word)
-                .chain([threshold(*context)])
-        });
+        let contexts = self
+            .contexts
+            .iter()
+            .flat_map(|context| self.enables(*context).chain([threshold(*context)]));
         priorities.chain(contexts)
     }
 }

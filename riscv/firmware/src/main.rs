@@ -11,6 +11,7 @@
 mod entry;
 mod hart;
 mod manifest;
+mod mediate;
 mod next_stage;
 mod platform;
 mod remote_fence;
@@ -21,6 +22,7 @@ mod stopped;
 mod trap;
 mod workers;
 
+use poorwill_devicetree::DescriptionError;
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
@@ -40,6 +42,9 @@ enum BootError {
     /// The next stage cannot be started.
     #[error("{0}")]
     NextStage(#[from] NextStageError),
+    /// The device tree is of no use.
+    #[error("{0}")]
+    Description(#[from] DescriptionError),
     /// The machine is.
     #[error("{0}")]
     Platform(#[from] PlatformError),
@@ -99,17 +104,19 @@ fn start(
     // be wrong, but reading there has no side effects, nor where the tree says that
     // memory is; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
-    let next = FwDynamic::read(tree as u64, information as u64, load)?;
+    let tree = FwDynamic::find_tree(tree as u64, load)?;
+    // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`;
+    // boot is called once.
+    let machine = unsafe { platform::survey(next_stage::tree(tree))? };
+    let next = FwDynamic::read(tree, information as u64, load)?;
     let taken = |memory: &[PhysRange]| next.taken(memory, load);
-    // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
-    let tree = unsafe { next_stage::tree(&next) };
-    // SAFETY: the tree was checked for its length, and boot is called once.
+    // SAFETY: the tree describes this machine, and boot is called once.
     let Started {
         platform,
         harts,
         stacks,
         pages,
-    } = unsafe { platform::start(tree, taken, sleep::pages_needed)? };
+    } = unsafe { platform::start(machine, taken, sleep::pages_needed)? };
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&harts) };
     sleep::take_memory(pages);

@@ -4,6 +4,7 @@
 use poorwill_devicetree::{FixupError, Fixups, fixup};
 use poorwill_domain::{Domain, FwDynamic};
 use poorwill_hart::Resume;
+use poorwill_memory::PhysRange;
 use poorwill_sleep::{Report, Startup};
 use thiserror::Error;
 
@@ -38,10 +39,10 @@ pub(crate) unsafe fn load(address: u64, into: &mut [u8]) {
 /// # Safety
 ///
 /// The blob lies in memory, and nothing writes it while the slice is used.
-pub(crate) unsafe fn tree(stage: &FwDynamic) -> &'static [u8] {
-    let start = core::ptr::with_exposed_provenance(stage.tree.start as usize);
+pub(crate) unsafe fn tree(blob: PhysRange) -> &'static [u8] {
+    let start = core::ptr::with_exposed_provenance(blob.start as usize);
     // SAFETY: as the caller says.
-    unsafe { core::slice::from_raw_parts(start, stage.tree.length() as usize) }
+    unsafe { core::slice::from_raw_parts(start, blob.length() as usize) }
 }
 
 /// Makes the device tree ready for the next stage, and tells it why the machine boots

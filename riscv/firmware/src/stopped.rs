@@ -15,10 +15,10 @@ use crate::workers;
 extern "C" fn wait_for_start() -> ! {
     let own = this_hart();
     stack::verify(own.stack_top());
-    // SAFETY: machine mode waits for its own interrupts and nothing else; what
+    // SAFETY: machine mode waits for its own interrupt and nothing else; what
     // the OS had pending or enabled ends with the stop.
     unsafe {
-        csr::write::<{ csr::MIE }>(interrupt::MSI | interrupt::MEI);
+        csr::write::<{ csr::MIE }>(own.interrupt());
         csr::clear::<{ csr::MIP }>(interrupt::SSI | interrupt::STI);
     }
     // Whoever stops has fences that it was asked for as a running hart.

@@ -1,11 +1,15 @@
 //! Traps into machine mode: calls and interrupts from the OS, and our own faults.
 
-use poorwill_arch::{csr, hart_id};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::entry::TrapFrame;
+use poorwill_arch::{csr, hart_id};
+use poorwill_hart::emulation::cause::{LOAD_ACCESS, STORE_ACCESS};
+
+use crate::entry::{self, TrapFrame};
 use crate::hart::this_hart;
+use crate::mediate;
 use crate::platform::console::say;
-use crate::platform::{domain, platform};
+use crate::platform::{domain, platform, power};
 use crate::sbi;
 
 mod cause {
@@ -31,6 +35,10 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
             sbi::call(frame, caller);
         }
         cause::MACHINE_SOFTWARE | cause::MACHINE_EXTERNAL => this_hart().handle_ipi(),
+        LOAD_ACCESS | STORE_ACCESS => {
+            let hart = this_hart();
+            mediate::access_fault(frame, hart, domain::of(hart.id()));
+        }
         cause::MACHINE_TIMER => this_hart().timer().forward(),
         other => panic!(
             "unexpected trap from the OS: cause {other:#x} at {:#x}, value {:#x}",
@@ -46,14 +54,30 @@ extern "C" fn machine_fault(cause: u64, address: u64, value: u64) -> ! {
     panic!("fault in machine mode: cause {cause:#x} at {address:#x}, value {value:#x}")
 }
 
-/// Says what and where, then resets or powers off.
+/// The hart that has panicked first, plus one.
+static PANICKED: AtomicU64 = AtomicU64::new(0);
+
+/// It has panicked within that, too.
+static PANICKED_TWICE: AtomicBool = AtomicBool::new(false);
+
+/// Says what and where, then resets or powers off. A panic within that, as of a console
+/// that faults, does without words; one within that one has nothing left to try. Other
+/// harts leave it to the first.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    let own = hart_id().wrapping_add(1);
+    match PANICKED.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {}
+        Err(first) if first == own && !PANICKED_TWICE.swap(true, Ordering::Relaxed) => {
+            power::fatal()
+        }
+        Err(_) => entry::park(),
+    }
     // SAFETY: this hart will not return.
     unsafe { crate::platform::console::seize() };
     say!("panic on hart {}: {}", hart_id(), info.message());
     if let Some(place) = info.location() {
         say!("panic at {place}");
     }
-    crate::platform::power::fatal()
+    power::fatal()
 }

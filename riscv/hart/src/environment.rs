@@ -1,10 +1,14 @@
 use poorwill_devicetree::Extensions;
 
-use crate::interrupt::{MEI, MSI, OF_THE_OS};
+use crate::emulation::cause;
+use crate::interrupt::OF_THE_OS;
 
 /// Exceptions that go to the OS at once: all but its calls, which are the firmware's
 /// (privileged specification, table 3.6; H extension, table 8.6).
 const DELEGATED_EXCEPTIONS: u64 = 0x00f0_b5ff;
+
+/// Those of them by which mediated registers are told.
+const MEDIATED_EXCEPTIONS: u64 = 1 << cause::LOAD_ACCESS | 1 << cause::STORE_ACCESS;
 
 /// Bits of `menvcfg` (privileged specification, 3.1.18).
 mod menvcfg {
@@ -16,10 +20,29 @@ mod menvcfg {
     pub(super) const PBMTE: u64 = 1 << 62;
     /// S-mode has its own timer.
     pub(super) const STCE: u64 = 1 << 63;
+    // Not set: shadow stacks (SSE), landing pads (LPE) and double traps (DTE) of S-mode. An
+    // OS that does not know of them would not survive them; SBI has them off at a start
+    // (3.0, chapter 18).
 }
 
-/// `mstateen0`: all state that S-mode may reach (Smstateen; AIA, 2.5).
-const STATE_ENABLES: u64 = 1 << 63 | 1 << 62 | 1 << 60 | 1 << 59 | 1 << 58 | 1 << 57;
+/// Bits of `mstateen0` (Smstateen): all that the specifications say of state that S-mode
+/// may reach. Custom state stays closed.
+const STATE_ENABLES: u64 = {
+    const OF_SSTATEEN0: u64 = 1 << 63;
+    const OF_HENVCFG: u64 = 1 << 62;
+    /// Indirect CSRs, AIA's own, IMSIC's (AIA, 2.5).
+    const OF_AIA: u64 = 1 << 60 | 1 << 59 | 1 << 58;
+    const OF_CONTEXT: u64 = 1 << 57;
+    /// Ssqosid.
+    const SRMCFG: u64 = 1 << 55;
+    /// Control transfer records (Ssctr).
+    const CTR: u64 = 1 << 54;
+    /// The jump table of Zcmt.
+    const JVT: u64 = 1 << 2;
+    /// `fcsr` where there is Zfinx.
+    const FCSR: u64 = 1 << 1;
+    OF_SSTATEEN0 | OF_HENVCFG | OF_AIA | OF_CONTEXT | SRMCFG | CTR | JVT | FCSR
+};
 
 /// Bits of `mseccfg`.
 mod mseccfg {
@@ -53,16 +76,25 @@ pub struct Environment {
     pub stimecmp: Option<u64>,
 }
 
+/// What machine mode keeps for itself on a hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What it answers of its own interrupts; no other is enabled.
+    pub interrupts: u64,
+    /// Access faults, as some registers are mediated.
+    pub access_faults: bool,
+}
+
 impl Environment {
-    /// That of a hart with these extensions.
+    /// That of a hart with these extensions, of which machine mode keeps something.
     #[must_use]
-    pub fn of(extensions: &Extensions) -> Self {
+    pub fn of(extensions: &Extensions, kept: Kept) -> Self {
         let bit = |there: bool, bits: u64| if there { bits } else { 0 };
         let cache_blocks = extensions.zicbom || extensions.zicboz;
         Environment {
-            medeleg: DELEGATED_EXCEPTIONS,
+            medeleg: DELEGATED_EXCEPTIONS & !bit(kept.access_faults, MEDIATED_EXCEPTIONS),
             mideleg: OF_THE_OS,
-            mie: MSI | MEI,
+            mie: kept.interrupts,
             counters: COUNTERS,
             menvcfg: bit(extensions.sstc, menvcfg::STCE)
                 | bit(extensions.svadu, menvcfg::ADUE)

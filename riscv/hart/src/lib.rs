@@ -2,16 +2,18 @@
 //! ([`HartContext`]); its state as SBI's HSM extension knows it ([`HsmCell`]); what
 //! other harts ask of it ([`Mailbox`]); how stopped harts work for another
 //! ([`JobGate`]); its timers ([`HartTimer`]); what its CSRs hold when an OS starts
-//! ([`Environment`]); and the page tables that its kernel runs on ([`PageTables`]).
+//! ([`Environment`]); the page tables that its kernel runs on ([`PageTables`]); and the
+//! accesses that machine mode makes for it ([`emulation`]).
 //!
 //! No CSR and no device register is touched here. The firmware does that behind
-//! [`HartAccess`], [`TimerAccess`] and [`IpiDevice`], and the tests have models of
+//! [`CsrAccess`], [`HartAccess`], [`TimerAccess`] and [`IpiDevice`], and the tests have models of
 //! them.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
 
 mod context;
+pub mod emulation;
 mod environment;
 #[cfg(feature = "fake")]
 pub mod fake;
@@ -24,11 +26,11 @@ mod sync;
 mod timer;
 
 pub use context::{
-    CaptureError, Csr, CsrValue, FileWords, FloatRegisters, GeneralRegisters, HartAccess,
-    HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, Section, SectionError, VectorRegisters,
-    section,
+    CaptureError, Csr, CsrAccess, CsrValue, FileWords, FloatRegisters, GeneralRegisters,
+    HartAccess, HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, Section, SectionError,
+    VectorRegisters, section,
 };
-pub use environment::Environment;
+pub use environment::{Environment, Kept};
 pub use hsm::{HsmCell, HsmState, LocalHsm, RemoteHsm, Resume, Starting, Task, WrongState};
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};

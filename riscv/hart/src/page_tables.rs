@@ -49,12 +49,24 @@ impl PageTables {
     }
 }
 
-/// Where every Linux on a 64-bit RISC-V has its image: the last 2 GiB.
-const IMAGE: u64 = 0xffff_ffff_8000_0000;
+/// The entry that maps an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// It.
+    pub(crate) entry: u64,
+    /// The first physical address that it maps.
+    pub(crate) start: u64,
+    /// How many bytes, a power of two.
+    pub(crate) bytes: u64,
+}
 
 /// Bits of an address that one level translates.
 const LEVEL_BITS: u32 = 9;
 const PAGE_BITS: u32 = PAGE_BYTES.trailing_zeros();
+
+/// By how many bits more the root table of a second stage translates (H extension,
+/// 18.5.1).
+const WIDENED_BITS: u32 = 2;
 
 /// Bits of a physical page number.
 const NUMBER: u64 = (1 << 44) - 1;
@@ -67,43 +79,122 @@ mod entry {
     pub(super) const EXECUTE: u64 = 1 << 3;
     pub(super) const USER: u64 = 1 << 4;
     pub(super) const LEAF: u64 = READ | WRITE | EXECUTE;
-    /// Reserved, NAPOT and memory types: none of them maps ordinary memory.
-    pub(super) const UNKNOWN: u64 = 0x3ff << 54;
+    /// Reserved.
+    pub(super) const UNKNOWN: u64 = 0x7f << 54;
+    /// Of leaves: memory types.
+    pub(super) const TYPE: u64 = 3 << 61;
+    /// Of leaves: one of several that map a larger unit.
+    pub(super) const NAPOT: u64 = 1 << 63;
+    /// Of leaves alone: the user's, accessed, dirty, and those above.
+    pub(super) const LEAF_ONLY: u64 = USER | 1 << 6 | 1 << 7 | TYPE | NAPOT;
 }
 
-impl AddressSpace for PageTables {
-    fn span(&self, memory: &OsMemory, address: u64) -> Option<Span> {
-        let levels = self.mode.levels();
-        let bits = PAGE_BITS + LEVEL_BITS * levels;
-        // The kernel has the upper half: all bits that are not translated are
-        // ones, and so is the highest that is.
-        if address >> (bits - 1) != u64::MAX >> (bits - 1) {
+/// Pages that the entries with [`entry::NAPOT`] map (Svnapot: 64 KiB), and how their
+/// number is told.
+const NAPOT_PAGES: u64 = 16;
+const NAPOT_CODE: u64 = NAPOT_PAGES / 2;
+
+impl PageTables {
+    /// The entry for an address, whose bits that are not translated must all be as the
+    /// highest that is. `word` reads the tables, at physical addresses.
+    pub(crate) fn find(&self, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Found> {
+        let bits = PAGE_BITS + LEVEL_BITS * self.mode.levels();
+        let signed = address.cast_signed() >> (bits - 1);
+        if signed != 0 && signed != -1 {
             return None;
         }
-        let mut table = self.root;
-        for level in (0..levels).rev() {
+        self.walk(self.root, address & ((1 << bits) - 1), word)
+    }
+
+    /// The same for a guest's physical address, by the tables of a second stage.
+    pub(crate) fn find_of_guest(
+        &self,
+        address: u64,
+        word: impl Fn(u64) -> Option<u64>,
+    ) -> Option<Found> {
+        let bits = PAGE_BITS + LEVEL_BITS * self.mode.levels() + WIDENED_BITS;
+        if address >> bits != 0 {
+            return None;
+        }
+        let root = self.root & !((PAGE_BYTES << WIDENED_BITS) - 1);
+        self.walk(root, address, word)
+    }
+
+    /// `address` has no bits above those that are translated.
+    fn walk(&self, root: u64, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Found> {
+        let top = self.mode.levels() - 1;
+        let mut table = root;
+        for level in (0..=top).rev() {
             let shift = PAGE_BITS + LEVEL_BITS * level;
-            let number = to_usize(address >> shift) % (1 << LEVEL_BITS);
-            let entry = memory.page(memory.page_at(table)?).0[number];
+            let number = address >> shift;
+            // The root's numbers are bounded by the address.
+            let number = if level == top {
+                number
+            } else {
+                number % (1 << LEVEL_BITS)
+            };
+            let entry = word(table + number * size_of::<u64>() as u64)?;
             if entry & entry::VALID == 0 || entry & entry::UNKNOWN != 0 {
                 return None;
             }
-            let physical = (entry >> 10 & NUMBER) << PAGE_BITS;
-            if entry & entry::LEAF == 0 {
-                table = physical;
-                continue;
+            let start = (entry >> 10 & NUMBER) << PAGE_BITS;
+            if entry & entry::LEAF != 0 {
+                return leaf(entry, start, 1 << shift);
             }
-            let bytes = 1 << shift;
-            let readable = entry & entry::READ != 0;
-            return (readable && physical.is_multiple_of(bytes)).then_some(Span {
-                start: address & !(bytes - 1),
-                physical,
-                bytes,
-                writable: entry & entry::WRITE != 0,
-                user: entry & entry::USER != 0,
-            });
+            if entry & entry::LEAF_ONLY != 0 {
+                return None;
+            }
+            table = start;
         }
         None
+    }
+}
+
+/// What a leaf maps; `None` where it is none that a hart would take.
+fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Found> {
+    let is_valid = entry & (entry::READ | entry::WRITE) != entry::WRITE;
+    let (start, bytes) = if entry & entry::NAPOT == 0 {
+        (start, bytes)
+    } else {
+        let coded = start / PAGE_BYTES % NAPOT_PAGES == NAPOT_CODE && bytes == PAGE_BYTES;
+        let start = coded.then(|| start - NAPOT_CODE * PAGE_BYTES)?;
+        (start, NAPOT_PAGES * PAGE_BYTES)
+    };
+    (is_valid && start.is_multiple_of(bytes)).then_some(Found {
+        entry,
+        start,
+        bytes,
+    })
+}
+
+/// Where every Linux on a 64-bit RISC-V has its image: the last 2 GiB.
+const IMAGE: u64 = 0xffff_ffff_8000_0000;
+
+impl AddressSpace for PageTables {
+    fn span(&self, memory: &OsMemory, address: u64) -> Option<Span> {
+        let word = |at| {
+            Some(
+                memory.page(memory.page_at(at & !(PAGE_BYTES - 1))?).0
+                    [to_usize(at % PAGE_BYTES / 8)],
+            )
+        };
+        // The kernel has the upper half.
+        let is_kernel = address.cast_signed() < 0;
+        let Found {
+            entry,
+            start,
+            bytes,
+        } = is_kernel.then(|| self.find(address, word)).flatten()?;
+        // Neither NAPOT nor memory types map ordinary memory.
+        let is_ordinary = entry & (entry::NAPOT | entry::TYPE) == 0;
+        let readable = entry & entry::READ != 0;
+        (is_ordinary && readable).then_some(Span {
+            start: address & !(bytes - 1),
+            physical: start,
+            bytes,
+            writable: entry & entry::WRITE != 0,
+            user: entry & entry::USER != 0,
+        })
     }
 
     fn is_image(&self, address: u64) -> bool {

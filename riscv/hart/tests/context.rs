@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use poorwill_hart::{
-    CaptureError, Csr, FileWords, FloatRegisters, HartAccess, HartContext, Misfit, Section,
-    SectionError, VectorRegisters,
+    CaptureError, Csr, CsrAccess, FileWords, FloatRegisters, HartAccess, HartContext, Misfit,
+    Section, SectionError, VectorRegisters,
 };
 use proptest::prelude::*;
 
@@ -81,7 +81,7 @@ impl Model {
     }
 }
 
-impl HartAccess for Model {
+impl CsrAccess for Model {
     fn read_csr(&self, csr: Csr) -> Option<u64> {
         self.csrs.borrow().get(&csr.number()).copied()
     }
@@ -92,7 +92,9 @@ impl HartAccess for Model {
             *own = value;
         }
     }
+}
 
+impl HartAccess for Model {
     fn read_float(&self) -> FloatRegisters {
         assert_ne!(self.read_csr(Csr::Sstatus).unwrap() & FS_DIRTY, 0);
         *self.float.borrow()

@@ -2,15 +2,20 @@
 #![allow(missing_docs, reason = "a test")]
 
 use poorwill_devicetree::Extensions;
-use poorwill_hart::Environment;
 use poorwill_hart::interrupt::{LCOFI, MEI, MSI, MTI, Pending, SEI, SSI, STI};
+use poorwill_hart::{Environment, Kept};
 
 /// That of a hart with the extension that `set` gives it, and no other.
 fn with(set: impl Fn(&mut Extensions)) -> Environment {
     let mut extensions = Extensions::default();
     set(&mut extensions);
-    Environment::of(&extensions)
+    Environment::of(&extensions, KEPT)
 }
+
+const KEPT: Kept = Kept {
+    interrupts: MSI | MEI,
+    access_faults: false,
+};
 
 /// Which exceptions are whose (privileged specification, table 3.6).
 #[test]
@@ -24,6 +29,26 @@ fn calls_of_the_os_stay_with_the_firmware_and_all_else_goes_to_it() {
     for cause in [9, 11] {
         assert_eq!(delegated >> cause & 1, 0, "exception {cause}");
     }
+}
+
+#[test]
+fn machine_mode_has_what_it_keeps_and_no_more() {
+    let of = |kept| Environment::of(&Extensions::default(), kept);
+    let plain = of(KEPT);
+    let access_faults = of(Kept {
+        access_faults: true,
+        ..KEPT
+    });
+    // Of loads and of stores, not of fetches.
+    assert_eq!(access_faults.medeleg, plain.medeleg & !(1 << 5 | 1 << 7));
+    assert_eq!(
+        of(Kept {
+            interrupts: MSI,
+            ..KEPT
+        })
+        .mie,
+        MSI
+    );
 }
 
 #[test]
@@ -59,7 +84,7 @@ fn each_extension_has_its_own_bits() {
     assert_eq!(
         with(|has| has.smstateen = true),
         Environment {
-            mstateen0: Some(0xde00_0000_0000_0000),
+            mstateen0: Some(0xdec0_0000_0000_0006),
             ..plain
         }
     );

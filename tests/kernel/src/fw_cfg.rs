@@ -3,6 +3,7 @@
 
 use crate::mmio;
 use arrayvec::ArrayString;
+use core::sync::atomic::{Ordering, fence};
 
 /// The item, set by `-fw_cfg name=opt/poorwill/test,string=…`.
 const NAME: &str = "opt/poorwill/test";
@@ -10,6 +11,14 @@ const NAME: &str = "opt/poorwill/test";
 const FILE_DIRECTORY: u16 = 0x19;
 const DATA: usize = 0;
 const SELECTOR: usize = 8;
+const REQUEST: usize = 0x10;
+
+/// A request's control word: to read from the start of the file directory.
+pub(crate) const READ_DIRECTORY: u32 = (FILE_DIRECTORY as u32) << 16 | 1 << 3 | 1 << 1;
+/// To write there.
+pub(crate) const WRITE_DIRECTORY: u32 = (FILE_DIRECTORY as u32) << 16 | 1 << 3 | 1 << 4;
+/// What is left there of a request that is refused.
+pub(crate) const ERROR: u32 = 1;
 
 /// The item's text, if QEMU was given one.
 pub(crate) fn read(device: usize) -> Option<ArrayString<256>> {
@@ -28,6 +37,49 @@ pub(crate) fn read(device: usize) -> Option<ArrayString<256>> {
         }
     }
     None
+}
+
+/// How many items there are.
+pub(crate) fn count(device: usize) -> u32 {
+    select(device, FILE_DIRECTORY);
+    u32::from_be_bytes(bytes(device))
+}
+
+/// Has the device move `length` bytes to or from `address`; returns the control word
+/// afterwards.
+pub(crate) fn request(
+    device: usize,
+    control: u32,
+    length: u32,
+    address: usize,
+    by_halves: bool,
+) -> u32 {
+    let [high, low] = halves(address);
+    let mut words = [control.to_be(), length.to_be(), high, low];
+    let place = words.as_mut_ptr().expose_provenance();
+    // The request is in memory before the device is told.
+    fence(Ordering::SeqCst);
+    if by_halves {
+        let [high, low] = halves(place);
+        mmio::write32(device + REQUEST, high);
+        mmio::write32(device + REQUEST + 4, low);
+    } else {
+        request_at(device, place);
+    }
+    fence(Ordering::SeqCst);
+    // SAFETY: the device may have written there, and is done.
+    u32::from_be(unsafe { words.as_ptr().read_volatile() })
+}
+
+/// The two halves of an address, each as the device has it: big-endian.
+fn halves(address: usize) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = address.to_be_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
+}
+
+/// Starts the request that lies at `place`.
+pub(crate) fn request_at(device: usize, place: usize) {
+    mmio::write64(device + REQUEST, place.to_be() as u64);
 }
 
 fn select(device: usize, item: u16) {

@@ -177,11 +177,7 @@ impl Chip {
     /// Checks that the console's interrupt reaches this hart, by letting the
     /// 16550 say that it has room to send.
     pub(crate) fn check_delivery(&self, machine: &Machine) {
-        const INTERRUPT_ENABLE: usize = 1;
-        const ROOM_TO_SEND: u8 = 2;
-        let old = mmio::read8(machine.uart + INTERRUPT_ENABLE);
-        mmio::write8(machine.uart + INTERRUPT_ENABLE, 0);
-        mmio::write8(machine.uart + INTERRUPT_ENABLE, ROOM_TO_SEND);
+        let old = raise_console(machine);
         let cause = guard::wait_for_interrupt(EXTERNAL, machine.timebase);
         check!(
             cause == Some(arch::interrupt_cause(EXTERNAL)),
@@ -209,6 +205,19 @@ impl Chip {
             check!(top != 0, "the IMSIC names an identity: {top:#x}");
         }
     }
+}
+
+/// The 16550's register of that name.
+const INTERRUPT_ENABLE: usize = 1;
+
+/// Has the console's interrupt be raised: it has room to send. Returns what was enabled
+/// there before.
+pub(crate) fn raise_console(machine: &Machine) -> u8 {
+    const ROOM_TO_SEND: u8 = 2;
+    let old = mmio::read8(machine.uart + INTERRUPT_ENABLE);
+    mmio::write8(machine.uart + INTERRUPT_ENABLE, 0);
+    mmio::write8(machine.uart + INTERRUPT_ENABLE, ROOM_TO_SEND);
+    old
 }
 
 /// A number for a register of 32 bits.

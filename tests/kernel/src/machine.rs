@@ -48,6 +48,8 @@ pub(crate) struct Machine {
     pub(crate) clock: Option<usize>,
     /// QEMU's configuration device (`qemu,fw-cfg-mmio`).
     pub(crate) fw_cfg: Option<usize>,
+    /// PCI's configuration space.
+    pub(crate) ecam: Option<usize>,
     /// The 16550's interrupt source number.
     pub(crate) uart_interrupt: usize,
     /// The PLIC.
@@ -111,8 +113,13 @@ impl Machine {
     }
 
     fn take_memory(&mut self, tree: Fdt) {
-        let memory = tree.find_node("/memory").expect("a memory node");
-        self.ram = first_range(&memory).expect("memory has a reg");
+        // A node for each socket; together they are one range.
+        let root = tree.root();
+        let nodes = root.children();
+        let nodes = nodes.filter(|node| node.name_without_address() == "memory");
+        let all = nodes.map(|node| first_range(&node).expect("memory has a reg"));
+        let all = all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        self.ram = all.expect("a memory node");
         for node in tree.reserved_memory().into_iter().flatten() {
             let ranges = node.reg().ok().flatten().into_iter().flatten();
             self.reserved.extend(ranges.filter_map(|reg| {
@@ -190,6 +197,8 @@ impl Machine {
             self.uart_interrupt = first_interrupt(node).unwrap_or(0);
         } else if is(node, "google,goldfish-rtc") {
             self.clock = Some(range.start);
+        } else if is(node, "pci-host-ecam-generic") {
+            self.ecam = Some(range.start);
         } else if is(node, "qemu,fw-cfg-mmio") {
             self.fw_cfg = Some(range.start);
         } else if is(node, "sifive,plic-1.0.0") || is(node, "riscv,plic0") {

@@ -10,6 +10,7 @@ mod arch;
 mod cases;
 mod clock;
 mod console;
+mod edu;
 mod fw_cfg;
 mod irqchip;
 mod machine;

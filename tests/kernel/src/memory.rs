@@ -83,6 +83,12 @@ impl Memory {
         }
     }
 
+    /// The last of the pages that are all filled.
+    pub(crate) fn last_dense(&self) -> usize {
+        let page = self.pages().nth(self.dense_pages.saturating_sub(1));
+        page.map_or(0, |(_, address)| address)
+    }
+
     /// The memory under test.
     pub(crate) fn ranges(&self) -> &[Range<usize>] {
         &self.usable
@@ -127,6 +133,17 @@ impl Memory {
             );
         }
         wrong
+    }
+
+    /// How many pages still hold what the rule fills them with for that sleep.
+    pub(crate) fn remains(&self, sleep: usize) -> usize {
+        let is_there = |&(number, page): &(usize, usize)| {
+            let content = self.content(number, page, sleep);
+            let words: &[u64; WORDS] = page_at(page);
+            let mut words = words.iter().enumerate();
+            content != Content::Zero && words.all(|(index, word)| *word == content.word(index))
+        };
+        self.pages().filter(is_there).count()
     }
 
     /// Every usable page, with its number.

@@ -16,6 +16,12 @@ pub(crate) fn write32(address: usize, value: u32) {
     unsafe { core::ptr::write_volatile(core::ptr::without_provenance_mut(address), value) }
 }
 
+/// Writes a 64-bit device register.
+pub(crate) fn write64(address: usize, value: u64) {
+    // SAFETY: device registers are no Rust objects; a bad address traps.
+    unsafe { core::ptr::write_volatile(core::ptr::without_provenance_mut(address), value) }
+}
+
 /// Writes an 8-bit device register.
 pub(crate) fn write8(address: usize, value: u8) {
     // SAFETY: device registers are no Rust objects; a bad address traps.

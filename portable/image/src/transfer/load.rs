@@ -5,13 +5,12 @@ use spin::Mutex;
 
 use super::error::LoadError;
 use super::open::{Checked, Opened};
-use super::pieces::{AHEAD, Piece, Pieces, digest};
+use super::pieces::{self, AHEAD, Piece, Pieces};
 use crate::Progress;
 use crate::format::digest::Digest;
 use crate::format::free::FreeRuns;
 use crate::format::layout::{self, PIECE_PAGES};
 use crate::format::strided_fills::StridedFills;
-use crate::seal::CipherDirection;
 use crate::workers::Workers;
 
 /// The proof that all of memory is as it was when the machine went to sleep.
@@ -28,14 +27,15 @@ impl Loaded {
     }
 }
 
-/// Restores all of OS memory. Saved pages are read from `slot`, each piece verified and, if
-/// sealed, decrypted in place. Strided fills are written out. All other pages are zeroed,
+/// Restores all of OS memory. Saved pages are read from `slot`, each piece verified and then,
+/// if sealed, decrypted in place. Strided fills are written out. All other pages are zeroed,
 /// except long free runs where memory is clear already (see
 /// [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
-/// See [`LoadError`]. No DMA is under way then.
+/// See [`LoadError`]. No DMA is under way then, and of a sealed image nothing is left in
+/// memory: all of it is cleared.
 pub fn load<M: Medium>(
     slot: &mut M,
     opened: &Opened<'_>,
@@ -51,7 +51,7 @@ pub fn load<M: Medium>(
         });
     }
     let memory = &*memory;
-    let pieces = Pieces::new(workers);
+    let shared = Pieces::new(workers);
     let left = opened.leave_free.then_some(opened.free);
     let unsaved = Unsaved {
         walk: Mutex::new(UnsavedWalk {
@@ -60,13 +60,19 @@ pub fn load<M: Medium>(
         }),
         strided_fills: opened.strided_fills,
     };
-    let work = |piece: &Piece| digest(piece, memory, opened.cipher.as_ref(), CipherDirection::Open);
+    let work = |piece: &Piece| match &opened.cipher {
+        Some(cipher) => {
+            let expected = opened.digest(piece.number);
+            pieces::open(piece, memory, cipher, |tag| Some(tag) == expected)
+        }
+        None => pieces::digest(piece, memory),
+    };
     let mut loader = Loader {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
         image: opened,
         memory,
-        pieces: &pieces,
+        pieces: &shared,
         wanted: PageWalk::new(opened.map.members()),
         asked: 0,
         transfers: [0; to_usize(AHEAD)],
@@ -77,16 +83,41 @@ pub fn load<M: Medium>(
     workers.run(
         &mut || {
             result = loader.run(&work, &unsaved, progress);
-            pieces.end();
+            shared.end();
         },
-        &|| pieces.help(&work, || unsaved.fill_some(memory)),
+        &|| shared.help(&work, || unsaved.fill_some(memory)),
     );
     if result.is_err() {
         loader.slot.quiesce();
+        if opened.cipher.is_some() {
+            clear(memory, workers);
+        }
     }
     result.map(|()| Loaded {
         loaded_pages: opened.header.saved_pages,
     })
+}
+
+/// Clears all of OS memory, with what harts there are.
+pub fn clear(memory: &OsMemory, workers: &dyn Workers) {
+    let pages = Mutex::new(memory.iter());
+    let clear = || {
+        loop {
+            let some: ArrayVec<OsPage, FILL_PAGES> = {
+                let mut pages = pages.lock();
+                pages
+                    .by_ref()
+                    .map(|(_, page)| page)
+                    .take(FILL_PAGES)
+                    .collect()
+            };
+            if some.is_empty() {
+                return;
+            }
+            some.iter().for_each(|page| memory.zero(*page));
+        }
+    };
+    workers.run(&mut || clear(), &clear);
 }
 
 /// Unsaved pages that are filled before the pieces are polled again.

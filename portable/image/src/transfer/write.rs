@@ -6,14 +6,14 @@ use poorwill_memory::{
 };
 
 use super::error::SaveError;
-use super::pieces::{AHEAD, Piece, Pieces, digest};
+use super::pieces::{AHEAD, Piece, Pieces, digest_or_seal};
 use super::workspace::{Workspace, no_map};
 use crate::Progress;
 use crate::format::digest::Digest;
 use crate::format::layout::{PIECE_PAGES, digest_pages};
 use crate::scan::scanner::{Holds, PageScanner, ScanCursor};
 use crate::scan::strided_fills::Finder;
-use crate::seal::{Cipher, CipherDirection, Part};
+use crate::seal::{Cipher, Part};
 use crate::workers::Workers;
 
 /// What [`write_memory`] has written.
@@ -45,7 +45,7 @@ pub(crate) fn write_memory<M: Medium>(
     digests.fill(0);
     let pieces = Pieces::new(workers);
     let scanner = PageScanner::new(workers, memory, cipher.is_none());
-    let work = |piece: &Piece| digest(piece, memory, cipher, CipherDirection::Seal);
+    let work = |piece: &Piece| digest_or_seal(piece, memory, cipher);
     let mut writer = Writer {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,

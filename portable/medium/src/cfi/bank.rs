@@ -223,6 +223,12 @@ fn query_byte(registers: &impl Registers, chip: u8, offset: u64) -> Result<u8, C
     }
 }
 
+/// Has the bank read as memory, if one is there, whatever command somebody left it in the
+/// middle of; its chips need not be known for that. An erase goes on until it is done.
+pub fn read_array(registers: &impl Registers) {
+    restore(registers, registers.width());
+}
+
 /// Brings chips back to reading as memory, from any mode. First comes a word of
 /// all ones: should a chip be waiting for data to program, it changes nothing,
 /// and everywhere else it is the very command. Then errors are cleared.

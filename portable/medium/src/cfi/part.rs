@@ -69,6 +69,24 @@ impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
         self.failure
     }
 
+    /// Whether all blocks of the bank but those of the part are erased. A bank that
+    /// somebody uses says so at its beginning, as a rule; all of one takes as long as it
+    /// takes to read it.
+    #[must_use]
+    pub fn is_rest_erased(&self) -> bool {
+        let rest = [
+            0..self.range.start,
+            self.range.end..self.bank.geometry().bytes,
+        ];
+        let mut bytes = [0; RUN];
+        rest.into_iter()
+            .flat_map(|range| range.step_by(RUN))
+            .all(|offset| {
+                self.bank.read(offset, &mut bytes);
+                bytes.iter().all(|byte| *byte == u8::MAX)
+            })
+    }
+
     /// The bank, given back.
     #[must_use]
     pub fn into_bank(self) -> Cfi<R, K> {

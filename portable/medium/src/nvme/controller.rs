@@ -14,7 +14,7 @@ use crate::clock::wait_for;
 pub const MAX_NAMESPACES: usize = 64;
 
 /// How long an admin command may take, in milliseconds.
-pub const ADMIN_TIMEOUT_MS: u32 = 5_000;
+pub const ADMIN_TIMEOUT_MS: u32 = 60_000;
 
 /// How long a shutdown is waited for, in milliseconds, where the device does
 /// not ask for more; and how much more it may ask for.

@@ -78,6 +78,22 @@ impl Bus {
         })
     }
 
+    /// The bus behind a bridge that is awake, and has its numbers.
+    pub(super) fn behind_numbered(
+        &self,
+        config: &impl ConfigSpace,
+        bridge: Function,
+    ) -> Option<Bus> {
+        let header = look(config, bridge).filter(|header| is_bridge(*header));
+        let (number, last) = header.and(self.numbers(config, bridge))?;
+        let is_link = ends_a_link(config, bridge).ok()?;
+        Some(Bus {
+            number,
+            last,
+            devices: if is_link { 1 } else { 32 },
+        })
+    }
+
     /// The bus numbers of a bridge, if they are valid.
     fn numbers(&self, config: &impl ConfigSpace, bridge: Function) -> Option<(u8, u8)> {
         let [primary, secondary, subordinate, _] = config.read32(bridge, BUSES).to_le_bytes();

@@ -56,6 +56,9 @@ pub enum PciError {
     /// More nested bridges than are followed.
     #[error("more PCI bridges in a row than {max} below {0}", max = super::MAX_DEPTH)]
     TooDeep(Function),
+    /// More functions have access to memory than can be noted.
+    #[error("too many PCI functions have access to memory; {0} would keep its own")]
+    TooManyMasters(Function),
     /// More devices than are listed.
     #[error("more than {max} devices for sleep areas; {0} is left out", max = super::MAX_DEVICES)]
     TooMany(Function),

@@ -25,6 +25,7 @@ mod location;
 pub mod model;
 mod power;
 mod register;
+mod silence;
 
 pub use config::{ConfigSpace, Function};
 pub use device_handle::{DeviceHandle, acquire};
@@ -33,6 +34,7 @@ pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use kind::Kind;
 pub use location::{Location, MAX_DEPTH, MAX_DEVICES, Step};
+pub use silence::{Silenced, silence};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,8 @@ use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::{
-    AreaError, ColdBoot, NoSleep, NoWake, Quiesced, Refusal, Slept, WakeVector, Woke, sleep, wake,
+    AreaError, ColdBoot, LoadMark, NoSleep, NoWake, Quiesced, Refusal, Slept, WakeVector, Woke,
+    sleep, wake,
 };
 use poorwill_store::fake::TABLE_BYTES;
 use poorwill_store::{Area, Configuration, Failure, Name, NoImage, StoreError};
@@ -53,6 +54,8 @@ pub(crate) enum Boot {
     Refused(OpenError),
     /// The image was consumed, and could not be loaded.
     Failed(Failure),
+    /// What an unfinished load had left in memory is cleared.
+    Cleared,
     /// The area or its medium failed before anything was consumed for certain.
     Store(StoreError),
 }
@@ -61,6 +64,10 @@ pub(crate) struct Machine {
     pub(crate) memory: FakeMemory,
     /// What it seals its images with, if it does.
     pub(crate) vault: Option<FakeCounter>,
+    /// The load mark that the last start has left.
+    pub(crate) load_mark: LoadMark,
+    /// What it was set to since.
+    pub(crate) load_marks: Vec<LoadMark>,
     work: FakeWork,
 }
 
@@ -71,6 +78,8 @@ impl Machine {
         Machine {
             memory,
             vault: None,
+            load_mark: LoadMark::Clear,
+            load_marks: Vec::new(),
             work,
         }
     }
@@ -128,10 +137,14 @@ impl Machine {
     pub(crate) fn boot(&mut self, disk: &mut dyn Medium) -> Boot {
         let vault = self.vault.as_mut().map(|vault| vault as &mut dyn KeyVault);
         let machine = FakeMachine::new(disk, START, 7 * MIB, vault);
+        machine.load_mark.set(self.load_mark);
         let woke = wake(&machine, self.memory.os(), &mut self.work.lend(), 0);
+        self.load_mark = machine.load_mark.get();
+        self.load_marks = machine.load_marks.take();
         let reason = match woke {
             Woke::Awake(_) => return Boot::Woken,
             Woke::Reset(failure) => return Boot::Failed(failure),
+            Woke::Cleared => return Boot::Cleared,
             Woke::Cold(reason) => reason,
         };
         match reason {

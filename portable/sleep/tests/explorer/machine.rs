@@ -182,6 +182,7 @@ impl Machine {
         match wake(&machine, self.memory.os(), &mut self.work.lend(), 0) {
             Woke::Awake(sleep) => Boot::Woken(sleep),
             Woke::Reset(_) => Boot::PartiallyRestored,
+            Woke::Cleared => unreachable!("memory does not outlive the power"),
             Woke::Cold(_) => Boot::Cold {
                 gave_up: gave_up(config, &machine.said.borrow()),
             },

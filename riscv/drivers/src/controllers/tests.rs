@@ -38,6 +38,7 @@ fn described() -> Interrupts {
             base,
             sources,
             contexts: [0].into_iter().collect(),
+            machine_contexts: [1].into_iter().collect(),
         });
     }
     let mut aplic = Aplic::default();

@@ -114,6 +114,7 @@ fn described(sources: u32, contexts: &[u32]) -> devicetree::Plic {
         base: 0,
         sources,
         contexts: contexts.iter().copied().collect(),
+        machine_contexts: contexts.iter().map(|context| context - 1).collect(),
     }
 }
 
@@ -136,8 +137,9 @@ fn what_was_programmed_comes_back() {
     for sources in [1, 31, 32, 95, 1023] {
         let contexts = [1, 3, 15871];
         let before = Model::new(sources, 15872);
-        program(&before, &contexts);
         let described = described(sources as u32, &contexts);
+        Plic::new(&before, &described).start();
+        program(&before, &contexts);
         let words: Vec<u32> = Plic::new(&before, &described).capture().collect();
         assert!(words.len() <= crate::MAX_WORDS);
 
@@ -175,13 +177,20 @@ fn after_a_start_every_priority_reaches_the_os() {
     let model = Model::new(40, 4);
     let plic = Plic::new(&model, &described(40, &[1, 3]));
     model.write(4 * 40, 1);
-    for context in [1, 2, 3] {
+    for context in [0, 1, 2, 3] {
         model.write(0x2000 + 0x80 * context + 4, 1 << 8);
     }
     assert!(!model.is_notified(1, 40));
     plic.start();
     assert!(model.is_notified(1, 40) && model.is_notified(3, 40));
-    assert!(!model.is_notified(2, 40), "it is not the OS's");
+    for machine in [0, 2] {
+        let enables = model.state.borrow().enables[&(machine, 1)];
+        assert_eq!(enables, 0, "no source interrupts machine mode");
+        // Not if another hart enables it meanwhile, with the highest priority.
+        model.write(0x2000 + 0x80 * machine as u64 + 4, 1 << 8);
+        model.write(4 * 40, LEVELS);
+        assert!(!model.is_notified(machine, 40));
+    }
 }
 
 #[test]

@@ -25,9 +25,18 @@ entry:
     mv      s1, a1
     mv      s2, a2
 
-    # 1. No interrupts, and no trap goes astray: until Rust runs, a trap parks.
+    # 1. No interrupts, and no trap goes astray: until Rust runs, a trap parks. A reset
+    #    leaves traps in machine mode fatal on harts with Smdbltrp (mstatus.MDT), and
+    #    going to an unknown place on those with Smrnmi (mnstatus, 0x744, NMIE).
     csrw    mie, zero
     csrw    mip, zero
+    li      t1, {DOUBLE_TRAP}
+    csrc    mstatus, t1
+    la      t0, 1f
+    csrw    mtvec, t0
+    csrsi   0x744, 1 << 3
+    .balign 4
+1:  csrc    mstatus, t1
     la      t0, park
     csrw    mtvec, t0
     csrw    mscratch, zero
@@ -75,7 +84,9 @@ entry:
     csrw    miselect, t0
     csrw    mireg, t1
     .balign 4
-2:  la      t0, park
+2:  li      t0, {DOUBLE_TRAP}
+    csrc    mstatus, t0
+    la      t0, park
     csrw    mtvec, t0
     li      t0, {MACHINE_INTERRUPTS}
     csrw    mie, t0
@@ -141,6 +152,9 @@ trap_entry:
     sd      t0, FRAME_MEPC(sp)
     csrr    t0, mstatus
     sd      t0, FRAME_MSTATUS(sp)
+    # A trap in here is told as such, and not by a double trap (Smdbltrp).
+    li      t0, {DOUBLE_TRAP}
+    csrc    mstatus, t0
     ld      tp, FRAME(sp)
     mv      a0, sp
     call    handle_trap

@@ -5,6 +5,7 @@ mod supervisor;
 
 use core::arch::global_asm;
 
+use poorwill_arch::ipi::IPI_IDENTITY;
 use poorwill_arch::{csr, wait_for_interrupt};
 use poorwill_hart::interrupt;
 use stack::{STACK_BYTES, STACK_HEAD};
@@ -20,12 +21,10 @@ global_asm!(
     DEEP_STACK = sym stack::DEEP_STACK,
     DEEP_STACK_BYTES = const stack::DEEP_STACK_BYTES,
     PAINT = const stack::PAINT,
+    DOUBLE_TRAP = const csr::status::MDT,
     IPI_IDENTITY = const IPI_IDENTITY,
     MACHINE_INTERRUPTS = const interrupt::MSI | interrupt::MEI,
 );
-
-/// The interrupt identity of machine-mode IPIs in an IMSIC file.
-pub(crate) const IPI_IDENTITY: u32 = 1;
 
 unsafe extern "C" {
     /// Where traps from the OS begin (entry.S).

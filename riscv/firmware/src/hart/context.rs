@@ -4,7 +4,9 @@ use poorwill_arch::imsic::SupervisorFile;
 use poorwill_arch::{HartTimer, float, os_csr, vector};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, State};
-use poorwill_hart::{Csr, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS, VectorRegisters};
+use poorwill_hart::{
+    Csr, CsrAccess, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS, VectorRegisters,
+};
 
 use super::ThisHart;
 use crate::platform::platform;
@@ -27,7 +29,7 @@ impl ThisHartAccess {
     }
 }
 
-impl HartAccess for ThisHartAccess {
+impl CsrAccess for ThisHartAccess {
     fn read_csr(&self, csr: Csr) -> Option<u64> {
         os_csr::read(csr)
     }
@@ -35,7 +37,9 @@ impl HartAccess for ThisHartAccess {
     fn write_csr(&self, csr: Csr, value: u64) {
         os_csr::write(csr, value);
     }
+}
 
+impl HartAccess for ThisHartAccess {
     fn read_float(&self) -> FloatRegisters {
         float::save()
     }

@@ -7,16 +7,18 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
+use poorwill_arch::ipi::{self, Ipi};
 use poorwill_arch::{HartTimer, csr, set_thread_pointer, thread_pointer};
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
-use poorwill_hart::{Environment, HsmCell, HsmState, LocalHsm, Mailbox, Request, Task, WrongState};
+use poorwill_hart::{
+    Environment, HsmCell, HsmState, Kept, LocalHsm, Mailbox, Request, Task, WrongState,
+};
 use spin::Once;
 
 use crate::entry;
-use crate::platform::ipi::Ipi;
 use crate::platform::time::hart_timer;
-use crate::platform::{interrupts, pmp};
+use crate::platform::{platform, pmp};
 use crate::remote_fence;
 pub(crate) use context::ThisHartAccess;
 
@@ -135,7 +137,7 @@ impl Hart {
         set_thread_pointer(core::ptr::from_ref(self).expose_provenance());
         let own = ThisHart(self);
         own.set_up_csrs();
-        interrupts::start_hart(&self.description);
+        ipi::start_hart(&self.description);
         if let Err(error) = pmp::start_hart() {
             panic!("{error}");
         }
@@ -177,7 +179,11 @@ impl ThisHart {
 
     /// Gives it the CSRs that an OS must find at a start.
     pub(crate) fn set_up_csrs(self) {
-        let environment = Environment::of(&self.description.extensions);
+        let kept = Kept {
+            interrupts: self.ipi.interrupt(),
+            access_faults: pmp::is_there() && !platform().mediated.is_empty(),
+        };
+        let environment = Environment::of(&self.description.extensions, kept);
         let trap_entry = entry::trap_entry as *const () as u64;
         // SAFETY: trap.rs serves what the environment does not delegate, which is made
         // of what the tree says that this hart has.
@@ -193,6 +199,11 @@ impl ThisHart {
     /// What it holds for the OS.
     pub(crate) fn access(self) -> ThisHartAccess {
         ThisHartAccess::new(self)
+    }
+
+    /// What machine mode is interrupted by on it.
+    pub(crate) fn interrupt(self) -> u64 {
+        self.0.ipi.interrupt()
     }
 
     /// Clears the interrupt by other harts, then does what they ask. Who comes for a

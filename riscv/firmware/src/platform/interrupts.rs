@@ -5,13 +5,11 @@
 //! they are as it left them (see docs/architecture.md, "What a wake puts back").
 
 use poorwill_arch::Mmio;
-use poorwill_arch::imsic::{MachineFile, SupervisorFile, claim_machine_interrupt};
-use poorwill_devicetree::{self as devicetree, Machine};
+use poorwill_arch::imsic::SupervisorFile;
+use poorwill_devicetree::Machine;
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
-
-use crate::entry::IPI_IDENTITY;
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
@@ -79,17 +77,4 @@ impl Interrupts {
     pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
         self.file.as_ref()
     }
-}
-
-/// Gets the calling hart's own IMSIC file, if it has one, ready to receive
-/// machine-mode IPIs.
-pub(crate) fn start_hart(hart: &devicetree::Hart) {
-    if hart.machine_imsic.is_some() {
-        poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
-    }
-}
-
-/// Takes what has arrived in the calling hart's machine-mode IMSIC file.
-pub(crate) fn take_machine_interrupts() {
-    claim_machine_interrupt();
 }

@@ -7,7 +7,7 @@ pub(crate) mod entropy;
 mod flash;
 pub(crate) mod generation_id;
 pub(crate) mod interrupts;
-pub(crate) mod ipi;
+mod mediated;
 pub(crate) mod pci;
 pub(crate) mod pmp;
 pub(crate) mod power;
@@ -21,7 +21,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, place};
 use poorwill_domain::HartSetError;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
-use poorwill_sleep::{BootAttempt, WarmResetRecord};
+use poorwill_sleep::{BootAttempt, LoadMark, WarmResetRecord};
 use spin::Once;
 use thiserror::Error;
 
@@ -36,11 +36,15 @@ pub(crate) struct Platform {
     pub(crate) memory_is_clear: bool,
     /// The snapshot's wake that ran when the machine was reset: see [`ram`].
     pub(crate) last_attempt: Option<BootAttempt>,
+    /// The load mark that the last start left: see [`ram`].
+    pub(crate) last_load_mark: LoadMark,
     /// The firmware's own: where it was loaded, and what it took for all that grows
     /// with the machine.
     pub(crate) firmware: [PhysRange; 2],
     /// The flash bank that is the vault's.
     pub(crate) vault: Option<PhysRange>,
+    /// Registers that machine mode accesses for the OS.
+    pub(crate) mediated: mediated::Mediated,
     /// Clocks.
     pub(crate) time: time::Time,
     /// Interrupt controllers.
@@ -59,9 +63,6 @@ pub(crate) struct Platform {
 /// Why the machine cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum PlatformError {
-    /// The device tree is of no use.
-    #[error(transparent)]
-    Description(#[from] DescriptionError),
     /// The memory is of no use.
     #[error(transparent)]
     Memory(#[from] MemoryMapError),
@@ -121,8 +122,29 @@ fn firmware_range() -> PhysRange {
     )
 }
 
-/// Takes the machine into use: the console first, so that whatever follows can
-/// say why it failed.
+/// Reads what the device tree says of the machine, and takes its console and its switches
+/// into use, so that whatever is wrong, be it with the rest of the tree, can be said.
+///
+/// # Errors
+///
+/// [`DescriptionError`].
+///
+/// # Safety
+///
+/// `tree` describes this machine, as far as it goes, and this is called once.
+pub(crate) unsafe fn survey(tree: &[u8]) -> Result<Machine, DescriptionError> {
+    let (machine, result) = Machine::survey(tree);
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if let Some(uart) = machine.console {
+            console::start(uart);
+        }
+        power::start(&machine);
+    }
+    result.map(|()| machine)
+}
+
+/// Takes the machine into use.
 ///
 /// `taken` tells where in all memory the next stage and the tree lie; `data_pages` tells how many pages the firmware works in, by the pages of all memory.
 ///
@@ -132,22 +154,12 @@ fn firmware_range() -> PhysRange {
 ///
 /// # Safety
 ///
-/// `tree` describes this machine, no OS runs on it yet, and this is called once.
+/// `machine` is what [`survey`] found, no OS runs on it yet, and this is called once.
 pub(crate) unsafe fn start(
-    tree: &[u8],
+    machine: Machine,
     taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
     data_pages: fn(u64) -> u64,
 ) -> Result<Started, PlatformError> {
-    let (machine, result) = Machine::survey(tree);
-    // SAFETY: the device tree is right, says the caller, as far as it goes; console
-    // and switches are taken into use once, here.
-    unsafe {
-        if let Some(uart) = machine.console {
-            console::start(uart);
-        }
-        power::start(&machine);
-    }
-    result?;
     let firmware = firmware_range();
     let taken = taken(&machine.memory);
     let data = data_range(&machine, firmware, taken, data_pages)?;
@@ -166,7 +178,8 @@ pub(crate) unsafe fn start(
         let memory = MemoryMap::new(&machine.memory, &[firmware, data])?;
         let domain = domain::start(&machine, &memory, taken)?;
         let own = [firmware, data].into_iter().chain(vault);
-        let closed = own.chain(machine.machine_only.iter().copied());
+        let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
+        let closed = own.chain(registers.copied());
         let readable = generation_id.as_ref().map(|id| id.page());
         pmp::start(domain, closed, readable, protection)?;
         let identity = machine.identity(memory.ranges());
@@ -174,8 +187,10 @@ pub(crate) unsafe fn start(
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,
             last_attempt: warm_reset.attempt(),
+            last_load_mark: ram::load_mark(firmware),
             firmware: [firmware, data],
             vault,
+            mediated: mediated::Mediated::new(&machine),
             time,
             interrupts: interrupts::Interrupts::new(&machine),
             generation_id,
@@ -217,6 +232,13 @@ fn data_range(
 }
 
 impl Platform {
+    /// Sets the load mark for the next start.
+    pub(crate) fn set_load_mark(&self, mark: LoadMark) {
+        // SAFETY: the firmware's own memory, and the one hart that wakes the machine is
+        // alone with it.
+        unsafe { ram::set_load_mark(self.firmware[0], mark, self.cache_block) }
+    }
+
     /// Leaves word, for the case of a reset, that a snapshot wakes.
     pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
         // SAFETY: the firmware's own memory, and the one hart that wakes the

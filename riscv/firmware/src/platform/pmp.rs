@@ -100,6 +100,11 @@ fn of_this_hart(error: PlanError) -> PmpError {
     }
 }
 
+/// Whether the machine is protected. Not before [`start`].
+pub(crate) fn is_there() -> bool {
+    PLAN.is_completed()
+}
+
 /// Sets the calling hart's PMP, by the plan that [`start`] made.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use poorwill_drivers::Syscon;
 use poorwill_store::Committed;
 use spin::Once;
 
+use super::console::say;
 use crate::entry;
 
 #[derive(Clone, Copy, Debug)]
@@ -73,11 +74,18 @@ pub(crate) fn fatal() -> ! {
     )
 }
 
-/// Writes the register. Hardware without one, or one that takes a while to act, leaves the
-/// hart asleep with interrupts off; there is nothing else that it could do.
+/// How often a switch is waited for: about a second at a GHz.
+const PATIENCE: u32 = 200_000_000;
+
+/// Writes the register. Hardware without one, or one that does nothing, leaves the hart
+/// asleep with interrupts off; there is nothing else that it could do, but to say so.
 fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
     if let Some(syscon) = syscon {
         syscon.write();
+        (0..PATIENCE).for_each(|_| core::hint::spin_loop());
+        say!("the machine's switch does nothing; stopped");
+    } else {
+        say!("the machine has no such switch; stopped");
     }
     entry::park()
 }

@@ -1,13 +1,51 @@
 //! The page that no loader fills: what one start leaves there for the next.
 
+use poorwill_arch::{cache, fence};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
-use poorwill_sleep::{WARM_RESET_WORDS, WarmResetRecord};
+use poorwill_sleep::{LoadMark, WARM_RESET_WORDS, WarmResetRecord};
 
 type Words = [u64; WARM_RESET_WORDS];
 
 fn place(firmware: PhysRange) -> *mut Words {
     let address = usize::try_from(firmware.end - PAGE_BYTES).expect("an address");
     core::ptr::with_exposed_provenance_mut(address)
+}
+
+/// Which word of the page is the load mark; those before it have room for the record.
+const MARK_WORD: usize = 32;
+
+const _: () = assert!(MARK_WORD >= WARM_RESET_WORDS);
+
+fn mark_place(firmware: PhysRange) -> *mut u64 {
+    place(firmware).cast::<u64>().wrapping_add(MARK_WORD)
+}
+
+/// The load mark, as the last start left it.
+///
+/// # Safety
+///
+/// As [`find`].
+pub(super) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
+    // SAFETY: as the caller says; any bits are a number.
+    LoadMark::from_word(unsafe { mark_place(firmware).read_volatile() })
+}
+
+/// Sets the load mark: behind all that was written before it, and in memory, not in a
+/// cache, before all that follows. `cache_block` is what [`cache::write_back`] takes.
+///
+/// # Safety
+///
+/// As [`find`].
+pub(super) unsafe fn set_load_mark(firmware: PhysRange, mark: LoadMark, cache_block: Option<u64>) {
+    let place = mark_place(firmware);
+    fence::everything();
+    // SAFETY: as the caller says; a page is aligned.
+    unsafe { place.write_volatile(mark.to_word()) };
+    if let Some(block) = cache_block {
+        let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
+        cache::write_back(bytes, block);
+    }
+    fence::everything();
 }
 
 /// What the last start has left. Asked once, at the start: then this one is the last.

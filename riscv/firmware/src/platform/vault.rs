@@ -4,7 +4,7 @@
 use poorwill_arch::Mmio;
 use poorwill_devicetree::Machine;
 use poorwill_drivers::FlashBank;
-use poorwill_medium::cfi::{Cfi, Part, Registers};
+use poorwill_medium::cfi::{self, Cfi, Part, Registers};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::VaultFault;
 use poorwill_vault::{BLOCKS, VaultError, range_in_bank};
@@ -39,7 +39,8 @@ pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
 }
 
 /// Looks for the vault, at power-on; the bank that is its from now on. A flash
-/// that holds something else, or that nothing stands behind, is left alone.
+/// that holds something else, anywhere in it, or that nothing stands behind, is left
+/// alone.
 ///
 /// # Safety
 ///
@@ -67,7 +68,7 @@ fn open(registers: FlashBank<Mmio>, time: Time) -> Result<Option<Vault>, VaultFa
         return Ok(None);
     };
     let length = (range.end - range.start) as u32;
-    match Vault::open(Part::new(bank, range)?, 0..length) {
+    match Vault::open_shared(Part::new(bank, range)?, 0..length, Part::is_rest_erased) {
         Ok(vault) => Ok(Some(vault)),
         Err(VaultError::Foreign | VaultError::NotBacked) => Ok(None),
         Err(error) => Err(error.into()),
@@ -78,6 +79,14 @@ fn open(registers: FlashBank<Mmio>, time: Time) -> Result<Option<Vault>, VaultFa
 /// both banks on every `virt` machine; one without a file behaves so. A glance,
 /// as most machines have none, and every start pays for it.
 fn is_absent(registers: &FlashBank<Mmio>) -> bool {
+    // A bank that an OS left in the middle of a command may read as zeros.
+    reads_as_zeros(registers) && {
+        cfi::read_array(registers);
+        reads_as_zeros(registers)
+    }
+}
+
+fn reads_as_zeros(registers: &FlashBank<Mmio>) -> bool {
     /// The usual length of a block.
     const BLOCK: u64 = 256 << 10;
     let length = registers.length();

@@ -84,21 +84,42 @@ pub(super) fn on_device<R>(
     // stopped or not yet started.
     let config = unsafe { config_space(described) };
     let mut handle = pci::acquire(&config, time, &described.bridge, &place.location)?;
+    // Whatever an OS or a boot loader has left running writes to no memory meanwhile: a
+    // page would be hashed as it was, and saved as it is.
+    let silenced = pci::silence(&config, &described.bridge, &place.location);
+    let result = match silenced {
+        Ok(silenced) => {
+            let result = run(place, &mut handle, &config, stop, job);
+            silenced.release(&config);
+            result
+        }
+        Err(error) => Err(error.into()),
+    };
+    handle.release(&config, time);
+    result
+}
+
+/// Runs `job` on the device of `handle`.
+fn run<R>(
+    place: &Place,
+    handle: &mut DeviceHandle,
+    config: &Ecam,
+    stop: impl Fn(&Result<R, AreaError>) -> Stop,
+    job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+) -> Result<R, AreaError> {
     let queues = &mut *queues();
     let started = match place.location.kind() {
         Kind::Nvme => {
-            let region = region_range(place, &mut handle, &config);
-            start_controller(&handle, &config, region, queues)
+            let region = region_range(place, handle, config);
+            start_controller(handle, config, region, queues)
         }
-        Kind::SharedMemory => start_memory(&handle, &config),
+        Kind::SharedMemory => start_memory(handle, config),
     };
-    let result = started.and_then(|mut device| {
+    started.and_then(|mut device| {
         let result = job(&mut device);
         device.stop(stop(&result));
         result
-    });
-    handle.release(&config, time);
-    result
+    })
 }
 
 /// Where a controller's memory region is to be had. One that cannot be used is

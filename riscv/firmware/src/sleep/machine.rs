@@ -8,7 +8,7 @@ use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
-    AreaError, Bar, BootAttempt, Core, Device, Event, Job, MAX_DEVICES, Machine, Startup,
+    AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, Startup,
     StateRefusal, VaultState, WakeReport, WakeVector,
 };
 use spin::Mutex;
@@ -172,6 +172,14 @@ impl Machine for Firmware {
 
     fn begin_attempt(&self, attempt: BootAttempt) {
         platform().begin_attempt(attempt);
+    }
+
+    fn last_load_mark(&self) -> LoadMark {
+        platform().last_load_mark
+    }
+
+    fn set_load_mark(&self, mark: LoadMark) {
+        platform().set_load_mark(mark);
     }
 
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {

@@ -51,7 +51,7 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     let core = match woke {
         Woke::Awake(core) => core,
         Woke::Cold(reason) => return reason,
-        Woke::Reset(_) => power::fatal(),
+        Woke::Reset(_) | Woke::Cleared => power::fatal(),
     };
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));

@@ -11,15 +11,18 @@ pub const MAX_FILE_WORDS: usize = 2 + 2 * 32;
 /// The state of an S-level interrupt file, pending interrupts included.
 pub type FileWords = arrayvec::ArrayVec<u64, MAX_FILE_WORDS>;
 
-/// The hart that runs the call, as [`HartContext`](super::HartContext) reaches what
-/// it holds for the OS. The firmware has it in CSRs, tests have a model.
-pub trait HartAccess {
+/// The OS's CSRs on the hart that runs the call.
+pub trait CsrAccess {
     /// Reads a CSR; `None` where the hart lacks it.
     fn read_csr(&self, csr: Csr) -> Option<u64>;
 
     /// Writes a CSR. On a hart that lacks it nothing happens.
     fn write_csr(&self, csr: Csr, value: u64);
+}
 
+/// The hart that runs the call, as [`HartContext`](super::HartContext) reaches what
+/// it holds for the OS beside its CSRs. Tests have a model.
+pub trait HartAccess: CsrAccess {
     /// Reads the floating point registers. Called where `sstatus.FS` is not off.
     fn read_float(&self) -> FloatRegisters;
 

@@ -8,7 +8,7 @@ mod vector;
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-pub use access::{FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS};
+pub use access::{CsrAccess, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS};
 pub use csr::{Csr, CsrValue};
 pub use sections::{Section, SectionError, section};
 pub use vector::{MAX_VLENB, VectorRegisters};

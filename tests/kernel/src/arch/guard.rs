@@ -43,7 +43,7 @@ macro_rules! guarded {
     }};
 }
 
-fn ensure_quiet() {
+pub(super) fn ensure_quiet() {
     assert!(
         read_csr!("sstatus") & SSTATUS_SIE == 0,
         "interrupts must be off"
@@ -68,6 +68,43 @@ pub(crate) fn load32(address: usize) -> Option<usize> {
 pub(crate) fn store32(address: usize, value: u32) -> Option<usize> {
     ensure_quiet();
     guarded!("sw {value}, 0({address})", address = in(reg) address, value = in(reg) value)
+}
+
+/// Loads a word to nowhere; the cause if that traps.
+pub(crate) fn load_nowhere(address: usize) -> Option<usize> {
+    ensure_quiet();
+    guarded!("lw zero, 0({address})", address = in(reg) address)
+}
+
+/// Adds nothing to a word, at once; the cause if that traps.
+pub(crate) fn amo32(address: usize) -> Option<usize> {
+    ensure_quiet();
+    guarded!("amoadd.w {value}, zero, ({address})", address = in(reg) address, value = out(reg) _)
+}
+
+/// Loads a word to store there later; the cause if that traps.
+pub(crate) fn reserve32(address: usize) -> Option<usize> {
+    ensure_quiet();
+    guarded!("lr.w {value}, ({address})", address = in(reg) address, value = out(reg) _)
+}
+
+/// Calls the code at `code`, which returns what it makes of `argument`, and does nothing
+/// else; the cause if it traps.
+pub(crate) fn call(code: usize, argument: usize) -> Result<usize, usize> {
+    ensure_quiet();
+    let mut value = argument;
+    let cause = guarded!(
+        "jalr ra, 0({code})",
+        code = in(reg) code,
+        inout("a0") value,
+        out("ra") _,
+    );
+    cause.map_or(Ok(value), Err)
+}
+
+/// `stval` of the last trap.
+pub(crate) fn last_address() -> usize {
+    read_csr!("stval")
 }
 
 /// Reads `mstatus`, which S-mode must not; the cause if that traps.

@@ -3,7 +3,10 @@
 mod calls;
 mod count;
 mod endure;
+mod fuzz;
 mod handover;
+mod mediated;
+mod remains;
 mod sbi;
 mod seal_bench;
 mod sleep_wake;
@@ -21,7 +24,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "alive" => check!(true, "the machine came up"),
         "sbi" => sbi::run(machine, hart),
         "calls" => calls::run(machine, hart),
+        "fuzz" => fuzz::run(machine, hart),
         "handover" => handover::run(machine),
+        "mediated" => mediated::run(machine, hart),
+        "remains" => remains::run(machine),
         "wild" => wild::run(machine, hart),
         "susp-errors" => susp::errors(machine, hart),
         "susp-refused" => susp::refused(machine, hart),
@@ -31,7 +37,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "count" => count::run(machine),
         _ => {
             say!(
-                "cases: alive, sbi, calls, handover, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
+                "cases: alive, sbi, calls, fuzz, handover, mediated, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

@@ -5,15 +5,16 @@
 //! `alarm_ms=N` a timer armed as an OS arms a wake alarm (a firmware whose sleep
 //! is a test of itself, such as OpenSBI's, needs one to wake), `rtc_alarm_ms=N` the
 //! same of the real-time clock's alarm, `late_ms=N` for other harts that stop only so
-//! long after the call, `from_ram=1` if the power stays on, and `from=other` to sleep
-//! on a hart other than the one that booted.
+//! long after the call, `from_ram=1` if the power stays on, `from=other` to sleep
+//! on a hart other than the one that booted, and `dma=1` for a device that is to write to
+//! memory while that is saved.
 
 use crate::{
     arch::{
         self,
         sleep::{self, Context, Outcome},
     },
-    check, clock,
+    check, clock, edu,
     machine::Machine,
     memory::Memory,
     say,
@@ -39,6 +40,7 @@ fn cycles(machine: &Machine, hart: usize) {
     // and the runner sees a start too many.
     for cycle in 1..=machine.number("cycles", 2) {
         let memory = Memory::new(machine, machine.number("fill_mib", 64));
+        let last = memory.last_dense();
         let state = State::set_up(machine, hart, cycle, memory);
         let mut context = Context::default();
         let opaque = (&raw const context).addr();
@@ -60,6 +62,9 @@ fn cycles(machine: &Machine, hart: usize) {
                 check!(workers::start(machine, other), "hart {other} starts");
                 workers::stop_later(machine, other, late_ms);
             }
+        }
+        if machine.number("dma", 0) == 1 {
+            edu::write_later(machine, last);
         }
         match sleep::suspend(0, &mut context) {
             Outcome::Returned(answer) => {

@@ -4,7 +4,7 @@
 use super::calls::fence;
 use crate::{
     arch::{self, guard},
-    check,
+    check, irqchip,
     machine::Machine,
     mmio,
     verdict::check_error,
@@ -20,6 +20,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     firmware_memory(machine);
     generation_id(machine);
     machine_devices(machine);
+    machine_contexts(machine);
     flash(machine);
     console(machine);
     fences(machine);
@@ -130,6 +131,27 @@ fn machine_devices(machine: &Machine) {
         check_unreadable(name, address);
         check_no_store(name, address, 0);
     }
+}
+
+/// A source of the PLIC's that is enabled for machine mode, on every hart, with the
+/// highest priority, and pending: machine mode is not interrupted by it again and again,
+/// or this would not go on.
+fn machine_contexts(machine: &Machine) {
+    const ENABLE: usize = 0x2000;
+    const THRESHOLD: usize = 0x20_0000;
+    let Some(plic) = machine.plic else { return };
+    mmio::write32(plic + 4 * machine.uart_interrupt, 7);
+    for context in 0..2 * machine.harts.len() {
+        if machine.plic_contexts.contains(&context) {
+            continue;
+        }
+        mmio::write32(plic + THRESHOLD + context * 0x1000, 0);
+        mmio::write32(plic + ENABLE + context * 0x80, 1 << machine.uart_interrupt);
+    }
+    irqchip::raise_console(machine);
+    let end = arch::time() + machine.timebase / 10;
+    while arch::time() < end {}
+    check!(true, "the machine runs on");
 }
 
 /// With `vault=ADDRESS` (hexadecimal) on the command line, the flash bank there

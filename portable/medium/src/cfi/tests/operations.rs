@@ -61,6 +61,23 @@ fn a_part_keeps_to_its_blocks() {
 }
 
 #[test]
+fn a_part_knows_whether_it_is_alone_in_the_bank() {
+    let bank = Bank::new(4, 2, SMALL);
+    let mut all = whole(&bank);
+    now(all.erase(0, 16384)).unwrap();
+    now(all.write(4096, &[0; 4096])).unwrap();
+    let own: TestPart<'_, 2048> = Part::new(all.into_bank(), 4096..8192).unwrap();
+    assert!(own.is_rest_erased(), "what is its own does not count");
+    for offset in [0, 4092, 8192, 16380] {
+        let mut all = whole(&bank);
+        now(all.erase(0, 16384)).unwrap();
+        now(all.write(offset, &[0xff, 0xff, 0xfe, 0xff])).unwrap();
+        let own: TestPart<'_, 2048> = Part::new(all.into_bank(), 4096..8192).unwrap();
+        assert!(!own.is_rest_erased(), "{offset}");
+    }
+}
+
+#[test]
 fn what_need_not_be_written_is_not() {
     let bank = Bank::new(4, 2, SMALL);
     let mut part = whole(&bank);

@@ -85,6 +85,10 @@ fn whatever_mode_the_os_left() {
                     }
                 });
                 let before = bank.bytes();
+                crate::cfi::read_array(&&bank);
+                assert!(bank.with(|state| state.chips.iter().all(|chip| chip.mode == Mode::Array)));
+                assert!(bank.bytes() == before, "{width} {chip} {mode:?}");
+                bank.with(|state| state.chips.iter_mut().for_each(|chip| chip.mode = mode));
                 let mut part = whole(&bank);
                 assert!(bank.is_at_rest(), "{width} {chip} {mode:?}");
                 assert!(bank.bytes() == before, "{width} {chip} {mode:?}");

@@ -4,7 +4,7 @@ use super::disk::{Disk, Space};
 use super::model::{Fault, Model};
 use super::{queue_memory, simple, start};
 use crate::Medium;
-use crate::nvme::{Namespace, NvmeError, QueueMemory, Stop};
+use crate::nvme::{ADMIN_TIMEOUT_MS, Namespace, NvmeError, QueueMemory, Stop};
 
 #[test]
 fn queue_memory_is_small_and_in_pages() {
@@ -223,7 +223,7 @@ fn every_start_that_fails_says_why_and_ends() {
     let refused = |opcode| NvmeError::Command { opcode, status: 2 };
     let silent = |opcode| NvmeError::TimedOut {
         opcode,
-        milliseconds: 5_000,
+        milliseconds: ADMIN_TIMEOUT_MS,
     };
     let cases = [
         (Fault::Absent, NvmeError::Absent),

@@ -8,6 +8,7 @@ mod decode;
 mod device_handles;
 mod os;
 mod properties;
+mod silence;
 
 use super::{Kind, Location, Step};
 

@@ -1,17 +1,25 @@
 //! How a hart is interrupted in machine mode.
 
-use poorwill_arch::Mmio;
-use poorwill_arch::fence;
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::Registers;
-use poorwill_hart::IpiDevice;
+use poorwill_hart::{IpiDevice, interrupt};
 
-use super::interrupts;
-use crate::entry::IPI_IDENTITY;
+use crate::imsic::{MachineFile, claim_machine_interrupt};
+use crate::{Mmio, fence};
+
+/// The interrupt identity of machine-mode IPIs in an IMSIC file.
+pub const IPI_IDENTITY: u32 = 1;
+
+/// Gets the calling hart's own IMSIC file, if it has one, ready to receive IPIs.
+pub fn start_hart(hart: &devicetree::Hart) {
+    if hart.machine_imsic.is_some() {
+        poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
+    }
+}
 
 /// The device that interrupts one hart.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ipi {
+pub enum Ipi {
     /// Its MSIP register (RISC-V ACLINT 1.0, chapter 3): one sends, zero clears.
     Msip(Mmio),
     /// Its machine-mode IMSIC file.
@@ -26,7 +34,8 @@ impl Ipi {
     /// # Safety
     ///
     /// It is a hart of this machine.
-    pub(crate) unsafe fn new(hart: &devicetree::Hart) -> Self {
+    #[must_use]
+    pub unsafe fn new(hart: &devicetree::Hart) -> Self {
         // SAFETY: the tree, which is right, says the caller, names these addresses
         // as registers of this machine.
         let mmio = |address| unsafe { Mmio::new(address) };
@@ -34,6 +43,20 @@ impl Ipi {
             (Some(msip), _) => Ipi::Msip(mmio(msip)),
             (None, Some(file)) => Ipi::Imsic(mmio(file)),
             (None, None) => Ipi::None,
+        }
+    }
+}
+
+impl Ipi {
+    /// The interrupt that it raises, as `mie` and `mip` have it. No other is answered: on
+    /// a hart that is interrupted by MSIP, an external one could only be of a source that
+    /// the OS has enabled for machine mode, and would come again and again.
+    #[must_use]
+    pub fn interrupt(&self) -> u64 {
+        match self {
+            Ipi::Msip(_) => interrupt::MSI,
+            Ipi::Imsic(_) => interrupt::MEI,
+            Ipi::None => 0,
         }
     }
 }
@@ -51,7 +74,7 @@ impl IpiDevice for Ipi {
     fn clear(&self) {
         match self {
             Ipi::Msip(register) => register.write(0, 0_u32),
-            Ipi::Imsic(_) => interrupts::take_machine_interrupts(),
+            Ipi::Imsic(_) => claim_machine_interrupt(),
             Ipi::None => {}
         }
         fence::after_device_write();

@@ -1,0 +1,68 @@
+use arrayvec::ArrayVec;
+
+use super::bus::Bus;
+use super::register::{COMMAND, COMMAND_MASTER, Kept};
+use super::{ConfigSpace, Function, HostBridge, Location, PciError, Step};
+
+/// How many functions may have access to memory.
+const MAX_MASTERS: usize = 64;
+
+/// Functions that had access to memory, from which it was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "they are to be given it back"]
+pub struct Silenced(ArrayVec<Function, MAX_MASTERS>);
+
+/// Takes the access to memory (bus mastering) from every function below a host bridge but
+/// the device at `location`, which is [acquired](super::acquire), and the bridges above it:
+/// what nobody but that device writes to stays as it is. A bridge without access passes on
+/// none, so what is behind one need not be looked at.
+///
+/// # Errors
+///
+/// [`PciError::TooManyMasters`]; all have their access back then.
+pub fn silence(
+    config: &impl ConfigSpace,
+    host: &HostBridge,
+    location: &Location,
+) -> Result<Silenced, PciError> {
+    let mut silenced = Silenced::default();
+    let mut bus = Bus::root(host);
+    for own in location.bridges.iter().chain([&location.function]) {
+        for present in bus.functions(config) {
+            let Function {
+                device, function, ..
+            } = present.function;
+            let is_own = *own == Step { device, function };
+            if !is_own && let Err(error) = silenced.take(config, present.function) {
+                silenced.release(config);
+                return Err(error);
+            }
+        }
+        match bus.behind_numbered(config, bus.at(*own)) {
+            Some(behind) => bus = behind,
+            None => break,
+        }
+    }
+    Ok(silenced)
+}
+
+impl Silenced {
+    fn take(&mut self, config: &impl ConfigSpace, function: Function) -> Result<(), PciError> {
+        let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
+        if command & COMMAND_MASTER == 0 {
+            return Ok(());
+        }
+        let too_many = PciError::TooManyMasters(function);
+        self.0.try_push(function).map_err(|_| too_many)?;
+        config.write32(function, COMMAND, command & !COMMAND_MASTER);
+        Ok(())
+    }
+
+    /// Gives all of them their access back.
+    pub fn release(self, config: &impl ConfigSpace) {
+        for function in self.0 {
+            let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
+            config.write32(function, COMMAND, command | COMMAND_MASTER);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Accesses that may fault, as a device or the bus may refuse them.
+
+use crate::probe::probe;
+
+/// Loads `bytes` (1, 2, 4 or 8) from `address`; `None` where that faults.
+///
+/// # Safety
+///
+/// What lies there is a register that machine mode may read, or nothing.
+pub unsafe fn load(address: u64, bytes: u64) -> Option<u64> {
+    // SAFETY: passed on to the caller; an access of another width does nothing.
+    let (value, there) = unsafe {
+        match bytes {
+            1 => probe!("lbu {value}, 0({at})", 0, at = in(reg) address),
+            2 => probe!("lhu {value}, 0({at})", 0, at = in(reg) address),
+            4 => probe!("lwu {value}, 0({at})", 0, at = in(reg) address),
+            8 => probe!("ld {value}, 0({at})", 0, at = in(reg) address),
+            _ => return None,
+        }
+    };
+    there.then_some(value)
+}
+
+/// Stores the low `bytes` (1, 2, 4 or 8) of `value` to `address`; whether that did not
+/// fault.
+///
+/// # Safety
+///
+/// What lies there is a register that machine mode may write, with any value, or nothing.
+pub unsafe fn store(address: u64, bytes: u64, value: u64) -> bool {
+    // SAFETY: passed on to the caller; an access of another width does nothing.
+    let (_, there) = unsafe {
+        match bytes {
+            1 => probe!("sb {value}, 0({at})", value, at = in(reg) address),
+            2 => probe!("sh {value}, 0({at})", value, at = in(reg) address),
+            4 => probe!("sw {value}, 0({at})", value, at = in(reg) address),
+            8 => probe!("sd {value}, 0({at})", value, at = in(reg) address),
+            _ => return false,
+        }
+    };
+    there
+}

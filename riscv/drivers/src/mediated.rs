@@ -1,0 +1,190 @@
+//! Registers that the OS uses and machine mode watches: the OS's accesses to them
+//! fault, and machine mode makes them in its place, as far as they may be made.
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{MAX_FW_CFGS, MAX_MACHINE_ONLY};
+use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+/// What the OS does to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegisterAccess {
+    /// It reads.
+    Load,
+    /// It writes the value.
+    Store(u64),
+}
+
+/// What becomes of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The device is to serve it as it is.
+    Pass,
+    /// It is done. A load does not end so.
+    Done,
+    /// It faults, as one where there is no device.
+    Fault,
+}
+
+/// The memory of the OS that makes an access, at physical addresses.
+pub trait CallerMemory {
+    /// Whether all of the bytes are the OS's memory.
+    fn owns(&self, address: u64, length: u64) -> bool;
+
+    /// Copies bytes out of it; `None` when they are not the OS's memory.
+    fn read(&self, address: u64) -> Option<[u8; 16]>;
+
+    /// Writes a word there. Where that is not the OS's memory nothing happens.
+    fn write(&self, address: u64, word: [u8; 4]);
+}
+
+/// A device with registers that are watched.
+pub trait Mediator: Send {
+    /// Rules over an access of `bytes` (1, 2, 4 or 8) at `offset`, a multiple of them.
+    fn rule(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        access: RegisterAccess,
+        memory: &dyn CallerMemory,
+    ) -> Ruling;
+}
+
+/// The registers that are watched, and what rules over each.
+#[derive(Debug)]
+pub struct MediatedRegisters<M> {
+    devices: ArrayVec<(PhysRange, M), MAX_FW_CFGS>,
+    closed: ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
+}
+
+impl<M: Mediator> MediatedRegisters<M> {
+    /// Those of `devices`. What of `closed` shares a page with some of them nobody accesses
+    /// for the OS.
+    pub fn new(
+        devices: impl IntoIterator<Item = (PhysRange, M)>,
+        closed: &ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
+    ) -> Self {
+        MediatedRegisters {
+            devices: devices.into_iter().collect(),
+            closed: closed.clone(),
+        }
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// Rules over an access of `bytes` (1, 2, 4 or 8) at a physical address, a multiple of
+    /// them. An OS is kept out of whole pages, so what shares one with a device's registers
+    /// is passed as it is, unless it is machine mode's own.
+    pub fn rule(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        access: RegisterAccess,
+        memory: &dyn CallerMemory,
+    ) -> Ruling {
+        // It does not wrap: it is aligned.
+        let accessed = PhysRange {
+            start: address,
+            end: address.saturating_add(bytes),
+        };
+        let shares_page =
+            |(registers, _): &&mut (PhysRange, M)| pages(*registers).overlaps(&accessed);
+        let is_closed = self.closed.iter().any(|range| range.overlaps(&accessed));
+        let device = self.devices.iter_mut().find(shares_page);
+        match device.filter(|_| !is_closed) {
+            None => Ruling::Fault,
+            Some((registers, _)) if !registers.overlaps(&accessed) => Ruling::Pass,
+            Some((registers, mediator)) => match address.checked_sub(registers.start) {
+                Some(offset) => mediator.rule(offset, bytes, access, memory),
+                None => Ruling::Fault,
+            },
+        }
+    }
+}
+
+/// The whole pages that a range lies in.
+fn pages(range: PhysRange) -> PhysRange {
+    PhysRange {
+        start: range.start & !(PAGE_BYTES - 1),
+        end: range.end.next_multiple_of(PAGE_BYTES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Passes what is at even offsets.
+    #[derive(Debug)]
+    struct Even;
+
+    impl Mediator for Even {
+        fn rule(&mut self, offset: u64, _: u64, _: RegisterAccess, _: &dyn CallerMemory) -> Ruling {
+            if offset.is_multiple_of(2) {
+                Ruling::Done
+            } else {
+                Ruling::Fault
+            }
+        }
+    }
+
+    struct NoMemory;
+
+    impl CallerMemory for NoMemory {
+        fn owns(&self, _: u64, _: u64) -> bool {
+            false
+        }
+
+        fn read(&self, _: u64) -> Option<[u8; 16]> {
+            None
+        }
+
+        fn write(&self, _: u64, _: [u8; 4]) {}
+    }
+
+    #[test]
+    fn whole_pages_are_watched_but_for_what_is_machine_modes() {
+        let devices = [
+            (PhysRange::new(0x1100, 0x80), Even),
+            (PhysRange::new(0x5ff0, 0x20), Even),
+        ];
+        let closed = [PhysRange::new(0x1800, 4)].into_iter().collect();
+        let mut registers = MediatedRegisters::new(devices, &closed);
+        let mut at =
+            |address, bytes| registers.rule(address, bytes, RegisterAccess::Load, &NoMemory);
+        for (address, bytes, expected) in [
+            (0x1100, 4, Ruling::Done),
+            (0x1101, 1, Ruling::Fault),
+            (0x117e, 2, Ruling::Done),
+            (0x1180, 4, Ruling::Pass),
+            (0x10f8, 8, Ruling::Pass),
+            (0x1800, 4, Ruling::Fault),
+            (0x1803, 1, Ruling::Fault),
+            (0x1804, 4, Ruling::Pass),
+            (0x1ff8, 8, Ruling::Pass),
+            (0x2000, 8, Ruling::Fault),
+            (0xff8, 8, Ruling::Fault),
+            (0x5000, 8, Ruling::Pass),
+            (0x6008, 8, Ruling::Done),
+            (0x6ff8, 8, Ruling::Pass),
+            (0x7000, 1, Ruling::Fault),
+            (u64::MAX - 7, 8, Ruling::Fault),
+            (u64::MAX, 1, Ruling::Fault),
+        ] {
+            assert_eq!(at(address, bytes), expected, "{bytes} at {address:#x}");
+        }
+    }
+
+    #[test]
+    fn an_access_from_before_a_device_into_it_faults() {
+        let none = ArrayVec::new();
+        let mut registers = MediatedRegisters::new([(PhysRange::new(0x1104, 4), Even)], &none);
+        let ruling = registers.rule(0x1100, 8, RegisterAccess::Load, &NoMemory);
+        assert_eq!(ruling, Ruling::Fault);
+        let empty = MediatedRegisters::<Even>::new([], &none);
+        assert!(empty.is_empty());
+    }
+}

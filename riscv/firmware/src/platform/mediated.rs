@@ -1,0 +1,101 @@
+//! The registers that machine mode accesses for the OS, and what rules over each.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use poorwill_arch::{Mmio, fence, guarded};
+use poorwill_devicetree::{MAX_FW_CFGS, Machine};
+use poorwill_drivers::fw_cfg::{FwCfg, RequestPlace, RequestWords};
+use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
+use poorwill_hart::emulation::{Access, Operation};
+use poorwill_memory::PhysRange;
+use spin::Mutex;
+
+type Registers = MediatedRegisters<FwCfg<Mmio, Place>>;
+
+/// What accesses of the OS go through.
+#[derive(Debug)]
+pub(crate) struct Mediated {
+    registers: Mutex<Registers>,
+    is_empty: bool,
+}
+
+impl Mediated {
+    /// The mediated registers of the machine, which must be closed to the OS.
+    ///
+    /// # Safety
+    ///
+    /// `machine` describes this machine; one value for a machine.
+    pub(super) unsafe fn new(machine: &Machine) -> Self {
+        let device = |(registers, place): (&PhysRange, &'static _)| {
+            // SAFETY: the tree, which is right, says the caller, names these addresses as
+            // registers of this machine.
+            let mmio = unsafe { Mmio::new(registers.start) };
+            (*registers, FwCfg::new(mmio, Place(place)))
+        };
+        let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
+        let registers = MediatedRegisters::new(devices, &machine.machine_only);
+        Mediated {
+            is_empty: registers.is_empty(),
+            registers: Mutex::new(registers),
+        }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Makes an access for the OS whose memory is given, and returns what was loaded, or
+    /// anything after a store. `None` when it is not mediated, or refused.
+    pub(crate) fn serve(&self, access: &Access, memory: &dyn CallerMemory) -> Option<u64> {
+        let kind = match access.operation {
+            Operation::Load => RegisterAccess::Load,
+            Operation::Store(value) => RegisterAccess::Store(value),
+        };
+        let mut registers = self.registers.lock();
+        match registers.rule(access.address, access.bytes, kind, memory) {
+            Ruling::Pass => pass(access),
+            Ruling::Done => Some(0),
+            Ruling::Fault => None,
+        }
+    }
+}
+
+/// Makes the access as it is.
+fn pass(access: &Access) -> Option<u64> {
+    match access.operation {
+        // SAFETY: a register of a device's that is the OS's to use.
+        Operation::Load => unsafe { guarded::load(access.address, access.bytes) },
+        Operation::Store(value) => {
+            // SAFETY: likewise, and no mediator had anything against the value.
+            let done = unsafe { guarded::store(access.address, access.bytes, value) };
+            done.then_some(0)
+        }
+    }
+}
+
+/// A place for one request of each device, which reads and writes there.
+static REQUESTS: [[AtomicU32; 4]; MAX_FW_CFGS] =
+    [const { [const { AtomicU32::new(0) }; 4] }; MAX_FW_CFGS];
+
+/// One of them.
+#[derive(Debug)]
+struct Place(&'static [AtomicU32; 4]);
+
+impl RequestPlace for Place {
+    fn address(&self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    fn put(&mut self, words: RequestWords) {
+        for (place, word) in self.0.iter().zip(words) {
+            place.store(word.to_be(), Ordering::Relaxed);
+        }
+        fence::before_device_write();
+    }
+
+    fn control(&self) -> u32 {
+        fence::after_device_write();
+        u32::from_be(self.0[0].load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,175 @@
+//! Loads and stores that the OS may not make itself, and that machine mode makes for
+//! it: what the instruction asks for ([`Access`]), and how an access fault that is
+//! nobody's goes to the OS as hardware would have delivered it ([`redirect`]).
+//!
+//! The instruction is fetched, and its addresses are translated, with the rights that
+//! the OS had; page tables are read from the OS's memory alone. The OS may change all
+//! of it meanwhile from another hart, so each word is read once, and what was checked
+//! is what is used.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "fields are cut out on purpose, and registers have 64 bits"
+)]
+
+mod instruction;
+mod redirect;
+mod translation;
+
+use crate::CsrAccess;
+use instruction::{Instruction, Operands};
+use translation::{Intent, Translation};
+
+pub use redirect::{Redirected, redirect};
+
+/// Exception codes (privileged specification, table 3.6).
+pub mod cause {
+    /// A load faulted.
+    pub const LOAD_ACCESS: u64 = 5;
+    /// A store or an AMO faulted.
+    pub const STORE_ACCESS: u64 = 7;
+}
+
+/// Bits of `mstatus` as a trap leaves it (privileged specification, 3.1.6; H extension,
+/// 18.4.1).
+mod status {
+    pub(super) const SIE: u64 = 1 << 1;
+    pub(super) const SPIE: u64 = 1 << 5;
+    pub(super) const SPP: u64 = 1 << 8;
+    pub(super) const MPP: u64 = 3 << 11;
+    pub(super) const MPP_SUPERVISOR: u64 = 1 << 11;
+    pub(super) const SUM: u64 = 1 << 18;
+    pub(super) const MXR: u64 = 1 << 19;
+    pub(super) const GVA: u64 = 1 << 38;
+    pub(super) const MPV: u64 = 1 << 39;
+
+    /// Whether the trap came from S-mode or VS-mode, and not from a user's.
+    pub(super) fn is_supervisor(status: u64) -> bool {
+        status & MPP != 0
+    }
+
+    /// Whether it came from a guest.
+    pub(super) fn is_guest(status: u64) -> bool {
+        status & MPV != 0
+    }
+}
+
+/// An access fault of the OS's, as the trap into machine mode left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `mcause`.
+    pub cause: u64,
+    /// `mepc`: the instruction's address.
+    pub pc: u64,
+    /// `mstatus`.
+    pub status: u64,
+    /// `mtval`: the address that faulted, or zero.
+    pub value: u64,
+    /// `mtinst`: the instruction transformed, or zero; zero without H.
+    pub instruction: u64,
+    /// `satp`.
+    pub satp: u64,
+}
+
+/// The OS's memory, at physical addresses.
+pub trait PhysicalMemory {
+    /// The `bytes` (2 or 8) at `address`, a multiple of them; `None` where they are not
+    /// the OS's memory.
+    fn read(&self, address: u64, bytes: u64) -> Option<u64>;
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It reads.
+    Load,
+    /// It writes the value, whose bytes above the access's are zero.
+    Store(u64),
+}
+
+/// A load or store of an integer register, at a physical address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Its first byte, a multiple of `bytes`.
+    pub address: u64,
+    /// How many: 1, 2, 4 or 8.
+    pub bytes: u64,
+    /// What it does.
+    pub operation: Operation,
+    instruction: Instruction,
+}
+
+impl Access {
+    /// What the instruction that faulted asks for; `x` are the registers. `None` where
+    /// that is not known to be a naturally aligned load or store of an integer register
+    /// that the caller may make: the fault is then the OS's. (AMOs, floating point,
+    /// vectors, and a hypervisor's loads from its guest are no accesses to registers.)
+    pub fn of(
+        fault: &Fault,
+        x: &[usize; 32],
+        hart: &impl CsrAccess,
+        memory: &impl PhysicalMemory,
+    ) -> Option<Self> {
+        let translation = Translation::of(fault, hart, memory)?;
+        let instruction = Instruction::decode(fetch(&translation, fault.pc, memory)?)?;
+        let register = |number: u8| match number {
+            0 => 0,
+            number => x[usize::from(number)] as u64,
+        };
+        let bytes = instruction.bytes;
+        let (operation, intent) = match instruction.operands {
+            Operands::Load { .. } => (Operation::Load, Intent::Load),
+            Operands::Store { from } => {
+                let value = register(from) & (u64::MAX >> (u64::BITS as u64 - 8 * bytes));
+                (Operation::Store(value), Intent::Store)
+            }
+        };
+        // Another hart may have changed the instruction since it faulted.
+        let has_faulted = match intent {
+            Intent::Store => fault.cause == cause::STORE_ACCESS,
+            _ => fault.cause == cause::LOAD_ACCESS,
+        };
+        let address = register(instruction.base).wrapping_add_signed(instruction.offset);
+        if !has_faulted || !address.is_multiple_of(bytes) {
+            return None;
+        }
+        Some(Access {
+            address: translation.physical(address, intent)?,
+            bytes,
+            operation,
+            instruction,
+        })
+    }
+
+    /// Ends the instruction: a load's register has what was `loaded`. Returns the bytes
+    /// of the instruction, by which the program counter goes on.
+    #[must_use]
+    pub fn complete(&self, x: &mut [usize; 32], loaded: u64) -> usize {
+        if let Operands::Load {
+            to: to @ 1..,
+            signed,
+        } = self.instruction.operands
+        {
+            let unused = u64::BITS - 8 * self.bytes as u32;
+            let value = loaded << unused;
+            x[usize::from(to)] = if signed {
+                (value.cast_signed() >> unused) as usize
+            } else {
+                (value >> unused) as usize
+            };
+        }
+        self.instruction.length
+    }
+}
+
+/// The instruction at `pc`, which may lie on two pages; above a short one are zeros.
+fn fetch<M: PhysicalMemory>(translation: &Translation<'_, M>, pc: u64, memory: &M) -> Option<u32> {
+    let half = |at: u64| {
+        let bits = memory.read(translation.physical(at, Intent::Fetch)?, 2)?;
+        Some(bits as u32)
+    };
+    let low = half(pc)?;
+    if !Instruction::is_long(low) {
+        return Some(low);
+    }
+    Some(half(pc.wrapping_add(2))? << 16 | low)
+}

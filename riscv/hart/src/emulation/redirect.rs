@@ -1,0 +1,90 @@
+use super::{Fault, status};
+use crate::{Csr, CsrAccess};
+
+/// Bits of `hstatus` (H extension, 18.2.1).
+mod hstatus {
+    pub(super) const GVA: u64 = 1 << 6;
+    pub(super) const SPV: u64 = 1 << 7;
+    pub(super) const SPVP: u64 = 1 << 8;
+}
+
+/// How machine mode is left for the OS to handle an exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redirected {
+    /// `mepc`.
+    pub pc: u64,
+    /// `mstatus`.
+    pub status: u64,
+}
+
+/// Delivers an exception to S-mode, or to the guest's VS-mode where the hypervisor has
+/// delegated it, as the hart had done if machine mode had (privileged specification,
+/// 3.1.8, 12.1; H extension, 18.6).
+pub fn redirect(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
+    let from_guest = status::is_guest(fault.status);
+    let delegated = hart.read_csr(Csr::Hedeleg).unwrap_or(0) >> fault.cause & 1 != 0;
+    if from_guest && delegated {
+        return to_guest(fault, hart);
+    }
+    if let Some(before) = hart.read_csr(Csr::Hstatus) {
+        hart.write_csr(Csr::Hstatus, hypervisor_status(before, fault.status));
+        hart.write_csr(Csr::Htval, 0);
+        hart.write_csr(Csr::Htinst, fault.instruction);
+    }
+    hart.write_csr(Csr::Sepc, fault.pc);
+    hart.write_csr(Csr::Scause, fault.cause);
+    hart.write_csr(Csr::Stval, fault.value);
+    let status = trapped(fault.status, fault.status) & !status::MPV;
+    Redirected {
+        pc: base(hart.read_csr(Csr::Stvec)),
+        status: status & !status::MPP | status::MPP_SUPERVISOR,
+    }
+}
+
+fn to_guest(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
+    let before = hart.read_csr(Csr::Vsstatus).unwrap_or(0);
+    hart.write_csr(Csr::Vsstatus, trapped(before, fault.status));
+    hart.write_csr(Csr::Vsepc, fault.pc);
+    hart.write_csr(Csr::Vscause, fault.cause);
+    hart.write_csr(Csr::Vstval, fault.value);
+    Redirected {
+        pc: base(hart.read_csr(Csr::Vstvec)),
+        status: fault.status & !status::MPP | status::MPP_SUPERVISOR,
+    }
+}
+
+/// `sstatus`, or `vsstatus`, behind a trap from where `machine` says.
+fn trapped(before: u64, machine: u64) -> u64 {
+    let cleared = before & !(status::SPP | status::SPIE | status::SIE);
+    let previous = if status::is_supervisor(machine) {
+        status::SPP
+    } else {
+        0
+    };
+    let enabled = if before & status::SIE != 0 {
+        status::SPIE
+    } else {
+        0
+    };
+    cleared | previous | enabled
+}
+
+/// `hstatus` behind it.
+fn hypervisor_status(before: u64, machine: u64) -> u64 {
+    let mut after = before & !(hstatus::GVA | hstatus::SPV);
+    if machine & status::GVA != 0 {
+        after |= hstatus::GVA;
+    }
+    if status::is_guest(machine) {
+        after = (after | hstatus::SPV) & !hstatus::SPVP;
+        if status::is_supervisor(machine) {
+            after |= hstatus::SPVP;
+        }
+    }
+    after
+}
+
+/// Where exceptions go, in both modes of `stvec`.
+fn base(vector: Option<u64>) -> u64 {
+    vector.unwrap_or(0) & !3
+}

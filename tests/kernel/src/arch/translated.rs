@@ -1,0 +1,93 @@
+//! Address translation (Sv39): all addresses as they are, and a few pages a second time
+//! at other ones.
+
+use crate::{arch::guard, write_csr};
+use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+const PAGE: usize = 4096;
+const ENTRIES: usize = 512;
+
+/// Flags of an entry.
+pub(crate) const READ: usize = 1 << 1;
+/// Likewise.
+pub(crate) const WRITE: usize = 1 << 2;
+/// Likewise.
+pub(crate) const EXECUTE: usize = 1 << 3;
+/// Likewise.
+pub(crate) const USER: usize = 1 << 4;
+const VALID: usize = 1;
+const ACCESSED_DIRTY: usize = 3 << 6;
+
+#[repr(C, align(4096))]
+struct Table([AtomicUsize; ENTRIES]);
+
+static TABLES: [Table; 3] = [const { Table([const { AtomicUsize::new(0) }; ENTRIES]) }; 3];
+
+/// The entry of the root for the pages of [`map`].
+const SECOND_TIME: usize = 8;
+
+unsafe extern "C" {
+    /// Loads a double word from the address in a0, and returns; on a page of its own.
+    safe fn load_on_a_page();
+}
+
+global_asm!(
+    ".section .text.load_on_a_page, \"ax\"",
+    ".balign 4096",
+    ".global load_on_a_page",
+    "load_on_a_page:",
+    "ld      a0, 0(a0)",
+    "ret",
+    ".balign 4096",
+    ".section .text",
+);
+
+/// The page of code that [`load_by`] runs.
+pub(crate) fn page_of_code() -> usize {
+    load_on_a_page as *const () as usize
+}
+
+/// Runs `job` with translation on.
+pub(crate) fn with(job: impl FnOnce()) {
+    let [root, middle, low] = &TABLES;
+    let table = |table: &Table| core::ptr::from_ref(table).addr();
+    for (gibibyte, entry) in root.0.iter().take(4).enumerate() {
+        let flags = VALID | READ | WRITE | EXECUTE | ACCESSED_DIRTY;
+        entry.store(gibibyte << 28 | flags, Ordering::Relaxed);
+    }
+    root.0[SECOND_TIME].store(table(middle) >> 2 | VALID, Ordering::Relaxed);
+    middle.0[0].store(table(low) >> 2 | VALID, Ordering::Relaxed);
+    set_satp(8 << 60 | table(root) >> 12);
+    job();
+    set_satp(0);
+}
+
+fn set_satp(value: usize) {
+    write_csr!("satp", value);
+    fence();
+}
+
+/// Maps a physical page for the `number`th time, and returns at which address. What
+/// was mapped there before may be used until [`fence`] is called.
+pub(crate) fn map(number: usize, physical: usize, flags: usize) -> usize {
+    let entry = physical >> 2 | flags | VALID | ACCESSED_DIRTY;
+    TABLES[2].0[number].store(entry, Ordering::Relaxed);
+    (SECOND_TIME << 30) + number * PAGE
+}
+
+/// Takes the page away; until [`fence`] is called the hart may go on using it.
+pub(crate) fn unmap(number: usize) {
+    TABLES[2].0[number].store(0, Ordering::Relaxed);
+}
+
+/// Forgets what translations were.
+pub(crate) fn fence() {
+    // SAFETY: what is used is mapped as it was.
+    unsafe { asm!("sfence.vma") };
+}
+
+/// Has the code at `code`, one of the addresses of [`page_of_code`], load from `address`.
+pub(crate) fn load_by(code: usize, address: usize) -> Result<usize, usize> {
+    guard::call(code, address)
+}
