@@ -96,6 +96,10 @@ SUITES ?= ../suites
 suites: setup-tools firmware ## Run public test suites that were fetched to SUITES=FOLDER: kvm-unit-tests' of the SBI
 	@tools/suites $(SUITES)
 
+.PHONY: mutants
+mutants: setup fetch build guest test-kernel ## Take checks out of the firmware, one at a time, and see that a row of the tests notices
+	@tools/mutants
+
 QUICK ?=
 
 .PHONY: bench
