@@ -77,6 +77,9 @@ pub enum NoSleep {
     /// The way to the sleep area.
     #[error("{0}")]
     Area(AreaError),
+    /// The machine holds what no image has.
+    #[error("{0}")]
+    Obstacle(#[from] Obstacle),
     /// There is a vault, and it cannot be used: a plain image would tell what a
     /// sealed one was to hide.
     #[error("{0}")]
@@ -96,6 +99,17 @@ pub enum NoSleep {
     /// The commit, which is certain to have failed.
     #[error("the image was not committed: {0}")]
     Commit(StoreError),
+}
+
+/// What of a machine would be lost in a sleep, or is in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Obstacle {
+    /// Several APLICs, of which one is saved.
+    #[error("the machine has more than one APLIC, and the state of one alone can be saved")]
+    Aplics,
+    /// An IOMMU that translates: a device's addresses are not those of memory.
+    #[error("the IOMMU at {0:#x} is on: leave it off (iommu.passthrough=1, or without its driver)")]
+    Iommu(u64),
 }
 
 /// Why the machine boots cold.

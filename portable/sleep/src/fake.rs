@@ -21,7 +21,7 @@ use poorwill_vault::KeyVault;
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, MAX_MEDIA, Machine,
-    MediumId, StateRefusal, VaultState, WakeReport, WakeVector, Work,
+    MediumId, Obstacle, StateRefusal, VaultState, WakeReport, WakeVector, Work,
 };
 
 /// What tells this machine from others.
@@ -65,6 +65,8 @@ pub struct FakeMachine<'f> {
     pub has_key: bool,
     /// The snapshot's wake that ran before a reset, or that runs.
     pub attempt: Cell<Option<BootAttempt>>,
+    /// What keeps it from being saved.
+    pub obstacle: Cell<Option<Obstacle>>,
     /// The load mark.
     pub load_mark: Cell<LoadMark>,
     /// Each value that it was given.
@@ -104,6 +106,7 @@ impl<'f> FakeMachine<'f> {
             on_capture: None,
             has_key: false,
             attempt: Cell::new(None),
+            obstacle: Cell::new(None),
             load_mark: Cell::new(LoadMark::Clear),
             load_marks: RefCell::default(),
             said: RefCell::new(Vec::new()),
@@ -236,6 +239,10 @@ impl Machine for FakeMachine<'_> {
 
     fn begin_attempt(&self, attempt: BootAttempt) {
         self.attempt.set(Some(attempt));
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        self.obstacle.get()
     }
 
     fn last_load_mark(&self) -> LoadMark {

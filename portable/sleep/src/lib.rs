@@ -44,7 +44,7 @@ pub use chain::{Captured, Quiesced, Written};
 pub use core_state::{Core, Moment};
 pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use error::{
-    AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Refusal, StateRefusal, VaultFault,
+    AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Obstacle, Refusal, StateRefusal, VaultFault,
 };
 pub use event::{Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{Checkpoint, Job, Machine, VaultState, WakeVector};

@@ -8,7 +8,7 @@ use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_vault::KeyVault;
 
 use crate::device::{Device, MAX_DEVICES};
-use crate::error::{AreaError, StateRefusal, VaultFault};
+use crate::error::{AreaError, Obstacle, StateRefusal, VaultFault};
 use crate::event::{Event, WakeReport};
 use crate::retain::{Sleeper, Source};
 use crate::warm_reset::{BootAttempt, LoadMark};
@@ -102,6 +102,9 @@ pub trait Machine {
 
     /// Bytes that make what a key is used for differ each time.
     fn new_salt(&self) -> [u8; 8];
+
+    /// What keeps the machine from being saved, if anything does.
+    fn obstacle(&self) -> Option<Obstacle>;
 
     /// Writes down the state of the calling hart and of the devices, for a wake at
     /// `vector`.

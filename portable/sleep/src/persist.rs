@@ -131,6 +131,9 @@ impl<M: Machine> Persist<'_, M> {
         quiesced: &mut Quiesced<'_>,
     ) -> Result<Image, NotSaved> {
         let purpose = self.purpose(open.area)?;
+        if let Some(obstacle) = self.machine.obstacle() {
+            return Err(NoSleep::Obstacle(obstacle).into());
+        }
         let fingerprints = match (open.fingerprints, purpose) {
             (Ok(fingerprints), _) => &fingerprints[..],
             (Err(error), Purpose::Snapshot(_)) => return Err(NoSleep::Area(error).into()),

@@ -20,6 +20,7 @@ pub(crate) enum Binding {
     Rtc,
     Flash,
     FwCfg,
+    Iommu,
 }
 
 impl Binding {
@@ -38,6 +39,7 @@ impl Binding {
             "syscon-reboot" => Some(Binding::Reset),
             "google,goldfish-rtc" => Some(Binding::Rtc),
             FLASH => Some(Binding::Flash),
+            "riscv,iommu" => Some(Binding::Iommu),
             "qemu,fw-cfg-mmio" => Some(Binding::FwCfg),
             _ => None,
         })

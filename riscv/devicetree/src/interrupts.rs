@@ -32,6 +32,8 @@ pub struct Interrupts {
     pub machine_aplic: Option<Aplic>,
     /// The APLIC domain that the OS uses.
     pub os_aplic: Option<Aplic>,
+    /// There are several domains of one of these kinds.
+    pub has_more_aplics: bool,
     /// Machine mode's IMSIC files.
     pub machine_imsic: Option<ImsicLayout>,
     /// The OS's IMSIC files.
@@ -161,11 +163,11 @@ impl Interrupts {
             return Ok(());
         };
         if aplic.children.is_empty() {
-            self.os_aplic = Some(aplic);
+            self.has_more_aplics |= self.os_aplic.replace(aplic).is_some();
             return Ok(());
         }
         bound::push(machine_only, MACHINE_ONLY, range)?;
-        self.machine_aplic = Some(aplic);
+        self.has_more_aplics |= self.machine_aplic.replace(aplic).is_some();
         Ok(())
     }
 

@@ -32,8 +32,8 @@ pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_MACHINE_CONTEXTS, MAX_PLICS, Plic};
 pub use isa::Extensions;
 pub use machine::{
-    DescriptionError, MAX_FW_CFGS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS, MAX_RESERVED,
-    MAX_SEED, Machine,
+    DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS,
+    MAX_RESERVED, MAX_SEED, Machine,
 };
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
 pub use spare_source::SpareSource;

@@ -29,6 +29,10 @@ pub const MAX_MTIMES: usize = 4;
 /// How many firmware configuration devices a machine may have.
 pub const MAX_FW_CFGS: usize = 2;
 
+/// How many IOMMUs with registers of their own, which are no PCI functions, a machine may
+/// have.
+pub const MAX_IOMMUS: usize = 4;
+
 /// How many register ranges only machine mode may touch.
 pub const MAX_MACHINE_ONLY: usize = 16;
 
@@ -95,6 +99,8 @@ pub struct Machine {
     pub rtc: Option<u64>,
     /// The first flash with a Common Flash Interface.
     pub flash: Option<Flash>,
+    /// Addresses of the IOMMUs' registers.
+    pub iommus: ArrayVec<u64, MAX_IOMMUS>,
     /// QEMU's firmware configuration devices.
     pub fw_cfg: ArrayVec<PhysRange, MAX_FW_CFGS>,
     /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
@@ -142,6 +148,7 @@ impl Machine {
             reset: None,
             rtc: None,
             flash: None,
+            iommus: ArrayVec::new(),
             fw_cfg: ArrayVec::new(),
             seed: ArrayVec::new(),
             starts_clear: false,
@@ -299,6 +306,11 @@ impl Machine {
             }
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
+            Some(Binding::Iommu) => {
+                if let Some(range) = reg(node, 0) {
+                    bound::push(&mut self.iommus, "IOMMUs", range.start)?;
+                }
+            }
             Some(Binding::FwCfg) => {
                 if let Some(range) = reg(node, 0) {
                     bound::push(&mut self.fw_cfg, "firmware configuration devices", range)?;

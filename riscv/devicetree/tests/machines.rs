@@ -226,6 +226,7 @@ fn each_socket_has_interrupt_files_of_its_own() {
             .filter(|range| range.contains(file) && range.contains(file + 0xfff));
         assert_eq!(closed.count(), 1, "{file:#x}");
     }
+    assert!(machine.interrupts.has_more_aplics);
     let aplics = machine
         .machine_only
         .iter()

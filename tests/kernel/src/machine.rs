@@ -48,6 +48,8 @@ pub(crate) struct Machine {
     pub(crate) clock: Option<usize>,
     /// QEMU's configuration device (`qemu,fw-cfg-mmio`).
     pub(crate) fw_cfg: Option<usize>,
+    /// The IOMMU.
+    pub(crate) iommu: Option<usize>,
     /// PCI's configuration space.
     pub(crate) ecam: Option<usize>,
     /// The 16550's interrupt source number.
@@ -197,6 +199,8 @@ impl Machine {
             self.uart_interrupt = first_interrupt(node).unwrap_or(0);
         } else if is(node, "google,goldfish-rtc") {
             self.clock = Some(range.start);
+        } else if is(node, "riscv,iommu") {
+            self.iommu = Some(range.start);
         } else if is(node, "pci-host-ecam-generic") {
             self.ecam = Some(range.start);
         } else if is(node, "qemu,fw-cfg-mmio") {

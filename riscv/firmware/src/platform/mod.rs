@@ -18,8 +18,10 @@ pub(crate) mod vault;
 use core::slice;
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{DescriptionError, MAX_HARTS, MAX_RESERVED, Machine, place};
+use poorwill_arch::Mmio;
+use poorwill_devicetree::{DescriptionError, MAX_HARTS, MAX_IOMMUS, MAX_RESERVED, Machine, place};
 use poorwill_domain::HartSetError;
+use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::{BootAttempt, LoadMark, WarmResetRecord};
 use spin::Once;
@@ -51,6 +53,8 @@ pub(crate) struct Platform {
     pub(crate) interrupts: interrupts::Interrupts,
     /// By which the OS notices a wake, where it can be told of one.
     pub(crate) generation_id: Option<generation_id::GenerationId>,
+    /// IOMMUs, by their addresses.
+    pub(crate) iommus: ArrayVec<(u64, Iommu<Mmio>), MAX_IOMMUS>,
     /// PCI host bridges.
     pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, 4>,
     /// Bytes of the blocks by which every hart can write its caches back; `None`
@@ -194,12 +198,16 @@ pub(crate) unsafe fn start(
             time,
             interrupts: interrupts::Interrupts::new(&machine),
             generation_id,
+            iommus: (machine.iommus.iter())
+                .map(|address| (*address, Iommu::new(Mmio::new(*address))))
+                .collect(),
             pci: machine.pci.iter().cloned().collect(),
             cache_block: machine.cache_block(),
             identity,
         }
     };
     platform.interrupts.shared().start();
+    platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
     // SAFETY: memory, says the device tree; nobody's but the firmware's from here on,

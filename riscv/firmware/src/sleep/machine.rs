@@ -8,8 +8,8 @@ use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
-    AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, Startup,
-    StateRefusal, VaultState, WakeReport, WakeVector,
+    AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine,
+    Obstacle, Startup, StateRefusal, VaultState, WakeReport, WakeVector,
 };
 use spin::Mutex;
 
@@ -139,6 +139,16 @@ impl Machine for Firmware {
 
     fn new_salt(&self) -> [u8; 8] {
         entropy::salt()
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        let platform = platform();
+        let mut iommus = platform.iommus.iter();
+        let on = iommus.find(|(_, iommu)| iommu.is_on());
+        if platform.interrupts.has_more_aplics {
+            return Some(Obstacle::Aplics);
+        }
+        on.map(|(address, _)| Obstacle::Iommu(*address))
     }
 
     fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {

@@ -6,7 +6,7 @@ use crate::{
     check,
     machine::Machine,
     memory::Memory,
-    say,
+    mmio, say,
     state::State,
     verdict::check_error,
     workers,
@@ -47,8 +47,14 @@ pub(super) fn errors(machine: &Machine, hart: usize) {
 }
 
 /// A good call, on a machine that cannot sleep as its area wants. `times=N`
-/// repeats it.
+/// repeats it; before it the IOMMU is told to translate, if there is one.
 pub(super) fn refused(machine: &Machine, hart: usize) {
+    if let Some(iommu) = machine.iommu {
+        // A directory of one level, in the last page; no device uses it.
+        const ONE_LEVEL: u64 = 2;
+        let page = machine.ram.end as u64 / 4096 - 1;
+        mmio::write64(iommu + 0x10, page << 10 | ONE_LEVEL);
+    }
     let dense_mib = machine.number("fill_mib", 16);
     for time in 1..=machine.number("times", 1) {
         let state = State::set_up(machine, hart, time, Memory::new(machine, dense_mib));
