@@ -1,6 +1,24 @@
 //! Accesses that may fault, as a device or the bus may refuse them.
 
+use poorwill_hart::emulation::{Access, Operation};
+
 use crate::probe::probe;
+
+/// Makes an access; gives what was loaded, or anything after a store. `None` where it
+/// faults.
+///
+/// # Safety
+///
+/// As [`load`] or [`store`], whichever it is.
+pub unsafe fn make(access: &Access) -> Option<u64> {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match access.operation {
+            Operation::Load => load(access.address, access.bytes),
+            Operation::Store(value) => store(access.address, access.bytes, value).then_some(0),
+        }
+    }
+}
 
 /// Loads `bytes` (1, 2, 4 or 8) from `address`; `None` where that faults.
 ///

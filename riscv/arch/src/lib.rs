@@ -12,10 +12,12 @@
 )]
 
 pub mod cache;
+pub mod claimed;
 pub mod csr;
 pub mod environment;
 pub mod fence;
 pub mod float;
+pub mod fw_cfg;
 pub mod guarded;
 pub mod imsic;
 pub mod ipi;

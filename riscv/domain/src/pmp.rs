@@ -15,10 +15,12 @@
 mod entry;
 mod plan;
 mod ranges;
+mod registers;
 
 pub use entry::{Access, Entry, MAX_ENTRIES, PHYSICAL_ADDRESS_BITS};
 pub use plan::{PlanError, PmpPlan, Wanted};
 pub use ranges::{MAX_PLANNED, TooManyRanges};
+pub use registers::{Lost, PmpRegisters};
 
 /// The PMP of a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::entry::{ALL_ADDRESSES, Access, Entry, MAX_ENTRIES};
 use super::ranges::{Ranges, TooManyRanges, aligned_blocks};
 
 /// Entries whose configuration one `pmpcfg` register holds.
-const ENTRIES_IN_A_WORD: usize = 8;
+pub(super) const ENTRIES_IN_A_WORD: usize = 8;
 
 /// What S and U mode are to find. What lies in none of these is closed; where they
 /// overlap the one that is named first here decides.

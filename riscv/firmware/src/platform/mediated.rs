@@ -1,10 +1,11 @@
 //! The registers that machine mode accesses for the OS, and what rules over each.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
-use poorwill_arch::{Mmio, fence, guarded};
+use poorwill_arch::fw_cfg::Place;
+use poorwill_arch::{Mmio, guarded};
 use poorwill_devicetree::{MAX_FW_CFGS, Machine};
-use poorwill_drivers::fw_cfg::{FwCfg, RequestPlace, RequestWords};
+use poorwill_drivers::fw_cfg::FwCfg;
 use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
 use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
@@ -30,7 +31,7 @@ impl Mediated {
             // SAFETY: the tree, which is right, says the caller, names these addresses as
             // registers of this machine.
             let mmio = unsafe { Mmio::new(registers.start) };
-            (*registers, FwCfg::new(mmio, Place(place)))
+            (*registers, FwCfg::new(mmio, Place::new(place)))
         };
         let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
         let registers = MediatedRegisters::new(devices, &machine.machine_only);
@@ -54,22 +55,11 @@ impl Mediated {
         };
         let mut registers = self.registers.lock();
         match registers.rule(access.address, access.bytes, kind, memory) {
-            Ruling::Pass => pass(access),
+            // SAFETY: a register of a device's that is the OS's to use, and no mediator had
+            // anything against it.
+            Ruling::Pass => unsafe { guarded::make(access) },
             Ruling::Done => Some(0),
             Ruling::Fault => None,
-        }
-    }
-}
-
-/// Makes the access as it is.
-fn pass(access: &Access) -> Option<u64> {
-    match access.operation {
-        // SAFETY: a register of a device's that is the OS's to use.
-        Operation::Load => unsafe { guarded::load(access.address, access.bytes) },
-        Operation::Store(value) => {
-            // SAFETY: likewise, and no mediator had anything against the value.
-            let done = unsafe { guarded::store(access.address, access.bytes, value) };
-            done.then_some(0)
         }
     }
 }
@@ -77,25 +67,3 @@ fn pass(access: &Access) -> Option<u64> {
 /// A place for one request of each device, which reads and writes there.
 static REQUESTS: [[AtomicU32; 4]; MAX_FW_CFGS] =
     [const { [const { AtomicU32::new(0) }; 4] }; MAX_FW_CFGS];
-
-/// One of them.
-#[derive(Debug)]
-struct Place(&'static [AtomicU32; 4]);
-
-impl RequestPlace for Place {
-    fn address(&self) -> u64 {
-        self.0.as_ptr().expose_provenance() as u64
-    }
-
-    fn put(&mut self, words: RequestWords) {
-        for (place, word) in self.0.iter().zip(words) {
-            place.store(word.to_be(), Ordering::Relaxed);
-        }
-        fence::before_device_write();
-    }
-
-    fn control(&self) -> u32 {
-        fence::after_device_write();
-        u32::from_be(self.0[0].load(Ordering::Relaxed))
-    }
-}

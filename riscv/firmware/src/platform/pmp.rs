@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use poorwill_arch::{fence, hart_id, pmp as registers};
 use poorwill_domain::Domain;
 use poorwill_domain::pmp::{
-    MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, TooManyRanges, Wanted,
+    Lost, MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, PmpRegisters, TooManyRanges, Wanted,
 };
 use poorwill_memory::PhysRange;
 use spin::Once;
@@ -29,31 +29,34 @@ pub(crate) enum PmpError {
         /// In what way.
         error: PlanError,
     },
-    /// A register does not hold what was written to it, as one does that an earlier
-    /// stage has locked.
-    #[error(
-        "hart {hart}: entry {entry} of physical memory protection does not hold what was written"
-    )]
+    /// The registers do not hold it.
+    #[error("hart {hart}: {error}")]
     Lost {
         /// Whose PMP it is.
         hart: u64,
-        /// The first such entry.
-        entry: usize,
+        /// Which of them.
+        error: Lost,
     },
+}
+
+/// The registers of the calling hart.
+struct ThisHart;
+
+impl PmpRegisters for ThisHart {
+    fn set_address(&self, entry: usize, value: u64) -> Option<u64> {
+        // SAFETY: no OS runs on a hart whose entries are written, and no plan locks one.
+        unsafe { registers::set_address(entry, value) }
+    }
+
+    fn set_config(&self, word: usize, value: u64) -> Option<u64> {
+        // SAFETY: as for `set_address`: no OS, no lock.
+        unsafe { registers::set_config(word, value) }
+    }
 }
 
 /// What the calling hart has. Its entries are off afterwards.
 pub(crate) fn probe() -> Pmp {
-    for word in 0..registers::MAX_CONFIGS {
-        set_config(word, 0);
-    }
-    // All ones, of which those stick that the register has.
-    let mut stuck = (0..MAX_ENTRIES).map(|entry| set_address(entry, u64::MAX));
-    let Some(first @ 1..) = stuck.next().flatten() else {
-        return Pmp::NONE;
-    };
-    let more = stuck.take_while(|bits| matches!(bits, Some(1..))).count();
-    Pmp::probed(1 + more, first)
+    Pmp::probe(&ThisHart)
 }
 
 /// Makes the plan for harts with `pmp`, which is that of the calling one. `closed` is
@@ -124,39 +127,9 @@ pub(crate) fn start_hart() -> Result<(), PmpError> {
     }
 }
 
-/// Writes all of the plan, and reads it back.
 fn write(plan: &PmpPlan) -> Result<(), PmpError> {
-    let lost = |entry| PmpError::Lost {
-        hart: hart_id(),
-        entry,
-    };
-    for (index, entry) in plan.entries().iter().enumerate() {
-        // What an address register holds depends on the configuration, and bits of
-        // it may not be there: those that are there are told by all ones.
-        let there = set_address(index, u64::MAX).unwrap_or(0);
-        let held = set_address(index, entry.address).unwrap_or(0);
-        if (held ^ entry.address) & there != 0 || there == 0 {
-            return Err(lost(index));
-        }
-    }
-    for (index, word) in plan.config_words().iter().enumerate() {
-        // A hart has as many of these registers as its entries need.
-        let held = set_config(index, *word).unwrap_or(0);
-        if held != *word {
-            let wrong = (held ^ word).trailing_zeros() / u8::BITS;
-            return Err(lost(index * registers::ENTRIES_IN_A_WORD + wrong as usize));
-        }
-    }
+    let hart = hart_id();
+    (plan.write(&ThisHart)).map_err(|error| PmpError::Lost { hart, error })?;
     fence::all();
     Ok(())
-}
-
-fn set_address(entry: usize, value: u64) -> Option<u64> {
-    // SAFETY: no OS runs on a hart whose entries are written, and no plan locks one.
-    unsafe { registers::set_address(entry, value) }
-}
-
-fn set_config(word: usize, value: u64) -> Option<u64> {
-    // SAFETY: as for `set_address`: no OS, no lock.
-    unsafe { registers::set_config(word, value) }
 }

@@ -127,6 +127,17 @@ fn machine_devices(machine: &Machine) {
         machine.uart != 0 && guard::load32(machine.test_device).is_none(),
         "S-mode's devices are open"
     );
+    // Of these the device tree does not tell any more.
+    for address in machine
+        .option("closed")
+        .into_iter()
+        .flat_map(|list| list.split(','))
+    {
+        let address =
+            usize::from_str_radix(address, 16).expect("closed= has hexadecimal addresses");
+        check_unreadable("what the command line names", address);
+        check_no_store("what the command line names", address, 0);
+    }
     for &(name, address) in &machine.machine_devices {
         check_unreadable(name, address);
         check_no_store(name, address, 0);
