@@ -96,6 +96,10 @@ pub struct Row {
     /// Junk is loaded as an initrd, for the firmware to zero at a wake.
     #[serde(default)]
     pub junk_initrd: bool,
+    /// What wakes is foretold from the firmware's file: not on a machine of several ranges of
+    /// memory.
+    #[serde(default = "yes")]
+    pub foretold: bool,
     /// The machine has flash for a vault, erased at first.
     #[serde(default)]
     pub vault: bool,
@@ -145,6 +149,10 @@ impl Row {
             (None, None) => &self.words,
         }
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_timeout() -> u64 {

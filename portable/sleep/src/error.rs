@@ -101,12 +101,9 @@ pub enum NoSleep {
     Commit(StoreError),
 }
 
-/// What of a machine would be lost in a sleep, or is in its way.
+/// What of a machine is in the way of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Obstacle {
-    /// Several APLICs, of which one is saved.
-    #[error("the machine has more than one APLIC, and the state of one alone can be saved")]
-    Aplics,
     /// An IOMMU that translates: a device's addresses are not those of memory.
     #[error("the IOMMU at {0:#x} is on: leave it off (iommu.passthrough=1, or without its driver)")]
     Iommu(u64),

@@ -15,6 +15,12 @@ const SUPERVISOR_EXTERNAL: u32 = 9;
 /// How many PLICs a machine may have: one for each socket.
 pub const MAX_PLICS: usize = 4;
 
+/// How many domains of each kind the APLICs of a machine may have: one for each socket.
+pub const MAX_APLICS: usize = 4;
+
+/// What is said of them.
+const APLICS: &str = "APLIC domains of one privilege level";
+
 /// How many machine-mode contexts a PLIC may have: those of monitor cores, too.
 pub const MAX_MACHINE_CONTEXTS: usize = 2 * MAX_HARTS;
 
@@ -27,13 +33,10 @@ pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
 pub struct Interrupts {
     /// The PLICs, in the tree's order.
     pub plics: ArrayVec<Plic, MAX_PLICS>,
-    /// The APLIC's root domain, machine mode's; the last of several, as below: of a
-    /// machine with several sockets only the last APLIC is driven.
-    pub machine_aplic: Option<Aplic>,
-    /// The APLIC domain that the OS uses.
-    pub os_aplic: Option<Aplic>,
-    /// There are several domains of one of these kinds.
-    pub has_more_aplics: bool,
+    /// The APLICs' root domains, machine mode's.
+    pub machine_aplics: ArrayVec<Aplic, MAX_APLICS>,
+    /// The APLIC domains that the OS uses.
+    pub os_aplics: ArrayVec<Aplic, MAX_APLICS>,
     /// Machine mode's IMSIC files.
     pub machine_imsic: Option<ImsicLayout>,
     /// The OS's IMSIC files.
@@ -163,12 +166,10 @@ impl Interrupts {
             return Ok(());
         };
         if aplic.children.is_empty() {
-            self.has_more_aplics |= self.os_aplic.replace(aplic).is_some();
-            return Ok(());
+            return bound::push(&mut self.os_aplics, APLICS, aplic);
         }
         bound::push(machine_only, MACHINE_ONLY, range)?;
-        self.has_more_aplics |= self.machine_aplic.replace(aplic).is_some();
-        Ok(())
+        bound::push(&mut self.machine_aplics, APLICS, aplic)
     }
 
     pub(crate) fn take_imsics<const N: usize>(
@@ -208,16 +209,20 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Selects the OS's APLIC domain, that which the root delegates to, and resolves the
-    /// delegation's phandles to child numbers.
+    /// Keeps of each root's delegation what goes to a domain of the OS, and resolves its
+    /// phandles to child numbers.
     pub(crate) fn link_domains(&mut self) {
-        let (Some(root), Some(os)) = (&mut self.machine_aplic, &self.os_aplic) else {
-            return;
-        };
-        root.delegated.retain(|(child, _, _)| *child == os.phandle);
-        let index = root.child_index(os.phandle).unwrap_or(0);
-        for entry in &mut root.delegated {
-            entry.0 = index;
+        let of_os = &self.os_aplics;
+        let is_of_os = |child| of_os.iter().any(|os| os.phandle == child);
+        for root in &mut self.machine_aplics {
+            root.delegated.retain(|(child, _, _)| is_of_os(*child));
+            let children = root.children.clone();
+            for (child, _, _) in &mut root.delegated {
+                let place = children.iter().position(|phandle| phandle == child);
+                *child = place
+                    .and_then(|place| u32::try_from(place).ok())
+                    .unwrap_or(0);
+            }
         }
     }
 }

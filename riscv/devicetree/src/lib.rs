@@ -29,7 +29,9 @@ pub use devices::{Flash, PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, fixup};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
-pub use interrupts::{Aplic, ImsicLayout, Interrupts, MAX_MACHINE_CONTEXTS, MAX_PLICS, Plic};
+pub use interrupts::{
+    Aplic, ImsicLayout, Interrupts, MAX_APLICS, MAX_MACHINE_CONTEXTS, MAX_PLICS, Plic,
+};
 pub use isa::Extensions;
 pub use machine::{
     DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS,

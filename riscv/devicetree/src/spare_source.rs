@@ -6,7 +6,7 @@ use dtoolkit::{Node, Property};
 use crate::interrupts::Interrupts;
 use crate::node::cells_of;
 
-/// A source of the OS's APLIC domain that nothing is connected to, so that the
+/// A source of the OS's first APLIC domain that nothing is connected to, so that the
 /// firmware can raise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpareSource {
@@ -22,24 +22,29 @@ const NAMING: [&str; 3] = ["interrupts", "interrupts-extended", "interrupt-map"]
 /// Most sources that an APLIC has, and number 0, which is none.
 const NUMBERS: usize = 1024;
 
-/// The highest source of the OS's domain that no node names.
+/// The highest source of the OS's first domain that no node names.
 ///
 /// Every cell of a naming property is taken for a source, whichever controller
 /// it is of and whatever else it may be (a phandle, a trigger mode). That rules
 /// out some sources too many, and needs no knowledge of how long each entry is.
 pub(crate) fn find(root: FdtNode<'_>, interrupts: &Interrupts) -> Option<SpareSource> {
-    let os = interrupts.os_aplic.as_ref()?;
+    let os = interrupts.os_aplics.first()?;
     let controller = os.phandle()?;
     if !os.takes_triggers {
         return None;
     }
     let mut used = [false; NUMBERS];
     mark_used(root, &mut used);
+    let roots = &interrupts.machine_aplics;
     let is_handed_down = |source: u32| {
-        interrupts.machine_aplic.as_ref().is_none_or(|root| {
-            let mut ranges = root.delegated.iter();
-            ranges.any(|(_, first, last)| (*first..=*last).contains(&source))
-        })
+        roots.is_empty()
+            || roots.iter().any(|root| {
+                let own = root.child_index(controller);
+                let mut ranges = root.delegated.iter();
+                ranges.any(|(child, first, last)| {
+                    own == Some(*child) && (*first..=*last).contains(&source)
+                })
+            })
     };
     let source = (1..=os.sources)
         .rev()

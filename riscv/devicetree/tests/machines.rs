@@ -178,15 +178,15 @@ fn doorbells_and_interrupt_controllers() {
         (&[1, 3][..], 95)
     );
     assert_eq!(controller.machine_contexts[..], [0, 2]);
-    assert!(plic.interrupts.os_aplic.is_none());
+    assert!(plic.interrupts.os_aplics.is_empty());
 
     let aia = machine("virt-aia.dts");
-    let root = aia.interrupts.machine_aplic.as_ref().unwrap();
+    let root = aia.interrupts.machine_aplics.first().unwrap();
     assert_eq!(
         (root.base, &root.delegated[..]),
         (0xc00_0000, &[(0, 1, 96)][..])
     );
-    let os = aia.interrupts.os_aplic.as_ref().unwrap();
+    let os = aia.interrupts.os_aplics.first().unwrap();
     assert!(os.base == 0xd00_0000 && os.sends_msi);
     let files = aia.interrupts.os_imsic.unwrap();
     assert_eq!(
@@ -196,7 +196,7 @@ fn doorbells_and_interrupt_controllers() {
     assert_eq!(aia.harts[1].machine_imsic, Some(0x2400_1000));
 
     let direct = machine("virt-aplic.dts");
-    let os = direct.interrupts.os_aplic.as_ref().unwrap();
+    let os = direct.interrupts.os_aplics.first().unwrap();
     assert!(!os.sends_msi);
     assert_eq!(os.harts[..], [0, 1]);
 
@@ -226,7 +226,16 @@ fn each_socket_has_interrupt_files_of_its_own() {
             .filter(|range| range.contains(file) && range.contains(file + 0xfff));
         assert_eq!(closed.count(), 1, "{file:#x}");
     }
-    assert!(machine.interrupts.has_more_aplics);
+    let roots = machine.interrupts.machine_aplics.iter();
+    let roots = roots.map(|root| (root.base, &root.delegated[..]));
+    let all = &[(0, 1, 96)][..];
+    assert_eq!(
+        roots.collect::<Vec<_>>(),
+        [(0xc00_0000, all), (0xc00_8000, all)]
+    );
+    let of_os = machine.interrupts.os_aplics.iter();
+    let of_os: Vec<_> = of_os.map(|domain| domain.base).collect();
+    assert_eq!(of_os, [0xd00_0000, 0xd00_8000]);
     let aplics = machine
         .machine_only
         .iter()

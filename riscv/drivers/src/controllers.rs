@@ -1,7 +1,7 @@
 //! The interrupt controllers that all harts share, and the OS's state of them.
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{Interrupts, MAX_PLICS};
+use poorwill_devicetree::{Interrupts, MAX_APLICS, MAX_PLICS};
 
 use crate::aplic::{Domain, Root};
 use crate::{Keeper, MAX_WORDS, Plic, Registers, State, WrongLength};
@@ -31,15 +31,15 @@ impl SectionKey {
 #[derive(Debug)]
 pub struct Controllers<R> {
     plics: ArrayVec<Plic<R>, MAX_PLICS>,
-    root: Option<Root<R>>,
-    aplic: Option<Domain<R>>,
+    roots: ArrayVec<Root<R>, MAX_APLICS>,
+    aplics: ArrayVec<Domain<R>, MAX_APLICS>,
 }
 
 /// What the OS has programmed into them, found to be as long as it is to be.
 #[derive(Clone, Debug, Default)]
 pub struct ControllerState<'a> {
     plics: ArrayVec<Option<State<&'a [u32]>>, MAX_PLICS>,
-    aplic: Option<State<&'a [u32]>>,
+    aplics: ArrayVec<Option<State<&'a [u32]>>, MAX_APLICS>,
 }
 
 impl<R: Registers<u32>> Controllers<R> {
@@ -52,31 +52,35 @@ impl<R: Registers<u32>> Controllers<R> {
     /// Those that are `described`, each behind the `registers` at its address.
     pub fn new(described: &Interrupts, registers: impl Fn(u64) -> R) -> Self {
         let plics = described.plics.iter();
-        let os = described.os_aplic.as_ref();
         // Without a domain of the OS there is nobody to hand sources to.
-        let root = os.and(described.machine_aplic.as_ref());
+        let has_os = !described.os_aplics.is_empty();
+        let roots = described.machine_aplics.iter().filter(|_| has_os);
+        let domains = described.os_aplics.iter();
         let imsics = described.machine_imsic.zip(described.os_imsic);
+        let imsics: Option<[_; 2]> = imsics.map(Into::into);
         Controllers {
             plics: plics
                 .map(|plic| Plic::new(registers(plic.base), plic))
                 .collect(),
-            root: root.map(|root| Root::new(registers(root.base), root, imsics.map(Into::into))),
-            aplic: os.map(|os| Domain::new(registers(os.base), os)),
+            roots: roots
+                .map(|root| Root::new(registers(root.base), root, imsics))
+                .collect(),
+            aplics: domains
+                .map(|domain| Domain::new(registers(domain.base), domain))
+                .collect(),
         }
     }
 
     /// What the OS finds at a power-on.
     pub fn start(&self) {
         self.plics.iter().for_each(Plic::start);
-        if let Some(root) = &self.root {
-            root.start();
-        }
+        self.roots.iter().for_each(Root::start);
     }
 
-    /// Makes a source of the OS's APLIC domain pending that no device drives. One
+    /// Makes a source of the OS's first APLIC domain pending that no device drives. One
     /// that the OS does not use is inactive, and stays as it is.
     pub fn raise(&self, source: u32) {
-        if let Some(aplic) = &self.aplic {
+        if let Some(aplic) = self.aplics.first() {
             aplic.raise(source);
         }
     }
@@ -93,8 +97,8 @@ impl<R: Registers<u32>> Controllers<R> {
         for (number, plic) in (0..).zip(&self.plics) {
             capture_one(plic, number, &mut write)?;
         }
-        if let Some(aplic) = &self.aplic {
-            capture_one(aplic, 0, &mut write)?;
+        for (number, aplic) in (0..).zip(&self.aplics) {
+            capture_one(aplic, number, &mut write)?;
         }
         Ok(())
     }
@@ -116,8 +120,9 @@ impl<R: Registers<u32>> Controllers<R> {
             let words = check_one(plic, number, &mut take, &refuse)?;
             state.plics.push(words);
         }
-        if let Some(aplic) = &self.aplic {
-            state.aplic = check_one(aplic, 0, &mut take, &refuse)?;
+        for (number, aplic) in (0..).zip(&self.aplics) {
+            let words = check_one(aplic, number, &mut take, &refuse)?;
+            state.aplics.push(words);
         }
         Ok(state)
     }
@@ -130,8 +135,10 @@ impl<R: Registers<u32>> Controllers<R> {
                 plic.restore(words);
             }
         }
-        if let (Some(aplic), Some(words)) = (&self.aplic, &state.aplic) {
-            aplic.restore(words);
+        for (aplic, words) in self.aplics.iter().zip(&state.aplics) {
+            if let Some(words) = words {
+                aplic.restore(words);
+            }
         }
     }
 }

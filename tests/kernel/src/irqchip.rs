@@ -175,12 +175,8 @@ impl Chip {
     }
 
     /// Checks that the console's interrupt reaches this hart, by letting the
-    /// 16550 say that it has room to send. Not with `delivery=0`, where the console is
-    /// wired to another controller than this one.
+    /// 16550 say that it has room to send.
     pub(crate) fn check_delivery(&self, machine: &Machine) {
-        if machine.number("delivery", 1) == 0 {
-            return;
-        }
         let old = raise_console(machine);
         let cause = guard::wait_for_interrupt(EXTERNAL, machine.timebase);
         check!(

@@ -235,7 +235,11 @@ impl Machine {
                     .take(4),
             );
         } else if is(node, "riscv,aplic") {
-            self.aplic = Some(range.start);
+            // Of several, that of the first socket, whose console it is.
+            let first = self
+                .aplic
+                .map_or(range.start, |other| other.min(range.start));
+            self.aplic = Some(first);
         }
     }
 

@@ -13,9 +13,9 @@ const MAX_MASTERS: usize = 64;
 pub struct Silenced(ArrayVec<Function, MAX_MASTERS>);
 
 /// Takes the access to memory (bus mastering) from every function below a host bridge but
-/// the device at `location`, which is [acquired](super::acquire), and the bridges above it:
-/// what nobody but that device writes to stays as it is. A bridge without access passes on
-/// none, so what is behind one need not be looked at.
+/// the device at `location`, if there is one here, which is [acquired](super::acquire), and
+/// the bridges above it: what nobody but that device writes to stays as it is. A bridge
+/// without access passes on none, so what is behind one need not be looked at.
 ///
 /// # Errors
 ///
@@ -23,25 +23,25 @@ pub struct Silenced(ArrayVec<Function, MAX_MASTERS>);
 pub fn silence(
     config: &impl ConfigSpace,
     host: &HostBridge,
-    location: &Location,
+    location: Option<&Location>,
 ) -> Result<Silenced, PciError> {
     let mut silenced = Silenced::default();
-    let mut bus = Bus::root(host);
-    for own in location.bridges.iter().chain([&location.function]) {
+    let way = location.map(|location| location.bridges.iter().chain([&location.function]));
+    let mut way = way.into_iter().flatten();
+    let mut next = Some(Bus::root(host));
+    while let Some(bus) = next {
+        let own = way.next();
         for present in bus.functions(config) {
             let Function {
                 device, function, ..
             } = present.function;
-            let is_own = *own == Step { device, function };
+            let is_own = own == Some(&Step { device, function });
             if !is_own && let Err(error) = silenced.take(config, present.function) {
                 silenced.release(config);
                 return Err(error);
             }
         }
-        match bus.behind_numbered(config, bus.at(*own)) {
-            Some(behind) => bus = behind,
-            None => break,
-        }
+        next = own.and_then(|own| bus.behind_numbered(config, bus.at(*own)));
     }
     Ok(silenced)
 }

@@ -43,9 +43,9 @@ fn described() -> Interrupts {
     }
     let mut aplic = Aplic::default();
     (aplic.base, aplic.sources, aplic.sends_msi) = (APLIC, 2, true);
-    described.os_aplic = Some(aplic.clone());
+    described.os_aplics.push(aplic.clone());
     aplic.base = ROOT;
-    described.machine_aplic = Some(aplic);
+    described.machine_aplics.push(aplic);
     described
 }
 
@@ -67,7 +67,7 @@ fn programmed(described: &Interrupts) -> Memory {
     for (plic, base) in controllers.plics.iter().zip(PLICS) {
         program(base, &mut plic.offsets());
     }
-    if let Some(aplic) = &controllers.aplic {
+    if let Some(aplic) = controllers.aplics.first() {
         program(APLIC, &mut aplic.offsets());
     }
     drop(controllers);
@@ -193,7 +193,7 @@ fn a_start_lets_all_priorities_through_and_delegates_only_to_somebody() {
     }
     let roots = |memory: &Memory| memory.borrow().range(ROOT..APLIC).count();
     assert_ne!(roots(&memory), 0);
-    described.os_aplic = None;
+    described.os_aplics.clear();
     let memory = Memory::default();
     controllers(&described, &memory).start();
     assert_eq!(roots(&memory), 0);
@@ -205,7 +205,7 @@ fn a_source_is_raised_where_there_is_a_domain_of_the_os() {
     let memory = Memory::default();
     controllers(&described, &memory).raise(7);
     assert_eq!(*memory.borrow(), [(APLIC + SETIPNUM, 7)].into());
-    described.os_aplic = None;
+    described.os_aplics.clear();
     let memory = Memory::default();
     controllers(&described, &memory).raise(7);
     assert!(memory.borrow().is_empty());

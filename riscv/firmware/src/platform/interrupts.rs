@@ -14,8 +14,6 @@ use poorwill_image::{StateError, StateSections, StateWriter};
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    /// There are more than those below.
-    pub(crate) has_more_aplics: bool,
     shared: Controllers<Mmio>,
     file: Option<InterruptFile<SupervisorFile>>,
 }
@@ -32,7 +30,6 @@ impl Interrupts {
         // as controllers of this machine.
         let mmio = |address| unsafe { Mmio::new(address) };
         Interrupts {
-            has_more_aplics: described.has_more_aplics,
             shared: Controllers::new(described, mmio),
             file: (described.os_imsic)
                 .map(|layout| InterruptFile::new(SupervisorFile, layout.identities)),

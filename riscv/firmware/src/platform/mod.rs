@@ -19,7 +19,9 @@ use core::slice;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
-use poorwill_devicetree::{DescriptionError, MAX_HARTS, MAX_IOMMUS, MAX_RESERVED, Machine, place};
+use poorwill_devicetree::{
+    DescriptionError, MAX_HARTS, MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, place,
+};
 use poorwill_domain::HartSetError;
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
@@ -56,7 +58,7 @@ pub(crate) struct Platform {
     /// IOMMUs, by their addresses.
     pub(crate) iommus: ArrayVec<(u64, Iommu<Mmio>), MAX_IOMMUS>,
     /// PCI host bridges.
-    pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, 4>,
+    pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, MAX_PCI_HOSTS>,
     /// Bytes of the blocks by which every hart can write its caches back; `None`
     /// where one cannot.
     pub(crate) cache_block: Option<u64>,

@@ -4,10 +4,11 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
+use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
 use poorwill_medium::nvme::{Controller, MemoryRegion, NvmeError, QueueMemory, Stop, region_bar};
-use poorwill_medium::pci::{self, DeviceHandle, Kind, Location};
+use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
@@ -84,18 +85,30 @@ pub(super) fn on_device<R>(
     // stopped or not yet started.
     let config = unsafe { config_space(described) };
     let mut handle = pci::acquire(&config, time, &described.bridge, &place.location)?;
-    // Whatever an OS or a boot loader has left running writes to no memory meanwhile: a
-    // page would be hashed as it was, and saved as it is.
-    let silenced = pci::silence(&config, &described.bridge, &place.location);
-    let result = match silenced {
-        Ok(silenced) => {
-            let result = run(place, &mut handle, &config, stop, job);
-            silenced.release(&config);
-            result
-        }
-        Err(error) => Err(error.into()),
-    };
+    let result = alone(place, || run(place, &mut handle, &config, stop, job));
     handle.release(&config, time);
+    result
+}
+
+/// Runs `job` while no function of any bus but the one at the place has access to memory:
+/// of what an OS or a boot loader has left running, a page would be hashed as it was, and
+/// saved as it is.
+fn alone<R>(place: &Place, job: impl FnOnce() -> Result<R, AreaError>) -> Result<R, AreaError> {
+    let mut silenced = ArrayVec::<(Ecam, Silenced), MAX_PCI_HOSTS>::new();
+    let mut result = Ok(());
+    for (host, described) in platform().pci.iter().enumerate() {
+        // SAFETY: as in `on_device`.
+        let config = unsafe { config_space(described) };
+        let own = (host == place.host).then_some(&place.location);
+        match pci::silence(&config, &described.bridge, own) {
+            Ok(functions) => silenced.push((config, functions)),
+            Err(error) => result = Err(error.into()),
+        }
+    }
+    let result = result.and_then(|()| job());
+    for (config, functions) in silenced {
+        functions.release(&config);
+    }
     result
 }
 

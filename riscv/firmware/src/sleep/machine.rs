@@ -142,13 +142,9 @@ impl Machine for Firmware {
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
-        let platform = platform();
-        let mut iommus = platform.iommus.iter();
-        let on = iommus.find(|(_, iommu)| iommu.is_on());
-        if platform.interrupts.has_more_aplics {
-            return Some(Obstacle::Aplics);
-        }
-        on.map(|(address, _)| Obstacle::Iommu(*address))
+        let mut iommus = platform().iommus.iter();
+        let on = iommus.find(|(_, iommu)| iommu.is_on())?;
+        Some(Obstacle::Iommu(on.0))
     }
 
     fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {

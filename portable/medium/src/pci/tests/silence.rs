@@ -63,9 +63,12 @@ fn all_but_the_device_are_silent_for_a_while() {
         masters(&model.snapshot()).len() > 3,
         "what is to be silenced"
     );
-    let silenced = silence(&model, &host(), &place).unwrap();
+    let silenced = silence(&model, &host(), Some(&place)).unwrap();
     assert_eq!(masters(&model.snapshot()), [[1, 2, 0]]);
     silenced.release(&model);
+    let all = silence(&model, &host(), None).unwrap();
+    assert!(masters(&model.snapshot()).is_empty());
+    all.release(&model);
     handle.release(&model, &model);
     model.assert_unchanged(&before);
 }
@@ -80,7 +83,7 @@ fn more_than_can_be_noted_are_an_error() {
     });
     let model = Model::new(functions.chain([nvme(20)]).collect());
     let before = model.snapshot();
-    let error = silence(&model, &host(), &location(&[], 20)).unwrap_err();
+    let error = silence(&model, &host(), Some(&location(&[], 20))).unwrap_err();
     assert!(matches!(error, PciError::TooManyMasters(_)), "{error}");
     model.assert_unchanged(&before);
 }
