@@ -15,6 +15,10 @@ use sbi_spec::{base, dbcn, hsm, rfnc, spi, srst, susp, time};
 /// The lowest error code that SBI 3.0 defines.
 const LOWEST_ERROR: isize = -14;
 
+/// How long a call may take, on a host that is busy with other machines: as long as a hart
+/// waits for another one's fence.
+const BOUND_MS: u64 = 5000;
+
 /// Bytes that console calls may have.
 static SCRATCH: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
@@ -44,7 +48,10 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     say!("fuzz: calls={} longest_ms={longest_ms}", calls.into_inner());
     let odd = odd.into_inner();
     check!(odd == 0, "{odd} calls returned what is no code");
-    check!(longest_ms < 2000, "the longest call took {longest_ms} ms");
+    check!(
+        longest_ms < BOUND_MS,
+        "the longest call took {longest_ms} ms"
+    );
     // No timer is pending that the checks below do not set.
     let _ = sbi_rt::set_timer(u64::MAX);
     arch::quiet();
