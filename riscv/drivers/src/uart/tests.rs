@@ -181,3 +181,21 @@ fn a_break_is_told_once_and_typing_is_left_to_the_os() {
     assert_eq!(uart.events(), event(true, false));
     assert_eq!(uart.receive(&mut [0]), 1);
 }
+
+/// One that takes a byte whenever a call is about to give up on it does not hold the hart
+/// for as many times as there are bytes.
+#[test]
+fn all_bytes_of_a_call_share_its_patience() {
+    let slowness = u64::from(PATIENCE) / 4;
+    let model = Model {
+        slowness,
+        ..Model::new(1, 0)
+    };
+    let mut uart = model.uart();
+    let Err(Stuck { sent }) = uart.send(&[b'x'; 256]) else {
+        panic!("256 bytes are taken at this pace");
+    };
+    assert!((3..=5).contains(&sent), "{sent}");
+    let polls = u64::from(PATIENCE) + 256;
+    assert!(model.looks.get() <= polls, "{}", model.looks.get());
+}
