@@ -22,7 +22,7 @@ mod stopped;
 mod trap;
 mod workers;
 
-use poorwill_devicetree::DescriptionError;
+use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
@@ -105,23 +105,24 @@ fn start(
     // memory is; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let tree = FwDynamic::find_tree(tree as u64, load)?;
-    // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`;
-    // boot is called once.
-    let machine = unsafe { platform::survey(next_stage::tree(tree))? };
+    // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
+    let (machine, found) = Machine::survey(unsafe { next_stage::tree(tree) });
+    // SAFETY: the tree describes this machine, and boot is called once.
+    unsafe { platform::start_console(&machine) };
+    found?;
     let next = FwDynamic::read(tree, information as u64, load)?;
     let taken = |memory: &[PhysRange]| next.taken(memory, load);
     // SAFETY: the tree describes this machine, and boot is called once.
     let Started {
         platform,
-        harts,
         stacks,
         pages,
-    } = unsafe { platform::start(machine, taken, sleep::pages_needed)? };
+    } = unsafe { platform::start(&machine, taken, sleep::pages_needed)? };
     // SAFETY: the tree describes this machine.
-    unsafe { hart::start(&harts) };
+    unsafe { hart::start(&machine.harts) };
     sleep::take_memory(pages);
     let began = platform.time.ticks();
-    let place = harts.iter().position(|hart| hart.id == hart_id);
+    let place = machine.harts.iter().position(|hart| hart.id == hart_id);
     let place = place.ok_or(BootError::UnknownHart(hart_id))?;
     let own = hart::all()[place].init(stacks.top(place));
     stacks.publish();

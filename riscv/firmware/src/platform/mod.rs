@@ -19,9 +19,7 @@ use core::slice;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
-use poorwill_devicetree::{
-    DescriptionError, MAX_HARTS, MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, place,
-};
+use poorwill_devicetree::{MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, place};
 use poorwill_domain::HartSetError;
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
@@ -112,8 +110,6 @@ unsafe extern "C" {
 pub(crate) struct Started {
     /// The machine.
     pub(crate) platform: &'static Platform,
-    /// What the tree says of the harts that can run the OS.
-    pub(crate) harts: ArrayVec<poorwill_devicetree::Hart, MAX_HARTS>,
     /// Their stacks.
     pub(crate) stacks: Stacks,
     /// The pages that the firmware works in beside.
@@ -128,26 +124,20 @@ fn firmware_range() -> PhysRange {
     )
 }
 
-/// Reads what the device tree says of the machine, and takes its console and its switches
-/// into use, so that whatever is wrong, be it with the rest of the tree, can be said.
-///
-/// # Errors
-///
-/// [`DescriptionError`].
+/// Takes the machine's console and its switches into use, so that whatever is wrong, be it
+/// with the rest of the tree, can be said.
 ///
 /// # Safety
 ///
-/// `tree` describes this machine, as far as it goes, and this is called once.
-pub(crate) unsafe fn survey(tree: &[u8]) -> Result<Machine, DescriptionError> {
-    let (machine, result) = Machine::survey(tree);
+/// `machine` describes this machine, as far as it goes, and this is called once.
+pub(crate) unsafe fn start_console(machine: &Machine) {
     // SAFETY: passed on to the caller.
     unsafe {
         if let Some(uart) = machine.console {
             console::start(uart);
         }
-        power::start(&machine);
+        power::start(machine);
     }
-    result.map(|()| machine)
 }
 
 /// Takes the machine into use.
@@ -160,29 +150,30 @@ pub(crate) unsafe fn survey(tree: &[u8]) -> Result<Machine, DescriptionError> {
 ///
 /// # Safety
 ///
-/// `machine` is what [`survey`] found, no OS runs on it yet, and this is called once.
+/// `machine` describes this machine, [`start_console`] was called, no OS runs on it yet,
+/// and this is called once.
 pub(crate) unsafe fn start(
-    machine: Machine,
+    machine: &Machine,
     taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
     data_pages: fn(u64) -> u64,
 ) -> Result<Started, PlatformError> {
     let firmware = firmware_range();
     let taken = taken(&machine.memory);
-    let data = data_range(&machine, firmware, taken, data_pages)?;
+    let data = data_range(machine, firmware, taken, data_pages)?;
     // SAFETY: the device tree is right, says the caller; each device is taken
     // into use once, here; what is neither firmware nor device is the OS's.
     let platform = unsafe {
-        entropy::start(&machine);
-        let time = time::Time::new(&machine);
+        entropy::start(machine);
+        let time = time::Time::new(machine);
         // Where the OS reaches all there is, nothing is kept from it.
         let protection = pmp::probe();
         let vault = (protection.is_there())
-            .then(|| vault::find(&machine, time.clone()))
+            .then(|| vault::find(machine, time.clone()))
             .flatten();
-        let generation_id = generation_id::GenerationId::new(&machine);
+        let generation_id = generation_id::GenerationId::new(machine);
         let warm_reset = ram::find(firmware);
         let memory = MemoryMap::new(&machine.memory, &[firmware, data])?;
-        let domain = domain::start(&machine, &memory, taken)?;
+        let domain = domain::start(machine, &memory, taken)?;
         let own = [firmware, data].into_iter().chain(vault);
         let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
         let closed = own.chain(registers.copied());
@@ -196,9 +187,9 @@ pub(crate) unsafe fn start(
             last_load_mark: ram::load_mark(firmware),
             firmware: [firmware, data],
             vault,
-            mediated: mediated::Mediated::new(&machine),
+            mediated: mediated::Mediated::new(machine),
             time,
-            interrupts: interrupts::Interrupts::new(&machine),
+            interrupts: interrupts::Interrupts::new(machine),
             generation_id,
             iommus: (machine.iommus.iter())
                 .map(|address| (*address, Iommu::new(Mmio::new(*address))))
@@ -220,7 +211,6 @@ pub(crate) unsafe fn start(
     Ok(Started {
         stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
         platform: PLATFORM.call_once(|| platform),
-        harts: machine.harts,
         pages,
     })
 }
