@@ -105,7 +105,9 @@ pub enum NoSleep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Obstacle {
     /// An IOMMU that translates: a device's addresses are not those of memory.
-    #[error("the IOMMU at {0:#x} is on: leave it off (iommu.passthrough=1, or without its driver)")]
+    #[error(
+        "the IOMMU at {0:#x} is on, so the disk would not reach memory where it is told to: leave it off, or bare"
+    )]
     Iommu(u64),
 }
 

@@ -160,12 +160,10 @@ impl<M: Machine> Persist<'_, M> {
         })
     }
 
-    /// Whether it will be, by [`purpose`](Self::purpose).
+    /// Whether the machine is to be saved, and not to rest first.
     fn is_to_save(&self, area: &mut AnyArea<'_, '_>) -> bool {
-        let configuration = area.configuration().unwrap_or_default();
-        self.order == Order::Staged
-            || configuration.next_snapshot.is_some()
-            || configuration.stage_after_ms() == Some(0)
+        let is_wanted = |configuration| wanted(&configuration).is_ok();
+        self.order == Order::Staged || is_wanted(area.configuration().unwrap_or_default())
     }
 
     /// What the area wants the machine to be saved for, unless it is to rest first. A
@@ -179,18 +177,15 @@ impl<M: Machine> Persist<'_, M> {
             self.machine.say(&Event::Configuration(error));
             Configuration::default()
         });
-        match (configuration.next_snapshot, configuration.stage_after_ms()) {
-            (Some(name), _) => {
-                // The sleeps behind its wakes are not to be snapshots too.
-                area.configure(&Configuration {
-                    next_snapshot: None,
-                    ..configuration
-                })?;
-                Ok(Purpose::Snapshot(name))
-            }
-            (None, Some(0)) => Ok(Purpose::Once),
-            (None, rest) => Err(NotSaved::Rests(rest)),
+        let purpose = wanted(&configuration)?;
+        if let Purpose::Snapshot(_) = purpose {
+            // The sleeps behind its wakes are not to be snapshots too.
+            area.configure(&Configuration {
+                next_snapshot: None,
+                ..configuration
+            })?;
         }
+        Ok(purpose)
     }
 
     /// Saves and commits.
@@ -238,6 +233,15 @@ impl<M: Machine> Persist<'_, M> {
                 (self.machine.abandon(at)).map_or(Ok(()), |source| Err(NotSaved::Abandoned(source)))
             }
         }
+    }
+}
+
+/// What a configuration wants the machine to be saved for, unless it is to rest first.
+fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
+    match (configuration.next_snapshot, configuration.stage_after_ms()) {
+        (Some(name), _) => Ok(Purpose::Snapshot(name)),
+        (None, Some(0)) => Ok(Purpose::Once),
+        (None, rest) => Err(NotSaved::Rests(rest)),
     }
 }
 

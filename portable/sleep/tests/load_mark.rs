@@ -2,16 +2,29 @@
 
 mod common;
 
-use common::{Boot, Machine, START, disk};
+use common::{Boot, Machine, disk};
+use poorwill_medium::fake::FakeMedium;
 use poorwill_memory::Page;
 use poorwill_sleep::LoadMark::{Clear, Set};
 use poorwill_store::Failure;
 
-/// Bytes behind the start of the image's slot where its page data begins, in an area
-/// with its record before it.
+/// Turns over a bit of what was written last on the disk: the end of the page data.
 fn flip_last_data(bytes: &mut [u8]) {
     let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[last] ^= 1;
+}
+
+/// A disk with the image of the machine, asleep.
+fn asleep(machine: &mut Machine) -> FakeMedium {
+    let mut disk = disk();
+    machine.run(1);
+    machine.sleep(&mut disk).unwrap();
+    disk
+}
+
+fn is_clear(machine: &Machine) -> bool {
+    let pages = machine.memory.contents();
+    pages.iter().all(|page| *page == Page::ZERO)
 }
 
 #[test]
@@ -20,9 +33,7 @@ fn the_mark_is_there_while_a_sealed_image_is_loaded() {
         (Machine::new(), vec![]),
         (Machine::sealing(), vec![Set, Clear]),
     ] {
-        let mut disk = disk();
-        machine.run(1);
-        machine.sleep(&mut disk).unwrap();
+        let mut disk = asleep(&mut machine);
         assert!(matches!(machine.boot(&mut disk), Boot::Woken));
         assert_eq!(machine.load_marks, marks);
     }
@@ -31,9 +42,7 @@ fn the_mark_is_there_while_a_sealed_image_is_loaded() {
 #[test]
 fn a_load_that_fails_leaves_memory_clear() {
     let mut machine = Machine::sealing();
-    let mut disk = disk();
-    machine.run(1);
-    machine.sleep(&mut disk).unwrap();
+    let mut disk = asleep(&mut machine);
     disk.edit(flip_last_data);
     let boot = machine.boot(&mut disk);
     assert!(
@@ -41,34 +50,19 @@ fn a_load_that_fails_leaves_memory_clear() {
         "{boot:?}"
     );
     assert_eq!(machine.load_marks, [Set, Clear]);
-    assert!(
-        machine
-            .memory
-            .contents()
-            .iter()
-            .all(|page| *page == Page::ZERO)
-    );
+    assert!(is_clear(&machine));
 }
 
 #[test]
 fn a_start_that_finds_the_mark_clears_memory_before_anything_else() {
     for mut machine in Machine::both() {
-        let mut disk = disk();
-        machine.run(1);
-        machine.sleep(&mut disk).unwrap();
+        let mut disk = asleep(&mut machine);
         machine.run(2);
         machine.load_mark = Set;
         assert!(matches!(machine.boot(&mut disk), Boot::Cleared));
         assert_eq!(machine.load_marks, [Clear]);
-        assert!(
-            machine
-                .memory
-                .contents()
-                .iter()
-                .all(|page| *page == Page::ZERO)
-        );
+        assert!(is_clear(&machine));
         // The image was not looked at.
         assert!(matches!(machine.boot(&mut disk), Boot::Woken));
     }
-    let _ = START;
 }

@@ -8,7 +8,9 @@ use poorwill_memory::Page;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
-use poorwill_sleep::{ColdBoot, NoSleep, NoWake, Quiesced, Slept, WakeVector, Woke, sleep, wake};
+use poorwill_sleep::{
+    ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, WakeVector, Woke, sleep, wake,
+};
 use poorwill_store::{Configuration, Name, NoImage, SleepMode, SnapshotRules};
 
 const MS: u64 = 1_000_000;
@@ -290,6 +292,19 @@ fn a_reset_within_the_trial_is_counted() {
         let (.., attempts) = area.snapshot().unwrap();
         assert_eq!(attempts.failure.is_some(), is_noted, "{later_ms}");
     }
+}
+
+#[test]
+fn an_obstacle_refuses_a_save_by_name_and_commits_nothing() {
+    let mut disk = disk();
+    let obstacle = Obstacle::Iommu(0x301_0000);
+    let (slept, _) = put_to_sleep(&mut disk, |machine| machine.obstacle.set(Some(obstacle)));
+    assert!(
+        matches!(slept, Slept::Refused(NoSleep::Obstacle(found)) if found == obstacle),
+        "{slept:?}"
+    );
+    let (woke, _) = power_on(&mut disk, |_| ());
+    assert!(matches!(woke, Woke::Cold(_)), "{woke:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub trait RequestPlace: Send {
     /// Puts the request there, before any write to the device that follows.
     fn put(&mut self, words: RequestWords);
 
-    /// Its control word, as the device has left it.
+    /// Its control word, as the device has left it; zero before any request.
     fn control(&self) -> u32;
 }
 
@@ -46,8 +46,6 @@ pub struct FwCfg<R, P> {
     place: P,
     /// What the OS has written to the upper half.
     high: u32,
-    /// The device has not ended the last request: there is no place for another.
-    is_busy: bool,
 }
 
 impl<R, P> FwCfg<R, P> {
@@ -57,7 +55,6 @@ impl<R, P> FwCfg<R, P> {
             registers,
             place,
             high: 0,
-            is_busy: false,
         }
     }
 }
@@ -79,12 +76,12 @@ impl<R: Registers<u64>, P: RequestPlace> FwCfg<R, P> {
         memory.write(address, result.to_be_bytes());
     }
 
-    fn is_allowed(&mut self, words: RequestWords, memory: &dyn CallerMemory) -> bool {
-        self.is_busy = self.is_busy && !has_ended(self.place.control());
+    /// Whether the place is free, and the data the OS's.
+    fn is_allowed(&self, words: RequestWords, memory: &dyn CallerMemory) -> bool {
         let [wanted, length, high, low] = words;
         let data = u64::from(high) << 32 | u64::from(low);
         let moves_data = wanted & (control::READ | control::WRITE) != 0;
-        !self.is_busy && (!moves_data || memory.owns(data, length.into()))
+        has_ended(self.place.control()) && (!moves_data || memory.owns(data, length.into()))
     }
 
     /// QEMU ends a request within the write that starts it. Where one did not, the
@@ -93,8 +90,11 @@ impl<R: Registers<u64>, P: RequestPlace> FwCfg<R, P> {
         self.place.put(words);
         (self.registers).write(register::DMA_HIGH, self.place.address().to_be());
         let result = self.place.control();
-        self.is_busy = !has_ended(result);
-        if self.is_busy { control::ERROR } else { result }
+        if has_ended(result) {
+            result
+        } else {
+            control::ERROR
+        }
     }
 }
 

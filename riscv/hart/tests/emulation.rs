@@ -127,7 +127,7 @@ fn access(bits: u32, cause: u64) -> Option<Access> {
 }
 
 /// Each form of load: instruction, base, offset, bytes, register, whether signed, bytes
-/// of the instruction. Encoded by the GNU assembler.
+/// of the instruction. As the GNU assembler has them, and LLVM's those of Zcb.
 const LOADS: [(u32, usize, i64, u64, usize, bool, usize); 16] = [
     (0x0085_0583, 10, 8, 1, 11, true, 4),     // lb a1, 8(a0)
     (0xff05_1583, 10, -16, 2, 11, true, 4),   // lh a1, -16(a0)
@@ -249,8 +249,8 @@ struct Mapped {
 }
 
 const TABLES: u64 = CODE + 0x10_0000;
-/// Where code and device are mapped: `at` the end of a page, as the instruction lies on
-/// two.
+/// Where code and device are mapped: the code at the end of a page, as the instruction lies
+/// on two.
 const VIRTUAL_CODE: u64 = 0x3f_c000_0ffe;
 const VIRTUAL_DEVICE: u64 = 0x3f_c000_5000;
 

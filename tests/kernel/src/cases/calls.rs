@@ -11,6 +11,18 @@ use crate::{
 use sbi_rt::{HartMask, raw::sbi_call_1, raw::sbi_call_2, raw::sbi_call_3, raw::sbi_call_4};
 use sbi_spec::{base, binary::Error::*, binary::SbiRet, dbcn, hsm, rfnc, spi, srst, susp, time};
 
+/// The extensions that there are.
+pub(super) const EXTENSIONS: [usize; 8] = [
+    base::EID_BASE,
+    time::EID_TIME,
+    spi::EID_SPI,
+    rfnc::EID_RFNC,
+    hsm::EID_HSM,
+    srst::EID_SRST,
+    dbcn::EID_DBCN,
+    susp::EID_SUSP,
+];
+
 pub(super) fn run(machine: &Machine, hart: usize) {
     probes();
     unknown_numbers();
@@ -69,17 +81,7 @@ fn unknown_numbers() {
         call(usize::MAX, 0, [0; 3]),
         &[NotSupported],
     );
-    let extensions = [
-        base::EID_BASE,
-        time::EID_TIME,
-        spi::EID_SPI,
-        rfnc::EID_RFNC,
-        hsm::EID_HSM,
-        srst::EID_SRST,
-        dbcn::EID_DBCN,
-        susp::EID_SUSP,
-    ];
-    for extension in extensions {
+    for extension in EXTENSIONS {
         for function in [0x77, usize::MAX] {
             let answer = call(extension, function, [0; 3]);
             check_error("unknown function", answer, &[NotSupported]);

@@ -7,10 +7,10 @@
 //! Left out is what ends this by being done: a valid system reset, a sleep, a hart's stop
 //! and its suspension. Rows of their own make those.
 
-use super::wild;
+use super::{calls::EXTENSIONS, wild};
 use crate::{arch, check, machine::Machine, memory::mix, say, workers};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use sbi_spec::{base, dbcn, hsm, rfnc, spi, srst, susp, time};
+use sbi_spec::{dbcn, hsm, srst, susp};
 
 /// The lowest error code that SBI 3.0 defines.
 const LOWEST_ERROR: isize = -14;
@@ -113,18 +113,8 @@ struct Call {
 
 impl Call {
     fn random(random: &mut Random, machine: &Machine) -> Self {
-        let known = [
-            base::EID_BASE,
-            time::EID_TIME,
-            spi::EID_SPI,
-            rfnc::EID_RFNC,
-            hsm::EID_HSM,
-            srst::EID_SRST,
-            dbcn::EID_DBCN,
-            susp::EID_SUSP,
-        ];
         let mut call = Call {
-            extension: random.of(&known),
+            extension: random.of(&EXTENSIONS),
             function: random.below(9),
             arguments: core::array::from_fn(|_| random.argument(machine)),
         };
