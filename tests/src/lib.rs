@@ -28,6 +28,7 @@ mod setup;
 mod snapshot;
 mod soak;
 mod tamper;
+mod tree;
 mod trial;
 mod update;
 

@@ -27,6 +27,8 @@ pub struct Board {
     /// Further arguments for QEMU.
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// What its device tree has beside what QEMU writes into it, as source text.
+    pub tree: Option<String>,
 }
 
 /// A kind of disk.

@@ -4,7 +4,7 @@ use thiserror::Error;
 use crate::page::PAGE_BYTES;
 
 /// How many separate ranges a map may have.
-pub const MAX_RANGES: usize = 16;
+pub const MAX_RANGES: usize = 32;
 
 /// A range of physical addresses, `start` included, `end` not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub enum MemoryMapError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryMap {
     ranges: ArrayVec<PhysRange, MAX_RANGES>,
+    /// All memory that the machine started with.
+    installed: ArrayVec<PhysRange, MAX_RANGES>,
 }
 
 impl MemoryMap {
@@ -87,19 +89,26 @@ impl MemoryMap {
             return Err(MemoryMapError::Overlap(pair[1].start));
         }
         join_neighbours(&mut ranges);
+        let installed = ranges.clone();
         for hole in reserved.iter().filter(|hole| hole.length() > 0) {
             ranges = without(&ranges, grow_to_pages(*hole))?;
         }
         if ranges.is_empty() {
             return Err(MemoryMapError::Empty);
         }
-        Ok(MemoryMap { ranges })
+        Ok(MemoryMap { ranges, installed })
     }
 
     /// The ranges, ascending and disjoint, each of whole pages.
     #[must_use]
     pub fn ranges(&self) -> &[PhysRange] {
         &self.ranges
+    }
+
+    /// Whether all of `range` is memory that the machine started with, whoever's it is.
+    #[must_use]
+    pub fn is_installed(&self, range: &PhysRange) -> bool {
+        (self.installed.iter()).any(|all| all.start <= range.start && range.end <= all.end)
     }
 
     /// Pages in all ranges together.

@@ -108,6 +108,23 @@ fn holds_so_many_ranges_and_no_more() {
 }
 
 #[test]
+fn what_is_left_out_is_installed_nevertheless() {
+    let memory = [
+        PhysRange::new(0x1000, 0x3000),
+        PhysRange::new(0x4000, 0x1000),
+    ];
+    let map = MemoryMap::new(&memory, &[PhysRange::new(0x2000, 0x1000)]).unwrap();
+    for range in [(0x2000, 0x1000), (0x1000, 0x4000), (0x3000, 0x2000)] {
+        let range = PhysRange::new(range.0, range.1);
+        assert!(map.is_installed(&range), "{range:x?}");
+    }
+    for range in [(0, 0x2000), (0x4000, 0x1001), (0x5000, 0x1000)] {
+        let range = PhysRange::new(range.0, range.1);
+        assert!(!map.is_installed(&range), "{range:x?}");
+    }
+}
+
+#[test]
 fn contains_knows_ends_and_overflow() {
     let os = os_memory(
         &[PhysRange::new(0x1000, 0x3000)],

@@ -109,6 +109,9 @@ pub enum Obstacle {
         "the IOMMU at {0:#x} is on, so the disk would not reach memory where it is told to: leave it off, or bare"
     )]
     Iommu(u64),
+    /// Memory that the OS was given after the start.
+    #[error("memory was added at {0:#x} after the start, and no image has it: take it out")]
+    AddedMemory(u64),
 }
 
 /// Why the machine boots cold.

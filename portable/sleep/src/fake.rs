@@ -67,6 +67,8 @@ pub struct FakeMachine<'f> {
     pub attempt: Cell<Option<BootAttempt>>,
     /// What keeps it from being saved.
     pub obstacle: Cell<Option<Obstacle>>,
+    /// Why it does not know what its OS has free.
+    pub free_list: FreeListError,
     /// The load mark.
     pub load_mark: Cell<LoadMark>,
     /// Each value that it was given.
@@ -107,6 +109,7 @@ impl<'f> FakeMachine<'f> {
             has_key: false,
             attempt: Cell::new(None),
             obstacle: Cell::new(None),
+            free_list: FreeListError::NoPageTables,
             load_mark: Cell::new(LoadMark::Clear),
             load_marks: RefCell::default(),
             said: RefCell::new(Vec::new()),
@@ -172,7 +175,7 @@ impl Machine for FakeMachine<'_> {
     }
 
     fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {
-        Err(FreeListError::NoPageTables)
+        Err(self.free_list)
     }
 
     fn devices(&self) -> ArrayVec<Self::Place, MAX_DEVICES> {

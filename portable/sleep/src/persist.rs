@@ -1,7 +1,8 @@
 //! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{NoRoom, Salt, Saved, Seal, Workspace};
+use poorwill_image::{Salt, Saved, Seal, Workspace};
 use poorwill_medium::nvme::Stop;
+use poorwill_memory::linux::FreeListError;
 use poorwill_memory::{FreeContents, OsMemory};
 use poorwill_store::{
     CommitError, Committed, Configuration, PartitionFingerprint, Purpose, StoreError,
@@ -9,7 +10,7 @@ use poorwill_store::{
 
 use crate::area::{AnyArea, OpenArea, with_area};
 use crate::chain::{Plan, Quiesced};
-use crate::error::{NoSleep, NotArmed};
+use crate::error::{NoSleep, NotArmed, Obstacle};
 use crate::event::{Event, SleepReport};
 use crate::machine::{Checkpoint, Job, Machine};
 use crate::retain::Source;
@@ -147,7 +148,7 @@ impl<M: Machine> Persist<'_, M> {
         let no_room = NotArmed::Workspace;
         let memory = quiesced.memory();
         let mut workspace = Workspace::new(open.workspace, memory.pages()).map_err(no_room)?;
-        let free_pages = leave_out_free(self.machine, memory, &mut workspace).map_err(no_room)?;
+        let free_pages = leave_out_free(self.machine, memory, &mut workspace)?;
         let saving_began = self.machine.ticks();
         let result = self.save(open.area, quiesced, &mut workspace, purpose, fingerprints);
         self.machine.end_show();
@@ -253,12 +254,20 @@ fn leave_out_free<M: Machine>(
     machine: &M,
     memory: &OsMemory,
     workspace: &mut Workspace<'_>,
-) -> Result<u64, NoRoom> {
-    workspace.leave_out(memory, |map| match machine.free_pages(memory, map) {
+) -> Result<u64, NotSaved> {
+    let mut obstacle = None;
+    let left_out = workspace.leave_out(memory, |map| match machine.free_pages(memory, map) {
         Ok(free) => (free.contents, free.pages),
         Err(doubt) => {
-            machine.say(&Event::FreeInDoubt(doubt));
+            match doubt {
+                FreeListError::Added(address) => obstacle = Some(Obstacle::AddedMemory(address)),
+                _ => machine.say(&Event::FreeInDoubt(doubt)),
+            }
             (FreeContents::Zeros, 0)
         }
-    })
+    });
+    match obstacle {
+        Some(obstacle) => Err(NoSleep::Obstacle(obstacle).into()),
+        None => left_out.map_err(|no_room| NotArmed::Workspace(no_room).into()),
+    }
 }

@@ -6,6 +6,7 @@ use common::{MIB, START, area, disk};
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::Page;
 use poorwill_memory::fake::FakeMemory;
+use poorwill_memory::linux::FreeListError;
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
@@ -305,6 +306,22 @@ fn an_obstacle_refuses_a_save_by_name_and_commits_nothing() {
     );
     let (woke, _) = power_on(&mut disk, |_| ());
     assert!(matches!(woke, Woke::Cold(_)), "{woke:?}");
+}
+
+#[test]
+fn memory_that_was_added_refuses_a_save_and_no_other_doubt_does() {
+    let sleeps = |free_list| {
+        let mut disk = disk();
+        put_to_sleep(&mut disk, |machine| machine.free_list = free_list).0
+    };
+    let slept = sleeps(FreeListError::Added(0x1_8000_0000));
+    let added = Obstacle::AddedMemory(0x1_8000_0000);
+    assert!(
+        matches!(slept, Slept::Refused(NoSleep::Obstacle(found)) if found == added),
+        "{slept:?}"
+    );
+    let slept = sleeps(FreeListError::NoNote);
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
 }
 
 #[test]

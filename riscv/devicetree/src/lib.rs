@@ -22,6 +22,7 @@ mod isa;
 mod machine;
 mod node;
 mod placement;
+mod reserved;
 mod spare_source;
 
 pub use bound::TooMany;
@@ -35,7 +36,8 @@ pub use interrupts::{
 pub use isa::Extensions;
 pub use machine::{
     DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS,
-    MAX_RESERVED, MAX_SEED, Machine,
+    MAX_SEED, Machine,
 };
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
+pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;

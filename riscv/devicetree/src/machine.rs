@@ -11,14 +11,12 @@ use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
-use crate::node::{MAX_DEPTH, cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::spare_source::{self, SpareSource};
 
 /// How many PCI host bridges a machine may have.
 pub const MAX_PCI_HOSTS: usize = 4;
-
-/// How many reserved ranges of memory a machine may have.
-pub const MAX_RESERVED: usize = 32;
 
 /// How many bytes of the previous stage's seed are kept.
 pub const MAX_SEED: usize = 64;
@@ -75,8 +73,8 @@ pub struct Machine {
     pub harts: ArrayVec<Hart, MAX_HARTS>,
     /// All memory, the firmware's included.
     pub memory: ArrayVec<PhysRange, MAX_RANGES>,
-    /// Memory that is in use by others: reserved ranges, the initial RAM disk.
-    pub reserved: ArrayVec<PhysRange, MAX_RESERVED>,
+    /// Memory that is in use: reserved ranges, the initial RAM disk.
+    pub reserved: ArrayVec<Reserved, MAX_RESERVED>,
     /// Ticks of `time` in a second.
     pub timebase_hz: u64,
     /// Addresses of the MTIME registers (one for each CLINT).
@@ -166,7 +164,7 @@ impl Machine {
         self.starts_clear = is_any(root, &["riscv-virtio"]);
         let cpus = self.read_cpus(root);
         let memory = self.read_memory(root);
-        let reserved = self.read_reserved(tree);
+        let reserved = reserved::read(tree, &mut self.reserved);
         let devices = self.visit_all(root, root, stdout_name(root), 0);
         cpus.and(memory)?;
         reserved.and(devices)?;
@@ -189,6 +187,13 @@ impl Machine {
         blocks
             .reduce(|least, block| Some(least?.min(block?)))
             .flatten()
+    }
+
+    /// Memory that is not the OS's to have or to lose: it belongs to a trusted execution
+    /// environment, say, or a coprocessor. `loaded` are the addresses of what was loaded
+    /// for the OS: the next stage, the device tree.
+    pub fn foreign<'a>(&'a self, loaded: &'a [u64]) -> impl Iterator<Item = PhysRange> + 'a {
+        reserved::foreign(&self.reserved, loaded)
     }
 
     fn read_cpus(&mut self, root: FdtNode<'_>) -> Result<(), DescriptionError> {
@@ -236,20 +241,6 @@ impl Machine {
         }
         if self.memory.is_empty() {
             return Err(DescriptionError::Memory);
-        }
-        Ok(())
-    }
-
-    fn read_reserved(&mut self, tree: &Fdt<'_>) -> Result<(), TooMany> {
-        let block = tree.memory_reservations();
-        let block = block.map(|entry| PhysRange::new(entry.address(), entry.size()));
-        let nodes = tree.root().child("reserved-memory");
-        let nodes = nodes.into_iter().flat_map(|node| node.children());
-        let nodes = nodes.flat_map(|node| node.reg().ok().flatten().into_iter().flatten());
-        let nodes =
-            nodes.filter_map(|reg| Some(PhysRange::new(reg.address().ok()?, reg.size().ok()?)));
-        for range in block.chain(nodes).chain(initial_ram_disk(tree.root())) {
-            bound::push(&mut self.reserved, "reserved ranges of memory", range)?;
         }
         Ok(())
     }
@@ -393,18 +384,6 @@ fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
         .property(path)?
         .value_as::<&'a str>()
         .ok()
-}
-
-/// What `/chosen` says of it: `linux,initrd-start` and `-end`, of one cell or two.
-fn initial_ram_disk(root: FdtNode<'_>) -> Option<PhysRange> {
-    let chosen = root.child("chosen")?;
-    let address = |name| {
-        let cells = cells(chosen, name)?;
-        Some(cells.fold(0, |address, cell| address << 32 | u64::from(cell)))
-    };
-    let start = address("linux,initrd-start")?;
-    let end = address("linux,initrd-end")?;
-    Some(PhysRange { start, end })
 }
 
 fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {

@@ -377,6 +377,51 @@ fn monitor_cores_are_left_out() {
 }
 
 /// The identity of a machine whose OS has all of its memory.
+/// A tree of QEMU's with somebody else's memory, and some of the OS's, in it.
+fn with_reserved(nodes: &str, block: &[(u64, u64)]) -> Machine {
+    let mut source = source("virt-plic.dts");
+    let block: String = block
+        .iter()
+        .map(|(start, length)| format!("/memreserve/ {start:#x} {length:#x};\n"))
+        .collect();
+    source = source.replacen("/dts-v1/;", &format!("/dts-v1/;\n{block}"), 1);
+    source += &format!(
+        "/ {{ reserved-memory {{ #address-cells = <2>; #size-cells = <2>; ranges; {nodes} }};
+            chosen {{ linux,initrd-start = <0x84000000>; linux,initrd-end = <0x85000000>; }}; }};"
+    );
+    Machine::read(&compile(&source)).unwrap()
+}
+
+#[test]
+fn memory_that_belongs_to_others_is_not_the_os_s() {
+    let nodes = "
+        tee@90000000 { reg = <0 0x90000000 0 0x200000>, <0 0x91000000 0 0x1000>; no-map; };
+        off@92000000 { reg = <0 0x92000000 0 0x1000>; no-map; status = \"disabled\"; };
+        pool@93000000 { reg = <0 0x93000000 0 0x1000>; reusable; };
+        log@94000000 { reg = <0 0x94000000 0 0x1000>; };
+        any { size = <0 0x1000>; no-map; };";
+    let block = [
+        (0x9800_0000, 0x1000),
+        (0x8400_0000, 0x100_0000),
+        (0x8700_0000, 0x2000),
+        (0x8020_0000, 0x1000),
+        (0x9400_0000, 0x800),
+    ];
+    let machine = with_reserved(nodes, &block);
+    let foreign = |loaded: &[u64]| -> Vec<_> {
+        let foreign = machine.foreign(loaded);
+        foreign.map(|range| (range.start, range.length())).collect()
+    };
+    let others = [(0x9000_0000, 0x20_0000), (0x9100_0000, 0x1000)];
+    // Of the block: not the initial RAM disk, the kernel, the tree, the OS's own log.
+    let mut expected = vec![(0x9800_0000, 0x1000)];
+    expected.extend(others);
+    assert_eq!(foreign(&[0x8020_0000, 0x8700_1000]), expected);
+    assert_eq!(foreign(&[0x8020_0000]).len(), expected.len() + 1);
+    // All of it is stepped over when the firmware looks for room.
+    assert_eq!(machine.reserved.len(), 5 + 4 + 1);
+}
+
 fn identity(machine: &Machine) -> MachineIdentity {
     machine.identity(&machine.memory)
 }

@@ -1,7 +1,9 @@
 //! Address translation by page tables (RISC-V privileged specification, 12.3 to 12.6).
 
+use core::ops::Range;
+
 use poorwill_memory::linux::{AddressSpace, Span};
-use poorwill_memory::{OsMemory, PAGE_BYTES, to_usize};
+use poorwill_memory::{OsMemory, PAGE_BYTES, PhysRange, to_usize};
 
 /// A translation mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +152,53 @@ impl PageTables {
     }
 }
 
+/// A walk over all that tables map from an address on.
+struct Survey<'a> {
+    /// Reads the tables.
+    word: &'a dyn Fn(u64) -> Option<u64>,
+    /// The addresses that count, without the bits that are not translated.
+    addresses: Range<u64>,
+    /// How many mappings and tables it still looks at.
+    left: u64,
+    is_found: &'a dyn Fn(&PhysRange) -> bool,
+}
+
+impl Survey<'_> {
+    /// Below `table`, whose entries stand for `1 << shift` addresses each, from `start` on.
+    fn find(&mut self, table: u64, start: u64, shift: u32) -> Option<PhysRange> {
+        let page = PhysRange::new(table, PAGE_BYTES);
+        if (self.is_found)(&page) {
+            return Some(page);
+        }
+        for number in 0..1 << LEVEL_BITS {
+            let address = start + (number << shift);
+            let ends = address + (1 << shift) <= self.addresses.start;
+            if ends || address >= self.addresses.end {
+                continue;
+            }
+            let entry = (self.word)(table + number * size_of::<u64>() as u64)?;
+            if entry & entry::VALID == 0 {
+                continue;
+            }
+            self.left = self.left.checked_sub(1)?;
+            let mapped = (entry >> 10 & NUMBER) << PAGE_BITS;
+            let found = if entry & entry::LEAF != 0 {
+                leaf(entry, mapped, 1 << shift)
+                    .map(|found| PhysRange::new(found.start, found.bytes))
+                    .filter(self.is_found)
+            } else if shift == PAGE_BITS {
+                None
+            } else {
+                self.find(mapped, address, shift - LEVEL_BITS)
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+}
+
 /// What a leaf maps; `None` where it is none that a hart would take.
 fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Found> {
     let is_valid = entry & (entry::READ | entry::WRITE) != entry::WRITE;
@@ -167,17 +216,18 @@ fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Found> {
     })
 }
 
+/// The word of OS memory at a physical address, a multiple of 8.
+fn word_of(memory: &OsMemory, at: u64) -> Option<u64> {
+    let page = memory.page_at(at)?;
+    Some(memory.page(page).0[to_usize(at % PAGE_BYTES / 8)])
+}
+
 /// Where every Linux on a 64-bit RISC-V has its image: the last 2 GiB.
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
 impl AddressSpace for PageTables {
     fn span(&self, memory: &OsMemory, address: u64) -> Option<Span> {
-        let word = |at| {
-            Some(
-                memory.page(memory.page_at(at & !(PAGE_BYTES - 1))?).0
-                    [to_usize(at % PAGE_BYTES / 8)],
-            )
-        };
+        let word = |at| word_of(memory, at);
         // The kernel has the upper half.
         let is_kernel = address.cast_signed() < 0;
         let Found {
@@ -195,6 +245,24 @@ impl AddressSpace for PageTables {
             writable: entry & entry::WRITE != 0,
             user: entry & entry::USER != 0,
         })
+    }
+
+    fn find(
+        &self,
+        memory: &OsMemory,
+        first: u64,
+        most: u64,
+        is_found: &dyn Fn(&PhysRange) -> bool,
+    ) -> Option<PhysRange> {
+        let shift = PAGE_BITS + LEVEL_BITS * (self.mode.levels() - 1);
+        let translated = (1 << (shift + LEVEL_BITS)) - 1;
+        let mut survey = Survey {
+            word: &|at| word_of(memory, at),
+            addresses: first & translated..IMAGE & translated,
+            left: most,
+            is_found,
+        };
+        survey.find(self.root, 0, shift)
     }
 
     fn is_image(&self, address: u64) -> bool {

@@ -74,6 +74,33 @@ fn a_table_of_symbols_that_can_be_written_is_not_believed() {
     }
 }
 
+#[test]
+fn memory_that_was_added_is_seen() {
+    for mode in 0..MODES.len() {
+        let (mut linux, tables) = running(mode, Offsets::FromBase);
+        let memory = Places::ALL[mode].linear_map;
+        // Behind all that is mapped there, where the kernel puts more of it.
+        let at = memory + (64 << 20);
+        let added = 0x1_2345_6000;
+        map(&mut linux, tables, at, added, Rights::Write);
+        linux.free_all_but(|_| false);
+        let found = free_of(&linux, tables);
+        assert_eq!(found, Err(FreeListError::Added(added)), "{mode}");
+        // What lies below is the kernel's for devices; so it has memory for no reason.
+        let own = linux.note();
+        map(&mut linux, tables, at, own, Rights::Write);
+        map(
+            &mut linux,
+            tables,
+            memory - PAGE_BYTES,
+            added,
+            Rights::Write,
+        );
+        linux.free_all_but(|_| false);
+        assert!(free_of(&linux, tables).is_ok(), "{mode}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -3,7 +3,7 @@
 use poorwill_hart::{Mode, PageTables};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::linux::{AddressSpace, Span};
-use poorwill_memory::{PAGE_BYTES, Page, to_usize};
+use poorwill_memory::{PAGE_BYTES, Page, PhysRange, to_usize};
 use proptest::prelude::*;
 
 const MODES: [(Mode, u32); 3] = [(Mode::Sv39, 3), (Mode::Sv48, 4), (Mode::Sv57, 5)];
@@ -156,5 +156,47 @@ proptest! {
             prop_assert!(span.start.is_multiple_of(span.bytes));
             prop_assert!(span.physical.is_multiple_of(span.bytes));
         }
+    }
+}
+
+#[test]
+fn a_search_sees_every_kind_of_leaf_and_ends() {
+    for (mode, levels) in MODES {
+        for level in 0..levels {
+            let bytes = PAGE_BYTES << (9 * level);
+            let leaf = (bytes / PAGE_BYTES) << 10 | VALID | READ | WRITE;
+            let (mut memory, tables) = tables(mode, levels, level, leaf);
+            let there = PhysRange::new(bytes, bytes);
+            let address = address(levels);
+            let mut find = |first, most| {
+                let is_found = |range: &PhysRange| *range == there;
+                tables.find(memory.os(), first, most, &is_found)
+            };
+            let looked_at = u64::from(levels - level);
+            assert_eq!(
+                find(address, looked_at),
+                Some(there),
+                "{mode:?}, level {level}"
+            );
+            assert_eq!(find(address, looked_at - 1), None, "no more than told");
+            let behind = (address | (bytes - 1)).wrapping_add(1);
+            assert_eq!(find(behind, u64::MAX), None, "below the first address");
+        }
+    }
+}
+
+#[test]
+fn a_search_names_tables_that_are_no_memory() {
+    let elsewhere = 0x77_0000_0000;
+    for (mode, levels) in MODES {
+        let entry = (elsewhere / PAGE_BYTES) << 10 | VALID;
+        let (mut memory, tables) = tables(mode, levels, 1, entry);
+        let is_found = |range: &PhysRange| range.start == elsewhere;
+        let found = tables.find(memory.os(), address(levels), 100, &is_found);
+        assert_eq!(
+            found,
+            Some(PhysRange::new(elsewhere, PAGE_BYTES)),
+            "{mode:?}"
+        );
     }
 }

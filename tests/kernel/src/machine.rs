@@ -28,8 +28,10 @@ pub(crate) struct Machine {
     pub(crate) has_vector: bool,
     /// RAM, firmware's part included.
     pub(crate) ram: Range<usize>,
-    /// The parts of RAM that the firmware keeps to itself.
+    /// The parts of RAM that are not the OS's: the firmware's, and those of others.
     pub(crate) reserved: ArrayVec<Range<usize>, 16>,
+    /// Those of others.
+    pub(crate) foreign: ArrayVec<Range<usize>, 8>,
     /// What the loader put into RAM for the kernel (`-initrd`).
     pub(crate) initrd: Option<Range<usize>>,
     /// `/chosen/bootargs`
@@ -122,14 +124,21 @@ impl Machine {
         let all = nodes.map(|node| first_range(&node).expect("memory has a reg"));
         let all = all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         self.ram = all.expect("a memory node");
+        let block = tree.memory_reservations();
+        (self.foreign).extend(block.map(|entry| range(entry.address(), entry.size())));
         for node in tree.reserved_memory().into_iter().flatten() {
             let ranges = node.reg().ok().flatten().into_iter().flatten();
-            self.reserved.extend(ranges.filter_map(|reg| {
+            let ranges = ranges.filter_map(|reg| {
                 let start: u64 = reg.address().ok()?;
                 let size: u64 = reg.size().ok()?;
                 Some(range(start, size))
-            }));
+            });
+            match node.name_without_address() {
+                "poorwill" => self.reserved.extend(ranges),
+                _ => self.foreign.extend(ranges),
+            }
         }
+        self.reserved.extend(self.foreign.iter().cloned());
     }
 
     fn take_harts(&mut self, tree: Fdt) {

@@ -11,6 +11,7 @@ mod cases;
 mod clock;
 mod console;
 mod edu;
+mod foreign;
 mod fw_cfg;
 mod irqchip;
 mod machine;

@@ -16,6 +16,12 @@ pub(crate) fn write32(address: usize, value: u32) {
     unsafe { core::ptr::write_volatile(core::ptr::without_provenance_mut(address), value) }
 }
 
+/// Reads a 64-bit device register.
+pub(crate) fn read64(address: usize) -> u64 {
+    // SAFETY: device registers are no Rust objects; a bad address traps.
+    unsafe { core::ptr::read_volatile(core::ptr::without_provenance(address)) }
+}
+
 /// Writes a 64-bit device register.
 pub(crate) fn write64(address: usize, value: u64) {
     // SAFETY: device registers are no Rust objects; a bad address traps.

@@ -10,6 +10,7 @@ use super::Run;
 use crate::damage::Found;
 use crate::faults;
 use crate::plan::{Guest, PowerOn};
+use crate::tree;
 
 impl Run<'_> {
     /// The machine of one power-on.
@@ -73,7 +74,20 @@ impl Run<'_> {
             ]);
         }
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
+        self.add_tree(&mut machine)?;
         Ok(machine)
+    }
+
+    /// Gives it the tree that its board has instead of QEMU's, if it has one.
+    fn add_tree(&self, machine: &mut Machine) -> anyhow::Result<()> {
+        let Some(source) = &self.trial.board.tree else {
+            return Ok(());
+        };
+        let file = self.folder.join("tree.dtb");
+        let qemu = self.setup.qemu.clone().map_err(anyhow::Error::msg)?;
+        tree::write(machine, &qemu, source, &file)?;
+        machine.extra_arguments.extend(["-dtb".into(), file.into()]);
+        Ok(())
     }
 
     fn attach(

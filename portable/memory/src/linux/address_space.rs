@@ -1,4 +1,4 @@
-use crate::OsMemory;
+use crate::{OsMemory, PhysRange};
 
 /// The address space that the OS's kernel runs in; each architecture brings its
 /// own.
@@ -7,6 +7,17 @@ pub trait AddressSpace {
     /// it is not mapped, is not the kernel's, or is mapped in a way unknown
     /// here.
     fn span(&self, memory: &OsMemory, address: u64) -> Option<Span>;
+
+    /// The first physical addresses of which `is_found` holds, among those that the
+    /// kernel's addresses from `first` up to its image stand for, and those of the tables
+    /// that say so. No more than `most` mappings and tables are looked at.
+    fn find(
+        &self,
+        memory: &OsMemory,
+        first: u64,
+        most: u64,
+        is_found: &dyn Fn(&PhysRange) -> bool,
+    ) -> Option<PhysRange>;
 
     /// Whether the kernel's image, and nothing but it, may be at `address`.
     fn is_image(&self, address: u64) -> bool;

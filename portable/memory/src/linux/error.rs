@@ -34,6 +34,9 @@ pub enum FreeListError {
         /// How much.
         value: u64,
     },
+    /// The kernel has memory that the machine did not start with.
+    #[error("the kernel has memory at {0:#x} that the machine did not start with")]
+    Added(u64),
     /// An address of the kernel is not mapped as it should be, or not to OS
     /// memory.
     #[error("the kernel's address {0:#x} leads nowhere")]

@@ -2,7 +2,7 @@ use zerocopy::IntoBytes;
 
 use super::address_space::{AddressSpace, Span};
 use super::error::FreeListError;
-use crate::{OsMemory, OsPage, PAGE_BYTES, Page, to_usize};
+use crate::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 
 /// Mappings that are remembered.
 const RECENT: usize = 32;
@@ -78,6 +78,16 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         }
         let bytes = &self.memory.page(page).as_bytes()[offset..offset + 4];
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    /// See [`AddressSpace::find`].
+    pub(super) fn find(
+        &self,
+        first: u64,
+        most: u64,
+        is_found: &dyn Fn(&PhysRange) -> bool,
+    ) -> Option<PhysRange> {
+        self.space.find(self.memory, first, most, is_found)
     }
 
     /// Whether the kernel's image may be at an address.

@@ -37,6 +37,12 @@
 //! Whatever does not fit is a [`FreeListError`], and then no page at all counts as
 //! free: the machine sleeps as if this module were not there.
 //!
+//! # Memory that was added
+//!
+//! Of memory that was added to a running machine the firmware knows nothing, so no image
+//! has it. It is seen where the kernel maps it: a sleep is refused then, which is the one
+//! error here that it does not go on with ([`FreeListError::Added`]).
+//!
 //! # Pages that must not change though they are free
 //!
 //! With `page_poison=1` the kernel fills free pages with a pattern and looks at
@@ -46,6 +52,7 @@
 //! in them, so that is told with them ([`FreeContents`]). Everything else takes
 //! what free pages hold as it comes.
 
+mod added;
 mod address_space;
 mod buddy;
 mod error;
@@ -97,6 +104,7 @@ fn find<A: AddressSpace>(
     free: &mut PageMap<'_>,
 ) -> Result<Free, FreeListError> {
     let known = search::of_kernel(kernel)?;
+    added::refuse(kernel, &known)?;
     Ok(Free {
         pages: buddy::mark(kernel, &known, free)?,
         contents: buddy::contents(kernel, &known)?,

@@ -160,6 +160,7 @@ pub(crate) unsafe fn start(
     let firmware = firmware_range();
     let taken = taken(&machine.memory);
     let data = data_range(machine, firmware, taken, data_pages)?;
+    let memory = os_memory(machine, [firmware, data], taken)?;
     // SAFETY: the device tree is right, says the caller; each device is taken
     // into use once, here; what is neither firmware nor device is the OS's.
     let platform = unsafe {
@@ -172,7 +173,6 @@ pub(crate) unsafe fn start(
             .flatten();
         let generation_id = generation_id::GenerationId::new(machine);
         let warm_reset = ram::find(firmware);
-        let memory = MemoryMap::new(&machine.memory, &[firmware, data])?;
         let domain = domain::start(machine, &memory, taken)?;
         let own = [firmware, data].into_iter().chain(vault);
         let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
@@ -225,10 +225,23 @@ fn data_range(
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
     let stacks = stack::pages_needed(machine.harts.len()) as u64;
     let bytes = (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
-    let mut others: ArrayVec<PhysRange, MAX_TAKEN> = machine.reserved.iter().copied().collect();
+    let reserved = machine.reserved.iter().map(|reserved| reserved.range);
+    let mut others: ArrayVec<PhysRange, MAX_TAKEN> = reserved.collect();
     others.push(firmware);
     others.extend(taken);
     place(&machine.memory, &others, bytes).ok_or(PlatformError::NoRoom(bytes))
+}
+
+/// The memory that is the OS's: not the firmware's, nor anybody else's.
+fn os_memory(
+    machine: &Machine,
+    firmware: [PhysRange; 2],
+    taken: [PhysRange; 2],
+) -> Result<MemoryMap, MemoryMapError> {
+    let loaded = taken.map(|range| range.start);
+    let holes = machine.foreign(&loaded).chain(firmware);
+    let holes: ArrayVec<PhysRange, MAX_TAKEN> = holes.collect();
+    MemoryMap::new(&machine.memory, &holes)
 }
 
 impl Platform {

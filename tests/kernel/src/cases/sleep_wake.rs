@@ -6,15 +6,15 @@
 //! is a test of itself, such as OpenSBI's, needs one to wake), `rtc_alarm_ms=N` the
 //! same of the real-time clock's alarm, `late_ms=N` for other harts that stop only so
 //! long after the call, `from_ram=1` if the power stays on, `from=other` to sleep
-//! on a hart other than the one that booted, and `dma=1` for a device that is to write to
-//! memory while that is saved.
+//! on a hart other than the one that booted, `dma=1` for a device that is to write to
+//! memory while that is saved, and `foreign=1` where some memory belongs to others.
 
 use crate::{
     arch::{
         self,
         sleep::{self, Context, Outcome},
     },
-    check, clock, edu,
+    check, clock, edu, foreign,
     machine::Machine,
     memory::Memory,
     say,
@@ -66,6 +66,10 @@ fn cycles(machine: &Machine, hart: usize) {
         if machine.number("dma", 0) == 1 {
             edu::write_later(machine, last);
         }
+        let has_foreign = machine.number("foreign", 0) == 1;
+        if has_foreign {
+            foreign::overwrite(machine);
+        }
         match sleep::suspend(0, &mut context) {
             Outcome::Returned(answer) => {
                 check!(
@@ -81,6 +85,9 @@ fn cycles(machine: &Machine, hart: usize) {
                 let from_ram = machine.number("from_ram", 0) == 1;
                 if rtc_alarm_ms > 0 {
                     clock::end_alarm(machine);
+                }
+                if has_foreign {
+                    foreign::check_untouched(machine);
                 }
                 state.check_time(machine);
                 state.check_after_wake(machine, hart, &found, from_ram);

@@ -3,7 +3,7 @@ extern crate std;
 use std::collections::BTreeMap;
 
 use crate::linux::{AddressSpace, Span};
-use crate::{OsMemory, PAGE_BYTES};
+use crate::{OsMemory, PAGE_BYTES, PhysRange};
 
 /// Where the model has its image: where Linux has it on RISC-V.
 pub(super) const IMAGE: u64 = 0xffff_ffff_8000_0000;
@@ -81,6 +81,18 @@ impl AddressSpace for FakeSpace {
             writable: rights == Rights::Write,
             user: rights == Rights::UserRead,
         })
+    }
+
+    fn find(
+        &self,
+        _memory: &OsMemory,
+        first: u64,
+        most: u64,
+        is_found: &dyn Fn(&PhysRange) -> bool,
+    ) -> Option<PhysRange> {
+        let pages = self.0.range(first..IMAGE).take(crate::to_usize(most));
+        let ranges = pages.map(|(_, (physical, _))| PhysRange::new(*physical, PAGE_BYTES));
+        ranges.into_iter().find(is_found)
     }
 
     fn is_image(&self, address: u64) -> bool {
