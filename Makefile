@@ -126,7 +126,7 @@ perf: say-perf setup build test-kernel ## Count the firmware's instructions besi
 ROUNDS ?= 2
 
 .PHONY: count
-count:
+count: stretch-marks
 	@echo "perf: instructions"
 	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
@@ -161,6 +161,12 @@ poison-free: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks --target-dir $(TARGET)/poison-free
 	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
+
+.PHONY: stretch-marks
+stretch-marks: setup-tools
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features stretch-marks --target-dir $(TARGET)/stretch-marks
+	@cp $(TARGET)/stretch-marks/$(BARE)/bare/poorwill build/poorwill-stretch-marks.elf
 
 # Before anything is built, so that a missing network is told in the first minute.
 .PHONY: fetch

@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use poorwill_bench::BenchOptions;
 use poorwill_bench::instructions::{Beside, Counter, Counts};
+use poorwill_bench::stretches::{self, MOST};
 use poorwill_machine::{interrupt, paths};
 use poorwill_tests::Setup;
 
 /// How often each firmware is counted, unless `POORWILL_ROUNDS` says otherwise.
 const ROUNDS: u32 = 5;
+
+/// How many of the stretches with interrupts off are shown.
+const SHOWN: usize = 12;
 
 fn main() -> anyhow::Result<()> {
     let is_set = |name| std::env::var(name).is_ok_and(|set| set == "1");
@@ -30,11 +34,34 @@ fn main() -> anyhow::Result<()> {
         }
         Err(error) => return Err(error),
     };
+    stretches(&options)?;
     match std::env::var_os("POORWILL_BASE").filter(|base| !base.is_empty()) {
         Some(base) => compare(&options, &PathBuf::from(base), rounds()?)?,
         None => count(&options)?,
     }
     println!("test instructions ... ok");
+    Ok(())
+}
+
+/// How long machine mode runs with its interrupts off, at most.
+fn stretches(options: &BenchOptions) -> anyhow::Result<()> {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-stretch-marks.elf");
+    let build = build.canonicalize().context("`make stretch-marks`")?;
+    let all = stretches::measure(options, &build)?;
+    println!("longest stretches with interrupts off, of at most {MOST} instructions:");
+    for stretch in all.iter().take(SHOWN) {
+        println!(
+            "{:>9}  {} to {}",
+            stretch.instructions, stretch.from, stretch.to
+        );
+    }
+    let longest = all.first().context("no stretch was told")?;
+    ensure!(
+        longest.instructions <= MOST,
+        "interrupts are off for {} instructions from {} on",
+        longest.instructions,
+        longest.from
+    );
     Ok(())
 }
 

@@ -36,7 +36,7 @@ const AREA_MIB: u64 = 254;
 const SHIFT: u32 = 6;
 
 /// How long one power-on may take.
-const LIMIT: Duration = Duration::from_secs(300);
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
 /// A way to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,8 @@ impl Way {
         ])
     }
 
-    fn machine(
+    /// The machine that does.
+    pub(super) fn machine(
         self,
         options: &BenchOptions,
         firmware: &Path,
@@ -163,7 +164,8 @@ pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<
     Ok(())
 }
 
-fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {
+/// Switches a machine on whose faults end the run.
+pub(super) fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {
     let mut running = machine.power_on(qemu, PowerOn::default())?;
     running.fail_on(&["poorwill: panic", "FAIL"]);
     Ok(running)

@@ -16,6 +16,7 @@ pub mod results;
 mod seal;
 pub mod spread;
 mod start;
+pub mod stretches;
 pub mod table;
 pub mod targets;
 

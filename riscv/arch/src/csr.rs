@@ -42,6 +42,7 @@ numbers! {
     PMPADDR0 = 0x3b0,
     MSECCFG = 0x747,
     MCYCLE = 0xb00,
+    MINSTRET = 0xb02,
     TIME = 0xc01,
     VL = 0xc20,
     VTYPE = 0xc21,
@@ -126,6 +127,8 @@ pub fn swap_seed() -> u64 {
 pub mod status {
     /// S-mode interrupts enabled.
     pub const SIE: u64 = 1 << 1;
+    /// Machine interrupts enabled.
+    pub const MIE: u64 = 1 << 3;
     /// S-mode interrupts were enabled before the trap.
     pub const SPIE: u64 = 1 << 5;
     /// Machine interrupts were enabled before the trap.

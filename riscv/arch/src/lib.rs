@@ -20,16 +20,19 @@ pub mod float;
 pub mod fw_cfg;
 pub mod guarded;
 pub mod imsic;
+mod interruptible;
 pub mod ipi;
 mod mmio;
 pub mod os_csr;
 pub mod pmp;
 mod probe;
+pub mod stretch;
 mod timer;
 pub mod vector;
 
 use core::arch::asm;
 
+pub use interruptible::{interruptible, uninterrupted};
 pub use mmio::Mmio;
 pub use timer::{HartTimer, HeldTimer, TimerRegisters};
 

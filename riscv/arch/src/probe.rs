@@ -5,19 +5,20 @@
 /// instruction did not trap.
 ///
 /// `mtvec` points behind it meanwhile, so a trap lands there, and the next one is no
-/// double trap. One within machine mode
+/// double trap; interrupts, which would land there too, are off. A trap within machine mode
 /// changes only `mepc`, `mcause`, `mtval` and `mstatus`, and the OS's values of these
 /// are kept in its trap frame.
 ///
 /// # Safety
 ///
 /// The instruction does nothing that Rust's rules, or what machine mode relies on, do not
-/// allow; and the hart takes no interrupt in machine mode.
+/// allow.
 macro_rules! probe {
     ($instruction:literal, $value:expr, $($operand:tt)*) => {{
         let mut value: u64 = $value;
         let there: usize;
         core::arch::asm!(
+            "csrrci {enabled}, mstatus, {interrupts}",
             "la     {old}, 2f",
             "csrrw  {old}, mtvec, {old}",
             "li     {there}, 0",
@@ -26,9 +27,13 @@ macro_rules! probe {
             ".balign 4",
             "2: csrw mtvec, {old}",
             "csrc   mstatus, {double_trap}",
+            "andi   {enabled}, {enabled}, {interrupts}",
+            "csrs   mstatus, {enabled}",
             old = out(reg) _,
             there = out(reg) there,
             value = inout(reg) value,
+            enabled = out(reg) _,
+            interrupts = const $crate::csr::status::MIE,
             double_trap = in(reg) $crate::csr::status::MDT,
             $($operand)*,
             options(nostack),

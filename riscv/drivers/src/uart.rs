@@ -9,8 +9,8 @@ use crate::Registers;
 
 /// How often the UART is polled for all bytes of a call: what it has not accepted then is
 /// dropped. There may be no clock yet to wait by, and a console that nobody drains must not
-/// stop the machine: the hart that writes takes no interrupt, and others wait for it. A
-/// line of 115,200 baud takes 256 bytes in an eighth of that.
+/// stop the machine: the hart that writes holds it, and others wait for their turn. A line
+/// of 115,200 baud takes 256 bytes in an eighth of that.
 const PATIENCE: u32 = 1_000_000;
 
 /// Registers by number (16550 data sheet, "Registers").

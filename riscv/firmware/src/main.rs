@@ -22,6 +22,7 @@ mod stopped;
 mod trap;
 mod workers;
 
+use poorwill_arch::{interruptible, stretch};
 use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
@@ -77,6 +78,7 @@ fn boot(
     tree: usize,
     information: usize,
 ) -> Result<core::convert::Infallible, BootError> {
+    stretch::begin();
     let (next, own, began) = start(hart_id, tree, information)?;
 
     // They wait for the OS to start them, which does not run yet.
@@ -85,7 +87,7 @@ fn boot(
     say!("cold boot: {reason}");
     let domain = domain::of(own.id());
     // SAFETY: the machine boots cold, and nobody has read the tree since the start.
-    let resume = unsafe { next_stage::prepare(&next, platform(), domain, reason)? };
+    let resume = early(|| unsafe { next_stage::prepare(&next, platform(), domain, reason) })?;
     // This hart waits to be started, as all do.
     own.start(Task::Start(resume))?;
     own.wait()
@@ -106,7 +108,7 @@ fn start(
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let tree = FwDynamic::find_tree(tree as u64, load)?;
     // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
-    let (machine, found) = Machine::survey(unsafe { next_stage::tree(tree) });
+    let (machine, found) = early(|| Machine::survey(unsafe { next_stage::tree(tree) }));
     // SAFETY: the tree describes this machine, and boot is called once.
     unsafe { platform::start_console(&machine) };
     found?;
@@ -117,7 +119,7 @@ fn start(
         platform,
         stacks,
         pages,
-    } = unsafe { platform::start(&machine, taken, sleep::pages_needed)? };
+    } = early(|| unsafe { platform::start(&machine, taken, sleep::pages_needed) })?;
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&machine.harts) };
     sleep::take_memory(pages);
@@ -130,6 +132,13 @@ fn start(
     // anything pending at a third of its speed, and it could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
     Ok((next, own, began))
+}
+
+/// Runs long work, as long as no OS runs.
+#[track_caller]
+fn early<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: no OS has a timer that could ring.
+    unsafe { interruptible(0, work) }
 }
 
 /// Where the other harts come from entry.S, each on its own stack and with its place

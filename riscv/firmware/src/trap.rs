@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_arch::{csr, hart_id};
+use poorwill_arch::{csr, hart_id, stretch};
 use poorwill_hart::emulation::cause::{LOAD_ACCESS, STORE_ACCESS};
 
 use crate::entry::{self, TrapFrame};
@@ -23,6 +23,12 @@ mod cause {
 /// Where entry.S brings every trap from the OS.
 #[unsafe(no_mangle)]
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
+    stretch::begin();
+    handle(frame);
+    stretch::end();
+}
+
+fn handle(frame: &mut TrapFrame) {
     match csr::read::<{ csr::MCAUSE }>() {
         cause::SUPERVISOR_CALL => {
             frame.mepc += 4;
@@ -45,6 +51,17 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
             frame.mepc,
             csr::read::<{ csr::MTVAL }>(),
         ),
+    }
+}
+
+/// Where entry.S brings an interrupt of work in machine mode that lets itself be
+/// interrupted (`arch::interruptible`).
+#[unsafe(no_mangle)]
+extern "C" fn machine_interrupt(cause: u64) {
+    match cause {
+        cause::MACHINE_SOFTWARE | cause::MACHINE_EXTERNAL => this_hart().handle_ipi(),
+        cause::MACHINE_TIMER => this_hart().timer().forward(),
+        other => panic!("unexpected interrupt of machine mode: {other:#x}"),
     }
 }
 

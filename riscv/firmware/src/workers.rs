@@ -1,7 +1,7 @@
 //! Worker harts: those that are stopped lend a hand with a save or a load, whose
 //! coordinator is the hart that runs it.
 
-use poorwill_arch::wait_for_interrupt;
+use poorwill_arch::{interruptible, uninterrupted};
 use poorwill_hart::{HsmState, JobGate, Request, Worker};
 use spin::{Mutex, Once};
 
@@ -62,14 +62,13 @@ impl poorwill_image::Workers for StoppedHarts {
     fn pause(&self) {
         let time = &platform().time;
         let until = time.ticks().saturating_add(time.ticks_in(PAUSE_NS));
-        this_hart().timer().rest_until(until);
+        uninterrupted(|| this_hart().timer().rest_until(until));
     }
 
     fn idle(&self) {
         // An IPI that came in since the hart last looked is pending still, and
         // ends the wait at once.
-        wait_for_interrupt();
-        this_hart().handle_ipi();
+        uninterrupted(|| this_hart().wait_for_ipi());
     }
 }
 
@@ -100,7 +99,8 @@ pub(crate) fn work(worker: &mut Worker) -> bool {
     };
     let job = *JOB.lock();
     if let Some(job) = job {
-        job();
+        // SAFETY: a job keeps nothing from the OS's timer.
+        unsafe { interruptible(0, job) };
     }
     drop(inside);
     true

@@ -5,7 +5,7 @@
 //! firmware exits with 0, so the three cannot be taken for one another.
 
 use crate::{arch, machine::Machine, mmio};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use sbi_spec::binary::{Error, SbiRet};
 
 /// QEMU's exit status when every check held.
@@ -24,8 +24,12 @@ static FAILED: AtomicU32 = AtomicU32::new(0);
 /// The test device's address, once it is known.
 static TEST_DEVICE: AtomicUsize = AtomicUsize::new(0);
 
+/// A machine whose checks held is switched off by a call, for what the firmware does then.
+static ENDS_OFF: AtomicBool = AtomicBool::new(false);
+
 /// Learns where the test device is. Before this, no verdict can be given.
 pub(crate) fn set_up(machine: &Machine) {
+    ENDS_OFF.store(machine.option("end") == Some("off"), Ordering::Relaxed);
     TEST_DEVICE.store(machine.test_device, Ordering::Relaxed);
 }
 
@@ -71,11 +75,15 @@ pub(crate) fn finish(case: &str) -> ! {
     let (held, failed) = (HELD.load(Ordering::Relaxed), FAILED.load(Ordering::Relaxed));
     crate::say!("case {case}: {held} checks held, {failed} failed");
     // A case that checked nothing has shown nothing.
-    exit(if failed == 0 && held > 0 {
-        SUCCESS
-    } else {
-        FAILURE
-    })
+    if failed != 0 || held == 0 {
+        exit(FAILURE)
+    }
+    if ENDS_OFF.load(Ordering::Relaxed) {
+        let answer = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason);
+        crate::say!("FAIL: the machine cannot be switched off: {answer:?}");
+        exit(FAILURE)
+    }
+    exit(SUCCESS)
 }
 
 /// Ends the machine with QEMU's exit status `status`.

@@ -172,8 +172,35 @@ trap_entry:
     mret
 
 machine_trap:
-    # A fault of the firmware's own.
+    # In machine mode itself: an interrupt of work that lets itself be interrupted, or a
+    # fault of the firmware's own.
     csrrw   sp, mscratch, sp
+    addi    sp, sp, -FRAME
+    sd      t0, 8*5(sp)
+    csrr    t0, mcause
+    bgez    t0, machine_fault_entry
+    .irp    n, 1,6,7,10,11,12,13,14,15,16,17,28,29,30,31
+    sd      x\n, 8*\n(sp)
+    .endr
+    csrr    t0, mepc
+    sd      t0, FRAME_MEPC(sp)
+    csrr    t0, mstatus
+    sd      t0, FRAME_MSTATUS(sp)
+    li      t0, {DOUBLE_TRAP}
+    csrc    mstatus, t0
+    csrr    a0, mcause
+    call    machine_interrupt
+    ld      t0, FRAME_MEPC(sp)
+    csrw    mepc, t0
+    ld      t0, FRAME_MSTATUS(sp)
+    csrw    mstatus, t0
+    .irp    n, 1,5,6,7,10,11,12,13,14,15,16,17,28,29,30,31
+    ld      x\n, 8*\n(sp)
+    .endr
+    addi    sp, sp, FRAME
+    mret
+
+machine_fault_entry:
     csrr    a0, mcause
     csrr    a1, mepc
     csrr    a2, mtval

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_arch::ipi::{self, Ipi};
-use poorwill_arch::{HartTimer, csr, set_thread_pointer, thread_pointer};
+use poorwill_arch::{HartTimer, csr, set_thread_pointer, thread_pointer, wait_for_interrupt};
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
@@ -218,6 +218,17 @@ impl ThisHart {
             // SAFETY: SSIP is the OS's own.
             unsafe { csr::set::<{ csr::MIP }>(interrupt::SSI) };
         }
+    }
+
+    /// Waits for an IPI, or another interrupt that is enabled, and handles it.
+    pub(crate) fn wait_for_ipi(self) {
+        let enabled = csr::read::<{ csr::MIE }>();
+        // SAFETY: machine mode's interrupts are off: its own only ends the wait.
+        unsafe { csr::set::<{ csr::MIE }>(self.interrupt()) };
+        wait_for_interrupt();
+        // SAFETY: as it was.
+        unsafe { csr::write::<{ csr::MIE }>(enabled) };
+        self.handle_ipi();
     }
 
     /// Runs the fence that it is asked for, if any: for loops in which it waits for

@@ -51,6 +51,8 @@ pub(crate) fn can_reset() -> bool {
 
 /// Turns the power off, at the OS's wish.
 pub(crate) fn power_off() -> ! {
+    #[cfg(feature = "stretch-marks")]
+    say_stretches();
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
@@ -58,6 +60,14 @@ pub(crate) fn power_off() -> ! {
 /// the argument proves.
 pub(crate) fn power_off_asleep(_: Committed) -> ! {
     power_off()
+}
+
+/// Says the longest stretches with interrupts off since it was last asked.
+#[cfg(feature = "stretch-marks")]
+pub(crate) fn say_stretches() {
+    for (from, to, instructions) in poorwill_arch::stretch::take() {
+        say!("interrupts off from={from} to={to} instructions={instructions}");
+    }
 }
 
 /// Resets the machine.

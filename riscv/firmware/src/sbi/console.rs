@@ -1,5 +1,6 @@
 //! DBCN (SBI 3.0, chapter 12).
 
+use poorwill_arch::interruptible;
 use poorwill_domain::{ClaimError, ClaimedBytes};
 use poorwill_drivers::uart::Stuck;
 use sbi_spec::binary::SbiRet;
@@ -19,7 +20,11 @@ pub(super) fn call(call: Call) -> SbiRet {
         domain.bytes(length as u64, low as u64, high as u64)
     };
     match call.function {
-        CONSOLE_WRITE => transfer(memory(), write),
+        // Others may wait for this hart's fences meanwhile.
+        // SAFETY: neither a fence nor the OS's timer needs the console.
+        CONSOLE_WRITE => unsafe {
+            interruptible(call.caller.hart.interrupt(), || transfer(memory(), write))
+        },
         CONSOLE_READ => transfer(memory(), read),
         CONSOLE_WRITE_BYTE => match console::send(&[length.to_le_bytes()[0]]) {
             Ok(()) => SbiRet::success(0),

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use poorwill_arch::interruptible;
 use poorwill_domain::{ClaimError, FenceRange};
 use poorwill_hart::{HsmState, Request};
 use sbi_spec::binary::SbiRet;
@@ -33,7 +34,10 @@ pub(super) fn call(call: Call) -> SbiRet {
         Err(error) => return super::refusal(error),
     };
     match call.caller.domain.harts(mask as u64, base as u64) {
-        Ok(harts) => run_on(super::harts(harts), fence, call.caller),
+        // SAFETY: who waits for others keeps nothing from the OS's timer.
+        Ok(harts) => unsafe {
+            interruptible(0, || run_on(super::harts(harts), fence, call.caller));
+        },
         Err(error) => return super::refusal(error),
     }
     SbiRet::success(0)

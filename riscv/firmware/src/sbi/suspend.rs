@@ -1,5 +1,6 @@
 //! SUSP (SBI 3.0, chapter 13).
 
+use poorwill_arch::interruptible;
 use poorwill_domain::Request;
 use poorwill_hart::Resume;
 use sbi_spec::binary::SbiRet;
@@ -47,7 +48,8 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
             return super::refusal(error);
         }
     };
-    let stopped = match wait_for_others(hart, time) {
+    // SAFETY: who waits for others keeps nothing from the OS's timer.
+    let stopped = match unsafe { interruptible(0, || wait_for_others(hart, time)) } {
         Ok(stopped) => stopped,
         Err(running) => {
             say!("sleep refused: hart {} is not stopped", running.id());

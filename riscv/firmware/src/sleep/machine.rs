@@ -1,6 +1,7 @@
 //! This machine, as the `sleep` crate needs it.
 
 use arrayvec::ArrayVec;
+use poorwill_arch::uninterrupted;
 use poorwill_hart::HartContext;
 use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
@@ -189,10 +190,12 @@ impl Machine for Firmware {
     }
 
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
-        let mut resting = Resting::begin(this_hart());
-        let result = job(&mut resting);
-        resting.end();
-        result
+        uninterrupted(|| {
+            let mut resting = Resting::begin(this_hart());
+            let result = job(&mut resting);
+            resting.end();
+            result
+        })
     }
 
     fn tell_os(&self, source: Source, slept_ms: u64) {

@@ -7,6 +7,7 @@ mod machine;
 mod retain;
 mod state;
 
+use poorwill_arch::interruptible;
 use poorwill_hart::{Resume, Task};
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
@@ -29,7 +30,12 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
     let Resume { address, argument } = resume;
     let mut memory = os_memory(stopped);
     let quiesced = Quiesced::new(&mut memory, WakeVector { address, argument });
-    match poorwill_sleep::sleep(&Firmware, quiesced, &mut work()) {
+    // SAFETY: a sleep keeps nothing from the OS's timer.
+    match unsafe {
+        interruptible(0, || {
+            poorwill_sleep::sleep(&Firmware, quiesced, &mut work())
+        })
+    } {
         Slept::Awake => Ok(()),
         Slept::Refused(error) => Err(error),
         Slept::Asleep(committed) => {
@@ -46,13 +52,20 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
 pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);
-        poorwill_sleep::wake(&Firmware, &mut memory, &mut work(), began)
+        // SAFETY: nor does a wake.
+        unsafe {
+            interruptible(0, || {
+                poorwill_sleep::wake(&Firmware, &mut memory, &mut work(), began)
+            })
+        }
     };
     let core = match woke {
         Woke::Awake(core) => core,
         Woke::Cold(reason) => return reason,
         Woke::Reset(_) | Woke::Cleared => power::fatal(),
     };
+    #[cfg(feature = "stretch-marks")]
+    power::say_stretches();
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
     let hart = hart::find(core.hart()).expect("the state was checked to name a hart");

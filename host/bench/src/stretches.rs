@@ -1,0 +1,115 @@
+//! How long a hart runs in machine mode with its interrupts off, in instructions, by
+//! place: what a line that is to be noticed would wait for.
+//!
+//! The firmware is a build that keeps the longest of each (`stretch-marks`) and says them
+//! when the machine is switched off or wakes. QEMU counts under `-icount`, on machines of
+//! one hart.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use poorwill_machine::console::Fields;
+use poorwill_machine::{Interrupts, Machine, Qemu, RunningMachine};
+
+use crate::BenchOptions;
+use crate::counted::{LIMIT, Way, power_on};
+
+/// The most instructions: a millisecond at 0.4 GHz with 0.66 instructions a cycle, the
+/// slowest machine that the papers have, of the sixteen that a power supply holds.
+pub const MOST: u64 = 264_000;
+
+/// What such a line begins with.
+const LINE: &str = "poorwill: interrupts off ";
+
+/// How the test kernel ends: by a call, at which the firmware says what it has kept.
+const END: &str = " end=off";
+
+/// What the test kernel does beside sleeping.
+const CASES: [&str; 3] = ["calls", "mediated", "fuzz seconds=1"];
+
+/// The longest stretch from one place to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where the interrupts went off.
+    pub from: String,
+    /// Where they went on again, or were looked for.
+    pub to: String,
+    /// How many instructions later, at most.
+    pub instructions: u64,
+}
+
+/// Measures: a start, each way to sleep and to wake, and calls, on machines with each kind
+/// of interrupt controller. The longest comes first.
+///
+/// # Errors
+///
+/// What failed, with the console's end; or that a machine says nothing.
+pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<Stretch>> {
+    let qemu = Qemu::find()?;
+    let mut longest = BTreeMap::new();
+    for interrupts in [Interrupts::Aia, Interrupts::Plic] {
+        for way in Way::ALL {
+            let folder = tempfile::tempdir_in(&options.folder)?;
+            let mut machine = way.machine(options, firmware, folder.path())?;
+            machine.interrupts = interrupts;
+            machine.command_line += END;
+            // With its RAM powered a machine wakes in the same power-on.
+            let power_ons = if way == Way::Retained { 1 } else { 2 };
+            for _ in 0..power_ons {
+                run(&machine, &qemu, &mut longest).with_context(|| format!("{way:?}"))?;
+            }
+        }
+        for case in CASES {
+            let folder = tempfile::tempdir_in(&options.folder)?;
+            let mut machine = Way::Plain.machine(options, firmware, folder.path())?;
+            machine.interrupts = interrupts;
+            machine.command_line = format!("case={case}{END}");
+            run(&machine, &qemu, &mut longest).with_context(|| format!("case {case}"))?;
+        }
+    }
+    let named = longest
+        .into_iter()
+        .map(|((from, to), instructions)| Stretch {
+            from,
+            to,
+            instructions,
+        });
+    let mut all: Vec<_> = named.collect();
+    all.sort_by_key(|stretch| std::cmp::Reverse(stretch.instructions));
+    Ok(all)
+}
+
+/// Runs a machine to its end, and adds what it says.
+fn run(
+    machine: &Machine,
+    qemu: &Qemu,
+    longest: &mut BTreeMap<(String, String), u64>,
+) -> anyhow::Result<()> {
+    let mut running = power_on(machine, qemu)?;
+    running.wait_exit(LIMIT)?.check()?;
+    let said = said(&running)?;
+    ensure!(
+        !said.is_empty(),
+        "no line {LINE:?}: not a build with stretch-marks"
+    );
+    for (places, instructions) in said {
+        let most = longest.entry(places).or_default();
+        *most = instructions.max(*most);
+    }
+    Ok(())
+}
+
+/// All stretches that a machine has told.
+fn said(running: &RunningMachine) -> anyhow::Result<Vec<((String, String), u64)>> {
+    let lines = running.lines();
+    let told = lines.iter().filter(|line| line.text.contains(LINE));
+    told.map(|line| {
+        let found = Fields::parse(&line.text, LINE).and_then(|fields| {
+            let places = (fields.get("from")?.to_owned(), fields.get("to")?.to_owned());
+            Some((places, fields.number("instructions")?))
+        });
+        found.with_context(|| format!("no stretch in {:?}", line.text))
+    })
+    .collect()
+}

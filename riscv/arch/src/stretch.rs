@@ -1,0 +1,96 @@
+//! For tests: the longest stretches that a hart runs in machine mode with its interrupts
+//! off, in instructions, by where they began and ended. On a machine of one hart, in builds
+//! with the feature `stretch-marks`; otherwise nothing is kept.
+
+use core::panic::Location;
+
+/// A place in the sources.
+pub type Place = &'static Location<'static>;
+
+/// The interrupts go off here, unless they are off.
+#[track_caller]
+#[inline]
+pub fn begin() {
+    #[cfg(feature = "stretch-marks")]
+    kept::begin(Location::caller());
+}
+
+/// They go on again here, if they do.
+#[track_caller]
+#[inline]
+pub fn on() {
+    #[cfg(feature = "stretch-marks")]
+    if crate::csr::read::<{ crate::csr::MSTATUS }>() & crate::csr::status::MIE != 0 {
+        kept::end(Location::caller());
+    }
+}
+
+/// They go on with the end of machine mode, or are looked for here.
+#[track_caller]
+#[inline]
+pub fn end() {
+    #[cfg(feature = "stretch-marks")]
+    kept::end(Location::caller());
+}
+
+#[cfg(feature = "stretch-marks")]
+pub use kept::take;
+
+#[cfg(feature = "stretch-marks")]
+mod kept {
+    use core::cell::RefCell;
+
+    use super::Place;
+    use crate::csr;
+
+    /// How many pairs of places there is room for.
+    const MOST: usize = 48;
+
+    /// A stretch: from where to where, and its most instructions.
+    type Stretch = (Place, Place, u64);
+
+    struct Kept {
+        began: Option<(Place, u64)>,
+        longest: [Option<Stretch>; MOST],
+    }
+
+    struct OfOneHart(RefCell<Kept>);
+
+    // SAFETY: such a build runs on machines of one hart, and what interrupts machine mode
+    // there does not come here.
+    unsafe impl Sync for OfOneHart {}
+
+    static KEPT: OfOneHart = OfOneHart(RefCell::new(Kept {
+        began: None,
+        longest: [None; MOST],
+    }));
+
+    pub(super) fn begin(place: Place) {
+        let mut kept = KEPT.0.borrow_mut();
+        let now = csr::read::<{ csr::MINSTRET }>();
+        kept.began.get_or_insert((place, now));
+    }
+
+    pub(super) fn end(place: Place) {
+        let now = csr::read::<{ csr::MINSTRET }>();
+        let mut kept = KEPT.0.borrow_mut();
+        let Some((from, began)) = kept.began.take() else {
+            return;
+        };
+        let length = now - began;
+        let same = |stretch: &&mut Option<Stretch>| match stretch {
+            Some((first, last, _)) => *first == from && *last == place,
+            None => true,
+        };
+        let found = kept.longest.iter_mut().find(same);
+        let found = found.expect("room for each pair of places");
+        let most = found.map_or(0, |(.., most)| most);
+        *found = Some((from, place, length.max(most)));
+    }
+
+    /// All of them, each told once.
+    pub fn take() -> impl Iterator<Item = Stretch> {
+        let taken = core::mem::replace(&mut KEPT.0.borrow_mut().longest, [None; MOST]);
+        taken.into_iter().flatten()
+    }
+}
