@@ -126,7 +126,7 @@ perf: say-perf setup build test-kernel ## Count the firmware's instructions besi
 ROUNDS ?= 2
 
 .PHONY: count
-count: stretch-marks
+count: irqs-off
 	@echo "perf: instructions"
 	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
@@ -162,11 +162,11 @@ poison-free: setup-tools
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks --target-dir $(TARGET)/poison-free
 	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
 
-.PHONY: stretch-marks
-stretch-marks: setup-tools
+.PHONY: irqs-off
+irqs-off: setup-tools
 	@mkdir -p build
-	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features stretch-marks --target-dir $(TARGET)/stretch-marks
-	@cp $(TARGET)/stretch-marks/$(BARE)/bare/poorwill build/poorwill-stretch-marks.elf
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features irqs-off --target-dir $(TARGET)/irqs-off
+	@cp $(TARGET)/irqs-off/$(BARE)/bare/poorwill build/poorwill-irqs-off.elf
 
 # Before anything is built, so that a missing network is told in the first minute.
 .PHONY: fetch

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use poorwill_bench::BenchOptions;
 use poorwill_bench::instructions::{Beside, Counter, Counts};
-use poorwill_bench::stretches::{self, MOST};
+use poorwill_bench::irqs_off::{self, MOST};
 use poorwill_machine::{interrupt, paths};
 use poorwill_tests::Setup;
 
 /// How often each firmware is counted, unless `POORWILL_ROUNDS` says otherwise.
 const ROUNDS: u32 = 5;
 
-/// How many of the stretches with interrupts off are shown.
+/// How many places with interrupts off are shown.
 const SHOWN: usize = 12;
 
 fn main() -> anyhow::Result<()> {
@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
         }
         Err(error) => return Err(error),
     };
-    stretches(&options)?;
+    irqs_off(&options)?;
     match std::env::var_os("POORWILL_BASE").filter(|base| !base.is_empty()) {
         Some(base) => compare(&options, &PathBuf::from(base), rounds()?)?,
         None => count(&options)?,
@@ -44,18 +44,15 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// How long machine mode runs with its interrupts off, at most.
-fn stretches(options: &BenchOptions) -> anyhow::Result<()> {
-    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-stretch-marks.elf");
-    let build = build.canonicalize().context("`make stretch-marks`")?;
-    let all = stretches::measure(options, &build)?;
-    println!("longest stretches with interrupts off, of at most {MOST} instructions:");
-    for stretch in all.iter().take(SHOWN) {
-        println!(
-            "{:>9}  {} to {}",
-            stretch.instructions, stretch.from, stretch.to
-        );
+fn irqs_off(options: &BenchOptions) -> anyhow::Result<()> {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-irqs-off.elf");
+    let build = build.canonicalize().context("`make irqs-off`")?;
+    let all = irqs_off::measure(options, &build)?;
+    println!("longest with interrupts off, of at most {MOST} instructions:");
+    for one in all.iter().take(SHOWN) {
+        println!("{:>9}  {} to {}", one.instructions, one.from, one.to);
     }
-    let longest = all.first().context("no stretch was told")?;
+    let longest = all.first().context("nothing was told")?;
     ensure!(
         longest.instructions <= MOST,
         "interrupts are off for {} instructions from {} on",

@@ -9,6 +9,7 @@ mod counted;
 pub mod energy;
 pub mod host;
 pub mod instructions;
+pub mod irqs_off;
 mod load;
 pub mod report;
 mod resample;
@@ -16,7 +17,6 @@ pub mod results;
 mod seal;
 pub mod spread;
 mod start;
-pub mod stretches;
 pub mod table;
 pub mod targets;
 

@@ -7,7 +7,7 @@
 use poorwill_hart::interrupt;
 
 use crate::csr::{self, status};
-use crate::stretch;
+use crate::irqs_off;
 
 /// Runs `work` with machine mode's interrupts on, of which it takes the OS's timer, where
 /// machine mode keeps it, and those `by` which else it is to be interrupted, as `mie` has
@@ -25,7 +25,7 @@ pub unsafe fn interruptible<R>(by: u64, work: impl FnOnce() -> R) -> R {
     unsafe {
         csr::write::<{ csr::MIE }>(enabled & (interrupt::OF_THE_OS | interrupt::MTI) | by);
         csr::set::<{ csr::MSTATUS }>(status::MIE);
-        stretch::on();
+        irqs_off::on();
     }
     let result = work();
     // SAFETY: as they were; the OS's timer may have rung meanwhile, and is off then.
@@ -36,8 +36,8 @@ pub unsafe fn interruptible<R>(by: u64, work: impl FnOnce() -> R) -> R {
         csr::set::<{ csr::MSTATUS }>(was_on);
     }
     match was_on {
-        0 => stretch::begin(),
-        _ => stretch::on(),
+        0 => irqs_off::begin(),
+        _ => irqs_off::on(),
     }
     result
 }
@@ -49,11 +49,11 @@ pub fn uninterrupted<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: what is pending waits.
     unsafe { csr::clear::<{ csr::MSTATUS }>(status::MIE) };
     if was_on != 0 {
-        stretch::begin();
+        irqs_off::begin();
     }
     let result = work();
     // SAFETY: as it was.
     unsafe { csr::set::<{ csr::MSTATUS }>(was_on) };
-    stretch::on();
+    irqs_off::on();
     result
 }

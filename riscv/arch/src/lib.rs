@@ -1,8 +1,8 @@
 //! What a RISC-V hart in machine mode reaches by instructions alone: CSRs, the
 //! registers of its units and of devices, caches, fences.
 //!
-//! It decides nothing. The crates that do (`hart`, `domain`, `drivers`) ask for what is
-//! here through traits that their tests implement by models; the firmware joins the two.
+//! It decides nothing. The crates that do (`hart`, `domain`, `drivers`, `medium`) ask for
+//! what is here through traits that their tests implement by models; the firmware joins the two.
 //! How a hart enters and leaves machine mode is the firmware's.
 #![no_std]
 #![deny(clippy::let_underscore_must_use)]
@@ -22,11 +22,15 @@ pub mod guarded;
 pub mod imsic;
 mod interruptible;
 pub mod ipi;
+pub mod irqs_off;
 mod mmio;
+mod os_context;
 pub mod os_csr;
+pub mod pci;
 pub mod pmp;
 mod probe;
-pub mod stretch;
+
+mod time;
 mod timer;
 pub mod vector;
 
@@ -34,6 +38,8 @@ use core::arch::asm;
 
 pub use interruptible::{interruptible, uninterrupted};
 pub use mmio::Mmio;
+pub use os_context::OsContext;
+pub use time::{Time, hart_timer};
 pub use timer::{HartTimer, HeldTimer, TimerRegisters};
 
 const _: () = assert!(usize::BITS == u64::BITS, "for RV64");

@@ -22,7 +22,7 @@ mod stopped;
 mod trap;
 mod workers;
 
-use poorwill_arch::{interruptible, stretch};
+use poorwill_arch::{interruptible, irqs_off};
 use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
@@ -78,7 +78,7 @@ fn boot(
     tree: usize,
     information: usize,
 ) -> Result<core::convert::Infallible, BootError> {
-    stretch::begin();
+    irqs_off::begin();
     let (next, own, began) = start(hart_id, tree, information)?;
 
     // They wait for the OS to start them, which does not run yet.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_arch::{csr, hart_id, stretch};
+use poorwill_arch::{csr, hart_id, irqs_off};
 use poorwill_hart::emulation::cause::{LOAD_ACCESS, STORE_ACCESS};
 
 use crate::entry::{self, TrapFrame};
@@ -23,9 +23,9 @@ mod cause {
 /// Where entry.S brings every trap from the OS.
 #[unsafe(no_mangle)]
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
-    stretch::begin();
+    irqs_off::begin();
     handle(frame);
-    stretch::end();
+    irqs_off::end();
 }
 
 fn handle(frame: &mut TrapFrame) {

@@ -1,7 +1,7 @@
 //! Entering the OS.
 
 use poorwill_arch::csr::{self, status};
-use poorwill_arch::{fence, hart_id, set_thread_pointer, stretch, thread_pointer};
+use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
 use poorwill_hart::{PageTables, Resume};
 
 use super::STACK_HEAD;
@@ -25,7 +25,7 @@ pub(crate) fn page_tables() -> Option<PageTables> {
 /// `stack_top` is the top of this hart's stack, and `resume.address` is the
 /// OS's to execute.
 pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
-    stretch::end();
+    irqs_off::end();
     let head = stack_top - STACK_HEAD;
     let hart = thread_pointer();
     // SAFETY: the head of the stack is kept free for this pointer, mepc and

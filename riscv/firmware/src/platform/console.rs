@@ -2,12 +2,10 @@
 
 use core::fmt::{self, Write};
 
-use poorwill_arch::Mmio;
+use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::uart::{LineEvents, Stuck, Uart};
 use spin::Mutex;
-
-use super::time::Time;
 
 /// The console of the machine; before it is found, output goes nowhere.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);

@@ -8,17 +8,15 @@ mod flash;
 pub(crate) mod generation_id;
 pub(crate) mod interrupts;
 mod mediated;
-pub(crate) mod pci;
 pub(crate) mod pmp;
 pub(crate) mod power;
 mod ram;
-pub(crate) mod time;
 pub(crate) mod vault;
 
 use core::slice;
 
 use arrayvec::ArrayVec;
-use poorwill_arch::Mmio;
+use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, place};
 use poorwill_domain::HartSetError;
 use poorwill_drivers::Iommu;
@@ -48,7 +46,7 @@ pub(crate) struct Platform {
     /// Registers that machine mode accesses for the OS.
     pub(crate) mediated: mediated::Mediated,
     /// Clocks.
-    pub(crate) time: time::Time,
+    pub(crate) time: Time,
     /// Interrupt controllers.
     pub(crate) interrupts: interrupts::Interrupts,
     /// By which the OS notices a wake, where it can be told of one.
@@ -165,7 +163,7 @@ pub(crate) unsafe fn start(
     // into use once, here; what is neither firmware nor device is the OS's.
     let platform = unsafe {
         entropy::start(machine);
-        let time = time::Time::new(machine);
+        let time = Time::new(machine);
         // Where the OS reaches all there is, nothing is kept from it.
         let protection = pmp::probe();
         let vault = (protection.is_there())

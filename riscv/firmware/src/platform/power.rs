@@ -51,8 +51,8 @@ pub(crate) fn can_reset() -> bool {
 
 /// Turns the power off, at the OS's wish.
 pub(crate) fn power_off() -> ! {
-    #[cfg(feature = "stretch-marks")]
-    say_stretches();
+    #[cfg(feature = "irqs-off")]
+    say_irqs_off();
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
@@ -62,10 +62,10 @@ pub(crate) fn power_off_asleep(_: Committed) -> ! {
     power_off()
 }
 
-/// Says the longest stretches with interrupts off since it was last asked.
-#[cfg(feature = "stretch-marks")]
-pub(crate) fn say_stretches() {
-    for (from, to, instructions) in poorwill_arch::stretch::take() {
+/// Says how long interrupts were off at most, by place, since it was last asked.
+#[cfg(feature = "irqs-off")]
+pub(crate) fn say_irqs_off() {
+    for (from, to, instructions) in poorwill_arch::irqs_off::take() {
         say!("interrupts off from={from} to={to} instructions={instructions}");
     }
 }

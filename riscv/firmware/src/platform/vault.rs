@@ -1,7 +1,7 @@
 //! The machine's vault: the flash that holds its sealing key and its count of
 //! sleeps.
 
-use poorwill_arch::Mmio;
+use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::Machine;
 use poorwill_drivers::FlashBank;
 use poorwill_medium::cfi::{self, Cfi, Part, Registers};
@@ -11,7 +11,6 @@ use poorwill_vault::{BLOCKS, VaultError, range_in_bank};
 use spin::Mutex;
 
 use super::flash;
-use super::time::Time;
 
 /// The vault.
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;

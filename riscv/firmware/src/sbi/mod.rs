@@ -13,13 +13,13 @@ mod rfence;
 mod suspend;
 mod timer;
 
+use poorwill_arch::Time;
 use poorwill_domain::{ClaimError, Domain, HartSelection};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
 use crate::entry::TrapFrame;
 use crate::hart::{self, Hart, ThisHart};
-use crate::platform::time::Time;
 
 /// Who calls, and what a call is served with.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use poorwill_arch::interruptible;
+use poorwill_arch::{Time, interruptible};
 use poorwill_domain::{ClaimError, FenceRange};
 use poorwill_hart::{HsmState, Request};
 use sbi_spec::binary::SbiRet;
@@ -14,7 +14,6 @@ use sbi_spec::rfnc::{
 use super::{Call, Caller};
 use crate::hart::Hart;
 use crate::platform::console::say;
-use crate::platform::time::Time;
 use crate::remote_fence::{Fence, set_under_way};
 
 /// How long a hart may take to answer before it is named. A virtual machine's harts can

@@ -1,6 +1,6 @@
 //! SUSP (SBI 3.0, chapter 13).
 
-use poorwill_arch::interruptible;
+use poorwill_arch::{Time, interruptible};
 use poorwill_domain::Request;
 use poorwill_hart::Resume;
 use sbi_spec::binary::SbiRet;
@@ -10,7 +10,6 @@ use super::{Call, Caller};
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
-use crate::platform::time::Time;
 use crate::sleep;
 
 /// `SUSPEND_TO_RAM`, the only sleep type there is.

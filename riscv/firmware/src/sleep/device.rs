@@ -4,6 +4,8 @@
 use core::fmt;
 
 use arrayvec::ArrayVec;
+use poorwill_arch::Time;
+use poorwill_arch::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
 use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
@@ -14,9 +16,7 @@ use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
 use super::queues;
 use crate::platform::console::say;
-use crate::platform::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
 use crate::platform::platform;
-use crate::platform::time::Time;
 
 /// Where a device is.
 #[derive(Clone, Debug)]

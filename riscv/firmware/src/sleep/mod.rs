@@ -64,8 +64,8 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
         Woke::Cold(reason) => return reason,
         Woke::Reset(_) | Woke::Cleared => power::fatal(),
     };
-    #[cfg(feature = "stretch-marks")]
-    power::say_stretches();
+    #[cfg(feature = "irqs-off")]
+    power::say_irqs_off();
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
     let hart = hart::find(core.hart()).expect("the state was checked to name a hart");

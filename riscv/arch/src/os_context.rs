@@ -1,35 +1,32 @@
 //! What the calling hart holds for the OS, through its CSRs.
 
-use poorwill_arch::imsic::SupervisorFile;
-use poorwill_arch::{HartTimer, float, os_csr, vector};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, State};
 use poorwill_hart::{
     Csr, CsrAccess, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS, VectorRegisters,
 };
 
-use super::ThisHart;
-use crate::platform::platform;
+use crate::imsic::SupervisorFile;
+use crate::{HartTimer, float, os_csr, vector};
 
 const _: () = assert!(MAX_FILE_WORDS == poorwill_drivers::imsic::MAX_WORDS);
 
 /// Access to what the calling hart holds for the OS.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ThisHartAccess {
+pub struct OsContext {
     timer: HartTimer,
     file: Option<&'static InterruptFile<SupervisorFile>>,
 }
 
-impl ThisHartAccess {
-    pub(super) fn new(hart: ThisHart) -> Self {
-        ThisHartAccess {
-            timer: hart.timer(),
-            file: platform().interrupts.file(),
-        }
+impl OsContext {
+    /// Of a hart with that timer and that interrupt file, if it has one.
+    #[must_use]
+    pub fn new(timer: HartTimer, file: Option<&'static InterruptFile<SupervisorFile>>) -> Self {
+        OsContext { timer, file }
     }
 }
 
-impl CsrAccess for ThisHartAccess {
+impl CsrAccess for OsContext {
     fn read_csr(&self, csr: Csr) -> Option<u64> {
         os_csr::read(csr)
     }
@@ -39,7 +36,7 @@ impl CsrAccess for ThisHartAccess {
     }
 }
 
-impl HartAccess for ThisHartAccess {
+impl HartAccess for OsContext {
     fn read_float(&self) -> FloatRegisters {
         float::save()
     }

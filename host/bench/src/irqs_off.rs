@@ -1,7 +1,7 @@
 //! How long a hart runs in machine mode with its interrupts off, in instructions, by
 //! place: what a line that is to be noticed would wait for.
 //!
-//! The firmware is a build that keeps the longest of each (`stretch-marks`) and says them
+//! The firmware is a build that keeps the longest of each (`irqs-off`) and says them
 //! when the machine is switched off or wakes. QEMU counts under `-icount`, on machines of
 //! one hart.
 
@@ -28,9 +28,9 @@ const END: &str = " end=off";
 /// What the test kernel does beside sleeping.
 const CASES: [&str; 3] = ["calls", "mediated", "fuzz seconds=1"];
 
-/// The longest stretch from one place to another.
+/// The most instructions with interrupts off from one place to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct IrqsOff {
     /// Where the interrupts went off.
     pub from: String,
     /// Where they went on again, or were looked for.
@@ -45,7 +45,7 @@ pub struct Stretch {
 /// # Errors
 ///
 /// What failed, with the console's end; or that a machine says nothing.
-pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<Stretch>> {
+pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<IrqsOff>> {
     let qemu = Qemu::find()?;
     let mut longest = BTreeMap::new();
     for interrupts in [Interrupts::Aia, Interrupts::Plic] {
@@ -70,13 +70,13 @@ pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<St
     }
     let named = longest
         .into_iter()
-        .map(|((from, to), instructions)| Stretch {
+        .map(|((from, to), instructions)| IrqsOff {
             from,
             to,
             instructions,
         });
     let mut all: Vec<_> = named.collect();
-    all.sort_by_key(|stretch| std::cmp::Reverse(stretch.instructions));
+    all.sort_by_key(|one| std::cmp::Reverse(one.instructions));
     Ok(all)
 }
 
@@ -91,7 +91,7 @@ fn run(
     let said = said(&running)?;
     ensure!(
         !said.is_empty(),
-        "no line {LINE:?}: not a build with stretch-marks"
+        "no line {LINE:?}: not a build with irqs-off"
     );
     for (places, instructions) in said {
         let most = longest.entry(places).or_default();
@@ -100,7 +100,7 @@ fn run(
     Ok(())
 }
 
-/// All stretches that a machine has told.
+/// All that a machine has told.
 fn said(running: &RunningMachine) -> anyhow::Result<Vec<((String, String), u64)>> {
     let lines = running.lines();
     let told = lines.iter().filter(|line| line.text.contains(LINE));
@@ -109,7 +109,7 @@ fn said(running: &RunningMachine) -> anyhow::Result<Vec<((String, String), u64)>
             let places = (fields.get("from")?.to_owned(), fields.get("to")?.to_owned());
             Some((places, fields.number("instructions")?))
         });
-        found.with_context(|| format!("no stretch in {:?}", line.text))
+        found.with_context(|| format!("no figures in {:?}", line.text))
     })
     .collect()
 }

@@ -1,16 +1,16 @@
 //! PCI configuration space, NVMe registers and the memory of devices, by
 //! memory-mapped access.
 
-use poorwill_arch::Mmio;
-use poorwill_arch::{cache, fence};
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
 use poorwill_medium::pci::DeviceHandle;
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
 
+use crate::{Mmio, cache, fence};
+
 /// The configuration space of a host bridge.
-pub(crate) type Ecam = poorwill_drivers::Ecam<Mmio>;
+pub type Ecam = poorwill_drivers::Ecam<Mmio>;
 
 /// The configuration space that the device tree names.
 ///
@@ -18,7 +18,7 @@ pub(crate) type Ecam = poorwill_drivers::Ecam<Mmio>;
 ///
 /// `host` describes a host bridge of this machine, and no OS uses it while
 /// the value is in use.
-pub(crate) unsafe fn config_space(host: &PciHost) -> Ecam {
+pub unsafe fn config_space(host: &PciHost) -> Ecam {
     // SAFETY: passed on to the caller.
     let registers = unsafe { Mmio::new(host.ecam.start) };
     Ecam::new(registers, host)
@@ -26,7 +26,7 @@ pub(crate) unsafe fn config_space(host: &PciHost) -> Ecam {
 
 /// The registers of a claimed NVMe controller.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NvmeRegisters<'a> {
+pub struct NvmeRegisters<'a> {
     registers: Mmio,
     handle: &'a DeviceHandle,
     config: &'a Ecam,
@@ -34,7 +34,7 @@ pub(crate) struct NvmeRegisters<'a> {
 
 impl<'a> NvmeRegisters<'a> {
     /// The registers that the claimed function answers to.
-    pub(crate) fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
+    pub fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
         NvmeRegisters {
             // SAFETY: acquiring made the function decode that address, and
             // lasts as long as the value.
@@ -73,7 +73,7 @@ impl nvme::Registers for NvmeRegisters<'_> {
 /// outlast the power. A load from the device comes behind all stores to it, so
 /// that none is still on its way when it has answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DeviceMemory<'a> {
+pub struct DeviceMemory<'a> {
     memory: Mmio,
     handle: &'a DeviceHandle,
     config: &'a Ecam,
@@ -82,7 +82,7 @@ pub(crate) struct DeviceMemory<'a> {
 
 impl<'a> DeviceMemory<'a> {
     /// The memory that the claimed function answers to at `range`.
-    pub(crate) fn new(
+    pub fn new(
         range: PhysRange,
         (handle, config): (&'a DeviceHandle, &'a Ecam),
         cache_block: Option<u64>,

@@ -1,6 +1,6 @@
-//! For tests: the longest stretches that a hart runs in machine mode with its interrupts
+//! For tests: how long, at most, a hart runs in machine mode with its interrupts
 //! off, in instructions, by where they began and ended. On a machine of one hart, in builds
-//! with the feature `stretch-marks`; otherwise nothing is kept.
+//! with the feature `irqs-off`; otherwise nothing is kept.
 
 use core::panic::Location;
 
@@ -11,7 +11,7 @@ pub type Place = &'static Location<'static>;
 #[track_caller]
 #[inline]
 pub fn begin() {
-    #[cfg(feature = "stretch-marks")]
+    #[cfg(feature = "irqs-off")]
     kept::begin(Location::caller());
 }
 
@@ -19,7 +19,7 @@ pub fn begin() {
 #[track_caller]
 #[inline]
 pub fn on() {
-    #[cfg(feature = "stretch-marks")]
+    #[cfg(feature = "irqs-off")]
     if crate::csr::read::<{ crate::csr::MSTATUS }>() & crate::csr::status::MIE != 0 {
         kept::end(Location::caller());
     }
@@ -29,14 +29,14 @@ pub fn on() {
 #[track_caller]
 #[inline]
 pub fn end() {
-    #[cfg(feature = "stretch-marks")]
+    #[cfg(feature = "irqs-off")]
     kept::end(Location::caller());
 }
 
-#[cfg(feature = "stretch-marks")]
+#[cfg(feature = "irqs-off")]
 pub use kept::take;
 
-#[cfg(feature = "stretch-marks")]
+#[cfg(feature = "irqs-off")]
 mod kept {
     use core::cell::RefCell;
 
@@ -46,12 +46,12 @@ mod kept {
     /// How many pairs of places there is room for.
     const MOST: usize = 48;
 
-    /// A stretch: from where to where, and its most instructions.
-    type Stretch = (Place, Place, u64);
+    /// From where to where, and the most instructions.
+    type Marked = (Place, Place, u64);
 
     struct Kept {
         began: Option<(Place, u64)>,
-        longest: [Option<Stretch>; MOST],
+        longest: [Option<Marked>; MOST],
     }
 
     struct OfOneHart(RefCell<Kept>);
@@ -78,7 +78,7 @@ mod kept {
             return;
         };
         let length = now - began;
-        let same = |stretch: &&mut Option<Stretch>| match stretch {
+        let same = |kept: &&mut Option<Marked>| match kept {
             Some((first, last, _)) => *first == from && *last == place,
             None => true,
         };
@@ -89,7 +89,7 @@ mod kept {
     }
 
     /// All of them, each told once.
-    pub fn take() -> impl Iterator<Item = Stretch> {
+    pub fn take() -> impl Iterator<Item = Marked> {
         let taken = core::mem::replace(&mut KEPT.0.borrow_mut().longest, [None; MOST]);
         taken.into_iter().flatten()
     }

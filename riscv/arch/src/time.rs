@@ -1,14 +1,15 @@
 //! Time: `mtime`, the timer of each hart, and the real-time clock.
 
-use poorwill_arch::{HartTimer, Mmio, TimerRegisters, csr};
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::GoldfishRtc;
 use poorwill_drivers::clint::{Mtime, Timebase};
 use poorwill_medium::Clock;
 
+use crate::{HartTimer, Mmio, TimerRegisters, csr};
+
 /// The machine's time.
 #[derive(Clone, Debug)]
-pub(crate) struct Time {
+pub struct Time {
     mtime: Mtime<Mmio>,
     /// The harts have the CSR that shows the counter; asked of the boot hart, for
     /// machines whose harts are alike.
@@ -23,7 +24,7 @@ impl Time {
     /// # Safety
     ///
     /// `machine` describes this machine.
-    pub(crate) unsafe fn new(machine: &Machine) -> Self {
+    pub unsafe fn new(machine: &Machine) -> Self {
         // SAFETY: the tree, which is right, says the caller, names these addresses
         // as clocks of this machine.
         let mmio = |address: u64| unsafe { Mmio::new(address) };
@@ -38,7 +39,7 @@ impl Time {
     /// Ticks of `time` now. Loops that wait look at it all the time: a CSR is next
     /// to them, a register costs the bus, and under QEMU a lock that its devices
     /// need for their own work.
-    pub(crate) fn ticks(&self) -> u64 {
+    pub fn ticks(&self) -> u64 {
         if self.has_csr {
             return csr::read::<{ csr::TIME }>();
         }
@@ -47,28 +48,28 @@ impl Time {
     }
 
     /// Sets `time`, for all harts.
-    pub(crate) fn set_ticks(&self, ticks: u64) {
+    pub fn set_ticks(&self, ticks: u64) {
         self.mtime.set(ticks);
     }
 
     /// Ticks in so many nanoseconds.
-    pub(crate) fn ticks_in(&self, nanoseconds: u64) -> u64 {
+    pub fn ticks_in(&self, nanoseconds: u64) -> u64 {
         self.base.ticks_in(nanoseconds)
     }
 
     /// Milliseconds in so many ticks.
-    pub(crate) fn milliseconds_in(&self, ticks: u64) -> u64 {
+    pub fn milliseconds_in(&self, ticks: u64) -> u64 {
         self.base.milliseconds_in(ticks)
     }
 
     /// Milliseconds since `began`, in ticks; 0 where that is still to come.
-    pub(crate) fn milliseconds_since(&self, began: u64) -> u64 {
+    pub fn milliseconds_since(&self, began: u64) -> u64 {
         self.milliseconds_in(self.ticks().saturating_sub(began))
     }
 
     /// Nanoseconds since the Unix epoch; `None` on a machine without a clock
     /// that runs while the power is off.
-    pub(crate) fn now_ns(&self) -> Option<u64> {
+    pub fn now_ns(&self) -> Option<u64> {
         Some(self.rtc?.now_ns())
     }
 
@@ -77,7 +78,7 @@ impl Time {
     ///
     /// The OS may have switched the interrupt off at its controller before it
     /// went to sleep, so that only the clock knows.
-    pub(crate) fn alarm_in(&self) -> Option<u64> {
+    pub fn alarm_in(&self) -> Option<u64> {
         Some(self.ticks_in(self.rtc?.alarm_in_ns()?))
     }
 }
@@ -93,7 +94,7 @@ impl Clock for Time {
 /// # Safety
 ///
 /// It is a hart of this machine.
-pub(crate) unsafe fn hart_timer(hart: &devicetree::Hart) -> HartTimer {
+pub unsafe fn hart_timer(hart: &devicetree::Hart) -> HartTimer {
     // SAFETY: the tree is right, says the caller.
     let registers = unsafe { TimerRegisters::new(hart.mtimecmp, hart.extensions.sstc) };
     HartTimer::new(registers)

@@ -1,14 +1,14 @@
 //! The harts of the machine: each with what the device tree says of it, its HSM
 //! state, what is asked of it, its timer and its stack.
 
-mod context;
-
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use poorwill_arch::ipi::{self, Ipi};
-use poorwill_arch::{HartTimer, csr, set_thread_pointer, thread_pointer, wait_for_interrupt};
+use poorwill_arch::{
+    HartTimer, OsContext, csr, hart_timer, set_thread_pointer, thread_pointer, wait_for_interrupt,
+};
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
@@ -17,10 +17,8 @@ use poorwill_hart::{
 use spin::Once;
 
 use crate::entry;
-use crate::platform::time::hart_timer;
 use crate::platform::{platform, pmp};
 use crate::remote_fence;
-pub(crate) use context::ThisHartAccess;
 
 /// One hart, as any hart may use it.
 #[derive(Debug)]
@@ -197,8 +195,8 @@ impl ThisHart {
     }
 
     /// What it holds for the OS.
-    pub(crate) fn access(self) -> ThisHartAccess {
-        ThisHartAccess::new(self)
+    pub(crate) fn access(self) -> OsContext {
+        OsContext::new(self.timer(), platform().interrupts.file())
     }
 
     /// What machine mode is interrupted by on it.
