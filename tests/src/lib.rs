@@ -15,6 +15,7 @@ mod expand;
 mod faults;
 #[cfg(test)]
 mod house;
+mod intact;
 #[cfg(test)]
 mod kinds;
 mod ledger;

@@ -29,6 +29,8 @@ pub struct Board {
     pub arguments: Vec<String>,
     /// What its device tree has beside what QEMU writes into it, as source text.
     pub tree: Option<String>,
+    /// Its device tree is damaged where the node of this name begins.
+    pub damaged_at: Option<String>,
 }
 
 /// A kind of disk.
@@ -105,6 +107,10 @@ pub struct Row {
     /// The machine has flash for a vault, erased at first.
     #[serde(default)]
     pub vault: bool,
+    /// The firmware's code and constants must be, at the end of each power-on, as they were
+    /// loaded.
+    #[serde(default)]
+    pub intact: bool,
     /// The firmware overwrites what it takes for free before it saves it: what is
     /// in use after all shows in the guest.
     #[serde(default)]

@@ -43,6 +43,17 @@ pub(crate) fn write(
     Ok(fs::write(file, compile("dts", "dtb", whole.as_bytes())?)?)
 }
 
+/// Damages the tree in `file` where the node of that name begins.
+pub(crate) fn damage(file: &Path, node: &str) -> anyhow::Result<()> {
+    let mut tree = fs::read(file)?;
+    let begin = [&1_u32.to_be_bytes(), node.as_bytes(), &[0]].concat();
+    let mut windows = tree.windows(begin.len());
+    let at = windows.position(|bytes| bytes == begin);
+    let at = at.with_context(|| format!("no node {node}"))?;
+    tree[at..at + 4].fill(0xee);
+    Ok(fs::write(file, tree)?)
+}
+
 /// Has the device tree compiler turn one form into another.
 fn compile(from: &str, to: &str, tree: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut compiler = Command::new("dtc")

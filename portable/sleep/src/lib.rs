@@ -48,7 +48,7 @@ pub use error::{
 };
 pub use event::{Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{Checkpoint, Job, Machine, VaultState, WakeVector};
-pub use report::{REPORT_BYTES, Report, ReportText, Startup};
+pub use report::{Protection, REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTION;
 pub use wake::{Woke, wake};

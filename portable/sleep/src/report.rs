@@ -22,6 +22,18 @@ const OWNER: u32 = u32::from_le_bytes(*b"REPT");
 /// Version of that section.
 const VERSION: u16 = 1;
 
+/// What is said of machine mode that the OS can reach.
+const UNPROTECTED: &str = "; machine mode is not protected";
+
+/// Whether the OS is kept out of machine mode's memory and registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// It is.
+    There,
+    /// The harts have nothing to do it with.
+    Missing,
+}
+
 /// How the machine came up, with its words for the OS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Startup<'s> {
@@ -51,15 +63,23 @@ impl fmt::Display for Startup<'_> {
 }
 
 impl Startup<'_> {
-    /// Its words; what does not fit is left out.
+    /// Its words, and behind them whether machine mode is not protected from the OS; what
+    /// does not fit of the former is left out.
     #[must_use]
-    pub fn text(&self) -> ReportText {
+    pub fn text(&self, protection: Protection) -> ReportText {
+        let note = match protection {
+            Protection::There => "",
+            Protection::Missing => UNPROTECTED,
+        };
         let mut line = Line {
             text: [0; REPORT_BYTES],
             length: 0,
+            most: REPORT_BYTES - 1 - note.len(),
         };
         // An error says that the text is full: it ends there.
         write!(line, "{self}").unwrap_or_default();
+        line.most += note.len();
+        line.write_str(note).unwrap_or_default();
         line.text
     }
 }
@@ -79,9 +99,14 @@ impl Report {
     /// that is no longer the report: the OS may have moved its tree, and the memory is
     /// something else.
     #[must_use]
-    pub fn succeed(&self, found: &ReportText, startup: &Startup<'_>) -> Option<Report> {
+    pub fn succeed(
+        &self,
+        found: &ReportText,
+        startup: &Startup<'_>,
+        protection: Protection,
+    ) -> Option<Report> {
         (*found == self.text).then(|| Report {
-            text: startup.text(),
+            text: startup.text(protection),
             ..*self
         })
     }
@@ -115,13 +140,15 @@ impl Report {
 struct Line {
     text: ReportText,
     length: usize,
+    /// How long it may get.
+    most: usize,
 }
 
 impl Write for Line {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         part.chars().try_for_each(|character| {
             let end = self.length + character.len_utf8();
-            if end >= REPORT_BYTES {
+            if end > self.most {
                 return Err(fmt::Error);
             }
             character.encode_utf8(&mut self.text[self.length..end]);
@@ -142,6 +169,7 @@ mod tests {
         let mut line = Line {
             text: [0; REPORT_BYTES],
             length: 0,
+            most: REPORT_BYTES - 1,
         };
         let words = std::format!("{}\u{e4}z", "a".repeat(letters));
         let fits = line.write_str(&words).is_ok();

@@ -6,8 +6,8 @@ use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workspace
 use poorwill_memory::Page;
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, Moment, NoWake, REPORT_BYTES, Report,
-    ReportText, Startup, StateRefusal, WakeReport, WakeVector, WarmResetRecord, Work,
+    Bar, BootAttempt, ColdBoot, Core, ImageUse, Job, Moment, NoWake, Protection, REPORT_BYTES,
+    Report, ReportText, Startup, StateRefusal, WakeReport, WakeVector, WarmResetRecord, Work,
 };
 use poorwill_store::Failure;
 use proptest::prelude::*;
@@ -151,16 +151,34 @@ fn text_of(words: &str) -> ReportText {
 fn each_way_to_come_up_has_its_words() {
     let cold = Startup::Cold(&ColdBoot::Key);
     let words = "cold boot: a key was pressed, and the snapshot does not wake";
-    assert_eq!(cold.text(), text_of(words));
+    assert_eq!(cold.text(Protection::There), text_of(words));
     let image = Startup::Image(&WAKE);
     let words = "woken: generation 7 loaded_bytes=4096 load_ms=12";
-    assert_eq!(image.text(), text_of(words));
+    assert_eq!(image.text(Protection::There), text_of(words));
     let ram = Startup::Ram {
         source: Source::Alarm,
         slept_ms: 60_000,
     };
     let words = "woken: from RAM source=alarm slept_ms=60000";
-    assert_eq!(ram.text(), text_of(words));
+    assert_eq!(ram.text(Protection::There), text_of(words));
+}
+
+#[test]
+fn machine_mode_that_is_not_protected_is_told_behind_any_reason() {
+    let text = |reason: &ColdBoot| {
+        let text = Startup::Cold(reason).text(Protection::Missing);
+        String::from_utf8(text.to_vec()).unwrap()
+    };
+    let note = "; machine mode is not protected";
+    let short = text(&ColdBoot::Key);
+    let words = "cold boot: a key was pressed, and the snapshot does not wake";
+    assert_eq!(short.trim_end_matches('\0'), format!("{words}{note}"));
+    let long = text(&ColdBoot::from(NoWake::Disabled {
+        tries: u32::MAX,
+        failure: Some(Failure::Reset(u32::MAX)),
+    }));
+    assert_eq!(long.trim_end_matches('\0').len(), REPORT_BYTES - 1);
+    assert!(long.trim_end_matches('\0').ends_with(note), "{long}");
 }
 
 #[test]
@@ -172,7 +190,7 @@ fn words_that_do_not_fit_are_cut_before_the_last_byte() {
     let startup = Startup::Cold(&reason);
     let words = startup.to_string();
     assert!(words.len() >= REPORT_BYTES, "{} bytes fit", words.len());
-    let text = startup.text();
+    let text = startup.text(Protection::There);
     assert_eq!(
         text[..REPORT_BYTES - 1],
         words.as_bytes()[..REPORT_BYTES - 1]
@@ -188,14 +206,21 @@ fn a_report_is_written_over_where_it_still_is() {
     };
     let startup = Startup::Image(&WAKE);
     let new = Report {
-        text: startup.text(),
+        text: startup.text(Protection::There),
         ..told
     };
-    assert_eq!(told.succeed(&told.text, &startup), Some(new));
+    assert_eq!(
+        told.succeed(&told.text, &startup, Protection::There),
+        Some(new)
+    );
     for changed in [0, 18, REPORT_BYTES - 1] {
         let mut found = told.text;
         found[changed] ^= 1;
-        assert_eq!(told.succeed(&found, &startup), None, "byte {changed}");
+        assert_eq!(
+            told.succeed(&found, &startup, Protection::There),
+            None,
+            "byte {changed}"
+        );
     }
 }
 

@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::devices::{FLASH, flash_banks};
 use crate::interrupts::is_machine_level;
 use crate::node::{cell, is_any, is_enabled};
+use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, block, field, set_word, word};
 use crate::spare_source::SpareSource;
 
 /// Why the device tree could not be prepared for the next stage.
@@ -216,21 +217,6 @@ fn next_to_hide(tree: Fdt<'_>, flash: &[PhysRange]) -> Option<ArrayString<96>> {
     None
 }
 
-const BEGIN_NODE: u32 = 1;
-const END_NODE: u32 = 2;
-const PROPERTY: u32 = 3;
-const NOP: u32 = 4;
-
-/// Header fields, by offset (Devicetree Specification 0.4, section 5.2).
-mod field {
-    pub(super) const TOTAL_SIZE: usize = 4;
-    pub(super) const STRUCTURE: usize = 8;
-    pub(super) const STRINGS: usize = 12;
-    pub(super) const RESERVATIONS: usize = 16;
-    pub(super) const STRINGS_SIZE: usize = 32;
-    pub(super) const STRUCTURE_SIZE: usize = 36;
-}
-
 /// Puts empty nodes of ours below `/reserved-memory`, and that node itself and
 /// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
 /// without an allocator.
@@ -267,21 +253,12 @@ fn empty_node(name: &str) -> ArrayVec<u8, 48> {
     bytes
 }
 
-fn word(blob: &[u8], offset: usize) -> Option<u32> {
-    let bytes = blob.get(offset..offset + 4)?;
-    bytes.try_into().ok().map(u32::from_be_bytes)
-}
-
 /// Whether the blocks are fit for editing, which takes more than reading: the structure must
 /// lie within its block, and the strings block must consist of strings, also those that no
 /// property names.
 fn can_be_edited(blob: &[u8]) -> bool {
-    let block = |start, size| {
-        let (start, size) = (word(blob, start)? as usize, word(blob, size)? as usize);
-        Some((start, start.checked_add(size)?))
-    };
-    let structure = block(field::STRUCTURE, field::STRUCTURE_SIZE);
-    let strings = block(field::STRINGS, field::STRINGS_SIZE);
+    let structure = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE);
+    let strings = block(blob, field::STRINGS, field::STRINGS_SIZE);
     let (Some(root_end), Some((_, end)), Some((start, strings_end))) =
         (end_of(blob, None), structure, strings)
     else {
@@ -345,8 +322,4 @@ fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), FixupError> 
         set_word(buffer, offset, value + added);
     }
     Ok(())
-}
-
-fn set_word(buffer: &mut [u8], offset: usize, value: u32) {
-    buffer[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
 }

@@ -22,7 +22,9 @@ mod isa;
 mod machine;
 mod node;
 mod placement;
+mod raw;
 mod reserved;
+mod salvage;
 mod spare_source;
 
 pub use bound::TooMany;

@@ -13,6 +13,7 @@ use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
 use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
+use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
 
 /// How many PCI host bridges a machine may have.
@@ -156,6 +157,16 @@ impl Machine {
             .map_err(|_| DescriptionError::Damaged)
             .and_then(|tree| machine.fill(&tree));
         (machine, result)
+    }
+
+    /// The same of a tree that nobody else reads: of a damaged one, which is changed then,
+    /// as much as comes before the damage.
+    pub fn survey_or_salvage(blob: &mut [u8]) -> (Self, Result<(), DescriptionError>) {
+        let (machine, found) = Self::survey(blob);
+        if found != Err(DescriptionError::Damaged) || !salvage(blob) {
+            return (machine, found);
+        }
+        (Self::survey(blob).0, found)
     }
 
     fn fill(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {

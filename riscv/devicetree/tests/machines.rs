@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
@@ -721,5 +722,61 @@ proptest! {
         let _ = Machine::read(&buffer);
         buffer.resize(buffer.len() + 4096, 0);
         let _ = fixup(&mut buffer, &FIXUPS);
+    }
+}
+
+/// Where the node of that name begins in a blob.
+fn node_at(blob: &[u8], name: &str) -> usize {
+    let token = [&1_u32.to_be_bytes(), name.as_bytes(), &[0]].concat();
+    let mut windows = blob.windows(token.len());
+    windows.position(|bytes| bytes == token).unwrap()
+}
+
+const UART: &str = "serial@10000000";
+const BEHIND_UART: &str = "test@100000";
+
+#[test]
+fn a_damaged_tree_tells_what_comes_before_the_damage() {
+    let mut damaged = blob("virt-plic.dts");
+    let behind = node_at(&damaged, BEHIND_UART);
+    assert!(node_at(&damaged, UART) < behind);
+    damaged[behind..behind + 4].fill(0xee);
+    assert!(Machine::survey(&damaged).0.console.is_none());
+    let (machine, found) = Machine::survey_or_salvage(&mut damaged);
+    assert_eq!(found, Err(DescriptionError::Damaged));
+    assert_eq!(machine.console.unwrap().base, 0x1000_0000);
+}
+
+#[test]
+fn nothing_is_salvaged_where_nothing_is_left() {
+    let mut damaged = blob("virt-plic.dts");
+    let start = u32::from_be_bytes(damaged[8..12].try_into().unwrap()) as usize;
+    damaged[start] = 0xee;
+    for length in [0, 8, 40, damaged.len()] {
+        let (machine, found) = Machine::survey_or_salvage(&mut damaged[..length]);
+        assert_eq!(found, Err(DescriptionError::Damaged));
+        assert!(machine.console.is_none());
+    }
+}
+
+proptest! {
+    /// What comes before the damage is told, and nothing panics.
+    #[test]
+    fn damage_hides_nothing_before_it(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>()), 1..4),
+    ) {
+        static BLOB: LazyLock<Vec<u8>> = LazyLock::new(|| blob("virt-aia.dts"));
+        let mut blob = BLOB.clone();
+        let start = u32::from_be_bytes(blob[8..12].try_into().unwrap()) as usize;
+        let length = u32::from_be_bytes(blob[36..40].try_into().unwrap()) as usize;
+        let told = node_at(&blob, BEHIND_UART);
+        let mut first = usize::MAX;
+        for (place, value) in changes {
+            let at = start + 4 * place.index(length / 4);
+            blob[at..at + 4].copy_from_slice(&value.to_be_bytes());
+            first = first.min(at);
+        }
+        let (machine, _) = Machine::survey_or_salvage(&mut blob);
+        prop_assert!(first < told || machine.console.is_some());
     }
 }

@@ -107,8 +107,9 @@ fn start(
     // memory is; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let tree = FwDynamic::find_tree(tree as u64, load)?;
-    // SAFETY: a blob of this length was found there, and nobody writes it before `prepare`.
-    let (machine, found) = early(|| Machine::survey(unsafe { next_stage::tree(tree) }));
+    // SAFETY: a blob of this length was found there, and nobody else writes it before
+    // `prepare`.
+    let (machine, found) = early(|| Machine::survey_or_salvage(unsafe { next_stage::tree(tree) }));
     // SAFETY: the tree describes this machine, and boot is called once.
     unsafe { platform::start_console(&machine) };
     found?;

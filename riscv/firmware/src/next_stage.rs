@@ -8,7 +8,7 @@ use poorwill_memory::PhysRange;
 use poorwill_sleep::{Report, Startup};
 use thiserror::Error;
 
-use crate::platform::{Platform, entropy};
+use crate::platform::{Platform, entropy, pmp};
 use crate::report;
 use crate::sleep::ColdBoot;
 
@@ -38,11 +38,11 @@ pub(crate) unsafe fn load(address: u64, into: &mut [u8]) {
 ///
 /// # Safety
 ///
-/// The blob lies in memory, and nothing writes it while the slice is used.
-pub(crate) unsafe fn tree(blob: PhysRange) -> &'static [u8] {
-    let start = core::ptr::with_exposed_provenance(blob.start as usize);
+/// The blob lies in memory, and nothing else reads or writes it while the slice is used.
+pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
+    let start = core::ptr::with_exposed_provenance_mut(blob.start as usize);
     // SAFETY: as the caller says.
-    unsafe { core::slice::from_raw_parts(start, blob.length() as usize) }
+    unsafe { core::slice::from_raw_parts_mut(start, blob.length() as usize) }
 }
 
 /// Makes the device tree ready for the next stage, and tells it why the machine boots
@@ -72,7 +72,7 @@ pub(crate) unsafe fn prepare(
     // the OS's and thus nobody's before it starts; previous stages leave
     // such room, as OpenSBI grows the tree in place too.
     let buffer = unsafe { core::slice::from_raw_parts_mut(start, room as usize) };
-    let text = Startup::Cold(&reason).text();
+    let text = Startup::Cold(&reason).text(pmp::protection());
     let generation_id = platform.generation_id.as_ref().map(|id| {
         id.renew();
         id.description()

@@ -7,7 +7,7 @@
 use poorwill_sleep::{REPORT_BYTES, Report, ReportText, Startup};
 use spin::Mutex;
 
-use crate::platform::platform;
+use crate::platform::{platform, pmp};
 
 /// What the running OS was told.
 static CURRENT: Mutex<Option<Report>> = Mutex::new(None);
@@ -42,7 +42,7 @@ fn replace(told: &Report, startup: &Startup<'_>) -> Option<Report> {
     let place = core::ptr::with_exposed_provenance_mut::<ReportText>(told.address as usize);
     // SAFETY: OS memory, while no OS runs; bytes need no alignment.
     let found = unsafe { place.read() };
-    let new = told.succeed(&found, startup)?;
+    let new = told.succeed(&found, startup, pmp::protection())?;
     // SAFETY: as above.
     unsafe { place.write(new.text) };
     Some(new)

@@ -8,9 +8,9 @@ use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, TINY_COMMAND_LINE};
 
 use super::Run;
 use crate::damage::Found;
-use crate::faults;
 use crate::plan::{Guest, PowerOn};
 use crate::tree;
+use crate::{faults, intact};
 
 impl Run<'_> {
     /// The machine of one power-on.
@@ -80,12 +80,17 @@ impl Run<'_> {
 
     /// Gives it the tree that its board has instead of QEMU's, if it has one.
     fn add_tree(&self, machine: &mut Machine) -> anyhow::Result<()> {
-        let Some(source) = &self.trial.board.tree else {
+        let board = &self.trial.board;
+        if board.tree.is_none() && board.damaged_at.is_none() {
             return Ok(());
-        };
+        }
         let file = self.folder.join("tree.dtb");
         let qemu = self.setup.qemu.clone().map_err(anyhow::Error::msg)?;
+        let source = board.tree.as_deref().unwrap_or_default();
         tree::write(machine, &qemu, source, &file)?;
+        if let Some(node) = &board.damaged_at {
+            tree::damage(&file, node)?;
+        }
         machine.extra_arguments.extend(["-dtb".into(), file.into()]);
         Ok(())
     }
@@ -96,6 +101,9 @@ impl Run<'_> {
         machine: &mut Machine,
         more: &mut Vec<String>,
     ) -> anyhow::Result<()> {
+        if self.trial.row.intact {
+            more.extend(intact::arguments(&self.memory(), machine.memory.0)?);
+        }
         let count = on.disks.unwrap_or(self.disks.len());
         for (number, disk) in self.disks.iter().take(count).enumerate() {
             match disk.plain() {

@@ -8,6 +8,7 @@ use poorwill_domain::pmp::{
     Lost, MAX_ENTRIES, MAX_PLANNED, PlanError, Pmp, PmpPlan, PmpRegisters, TooManyRanges, Wanted,
 };
 use poorwill_memory::PhysRange;
+use poorwill_sleep::Protection;
 use spin::Once;
 use thiserror::Error;
 
@@ -106,6 +107,14 @@ fn of_this_hart(error: PlanError) -> PmpError {
 /// Whether the machine is protected. Not before [`start`].
 pub(crate) fn is_there() -> bool {
     PLAN.is_completed()
+}
+
+/// The same, for the OS to be told.
+pub(crate) fn protection() -> Protection {
+    match is_there() {
+        true => Protection::There,
+        false => Protection::Missing,
+    }
 }
 
 /// Sets the calling hart's PMP, by the plan that [`start`] made.

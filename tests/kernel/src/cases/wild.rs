@@ -17,9 +17,13 @@ use sbi_spec::{
 };
 
 pub(super) fn run(machine: &Machine, hart: usize) {
-    firmware_memory(machine);
+    // What is closed is closed on each hart by itself.
+    let closed = || {
+        firmware_memory(machine);
+        machine_devices(machine);
+    };
+    workers::with_all(machine, hart, &closed, |all| all());
     generation_id(machine);
-    machine_devices(machine);
     machine_contexts(machine);
     flash(machine);
     console(machine);

@@ -1,0 +1,61 @@
+//! Whether the firmware is still what was loaded, seen from outside: in the file that stands
+//! for the machine's memory.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, elf};
+use poorwill_machine::file_memory;
+
+/// Where the machine's memory begins.
+const MEMORY_START: u64 = 0x8000_0000;
+
+/// The name of the memory among QEMU's objects.
+const NAME: &str = "intact";
+
+/// Arguments that put the machine's memory, of so many bytes, into a new file.
+pub(crate) fn arguments(file: &Path, bytes: u64) -> anyhow::Result<Vec<String>> {
+    File::create(file)?.set_len(bytes)?;
+    let [option, memory] = file_memory(NAME, file)?;
+    let backend = format!("memory-backend={NAME}");
+    Ok(vec![option, memory, "-machine".to_owned(), backend])
+}
+
+/// Compares code and constants of the firmware's file with the memory.
+///
+/// # Errors
+///
+/// They differ, or cannot be read.
+pub(crate) fn check(firmware: &Path, memory: &Path) -> anyhow::Result<()> {
+    let bytes = fs::read(firmware)?;
+    let elf = ElfFile64::<Endianness>::parse(&*bytes).context("the firmware's file")?;
+    let memory = File::open(memory)?;
+    let order = elf.endian();
+    let mut compared = 0;
+    for part in elf.elf_program_headers() {
+        let is_kept = part.p_type(order) == elf::PT_LOAD && part.p_flags(order) & elf::PF_W == 0;
+        if !is_kept {
+            continue;
+        }
+        let start = part.p_paddr(order);
+        let wanted = part
+            .data(order, &*bytes)
+            .ok()
+            .context("a part without bytes")?;
+        let mut found = vec![0; wanted.len()];
+        memory.read_exact_at(&mut found, start - MEMORY_START)?;
+        let mut pairs = wanted.iter().zip(&found);
+        if let Some(at) = pairs.position(|(wanted, found)| wanted != found) {
+            anyhow::bail!(
+                "the firmware's memory was changed at {:#x}",
+                start + at as u64
+            );
+        }
+        compared += wanted.len();
+    }
+    ensure!(compared > 0, "the firmware has neither code nor constants");
+    Ok(())
+}
