@@ -29,6 +29,7 @@ use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
+use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
@@ -79,6 +80,7 @@ fn boot(
     information: usize,
 ) -> Result<core::convert::Infallible, BootError> {
     irqs_off::begin();
+    stack::begin_on_deep();
     let (next, own, began) = start(hart_id, tree, information)?;
 
     // They wait for the OS to start them, which does not run yet.

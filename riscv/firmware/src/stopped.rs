@@ -13,6 +13,7 @@ use crate::workers;
 /// stopped, or on its way there.
 #[unsafe(no_mangle)]
 extern "C" fn wait_for_start() -> ! {
+    stack::leave_deep();
     let own = this_hart();
     stack::verify(own.stack_top());
     // SAFETY: machine mode waits for its own interrupt and nothing else; what

@@ -1,7 +1,7 @@
 //! A RISC-V hart, without any access to one: what it holds for the OS, as data
 //! ([`HartContext`]); its state as SBI's HSM extension knows it ([`HsmCell`]); what
 //! other harts ask of it ([`Mailbox`]); how stopped harts work for another
-//! ([`JobGate`]); its timers ([`HartTimer`]); what its CSRs hold when an OS starts
+//! ([`JobGate`]), and who is on a stack that they share ([`StackLock`]); its timers ([`HartTimer`]); what its CSRs hold when an OS starts
 //! ([`Environment`]); the page tables that its kernel runs on ([`PageTables`]); and the
 //! accesses that machine mode makes for it ([`emulation`]).
 //!
@@ -22,6 +22,7 @@ pub mod interrupt;
 mod job_gate;
 mod mailbox;
 mod page_tables;
+mod stack_lock;
 mod sync;
 mod timer;
 
@@ -35,4 +36,5 @@ pub use hsm::{HsmCell, HsmState, LocalHsm, RemoteHsm, Resume, Starting, Task, Wr
 pub use job_gate::{GateBusy, Inside, JobGate, Worker};
 pub use mailbox::{IpiDevice, Mailbox, Request, Requests};
 pub use page_tables::{Mode, PageTables};
+pub use stack_lock::StackLock;
 pub use timer::{HartTimer, HeldTimer, NEVER, TimerAccess};

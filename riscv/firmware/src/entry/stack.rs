@@ -4,8 +4,10 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use poorwill_arch::hart_id;
+use poorwill_hart::StackLock;
 use poorwill_memory::{PAGE_BYTES, Page};
-use spin::Mutex;
+use spin::Once;
 
 /// Bytes of a hart's stack.
 pub(super) const STACK_BYTES: usize = 8 << 10;
@@ -27,7 +29,7 @@ pub(super) const PAINT: u64 = u64::from_le_bytes(*b"poorwill");
 #[repr(C, align(16))]
 pub(super) struct Stack<const BYTES: usize>(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: the stack is used by one hart at a time, under `DEEP`.
+// SAFETY: the stack is used by one hart at a time, the deep one by who has its lock.
 unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 
 // Not in the part of `.bss` that the boot hart clears.
@@ -35,9 +37,25 @@ unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 pub(super) static DEEP_STACK: Stack<DEEP_STACK_BYTES> =
     Stack(UnsafeCell::new([0; DEEP_STACK_BYTES]));
 
-/// Held by whoever is on the deep stack. The boot hart holds it without saying
-/// so: nobody else runs the OS, and thus nobody sleeps, before it has left.
-static DEEP: Mutex<()> = Mutex::new(());
+/// Who is on the deep stack.
+fn deep_lock() -> &'static StackLock {
+    static LOCK: Once<StackLock> = Once::new();
+    LOCK.call_once(StackLock::new)
+}
+
+/// Says that the calling hart, which boots the machine, is on the deep stack, where
+/// entry.S has put it.
+pub(crate) fn begin_on_deep() {
+    assert!(
+        deep_lock().try_take(hart_id()),
+        "one hart boots the machine"
+    );
+}
+
+/// Says that the calling hart is on its own stack, whichever it was on before.
+pub(crate) fn leave_deep() {
+    deep_lock().leave(hart_id());
+}
 
 /// Pages of a hart's stack.
 const STACK_PAGES: usize = STACK_BYTES / PAGE_BYTES as usize;
@@ -136,22 +154,25 @@ unsafe extern "C" {
     fn call_on_stack(stack_top: usize, function: extern "C" fn(*mut ()), argument: *mut ());
 }
 
-/// Runs `job` on the deep stack.
+/// Runs `job` on the deep stack. The hart that woke the machine may still be on its way
+/// from there to its own, which it does not wait on.
 pub(crate) fn deep<F: FnOnce() -> R, R>(job: F) -> R {
-    let guard = DEEP.lock();
+    while !deep_lock().try_take(hart_id()) {
+        core::hint::spin_loop();
+    }
     let mut call = Deep {
         job: Some(job),
         result: None,
     };
     let stack_top = (&raw const DEEP_STACK).addr() + DEEP_STACK_BYTES;
-    // SAFETY: the lock makes the stack ours; `run` gets the type that it is
+    // SAFETY: the stack is this hart's until it leaves; `run` gets the type that it is
     // made for, and is done with it when the call returns.
     unsafe { call_on_stack(stack_top, run::<F, R>, (&raw mut call).cast()) };
     assert!(
         painted(stack_top - DEEP_STACK_BYTES, 1) == 1,
         "the deep stack of {DEEP_STACK_BYTES} bytes is too small"
     );
-    drop(guard);
+    leave_deep();
     call.result.expect("the job has run")
 }
 

@@ -13,6 +13,7 @@
 mod hsm;
 mod job_gate;
 mod mailbox;
+mod stack_lock;
 
 /// The modules over loom's atomics, with orderings as they are but for those named.
 macro_rules! variant {
@@ -39,6 +40,8 @@ macro_rules! variant {
             pub(crate) mod job_gate;
             #[path = "../../src/mailbox.rs"]
             pub(crate) mod mailbox;
+            #[path = "../../src/stack_lock.rs"]
+            pub(crate) mod stack_lock;
         }
     };
 }
