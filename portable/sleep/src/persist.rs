@@ -153,6 +153,9 @@ impl<M: Machine> Persist<'_, M> {
         let result = self.save(open.area, quiesced, &mut workspace, purpose, fingerprints);
         self.machine.end_show();
         let (committed, saved) = result?;
+        if let Err(error) = committed.older() {
+            self.machine.say(&Event::NotDiscarded(error));
+        }
         Ok(Image {
             committed,
             saved,

@@ -80,7 +80,7 @@ impl CommittedImage {
 }
 
 impl<'a, M: Medium> Area<'a, M> {
-    /// Reads the records of the area. Nothing is written.
+    /// Reads the records of the area, one that cannot be read twice. Nothing is written.
     ///
     /// # Errors
     ///
@@ -96,9 +96,16 @@ impl<'a, M: Medium> Area<'a, M> {
         }
         let mut slots = [SlotStatus::New; 2];
         for slot in SlotId::BOTH {
-            medium.read(record_offset(slot), core::slice::from_mut(scratch))?;
-            slots[slot.index()] =
-                SlotStatus::read(scratch, slot_offset(slot, bytes), slot_bytes(bytes));
+            let mut read = || -> Result<_, MediumError> {
+                medium.read(record_offset(slot), core::slice::from_mut(scratch))?;
+                let (offset, bytes) = (slot_offset(slot, bytes), slot_bytes(bytes));
+                Ok(SlotStatus::read(scratch, offset, bytes))
+            };
+            // What cannot be read is given up: not for one read that went wrong.
+            slots[slot.index()] = match read()? {
+                SlotStatus::Unusable(_) => read()?,
+                status => status,
+            };
         }
         Ok(Area {
             medium,
@@ -219,6 +226,11 @@ impl<'a, M: Medium> Area<'a, M> {
             Some(counter) => Ok(counter.disarm()?),
             None => Ok(()),
         }
+    }
+
+    /// Has the medium keep what it was given before, in whatever opening of the area.
+    pub(crate) fn settle(&mut self) -> Result<(), MediumError> {
+        self.medium.flush()
     }
 
     /// The numbers of the sleeps that the records tell of; 0 without one.

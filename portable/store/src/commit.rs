@@ -34,6 +34,7 @@ impl Purpose {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Committed {
     generation: u64,
+    older: Result<(), StoreError>,
 }
 
 impl Committed {
@@ -41,6 +42,16 @@ impl Committed {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether the snapshot that this one replaces was given up, if there was one. Without
+    /// a vault it wakes in this one's place, should the record of this one be lost.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Medium`], [`StoreError::NotKept`].
+    pub fn older(&self) -> Result<(), StoreError> {
+        self.older
     }
 }
 
@@ -74,6 +85,12 @@ impl<'a, M: Medium> Area<'a, M> {
         // A snapshot older than the machine's.
         if self.slots[slot.index()].snapshot().is_some() {
             self.change_state(slot, SlotState::Discarded(DiscardReason::NewSleep))?;
+        }
+        // A deletion that failed may have left a record that is not durable, and the
+        // image is about to be written over.
+        let deleted = SlotState::Discarded(DiscardReason::Deleted);
+        if (self.slots[slot.index()].record()).is_some_and(|record| record.state == deleted) {
+            self.settle()?;
         }
         Ok(OpenSlot {
             area: self,
@@ -123,6 +140,15 @@ impl<'a, M: Medium> Area<'a, M> {
                 Ok(counter.keep(older)?)
             }
             _ => self.disarm(),
+        }
+    }
+
+    /// Gives up the snapshot that the one in `slot` replaces.
+    fn give_up_older(&mut self, slot: SlotId) -> Result<(), StoreError> {
+        let older = slot.other();
+        match self.slots[older.index()].snapshot() {
+            Some(_) => self.change_state(older, SlotState::Discarded(DiscardReason::NewSleep)),
+            None => Ok(()),
         }
     }
 
@@ -186,7 +212,11 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
             ..area.new_record(slot, generation)
         };
         let Err(error) = area.commit_record(slot, record) else {
-            return Ok(Committed { generation });
+            let older = match purpose {
+                Purpose::Once => Ok(()),
+                Purpose::Snapshot(_) => area.give_up_older(slot),
+            };
+            return Ok(Committed { generation, older });
         };
         // The record may be on the medium or not, and the counter armed or not.
         // The OS can only go on if there is certainly no image.

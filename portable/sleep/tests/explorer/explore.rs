@@ -288,9 +288,8 @@ impl Explorer {
             kept: state.kept.clone(),
             loaded: state.loaded.clone(),
         };
-        let changed = bench.changed;
         drop(bench);
-        self.doubt_snapshot(&mut result, changed);
+        self.doubt_snapshot(&mut result);
         result
     }
 
@@ -314,7 +313,7 @@ impl Explorer {
                 ..state.clone()
             };
             judge(&snapshot, &mut cut);
-            self.doubt_snapshot(&mut cut, snapshot.changed);
+            self.doubt_snapshot(&mut cut);
             self.reach_off(&cut, &|| {
                 format!("{}, cut at instant {number} of {count}", how())
             });
@@ -357,7 +356,9 @@ impl Explorer {
                 let mut asleep = self.result(&state, (!is_snapshot).then_some(certain));
                 if is_snapshot {
                     self.counts.snapshots += 1;
-                    asleep.kept.replace(sleep);
+                    asleep
+                        .kept
+                        .replace(sleep, fault.is_some() && !self.config.sealed);
                 }
                 self.reach_off(&asleep, &how);
             }
@@ -444,10 +445,7 @@ impl Explorer {
         fault: Option<Fault>,
     ) -> Result<(), Violation> {
         let snapshot = self.loaded_snapshot(state);
-        // Of a snapshot whose deletion failed the room may be taken by a later
-        // sleep before its record's end is durable.
-        let doubtful = self.config.faults && snapshot.is_some() && !state.kept.certain;
-        if fault.is_none() && !doubtful {
+        if fault.is_none() {
             return Err(Violation::Lost);
         }
         self.counts.partially_restored += 1;
@@ -471,12 +469,13 @@ impl Explorer {
 
 /// How a command of this kind can go wrong, and whether for good.
 fn effects(kind: Kind) -> &'static [(Effect, bool)] {
-    const ALL: [(Effect, bool); 5] = [
+    const ALL: [(Effect, bool); 6] = [
         (Effect::Undone, false),
         (Effect::Undone, true),
         (Effect::Done, false),
         (Effect::Done, true),
         (Effect::Damaged, false),
+        (Effect::Damaged, true),
     ];
     match kind {
         Kind::Read => &ALL,

@@ -49,7 +49,7 @@ impl Explorer {
     /// Only the candidate may be loaded.
     pub(crate) fn check_loading(&self, state: &State) -> Result<(), Violation> {
         if let Some(sleep) = self.loaded_snapshot(state) {
-            return if self.may_wake(state, sleep) {
+            return if Self::may_wake(state, sleep) {
                 Ok(())
             } else {
                 Err(Violation::SnapshotLate)
@@ -71,7 +71,9 @@ impl Explorer {
     pub(crate) fn loaded_snapshot(&self, state: &State) -> Option<u64> {
         let slot = self.shared.get().loading?;
         let sectors = self.shared.get().sectors.clone();
+        // Behind the load its record may have been given up.
         snapshot_in(&self.shared, state, &sectors, slot)
+            .or_else(|| snapshot_in(&self.shared, state, &state.sectors, slot))
     }
 
     pub(crate) fn check_wake(
@@ -84,7 +86,7 @@ impl Explorer {
         if candidate == Some(sleep) && self.machine.memory_is(sleep) {
             return Ok(());
         }
-        if self.may_wake(state, sleep) && self.machine.memory_is(sleep) {
+        if Self::may_wake(state, sleep) && self.machine.memory_is(sleep) {
             // The image of a later sleep goes first.
             return match state.candidate {
                 Some(Candidate { certain: true, .. }) if fault.is_none() => Err(Violation::Lost),

@@ -67,32 +67,17 @@ impl Explorer {
         Ok(())
     }
 
-    /// A record that cannot be read is given up, as nobody knows what it says: a
-    /// read that is damaged may cost the snapshot.
-    pub(crate) fn doubt_snapshot(&self, state: &mut State, changed: bool) {
+    /// A record that cannot be read twice in a row is given up, as nobody knows what it
+    /// says: reads that stay damaged may cost the snapshot.
+    pub(crate) fn doubt_snapshot(&self, state: &mut State) {
         let fault = self.shared.get().fault;
-        let damaged = fault.is_some_and(|fault| fault.effect == Effect::Damaged);
-        if damaged && changed {
-            state.kept.certain = false;
-            if self.forgives_older() {
-                state.kept.may.extend(&state.kept.replaced);
-            }
-        }
-    }
-
-    /// A machine without a count keeps an older snapshot beside a newer one until
-    /// its room is needed, and takes it for its own where one read of the newer
-    /// one's record is damaged. That is known, and followed.
-    fn forgives_older(&self) -> bool {
-        !self.config.sealed && !self.config.strict
+        let stays = |fault: Fault| fault.effect == Effect::Damaged && fault.lasting;
+        state.kept.certain &= !fault.is_some_and(stays);
     }
 
     /// Whether the snapshot that a sleep took may wake.
-    pub(crate) fn may_wake(&self, state: &State, sleep: u64) -> bool {
-        let fault = self.shared.get().fault;
-        let damaged = fault.is_some_and(|fault| fault.effect == Effect::Damaged);
-        let forgiven = damaged && self.forgives_older();
-        state.kept.may.contains(&sleep) || forgiven && state.kept.replaced.contains(&sleep)
+    pub(crate) fn may_wake(state: &State, sleep: u64) -> bool {
+        state.kept.may.contains(&sleep)
     }
 
     /// Whether the machine's snapshot must wake at a power-on of `state` without a

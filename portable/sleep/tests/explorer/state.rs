@@ -29,19 +29,17 @@ pub(crate) struct Kept {
     /// One of them must wake where nothing goes wrong. Otherwise the power was
     /// cut while the first one was taken, or while it was deleted.
     pub(crate) certain: bool,
-    /// Older ones that a machine without a count cannot tell from its own where
-    /// the newer one's record cannot be read.
-    pub(crate) replaced: BTreeSet<u64>,
 }
 
 impl Kept {
-    /// The snapshot that `sleep` took is committed: the others are over.
-    pub(crate) fn replace(&mut self, sleep: u64) {
-        *self = Kept {
-            replaced: std::mem::take(&mut self.may),
-            may: BTreeSet::from([sleep]),
-            certain: true,
-        };
+    /// The snapshot that `sleep` took is committed: the others are over, unless that they
+    /// are given up is what failed, which the console tells.
+    pub(crate) fn replace(&mut self, sleep: u64, may_have_failed: bool) {
+        if !may_have_failed {
+            self.may.clear();
+        }
+        self.may.insert(sleep);
+        self.certain = true;
     }
 }
 
@@ -188,7 +186,7 @@ enum RecordKey {
     },
     Snapshot {
         generation: usize,
-        may_wake: (bool, bool),
+        may_wake: bool,
         fared: (bool, u32, bool),
         wrong: Vec<(u32, Vec<bool>)>,
     },
@@ -289,10 +287,7 @@ impl State {
                 let image = self.image(slot, checksum);
                 RecordKey::Snapshot {
                     generation: rank(generation),
-                    may_wake: image.map_or((false, false), |image| {
-                        let has = |set: &BTreeSet<u64>| set.contains(&image.sleep);
-                        (has(&self.kept.may), has(&self.kept.replaced))
-                    }),
+                    may_wake: image.is_some_and(|image| self.kept.may.contains(&image.sleep)),
                     fared: (proven, tries, failed),
                     wrong: image.map_or_else(Vec::new, |image| self.wrong(slot, image)),
                 }
