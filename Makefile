@@ -159,7 +159,7 @@ test-kernel: setup-tools
 .PHONY: poison-free
 poison-free: setup-tools
 	@mkdir -p build
-	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks --target-dir $(TARGET)/poison-free
+	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features poison-free,stack-marks,panic-call --target-dir $(TARGET)/poison-free
 	@cp $(TARGET)/poison-free/$(BARE)/bare/poorwill build/poorwill-poison-free.elf
 
 .PHONY: irqs-off

@@ -29,6 +29,7 @@ const FIXUPS: Fixups<'_> = Fixups {
         },
     }),
     report: &[b'r'; 128],
+    log: &[b'l'; 512],
 };
 
 /// As the firmware gives it.
@@ -42,8 +43,12 @@ fn run(blob: &[u8]) {
     let Ok(before) = before else { return };
     // Without room it is refused.
     let tight = fixup(&mut blob.to_vec(), &FIXUPS);
-    if let Ok(offset) = handed {
-        assert_eq!(buffer[offset..][..FIXUPS.report.len()], *FIXUPS.report);
+    if let Ok(placed) = handed {
+        assert_eq!(
+            buffer[placed.report..][..FIXUPS.report.len()],
+            *FIXUPS.report
+        );
+        assert_eq!(buffer[placed.log..][..FIXUPS.log.len()], *FIXUPS.log);
         let after = Machine::read(&buffer[..total_size(&buffer)]);
         compare(&before, &after.expect("what is handed on can be read"));
         assert_eq!(tight, Err(FixupError::NoRoom(blob.len())));

@@ -10,6 +10,8 @@ Chooses how this machine sleeps. It counts from the next sleep on.
   poorwill-guest status               how it sleeps, and how it last did
   poorwill-guest status --for FIRMWARE  before an update: which images that firmware's
                                       file would still wake
+  poorwill-guest log                  the firmware's last lines, of the sleeps before
+                                      this wake too, and of a panic
   poorwill-guest mode MODE            by one of these:
       persist   save memory to the disk and power off
       retain    keep memory powered
@@ -33,6 +35,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.
 pub(crate) enum Command<'w> {
     Help,
     Status,
+    /// Show the firmware's log.
+    Log,
     /// Tell which images the firmware in this file would wake.
     Foretell(&'w str),
     Set(Setting),
@@ -55,7 +59,7 @@ pub(crate) enum Setting {
 /// Why words make no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum UsageError<'w> {
-    #[error("a command is missing: status, mode, delay, break-even, snapshot, well or help")]
+    #[error("a command is missing: status, log, mode, delay, break-even, snapshot, well or help")]
     NoCommand,
     #[error("there is no command {0:?}")]
     UnknownCommand(&'w str),
@@ -80,6 +84,7 @@ impl<'w> Command<'w> {
         match (*name, rest) {
             ("help" | "--help" | "-h", []) => Ok(Command::Help),
             ("status", []) => Ok(Command::Status),
+            ("log", []) => Ok(Command::Log),
             ("status", ["--for", file]) => Ok(Command::Foretell(file)),
             ("status", ["--for"]) => Err(UsageError::Incomplete("--for", "a firmware's file")),
             ("status", ["--for", _, more, ..]) => Err(UsageError::TooMuch(name, more)),
@@ -105,7 +110,7 @@ impl<'w> Command<'w> {
             ("mode", []) => Err(UsageError::Incomplete(name, "a sleep mode")),
             ("delay" | "break-even", []) => Err(UsageError::Incomplete(name, "a duration")),
             ("mode" | "delay" | "break-even" | "snapshot", [_, more, ..])
-            | ("help" | "--help" | "-h" | "status" | "well", [more, ..]) => {
+            | ("help" | "--help" | "-h" | "status" | "log" | "well", [more, ..]) => {
                 Err(UsageError::TooMuch(name, more))
             }
             _ => Err(UsageError::UnknownCommand(name)),

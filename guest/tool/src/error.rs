@@ -27,6 +27,8 @@ pub(crate) enum Error {
     NoNumber { device: Name, file: &'static str },
     #[error("cannot read what the firmware has told: {reason}", reason = Reason(.0))]
     Told(Errno),
+    #[error("the firmware has left no log: is it Poorwill, or an older one?")]
+    NoLog,
     #[error("cannot open the firmware's file: {reason}", reason = Reason(.0))]
     Firmware(Errno),
     #[error("the firmware's file: {0}")]

@@ -23,6 +23,7 @@ mod update;
 
 use core::fmt::{self, Write};
 
+use poorwill_log::TEXT_BYTES;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{Area, Configuration, ConfigurationError};
@@ -43,6 +44,8 @@ pub struct Places<'p> {
     /// What the firmware has told it last:
     /// `/proc/device-tree/chosen/poorwill,boot`.
     pub told: &'p str,
+    /// The firmware's log: `/proc/device-tree/chosen/poorwill,log`.
+    pub log: &'p str,
     /// What is mounted: `/proc/self/mounts`.
     pub mounts: &'p str,
     /// What it swaps to: `/proc/swaps`.
@@ -77,6 +80,7 @@ pub fn run(
     let done = match command {
         Command::Help => out.write_str(HELP).map_err(Error::from),
         Command::Status => show(places, out, complaints),
+        Command::Log => show_log(places, out),
         Command::Foretell(firmware) => foretell(firmware, places, out, complaints),
         Command::Set(setting) => set(setting, places, out, complaints),
         Command::Snapshot(name) => snapshot::take(name, places, out, complaints),
@@ -115,6 +119,18 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
         Some(error) => Err(Error::Configuration(error)),
         None => Ok(()),
     }
+}
+
+/// Shows the firmware's last lines.
+fn show_log(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
+    let log = files::read::<TEXT_BYTES>(places.log).map_err(Error::Told)?;
+    let log = log.ok_or(Error::NoLog)?;
+    let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        writeln!(out, "{}", Told(Some(line)))?;
+    }
+    Ok(())
 }
 
 /// Tells which images the firmware in a file would wake.

@@ -12,6 +12,7 @@ const PLACES: Places<'static> = Places {
     blocks: "/sys/class/block",
     nodes: "/dev",
     told: "/proc/device-tree/chosen/poorwill,boot",
+    log: "/proc/device-tree/chosen/poorwill,log",
     mounts: "/proc/self/mounts",
     swaps: "/proc/swaps",
     power: "/sys/power/state",

@@ -40,6 +40,19 @@ fn a_new_area_sleeps_by_persist() {
 }
 
 #[test]
+fn the_firmwares_log_is_shown_line_by_line() {
+    let machine = Machine::new();
+    machine
+        .run(&["log"])
+        .says(1, &[], &["the firmware has left no log"]);
+    let text = b"[0.000] start\n[0.012] cold boot: \x1bno image\n\0\0\0";
+    fs::write(machine.path("log"), text).unwrap();
+    let outcome = machine.run(&["log"]);
+    assert_eq!(outcome.out, "[0.000] start\n[0.012] cold boot: ?no image\n");
+    assert_eq!(outcome.status, 0);
+}
+
+#[test]
 fn what_is_set_is_what_the_firmware_reads() {
     let machine = Machine::with_area();
     let disk = machine.device("nvme0n1");

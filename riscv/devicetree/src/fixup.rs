@@ -53,10 +53,22 @@ pub struct Fixups<'a> {
     pub generation_id: Option<GenerationId>,
     /// The boot report: a text, padded with zeros.
     pub report: &'a [u8],
+    /// The firmware's log, likewise.
+    pub log: &'a [u8],
 }
 
-/// Our property of `/chosen`.
+/// Where the values of our properties of `/chosen` lie within the blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The boot report's.
+    pub report: usize,
+    /// The log's.
+    pub log: usize,
+}
+
+/// Our properties of `/chosen`.
 const REPORT: &str = "poorwill,boot";
+const LOG: &str = "poorwill,log";
 
 /// Turns the blob at the start of `buffer` into the one for the next stage, in
 /// place; the rest of the buffer is room to grow.
@@ -69,13 +81,13 @@ const REPORT: &str = "poorwill,boot";
 ///
 /// Where the machine can have a generation ID, a node describes it.
 ///
-/// The report becomes `/chosen/poorwill,boot`; the offset of its value within
-/// the blob is returned. A seed that the firmware was given is replaced.
+/// The report becomes `/chosen/poorwill,boot`, the log `/chosen/poorwill,log`; where
+/// their values lie is returned. A seed that the firmware was given is replaced.
 ///
 /// # Errors
 ///
 /// [`FixupError`]; the blob may be half changed then.
-pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<usize, FixupError> {
+pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupError> {
     let room = buffer.len();
     insert_nodes(buffer, fixups.firmware)?;
     if let Some(id) = &fixups.generation_id {
@@ -88,7 +100,11 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<usize, FixupError
     }
     hide(&mut tree, fixups.flash).ok_or(no_room)?;
     tell(&mut tree, fixups).ok_or(no_room)?;
-    report_offset(buffer).ok_or(FixupError::Damaged)
+    let placed = |name| value_offset(buffer, name).ok_or(FixupError::Damaged);
+    Ok(Placed {
+        report: placed(REPORT)?,
+        log: placed(LOG)?,
+    })
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
@@ -166,17 +182,19 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     if chosen.remove_property(SEED) {
         chosen.add_property(SEED, &fixups.seed[..]).ok()?;
     }
-    chosen.remove_property(REPORT);
-    chosen.add_property(REPORT, fixups.report).ok()?;
+    for (name, value) in [(REPORT, fixups.report), (LOG, fixups.log)] {
+        chosen.remove_property(name);
+        chosen.add_property(name, value).ok()?;
+    }
     Some(())
 }
 
-/// The offset of the report's value, after the last change to the blob.
-fn report_offset(blob: &[u8]) -> Option<usize> {
+/// The offset of the value of one of `/chosen`'s, after the last change to the blob.
+fn value_offset(blob: &[u8], name: &str) -> Option<usize> {
     let total = word(blob, field::TOTAL_SIZE)? as usize;
     let tree = Fdt::new(blob.get(..total)?).ok()?;
-    let report = tree.find_node("/chosen")?.property(REPORT)?;
-    report
+    let property = tree.find_node("/chosen")?.property(name)?;
+    property
         .value()
         .as_ptr()
         .addr()

@@ -29,7 +29,7 @@ mod spare_source;
 
 pub use bound::TooMany;
 pub use devices::{Flash, PciHost, Syscon, Uart};
-pub use fixup::{FixupError, Fixups, GenerationId, fixup};
+pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{

@@ -73,6 +73,7 @@ const FIXUPS: Fixups<'_> = Fixups {
         },
     }),
     report: &[b'r'; 128],
+    log: &[b'l'; 512],
 };
 
 #[test]
@@ -525,13 +526,18 @@ fn the_next_stage_is_told_how_the_machine_came_up() {
     ] {
         let mut buffer = blob;
         buffer.resize(buffer.len() + 4096, 0);
-        let offset = fixup(&mut buffer, &FIXUPS).unwrap();
-        assert_eq!(buffer[offset..offset + 128], [b'r'; 128]);
+        let placed = fixup(&mut buffer, &FIXUPS).unwrap();
+        assert_eq!(buffer[placed.report..][..128], [b'r'; 128]);
+        assert_eq!(buffer[placed.log..][..512], [b'l'; 512]);
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
         let chosen = tree.find_node("/chosen").unwrap();
         let report = chosen.property("poorwill,boot").unwrap();
         assert_eq!(report.value(), [b'r'; 128]);
+        assert_eq!(
+            chosen.property("poorwill,log").unwrap().value(),
+            [b'l'; 512]
+        );
         assert_eq!(Machine::read(&buffer[..total]).unwrap().seed[..], *seed);
     }
 }

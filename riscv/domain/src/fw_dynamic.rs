@@ -39,7 +39,7 @@ const TREE_ALIGN: u64 = 4;
 /// More than any device tree has; a larger one is taken for damage.
 const MAX_TREE: u32 = 2 << 20;
 /// Room that the tree is given to grow by.
-const TREE_GROWTH: u64 = 4096;
+const TREE_GROWTH: u64 = 8192;
 
 /// The header of Linux's image (Documentation/arch/riscv/boot-image-header.rst).
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -145,7 +145,7 @@ fn image(address: u64, image_bytes: u64, magic2: &[u8; 4]) -> Pieces {
 
 const GROWN_TREE: PhysRange = PhysRange {
     start: TREE,
-    end: TREE + 0x2234,
+    end: TREE + 0x3234,
 };
 
 #[test]

@@ -6,6 +6,7 @@ use poorwill_devicetree::{IDENTITY_RULE, PLACEMENT_RULE};
 use poorwill_drivers::Controllers;
 use poorwill_hart::section;
 use poorwill_image::PIECE_PAGES;
+use poorwill_log::{Log, ToldLog};
 use poorwill_manifest::{DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
@@ -37,12 +38,14 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The sections of the machine's state that are read at a wake.
-const SECTIONS: [SectionVersion; 9] = {
+const SECTIONS: [SectionVersion; 11] = {
     let [csrs, float, vector, file] = section::TAGS;
     let [plic, aplic] = Controllers::<Mmio>::SECTIONS;
     [
         of(Core::SECTION),
         of(Report::SECTION),
+        of(Log::SECTION),
+        of(ToldLog::SECTION),
         of((csrs, section::VERSION)),
         of((float, section::VERSION)),
         of((vector, section::VERSION)),

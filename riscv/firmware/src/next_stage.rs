@@ -4,13 +4,17 @@
 use poorwill_devicetree::{FixupError, Fixups, fixup};
 use poorwill_domain::{Domain, FwDynamic};
 use poorwill_hart::Resume;
+use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::{Report, Startup};
 use thiserror::Error;
 
-use crate::platform::{Platform, entropy, pmp};
+use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
 use crate::sleep::ColdBoot;
+
+/// What stands in the log's place until that is known.
+static NO_LOG: LogText = [0; TEXT_BYTES];
 
 /// Why the next stage cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -83,12 +87,18 @@ pub(crate) unsafe fn prepare(
         seed: entropy::os_seed(),
         generation_id,
         report: &text,
+        log: &NO_LOG,
     };
-    let offset = fixup(buffer, &fixups)?;
+    let placed = fixup(buffer, &fixups)?;
     report::remember(Report {
-        address: stage.tree.start + offset as u64,
+        address: stage.tree.start + placed.report as u64,
         text,
     });
+    let place = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
+    let address = stage.tree.start + placed.log as u64;
+    report::remember_log(
+        place.and_then(|place| console::with_log(|log| ToldLog::write(log, address, place))),
+    );
     Ok(Resume {
         address: entry.get(),
         argument: stage.tree.start,

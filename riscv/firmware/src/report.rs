@@ -4,13 +4,46 @@
 //! An OS that wakes has its tree in memory, as it was at the cold boot. The
 //! firmware knows where it put the value then, and writes over it.
 
-use poorwill_sleep::{REPORT_BYTES, Report, ReportText, Startup};
+use poorwill_log::{LogText, ToldLog};
+use poorwill_sleep::{Report, ReportText, Startup};
 use spin::Mutex;
 
-use crate::platform::{platform, pmp};
+use crate::platform::{console, platform, pmp};
 
 /// What the running OS was told.
 static CURRENT: Mutex<Option<Report>> = Mutex::new(None);
+
+/// Which log it was given.
+static LOG: Mutex<Option<ToldLog>> = Mutex::new(None);
+
+/// Which log the running OS was given, and where; for the image of a sleep.
+pub(crate) fn log() -> Option<ToldLog> {
+    *LOG.lock()
+}
+
+/// Keeps where the OS finds the log.
+pub(crate) fn remember_log(told: Option<ToldLog>) {
+    *LOG.lock() = told;
+}
+
+/// Gives the OS the log as it is now, where it was given one before and has not moved it.
+/// To be called while none of it runs.
+pub(crate) fn tell_log() {
+    let told = log();
+    remember_log(told.and_then(|told| {
+        let place = os_memory::<LogText>(told.address)?;
+        // SAFETY: OS memory, while no OS runs; bytes need no alignment.
+        let text = unsafe { &mut *place };
+        console::with_log(|log| told.succeed(log, text)).flatten()
+    }));
+}
+
+/// A place in the OS's memory.
+fn os_memory<T>(address: u64) -> Option<*mut T> {
+    let memory = &platform().memory;
+    let is_there = memory.contains(address, size_of::<T>() as u64);
+    is_there.then(|| core::ptr::with_exposed_provenance_mut(address as usize))
+}
 
 /// What the running OS was told, and where; for the image of a sleep.
 pub(crate) fn current() -> Option<Report> {
@@ -35,11 +68,7 @@ pub(crate) fn tell(told: Option<Report>, startup: &Startup<'_>) -> bool {
 
 /// Writes a new text over the report, if it is still there.
 fn replace(told: &Report, startup: &Startup<'_>) -> Option<Report> {
-    let memory = &platform().memory;
-    if !memory.contains(told.address, REPORT_BYTES as u64) {
-        return None;
-    }
-    let place = core::ptr::with_exposed_provenance_mut::<ReportText>(told.address as usize);
+    let place = os_memory::<ReportText>(told.address)?;
     // SAFETY: OS memory, while no OS runs; bytes need no alignment.
     let found = unsafe { place.read() };
     let new = told.succeed(&found, startup, pmp::protection())?;

@@ -96,5 +96,11 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     if let Some(place) = info.location() {
         say!("panic at {place}");
     }
+    let (cause, address) = (csr::read::<{ csr::MCAUSE }>(), csr::read::<{ csr::MEPC }>());
+    let (value, status) = (
+        csr::read::<{ csr::MTVAL }>(),
+        csr::read::<{ csr::MSTATUS }>(),
+    );
+    say!("panic behind mcause={cause:#x} mepc={address:#x} mtval={value:#x} mstatus={status:#x}");
     power::fatal()
 }

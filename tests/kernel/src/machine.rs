@@ -38,6 +38,8 @@ pub(crate) struct Machine {
     pub(crate) command_line: ArrayString<256>,
     /// `/chosen/poorwill,boot`
     pub(crate) boot_report: Option<ArrayString<128>>,
+    /// `/chosen/poorwill,log`
+    pub(crate) log: Option<ArrayString<4096>>,
     /// The beginning of `/chosen/rng-seed`.
     pub(crate) seed: ArrayVec<u8, 32>,
     /// Ticks of `time` per second.
@@ -173,6 +175,11 @@ impl Machine {
             let text = report.value().split(|byte| *byte == 0).next();
             let text = core::str::from_utf8(text.unwrap_or_default());
             ArrayString::from(text.expect("the report is text")).expect("of up to 128 bytes")
+        });
+        self.log = chosen.property("poorwill,log").map(|log| {
+            let text = log.value().split(|byte| *byte == 0).next();
+            let text = core::str::from_utf8(text.unwrap_or_default());
+            ArrayString::from(text.expect("the log is text")).expect("of up to 4096 bytes")
         });
         if let Some(seed) = chosen.property("rng-seed") {
             self.seed = seed.value().iter().copied().take(32).collect();

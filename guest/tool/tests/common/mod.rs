@@ -93,12 +93,14 @@ impl Machine {
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Outcome {
-        let [blocks, nodes, told, mounts, swaps, power] =
-            ["blocks", "dev", "told", "mounts", "swaps", "power"].map(|name| self.path(name));
+        let [blocks, nodes, told, log, mounts, swaps, power] =
+            ["blocks", "dev", "told", "log", "mounts", "swaps", "power"]
+                .map(|name| self.path(name));
         let places = Places {
             blocks: blocks.to_str().unwrap(),
             nodes: nodes.to_str().unwrap(),
             told: told.to_str().unwrap(),
+            log: log.to_str().unwrap(),
             mounts: mounts.to_str().unwrap(),
             swaps: swaps.to_str().unwrap(),
             power: power.to_str().unwrap(),

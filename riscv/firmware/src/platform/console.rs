@@ -5,10 +5,14 @@ use core::fmt::{self, Write};
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::uart::{LineEvents, Stuck, Uart};
+use poorwill_log::Log;
 use spin::Mutex;
 
 /// The console of the machine; before it is found, output goes nowhere.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);
+
+/// The log, where its lines go as well.
+static LOG: Mutex<Option<&'static mut Log>> = Mutex::new(None);
 
 /// Takes the console into use.
 ///
@@ -19,6 +23,20 @@ pub(crate) unsafe fn start(uart: devicetree::Uart) {
     // SAFETY: passed on to the caller.
     let registers = unsafe { Mmio::new(uart.base) };
     *CONSOLE.lock() = Some(Uart::new(registers, &uart));
+}
+
+/// Takes the log into use, once. A panic that has ended the last start is told.
+pub(super) fn start_log(log: &'static mut Log) {
+    let epitaph = log.begin();
+    *LOG.lock() = Some(log);
+    if let Some(epitaph) = epitaph {
+        say!("the last start has ended: {epitaph}");
+    }
+}
+
+/// Runs `job` with the log; `None` before there is one.
+pub(crate) fn with_log<R>(job: impl FnOnce(&mut Log) -> R) -> Option<R> {
+    LOG.lock().as_mut().map(|log| job(log))
 }
 
 /// Sends the bytes as they are, for the OS. Without a console they go nowhere.
@@ -62,7 +80,13 @@ pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
     true
 }
 
-/// Writes to the console; see [`print!`] and [`say!`].
+/// Writes a line to the log and the console; see [`say!`].
+pub(crate) fn line(line: fmt::Arguments<'_>) {
+    with_log(|log| log.add(super::milliseconds(), line));
+    write(format_args!("poorwill: {line}\n"));
+}
+
+/// Writes to the console; see [`print!`].
 pub(crate) fn write(arguments: fmt::Arguments<'_>) {
     if let Some(uart) = CONSOLE.lock().as_mut() {
         // What a stuck console does not take is lost: there is nobody to tell.
@@ -70,15 +94,21 @@ pub(crate) fn write(arguments: fmt::Arguments<'_>) {
     }
 }
 
-/// Frees the console for a last message, whoever holds it.
+/// Frees the console and the log for a last message, whoever holds them.
 ///
 /// # Safety
 ///
-/// Only for a hart that will not return: the holder's line may be torn apart.
+/// Only for a hart that will not return: the holder's line may be torn apart, and the log
+/// is one that the next start checks.
 pub(crate) unsafe fn seize() {
-    if CONSOLE.is_locked() {
-        // SAFETY: passed on to the caller.
-        unsafe { CONSOLE.force_unlock() }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if CONSOLE.is_locked() {
+            CONSOLE.force_unlock();
+        }
+        if LOG.is_locked() {
+            LOG.force_unlock();
+        }
     }
 }
 
@@ -90,7 +120,7 @@ macro_rules! print {
 /// Prints a line to the console, under Poorwill's name.
 macro_rules! say {
     ($($argument:tt)*) => {
-        $crate::platform::console::write(format_args!("poorwill: {}\n", format_args!($($argument)*)))
+        $crate::platform::console::line(format_args!($($argument)*))
     };
 }
 

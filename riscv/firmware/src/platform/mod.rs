@@ -96,6 +96,12 @@ pub(crate) fn platform() -> &'static Platform {
         .expect("the platform is set up before anything uses it")
 }
 
+/// Milliseconds of the machine's time; 0 before that is known.
+fn milliseconds() -> u64 {
+    let time = PLATFORM.get().map(|platform| &platform.time);
+    time.map_or(0, |time| time.milliseconds_in(time.ticks()))
+}
+
 unsafe extern "C" {
     #[link_name = "FIRMWARE_BASE"]
     static FIRMWARE_BASE: u8;
@@ -135,6 +141,7 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
             console::start(uart);
         }
         power::start(machine);
+        console::start_log(ram::log(firmware_range()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The page that no loader fills: what one start leaves there for the next.
 
 use poorwill_arch::{cache, fence};
+use poorwill_log::{LOG_BYTES, Log};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::{LoadMark, WARM_RESET_WORDS, WarmResetRecord};
 
@@ -18,6 +19,25 @@ const _: () = assert!(MARK_WORD >= WARM_RESET_WORDS);
 
 fn mark_place(firmware: PhysRange) -> *mut u64 {
     place(firmware).cast::<u64>().wrapping_add(MARK_WORD)
+}
+
+/// Where in the page the log begins, behind the mark.
+const LOG_OFFSET: u64 = PAGE_BYTES - LOG_BYTES as u64;
+
+const _: () = assert!(LOG_OFFSET as usize >= (MARK_WORD + 1) * size_of::<u64>());
+
+/// The log, as the last start left it.
+///
+/// # Safety
+///
+/// As [`find`], and this is called once.
+pub(super) unsafe fn log(firmware: PhysRange) -> &'static mut Log {
+    let place = place(firmware)
+        .cast::<u8>()
+        .wrapping_add(LOG_OFFSET as usize);
+    // SAFETY: as the caller says; nothing else refers to that part of the page, and any
+    // bits are a log.
+    unsafe { &mut *place.cast::<Log>() }
 }
 
 /// The load mark, as the last start left it.

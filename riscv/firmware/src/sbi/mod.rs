@@ -72,7 +72,13 @@ fn is_available(extension: usize, domain: &Domain) -> bool {
     }
 }
 
+/// The extension that panics, in builds for tests: the first of the firmware's own.
+#[cfg(feature = "panic-call")]
+const PANIC: usize = 0x0a00_0000;
+
 fn dispatch(call: Call) -> SbiRet {
+    #[cfg(feature = "panic-call")]
+    assert!(call.extension != PANIC, "a build for tests: asked to panic");
     if !is_available(call.extension, call.caller.domain) {
         return SbiRet::not_supported();
     }

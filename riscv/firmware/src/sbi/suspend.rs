@@ -10,6 +10,7 @@ use super::{Call, Caller};
 use crate::entry::{self, stack};
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
+use crate::report;
 use crate::sleep;
 
 /// `SUSPEND_TO_RAM`, the only sleep type there is.
@@ -61,6 +62,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         Ok(()) => unsafe { entry::enter(resume, hart.stack_top()) },
         Err(error) => {
             say!("sleep refused: {error}");
+            report::tell_log();
             SbiRet::failed()
         }
     }

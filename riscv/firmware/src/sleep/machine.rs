@@ -164,6 +164,10 @@ impl Machine for Firmware {
         if !report::tell(state.report, &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
+        if let Some((log, told)) = state.log {
+            console::with_log(|own| own.prepend(log.text()));
+            report::remember_log(Some(told));
+        }
         platform.interrupts.shared().restore(&state.devices);
         if let Some(id) = &platform.generation_id {
             id.renew();

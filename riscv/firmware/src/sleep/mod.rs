@@ -17,6 +17,7 @@ use spin::{Mutex, MutexGuard, Once};
 
 use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
+use crate::report;
 use machine::Firmware;
 pub(crate) use machine::restore_hart;
 
@@ -36,7 +37,10 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
             poorwill_sleep::sleep(&Firmware, quiesced, &mut work())
         })
     } {
-        Slept::Awake => Ok(()),
+        Slept::Awake => {
+            report::tell_log();
+            Ok(())
+        }
         Slept::Refused(error) => Err(error),
         Slept::Asleep(committed) => {
             #[cfg(feature = "stack-marks")]
@@ -66,6 +70,7 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     };
     #[cfg(feature = "irqs-off")]
     power::say_irqs_off();
+    report::tell_log();
     let time = &platform().time;
     time.set_ticks(core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns)));
     let hart = hart::find(core.hart()).expect("the state was checked to name a hart");

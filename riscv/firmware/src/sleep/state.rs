@@ -4,9 +4,11 @@
 use poorwill_drivers::ControllerState;
 use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Section, section};
 use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_log::{Log, ToldLog};
 use poorwill_sleep::{Core, Moment, Report, StateRefusal, WakeVector};
 
 use crate::hart::this_hart;
+use crate::platform::console::{self, say};
 use crate::platform::{domain, platform};
 use crate::report;
 
@@ -18,6 +20,8 @@ pub(super) struct MachineState<'a> {
     pub(super) devices: ControllerState<'a>,
     /// What the OS was told of how it came up.
     pub(super) report: Option<Report>,
+    /// The log of before, and where the OS has it.
+    pub(super) log: Option<(&'a Log, ToldLog)>,
 }
 
 /// Writes down the state of the calling hart and of the devices.
@@ -30,7 +34,23 @@ pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     if let Some(report) = report::current() {
         report.write(into)?;
     }
-    platform().interrupts.save(into)
+    platform().interrupts.save(into)?;
+    capture_log(into);
+    Ok(())
+}
+
+/// Writes down the log, and where the OS has it. That is no reason not to sleep: where
+/// there is no room, an image is without.
+fn capture_log(into: &mut StateWriter<'_>) {
+    let Some(told) = report::log() else { return };
+    let ((text, version), (place, place_version)) = (Log::SECTION, ToldLog::SECTION);
+    let written = console::with_log(|log| {
+        into.section(place, 0, place_version, &told)?;
+        into.section(text, 0, version, log)
+    });
+    if let Some(Err(error)) = written {
+        say!("the log is not kept: {error}");
+    }
 }
 
 // A context is large: it is to be gone before the controllers are captured.
@@ -58,6 +78,7 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
     let core = Core::read(sections)?;
     check(&core)?;
     let report = Report::read(sections)?;
+    let log = read_log(sections)?;
     let devices = platform().interrupts.read(sections)?;
     let mut hart = read_hart(sections)?;
     hart.deadline = Some(core.deadline());
@@ -66,7 +87,22 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
         hart,
         devices,
         report,
+        log,
     })
+}
+
+/// The log of before, if the image has it, and where the OS finds it.
+fn read_log<'a>(
+    sections: &mut StateSections<'a>,
+) -> Result<Option<(&'a Log, ToldLog)>, StateError> {
+    let ((text, version), (place, place_version)) = (Log::SECTION, ToldLog::SECTION);
+    let text = sections.take(text, 0);
+    let text = text.map(|text| text.read::<Log>(version)).transpose()?;
+    let told = sections.take(place, 0);
+    let told = told
+        .map(|told| told.read::<ToldLog>(place_version))
+        .transpose()?;
+    Ok(text.zip(told.copied()))
 }
 
 /// The context of the hart that slept, once it is found to fit a hart like the

@@ -18,6 +18,11 @@ fn report(machine: &Machine) {
         told.is_some_and(|told| told.starts_with("cold boot: ")),
         "the device tree says how the machine came up: {told:?}"
     );
+    let log = machine.log.as_deref().unwrap_or_default();
+    check!(
+        log.contains(" start\n") && log.contains("] cold boot: "),
+        "the device tree has the firmware's log: {log:?}"
+    );
     check!(
         machine.seed.iter().any(|byte| *byte != 0),
         "the device tree has a seed: {:x?}",

@@ -6,6 +6,7 @@ mod endure;
 mod fuzz;
 mod handover;
 mod mediated;
+mod panic;
 mod remains;
 mod sbi;
 mod seal_bench;
@@ -27,6 +28,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "fuzz" => fuzz::run(machine, hart),
         "handover" => handover::run(machine),
         "mediated" => mediated::run(machine, hart),
+        "panic" => panic::run(machine, hart),
         "remains" => remains::run(machine),
         "wild" => wild::run(machine, hart),
         "susp-errors" => susp::errors(machine, hart),
@@ -37,7 +39,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "count" => count::run(machine),
         _ => {
             say!(
-                "cases: alive, sbi, calls, fuzz, handover, mediated, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
+                "cases: alive, sbi, calls, fuzz, handover, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

@@ -1,0 +1,270 @@
+use core::fmt::{self, Display, Write};
+
+use arrayvec::ArrayString;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a log.
+pub const LOG_BYTES: usize = 3584;
+
+/// Bytes of its text, of which one at least is left.
+pub const TEXT_BYTES: usize = LOG_BYTES - 16;
+
+/// Bytes of a line, with its time and its end; what goes beyond is cut.
+pub const MAX_LINE: usize = 240;
+
+/// Marks memory as a log: "PWILLOG" and the version.
+const MAGIC: u64 = u64::from_le_bytes(*b"PWILLOG\x01");
+
+/// How a panic's line begins: what [`Log::epitaph`] looks for.
+const PANIC: &str = "panic on hart ";
+
+/// The line that each start begins with.
+const START: &str = "start";
+
+/// What a panic said.
+pub type Epitaph = ArrayString<MAX_LINE>;
+
+/// The last lines, the oldest first: whole ones, each behind the time at which it was
+/// written. Any bytes are one, and [`Log::begin`] makes it right.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Log {
+    magic: u64,
+    length: u64,
+    text: [u8; TEXT_BYTES],
+}
+
+impl Log {
+    /// Owner and version of its section of an image's state.
+    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"LOGT"), 1);
+
+    /// One without lines.
+    #[must_use]
+    pub fn new() -> Self {
+        Log {
+            magic: MAGIC,
+            length: 0,
+            text: [0; TEXT_BYTES],
+        }
+    }
+
+    /// Says whether this is a log that the last start has left. Anything else, as memory
+    /// holds it after a power-on, becomes an empty one.
+    fn open(&mut self) -> bool {
+        let is_log = self.magic == MAGIC && self.length != 0 && self.checked().is_some();
+        if !is_log {
+            self.magic = MAGIC;
+            self.length = 0;
+        }
+        is_log
+    }
+
+    /// Its lines.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.checked().unwrap_or_default()
+    }
+
+    /// The text, if it is one: lines of printable characters.
+    fn checked(&self) -> Option<&str> {
+        let length = usize::try_from(self.length).ok()?;
+        let bytes = self.text.get(..length)?;
+        let text = core::str::from_utf8(bytes).ok()?;
+        let is_right = |c: char| c == '\n' || !c.is_control();
+        let is_whole = text.is_empty() || text.ends_with('\n');
+        (is_whole && length < TEXT_BYTES && text.chars().all(is_right)).then_some(text)
+    }
+
+    /// Adds a line, written `ms` milliseconds after time began. The oldest ones go where
+    /// there is no room.
+    pub fn add(&mut self, ms: u64, line: impl Display) {
+        let mut new = Line {
+            bytes: [0; MAX_LINE],
+            length: 0,
+        };
+        let (seconds, rest) = (ms / 1000, ms % 1000);
+        // An error says that the line is cut.
+        write!(new, "[{seconds}.{rest:03}] {line}").unwrap_or_default();
+        new.bytes[new.length] = b'\n';
+        self.append(&new.bytes[..=new.length]);
+    }
+
+    /// Puts the lines of `older` before its own, as far as there is room.
+    pub fn prepend(&mut self, older: &str) {
+        let own = self.text().len();
+        let room = TEXT_BYTES - 1 - own;
+        let kept = last_lines(older, room);
+        self.text.copy_within(..own, kept.len());
+        self.text[..kept.len()].copy_from_slice(kept.as_bytes());
+        self.length = (kept.len() + own) as u64;
+    }
+
+    /// Begins a start: takes over what the last one has left here, if this is a reset, and
+    /// returns the panic that ended it, if one did.
+    pub fn begin(&mut self) -> Option<Epitaph> {
+        let epitaph = self.open().then(|| self.epitaph()).flatten();
+        self.add(0, START);
+        epitaph
+    }
+
+    /// The panic that the latest start tells of: the line that says so.
+    fn epitaph(&self) -> Option<Epitaph> {
+        let (_, last) = self.text().rsplit_once(" start\n")?;
+        let mut lines = last.lines().rev();
+        let line = lines.find_map(|line| line.find(PANIC).map(|at| &line[at..]))?;
+        ArrayString::from(line).ok()
+    }
+
+    fn append(&mut self, line: &[u8]) {
+        let own = self.text();
+        let kept = last_lines(own, TEXT_BYTES - 1 - line.len()).len();
+        let gone = own.len() - kept;
+        self.text.copy_within(gone..gone + kept, 0);
+        self.text[kept..kept + line.len()].copy_from_slice(line);
+        self.length = (kept + line.len()) as u64;
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// As many whole lines from the end of a text as fit into `room` bytes.
+fn last_lines(text: &str, room: usize) -> &str {
+    let Some(over) = text.len().checked_sub(room).filter(|over| *over != 0) else {
+        return text;
+    };
+    // The line that the cut is in goes as well, unless the cut is at its end.
+    let end = text.as_bytes()[over - 1..]
+        .iter()
+        .position(|byte| *byte == b'\n');
+    end.map_or("", |end| &text[over + end..])
+}
+
+/// A line on its way into a log, with room for its end.
+struct Line {
+    bytes: [u8; MAX_LINE],
+    length: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for c in part.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+            let end = self.length + c.len_utf8();
+            if end >= MAX_LINE {
+                return Err(fmt::Error);
+            }
+            c.encode_utf8(&mut self.bytes[self.length..end]);
+            self.length = end;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    #[test]
+    fn lines_have_their_time() {
+        let mut log = Log::new();
+        log.add(0, "cold boot: no image");
+        log.add(61_007, format_args!("two\nlines are {}", 1));
+        let text = "[0.000] cold boot: no image\n[61.007] two lines are 1\n";
+        assert_eq!(log.text(), text);
+        let mut again = log.clone();
+        assert!(again.open(), "a reset keeps it");
+        assert_eq!(again, log);
+    }
+
+    #[test]
+    fn memory_that_is_no_log_becomes_an_empty_one() {
+        let mut log = Log::new_zeroed();
+        assert!(!log.open());
+        assert_eq!(log, Log::new());
+        log.add(1, "a line");
+        for spoil in [
+            |log: &mut Log| log.length += 1,
+            |log: &mut Log| log.length = u64::MAX,
+            |log: &mut Log| log.length = TEXT_BYTES as u64,
+            |log: &mut Log| log.text[3] = 0xff,
+            |log: &mut Log| log.text[3] = 7,
+            |log: &mut Log| log.magic ^= 1 << 56,
+        ] {
+            let mut log = log.clone();
+            spoil(&mut log);
+            assert!(!log.open());
+            assert_eq!(log.text(), "");
+        }
+    }
+
+    #[test]
+    fn the_panic_that_ended_the_last_start_is_told_once() {
+        let mut log = Log::new_zeroed();
+        assert_eq!(log.begin(), None);
+        log.add(5, "cold boot: no image");
+        assert_eq!(log.begin(), None, "a reset without one");
+        log.add(7, "panic on hart 1: first");
+        log.add(9, "panic on hart 0: second");
+        log.add(9, "panic at here");
+        let epitaph = log.begin();
+        assert_eq!(epitaph.as_deref(), Some("panic on hart 0: second"));
+        assert_eq!(log.begin(), None, "told once");
+        assert!(log.text().contains("panic on hart 1: first\n"));
+    }
+
+    #[test]
+    fn what_an_image_brings_comes_first_and_its_end_counts() {
+        let mut log = Log::new();
+        log.add(1, "woken");
+        log.prepend("[0.100] older\n[0.200] asleep\n");
+        assert_eq!(log.text(), "[0.100] older\n[0.200] asleep\n[0.001] woken\n");
+        let long = "x".repeat(9) + "\n";
+        log.prepend(&long.repeat(TEXT_BYTES));
+        assert!(
+            log.text()
+                .ends_with("xx\n[0.100] older\n[0.200] asleep\n[0.001] woken\n")
+        );
+        assert!(log.text().len() < TEXT_BYTES && log.text().len() >= TEXT_BYTES - 10);
+        assert!(
+            log.text()
+                .lines()
+                .all(|line| line.len() == 9 || line.starts_with('['))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_lines_leave_a_log_with_the_last_of_them(
+            lines in prop::collection::vec((any::<u64>(), ".{0,300}"), 1..80),
+        ) {
+            let mut log = Log::new();
+            let mut all = String::new();
+            for (ms, line) in &lines {
+                log.add(*ms, line);
+                let mut one = Log::new();
+                one.add(*ms, line);
+                prop_assert!(one.text().len() <= MAX_LINE);
+                all += one.text();
+            }
+            prop_assert!(all.ends_with(log.text()));
+            prop_assert!(all.len() < TEXT_BYTES || log.text().len() + MAX_LINE >= TEXT_BYTES);
+            prop_assert!(log.clone().open());
+        }
+
+        #[test]
+        fn any_bytes_are_opened(bytes in prop::collection::vec(any::<u8>(), LOG_BYTES), length in 0_u64..4000) {
+            let mut log = Log::read_from_bytes(&bytes).unwrap();
+            log.open();
+            (log.magic, log.length) = (MAGIC, length);
+            log.open();
+            log.add(1, "a line");
+            prop_assert!(log.text().ends_with("a line\n"));
+        }
+    }
+}

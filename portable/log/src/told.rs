@@ -1,0 +1,76 @@
+use poorwill_memory::checksum;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::log::{Log, TEXT_BYTES};
+
+/// A log's text as an OS finds it, filled up with zeros, of which there is at least one.
+pub type LogText = [u8; TEXT_BYTES];
+
+/// Where the OS was given the log, and which. An image keeps it as it is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ToldLog {
+    /// Physical address of the text.
+    pub address: u64,
+    /// The checksum of what the firmware wrote there.
+    checksum: u64,
+}
+
+impl ToldLog {
+    /// Owner and version of its section of an image's state.
+    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"LOGP"), 1);
+
+    /// The text of `log`, written to `into`, which lies at that address.
+    pub fn write(log: &Log, address: u64, into: &mut LogText) -> Self {
+        let text = log.text().as_bytes();
+        into.fill(0);
+        into[..text.len()].copy_from_slice(text);
+        ToldLog {
+            address,
+            checksum: checksum::of_bytes(into),
+        }
+    }
+
+    /// Writes the text of `log` over that in `place`, which lies at the address, if it is
+    /// still there.
+    #[must_use]
+    pub fn succeed(&self, log: &Log, place: &mut LogText) -> Option<Self> {
+        let is_there = self.is_there(place);
+        is_there.then(|| Self::write(log, self.address, place))
+    }
+
+    /// Whether `found`, which lies at the address now, is still what the firmware wrote:
+    /// the OS may have moved its tree, and the memory is something else.
+    fn is_there(&self, found: &LogText) -> bool {
+        checksum::of_bytes(found) == self.checksum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_again_and_nothing_else_is() {
+        let mut log = Log::new();
+        log.add(3, "cold boot: no image");
+        let mut place = [0xaa; TEXT_BYTES];
+        let told = ToldLog::write(&log, 0x8200_0123, &mut place);
+        assert!(place.starts_with(log.text().as_bytes()));
+        assert!(place[log.text().len()..].iter().all(|byte| *byte == 0));
+        assert!(told.is_there(&place));
+        log.add(5, "woken");
+        let mut next = place;
+        let new = told.succeed(&log, &mut next).unwrap();
+        assert!(new.is_there(&next) && next.starts_with(log.text().as_bytes()));
+        assert!(
+            told.succeed(&log, &mut next).is_none(),
+            "it is the newer one"
+        );
+        for at in [0, 20, TEXT_BYTES - 1] {
+            place[at] ^= 1;
+            assert!(!told.is_there(&place));
+            place[at] ^= 1;
+        }
+    }
+}

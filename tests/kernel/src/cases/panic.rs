@@ -1,0 +1,32 @@
+//! The firmware panics, in a build that does when it is asked to; the machine is reset, and
+//! the log of the next start tells of it.
+
+use crate::{check, machine::Machine, say};
+use sbi_rt::raw::sbi_call_1;
+
+/// The extension that panics.
+const PANIC: usize = 0x0a00_0000;
+
+pub(super) fn run(machine: &Machine, hart: usize) {
+    let log = machine.log.as_deref().unwrap_or_default();
+    if !log.contains("panic on hart ") {
+        say!("the firmware is asked to panic");
+        // SAFETY: a call that does not come back, or does nothing.
+        let answer = unsafe { sbi_call_1(PANIC, 0, 0) };
+        check!(false, "it goes on: {answer:?}");
+        return;
+    }
+    log.lines().for_each(|line| say!("log: {line}"));
+    let told = [
+        "the last start has ended: panic on hart ",
+        "panic at riscv/firmware/src/sbi/mod.rs:",
+        "panic behind mcause=0x9 mepc=0x802",
+    ];
+    for line in told {
+        check!(log.contains(line), "the log has {line:?}");
+    }
+    check!(
+        log.matches(" start\n").count() == 2,
+        "two starts, on hart {hart} the second"
+    );
+}
