@@ -391,6 +391,9 @@ pub struct Typed {
 pub struct Event {
     /// What the line contains.
     pub after: String,
+    /// The line need not have ended.
+    #[serde(default)]
+    pub in_line: bool,
     /// What is done.
     pub does: Deed,
 }
@@ -403,6 +406,8 @@ pub enum Deed {
     Type(String),
     /// The line breaks.
     Break,
+    /// The machine is reset.
+    Reset,
     /// Nothing: the line was to be waited for.
     Nothing,
 }

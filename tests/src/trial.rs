@@ -23,7 +23,7 @@ use crate::disks::TrialDisk;
 use crate::evidence::evidence;
 use crate::expand::Trial;
 use crate::intact;
-use crate::plan::{Deed, DiskKind, End, Managing, PowerOn, Sleeping, Step, Tamper};
+use crate::plan::{Deed, DiskKind, End, Event, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
@@ -376,12 +376,16 @@ impl Run<'_> {
     ) -> anyhow::Result<End> {
         let limit = Duration::from_secs(self.trial.row.timeout_s);
         for event in &on.events {
-            running.wait_for(&event.after, limit)?;
+            match event.in_line {
+                true => running.wait_for_prompt(&event.after, limit)?,
+                false => running.wait_for(&event.after, limit).map(drop)?,
+            }
             match (&event.does, &mut control) {
                 (Deed::Type(text), _) => running.send(text.as_bytes())?,
                 (Deed::Break, Some(control)) => control.send_break("console")?,
                 (Deed::Nothing, _) => {}
-                (Deed::Break, None) => bail!("QEMU's control is not there"),
+                (Deed::Reset, Some(control)) => control.reset()?,
+                (Deed::Break | Deed::Reset, None) => bail!("QEMU's control is not there"),
             }
         }
         for typed in &on.typed {
@@ -413,8 +417,8 @@ impl Run<'_> {
 
 /// A folder for QEMU's control socket, if the power-on needs one.
 fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
-    let breaks = on.events.iter().any(|event| event.does == Deed::Break);
-    let folder = breaks.then(socket_folder);
+    let needs = |event: &Event| matches!(event.does, Deed::Break | Deed::Reset);
+    let folder = on.events.iter().any(needs).then(socket_folder);
     Ok(folder.transpose()?)
 }
 

@@ -23,6 +23,7 @@ commands! {
     Continue = "cont" -> Dictionary;
     Stop = "stop" -> Dictionary;
     Quit = "quit" -> Dictionary;
+    SystemReset = "system_reset" -> Dictionary;
     QueryStatus = "query-status" -> Status;
     SetCapabilities = "migrate-set-capabilities" -> Dictionary;
     SetParameters = "migrate-set-parameters" -> Dictionary;
@@ -48,6 +49,10 @@ pub(super) struct Continue {}
 /// Stops the machine.
 #[derive(Serialize)]
 pub(super) struct Stop {}
+
+/// Resets the machine.
+#[derive(Serialize)]
+pub(super) struct SystemReset {}
 
 /// Ends QEMU.
 #[derive(Serialize)]

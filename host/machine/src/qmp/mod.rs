@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use self::command::{
     Capabilities, Capability, Continue, Incoming, Message, Migrate, Migration, Progress,
-    QueryMigrate, QueryStatus, Quit, SendBreak, SetCapabilities, SetParameters, Stop,
+    QueryMigrate, QueryStatus, Quit, SendBreak, SetCapabilities, SetParameters, Stop, SystemReset,
 };
 use qapi_spec::{Command, Execute};
 use tempfile::TempDir;
@@ -190,6 +190,15 @@ impl Control {
                 Message::Event { .. } => {}
             }
         }
+    }
+
+    /// Resets the machine.
+    ///
+    /// # Errors
+    ///
+    /// [`QmpError::Refused`].
+    pub fn reset(&mut self) -> Result<(), QmpError> {
+        self.ask(&SystemReset {}).map(drop)
     }
 
     /// Lets a machine begin that waits to be switched on.
