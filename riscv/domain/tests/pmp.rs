@@ -202,6 +202,31 @@ fn few_grants_are_an_allow_list() {
 }
 
 #[test]
+fn what_is_only_wished_is_left_open_before_anything_is_refused() {
+    let enables = pages(0x5_0001, 1);
+    let closed: Vec<_> = FIRMWARE.into_iter().chain([enables]).collect();
+    let wanted = Wanted {
+        readable: &[],
+        closed: &closed,
+        memory: &[],
+        devices: &[EVERYWHERE],
+    };
+    let (all, has_wished) = PmpPlan::best(&wanted, FIRMWARE.len(), pmp(MAX_ENTRIES)).unwrap();
+    assert!(has_wished);
+    assert_eq!(access(all.entries(), enables.start), 0);
+    let few = pmp(all.entries().len() - 1);
+    let (plan, has_wished) = PmpPlan::best(&wanted, FIRMWARE.len(), few).unwrap();
+    assert!(!has_wished);
+    assert_eq!(access(plan.entries(), enables.start), ALL);
+    for range in FIRMWARE {
+        assert_eq!(access(plan.entries(), range.start), 0, "{range:x?}");
+    }
+    let fewer = pmp(plan.entries().len() - 1);
+    let refused = PmpPlan::best(&wanted, FIRMWARE.len(), fewer);
+    assert!(matches!(refused, Err(PlanError::Entries { .. })));
+}
+
+#[test]
 fn entries_are_saved_where_ranges_touch_and_where_one_begins_at_zero() {
     let none = Wanted {
         readable: &[],

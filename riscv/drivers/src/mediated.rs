@@ -2,8 +2,11 @@
 //! fault, and machine mode makes them in its place, as far as they may be made.
 
 use arrayvec::ArrayVec;
-use poorwill_devicetree::{MAX_FW_CFGS, MAX_MACHINE_ONLY};
+use poorwill_devicetree::{MAX_FW_CFGS, MAX_MACHINE_ONLY, MAX_PLICS};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+
+/// How many devices with such registers a machine may have.
+pub const MAX_MEDIATED: usize = MAX_FW_CFGS + MAX_PLICS;
 
 /// What the OS does to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +52,34 @@ pub trait Mediator: Send {
     ) -> Ruling;
 }
 
+/// Either of two kinds of devices.
+#[derive(Debug)]
+pub enum EitherMediator<A, B> {
+    /// The one.
+    First(A),
+    /// The other.
+    Second(B),
+}
+
+impl<A: Mediator, B: Mediator> Mediator for EitherMediator<A, B> {
+    fn rule(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        access: RegisterAccess,
+        memory: &dyn CallerMemory,
+    ) -> Ruling {
+        match self {
+            EitherMediator::First(mediator) => mediator.rule(offset, bytes, access, memory),
+            EitherMediator::Second(mediator) => mediator.rule(offset, bytes, access, memory),
+        }
+    }
+}
+
 /// The registers that are watched, and what rules over each.
 #[derive(Debug)]
 pub struct MediatedRegisters<M> {
-    devices: ArrayVec<(PhysRange, M), MAX_FW_CFGS>,
+    devices: ArrayVec<(PhysRange, M), MAX_MEDIATED>,
     closed: ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
 }
 
@@ -113,6 +140,23 @@ fn pages(range: PhysRange) -> PhysRange {
     }
 }
 
+/// An OS without memory.
+#[cfg(test)]
+pub(crate) struct NoMemory;
+
+#[cfg(test)]
+impl CallerMemory for NoMemory {
+    fn owns(&self, _: u64, _: u64) -> bool {
+        false
+    }
+
+    fn read(&self, _: u64) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn write(&self, _: u64, _: [u8; 4]) {}
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,20 +173,6 @@ mod tests {
                 Ruling::Fault
             }
         }
-    }
-
-    struct NoMemory;
-
-    impl CallerMemory for NoMemory {
-        fn owns(&self, _: u64, _: u64) -> bool {
-            false
-        }
-
-        fn read(&self, _: u64) -> Option<[u8; 16]> {
-            None
-        }
-
-        fn write(&self, _: u64, _: [u8; 4]) {}
     }
 
     #[test]

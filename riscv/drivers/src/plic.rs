@@ -6,10 +6,10 @@ use poorwill_devicetree::{self as devicetree, MAX_HARTS, MAX_MACHINE_CONTEXTS};
 use crate::{Keeper, Registers};
 
 /// Register offsets (PLIC specification, chapter 3, "Memory Map").
-mod register {
+pub(crate) mod register {
     pub(super) const PRIORITY: u64 = 0;
-    pub(super) const ENABLE: u64 = 0x2000;
-    pub(super) const ENABLE_STRIDE: u64 = 0x80;
+    pub(crate) const ENABLE: u64 = 0x2000;
+    pub(crate) const ENABLE_STRIDE: u64 = 0x80;
     pub(super) const THRESHOLD: u64 = 0x20_0000;
     pub(super) const CONTEXT_STRIDE: u64 = 0x1000;
 }

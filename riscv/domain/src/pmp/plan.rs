@@ -106,6 +106,24 @@ impl PmpPlan {
         })
     }
 
+    /// The best plan that a hart like this can have: `wanted`, of which all but the first
+    /// `needed` closed ranges may be left open where there are too few entries. Says
+    /// whether none is.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), for the ranges that are needed.
+    pub fn best(wanted: &Wanted<'_>, needed: usize, pmp: Pmp) -> Result<(Self, bool), PlanError> {
+        let least = Wanted {
+            closed: wanted.closed.get(..needed).unwrap_or(wanted.closed),
+            ..*wanted
+        };
+        match Self::new(wanted, pmp) {
+            Err(PlanError::Entries { .. }) => Ok((Self::new(&least, pmp)?, false)),
+            plan => Ok((plan?, true)),
+        }
+    }
+
     /// The plan that opens everything: for a hart that has PMP on a machine that is
     /// not protected, where no entry would mean no access.
     #[must_use]

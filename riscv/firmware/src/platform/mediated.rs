@@ -5,13 +5,21 @@ use core::sync::atomic::AtomicU32;
 use poorwill_arch::fw_cfg::Place;
 use poorwill_arch::{Mmio, guarded};
 use poorwill_devicetree::{MAX_FW_CFGS, Machine};
+use poorwill_drivers::PlicEnables;
 use poorwill_drivers::fw_cfg::FwCfg;
-use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
+use poorwill_drivers::mediated::{
+    CallerMemory, EitherMediator, MediatedRegisters, RegisterAccess, Ruling,
+};
 use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::Mutex;
 
-type Registers = MediatedRegisters<FwCfg<Mmio, Place>>;
+type Registers = MediatedRegisters<EitherMediator<FwCfg<Mmio, Place>, PlicEnables>>;
+
+/// What enables sources at the machine's PLICs, and where that lies.
+pub(super) fn plic_enables(machine: &Machine) -> impl Iterator<Item = (PhysRange, PlicEnables)> {
+    machine.interrupts.plics.iter().map(PlicEnables::new)
+}
 
 /// What accesses of the OS go through.
 #[derive(Debug)]
@@ -21,20 +29,24 @@ pub(crate) struct Mediated {
 }
 
 impl Mediated {
-    /// The mediated registers of the machine, which must be closed to the OS.
+    /// The mediated registers of the machine, which must be closed to the OS; among them,
+    /// if `has_enables`, those of [`plic_enables`].
     ///
     /// # Safety
     ///
     /// `machine` describes this machine; one value for a machine.
-    pub(super) unsafe fn new(machine: &Machine) -> Self {
+    pub(super) unsafe fn new(machine: &Machine, has_enables: bool) -> Self {
         let device = |(registers, place): (&PhysRange, &'static _)| {
             // SAFETY: the tree, which is right, says the caller, names these addresses as
             // registers of this machine.
             let mmio = unsafe { Mmio::new(registers.start) };
-            (*registers, FwCfg::new(mmio, Place::new(place)))
+            let device = FwCfg::new(mmio, Place::new(place));
+            (*registers, EitherMediator::First(device))
         };
         let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
-        let registers = MediatedRegisters::new(devices, &machine.machine_only);
+        let enables = plic_enables(machine).filter(|_| has_enables);
+        let enables = enables.map(|(range, enables)| (range, EitherMediator::Second(enables)));
+        let registers = MediatedRegisters::new(devices.chain(enables), &machine.machine_only);
         Mediated {
             is_empty: registers.is_empty(),
             registers: Mutex::new(registers),

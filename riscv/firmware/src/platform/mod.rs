@@ -183,7 +183,8 @@ pub(crate) unsafe fn start(
         let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
         let closed = own.chain(registers.copied());
         let readable = generation_id.as_ref().map(|id| id.page());
-        pmp::start(domain, closed, readable, protection)?;
+        let enables = mediated::plic_enables(machine).map(|(range, _)| range);
+        let has_enables = pmp::start(domain, closed, enables, readable, protection)?;
         let identity = machine.identity(memory.ranges());
         Platform {
             memory,
@@ -192,7 +193,7 @@ pub(crate) unsafe fn start(
             last_load_mark: ram::load_mark(firmware),
             firmware: [firmware, data],
             vault,
-            mediated: mediated::Mediated::new(machine),
+            mediated: mediated::Mediated::new(machine, has_enables),
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,

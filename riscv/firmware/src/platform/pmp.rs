@@ -61,8 +61,9 @@ pub(crate) fn probe() -> Pmp {
 }
 
 /// Makes the plan for harts with `pmp`, which is that of the calling one. `closed` is
-/// machine mode's own; `readable` is a part of it that the OS may read. Without PMP
-/// there is none, which is said.
+/// machine mode's own, `readable` a part of it that the OS may read, and `wished` what else
+/// is to be closed where there are entries for it. Says whether that is. Without PMP there
+/// is no plan, which is said.
 ///
 /// # Errors
 ///
@@ -72,29 +73,34 @@ pub(crate) fn probe() -> Pmp {
 pub(super) fn start(
     domain: &Domain,
     closed: impl Iterator<Item = PhysRange>,
+    wished: impl Iterator<Item = PhysRange>,
     readable: Option<PhysRange>,
     pmp: Pmp,
-) -> Result<(), PmpError> {
+) -> Result<bool, PmpError> {
     if !pmp.is_there() {
         say!(
             "no physical memory protection on hart {}: the OS can reach machine mode's memory, and no vault is used",
             hart_id()
         );
-        return Ok(());
+        return Ok(false);
     }
     let mut list = ArrayVec::<PhysRange, MAX_PLANNED>::new();
+    let mut add = |range| (list.try_push(range)).map_err(|_| of_this_hart(TooManyRanges.into()));
+    let mut needed = 0;
     for range in closed {
-        (list.try_push(range)).map_err(|_| of_this_hart(TooManyRanges.into()))?;
+        add(range)?;
+        needed += 1;
     }
+    wished.into_iter().try_for_each(add)?;
     let wanted = Wanted {
         readable: readable.as_slice(),
         closed: &list,
         memory: domain.memory.ranges(),
         devices: &domain.devices,
     };
-    let plan = PmpPlan::new(&wanted, pmp).map_err(of_this_hart)?;
+    let (plan, has_wished) = PmpPlan::best(&wanted, needed, pmp).map_err(of_this_hart)?;
     PLAN.call_once(|| plan);
-    Ok(())
+    Ok(has_wished)
 }
 
 fn of_this_hart(error: PlanError) -> PmpError {

@@ -22,6 +22,7 @@ use crate::{check, machine::Machine, say};
 /// If there is no such case.
 pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
     match case {
+        "contexts" => wild::machine_contexts(machine),
         "alive" => check!(true, "the machine came up"),
         "sbi" => sbi::run(machine, hart),
         "calls" => calls::run(machine, hart),
@@ -39,7 +40,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "count" => count::run(machine),
         _ => {
             say!(
-                "cases: alive, sbi, calls, fuzz, handover, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
+                "cases: alive, contexts, sbi, calls, fuzz, handover, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
