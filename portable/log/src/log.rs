@@ -109,9 +109,14 @@ impl Log {
 
     /// The panic that the latest start tells of: the line that says so.
     fn epitaph(&self) -> Option<Epitaph> {
-        let (_, last) = self.text().rsplit_once(" start\n")?;
-        let mut lines = last.lines().rev();
-        let line = lines.find_map(|line| line.find(PANIC).map(|at| &line[at..]))?;
+        // Without its first line a start is longer than the log.
+        let text = self.text();
+        let last = text.rsplit_once(" start\n").map_or(text, |(_, last)| last);
+        // Right behind the time: what an earlier start told of a panic is none.
+        let said = last.lines().rev().filter_map(|line| line.split_once("] "));
+        let line = said
+            .map(|(_, said)| said)
+            .find(|said| said.starts_with(PANIC))?;
         ArrayString::from(line).ok()
     }
 
@@ -236,6 +241,29 @@ mod tests {
                 .lines()
                 .all(|line| line.len() == 9 || line.starts_with('['))
         );
+    }
+
+    #[test]
+    fn a_told_panic_is_not_told_again() {
+        let mut log = Log::new_zeroed();
+        log.begin();
+        log.add(7, "panic on hart 1: first");
+        let epitaph = log.begin().unwrap();
+        // As `start_log` does, through `say!`.
+        log.add(0, format_args!("the last start has ended: {epitaph}"));
+        log.add(5, "cold boot: no image");
+        assert_eq!(log.begin(), None, "this start was ended by a plain reset");
+    }
+
+    #[test]
+    fn a_panic_behind_many_lines_is_told() {
+        let mut log = Log::new_zeroed();
+        log.begin();
+        for ms in 0..200 {
+            log.add(ms, "sleep refused: a hart is running");
+        }
+        log.add(201, "panic on hart 0: late");
+        assert_eq!(log.begin().as_deref(), Some("panic on hart 0: late"));
     }
 
     proptest! {

@@ -34,6 +34,17 @@ pub enum Protection {
     Missing,
 }
 
+impl Protection {
+    /// Whether there is one.
+    #[must_use]
+    pub fn of(is_there: bool) -> Self {
+        match is_there {
+            true => Protection::There,
+            false => Protection::Missing,
+        }
+    }
+}
+
 /// How the machine came up, with its words for the OS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Startup<'s> {

@@ -56,8 +56,8 @@ pub fn choose(slots: &[SlotStatus; 2], kept: Option<u64>) -> Result<SlotId, NoIm
 }
 
 /// Which slot holds the machine's snapshot: the one that its counter knows, or else
-/// the one with the highest generation, as an older one stays where giving it up failed
-/// is needed.
+/// the one with the highest generation, as an older one stays where giving it up has
+/// failed.
 pub(crate) fn snapshot(slots: &[SlotStatus; 2], kept: Option<u64>) -> Option<SlotId> {
     let generation = |slot: &SlotId| Some(slots[slot.index()].snapshot()?.0.generation);
     SlotId::BOTH

@@ -30,7 +30,7 @@ pub use file::{FileFlash, FileFlashError};
 pub use items::VAULT_VERSION;
 pub use key::{KEY_BYTES, Key, KeyState};
 pub use keys::KeyVault;
-pub use place::{BLOCKS, range_in_bank};
+pub use place::{BLOCKS, block_starts, range_in_bank, vault_bytes};
 pub use rollback_counter::RollbackCounter;
 pub use slice::SliceFlash;
 pub use vault::{MAX_ITEMS, Vault};

@@ -18,6 +18,21 @@ pub fn range_in_bank(bank_bytes: u64, block_bytes: u64) -> Option<Range<u64>> {
     Some(bank_bytes.checked_sub(length)?..bank_bytes)
 }
 
+/// How much of a partition of `bytes` a vault takes: its first [`BLOCKS`] blocks, or all
+/// of one that is too short, which [`Vault::open`](crate::Vault::open) refuses.
+#[must_use]
+pub fn vault_bytes(bytes: u64, block_bytes: u64) -> u64 {
+    bytes.min(block_bytes.saturating_mul(u64::from(BLOCKS)))
+}
+
+/// Where a vault that ends at `end` would begin its blocks, if these have the usual length:
+/// for a glance, before anything is known of the flash. Most machines have none, and
+/// every start pays for it.
+pub fn block_starts(end: u64) -> impl Iterator<Item = u64> + Clone {
+    const BLOCK: u64 = 256 << 10;
+    (1..=u64::from(BLOCKS)).filter_map(move |block| end.checked_sub(block * BLOCK))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

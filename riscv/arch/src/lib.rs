@@ -14,6 +14,7 @@
 pub mod cache;
 pub mod claimed;
 pub mod csr;
+mod entropy;
 pub mod environment;
 pub mod fence;
 pub mod float;
@@ -36,6 +37,7 @@ pub mod vector;
 
 use core::arch::asm;
 
+pub use entropy::HartSources;
 pub use interruptible::{interruptible, uninterrupted};
 pub use mmio::Mmio;
 pub use os_context::OsContext;

@@ -2,7 +2,7 @@
 
 use dtoolkit::fdt::FdtNode;
 
-use crate::devices::FLASH;
+use crate::flash::FLASH;
 
 /// What a device is driven by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

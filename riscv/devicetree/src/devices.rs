@@ -70,37 +70,6 @@ fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtN
         .find_map(|child| find_by_phandle(child, wanted, depth + 1))
 }
 
-/// How many banks a flash may have.
-const MAX_BANKS: usize = 4;
-
-/// NOR flash with the Common Flash Interface (CFI).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flash {
-    /// Its banks, in the tree's order.
-    pub banks: ArrayVec<PhysRange, MAX_BANKS>,
-    /// Width of a bank's bus in bytes: 1, 2, 4 or 8.
-    pub width: u32,
-}
-
-impl Flash {
-    /// A flash without a width, or with an odd one, cannot be used.
-    pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
-        let Some(width @ (1 | 2 | 4 | 8)) = cell(node, "bank-width") else {
-            return Ok(None);
-        };
-        let banks = bound::collect("banks of flash", flash_banks(node))?;
-        Ok(Some(Flash { banks, width }))
-    }
-}
-
-/// The banks of a flash node: the ranges of its `reg`.
-pub(crate) fn flash_banks(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> {
-    (0..=MAX_BANKS).map_while(move |index| reg(node, index))
-}
-
-/// The binding of [`Flash`].
-pub(crate) const FLASH: &str = "cfi-flash";
-
 /// A PCI host bridge whose configuration space is mapped (ECAM).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciHost {

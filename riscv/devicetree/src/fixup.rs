@@ -1,15 +1,14 @@
 use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
-use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::fdt::Fdt;
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
-use crate::devices::{FLASH, flash_banks};
-use crate::interrupts::is_machine_level;
-use crate::node::{cell, is_any, is_enabled};
+use crate::hide::hide;
+use crate::node::cell;
 use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, block, field, set_word, word};
 use crate::spare_source::SpareSource;
 
@@ -45,7 +44,7 @@ const ID_BYTES: u64 = 16;
 pub struct Fixups<'a> {
     /// The firmware's ranges of memory.
     pub firmware: &'a [PhysRange],
-    /// Flash banks that the firmware uses itself.
+    /// Parts of flash that the firmware uses itself: the vault's bank, or its partition.
     pub flash: &'a [PhysRange],
     /// Random bytes, in place of those that the firmware was given.
     pub seed: [u8; 32],
@@ -75,9 +74,8 @@ const LOG: &str = "poorwill,log";
 ///
 /// The firmware's memory, all of it, is reserved (`no-map`: an OS that maps it would let
 /// its speculation run into PMP faults). Interrupt controllers of machine mode
-/// are disabled, since an S-mode driver would only fault on them; likewise a
-/// flash of which any bank is the firmware's, with all its banks: an OS's driver
-/// takes them for one device.
+/// are disabled, since an S-mode driver would only fault on them; likewise the vault's
+/// partition of a flash, or its bank.
 ///
 /// Where the machine can have a generation ID, a node describes it.
 ///
@@ -199,40 +197,6 @@ fn value_offset(blob: &[u8], name: &str) -> Option<usize> {
         .as_ptr()
         .addr()
         .checked_sub(blob.as_ptr().addr())
-}
-
-/// Disables the nodes one at a time, because each change moves what follows it.
-fn hide(tree: &mut Tree<'_>, flash: &[PhysRange]) -> Option<()> {
-    while let Some(path) = next_to_hide(tree.as_read_only(), flash) {
-        let mut node = tree.find_node_mut(&path)?;
-        node.remove_property("status");
-        node.add_property("status", "disabled").ok()?;
-    }
-    Some(())
-}
-
-/// The path of a node to hide that is still enabled.
-fn next_to_hide(tree: Fdt<'_>, flash: &[PhysRange]) -> Option<ArrayString<96>> {
-    const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
-    let is_ours = |bank: PhysRange| flash.iter().any(|ours| ours.overlaps(&bank));
-    let is_wanted = |node: FdtNode<'_>| {
-        (is_any(node, &CONTROLLERS) && is_machine_level(node))
-            || (is_any(node, &[FLASH]) && flash_banks(node).any(is_ours))
-    };
-    let buses = [("", tree.root())]
-        .into_iter()
-        .chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
-    for (prefix, bus) in buses {
-        let found = bus
-            .children()
-            .find(|node| is_enabled(*node) && is_wanted(*node));
-        if let Some(node) = found {
-            let mut path = ArrayString::new();
-            write!(path, "{prefix}/{}", node.name()).ok()?;
-            return Some(path);
-        }
-    }
-    None
 }
 
 /// Puts empty nodes of ours below `/reserved-memory`, and that node itself and

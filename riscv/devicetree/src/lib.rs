@@ -15,7 +15,9 @@ mod binding;
 mod bound;
 mod devices;
 mod fixup;
+mod flash;
 mod hart;
+mod hide;
 mod identity;
 mod interrupts;
 mod isa;
@@ -28,8 +30,9 @@ mod salvage;
 mod spare_source;
 
 pub use bound::TooMany;
-pub use devices::{Flash, PciHost, Syscon, Uart};
+pub use devices::{PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
+pub use flash::{Flash, VaultPlace};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{

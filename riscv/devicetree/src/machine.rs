@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::binding::Binding;
 use crate::bound::{self, TooMany};
-use crate::devices::{Flash, PciHost, Syscon, Uart};
+use crate::devices::{PciHost, Syscon, Uart};
+use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};

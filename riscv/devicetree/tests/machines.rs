@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic, SpareSource, fixup,
+    DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic, SpareSource, VaultPlace,
+    fixup,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -478,7 +479,7 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
             ("/soc/interrupt-controller@28000000", "os"),
             ("/soc/interrupt-controller@c000000", "machine"),
             ("/soc/interrupt-controller@d000000", "os"),
-            ("/flash@20000000", "machine"),
+            ("/flash@20000000", "os"),
         ] {
             let Some(node) = tree.find_node(path) else {
                 continue;
@@ -500,15 +501,65 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
 fn flash_that_is_not_the_firmwares_stays_in_sight() {
     let okay = "bank-width = <0x04>; status = \"okay\";";
     let blob = changed("virt-aia.dts", "bank-width = <0x04>;", okay);
-    for (flash, visible) in [(&[][..], true), (&[FIRMWARE], true), (&[BANK], false)] {
-        let mut buffer = blob.clone();
-        buffer.resize(blob.len() + 4096, 0);
-        let fixups = Fixups { flash, ..FIXUPS };
-        fixup(&mut buffer, &fixups).unwrap();
-        let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
-        let after = Machine::read(&buffer[..total]).unwrap();
-        assert_eq!(after.flash.is_some(), visible, "{flash:x?}");
+    let first = PhysRange::new(0x2000_0000, 0x200_0000);
+    for (flash, visible) in [
+        (&[][..], &[first, BANK][..]),
+        (&[FIRMWARE], &[first, BANK]),
+        (&[BANK], &[first]),
+        (&[first], &[BANK]),
+        (&[first, BANK], &[]),
+    ] {
+        let after = handed_on(&blob, flash).flash;
+        let banks = after.as_ref().map_or(&[][..], |flash| &flash.banks[..]);
+        assert_eq!(banks, visible, "{flash:x?}");
     }
+}
+
+/// What the next stage finds in a tree where these parts of flash are the vault's.
+fn handed_on(blob: &[u8], flash: &[PhysRange]) -> Machine {
+    let mut buffer = blob.to_vec();
+    buffer.resize(blob.len() + 8192, 0);
+    let fixups = Fixups { flash, ..FIXUPS };
+    fixup(&mut buffer, &fixups).unwrap();
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+    Machine::read(&buffer[..total]).unwrap()
+}
+
+#[test]
+fn a_partition_that_is_named_for_it_is_the_vaults_and_no_more() {
+    let partition = |reg: &str, label: &str| {
+        let partitions = format!(
+            "/ {{ flash@20000000 {{ partitions {{ compatible = \"fixed-partitions\";
+                #address-cells = <1>; #size-cells = <1>;
+                vars@2000000 {{ label = \"vars\"; reg = <0x2000000 0x1000000>; }};
+                vault@3000000 {{ label = \"{label}\"; reg = <{reg}>; }}; }}; }}; }};"
+        );
+        compile(&(source("virt-aia.dts") + &partitions))
+    };
+    let place = |reg| {
+        let blob = partition(reg, "poorwill-vault");
+        Machine::read(&blob).unwrap().flash.unwrap().vault
+    };
+    let vault = PhysRange::new(0x2300_0000, 0x10_0000);
+    assert_eq!(place("0x3000000 0x100000"), VaultPlace::Partition(vault));
+    let whole = VaultPlace::Partition(BANK);
+    assert_eq!(place("0x2000000 0x2000000"), whole);
+    for outside in [
+        "0x1f00000 0x200000",
+        "0x3f00000 0x200000",
+        "0x4000000 0x100000",
+        "0x3000000 0",
+    ] {
+        assert_eq!(place(outside), VaultPlace::Nowhere, "{outside}");
+    }
+    let other = partition("0x3000000 0x100000", "other");
+    let other = Machine::read(&other).unwrap().flash.unwrap();
+    assert_eq!(other.vault, VaultPlace::Unsaid);
+    // What is handed on has the chip, and not the vault's partition.
+    let blob = partition("0x3000000 0x100000", "poorwill-vault");
+    let after = handed_on(&blob, &[vault]).flash.unwrap();
+    assert_eq!(after.banks.len(), 2);
+    assert_eq!(after.vault, VaultPlace::Unsaid, "it is disabled");
 }
 
 #[test]

@@ -101,6 +101,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         csr::read::<{ csr::MTVAL }>(),
         csr::read::<{ csr::MSTATUS }>(),
     );
-    say!("panic behind mcause={cause:#x} mepc={address:#x} mtval={value:#x} mstatus={status:#x}");
+    say!(
+        "panic: last trap mcause={cause:#x} mepc={address:#x} mtval={value:#x} mstatus={status:#x}"
+    );
     power::fatal()
 }

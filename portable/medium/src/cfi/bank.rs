@@ -229,6 +229,20 @@ pub fn read_array(registers: &impl Registers) {
     restore(registers, registers.width());
 }
 
+/// Whether a bank reads as zeros at all of `offsets`, in whatever command somebody left it:
+/// no erased flash does, but a bank that nothing stands behind (one of QEMU's without a
+/// file).
+pub fn reads_as_zeros(
+    registers: &impl Registers,
+    offsets: impl Iterator<Item = u64> + Clone,
+) -> bool {
+    let is_zero = |offset| registers.read(offset) == 0;
+    offsets.clone().all(is_zero) && {
+        read_array(registers);
+        offsets.clone().all(is_zero)
+    }
+}
+
 /// Brings chips back to reading as memory, from any mode. First comes a word of
 /// all ones: should a chip be waiting for data to program, it changes nothing,
 /// and everywhere else it is the very command. Then errors are cleared.

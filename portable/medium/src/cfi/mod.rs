@@ -17,7 +17,7 @@ mod part;
 mod query;
 mod registers;
 
-pub use bank::{Cfi, read_array};
+pub use bank::{Cfi, read_array, reads_as_zeros};
 pub use error::CfiError;
 pub use part::{Part, UNIT_BYTES};
 pub use query::{Geometry, Region};

@@ -1,10 +1,9 @@
 //! Random bytes: what this machine's sources give, through one pool.
 
 use arrayvec::ArrayVec;
-use poorwill_arch::{csr, hart_id};
+use poorwill_arch::{HartSources, hart_id};
 use poorwill_devicetree::{MAX_HARTS, Machine};
-use poorwill_entropy::seed::{self, SeedError};
-use poorwill_entropy::{HARDWARE_BYTES, Pool, Purpose, Quality, Source, Sources};
+use poorwill_entropy::{Pool, Purpose, Quality, Source};
 use spin::{Mutex, MutexGuard, Once};
 
 use super::console::say;
@@ -51,43 +50,11 @@ pub(crate) fn generation_id() -> [u8; 16] {
 /// the console.
 fn gathered(purpose: Purpose) -> MutexGuard<'static, Pool> {
     let mut pool = POOL.lock();
-    if let Err(error) = pool.gather(purpose, &ThisHartSources) {
+    let harts = SEED_HARTS.get();
+    let has_seed = harts.is_some_and(|harts| harts.contains(&hart_id()));
+    let sources = HartSources::new(&platform().time, has_seed);
+    if let Err(error) = pool.gather(purpose, &sources) {
         say!("{error}");
     }
     pool
-}
-
-/// What the calling hart reaches.
-struct ThisHartSources;
-
-impl Sources for ThisHartSources {
-    fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError> {
-        let harts = SEED_HARTS.get();
-        if !harts.is_some_and(|harts| harts.contains(&hart_id())) {
-            return Ok(false);
-        }
-        seed::fill(into, csr::swap_seed)?;
-        Ok(true)
-    }
-
-    fn cycles(&self) -> u64 {
-        csr::read::<{ csr::MCYCLE }>()
-    }
-
-    fn ticks(&self) -> u64 {
-        platform().time.ticks()
-    }
-
-    fn circumstances(&self) -> impl AsRef<[u64]> {
-        let time = &platform().time;
-        [
-            time.now_ns().unwrap_or(0),
-            time.ticks(),
-            self.cycles(),
-            hart_id(),
-            csr::read::<{ csr::MVENDORID }>(),
-            csr::read::<{ csr::MARCHID }>(),
-            csr::read::<{ csr::MIMPID }>(),
-        ]
-    }
 }

@@ -12,7 +12,7 @@ use poorwill_drivers::mediated::{
 };
 use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
-use spin::Mutex;
+use spin::{Mutex, Once};
 
 type Registers = MediatedRegisters<EitherMediator<FwCfg<Mmio, Place>, PlicEnables>>;
 
@@ -34,8 +34,11 @@ impl Mediated {
     ///
     /// # Safety
     ///
-    /// `machine` describes this machine; one value for a machine.
-    pub(super) unsafe fn new(machine: &Machine, has_enables: bool) -> Self {
+    /// `machine` describes this machine, and this is called once.
+    // A function of its own: see `domain::start`.
+    #[inline(never)]
+    pub(super) unsafe fn start(machine: &Machine, has_enables: bool) -> &'static Self {
+        static MEDIATED: Once<Mediated> = Once::new();
         let device = |(registers, place): (&PhysRange, &'static _)| {
             // SAFETY: the tree, which is right, says the caller, names these addresses as
             // registers of this machine.
@@ -47,10 +50,10 @@ impl Mediated {
         let enables = plic_enables(machine).filter(|_| has_enables);
         let enables = enables.map(|(range, enables)| (range, EitherMediator::Second(enables)));
         let registers = MediatedRegisters::new(devices.chain(enables), &machine.machine_only);
-        Mediated {
+        MEDIATED.call_once(|| Mediated {
             is_empty: registers.is_empty(),
             registers: Mutex::new(registers),
-        }
+        })
     }
 
     /// Whether there are none.

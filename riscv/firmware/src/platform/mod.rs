@@ -44,7 +44,7 @@ pub(crate) struct Platform {
     /// The flash bank that is the vault's.
     pub(crate) vault: Option<PhysRange>,
     /// Registers that machine mode accesses for the OS.
-    pub(crate) mediated: mediated::Mediated,
+    pub(crate) mediated: &'static mediated::Mediated,
     /// Clocks.
     pub(crate) time: Time,
     /// Interrupt controllers.
@@ -193,7 +193,7 @@ pub(crate) unsafe fn start(
             last_load_mark: ram::load_mark(firmware),
             firmware: [firmware, data],
             vault,
-            mediated: mediated::Mediated::new(machine, has_enables),
+            mediated: mediated::Mediated::start(machine, has_enables),
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,

@@ -117,10 +117,7 @@ pub(crate) fn is_there() -> bool {
 
 /// The same, for the OS to be told.
 pub(crate) fn protection() -> Protection {
-    match is_there() {
-        true => Protection::There,
-        false => Protection::Missing,
-    }
+    Protection::of(is_there())
 }
 
 /// Sets the calling hart's PMP, by the plan that [`start`] made.

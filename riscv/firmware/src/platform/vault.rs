@@ -1,16 +1,18 @@
 //! The machine's vault: the flash that holds its sealing key and its count of
 //! sleeps.
 
+use core::ops::Range;
+
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::Machine;
 use poorwill_drivers::FlashBank;
 use poorwill_medium::cfi::{self, Cfi, Part, Registers};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::VaultFault;
-use poorwill_vault::{BLOCKS, VaultError, range_in_bank};
-use spin::Mutex;
+use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
+use spin::{Mutex, Once};
 
-use super::flash;
+use super::flash::{self, VaultBank};
 
 /// The vault.
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;
@@ -32,64 +34,71 @@ pub(crate) enum State {
 
 static VAULT: Mutex<State> = Mutex::new(State::Absent);
 
-/// Runs `job` with the vault.
+/// The vault's bank, where the OS has a part of it too.
+static SHARED: Once<FlashBank<Mmio>> = Once::new();
+
+/// Runs `job` with the vault, while no OS runs. One that shares the bank may have left it in
+/// the middle of a command.
 pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
+    if let Some(bank) = SHARED.get() {
+        cfi::read_array(bank);
+    }
     job(&mut VAULT.lock())
 }
 
-/// Looks for the vault, at power-on; the bank that is its from now on. A flash
-/// that holds something else, anywhere in it, or that nothing stands behind, is left
-/// alone.
+/// Looks for the vault, at power-on; the part of flash that is its from now on: its
+/// partition, or a bank. A bank that is not named for it and holds something else, anywhere
+/// in it, or that nothing stands behind, is left alone.
 ///
 /// # Safety
 ///
 /// `machine` describes this machine, and nobody uses its flash.
 pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     // SAFETY: passed on to the caller.
-    let (registers, bank) = unsafe { flash::last_bank(machine)? };
-    let state = match open(registers, time) {
+    let VaultBank {
+        registers,
+        place,
+        partition,
+    } = unsafe { flash::vault_bank(machine)? };
+    let part =
+        |range: &Range<u64>| PhysRange::new(place.start + range.start, range.end - range.start);
+    let own = partition.as_ref().map_or(place, part);
+    if partition.is_some() {
+        SHARED.call_once(|| registers);
+    }
+    let state = match open(registers, partition, time) {
         Ok(Some(vault)) => State::Open(vault),
         Ok(None) => return None,
         Err(error) => State::Broken(error),
     };
     *VAULT.lock() = state;
-    Some(bank)
+    Some(own)
 }
 
-fn open(registers: FlashBank<Mmio>, time: Time) -> Result<Option<Vault>, VaultFault> {
-    if is_absent(&registers) {
+fn open(
+    registers: FlashBank<Mmio>,
+    partition: Option<Range<u64>>,
+    time: Time,
+) -> Result<Option<Vault>, VaultFault> {
+    let end = partition
+        .as_ref()
+        .map_or(registers.length(), |part| part.end);
+    if cfi::reads_as_zeros(&registers, block_starts(end)) {
         return Ok(None);
     }
     let bank = Cfi::start(registers, time)?;
+    let is_shared = partition.is_some();
     let last = bank.geometry().bytes - 1;
     let block = bank.geometry().block_at(last).map_or(0, |(_, bytes)| bytes);
-    let Some(range) = range_in_bank(bank.geometry().bytes, block) else {
+    let Some(range) = partition.or_else(|| range_in_bank(bank.geometry().bytes, block)) else {
         return Ok(None);
     };
-    let length = (range.end - range.start) as u32;
-    match Vault::open_shared(Part::new(bank, range)?, 0..length, Part::is_rest_erased) {
+    let length = vault_bytes(range.end - range.start, block) as u32;
+    let is_free = |part: &_| is_shared || Part::is_rest_erased(part);
+    match Vault::open_shared(Part::new(bank, range)?, 0..length, is_free) {
         Ok(vault) => Ok(Some(vault)),
-        Err(VaultError::Foreign | VaultError::NotBacked) => Ok(None),
+        Err(VaultError::NotBacked) => Ok(None),
+        Err(VaultError::Foreign) if !is_shared => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Whether the flash reads as zeros where a vault would begin a block. QEMU has
-/// both banks on every `virt` machine; one without a file behaves so. A glance,
-/// as most machines have none, and every start pays for it.
-fn is_absent(registers: &FlashBank<Mmio>) -> bool {
-    // A bank that an OS left in the middle of a command may read as zeros.
-    reads_as_zeros(registers) && {
-        cfi::read_array(registers);
-        reads_as_zeros(registers)
-    }
-}
-
-fn reads_as_zeros(registers: &FlashBank<Mmio>) -> bool {
-    /// The usual length of a block.
-    const BLOCK: u64 = 256 << 10;
-    let length = registers.length();
-    (1..=u64::from(BLOCKS))
-        .filter_map(|block| length.checked_sub(block * BLOCK))
-        .all(|offset| registers.read(offset) == 0)
 }

@@ -20,7 +20,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let told = [
         "the last start has ended: panic on hart ",
         "panic at riscv/firmware/src/sbi/mod.rs:",
-        "panic behind mcause=0x9 mepc=0x802",
+        "panic: last trap mcause=0x9 mepc=0x802",
     ];
     for line in told {
         check!(log.contains(line), "the log has {line:?}");

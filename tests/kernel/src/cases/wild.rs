@@ -204,12 +204,19 @@ fn flash(machine: &Machine) {
         return;
     };
     let vault = usize::from_str_radix(vault, 16).expect("vault= is a hexadecimal address");
+    // The rest of a bank that it shares is the OS's.
+    let shares = machine.option("vault_bytes").is_some();
     check!(
-        !machine.flash.iter().any(|bank| bank.contains(&vault)),
+        machine.flash.iter().any(|bank| bank.contains(&vault)) == shares,
         "the vault's flash is out of sight: {:x?}",
         machine.flash
     );
-    for address in [vault, vault + (16 << 20), vault + (32 << 20) - 4] {
+    for bank in &machine.flash {
+        let load = guard::load32(bank.start);
+        check!(load.is_none(), "load from flash {bank:x?}: {load:?}");
+    }
+    let length = machine.number("vault_bytes", 32 << 20);
+    for address in [vault, vault + length / 2, vault + length - 4] {
         check_unreadable("the vault", address);
         // "Read array": harmless where it gets through.
         check_read_only("the vault", address, 0x00ff_00ff);

@@ -1,0 +1,115 @@
+use core::ops::Range;
+
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node, Property};
+use poorwill_memory::PhysRange;
+
+use crate::bound::{self, TooMany};
+use crate::node::{cell, is_any, is_enabled, reg};
+
+/// How many banks a flash may have.
+const MAX_BANKS: usize = 4;
+
+/// The binding of [`Flash`].
+pub(crate) const FLASH: &str = "cfi-flash";
+
+/// The label of the partition that is the vault's.
+const VAULT: &[u8] = b"poorwill-vault\0";
+
+/// NOR flash with the Common Flash Interface (CFI).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flash {
+    /// Its banks, in the tree's order.
+    pub banks: ArrayVec<PhysRange, MAX_BANKS>,
+    /// Width of a bank's bus in bytes: 1, 2, 4 or 8.
+    pub width: u32,
+    /// Where the vault may lie.
+    pub vault: VaultPlace,
+}
+
+/// What a tree says of the vault's place in a flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VaultPlace {
+    /// Nothing: it is for the last bank to tell whether it is anybody's.
+    Unsaid,
+    /// In this partition, which lies in one bank, and nowhere else.
+    Partition(PhysRange),
+    /// In a partition that does not lie in one bank.
+    Nowhere,
+}
+
+impl Flash {
+    /// A flash without a width, or with an odd one, cannot be used.
+    pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
+        let Some(width @ (1 | 2 | 4 | 8)) = cell(node, "bank-width") else {
+            return Ok(None);
+        };
+        let banks = bound::collect("banks of flash", flash_banks(node))?;
+        let vault = match vault_partition(node) {
+            None => VaultPlace::Unsaid,
+            Some(partition) => partition_range(&banks, partition)
+                .map_or(VaultPlace::Nowhere, VaultPlace::Partition),
+        };
+        Ok(Some(Flash {
+            banks,
+            width,
+            vault,
+        }))
+    }
+}
+
+impl Flash {
+    /// The bank that has the vault's partition, and where in it that lies, in bytes; or else
+    /// the last bank: the first ones hold code, where there is any. `None`: the vault may
+    /// lie nowhere.
+    #[must_use]
+    pub fn vault_bank(&self) -> Option<(PhysRange, Option<Range<u64>>)> {
+        match self.vault {
+            VaultPlace::Unsaid => Some((*self.banks.last()?, None)),
+            VaultPlace::Partition(range) => {
+                let bank = *self.banks.iter().find(|bank| bank.overlaps(&range))?;
+                Some((bank, Some(range.start - bank.start..range.end - bank.start)))
+            }
+            VaultPlace::Nowhere => None,
+        }
+    }
+}
+
+/// The banks of a flash node: the ranges of its `reg`.
+pub(crate) fn flash_banks(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> {
+    (0..=MAX_BANKS).map_while(move |index| reg(node, index))
+}
+
+/// The partitions of a flash (Linux's binding `mtd/partitions/fixed-partitions.yaml`).
+pub(crate) fn partitions<'a>(node: FdtNode<'a>) -> Option<FdtNode<'a>> {
+    node.child("partitions")
+        .filter(|partitions| is_any(*partitions, &["fixed-partitions"]))
+}
+
+/// The one that is the vault's.
+pub(crate) fn vault_partition<'a>(node: FdtNode<'a>) -> Option<FdtNode<'a>> {
+    let mut children = partitions(node)?.children();
+    children.find(|partition| is_enabled(*partition) && is_vault(*partition))
+}
+
+/// Whether a partition is the vault's.
+pub(crate) fn is_vault(partition: FdtNode<'_>) -> bool {
+    let label = partition.property("label");
+    label.is_some_and(|label| label.value() == VAULT)
+}
+
+/// Where a partition lies: it counts from the beginning of the first bank on, over all of
+/// them. `None` where that is not within one bank.
+fn partition_range(banks: &[PhysRange], partition: FdtNode<'_>) -> Option<PhysRange> {
+    let PhysRange { mut start, end } = reg(partition, 0)?;
+    let length = end - start;
+    for bank in banks {
+        if start < bank.length() {
+            let range = PhysRange::new(bank.start.checked_add(start)?, length);
+            return (length > 0 && range.end <= bank.end).then_some(range);
+        }
+        start -= bank.length();
+    }
+    None
+}
