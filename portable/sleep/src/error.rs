@@ -109,6 +109,11 @@ pub enum Obstacle {
         "the IOMMU at {0:#x} is on, so the disk would not reach memory where it is told to: leave it off, or bare"
     )]
     Iommu(u64),
+    /// A device that reaches memory and that only its driver can stop.
+    #[error(
+        "the device at {0:#x} is in use, and may write to memory while it is saved: its driver must stop it"
+    )]
+    LiveDevice(u64),
     /// Memory that the OS was given after the start.
     #[error("memory was added at {0:#x} after the start, and no image has it: take it out")]
     AddedMemory(u64),

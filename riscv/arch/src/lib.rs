@@ -24,6 +24,7 @@ pub mod imsic;
 mod interruptible;
 pub mod ipi;
 pub mod irqs_off;
+mod last_trap;
 mod mmio;
 mod os_context;
 pub mod os_csr;
@@ -39,6 +40,7 @@ use core::arch::asm;
 
 pub use entropy::HartSources;
 pub use interruptible::{interruptible, uninterrupted};
+pub use last_trap::LastTrap;
 pub use mmio::Mmio;
 pub use os_context::OsContext;
 pub use time::{Time, hart_timer};

@@ -21,6 +21,7 @@ pub(crate) enum Binding {
     Flash,
     FwCfg,
     Iommu,
+    VirtioMmio,
 }
 
 impl Binding {
@@ -40,6 +41,7 @@ impl Binding {
             "google,goldfish-rtc" => Some(Binding::Rtc),
             FLASH => Some(Binding::Flash),
             "riscv,iommu" => Some(Binding::Iommu),
+            "virtio,mmio" => Some(Binding::VirtioMmio),
             "qemu,fw-cfg-mmio" => Some(Binding::FwCfg),
             _ => None,
         })

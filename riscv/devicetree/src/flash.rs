@@ -59,17 +59,39 @@ impl Flash {
     }
 }
 
+/// A bank that may hold the vault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VaultBank {
+    /// It.
+    pub bank: PhysRange,
+    /// What of it is the vault's, if there is one: a partition, or all.
+    pub own: PhysRange,
+    /// The partition, in bytes from the bank's start.
+    pub partition: Option<Range<u64>>,
+}
+
 impl Flash {
-    /// The bank that has the vault's partition, and where in it that lies, in bytes; or else
-    /// the last bank: the first ones hold code, where there is any. `None`: the vault may
-    /// lie nowhere.
+    /// The bank that has the vault's partition, or else the last one: the first ones hold
+    /// code, where there is any. `None`: the vault may lie nowhere.
     #[must_use]
-    pub fn vault_bank(&self) -> Option<(PhysRange, Option<Range<u64>>)> {
+    pub fn vault_bank(&self) -> Option<VaultBank> {
         match self.vault {
-            VaultPlace::Unsaid => Some((*self.banks.last()?, None)),
-            VaultPlace::Partition(range) => {
-                let bank = *self.banks.iter().find(|bank| bank.overlaps(&range))?;
-                Some((bank, Some(range.start - bank.start..range.end - bank.start)))
+            VaultPlace::Unsaid => {
+                let bank = *self.banks.last()?;
+                Some(VaultBank {
+                    bank,
+                    own: bank,
+                    partition: None,
+                })
+            }
+            VaultPlace::Partition(own) => {
+                let bank = *self.banks.iter().find(|bank| bank.overlaps(&own))?;
+                let partition = own.start - bank.start..own.end - bank.start;
+                Some(VaultBank {
+                    bank,
+                    own,
+                    partition: Some(partition),
+                })
             }
             VaultPlace::Nowhere => None,
         }

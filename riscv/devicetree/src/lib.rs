@@ -32,7 +32,7 @@ mod spare_source;
 pub use bound::TooMany;
 pub use devices::{PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
-pub use flash::{Flash, VaultPlace};
+pub use flash::{Flash, VaultBank, VaultPlace};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{
@@ -41,7 +41,7 @@ pub use interrupts::{
 pub use isa::Extensions;
 pub use machine::{
     DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS,
-    MAX_SEED, Machine,
+    MAX_SEED, MAX_VIRTIO, Machine,
 };
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};

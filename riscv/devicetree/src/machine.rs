@@ -33,6 +33,9 @@ pub const MAX_FW_CFGS: usize = 2;
 /// have.
 pub const MAX_IOMMUS: usize = 4;
 
+/// How many virtio devices that are no PCI functions a machine may have.
+pub const MAX_VIRTIO: usize = 32;
+
 /// How many register ranges only machine mode may touch.
 pub const MAX_MACHINE_ONLY: usize = 16;
 
@@ -101,6 +104,9 @@ pub struct Machine {
     pub flash: Option<Flash>,
     /// Addresses of the IOMMUs' registers.
     pub iommus: ArrayVec<u64, MAX_IOMMUS>,
+    /// Addresses of the registers of virtio devices that are no PCI functions, or of
+    /// places for such.
+    pub virtio: ArrayVec<u64, MAX_VIRTIO>,
     /// QEMU's firmware configuration devices.
     pub fw_cfg: ArrayVec<PhysRange, MAX_FW_CFGS>,
     /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
@@ -149,6 +155,7 @@ impl Machine {
             rtc: None,
             flash: None,
             iommus: ArrayVec::new(),
+            virtio: ArrayVec::new(),
             fw_cfg: ArrayVec::new(),
             seed: ArrayVec::new(),
             starts_clear: false,
@@ -312,6 +319,11 @@ impl Machine {
             Some(Binding::Iommu) => {
                 if let Some(range) = reg(node, 0) {
                     bound::push(&mut self.iommus, "IOMMUs", range.start)?;
+                }
+            }
+            Some(Binding::VirtioMmio) => {
+                if let Some(range) = reg(node, 0) {
+                    bound::push(&mut self.virtio, "virtio devices", range.start)?;
                 }
             }
             Some(Binding::FwCfg) => {

@@ -542,6 +542,13 @@ fn a_partition_that_is_named_for_it_is_the_vaults_and_no_more() {
     };
     let vault = PhysRange::new(0x2300_0000, 0x10_0000);
     assert_eq!(place("0x3000000 0x100000"), VaultPlace::Partition(vault));
+    let blob = partition("0x3000000 0x100000", "poorwill-vault");
+    let bank = Machine::read(&blob).unwrap().flash.unwrap().vault_bank();
+    let in_bank = Some(0x100_0000..0x110_0000);
+    assert_eq!(
+        bank.map(|bank| (bank.bank, bank.own, bank.partition)),
+        Some((BANK, vault, in_bank))
+    );
     let whole = VaultPlace::Partition(BANK);
     assert_eq!(place("0x2000000 0x2000000"), whole);
     for outside in [

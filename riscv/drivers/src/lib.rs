@@ -25,6 +25,7 @@ mod plic_enables;
 mod registers;
 mod syscon;
 pub mod uart;
+mod virtio_mmio;
 
 pub use controllers::{ControllerState, Controllers, SectionKey};
 pub use ecam::Ecam;
@@ -36,3 +37,4 @@ pub use plic::Plic;
 pub use plic_enables::PlicEnables;
 pub use registers::Registers;
 pub use syscon::Syscon;
+pub use virtio_mmio::VirtioMmio;

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_arch::{csr, hart_id, irqs_off};
+use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
 use poorwill_hart::emulation::cause::{LOAD_ACCESS, STORE_ACCESS};
 
 use crate::entry::{self, TrapFrame};
@@ -96,13 +96,6 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     if let Some(place) = info.location() {
         say!("panic at {place}");
     }
-    let (cause, address) = (csr::read::<{ csr::MCAUSE }>(), csr::read::<{ csr::MEPC }>());
-    let (value, status) = (
-        csr::read::<{ csr::MTVAL }>(),
-        csr::read::<{ csr::MSTATUS }>(),
-    );
-    say!(
-        "panic: last trap mcause={cause:#x} mepc={address:#x} mtval={value:#x} mstatus={status:#x}"
-    );
+    say!("panic: last trap {}", LastTrap::read());
     power::fatal()
 }

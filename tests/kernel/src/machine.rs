@@ -52,6 +52,8 @@ pub(crate) struct Machine {
     pub(crate) clock: Option<usize>,
     /// QEMU's configuration device (`qemu,fw-cfg-mmio`).
     pub(crate) fw_cfg: Option<usize>,
+    /// Places for virtio devices.
+    pub(crate) virtio: ArrayVec<usize, 8>,
     /// The IOMMU.
     pub(crate) iommu: Option<usize>,
     /// PCI's configuration space.
@@ -215,6 +217,8 @@ impl Machine {
             self.uart_interrupt = first_interrupt(node).unwrap_or(0);
         } else if is(node, "google,goldfish-rtc") {
             self.clock = Some(range.start);
+        } else if is(node, "virtio,mmio") {
+            self.virtio.push(range.start);
         } else if is(node, "riscv,iommu") {
             self.iommu = Some(range.start);
         } else if is(node, "pci-host-ecam-generic") {

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use poorwill_arch::{Mmio, Time};
-use poorwill_devicetree::Machine;
+use poorwill_devicetree::{Machine, VaultBank};
 use poorwill_drivers::FlashBank;
 use poorwill_medium::cfi::{self, Cfi, Part, Registers};
 use poorwill_memory::PhysRange;
@@ -12,7 +12,7 @@ use poorwill_sleep::VaultFault;
 use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
 use spin::{Mutex, Once};
 
-use super::flash::{self, VaultBank};
+use super::flash;
 
 /// The vault.
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;
@@ -55,14 +55,7 @@ pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
 /// `machine` describes this machine, and nobody uses its flash.
 pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     // SAFETY: passed on to the caller.
-    let VaultBank {
-        registers,
-        place,
-        partition,
-    } = unsafe { flash::vault_bank(machine)? };
-    let part =
-        |range: &Range<u64>| PhysRange::new(place.start + range.start, range.end - range.start);
-    let own = partition.as_ref().map_or(place, part);
+    let (registers, VaultBank { own, partition, .. }) = unsafe { flash::vault_bank(machine)? };
     if partition.is_some() {
         SHARED.call_once(|| registers);
     }

@@ -20,7 +20,7 @@ use super::state::{self, MachineState};
 use crate::entry;
 use crate::hart::this_hart;
 use crate::platform::console::{self, print, say};
-use crate::platform::{entropy, platform, vault};
+use crate::platform::{entropy, platform, vault, virtio};
 use crate::report;
 use crate::workers::StoppedHarts;
 
@@ -144,8 +144,10 @@ impl Machine for Firmware {
 
     fn obstacle(&self) -> Option<Obstacle> {
         let mut iommus = platform().iommus.iter();
-        let on = iommus.find(|(_, iommu)| iommu.is_on())?;
-        Some(Obstacle::Iommu(on.0))
+        if let Some((address, _)) = iommus.find(|(_, iommu)| iommu.is_on()) {
+            return Some(Obstacle::Iommu(*address));
+        }
+        virtio::live().map(Obstacle::LiveDevice)
     }
 
     fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {

@@ -47,13 +47,18 @@ pub(super) fn errors(machine: &Machine, hart: usize) {
 }
 
 /// A good call, on a machine that cannot sleep as its area wants. `times=N`
-/// repeats it; before it the IOMMU is told to translate, if there is one.
+/// repeats it; before it the IOMMU is told to translate, if there is one, and devices on
+/// virtio's bus are taken into use.
 pub(super) fn refused(machine: &Machine, hart: usize) {
     if let Some(iommu) = machine.iommu {
         // A directory of one level, in the last page; no device uses it.
         const ONE_LEVEL: u64 = 2;
         let page = machine.ram.end as u64 / 4096 - 1;
         mmio::write64(iommu + 0x10, page << 10 | ONE_LEVEL);
+    }
+    for device in &machine.virtio {
+        // Acknowledged, with a driver, which is ready: of a device, if there is one.
+        mmio::write32(device + 0x70, 7);
     }
     let dense_mib = machine.number("fill_mib", 16);
     for time in 1..=machine.number("times", 1) {
