@@ -226,6 +226,30 @@ fn what_is_only_wished_is_left_open_before_anything_is_refused() {
     assert!(matches!(refused, Err(PlanError::Entries { .. })));
 }
 
+/// Beside a PLIC's enables lie its priorities, which the OS must reach.
+#[test]
+fn what_is_only_wished_closes_nothing_that_lies_beside() {
+    let enables = PhysRange::new(0xc00_2000, 0x400);
+    let closed = [pages(0x8_0000, 16), enables];
+    let wanted = Wanted {
+        readable: &[],
+        closed: &closed,
+        memory: &[],
+        devices: &[EVERYWHERE],
+    };
+    for (granularity_bits, is_closed) in [(2, true), (12, true), (13, false), (16, false)] {
+        let pmp = Pmp {
+            entries: 16,
+            granularity_bits,
+        };
+        let (plan, has_wished) = PmpPlan::best(&wanted, 1, pmp).unwrap();
+        assert_eq!(has_wished, is_closed, "2^{granularity_bits} bytes");
+        assert_eq!(access(plan.entries(), 0xc00_0004), ALL, "priorities");
+        assert_eq!(access(plan.entries(), enables.start) == 0, is_closed);
+        assert_eq!(access(plan.entries(), closed[0].start), 0);
+    }
+}
+
 #[test]
 fn entries_are_saved_where_ranges_touch_and_where_one_begins_at_zero() {
     let none = Wanted {

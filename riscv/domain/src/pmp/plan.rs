@@ -107,8 +107,9 @@ impl PmpPlan {
     }
 
     /// The best plan that a hart like this can have: `wanted`, of which all but the first
-    /// `needed` closed ranges may be left open where there are too few entries. Says
-    /// whether none is.
+    /// `needed` closed ranges may be left open where there are too few entries, or where a
+    /// hart that protects coarser units than pages would close what lies beside. Says whether
+    /// none is.
     ///
     /// # Errors
     ///
@@ -118,6 +119,12 @@ impl PmpPlan {
             closed: wanted.closed.get(..needed).unwrap_or(wanted.closed),
             ..*wanted
         };
+        if pmp.granularity_bits > PAGE_BYTES.ilog2() {
+            return Ok((
+                Self::new(&least, pmp)?,
+                least.closed.len() == wanted.closed.len(),
+            ));
+        }
         match Self::new(wanted, pmp) {
             Err(PlanError::Entries { .. }) => Ok((Self::new(&least, pmp)?, false)),
             plan => Ok((plan?, true)),
