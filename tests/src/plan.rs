@@ -181,6 +181,8 @@ pub enum Guest {
     LinuxTiny,
     /// U-Boot.
     UBoot,
+    /// Nothing: the firmware has no next stage.
+    Nothing,
 }
 
 /// A step of a trial.

@@ -117,6 +117,7 @@ impl Setup {
                 self.linux_for(trial).as_ref().err()
             }
             Guest::UBoot => self.u_boot.as_ref().err(),
+            Guest::Nothing => None,
         };
         let of_step = |step: &Step| match step {
             Step::PowerOn(on) => missing_guest(trial.row.guest_of(on)),

@@ -28,7 +28,8 @@ impl<R: Registers<u32>> VirtioMmio<R> {
         VirtioMmio { registers }
     }
 
-    /// Whether there is a device that its driver uses.
+    /// Whether there is a device that its driver uses. Its queues are not asked: QEMU's
+    /// devices write to queues that are not ready any more, as long as they are not reset.
     pub fn is_live(&self) -> bool {
         self.registers.read(register::MAGIC) == MAGIC
             && self.registers.read(register::DEVICE) != 0

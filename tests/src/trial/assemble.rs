@@ -12,11 +12,15 @@ use crate::plan::{Guest, PowerOn};
 use crate::tree;
 use crate::{faults, intact};
 
+/// A file that may be missing.
+fn found(file: &Result<PathBuf, String>) -> anyhow::Result<PathBuf> {
+    file.clone().map_err(anyhow::Error::msg)
+}
+
 impl Run<'_> {
     /// The machine of one power-on.
     pub(super) fn machine(&self, on: &PowerOn) -> anyhow::Result<Machine> {
         let (trial, setup) = (self.trial, self.setup);
-        let found = |file: &Result<PathBuf, String>| file.clone().map_err(anyhow::Error::msg);
         let mut machine = Machine {
             harts: on.harts.unwrap_or(trial.harts),
             memory: on
@@ -30,31 +34,7 @@ impl Run<'_> {
             exit_on_reset: trial.row.exit_on_reset,
             ..Machine::new(found(setup.firmware_for(trial))?)
         };
-        let guest = trial.row.guest_of(on);
-        match guest {
-            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
-            Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
-            Guest::LinuxTiny => {
-                let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
-                machine.kernel = Some(tiny.kernel);
-                machine.initrd = Some(tiny.initrd);
-                machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
-            }
-            Guest::Linux | Guest::LinuxSnapshot => {
-                let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
-                machine.kernel = Some(linux.kernel);
-                machine.initrd = Some(linux.initrd);
-                machine.command_line = format!(
-                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
-                    if guest == Guest::Linux {
-                        "cycle"
-                    } else {
-                        "snapshot"
-                    },
-                    machine.command_line
-                );
-            }
-        }
+        self.add_guest(on, &mut machine)?;
         if trial.row.junk_initrd {
             machine.initrd = Some(self.folder.join("junk"));
         }
@@ -76,6 +56,38 @@ impl Run<'_> {
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
         self.add_tree(&mut machine)?;
         Ok(machine)
+    }
+
+    /// Has it load the guest of this power-on.
+    fn add_guest(&self, on: &PowerOn, machine: &mut Machine) -> anyhow::Result<()> {
+        let (trial, setup) = (self.trial, self.setup);
+        let guest = trial.row.guest_of(on);
+        match guest {
+            Guest::Kernel => machine.kernel = Some(found(&setup.kernel)?),
+            Guest::UBoot => machine.kernel = Some(found(&setup.u_boot)?),
+            Guest::Nothing => {}
+            Guest::LinuxTiny => {
+                let tiny = setup.tiny_for(trial).map_err(anyhow::Error::msg)?;
+                machine.kernel = Some(tiny.kernel);
+                machine.initrd = Some(tiny.initrd);
+                machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
+            }
+            Guest::Linux | Guest::LinuxSnapshot => {
+                let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
+                machine.kernel = Some(linux.kernel);
+                machine.initrd = Some(linux.initrd);
+                machine.command_line = format!(
+                    "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
+                    if guest == Guest::Linux {
+                        "cycle"
+                    } else {
+                        "snapshot"
+                    },
+                    machine.command_line
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Gives it the tree that its board has instead of QEMU's, if it has one.
