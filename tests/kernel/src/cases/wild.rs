@@ -148,11 +148,10 @@ fn machine_devices(machine: &Machine) {
     }
 }
 
-/// A source of the PLIC's that is enabled for machine mode, on every hart, with the
-/// highest priority, and pending: machine mode is not interrupted by it again and again,
-/// or this would not go on.
-/// S-mode enables a source for machine mode: on a PLIC that PMP keeps it from, in vain. With
-/// `open=1` on the command line nothing does, and machine mode goes on all the same.
+/// S-mode enables a pending source of the PLIC's for machine mode, on every hart, with the
+/// highest priority: where PMP closes these registers, in vain. With `open=1` on the command
+/// line nothing does, and machine mode is not interrupted by it again and again, or this
+/// would not go on.
 pub(super) fn machine_contexts(machine: &Machine) {
     const ENABLE: usize = 0x2000;
     const THRESHOLD: usize = 0x20_0000;
