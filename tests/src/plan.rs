@@ -6,6 +6,10 @@ use anyhow::Context;
 use poorwill_machine::paths::Kernel;
 use serde::Deserialize;
 
+mod power_on;
+
+pub(crate) use power_on::{Deed, End, Event, PowerOn};
+
 /// The whole plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -259,159 +263,6 @@ pub enum Tamper {
     /// A plain image is put in the place of the sealed one: the seal's mark is
     /// taken off, and the checksum made to fit.
     Unseal,
-}
-
-/// One power-on, or several that are alike.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PowerOn {
-    /// How it must end.
-    pub power_on: End,
-    /// So many times.
-    #[serde(default = "once")]
-    pub times: u32,
-    /// How often is `POORWILL_WAKES`, where that is given, instead of `times`.
-    #[serde(default)]
-    pub soaks: bool,
-    /// It must boot cold, for a reason that matches this. Without it, a
-    /// machine that sleeps must wake, and any other boots cold with `no image`.
-    pub cold_boot: Option<String>,
-    /// It must wake, though it did something else in between.
-    #[serde(default)]
-    pub wake: bool,
-    /// It may start in any way, and more than once: what must come is in `expect`.
-    #[serde(default)]
-    pub any_start: bool,
-    /// Lines must match these, in this order.
-    #[serde(default)]
-    pub expect: Vec<String>,
-    /// No line may match any of these.
-    #[serde(default)]
-    pub forbid: Vec<String>,
-    /// What the test kernel does instead of what its command line says, by a
-    /// way that leaves the device tree as it is.
-    pub instead: Option<String>,
-    /// What is loaded, and runs if it boots cold, instead of the row's guest.
-    pub guest: Option<Guest>,
-    /// Instead of the row's words; another guest has none of those anyway.
-    pub words: Option<String>,
-    /// Another size of memory.
-    pub memory: Option<String>,
-    /// Another number of harts.
-    pub harts: Option<u32>,
-    /// Further arguments for QEMU.
-    #[serde(default)]
-    pub arguments: Vec<String>,
-    /// Only its first so many disks are attached.
-    pub disks: Option<usize>,
-    /// Errors of the last disk.
-    #[serde(default)]
-    pub faults: Vec<Fault>,
-    /// What is typed when a text appears at the end of the console.
-    #[serde(default)]
-    pub typed: Vec<Typed>,
-    /// What is done when lines have come, in this order.
-    #[serde(default)]
-    pub events: Vec<Event>,
-    /// Milliseconds after which the power is cut at the latest, if it is to be: at a
-    /// random moment.
-    pub cut_within_ms: Option<u64>,
-    /// No line that begins like one of these may come twice in the trial.
-    #[serde(default)]
-    pub differ: Vec<String>,
-    /// A line that begins like this must come twice: what `differ` is to find.
-    pub repeats: Option<String>,
-    /// The last disk must be, at the end, as it was at the power-on.
-    #[serde(default)]
-    pub writes_nothing: bool,
-}
-
-fn once() -> u32 {
-    1
-}
-
-impl PowerOn {
-    /// A power-on with nothing special about it.
-    pub fn ending(power_on: End, times: u32) -> Self {
-        Self {
-            power_on,
-            times,
-            soaks: false,
-            cold_boot: None,
-            wake: false,
-            any_start: false,
-            expect: Vec::new(),
-            forbid: Vec::new(),
-            instead: None,
-            guest: None,
-            words: None,
-            memory: None,
-            harts: None,
-            arguments: Vec::new(),
-            disks: None,
-            faults: Vec::new(),
-            typed: Vec::new(),
-            events: Vec::new(),
-            cut_within_ms: None,
-            differ: Vec::new(),
-            repeats: None,
-            writes_nothing: false,
-        }
-    }
-}
-
-/// How a power-on ends.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// The firmware saves the machine and powers off.
-    Sleep,
-    /// The guest reports success (QEMU's exit status 42).
-    Success,
-    /// Power-off without a sleep, or a reset where that ends QEMU.
-    Off,
-    /// Its power is cut (`cut_within_ms`), however far it has come.
-    Cut,
-    /// As `Sleep`, until it ends as `Success`, which must be within `times`: for a
-    /// guest that chooses how often it is switched off.
-    SleepsThenSuccess,
-}
-
-/// A text to wait for, and the answer to type.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Typed {
-    /// The text, in a line that has not ended.
-    pub at: String,
-    /// The answer, without the return key.
-    pub line: String,
-}
-
-/// A line to wait for, and what is done then.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Event {
-    /// What the line contains.
-    pub after: String,
-    /// The line need not have ended.
-    #[serde(default)]
-    pub in_line: bool,
-    /// What is done.
-    pub does: Deed,
-}
-
-/// What may be done to a machine's console.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Deed {
-    /// This is typed.
-    Type(String),
-    /// The line breaks.
-    Break,
-    /// The machine is reset.
-    Reset,
-    /// Nothing: the line was to be waited for.
-    Nothing,
 }
 
 /// How a machine is to sleep (`poorwill area set`).

@@ -67,12 +67,16 @@ impl Log {
 
     /// The text, if it is one: lines of printable characters.
     fn checked(&self) -> Option<&str> {
-        let length = usize::try_from(self.length).ok()?;
-        let bytes = self.text.get(..length)?;
-        let text = core::str::from_utf8(bytes).ok()?;
+        let text = core::str::from_utf8(self.bytes()?).ok()?;
         let is_right = |c: char| c == '\n' || !c.is_control();
         let is_whole = text.is_empty() || text.ends_with('\n');
-        (is_whole && length < TEXT_BYTES && text.chars().all(is_right)).then_some(text)
+        (is_whole && text.chars().all(is_right)).then_some(text)
+    }
+
+    /// The text as it lies there, if its length can be.
+    fn bytes(&self) -> Option<&[u8]> {
+        let length = usize::try_from(self.length).ok()?;
+        self.text.get(..length).filter(|_| length < TEXT_BYTES)
     }
 
     /// Adds a line, written `ms` milliseconds after time began. The oldest ones go where
@@ -91,11 +95,11 @@ impl Log {
 
     /// Puts the lines of `older` before its own, as far as there is room.
     pub fn prepend(&mut self, older: &str) {
-        let own = self.text().len();
+        let own = self.bytes().unwrap_or_default().len();
         let room = TEXT_BYTES - 1 - own;
-        let kept = last_lines(older, room);
+        let kept = last_lines(older.as_bytes(), room);
         self.text.copy_within(..own, kept.len());
-        self.text[..kept.len()].copy_from_slice(kept.as_bytes());
+        self.text[..kept.len()].copy_from_slice(kept);
         self.length = (kept.len() + own) as u64;
     }
 
@@ -121,7 +125,8 @@ impl Log {
     }
 
     fn append(&mut self, line: &[u8]) {
-        let own = self.text();
+        // Each line that is said comes here: the text is checked where it is read.
+        let own = self.bytes().unwrap_or_default();
         let kept = last_lines(own, TEXT_BYTES - 1 - line.len()).len();
         let gone = own.len() - kept;
         self.text.copy_within(gone..gone + kept, 0);
@@ -137,15 +142,13 @@ impl Default for Log {
 }
 
 /// As many whole lines from the end of a text as fit into `room` bytes.
-fn last_lines(text: &str, room: usize) -> &str {
+fn last_lines(text: &[u8], room: usize) -> &[u8] {
     let Some(over) = text.len().checked_sub(room).filter(|over| *over != 0) else {
         return text;
     };
     // The line that the cut is in goes as well, unless the cut is at its end.
-    let end = text.as_bytes()[over - 1..]
-        .iter()
-        .position(|byte| *byte == b'\n');
-    end.map_or("", |end| &text[over + end..])
+    let end = text[over - 1..].iter().position(|byte| *byte == b'\n');
+    end.map_or(&[], |end| &text[over + end..])
 }
 
 /// A line on its way into a log, with room for its end.

@@ -42,6 +42,9 @@ pub enum Effect {
     Stall,
     /// The device reports success and does nothing.
     Lie,
+    /// The device reports success, and the first page of what it read has a bit wrong.
+    /// Other commands are done.
+    Misread,
     /// The power goes: what was not flushed survives by chance (by sectors,
     /// this command's included), and nothing answers any more.
     PowerCut,
@@ -279,6 +282,7 @@ impl FakeMedium {
     /// Does the work of a transfer.
     fn move_pages(&mut self, transfer: &Transfer) {
         let mut at = usize::try_from(transfer.offset).expect("within the medium");
+        let mut misread = transfer.effect == Some(Effect::Misread);
         for page in &transfer.pages {
             let pointer = core::ptr::with_exposed_provenance_mut::<Page>(
                 usize::try_from(page.address()).expect("an address of this machine"),
@@ -295,6 +299,9 @@ impl FakeMedium {
                     let page = unsafe { &mut *pointer };
                     page.as_mut_bytes()
                         .copy_from_slice(&self.now[at..][..size_of::<Page>()]);
+                    if core::mem::take(&mut misread) {
+                        spoil(page);
+                    }
                 }
             }
             at += size_of::<Page>();
@@ -309,7 +316,7 @@ impl FakeMedium {
         work: impl FnOnce(&mut Self),
     ) -> Result<(), MediumError> {
         match effect {
-            None => work(self),
+            None | Some(Effect::Misread) => work(self),
             Some(Effect::Lie) => {}
             Some(Effect::Fail) => return Err(error),
             Some(Effect::FailAfterwards) => {
@@ -324,6 +331,11 @@ impl FakeMedium {
         }
         Ok(())
     }
+}
+
+/// What a [`Effect::Misread`] does to a page.
+fn spoil(page: &mut Page) {
+    page.0[3] ^= 1;
 }
 
 fn device_error(direction: Direction, offset: u64) -> MediumError {
@@ -353,6 +365,9 @@ impl Medium for FakeMedium {
         self.run(effect, device_error(Direction::Read, offset), |medium| {
             let bytes = into.as_mut_bytes();
             bytes.copy_from_slice(&medium.now[start..start + bytes.len()]);
+            if let (Some(Effect::Misread), [first, ..]) = (effect, into) {
+                spoil(first);
+            }
         })
     }
 

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Boot, MIB, Machine, START, disk, record_at};
+use poorwill_medium::Window;
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
-use poorwill_medium::{Direction, Medium, MediumError, Window};
-use poorwill_memory::{OsPage, Page, checksum, to_usize};
+use poorwill_memory::{Page, checksum, to_usize};
 use poorwill_store::{
     Area, BootAttempts, Configuration, DiscardReason, Failure, Name, NoImage, SlotState,
     SnapshotRules, StoreError,
@@ -323,72 +323,18 @@ fn a_sealed_machine_wakes_no_snapshot_that_was_put_back() {
     );
 }
 
-/// A disk of which some reads, from the first on, have a bit wrong.
-struct Misread<'d> {
-    disk: &'d mut FakeMedium,
-    wrong: u32,
-}
-
-impl Medium for Misread<'_> {
-    fn capacity(&self) -> u64 {
-        self.disk.capacity()
-    }
-
-    fn max_pages(&self) -> usize {
-        self.disk.max_pages()
-    }
-
-    fn depth(&self) -> usize {
-        self.disk.depth()
-    }
-
-    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
-        self.disk.read(offset, into)?;
-        if self.wrong > 0 {
-            self.wrong -= 1;
-            into[0].0[3] ^= 1;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
-        self.disk.write(offset, from)
-    }
-
-    fn flush(&mut self) -> Result<(), MediumError> {
-        self.disk.flush()
-    }
-
-    fn start(
-        &mut self,
-        direction: Direction,
-        offset: u64,
-        pages: &[OsPage],
-        tag: u32,
-    ) -> Result<(), MediumError> {
-        self.disk.start(direction, offset, pages, tag)
-    }
-
-    fn poll(&mut self) -> Result<Option<u32>, MediumError> {
-        self.disk.poll()
-    }
-
-    fn quiesce(&mut self) {
-        self.disk.quiesce();
-    }
-}
-
 #[test]
 fn one_wrong_read_of_its_record_costs_no_snapshot() {
     let (_, mut disk, _) = kept(Machine::new(), 1);
     for (wrong, is_there) in [(0, true), (1, true), (2, false)] {
-        let mut misread = Misread {
-            disk: &mut disk,
-            wrong,
-        };
-        let mut scratch = Page::ZERO;
-        let window = Window::new(&mut misread, START, 7 * MIB).unwrap();
-        let area = Area::open(window, &mut scratch, None).unwrap();
-        assert_eq!(area.snapshot().is_some(), is_there, "{wrong} wrong");
+        disk.restart();
+        disk.inject(Fault {
+            command: Some(Command::Read),
+            first: 0,
+            count: wrong,
+            effect: Effect::Misread,
+        });
+        let found = on_area(&mut disk, |area| area.snapshot().is_some());
+        assert_eq!(found, is_there, "{wrong} wrong");
     }
 }

@@ -31,7 +31,6 @@ pub mod os_csr;
 pub mod pci;
 pub mod pmp;
 mod probe;
-
 mod time;
 mod timer;
 pub mod vector;

@@ -98,11 +98,7 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupErro
     }
     hide(&mut tree, fixups.flash).ok_or(no_room)?;
     tell(&mut tree, fixups).ok_or(no_room)?;
-    let placed = |name| value_offset(buffer, name).ok_or(FixupError::Damaged);
-    Ok(Placed {
-        report: placed(REPORT)?,
-        log: placed(LOG)?,
-    })
+    placed(buffer).ok_or(FixupError::Damaged)
 }
 
 type Tree<'a> = FdtMut<SliceBuffer<'a>>;
@@ -187,16 +183,19 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     Some(())
 }
 
-/// The offset of the value of one of `/chosen`'s, after the last change to the blob.
-fn value_offset(blob: &[u8], name: &str) -> Option<usize> {
+/// Where the values lie, after the last change to the blob.
+fn placed(blob: &[u8]) -> Option<Placed> {
     let total = word(blob, field::TOTAL_SIZE)? as usize;
     let tree = Fdt::new(blob.get(..total)?).ok()?;
-    let property = tree.find_node("/chosen")?.property(name)?;
-    property
-        .value()
-        .as_ptr()
-        .addr()
-        .checked_sub(blob.as_ptr().addr())
+    let chosen = tree.find_node("/chosen")?;
+    let offset = |name| {
+        let value = chosen.property(name)?.value().as_ptr().addr();
+        value.checked_sub(blob.as_ptr().addr())
+    };
+    Some(Placed {
+        report: offset(REPORT)?,
+        log: offset(LOG)?,
+    })
 }
 
 /// Puts empty nodes of ours below `/reserved-memory`, and that node itself and

@@ -39,6 +39,17 @@ pub enum VaultPlace {
     Nowhere,
 }
 
+/// A bank that may hold the vault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VaultBank {
+    /// It.
+    pub bank: PhysRange,
+    /// What of it is the vault's, if there is one: a partition, or all.
+    pub own: PhysRange,
+    /// The partition, in bytes from the bank's start.
+    pub partition: Option<Range<u64>>,
+}
+
 impl Flash {
     /// A flash without a width, or with an odd one, cannot be used.
     pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
@@ -57,20 +68,7 @@ impl Flash {
             vault,
         }))
     }
-}
 
-/// A bank that may hold the vault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VaultBank {
-    /// It.
-    pub bank: PhysRange,
-    /// What of it is the vault's, if there is one: a partition, or all.
-    pub own: PhysRange,
-    /// The partition, in bytes from the bank's start.
-    pub partition: Option<Range<u64>>,
-}
-
-impl Flash {
     /// The bank that has the vault's partition, or else the last one: the first ones hold
     /// code, where there is any. `None`: the vault may lie nowhere.
     #[must_use]

@@ -52,30 +52,6 @@ pub trait Mediator: Send {
     ) -> Ruling;
 }
 
-/// Either of two kinds of devices.
-#[derive(Debug)]
-pub enum EitherMediator<A, B> {
-    /// The one.
-    First(A),
-    /// The other.
-    Second(B),
-}
-
-impl<A: Mediator, B: Mediator> Mediator for EitherMediator<A, B> {
-    fn rule(
-        &mut self,
-        offset: u64,
-        bytes: u64,
-        access: RegisterAccess,
-        memory: &dyn CallerMemory,
-    ) -> Ruling {
-        match self {
-            EitherMediator::First(mediator) => mediator.rule(offset, bytes, access, memory),
-            EitherMediator::Second(mediator) => mediator.rule(offset, bytes, access, memory),
-        }
-    }
-}
-
 /// The registers that are watched, and what rules over each.
 #[derive(Debug)]
 pub struct MediatedRegisters<M> {

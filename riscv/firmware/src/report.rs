@@ -1,8 +1,8 @@
-//! How the machine came up, for the OS: `/chosen/poorwill,boot` of its device
-//! tree.
+//! How the machine came up, and the log, for the OS: `/chosen/poorwill,boot` and
+//! `/chosen/poorwill,log` of its device tree.
 //!
-//! An OS that wakes has its tree in memory, as it was at the cold boot. The
-//! firmware knows where it put the value then, and writes over it.
+//! An OS that wakes has its tree in memory, as it was at the cold boot. The firmware
+//! knows where it put the values then, and writes over them.
 
 use poorwill_log::{LogText, ToldLog};
 use poorwill_sleep::{Report, ReportText, Startup};

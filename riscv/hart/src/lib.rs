@@ -1,9 +1,10 @@
 //! A RISC-V hart, without any access to one: what it holds for the OS, as data
 //! ([`HartContext`]); its state as SBI's HSM extension knows it ([`HsmCell`]); what
 //! other harts ask of it ([`Mailbox`]); how stopped harts work for another
-//! ([`JobGate`]), and who is on a stack that they share ([`StackLock`]); its timers ([`HartTimer`]); what its CSRs hold when an OS starts
-//! ([`Environment`]); the page tables that its kernel runs on ([`PageTables`]); and the
-//! accesses that machine mode makes for it ([`emulation`]).
+//! ([`JobGate`]), and who is on a stack that they share ([`StackLock`]); its timers
+//! ([`HartTimer`]); what its CSRs hold when an OS starts ([`Environment`]); the page tables
+//! that its kernel runs on ([`PageTables`]); and the accesses that machine mode makes for
+//! it ([`emulation`]).
 //!
 //! No CSR and no device register is touched here. The firmware does that behind
 //! [`CsrAccess`], [`HartAccess`], [`TimerAccess`] and [`IpiDevice`], and the tests have models of

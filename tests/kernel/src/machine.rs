@@ -173,16 +173,8 @@ impl Machine {
         if let Some(line) = text(&chosen, "bootargs") {
             self.command_line = ArrayString::from(line).expect("a command line of up to 256 bytes");
         }
-        self.boot_report = chosen.property("poorwill,boot").map(|report| {
-            let text = report.value().split(|byte| *byte == 0).next();
-            let text = core::str::from_utf8(text.unwrap_or_default());
-            ArrayString::from(text.expect("the report is text")).expect("of up to 128 bytes")
-        });
-        self.log = chosen.property("poorwill,log").map(|log| {
-            let text = log.value().split(|byte| *byte == 0).next();
-            let text = core::str::from_utf8(text.unwrap_or_default());
-            ArrayString::from(text.expect("the log is text")).expect("of up to 4096 bytes")
-        });
+        self.boot_report = padded_text(&chosen, "poorwill,boot");
+        self.log = padded_text(&chosen, "poorwill,log");
         if let Some(seed) = chosen.property("rng-seed") {
             self.seed = seed.value().iter().copied().take(32).collect();
         }
@@ -311,6 +303,15 @@ fn number(node: &FdtNode, name: &str) -> Option<u32> {
 
 fn text<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a str> {
     node.property(name)?.value_as().ok()
+}
+
+/// A text that is padded with zeros.
+fn padded_text<const MOST: usize>(node: &FdtNode, name: &str) -> Option<ArrayString<MOST>> {
+    let property = node.property(name)?;
+    let bytes = property.value().split(|byte| *byte == 0).next();
+    let text = core::str::from_utf8(bytes.unwrap_or_default())
+        .unwrap_or_else(|_| panic!("{name} is text"));
+    Some(ArrayString::from(text).unwrap_or_else(|_| panic!("{name} has up to {MOST} bytes")))
 }
 
 fn is(node: &FdtNode, compatible: &str) -> bool {

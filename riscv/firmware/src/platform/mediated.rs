@@ -5,16 +5,14 @@ use core::sync::atomic::AtomicU32;
 use poorwill_arch::fw_cfg::Place;
 use poorwill_arch::{Mmio, guarded};
 use poorwill_devicetree::{MAX_FW_CFGS, Machine};
-use poorwill_drivers::PlicEnables;
 use poorwill_drivers::fw_cfg::FwCfg;
-use poorwill_drivers::mediated::{
-    CallerMemory, EitherMediator, MediatedRegisters, RegisterAccess, Ruling,
-};
+use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
+use poorwill_drivers::{MediatedDevice, PlicEnables};
 use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::{Mutex, Once};
 
-type Registers = MediatedRegisters<EitherMediator<FwCfg<Mmio, Place>, PlicEnables>>;
+type Registers = MediatedRegisters<MediatedDevice<Mmio, Place>>;
 
 /// What enables sources at the machine's PLICs, and where that lies.
 pub(super) fn plic_enables(machine: &Machine) -> impl Iterator<Item = (PhysRange, PlicEnables)> {
@@ -44,11 +42,11 @@ impl Mediated {
             // registers of this machine.
             let mmio = unsafe { Mmio::new(registers.start) };
             let device = FwCfg::new(mmio, Place::new(place));
-            (*registers, EitherMediator::First(device))
+            (*registers, MediatedDevice::FwCfg(device))
         };
         let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
         let enables = plic_enables(machine).filter(|_| has_enables);
-        let enables = enables.map(|(range, enables)| (range, EitherMediator::Second(enables)));
+        let enables = enables.map(|(range, enables)| (range, MediatedDevice::PlicEnables(enables)));
         let registers = MediatedRegisters::new(devices.chain(enables), &machine.machine_only);
         MEDIATED.call_once(|| Mediated {
             is_empty: registers.is_empty(),

@@ -42,7 +42,7 @@ pub(crate) struct Platform {
     /// The firmware's own: where it was loaded, and what it took for all that grows
     /// with the machine.
     pub(crate) firmware: [PhysRange; 2],
-    /// The flash bank that is the vault's.
+    /// What of flash is the vault's: a bank, or a partition of one.
     pub(crate) vault: Option<PhysRange>,
     /// Registers that machine mode accesses for the OS.
     pub(crate) mediated: &'static mediated::Mediated,

@@ -56,7 +56,7 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
 pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);
-        // SAFETY: nor does a wake.
+        // SAFETY: a wake keeps nothing from the OS's timer either.
         unsafe {
             interruptible(0, || {
                 poorwill_sleep::wake(&Firmware, &mut memory, &mut work(), began)

@@ -1,0 +1,28 @@
+use crate::fw_cfg::{FwCfg, RequestPlace};
+use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
+use crate::plic_enables::PlicEnables;
+use crate::registers::Registers;
+
+/// The kinds of devices with registers that are watched.
+#[derive(Debug)]
+pub enum MediatedDevice<R, P> {
+    /// QEMU's configuration device.
+    FwCfg(FwCfg<R, P>),
+    /// What enables sources at a PLIC.
+    PlicEnables(PlicEnables),
+}
+
+impl<R: Registers<u64> + Send, P: RequestPlace> Mediator for MediatedDevice<R, P> {
+    fn rule(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        access: RegisterAccess,
+        memory: &dyn CallerMemory,
+    ) -> Ruling {
+        match self {
+            MediatedDevice::FwCfg(device) => device.rule(offset, bytes, access, memory),
+            MediatedDevice::PlicEnables(enables) => enables.rule(offset, bytes, access, memory),
+        }
+    }
+}
