@@ -74,7 +74,7 @@ impl Log {
     }
 
     /// The text as it lies there, if its length can be.
-    fn bytes(&self) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
         let length = usize::try_from(self.length).ok()?;
         self.text.get(..length).filter(|_| length < TEXT_BYTES)
     }

@@ -22,7 +22,7 @@ impl ToldLog {
 
     /// The text of `log`, written to `into`, which lies at that address.
     pub fn write(log: &Log, address: u64, into: &mut LogText) -> Self {
-        let text = log.text().as_bytes();
+        let text = log.bytes().unwrap_or_default();
         into.fill(0);
         into[..text.len()].copy_from_slice(text);
         ToldLog {

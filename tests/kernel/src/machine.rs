@@ -40,6 +40,8 @@ pub(crate) struct Machine {
     pub(crate) boot_report: Option<ArrayString<128>>,
     /// `/chosen/poorwill,log`
     pub(crate) log: Option<ArrayString<4096>>,
+    /// Where those two lie.
+    pub(crate) told: ArrayVec<Range<usize>, 2>,
     /// The beginning of `/chosen/rng-seed`.
     pub(crate) seed: ArrayVec<u8, 32>,
     /// Ticks of `time` per second.
@@ -175,6 +177,15 @@ impl Machine {
         }
         self.boot_report = padded_text(&chosen, "poorwill,boot");
         self.log = padded_text(&chosen, "poorwill,log");
+        let told = ["poorwill,boot", "poorwill,log"].map(|name| chosen.property(name));
+        self.told = told
+            .iter()
+            .flatten()
+            .map(|property| {
+                let value = property.value().as_ptr_range();
+                value.start.addr()..value.end.addr()
+            })
+            .collect();
         if let Some(seed) = chosen.property("rng-seed") {
             self.seed = seed.value().iter().copied().take(32).collect();
         }

@@ -50,7 +50,18 @@ impl Memory {
     /// The device tree and the initrd are part of it: the loader writes them
     /// anew at every power-on, so only a wake that zeroes leaves them zero.
     pub(crate) fn new(machine: &Machine, dense_mib: usize) -> Self {
-        let mut taken: ArrayVec<Range<usize>, 20> = machine.reserved.iter().cloned().collect();
+        Self::beside(machine, &[], dense_mib)
+    }
+
+    /// The same memory without what the firmware told in the device tree, which is there
+    /// after a wake then, to be written over.
+    pub(crate) fn beside_told(machine: &Machine, dense_mib: usize) -> Self {
+        Self::beside(machine, &machine.told, dense_mib)
+    }
+
+    fn beside(machine: &Machine, kept: &[Range<usize>], dense_mib: usize) -> Self {
+        let mut taken: ArrayVec<Range<usize>, 20> =
+            machine.reserved.iter().chain(kept).cloned().collect();
         taken.push(arch::image());
         taken.sort_unstable_by_key(|range| range.start);
         let mut usable = ArrayVec::new();

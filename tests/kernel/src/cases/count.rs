@@ -19,7 +19,7 @@ use crate::{
 const SLEEP: usize = 1;
 
 pub(super) fn run(machine: &Machine) {
-    let memory = Memory::new(machine, machine.number("fill_mib", 64));
+    let memory = Memory::beside_told(machine, machine.number("fill_mib", 64));
     memory.fill(SLEEP);
     if machine.number("due", 0) == 1 {
         let _ = sbi_rt::set_timer(0);
