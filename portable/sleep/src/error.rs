@@ -10,6 +10,8 @@ use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError};
 use poorwill_vault::VaultError;
 use thiserror::Error;
 
+use crate::cut::CutReason;
+
 /// Why there is no sleep area to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AreaError {
@@ -122,6 +124,9 @@ pub enum Obstacle {
 /// Why the machine boots cold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ColdBoot {
+    /// A cut cannot be gone on with.
+    #[error("cut: {0}")]
+    Cut(CutReason),
     /// There is no image, or it is refused.
     #[error("{0}")]
     NoWake(#[from] NoWake),

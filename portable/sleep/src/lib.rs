@@ -21,6 +21,7 @@ mod area;
 mod bar;
 mod chain;
 mod core_state;
+pub mod cut;
 mod device;
 mod error;
 mod event;

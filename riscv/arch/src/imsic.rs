@@ -53,8 +53,14 @@ impl Registers<u64> for MachineFile {
     }
 }
 
-/// Claims what is pending in the machine-mode file: the one identity that it is
-/// open for. One that comes in afterwards is pending again.
+/// The identity that is pending in the machine-mode file, the lowest of several; 0 where
+/// none is.
+pub fn pending_machine_interrupt() -> u64 {
+    csr::read::<{ csr::MTOPEI }>() >> 16
+}
+
+/// Claims what is pending in the machine-mode file, the lowest identity of several. One that
+/// comes in afterwards is pending again.
 pub fn claim_machine_interrupt() {
     // SAFETY: writing mtopei claims the interrupt that it names, if any (AIA, 3.9).
     unsafe { csr::write::<{ csr::MTOPEI }>(0) };

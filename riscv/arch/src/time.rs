@@ -62,6 +62,11 @@ impl Time {
         self.base.milliseconds_in(ticks)
     }
 
+    /// Microseconds in so many ticks.
+    pub fn microseconds_in(&self, ticks: u64) -> u64 {
+        self.base.microseconds_in(ticks)
+    }
+
     /// Milliseconds since `began`, in ticks; 0 where that is still to come.
     pub fn milliseconds_since(&self, began: u64) -> u64 {
         self.milliseconds_in(self.ticks().saturating_sub(began))

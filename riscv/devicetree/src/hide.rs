@@ -1,5 +1,5 @@
-//! Hiding what is the firmware's from the next stage: controllers of machine mode, and the
-//! vault's part of a flash.
+//! Hiding what is the firmware's from the next stage: controllers of machine mode, the
+//! power-fail line, and the vault's part of a flash.
 
 use core::fmt::Write;
 
@@ -12,6 +12,7 @@ use poorwill_memory::PhysRange;
 use crate::flash::{FLASH, flash_banks, is_vault, partitions, vault_partition};
 use crate::interrupts::is_machine_level;
 use crate::node::{bytes_of, is_any, is_enabled};
+use crate::power_fail::POWER_FAIL;
 
 /// Most bytes of a flash's `reg`: of four banks, with addresses and lengths of 64 bits.
 const MAX_REG: usize = 64;
@@ -70,6 +71,10 @@ fn next_change(tree: Fdt<'_>, vault: &[PhysRange]) -> Option<(Path, Change)> {
 fn change_of<'a>(node: FdtNode<'a>, vault: &[PhysRange]) -> Option<(Option<FdtNode<'a>>, Change)> {
     const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
     if is_any(node, &CONTROLLERS) && is_machine_level(node) {
+        return Some((None, Change::Disable));
+    }
+    // Its line ends at one of these, and nobody else takes it.
+    if is_any(node, &[POWER_FAIL]) {
         return Some((None, Change::Disable));
     }
     let is_vaults = |bank: &PhysRange| vault.iter().any(|range| range.overlaps(bank));

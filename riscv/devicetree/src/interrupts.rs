@@ -8,7 +8,7 @@ use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::node::{cell, cells, hart_interrupts, phandle, reg, regs};
 
 /// Machine-level external interrupt of a hart.
-const MACHINE_EXTERNAL: u32 = 11;
+pub(crate) const MACHINE_EXTERNAL: u32 = 11;
 /// Supervisor-level external interrupt of a hart.
 const SUPERVISOR_EXTERNAL: u32 = 9;
 

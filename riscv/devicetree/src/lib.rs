@@ -24,6 +24,7 @@ mod isa;
 mod machine;
 mod node;
 mod placement;
+mod power_fail;
 mod raw;
 mod reserved;
 mod salvage;
@@ -44,5 +45,6 @@ pub use machine::{
     MAX_SEED, MAX_VIRTIO, Machine,
 };
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
+pub use power_fail::{DataCaches, PowerFail, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;

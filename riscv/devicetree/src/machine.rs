@@ -13,6 +13,7 @@ use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
 use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::power_fail::{self, DataCaches, PowerFail};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
@@ -92,6 +93,11 @@ pub struct Machine {
     pub interrupts: Interrupts,
     /// A source of the OS's APLIC domain for the firmware to raise.
     pub spare_source: Option<SpareSource>,
+    /// The line by which the power supply says that the power fails, on a machine whose
+    /// RAM is persistent.
+    pub power_fail: Option<PowerFail>,
+    /// The write-back caches, where the tree names those of all harts.
+    pub caches: Option<DataCaches>,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
     /// How to switch the power off.
@@ -149,6 +155,8 @@ impl Machine {
             console: None,
             interrupts: Interrupts::default(),
             spare_source: None,
+            power_fail: None,
+            caches: None,
             pci: ArrayVec::new(),
             power_off: None,
             reset: None,
@@ -192,6 +200,8 @@ impl Machine {
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // Walking a tree to its end takes one that is not too deep.
         self.spare_source = spare_source::find(root, &self.interrupts);
+        self.power_fail = power_fail::find(root, &self.interrupts, &self.harts);
+        self.caches = power_fail::caches(root, self.harts.len());
         if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic, SpareSource, VaultPlace,
-    fixup,
+    DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic, PowerFail,
+    PowerFailInput, SpareSource, VaultPlace, fixup,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -269,6 +269,76 @@ fn each_socket_has_a_plic_of_its_own() {
     // The tree's root has the new one behind its other children.
     assert_eq!(of(plics.next().unwrap()), (0xc00_0000, 95, vec![1, 3]));
     assert_eq!(of(plics.next().unwrap()), (0x1c00_0000, 1023, vec![1]));
+}
+
+/// A power supply's node, of which the line ends at `controller`.
+fn power_fail(controller: u32, source: u32) -> String {
+    format!(
+        "power-fail {{ compatible = \"poorwill,power-fail\"; hold-up-us = <16000>; \
+         interrupts-extended = <{controller} {source} 4>; }};"
+    )
+}
+
+#[test]
+fn the_power_supply_tells_when_the_power_fails() {
+    let of = |tree: &str, controller, source| {
+        with_nodes(tree, &power_fail(controller, source))
+            .unwrap()
+            .power_fail
+    };
+    let aplic = PowerFailInput::Aplic {
+        place: 0,
+        source: 60,
+    };
+    let expected = |input| PowerFail {
+        input,
+        hold_up_us: 16_000,
+    };
+    assert_eq!(of("virt-aia.dts", 7, 60), Some(expected(aplic)));
+    // Not the OS's own domain, and no source that is not there.
+    assert_eq!(of("virt-aia.dts", 8, 60), None);
+    assert_eq!(of("virt-aia.dts", 7, 97), None);
+    // The first hart of the tree has the controller 4, and its contexts come first.
+    let plic = PowerFailInput::Plic {
+        place: 0,
+        source: 60,
+        context: 0,
+    };
+    assert_eq!(of("virt-plic.dts", 5, 60), Some(expected(plic)));
+    assert_eq!(of("virt-plic.dts", 5, 0), None);
+    assert_eq!(machine("virt-aia.dts").power_fail, None);
+    // The OS is not to wait for it, nor is the source one for the firmware to raise.
+    let mut tree = source("virt-aia.dts");
+    let end = tree.rfind("};").unwrap();
+    tree.insert_str(end, &power_fail(7, 96));
+    let blob = compile(&tree);
+    assert_ne!(Machine::read(&blob).unwrap().power_fail, None);
+    assert_eq!(spare(&blob), Some((95, 8)));
+    assert_eq!(handed_on(&blob, &[]).power_fail, None);
+}
+
+#[test]
+fn caches_are_known_where_all_are_named() {
+    let one = source("virt-aia.dts").replacen(
+        "riscv,cbom-block-size",
+        "d-cache-size = <0x4000>; riscv,cbom-block-size",
+        1,
+    );
+    assert_eq!(Machine::read(&compile(&one)).unwrap().caches, None);
+    let all = source("virt-aia.dts").replace(
+        "riscv,cbom-block-size",
+        "d-cache-size = <0x4000>; riscv,cbom-block-size",
+    );
+    let mut caches = DataCaches {
+        hart_bytes: 0x4000,
+        shared_bytes: 0,
+    };
+    assert_eq!(Machine::read(&compile(&all)).unwrap().caches, Some(caches));
+    let end = all.rfind("};").unwrap();
+    let l2 = "l2 { compatible = \"cache\"; cache-size = <0x80000>; };";
+    let both = format!("{}{l2}{}", &all[..end], &all[end..]);
+    caches.shared_bytes = 0x8_0000;
+    assert_eq!(Machine::read(&compile(&both)).unwrap().caches, Some(caches));
 }
 
 #[test]

@@ -83,6 +83,14 @@ impl Timebase {
     }
 }
 
+impl Timebase {
+    /// Microseconds in so many ticks.
+    #[must_use]
+    pub fn microseconds_in(&self, ticks: u64) -> u64 {
+        scale(ticks, 1_000_000, self.hertz)
+    }
+}
+
 /// `value * numerator / denominator`, in 128 bits; cut off at the top.
 fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));

@@ -47,6 +47,12 @@ pub fn open(file: &impl Registers<u64>, identity: u32) {
     file.write(register::EIDELIVERY, DELIVER);
 }
 
+/// Enables delivery of one more.
+pub fn open_also(file: &impl Registers<u64>, identity: u32) {
+    let enabled = file.read(register::EIE0);
+    file.write(register::EIE0, enabled | 1 << identity);
+}
+
 impl<R: Registers<u64>> Keeper for InterruptFile<R> {
     type Word = u64;
     const TAG: u32 = u32::from_le_bytes(*b"IMSI");

@@ -7,11 +7,14 @@ use crate::{Keeper, Registers};
 
 /// Register offsets (PLIC specification, chapter 3, "Memory Map").
 pub(crate) mod register {
-    pub(super) const PRIORITY: u64 = 0;
+    pub(crate) const PRIORITY: u64 = 0;
+    pub(crate) const PENDING: u64 = 0x1000;
     pub(crate) const ENABLE: u64 = 0x2000;
     pub(crate) const ENABLE_STRIDE: u64 = 0x80;
     pub(super) const THRESHOLD: u64 = 0x20_0000;
     pub(super) const CONTEXT_STRIDE: u64 = 0x1000;
+    /// Behind a context's threshold.
+    pub(crate) const CLAIM: u64 = 4;
 }
 
 /// A PLIC.
@@ -64,7 +67,7 @@ impl<R> Plic<R> {
     }
 }
 
-fn threshold(context: u32) -> u64 {
+pub(crate) fn threshold(context: u32) -> u64 {
     register::THRESHOLD + u64::from(context) * register::CONTEXT_STRIDE
 }
 

@@ -4,6 +4,7 @@ use core::fmt;
 
 use poorwill_devicetree as devicetree;
 use thiserror::Error;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Registers;
 
@@ -17,9 +18,29 @@ const PATIENCE: u32 = 1_000_000;
 mod register {
     /// Receive buffer (read) and transmit holding (write).
     pub(super) const DATA: u64 = 0;
+    /// Interrupt enable; with the divisor open, its high half.
+    pub(super) const IER: u64 = 1;
+    /// Interrupt identification (read) and FIFO control (write).
+    pub(super) const FIFO: u64 = 2;
+    /// Line control.
+    pub(super) const LCR: u64 = 3;
+    /// Modem control.
+    pub(super) const MCR: u64 = 4;
     /// Line status.
     pub(super) const LSR: u64 = 5;
+    /// Scratch.
+    pub(super) const SCR: u64 = 7;
 }
+
+/// Line control: the divisor is at DATA and IER.
+const DIVISOR_OPEN: u8 = 1 << 7;
+
+/// Interrupt identification: the FIFOs are on.
+const FIFOS_ON: u8 = 3 << 6;
+
+/// FIFO control: they are on, and tell of eight bytes. What the OS has written there cannot
+/// be read back.
+const FIFO_CONTROL: u8 = 1 << 7 | 1;
 
 mod line_status {
     pub(super) const DATA_READY: u8 = 1 << 0;
@@ -33,6 +54,21 @@ mod line_status {
 pub struct Stuck {
     /// Bytes that it took before.
     pub sent: usize,
+}
+
+/// What an OS has programmed.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct UartState {
+    line_control: u8,
+    divisor: [u8; 2],
+    interrupts: u8,
+    fifos: u8,
+    modem_control: u8,
+    scratch: u8,
+    _unused: u8,
 }
 
 /// A line condition.
@@ -136,6 +172,39 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
 
     fn get(&self) -> Option<u8> {
         (self.read(register::LSR) & line_status::DATA_READY != 0).then(|| self.read(register::DATA))
+    }
+
+    /// What the OS has programmed. What it has sent or not yet read is not kept.
+    pub fn capture(&self) -> UartState {
+        let line_control = self.read(register::LCR);
+        self.write(register::LCR, line_control | DIVISOR_OPEN);
+        let divisor = [self.read(register::DATA), self.read(register::IER)];
+        self.write(register::LCR, line_control & !DIVISOR_OPEN);
+        let interrupts = self.read(register::IER);
+        self.write(register::LCR, line_control);
+        UartState {
+            line_control,
+            divisor,
+            interrupts,
+            fifos: self.read(register::FIFO) & FIFOS_ON,
+            modem_control: self.read(register::MCR),
+            scratch: self.read(register::SCR),
+            _unused: 0,
+        }
+    }
+
+    /// Puts it back. The interrupts come last: a transmitter that is empty tells so again.
+    pub fn restore(&self, state: &UartState) {
+        self.write(register::LCR, state.line_control | DIVISOR_OPEN);
+        self.write(register::DATA, state.divisor[0]);
+        self.write(register::IER, state.divisor[1]);
+        self.write(register::LCR, state.line_control & !DIVISOR_OPEN);
+        let fifos = if state.fifos == 0 { 0 } else { FIFO_CONTROL };
+        self.write(register::FIFO, fifos);
+        self.write(register::MCR, state.modem_control);
+        self.write(register::SCR, state.scratch);
+        self.write(register::IER, state.interrupts);
+        self.write(register::LCR, state.line_control);
     }
 
     /// The condition of the line; a break is reported once. A break comes with a null byte;

@@ -12,10 +12,11 @@ use poorwill_arch::{
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
-    Environment, HsmCell, HsmState, Kept, LocalHsm, Mailbox, Request, Task, WrongState,
+    Environment, HsmCell, HsmState, Kept, LocalHsm, Mailbox, Request, Resume, Task, WrongState,
 };
 use spin::Once;
 
+use crate::cut;
 use crate::entry;
 use crate::platform::{platform, pmp};
 use crate::remote_fence;
@@ -102,6 +103,18 @@ impl Hart {
         self.hsm.remote().state()
     }
 
+    /// Where the OS is to start on it, while it has not yet.
+    pub(crate) fn pending_start(&self) -> Option<Resume> {
+        self.hsm.remote().pending_start()
+    }
+
+    /// Whether it is the first in the list, which the power-fail line interrupts.
+    pub(crate) fn is_first(&self) -> bool {
+        all()
+            .first()
+            .is_some_and(|first| core::ptr::eq(first, self))
+    }
+
     /// Starts the hart, if it is stopped.
     ///
     /// # Errors
@@ -136,6 +149,9 @@ impl Hart {
         let own = ThisHart(self);
         own.set_up_csrs();
         ipi::start_hart(&self.description);
+        if let Some(line) = platform().power_fail.as_ref().filter(|_| self.is_first()) {
+            line.start_hart();
+        }
         if let Err(error) = pmp::start_hart() {
             panic!("{error}");
         }
@@ -178,7 +194,7 @@ impl ThisHart {
     /// Gives it the CSRs that an OS must find at a start.
     pub(crate) fn set_up_csrs(self) {
         let kept = Kept {
-            interrupts: self.ipi.interrupt(),
+            interrupts: self.interrupt(),
             access_faults: pmp::is_there() && !platform().mediated.is_empty(),
         };
         let environment = Environment::of(&self.description.extensions, kept);
@@ -201,12 +217,15 @@ impl ThisHart {
 
     /// What machine mode is interrupted by on it.
     pub(crate) fn interrupt(self) -> u64 {
-        self.0.ipi.interrupt()
+        let has_line = self.is_first() && platform().power_fail.is_some();
+        let line = if has_line { interrupt::MEI } else { 0 };
+        self.0.ipi.interrupt() | line
     }
 
     /// Clears the interrupt by other harts, then does what they ask. Who comes for a
     /// start or a job looks for them itself.
     pub(crate) fn handle_ipi(self) {
+        cut::look(self);
         let requests = self.0.mailbox.receive(&self.0.ipi);
         if requests.contains(Request::Fence) {
             remote_fence::run_under_way();

@@ -8,6 +8,7 @@
     reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
 )]
 
+mod cut;
 mod entry;
 mod hart;
 mod manifest;
@@ -34,6 +35,7 @@ use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
 use crate::platform::{PlatformError, Started, domain, platform, power};
+use crate::sleep::ColdBoot;
 
 /// Why the machine cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -85,11 +87,17 @@ fn boot(
 
     // They wait for the OS to start them, which does not run yet.
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
+    let no_cut = match cut::go(own, began) {
+        Ok(never) => match never {},
+        Err(reason) => reason,
+    };
     let reason = sleep::wake(began, &stopped);
+    let reason = no_cut.map_or(reason, ColdBoot::Cut);
     say!("cold boot: {reason}");
     let domain = domain::of(own.id());
     // SAFETY: the machine boots cold, and nobody has read the tree since the start.
     let resume = early(|| unsafe { next_stage::prepare(&next, platform(), domain, reason) })?;
+    cut::arm();
     // This hart waits to be started, as all do.
     own.start(Task::Start(resume))?;
     own.wait()
@@ -121,11 +129,13 @@ fn start(
     let Started {
         platform,
         stacks,
+        cut_pages,
         pages,
     } = early(|| unsafe { platform::start(&machine, taken, sleep::pages_needed) })?;
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&machine.harts) };
     sleep::take_memory(pages);
+    cut::take_memory(cut_pages, machine.harts.len());
     let began = platform.time.ticks();
     let place = machine.harts.iter().position(|hart| hart.id == hart_id);
     let place = place.ok_or(BootError::UnknownHart(hart_id))?;

@@ -50,6 +50,11 @@ pub(crate) fn current() -> Option<Report> {
     *CURRENT.lock()
 }
 
+/// Keeps what the OS was told before a cut.
+pub(crate) fn restore(report: Option<Report>) {
+    *CURRENT.lock() = report;
+}
+
 /// Keeps what the OS is told at a cold boot.
 pub(crate) fn remember(report: Report) {
     *CURRENT.lock() = Some(report);

@@ -2,8 +2,9 @@
 
 use poorwill_arch::{csr, wait_for_interrupt};
 use poorwill_hart::interrupt;
-use poorwill_hart::{Task, Worker};
+use poorwill_hart::{Starting, Task, Worker};
 
+use crate::cut;
 use crate::entry::{self, stack};
 use crate::hart::this_hart;
 use crate::sleep;
@@ -31,6 +32,9 @@ extern "C" fn wait_for_start() -> ! {
     let mut worker = Worker::new();
     let starting = loop {
         own.handle_ipi();
+        if cut::is_on() {
+            cut::stop(None);
+        }
         if let Some(starting) = own.hsm().starting() {
             break starting;
         }
@@ -46,10 +50,18 @@ extern "C" fn wait_for_start() -> ! {
             sleep::restore_hart();
             resume
         }
+        Task::Go => {
+            started(starting);
+            cut::go_on()
+        }
     };
+    started(starting);
+    // SAFETY: whoever gave the task checked the address.
+    unsafe { entry::enter(resume, own.stack_top()) }
+}
+
+fn started(starting: Starting<'_>) {
     starting
         .started()
         .expect("a hart that is told to start starts once");
-    // SAFETY: whoever gave the task checked the address.
-    unsafe { entry::enter(resume, own.stack_top()) }
 }

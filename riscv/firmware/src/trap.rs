@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
 use poorwill_hart::emulation::cause::{LOAD_ACCESS, STORE_ACCESS};
 
+use crate::cut;
 use crate::entry::{self, TrapFrame};
 use crate::hart::this_hart;
 use crate::mediate;
@@ -25,6 +26,9 @@ mod cause {
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
     handle(frame);
+    if cut::is_on() {
+        cut::stop(Some(frame));
+    }
     irqs_off::end();
 }
 

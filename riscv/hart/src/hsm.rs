@@ -35,7 +35,7 @@
 
 use thiserror::Error;
 
-use super::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use super::sync::{AtomicU8, AtomicU64, Ordering};
 
 /// The states (SBI 3.0, table 9.1), with their numbers there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,30 @@ pub enum Task {
     Start(Resume),
     /// Put the OS's context of this hart back, then go on there.
     Wake(Resume),
+    /// Put back all that a cut has kept of this hart, and go on where it was.
+    Go,
+}
+
+impl Task {
+    /// Where the OS goes on; [`Go`](Task::Go) has that elsewhere.
+    fn resume(self) -> Resume {
+        match self {
+            Task::Start(resume) | Task::Wake(resume) => resume,
+            Task::Go => Resume {
+                address: 0,
+                argument: 0,
+            },
+        }
+    }
+
+    /// Its number in a cell.
+    fn number(self) -> u8 {
+        match self {
+            Task::Start(_) => 0,
+            Task::Wake(_) => 1,
+            Task::Go => 2,
+        }
+    }
 }
 
 /// `StartPending`, while whoever starts the hart still writes the task. Seen from
@@ -121,7 +145,7 @@ pub struct HsmCell {
     state: AtomicU8,
     address: AtomicU64,
     argument: AtomicU64,
-    wakes: AtomicBool,
+    task: AtomicU8,
 }
 
 impl Default for HsmCell {
@@ -138,7 +162,7 @@ impl HsmCell {
             state: AtomicU8::new(HsmState::Stopped as u8),
             address: AtomicU64::new(0),
             argument: AtomicU64::new(0),
-            wakes: AtomicBool::new(false),
+            task: AtomicU8::new(0),
         }
     }
 
@@ -159,6 +183,13 @@ impl HsmCell {
     /// Where the memory of the cell holds no state: it was overwritten.
     fn state(&self) -> HsmState {
         known(self.state.load(Ordering::Acquire))
+    }
+
+    fn resume(&self) -> Resume {
+        Resume {
+            address: self.address.load(Ordering::Relaxed),
+            argument: self.argument.load(Ordering::Relaxed),
+        }
     }
 
     fn advance(&self, from: HsmState, to: u8) -> Result<(), WrongState> {
@@ -190,6 +221,14 @@ impl RemoteHsm<'_> {
         self.0.state()
     }
 
+    /// Where the OS is to start, on a hart that has been told to and has not yet. True for
+    /// as long as no hart runs.
+    #[must_use]
+    pub fn pending_start(self) -> Option<Resume> {
+        let is_pending = self.0.state.load(Ordering::Acquire) == HsmState::StartPending as u8;
+        is_pending.then(|| self.0.resume())
+    }
+
     /// Stopped -> StartPending, with what the hart is to do. It is then to be told to
     /// look.
     ///
@@ -199,13 +238,10 @@ impl RemoteHsm<'_> {
     pub fn start(self, task: Task) -> Result<(), WrongState> {
         let cell = self.0;
         cell.advance(HsmState::Stopped, CLAIMED)?;
-        let (resume, wakes) = match task {
-            Task::Start(resume) => (resume, false),
-            Task::Wake(resume) => (resume, true),
-        };
+        let resume = task.resume();
         cell.address.store(resume.address, Ordering::Relaxed);
         cell.argument.store(resume.argument, Ordering::Relaxed);
-        cell.wakes.store(wakes, Ordering::Relaxed);
+        cell.task.store(task.number(), Ordering::Relaxed);
         let pending = HsmState::StartPending as u8;
         cell.state.store(pending, Ordering::Release);
         Ok(())
@@ -270,14 +306,11 @@ impl<'a> LocalHsm<'a> {
         if cell.state.load(Ordering::Acquire) != HsmState::StartPending as u8 {
             return None;
         }
-        let resume = Resume {
-            address: cell.address.load(Ordering::Relaxed),
-            argument: cell.argument.load(Ordering::Relaxed),
-        };
-        let task = if cell.wakes.load(Ordering::Relaxed) {
-            Task::Wake(resume)
-        } else {
-            Task::Start(resume)
+        let resume = cell.resume();
+        let task = match cell.task.load(Ordering::Relaxed) {
+            0 => Task::Start(resume),
+            1 => Task::Wake(resume),
+            _ => Task::Go,
         };
         Some(Starting { cell, task })
     }

@@ -28,8 +28,8 @@ mod sync;
 mod timer;
 
 pub use context::{
-    CaptureError, Csr, CsrAccess, CsrValue, FileWords, FloatRegisters, GeneralRegisters,
-    HartAccess, HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, Section, SectionError,
+    CaptureError, Csr, CsrAccess, CsrValue, Execution, FileWords, FloatRegisters, HartAccess,
+    HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, NotOfTheOs, Section, SectionError,
     VectorRegisters, section,
 };
 pub use environment::{Environment, Kept};

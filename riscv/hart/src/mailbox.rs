@@ -37,6 +37,8 @@ pub enum Request {
     Start = 1 << 2,
     /// Look at the job gate, or whether there is more to do behind it.
     Job = 1 << 3,
+    /// Look whether execution is to stop for a cut.
+    Cut = 1 << 4,
 }
 
 impl Request {

@@ -159,6 +159,7 @@ trap_entry:
     mv      a0, sp
     call    handle_trap
 
+return_from_trap:
     ld      t0, FRAME_MEPC(sp)
     csrw    mepc, t0
     ld      t0, FRAME_MSTATUS(sp)
@@ -215,6 +216,13 @@ enter_supervisor:
     li      x\n, 0
     .endr
     mret
+
+    # fn return_from_frame(frame) -> !
+    # Enters the OS as at the end of the trap that the frame is of.
+    .globl return_from_frame
+return_from_frame:
+    mv      sp, a0
+    j       return_from_trap
 
     # fn restart_on_stack(stack_top) -> !
     # Forgets the call chain and waits for the hart to be started again.

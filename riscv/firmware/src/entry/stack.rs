@@ -160,29 +160,40 @@ pub(crate) fn deep<F: FnOnce() -> R, R>(job: F) -> R {
     while !deep_lock().try_take(hart_id()) {
         core::hint::spin_loop();
     }
-    let mut call = Deep {
-        job: Some(job),
-        result: None,
-    };
     let stack_top = (&raw const DEEP_STACK).addr() + DEEP_STACK_BYTES;
-    // SAFETY: the stack is this hart's until it leaves; `run` gets the type that it is
-    // made for, and is done with it when the call returns.
-    unsafe { call_on_stack(stack_top, run::<F, R>, (&raw mut call).cast()) };
+    // SAFETY: the stack is this hart's until it leaves.
+    let result = unsafe { on(stack_top, job) };
     assert!(
         painted(stack_top - DEEP_STACK_BYTES, 1) == 1,
         "the deep stack of {DEEP_STACK_BYTES} bytes is too small"
     );
     leave_deep();
+    result
+}
+
+/// Runs `job` on the stack with that top.
+///
+/// # Safety
+///
+/// It is memory for a stack, and nobody else's meanwhile.
+pub(crate) unsafe fn on<F: FnOnce() -> R, R>(stack_top: usize, job: F) -> R {
+    let mut call = StackCall {
+        job: Some(job),
+        result: None,
+    };
+    // SAFETY: as the caller says; `run` gets the type that it is made for, and is done with
+    // it when the call returns.
+    unsafe { call_on_stack(stack_top, run::<F, R>, (&raw mut call).cast()) };
     call.result.expect("the job has run")
 }
 
-struct Deep<F, R> {
+struct StackCall<F, R> {
     job: Option<F>,
     result: Option<R>,
 }
 
 extern "C" fn run<F: FnOnce() -> R, R>(call: *mut ()) {
-    // SAFETY: `deep` passes a `Deep<F, R>` of its own.
-    let call = unsafe { &mut *call.cast::<Deep<F, R>>() };
+    // SAFETY: `on` passes a `StackCall<F, R>` of its own.
+    let call = unsafe { &mut *call.cast::<StackCall<F, R>>() };
     call.result = call.job.take().map(|job| job());
 }

@@ -2,12 +2,15 @@
 
 use poorwill_arch::csr::{self, status};
 use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
-use poorwill_hart::{PageTables, Resume};
+use poorwill_hart::{PageTables, Request, Resume};
 
-use super::STACK_HEAD;
+use super::{STACK_HEAD, TrapFrame};
+use crate::cut;
+use crate::hart::this_hart;
 
 unsafe extern "C" {
     fn enter_supervisor(hart_id: u64, argument: u64, stack_top: usize) -> !;
+    fn return_from_frame(frame: usize) -> !;
 }
 
 /// The page tables that the OS uses on this hart; `None` when it uses none, or
@@ -26,6 +29,10 @@ pub(crate) fn page_tables() -> Option<PageTables> {
 /// OS's to execute.
 pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
     irqs_off::end();
+    if cut::is_on() {
+        // The call has taken the interrupt that was to stop this hart.
+        this_hart().send_ipi(Request::Cut);
+    }
     let head = stack_top - STACK_HEAD;
     let hart = thread_pointer();
     // SAFETY: the head of the stack is kept free for this pointer, mepc and
@@ -40,5 +47,24 @@ pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
         fence::all();
         set_thread_pointer(hart);
         enter_supervisor(hart_id(), resume.argument, head)
+    }
+}
+
+/// Goes on in the OS where a trap has left it.
+///
+/// # Safety
+///
+/// `stack_top` is the top of this hart's stack, of which only the caller's part is in use,
+/// and the frame is of the OS on this hart.
+pub(crate) unsafe fn return_to(frame: &TrapFrame, stack_top: usize) -> ! {
+    let head = stack_top - STACK_HEAD;
+    let place = head - size_of::<TrapFrame>();
+    // SAFETY: as `enter`; the frame lies where a trap would have put it.
+    unsafe {
+        core::ptr::with_exposed_provenance_mut::<usize>(head).write(thread_pointer());
+        let to = core::ptr::with_exposed_provenance_mut::<TrapFrame>(place);
+        core::ptr::from_ref(frame).copy_to(to, 1);
+        fence::all();
+        return_from_frame(place)
     }
 }

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
-use poorwill_drivers::uart::{LineEvents, Stuck, Uart};
+use poorwill_drivers::uart::{LineEvents, Stuck, Uart, UartState};
 use poorwill_log::Log;
 use spin::Mutex;
 
@@ -64,6 +64,18 @@ pub(crate) fn is_there() -> bool {
 /// What has come over the console's line. A break is told once.
 pub(crate) fn line_events() -> LineEvents {
     (CONSOLE.lock().as_ref()).map_or_else(LineEvents::default, Uart::events)
+}
+
+/// What the OS has programmed.
+pub(crate) fn capture() -> Option<UartState> {
+    CONSOLE.lock().as_ref().map(Uart::capture)
+}
+
+/// Puts it back.
+pub(crate) fn restore(state: &UartState) {
+    if let Some(uart) = CONSOLE.lock().as_ref() {
+        uart.restore(state);
+    }
 }
 
 /// Waits so many ms for a key; takes what was typed.

@@ -10,6 +10,7 @@ pub(crate) mod interrupts;
 mod mediated;
 pub(crate) mod pmp;
 pub(crate) mod power;
+pub(crate) mod power_fail;
 mod ram;
 pub(crate) mod vault;
 pub(crate) mod virtio;
@@ -26,6 +27,7 @@ use poorwill_sleep::{BootAttempt, LoadMark, WarmResetRecord};
 use spin::Once;
 use thiserror::Error;
 
+use crate::cut;
 use crate::entry::stack::{self, Stacks};
 
 /// Everything about the machine, set once at power-on.
@@ -52,6 +54,8 @@ pub(crate) struct Platform {
     pub(crate) interrupts: interrupts::Interrupts,
     /// By which the OS notices a wake, where it can be told of one.
     pub(crate) generation_id: Option<generation_id::GenerationId>,
+    /// The power-fail line, on a machine that can be cut.
+    pub(crate) power_fail: Option<power_fail::PowerFail>,
     /// IOMMUs, by their addresses.
     pub(crate) iommus: ArrayVec<(u64, Iommu<Mmio>), MAX_IOMMUS>,
     /// PCI host bridges.
@@ -117,6 +121,8 @@ pub(crate) struct Started {
     pub(crate) platform: &'static Platform,
     /// Their stacks.
     pub(crate) stacks: Stacks,
+    /// The record of cuts.
+    pub(crate) cut_pages: &'static mut [Page],
     /// The pages that the firmware works in beside.
     pub(crate) pages: &'static mut [Page],
 }
@@ -199,6 +205,7 @@ pub(crate) unsafe fn start(
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
+            power_fail: power_fail::PowerFail::new(machine),
             iommus: (machine.iommus.iter())
                 .map(|address| (*address, Iommu::new(Mmio::new(*address))))
                 .collect(),
@@ -216,9 +223,11 @@ pub(crate) unsafe fn start(
     let pages =
         unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
     let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
+    let (cut_pages, pages) = pages.split_at_mut(cut::pages_needed(machine));
     Ok(Started {
         stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
         platform: PLATFORM.call_once(|| platform),
+        cut_pages,
         pages,
     })
 }
@@ -232,7 +241,8 @@ fn data_range(
 ) -> Result<PhysRange, PlatformError> {
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
     let stacks = stack::pages_needed(machine.harts.len()) as u64;
-    let bytes = (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
+    let cuts = cut::pages_needed(machine) as u64;
+    let bytes = (stacks + cuts + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
     let mut others: ArrayVec<PhysRange, MAX_TAKEN> = reserved.collect();
     others.push(firmware);

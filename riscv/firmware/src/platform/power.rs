@@ -3,6 +3,7 @@
 use poorwill_arch::Mmio;
 use poorwill_devicetree::Machine;
 use poorwill_drivers::Syscon;
+use poorwill_sleep::cut::CutCommitted;
 use poorwill_store::Committed;
 use spin::Once;
 
@@ -59,6 +60,11 @@ pub(crate) fn power_off() -> ! {
 /// Turns the power off behind a sleep. That the image is committed is what
 /// the argument proves.
 pub(crate) fn power_off_asleep(_: Committed) -> ! {
+    power_off()
+}
+
+/// Turns the power off behind a cut, likewise.
+pub(crate) fn power_off_cut(_: CutCommitted) -> ! {
     power_off()
 }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod csr;
+mod execution;
 mod sections;
 mod vector;
 
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 pub use access::{CsrAccess, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS};
 pub use csr::{Csr, CsrValue};
+pub use execution::{Execution, NotOfTheOs};
 pub use sections::{Section, SectionError, section};
 pub use vector::{MAX_VLENB, VectorRegisters};
 
@@ -21,22 +23,13 @@ mod sstatus {
     pub(super) const FS: u64 = 3 << 13;
 }
 
-/// The general registers and the place where the OS was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GeneralRegisters {
-    /// x0 to x31; the first is zero.
-    pub x: [u64; 32],
-    /// The program counter.
-    pub pc: u64,
-}
-
 /// All that a hart holds for the OS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HartContext {
-    /// The general registers, where the OS was stopped between any two instructions.
-    /// `None` where it has called: it goes on at the address that it gave. Whoever
-    /// enters the OS loads them; [`restore`](HartContext::restore) does not.
-    pub general: Option<GeneralRegisters>,
+    /// Where the OS was stopped between any two instructions. `None` where it has
+    /// called: it goes on at the address that it gave. Whoever enters the OS loads it;
+    /// [`restore`](HartContext::restore) does not.
+    pub execution: Option<Execution>,
     /// The CSRs that the hart has, in the order of [`Csr::ALL`].
     pub csrs: ArrayVec<CsrValue, { Csr::ALL.len() }>,
     /// `None` where the OS has the unit off or the hart lacks it. An OS saves the
@@ -88,28 +81,38 @@ impl HartContext {
     ///
     /// [`CaptureError`].
     pub fn capture(hart: &impl HartAccess) -> Result<Self, CaptureError> {
-        let csrs = Csr::ALL.iter().filter_map(|csr| {
+        let mut context = HartContext::default();
+        context.capture_from(hart)?;
+        Ok(context)
+    }
+
+    /// The same, in place: a context is large. [`execution`](HartContext::execution) stays
+    /// as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`].
+    pub fn capture_from(&mut self, hart: &impl HartAccess) -> Result<(), CaptureError> {
+        self.csrs.clear();
+        self.csrs.extend(Csr::ALL.iter().filter_map(|csr| {
             Some(CsrValue {
                 number: csr.number().into(),
                 value: hart.read_csr(*csr)?,
             })
-        });
+        }));
         let status = hart.read_csr(Csr::Sstatus).unwrap_or(0);
-        let mut context = HartContext {
-            csrs: csrs.collect(),
-            float: (status & sstatus::FS != 0).then(|| hart.read_float()),
-            deadline: hart.deadline(),
-            file: hart.file_words().map(|_| hart.read_file()),
-            ..HartContext::default()
-        };
+        self.float = (status & sstatus::FS != 0).then(|| hart.read_float());
+        self.deadline = hart.deadline();
+        self.file = hart.file_words().map(|_| hart.read_file());
+        self.vector = None;
         if status & sstatus::VS != 0
             && let Some(vlenb) = hart.vector_bytes()
         {
             let too_long = CaptureError::VectorLength(vlenb);
             let registers = VectorRegisters::new(vlenb).ok_or(too_long)?;
-            hart.read_vector(context.vector.insert(registers));
+            hart.read_vector(self.vector.insert(registers));
         }
-        Ok(context)
+        Ok(())
     }
 
     /// Whether it can be put back on a hart like the calling one.

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::HartContext;
 use super::access::{FileWords, FloatRegisters};
 use super::csr::{Csr, CsrValue};
+use super::execution::Execution;
 use super::vector::VectorRegisters;
 
 /// Tags: four letters, the first in the lowest byte.
@@ -20,7 +21,9 @@ pub mod section {
     pub const VECTOR: u32 = u32::from_le_bytes(*b"VECT");
     /// The S-level interrupt file.
     pub const FILE: u32 = u32::from_le_bytes(*b"IMSI");
-    /// All of them.
+    /// Where the OS was stopped; no image has it.
+    pub const EXECUTION: u32 = u32::from_le_bytes(*b"EXEC");
+    /// All that an image has.
     pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
     /// Version of all of them.
     pub const VERSION: u16 = 1;
@@ -59,17 +62,19 @@ pub enum SectionError {
 }
 
 impl HartContext {
-    /// What an image is to keep: a section for everything that the hart has.
+    /// What is to be kept: a section for everything that the hart has.
     pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
         let of = |tag, bytes| Section {
             tag,
             version: VERSION,
             bytes,
         };
+        let execution = self.execution.as_ref();
         let float = self.float.as_ref();
         let vector = self.vector.as_ref();
         let file = self.file.as_ref();
         [
+            execution.map(|execution| of(section::EXECUTION, execution.as_bytes())),
             Some(of(section::CSRS, self.csrs.as_bytes())),
             float.map(|registers| of(section::FLOAT, registers.as_bytes())),
             vector.map(|registers| of(section::VECTOR, registers.used_bytes())),
@@ -79,7 +84,7 @@ impl HartContext {
         .flatten()
     }
 
-    /// Takes a section of an image in; `false` where it is none of a hart's.
+    /// Takes a section in; `false` where it is none of a hart's.
     ///
     /// # Errors
     ///
@@ -95,11 +100,15 @@ impl HartContext {
             version,
             found: bytes.len(),
         };
-        let is_ours = section::TAGS.contains(&tag);
+        let is_ours = tag == section::EXECUTION || section::TAGS.contains(&tag);
         if is_ours && version != VERSION {
             return Err(refused);
         }
         match tag {
+            section::EXECUTION => {
+                let execution = Execution::read_from_bytes(bytes);
+                self.execution = Some(execution.map_err(|_| refused)?);
+            }
             section::CSRS => self.csrs = read_csrs(bytes, refused)?,
             section::FLOAT => {
                 let registers = FloatRegisters::read_from_bytes(bytes);

@@ -21,7 +21,7 @@ macro_rules! variant {
         #[path = "."]
         mod $name {
             pub(crate) mod sync {
-                pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+                pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
                 /// Stands where the atomics' own enum does.
                 #[allow(non_snake_case, non_upper_case_globals)]

@@ -1,0 +1,147 @@
+use core::ops::Range;
+
+use poorwill_memory::PAGE_BYTES;
+
+use super::line::LINE_BYTES;
+
+/// Where a line of the record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// That a cut has begun.
+    Begun,
+    /// That it is complete.
+    Committed,
+    /// That it was gone on with.
+    Consumed,
+    /// What a part holds.
+    Part(usize),
+}
+
+/// Lines before those of the parts. The three are on lines of their own as wide as any
+/// cache has: what one says is not to be torn when another is written.
+const HEAD_LINES: usize = 3 * SPREAD;
+
+/// Lines from one of these to the next: 256 bytes.
+const SPREAD: usize = 4;
+
+/// Pages of a hart's part: its context with the longest vector registers.
+const HART_PAGES: usize = 2;
+
+/// Pages of the part of what all harts share.
+const SHARED_PAGES: usize = 8;
+
+/// How the record lies in its pages: lines, then the parts, of which the first two are what
+/// all harts share and the device tree, and each of the others is a hart's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    harts: usize,
+    tree_pages: usize,
+}
+
+impl Layout {
+    /// The part of what all harts share.
+    pub const SHARED: usize = 0;
+
+    /// The part that holds the OS's device tree.
+    pub const TREE: usize = 1;
+
+    /// Parts before the harts'.
+    const BEFORE_HARTS: usize = 2;
+
+    /// For a machine of that many harts, whose device tree takes that many pages.
+    #[must_use]
+    pub const fn new(harts: usize, tree_pages: usize) -> Self {
+        Layout { harts, tree_pages }
+    }
+
+    /// The part of the hart with that place in the list of harts.
+    #[must_use]
+    pub const fn hart(place: usize) -> usize {
+        Self::BEFORE_HARTS + place
+    }
+
+    /// How many parts there are.
+    #[must_use]
+    pub const fn parts(&self) -> usize {
+        Self::BEFORE_HARTS + self.harts
+    }
+
+    /// Pages of all of it.
+    #[must_use]
+    pub const fn pages(&self) -> usize {
+        self.line_pages() + SHARED_PAGES + self.tree_pages + self.harts * HART_PAGES
+    }
+
+    const fn line_pages(&self) -> usize {
+        ((HEAD_LINES + self.parts()) * LINE_BYTES).div_ceil(PAGE_BYTES as usize)
+    }
+
+    /// Which of the record's pages are a part's.
+    ///
+    /// # Panics
+    ///
+    /// There is no such part.
+    #[must_use]
+    pub fn part_pages(&self, part: usize) -> Range<usize> {
+        assert!(part < self.parts(), "a part of the record");
+        let shared = self.line_pages();
+        let tree = shared + SHARED_PAGES;
+        let harts = tree + self.tree_pages;
+        match part {
+            Self::SHARED => shared..tree,
+            Self::TREE => tree..harts,
+            hart => {
+                let first = harts + (hart - Self::BEFORE_HARTS) * HART_PAGES;
+                first..first + HART_PAGES
+            }
+        }
+    }
+
+    /// The byte of the record at which a line begins.
+    ///
+    /// # Panics
+    ///
+    /// The line is that of a part that is not there.
+    #[must_use]
+    pub fn line_offset(&self, place: Place) -> usize {
+        let line = match place {
+            Place::Begun => 0,
+            Place::Committed => SPREAD,
+            Place::Consumed => 2 * SPREAD,
+            Place::Part(part) => {
+                assert!(part < self.parts(), "a part of the record");
+                HEAD_LINES + part
+            }
+        };
+        line * LINE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_record_overlaps() {
+        for (harts, tree_pages) in [(1, 1), (8, 16), (512, 16)] {
+            let layout = Layout::new(harts, tree_pages);
+            let mut bytes = BTreeSet::new();
+            let parts = (0..layout.parts()).map(Place::Part);
+            let lines = [Place::Begun, Place::Committed, Place::Consumed];
+            for place in lines.into_iter().chain(parts) {
+                let first = layout.line_offset(place);
+                assert!((first..first + LINE_BYTES).all(|byte| bytes.insert(byte)));
+            }
+            let last = bytes.last().unwrap() / PAGE_BYTES as usize;
+            let mut next = last + 1;
+            for part in 0..layout.parts() {
+                let pages = layout.part_pages(part);
+                assert_eq!(pages.start, next);
+                next = pages.end;
+            }
+            assert_eq!(next, layout.pages());
+        }
+    }
+}

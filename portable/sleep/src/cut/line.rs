@@ -1,0 +1,150 @@
+use poorwill_memory::checksum;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::reason::CutReason;
+
+/// Bytes of a line, which no cache in use is narrower than.
+pub const LINE_BYTES: usize = 64;
+
+/// Words of it.
+const WORDS: usize = LINE_BYTES / 8;
+
+/// What the first word of every line holds, but for its lowest byte: its kind.
+const MAGIC: u64 = u64::from_le_bytes(*b"\0PWCUT\0\x01");
+
+/// Kinds of lines.
+mod kind {
+    pub(super) const BEGUN: u64 = 1;
+    pub(super) const COMMITTED: u64 = 2;
+    pub(super) const CONSUMED: u64 = 3;
+    pub(super) const PART: u64 = 4;
+}
+
+/// A line of the record: its kind, the sequence number of the cut, what it says, and a
+/// checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Line([u64; WORDS]);
+
+/// What the commit says of a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Commit {
+    /// Digest of all entries.
+    pub(super) digest: u64,
+    /// Ticks of `time` that Stop took.
+    pub(super) ticks: u64,
+}
+
+/// What a part of the record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartEntry {
+    /// Bytes of its contents.
+    pub bytes: u64,
+    /// Their checksum.
+    pub digest: u64,
+}
+
+impl Line {
+    /// One that says nothing.
+    pub const EMPTY: Line = Line([0; WORDS]);
+
+    fn new(kind: u64, sequence: u64, says: [u64; 2]) -> Self {
+        let mut words = [MAGIC | kind, sequence, says[0], says[1], 0, 0, 0, 0];
+        words[WORDS - 1] = checksum::of_words(&words[..WORDS - 1]);
+        Line(words)
+    }
+
+    /// The sequence number and what it says, if it is whole and of that kind.
+    fn read(&self, kind: u64) -> Option<(u64, [u64; 2])> {
+        let [first, sequence, a, b, .., sum] = self.0;
+        let is_whole = sum == checksum::of_words(&self.0[..WORDS - 1]);
+        (is_whole && first == MAGIC | kind).then_some((sequence, [a, b]))
+    }
+
+    /// A cut has begun, and was not finished for that reason.
+    pub(super) fn begun(sequence: u64, reason: CutReason) -> Self {
+        let (code, value) = reason.to_words();
+        Self::new(kind::BEGUN, sequence, [code, value])
+    }
+
+    pub(super) fn read_begun(&self) -> Option<(u64, CutReason)> {
+        let (sequence, [code, value]) = self.read(kind::BEGUN)?;
+        Some((sequence, CutReason::from_words(code, value)))
+    }
+
+    /// A cut is complete; all its entries have that digest, and Stop took so many ticks.
+    pub(super) fn committed(sequence: u64, digest: u64, ticks: u64) -> Self {
+        Self::new(kind::COMMITTED, sequence, [digest, ticks])
+    }
+
+    pub(super) fn read_committed(&self) -> Option<(u64, Commit)> {
+        let (sequence, [digest, ticks]) = self.read(kind::COMMITTED)?;
+        Some((sequence, Commit { digest, ticks }))
+    }
+
+    /// All cuts up to that one have been gone on with, or been given up.
+    pub(super) fn consumed(sequence: u64) -> Self {
+        Self::new(kind::CONSUMED, sequence, [0, 0])
+    }
+
+    pub(super) fn read_consumed(&self) -> Option<u64> {
+        Some(self.read(kind::CONSUMED)?.0)
+    }
+
+    /// What a part holds, in the cut of that number.
+    #[must_use]
+    pub fn part(sequence: u64, entry: PartEntry) -> Self {
+        Self::new(kind::PART, sequence, [entry.bytes, entry.digest])
+    }
+
+    /// The same, read back.
+    #[must_use]
+    pub fn read_part(&self) -> Option<(u64, PartEntry)> {
+        let (sequence, [bytes, digest]) = self.read(kind::PART)?;
+        Some((sequence, PartEntry { bytes, digest }))
+    }
+
+    /// Its last word, which stands for all of it.
+    pub(super) fn checksum(&self) -> u64 {
+        self.0[WORDS - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_what_it_was_written_as() {
+        let reason = CutReason::HartNotStopped(3);
+        assert_eq!(Line::begun(7, reason).read_begun(), Some((7, reason)));
+        let commit = Commit {
+            digest: 9,
+            ticks: 10,
+        };
+        assert_eq!(
+            Line::committed(8, 9, 10).read_committed(),
+            Some((8, commit))
+        );
+        assert_eq!(Line::consumed(8).read_consumed(), Some(8));
+        assert_eq!(Line::consumed(8).read_committed(), None);
+        assert_eq!(Line::EMPTY.read_consumed(), None);
+    }
+
+    proptest! {
+        /// Where some words of the new line have reached memory and others not, it is
+        /// neither, or the old one or the new one.
+        #[test]
+        fn a_torn_line_says_nothing(old: u64, new: u64, reached: u8) {
+            let (old, new) = (Line::consumed(old), Line::committed(new, old, new));
+            let torn = Line(core::array::from_fn(|word| {
+                if reached >> word & 1 == 1 { new.0[word] } else { old.0[word] }
+            }));
+            let is_either = torn == old || torn == new;
+            let is_read = torn.read_consumed().is_some() || torn.read_committed().is_some();
+            prop_assert_eq!(is_read, is_either);
+        }
+    }
+}

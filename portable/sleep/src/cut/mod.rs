@@ -1,0 +1,49 @@
+//! A cut: execution stopped at an instant, and kept in RAM that is persistent (LightPC,
+//! sections III-B and IV).
+//!
+//! When the power fails, [`stop()`] has every hart stopped wherever it is and its context
+//! written down, quiets the devices, writes the caches back, and commits. At the next
+//! power-on [`find()`] tells whether there is a cut, and [`go()`] puts everything back and
+//! lets the harts go on. Memory stays where it is: a record holds only what memory does not.
+//!
+//! The record is lines and parts ([`Layout`]). A line that the machine has not
+//! [written back](CutMemory::write_back) may have reached memory or not when the power is
+//! gone, or in pieces: each has a checksum, and what it says is true of memory only where
+//! it says so after that.
+
+mod go;
+mod layout;
+mod line;
+mod reason;
+mod stop;
+
+pub use go::{CutReport, Found, GoMachine, Ready, find, go};
+pub use layout::{Layout, Place};
+pub use line::{LINE_BYTES, Line, PartEntry};
+pub use reason::CutReason;
+pub use stop::{CutCommitted, StopMachine, stop};
+
+/// The record, in the firmware's own part of RAM.
+pub trait CutMemory {
+    /// How the record is laid out.
+    fn layout(&self) -> Layout;
+
+    /// The line there, as harts see it.
+    fn line(&self, place: Place) -> Line;
+
+    /// Stores a line, which is in memory, or still in a cache, from then on.
+    fn store(&self, place: Place, line: &Line);
+
+    /// Writes the line there back: it is in memory when this returns, and whatever was
+    /// written back before it is, too.
+    fn write_back(&self, place: Place);
+
+    /// The checksum of the first `bytes` bytes of a part; `None` where it is not that long.
+    fn digest(&self, part: usize, bytes: u64) -> Option<u64>;
+}
+
+/// Stores a line and writes it back.
+fn put(memory: &impl CutMemory, place: Place, line: &Line) {
+    memory.store(place, line);
+    memory.write_back(place);
+}

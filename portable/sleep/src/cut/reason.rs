@@ -1,0 +1,59 @@
+use thiserror::Error;
+
+/// Why there is no cut to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CutReason {
+    /// The hold-up was too short, or the firmware did not get that far.
+    #[error("the power went before it was committed")]
+    PowerLost,
+    /// A hart did not stop in time.
+    #[error("hart {0} did not stop in time")]
+    HartNotStopped(u64),
+    /// A hart holds what cannot be kept.
+    #[error("hart {0} holds what cannot be kept")]
+    HartState(u64),
+    /// What is to be kept has more bytes than there is room for.
+    #[error("a part of {0} bytes has no room")]
+    NoRoom(u64),
+    /// The machine was saving or loading, and had gone too far to stop.
+    #[error("the machine was on its way to sleep or back")]
+    Busy,
+    /// What was committed is not what memory holds.
+    #[error("the record is damaged")]
+    Damaged,
+    /// The record is another machine's, or another firmware's.
+    #[error("the record does not fit this machine")]
+    Misfit,
+    /// A later version's.
+    #[error("reason {0}")]
+    Other(u64),
+}
+
+impl CutReason {
+    /// As a line has it.
+    pub(super) fn to_words(self) -> (u64, u64) {
+        match self {
+            CutReason::PowerLost => (0, 0),
+            CutReason::HartNotStopped(hart) => (1, hart),
+            CutReason::HartState(hart) => (2, hart),
+            CutReason::NoRoom(bytes) => (3, bytes),
+            CutReason::Busy => (4, 0),
+            CutReason::Damaged => (5, 0),
+            CutReason::Misfit => (6, 0),
+            CutReason::Other(code) => (code, 0),
+        }
+    }
+
+    pub(super) fn from_words(code: u64, value: u64) -> Self {
+        match code {
+            0 => CutReason::PowerLost,
+            1 => CutReason::HartNotStopped(value),
+            2 => CutReason::HartState(value),
+            3 => CutReason::NoRoom(value),
+            4 => CutReason::Busy,
+            5 => CutReason::Damaged,
+            6 => CutReason::Misfit,
+            other => CutReason::Other(other),
+        }
+    }
+}

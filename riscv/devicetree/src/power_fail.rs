@@ -1,0 +1,117 @@
+//! The line by which a power supply says that the power fails, and what is behind RAM that
+//! keeps its contents then.
+
+use dtoolkit::Node;
+use dtoolkit::fdt::FdtNode;
+
+use crate::hart::Hart;
+use crate::interrupts::{Interrupts, MACHINE_EXTERNAL};
+use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
+
+/// A power-fail line (`poorwill,power-fail`). A machine that has one has RAM that is
+/// persistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerFail {
+    /// Where the line ends.
+    pub input: PowerFailInput,
+    /// Microseconds for which the power lasts once the line is raised.
+    pub hold_up_us: u32,
+}
+
+/// An input of an interrupt controller that machine mode has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerFailInput {
+    /// A source of the APLIC root domain with that place in
+    /// [`Interrupts::machine_aplics`].
+    Aplic {
+        /// Place of the domain.
+        place: usize,
+        /// Number of the source.
+        source: u32,
+    },
+    /// A source of the PLIC with that place in [`Interrupts::plics`].
+    Plic {
+        /// Place of the PLIC.
+        place: usize,
+        /// Number of the source.
+        source: u32,
+        /// Machine mode's context of the first hart.
+        context: u32,
+    },
+}
+
+/// The node's binding.
+pub(crate) const POWER_FAIL: &str = "poorwill,power-fail";
+
+/// The line, if the tree names one that ends where machine mode can take it.
+pub(crate) fn find(
+    root: FdtNode<'_>,
+    interrupts: &Interrupts,
+    harts: &[Hart],
+) -> Option<PowerFail> {
+    let soc = root.child("soc").map(|soc| soc.children());
+    let mut nodes = root.children().chain(soc.into_iter().flatten());
+    let node = nodes.find(|node| is_any(*node, &[POWER_FAIL]) && is_enabled(*node))?;
+    let mut cells = cells(node, "interrupts-extended")?;
+    let (controller, source) = (cells.next()?, cells.next()?);
+    Some(PowerFail {
+        input: input(root, interrupts, harts, controller, source)?,
+        hold_up_us: cell(node, "hold-up-us").filter(|us| *us != 0)?,
+    })
+}
+
+fn input(
+    root: FdtNode<'_>,
+    interrupts: &Interrupts,
+    harts: &[Hart],
+    controller: u32,
+    source: u32,
+) -> Option<PowerFailInput> {
+    let mut aplics = interrupts.machine_aplics.iter();
+    if let Some(place) = aplics.position(|aplic| aplic.phandle() == Some(controller)) {
+        let is_there = (1..=interrupts.machine_aplics[place].sources).contains(&source);
+        return is_there.then_some(PowerFailInput::Aplic { place, source });
+    }
+    let soc = root.child("soc").map(|soc| soc.children());
+    let mut nodes = root.children().chain(soc.into_iter().flatten());
+    let node = nodes.find(|node| phandle(*node) == Some(controller))?;
+    let base = reg(node, 0)?.start;
+    let place = (interrupts.plics.iter()).position(|plic| plic.base == base)?;
+    let first = (harts.first()?.controller, MACHINE_EXTERNAL);
+    let (context, _) = (0..)
+        .zip(hart_interrupts(node))
+        .find(|(_, to)| *to == first)?;
+    let is_there = (1..=interrupts.plics[place].sources).contains(&source);
+    is_there.then_some(PowerFailInput::Plic {
+        place,
+        source,
+        context,
+    })
+}
+
+/// The write-back caches, as far as the tree names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataCaches {
+    /// Bytes of the largest data cache of a hart.
+    pub hart_bytes: u32,
+    /// Bytes of all that harts share.
+    pub shared_bytes: u32,
+}
+
+/// `None` where a hart's is not named.
+pub(crate) fn caches(root: FdtNode<'_>, harts: usize) -> Option<DataCaches> {
+    let cpus = root.child("cpus")?;
+    let own = cpus.children().filter_map(|cpu| cell(cpu, "d-cache-size"));
+    let (count, hart_bytes) = own.fold((0, 0), |(count, most), bytes| (count + 1, bytes.max(most)));
+    let shared = root.children().chain(cpus.children());
+    let shared = shared.filter(|node| node.compatible().is_some_and(is_shared_cache));
+    Some(DataCaches {
+        hart_bytes,
+        shared_bytes: shared.filter_map(|node| cell(node, "cache-size")).sum(),
+    })
+    .filter(|_| count >= harts)
+}
+
+fn is_shared_cache<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    names.any(|name| name == "cache")
+}

@@ -1,0 +1,81 @@
+//! A hart's part of the record.
+
+use poorwill_arch::csr;
+use poorwill_hart::{Execution, HartContext, Section};
+use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_memory::Page;
+use poorwill_sleep::cut::CutReason;
+
+use crate::entry::TrapFrame;
+use crate::hart::ThisHart;
+
+/// Writes down where the OS was and all that the calling hart holds for it. Returns the
+/// bytes that it takes.
+///
+/// # Errors
+///
+/// [`CutReason::HartState`], [`CutReason::NoRoom`].
+pub(super) fn write(own: ThisHart, frame: &TrapFrame, into: &mut [Page]) -> Result<u64, CutReason> {
+    let context = HartContext::capture(&own.access());
+    let mut context = context.map_err(|_| CutReason::HartState(own.id()))?;
+    context.execution = Some(Execution {
+        x: frame.x.map(|register| register as u64),
+        pc: frame.mepc as u64,
+        status: frame.mstatus as u64,
+        address_space: csr::read::<{ csr::SATP }>(),
+        cycles: csr::read::<{ csr::MCYCLE }>(),
+        instructions: csr::read::<{ csr::MINSTRET }>(),
+    });
+    let mut writer = StateWriter::new(into);
+    for section in context.sections() {
+        writer
+            .section(section.tag, 0, section.version, section.bytes)
+            .map_err(no_room)?;
+    }
+    writer
+        .section(DEADLINE.0, 0, DEADLINE.1, &context.deadline.unwrap_or(NONE))
+        .map_err(no_room)?;
+    Ok(writer.finish())
+}
+
+/// Owner and version of the section with the OS's deadline, where machine mode keeps it.
+const DEADLINE: (u32, u16) = (u32::from_le_bytes(*b"DEAD"), 1);
+
+/// There is none.
+const NONE: u64 = u64::MAX;
+
+/// What has no room in the record.
+pub(super) fn no_room(error: StateError) -> CutReason {
+    match error {
+        StateError::NoRoom { needed, .. } => CutReason::NoRoom(needed as u64),
+        _ => CutReason::Misfit,
+    }
+}
+
+/// Reads a part back, of a hart like the calling one.
+///
+/// # Errors
+///
+/// [`CutReason::Misfit`].
+pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, CutReason> {
+    let mut sections = StateSections::parse(pages, bytes).map_err(|_| CutReason::Misfit)?;
+    let mut context = HartContext::default();
+    if let Some(deadline) = sections.take(DEADLINE.0, 0) {
+        let deadline = deadline.read::<u64>(DEADLINE.1);
+        context.deadline = Some(*deadline.map_err(|_| CutReason::Misfit)?);
+    }
+    for section in sections.left() {
+        let is_ours = context.read(Section {
+            tag: section.owner,
+            version: section.version,
+            bytes: section.payload,
+        });
+        if is_ours != Ok(true) {
+            return Err(CutReason::Misfit);
+        }
+    }
+    context
+        .check(&own.access())
+        .map_err(|_| CutReason::Misfit)?;
+    Ok(context)
+}

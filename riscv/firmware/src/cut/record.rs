@@ -1,0 +1,137 @@
+//! Where the record of a cut is: in the firmware's second range of memory, with a stack for
+//! each hart behind it.
+
+use core::slice;
+
+use poorwill_arch::{cache, fence};
+use poorwill_devicetree::Machine;
+use poorwill_memory::{PAGE_BYTES, Page, PhysRange, checksum};
+use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place};
+use spin::Once;
+use zerocopy::IntoBytes;
+
+use crate::hart::Hart;
+use crate::platform::platform;
+
+/// Pages of the stack on which a hart writes its part: a context is large.
+const STACK_PAGES: usize = 6;
+
+/// Pages for the device tree as the loader leaves it.
+const TREE_PAGES: usize = 16;
+
+/// The record's memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    base: usize,
+    layout: Layout,
+}
+
+static RECORD: Once<Record> = Once::new();
+
+/// Pages that cuts need: none on a machine without a power-fail line.
+pub(crate) fn pages_needed(machine: &Machine) -> usize {
+    let harts = machine.harts.len();
+    let pages = Layout::new(harts, TREE_PAGES).pages() + harts * STACK_PAGES;
+    machine.power_fail.map_or(0, |_| pages)
+}
+
+/// Gives cuts their memory, once: [`pages_needed`] of it. What is in it is the record of the
+/// last one.
+pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
+    if !pages.is_empty() {
+        RECORD.call_once(|| Record {
+            base: pages.as_mut_ptr().expose_provenance(),
+            layout: Layout::new(harts, TREE_PAGES),
+        });
+    }
+}
+
+/// The record, on a machine that has one.
+pub(super) fn record() -> Option<Record> {
+    RECORD.get().copied()
+}
+
+impl Record {
+    fn at<T>(self, offset: usize) -> *mut T {
+        core::ptr::with_exposed_provenance_mut(self.base + offset)
+    }
+
+    /// The pages of a part.
+    pub(super) fn part(&self, part: usize) -> &'static [Page] {
+        let pages = self.layout.part_pages(part);
+        let first = self.at(pages.start * PAGE_BYTES as usize);
+        // SAFETY: the record's own memory; its parts do not overlap. Whoever writes one has
+        // done so before anybody reads it.
+        unsafe { slice::from_raw_parts(first, pages.len()) }
+    }
+
+    /// The same, to be written.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else reads or writes that part meanwhile.
+    pub(super) unsafe fn part_mut(&self, part: usize) -> &'static mut [Page] {
+        let pages = self.layout.part_pages(part);
+        let first = self.at(pages.start * PAGE_BYTES as usize);
+        // SAFETY: as above, and as the caller says.
+        unsafe { slice::from_raw_parts_mut(first, pages.len()) }
+    }
+
+    /// Says what a part holds, once it is written.
+    pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) {
+        let digest = self.digest(part, bytes).unwrap_or(0);
+        let entry = Line::part(sequence, PartEntry { bytes, digest });
+        self.store(Place::Part(part), &entry);
+    }
+
+    /// The stack of the hart with that place in the list.
+    pub(super) fn stack(&self, place: usize) -> PhysRange {
+        let first = self.layout.pages() + place * STACK_PAGES;
+        PhysRange::new(
+            self.base as u64 + first as u64 * PAGE_BYTES,
+            STACK_PAGES as u64 * PAGE_BYTES,
+        )
+    }
+}
+
+impl CutMemory for Record {
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn line(&self, place: Place) -> Line {
+        let line = self.at::<Line>(self.layout.line_offset(place));
+        // SAFETY: within the record; any bits are a line, and one that is written meanwhile
+        // is known by its checksum.
+        unsafe { line.read_volatile() }
+    }
+
+    fn store(&self, place: Place, line: &Line) {
+        let to = self.at::<Line>(self.layout.line_offset(place));
+        // SAFETY: within the record; each line is one hart's to write.
+        unsafe { to.write_volatile(*line) }
+    }
+
+    fn write_back(&self, place: Place) {
+        let start = self.base as u64 + self.layout.line_offset(place) as u64;
+        fence::everything();
+        match platform().cache_block {
+            Some(block) => cache::write_back(PhysRange::new(start, LINE_BYTES as u64), block),
+            None => super::line().displace(),
+        }
+        fence::everything();
+    }
+
+    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
+        let part = self.part(part).as_bytes();
+        let bytes = part.get(..usize::try_from(bytes).ok()?)?;
+        Some(checksum::of_bytes(bytes))
+    }
+}
+
+/// The place of a hart in the list of harts, by which the record has its part.
+pub(super) fn place_of(hart: &Hart) -> usize {
+    let all = crate::hart::all();
+    let place = all.iter().position(|other| core::ptr::eq(other, hart));
+    place.expect("every hart is in the list")
+}

@@ -1,0 +1,182 @@
+//! Stop, on each hart.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use poorwill_image::StateWriter;
+use poorwill_memory::Page;
+use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Line, Place, StopMachine};
+use zerocopy::IntoBytes;
+
+use super::record::{Record, place_of, record};
+use super::{context, line};
+use crate::entry::{self, TrapFrame, stack};
+use crate::hart::{self, ThisHart, this_hart};
+use crate::platform::{platform, power};
+
+/// The number of the cut that harts write their parts for; 0 until it has one.
+static SEQUENCE: AtomicU64 = AtomicU64::new(0);
+
+/// How many harts have.
+static GATHERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Stops the calling hart for good: at the end of a trap of the OS, which `frame` is of, or
+/// where the hart runs no OS.
+pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
+    let own = this_hart();
+    let place = place_of(&own);
+    if let Some(record) = record() {
+        let stack = record.stack(place);
+        // SAFETY: the hart's own, and nothing of it is in use: a hart stops once.
+        unsafe { stack::on(stack.end as usize, || stop_on(record, own, place, frame)) }
+    }
+    entry::park()
+}
+
+fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame>) {
+    let machine = Stopping {
+        record,
+        own,
+        place,
+        frame,
+    };
+    if own.is_first() {
+        // Where it is not committed, the record says why.
+        match cut::stop(&machine) {
+            Ok(committed) => power::power_off_cut(committed),
+            Err(_) => power::power_off(),
+        }
+    }
+    let sequence = loop {
+        match SEQUENCE.load(Ordering::Acquire) {
+            0 => own.serve_fence(),
+            sequence => break sequence,
+        }
+    };
+    if machine.save(sequence).is_ok() {
+        line().displace();
+        GATHERED.fetch_add(1, Ordering::Release);
+    }
+    loop {
+        // Of harts that are on their way here.
+        own.serve_fence();
+        core::hint::spin_loop();
+    }
+}
+
+/// The machine on its way to a cut, as the hart sees it that stops.
+struct Stopping<'a> {
+    record: Record,
+    own: ThisHart,
+    place: usize,
+    frame: Option<&'a TrapFrame>,
+}
+
+impl Stopping<'_> {
+    /// Writes the calling hart's part.
+    fn save(&self, sequence: u64) -> Result<(), CutReason> {
+        let part = Layout::hart(self.place);
+        let bytes = match self.frame {
+            // SAFETY: only this hart writes its part, and others read it later.
+            Some(frame) => context::write(self.own, frame, unsafe { self.record.part_mut(part) })?,
+            None => 0,
+        };
+        self.record.enter(part, sequence, bytes);
+        Ok(())
+    }
+
+    /// Writes the part of what all harts share.
+    fn save_shared(&self, into: &'static mut [Page]) -> Result<u64, CutReason> {
+        let mut writer = StateWriter::new(into);
+        super::go::write_shared(&self.record, &mut writer).map_err(context::no_room)?;
+        Ok(writer.finish())
+    }
+
+    /// Copies the memory that the loader writes at a power-on: the device tree.
+    fn save_tree(&self, into: &'static mut [Page]) -> Result<u64, CutReason> {
+        // SAFETY: no hart runs the OS.
+        let tree = unsafe { super::go::loaded_memory(self.own) };
+        let bytes = into.as_mut_bytes();
+        let room = bytes.get_mut(..tree.len());
+        let room = room.ok_or(CutReason::NoRoom(tree.len() as u64))?;
+        room.copy_from_slice(tree);
+        Ok(tree.len() as u64)
+    }
+}
+
+impl CutMemory for Stopping<'_> {
+    fn layout(&self) -> Layout {
+        self.record.layout()
+    }
+
+    fn line(&self, place: Place) -> Line {
+        self.record.line(place)
+    }
+
+    fn store(&self, place: Place, line: &Line) {
+        self.record.store(place, line);
+    }
+
+    fn write_back(&self, place: Place) {
+        self.record.write_back(place);
+    }
+
+    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
+        self.record.digest(part, bytes)
+    }
+}
+
+impl StopMachine for Stopping<'_> {
+    fn gather(&self, sequence: u64) -> Result<(), CutReason> {
+        SEQUENCE.store(sequence, Ordering::Release);
+        self.save(sequence)?;
+        let others = hart::all().len() - 1;
+        let limit = line().hold_up_ticks() / 2;
+        while GATHERED.load(Ordering::Acquire) < others {
+            self.own.serve_fence();
+            if self.ticks() > limit {
+                return Err(self.missing(sequence));
+            }
+        }
+        Ok(())
+    }
+
+    fn capture(&self, sequence: u64) -> Result<(), CutReason> {
+        // SAFETY: the coordinator alone writes them.
+        let [shared, tree] =
+            [Layout::SHARED, Layout::TREE].map(|part| unsafe { self.record.part_mut(part) });
+        let bytes = self.save_shared(shared)?;
+        self.record.enter(Layout::SHARED, sequence, bytes);
+        let bytes = self.save_tree(tree)?;
+        self.record.enter(Layout::TREE, sequence, bytes);
+        Ok(())
+    }
+
+    fn quiet(&self) -> Result<(), CutReason> {
+        Ok(())
+    }
+
+    fn ticks(&self) -> u64 {
+        let now = platform().time.ticks();
+        super::SINCE
+            .get()
+            .map_or(0, |since| now.saturating_sub(*since))
+    }
+
+    fn flush(&self) {
+        // The other harts have written their own back.
+        line().displace();
+        line().displace_shared();
+    }
+}
+
+impl Stopping<'_> {
+    /// A hart that has not written its part.
+    fn missing(&self, sequence: u64) -> CutReason {
+        let mut harts = hart::all().iter().enumerate();
+        let missing = harts.find(|(place, _)| {
+            let entry = self.line(Place::Part(Layout::hart(*place))).read_part();
+            entry.is_none_or(|(of, _)| of != sequence)
+        });
+        CutReason::HartNotStopped(missing.map_or(0, |(_, hart)| hart.id()))
+    }
+}

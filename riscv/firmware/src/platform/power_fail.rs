@@ -1,0 +1,126 @@
+//! The power-fail line, and the caches that are to be written back when it is raised.
+
+use poorwill_arch::{Mmio, cache, imsic};
+use poorwill_devicetree::{DataCaches, Machine, PowerFailInput};
+use poorwill_drivers::PowerFailLine;
+use poorwill_memory::PhysRange;
+
+use super::platform;
+
+/// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
+const IDENTITY: u32 = 2;
+
+/// The line.
+#[derive(Debug)]
+pub(crate) struct PowerFail {
+    line: PowerFailLine<Mmio>,
+    hold_up_us: u32,
+    caches: DataCaches,
+}
+
+/// How much more than a cache's bytes are read to have all its lines written back, whatever
+/// it replaces by: with lines chosen at random, one is left in fewer than one of 10^8 tries
+/// for each of a cache's lines.
+const DISPLACEMENT: u64 = 20;
+
+impl PowerFail {
+    /// The line that the tree names, on a machine whose caches can be written back.
+    ///
+    /// # Safety
+    ///
+    /// `machine` describes this machine.
+    pub(super) unsafe fn new(machine: &Machine) -> Option<Self> {
+        let described = machine.power_fail?;
+        // SAFETY: the tree, which is right, says the caller, names these addresses as
+        // controllers of this machine.
+        let mmio = |address| unsafe { Mmio::new(address) };
+        let interrupts = &machine.interrupts;
+        let line = match described.input {
+            PowerFailInput::Aplic { place, source } => {
+                let first = machine.harts.first()?.machine_imsic?;
+                let files = interrupts.machine_imsic?;
+                PowerFailLine::Aplic {
+                    registers: mmio(interrupts.machine_aplics[place].base),
+                    source,
+                    hart: ((first - files.base) >> (12 + files.guest_bits)) as u32,
+                    identity: IDENTITY,
+                }
+            }
+            PowerFailInput::Plic {
+                place,
+                source,
+                context,
+            } => PowerFailLine::Plic {
+                registers: mmio(interrupts.plics[place].base),
+                source,
+                context,
+            },
+        };
+        Some(PowerFail {
+            line,
+            hold_up_us: described.hold_up_us,
+            caches: machine.caches?,
+        })
+    }
+
+    /// Lets it interrupt the first hart.
+    pub(crate) fn arm(&self) {
+        self.line.arm();
+    }
+
+    /// Has the calling hart, the first, take its interrupt.
+    pub(crate) fn start_hart(&self) {
+        if let PowerFailLine::Aplic { identity, .. } = self.line {
+            poorwill_drivers::imsic::open_also(&imsic::MachineFile, identity);
+        }
+    }
+
+    /// Takes its interrupt, if it is pending on the calling hart, the first.
+    pub(crate) fn take(&self) -> bool {
+        match self.line {
+            PowerFailLine::Aplic { identity, .. } => {
+                let is_pending = imsic::pending_machine_interrupt() == identity.into();
+                if is_pending {
+                    imsic::claim_machine_interrupt();
+                }
+                is_pending
+            }
+            PowerFailLine::Plic { .. } => {
+                use poorwill_arch::csr;
+                let pending = csr::read::<{ csr::MIP }>();
+                pending & poorwill_hart::interrupt::MEI != 0 && self.line.claim()
+            }
+        }
+    }
+
+    /// Whether it is raised now.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.line.is_raised()
+    }
+
+    /// How long the power lasts from then on, in ticks of `time`.
+    pub(crate) fn hold_up_ticks(&self) -> u64 {
+        platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)
+    }
+
+    /// Has the calling hart's own cache written back, by reading other memory through it.
+    pub(crate) fn displace(&self) {
+        read_through(u64::from(self.caches.hart_bytes));
+    }
+
+    /// The same of what all harts share, once their own are written back to there.
+    pub(crate) fn displace_shared(&self) {
+        read_through(u64::from(self.caches.shared_bytes));
+    }
+}
+
+/// Reads as much memory as leaves nothing else in a cache of that many bytes.
+fn read_through(bytes: u64) {
+    // As large as any cache, and larger: memory that begins where the OS's does.
+    if let Some(range) = platform().memory.ranges().first() {
+        let end = range.end.min(range.start + bytes * DISPLACEMENT);
+        let start = range.start;
+        // SAFETY: memory, says the tree.
+        unsafe { cache::read_through(PhysRange { start, end }) };
+    }
+}
