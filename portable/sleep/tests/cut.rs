@@ -26,6 +26,8 @@ enum At {
 
 type Words = [u64; PART_WORDS];
 type Memory = BTreeMap<At, Words>;
+/// What the OS has: its harts and its memory.
+type Os = ([u64; HARTS], [Words; OS_LINES]);
 
 /// What memory holds when the power has gone: of the dirty lines, those that `keep` says.
 fn lost(machine: &Machine, keep: u64) -> Memory {
@@ -118,8 +120,7 @@ impl Machine {
         );
     }
 
-    /// What the OS has: its harts and its memory.
-    fn os(&self) -> ([u64; HARTS], [Words; OS_LINES]) {
+    fn os(&self) -> Os {
         let memory = std::array::from_fn(|line| self.read(At::Os(line)));
         (*self.harts.borrow(), memory)
     }
@@ -243,16 +244,13 @@ fn run_and_stop(memory: Memory, seed: u64, fuel: Option<(usize, u64)>, keep: u64
 struct Cut {
     steps: usize,
     is_committed: bool,
-    os: ([u64; HARTS], [Words; OS_LINES]),
+    os: Os,
     memory: Memory,
 }
 
 /// Powers on until a start is not interrupted; the power goes after each number of steps in
 /// `fuel`. Returns what the OS finds, if it goes on, and how often it was released.
-fn power_on(
-    mut memory: Memory,
-    fuel: &[(usize, u64)],
-) -> (Option<([u64; HARTS], [Words; OS_LINES])>, usize, Memory) {
+fn power_on(mut memory: Memory, fuel: &[(usize, u64)]) -> (Option<Os>, usize, Memory) {
     let mut releases = 0;
     for fuel in fuel.iter().copied().map(Some).chain([None]) {
         let machine = Machine::new(memory);

@@ -16,9 +16,8 @@ use poorwill_hart::{
 };
 use spin::Once;
 
-use crate::cut;
 use crate::entry;
-use crate::platform::{platform, pmp};
+use crate::platform::{platform, pmp, power_fail};
 use crate::remote_fence;
 
 /// One hart, as any hart may use it.
@@ -222,10 +221,32 @@ impl ThisHart {
         self.0.ipi.interrupt() | line
     }
 
+    /// Tells the others, where the power-fail line interrupts this hart.
+    fn look_for_power_fail(self) {
+        let line = platform().power_fail.as_ref();
+        if line.is_some_and(|line| self.is_first() && line.begins()) {
+            others().for_each(|hart| hart.send_ipi(Request::Cut));
+        }
+    }
+
+    /// Enters the OS behind a call that does not return.
+    ///
+    /// # Safety
+    ///
+    /// The address is the OS's to execute.
+    pub(crate) unsafe fn enter(self, resume: Resume) -> ! {
+        if power_fail::is_failing() {
+            // The call may have taken the interrupt that is to stop this hart.
+            self.send_ipi(Request::Cut);
+        }
+        // SAFETY: as the caller says.
+        unsafe { entry::enter(resume, self.stack_top()) }
+    }
+
     /// Clears the interrupt by other harts, then does what they ask. Who comes for a
     /// start or a job looks for them itself.
     pub(crate) fn handle_ipi(self) {
-        cut::look(self);
+        self.look_for_power_fail();
         let requests = self.0.mailbox.receive(&self.0.ipi);
         if requests.contains(Request::Fence) {
             remote_fence::run_under_way();

@@ -131,7 +131,10 @@ fn start(
         stacks,
         cut_pages,
         pages,
-    } = early(|| unsafe { platform::start(&machine, taken, sleep::pages_needed) })?;
+    } = early(|| unsafe {
+        let cut_pages = cut::pages_needed(&machine);
+        platform::start(&machine, taken, sleep::pages_needed, cut_pages)
+    })?;
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&machine.harts) };
     sleep::take_memory(pages);

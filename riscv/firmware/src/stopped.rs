@@ -5,8 +5,9 @@ use poorwill_hart::interrupt;
 use poorwill_hart::{Starting, Task, Worker};
 
 use crate::cut;
-use crate::entry::{self, stack};
+use crate::entry::stack;
 use crate::hart::this_hart;
+use crate::platform::power_fail;
 use crate::sleep;
 use crate::workers;
 
@@ -32,7 +33,7 @@ extern "C" fn wait_for_start() -> ! {
     let mut worker = Worker::new();
     let starting = loop {
         own.handle_ipi();
-        if cut::is_on() {
+        if power_fail::is_failing() {
             cut::stop(None);
         }
         if let Some(starting) = own.hsm().starting() {
@@ -57,7 +58,7 @@ extern "C" fn wait_for_start() -> ! {
     };
     started(starting);
     // SAFETY: whoever gave the task checked the address.
-    unsafe { entry::enter(resume, own.stack_top()) }
+    unsafe { own.enter(resume) }
 }
 
 fn started(starting: Starting<'_>) {

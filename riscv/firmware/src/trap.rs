@@ -10,7 +10,7 @@ use crate::entry::{self, TrapFrame};
 use crate::hart::this_hart;
 use crate::mediate;
 use crate::platform::console::say;
-use crate::platform::{domain, platform, power};
+use crate::platform::{domain, platform, power, power_fail};
 use crate::sbi;
 
 mod cause {
@@ -26,7 +26,7 @@ mod cause {
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
     handle(frame);
-    if cut::is_on() {
+    if power_fail::is_failing() {
         cut::stop(Some(frame));
     }
     irqs_off::end();

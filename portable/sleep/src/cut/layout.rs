@@ -1,6 +1,6 @@
 use core::ops::Range;
 
-use poorwill_memory::PAGE_BYTES;
+use poorwill_memory::Page;
 
 use super::line::LINE_BYTES;
 
@@ -73,7 +73,7 @@ impl Layout {
     }
 
     const fn line_pages(&self) -> usize {
-        ((HEAD_LINES + self.parts()) * LINE_BYTES).div_ceil(PAGE_BYTES as usize)
+        ((HEAD_LINES + self.parts()) * LINE_BYTES).div_ceil(size_of::<Page>())
     }
 
     /// Which of the record's pages are a part's.
@@ -134,7 +134,7 @@ mod tests {
                 let first = layout.line_offset(place);
                 assert!((first..first + LINE_BYTES).all(|byte| bytes.insert(byte)));
             }
-            let last = bytes.last().unwrap() / PAGE_BYTES as usize;
+            let last = bytes.last().unwrap() / size_of::<Page>();
             let mut next = last + 1;
             for part in 0..layout.parts() {
                 let pages = layout.part_pages(part);

@@ -19,7 +19,7 @@ use poorwill_sleep::cut::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::context::{self, no_room};
+use super::context;
 use super::record::{Record, place_of, record};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, Hart, ThisHart, this_hart};

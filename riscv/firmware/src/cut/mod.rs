@@ -11,45 +11,12 @@ mod go;
 mod record;
 mod stop;
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
-use poorwill_hart::Request;
-use spin::Once;
-
-use crate::hart::{self, ThisHart};
 use crate::platform::platform;
 use crate::platform::power_fail::PowerFail;
 
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{pages_needed, take_memory};
 pub(crate) use stop::stop;
-
-/// The power fails.
-static IS_ON: AtomicBool = AtomicBool::new(false);
-
-/// `time` when that was noticed.
-static SINCE: Once<u64> = Once::new();
-
-/// Whether every hart is to stop.
-pub(crate) fn is_on() -> bool {
-    IS_ON.load(Ordering::Acquire)
-}
-
-/// Looks whether the power fails, on the hart that the line interrupts. Called before a hart
-/// looks for what others ask of it.
-pub(crate) fn look(own: ThisHart) {
-    let line = platform().power_fail.as_ref();
-    if line.is_some_and(|line| own.is_first() && line.take()) {
-        signal();
-    }
-}
-
-fn signal() {
-    SINCE.call_once(|| platform().time.ticks());
-    if !IS_ON.swap(true, Ordering::AcqRel) {
-        hart::others().for_each(|hart| hart.send_ipi(Request::Cut));
-    }
-}
 
 /// Lets the line interrupt the machine from now on.
 pub(crate) fn arm() {

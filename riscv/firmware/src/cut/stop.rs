@@ -11,7 +11,7 @@ use super::record::{Record, place_of, record};
 use super::{context, line};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
-use crate::platform::{platform, power};
+use crate::platform::{platform, power, power_fail};
 
 /// The number of the cut that harts write their parts for; 0 until it has one.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
@@ -157,9 +157,7 @@ impl StopMachine for Stopping<'_> {
 
     fn ticks(&self) -> u64 {
         let now = platform().time.ticks();
-        super::SINCE
-            .get()
-            .map_or(0, |since| now.saturating_sub(*since))
+        now.saturating_sub(power_fail::since())
     }
 
     fn flush(&self) {

@@ -2,11 +2,9 @@
 
 use poorwill_arch::csr::{self, status};
 use poorwill_arch::{fence, hart_id, irqs_off, set_thread_pointer, thread_pointer};
-use poorwill_hart::{PageTables, Request, Resume};
+use poorwill_hart::{PageTables, Resume};
 
 use super::{STACK_HEAD, TrapFrame};
-use crate::cut;
-use crate::hart::this_hart;
 
 unsafe extern "C" {
     fn enter_supervisor(hart_id: u64, argument: u64, stack_top: usize) -> !;
@@ -29,10 +27,6 @@ pub(crate) fn page_tables() -> Option<PageTables> {
 /// OS's to execute.
 pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
     irqs_off::end();
-    if cut::is_on() {
-        // The call has taken the interrupt that was to stop this hart.
-        this_hart().send_ipi(Request::Cut);
-    }
     let head = stack_top - STACK_HEAD;
     let hart = thread_pointer();
     // SAFETY: the head of the stack is kept free for this pointer, mepc and

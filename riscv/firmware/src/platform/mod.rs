@@ -27,7 +27,6 @@ use poorwill_sleep::{BootAttempt, LoadMark, WarmResetRecord};
 use spin::Once;
 use thiserror::Error;
 
-use crate::cut;
 use crate::entry::stack::{self, Stacks};
 
 /// Everything about the machine, set once at power-on.
@@ -154,7 +153,8 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
 
 /// Takes the machine into use.
 ///
-/// `taken` tells where in all memory the next stage and the tree lie; `data_pages` tells how many pages the firmware works in, by the pages of all memory.
+/// `taken` tells where in all memory the next stage and the tree lie; `data_pages` tells how
+/// many pages the firmware works in, by the pages of all memory, beside `cut_pages` for cuts.
 ///
 /// # Errors
 ///
@@ -168,10 +168,13 @@ pub(crate) unsafe fn start(
     machine: &Machine,
     taken: impl FnOnce(&[PhysRange]) -> [PhysRange; 2],
     data_pages: fn(u64) -> u64,
+    cut_pages: usize,
 ) -> Result<Started, PlatformError> {
     let firmware = firmware_range();
     let taken = taken(&machine.memory);
-    let data = data_range(machine, firmware, taken, data_pages)?;
+    let data = data_range(machine, firmware, taken, |all| {
+        cut_pages as u64 + data_pages(all)
+    })?;
     let memory = os_memory(machine, [firmware, data], taken)?;
     // SAFETY: the device tree is right, says the caller; each device is taken
     // into use once, here; what is neither firmware nor device is the OS's.
@@ -223,7 +226,7 @@ pub(crate) unsafe fn start(
     let pages =
         unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
     let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
-    let (cut_pages, pages) = pages.split_at_mut(cut::pages_needed(machine));
+    let (cut_pages, pages) = pages.split_at_mut(cut_pages);
     Ok(Started {
         stacks: Stacks::new(stacks, machine.harts.iter().map(|hart| hart.id)),
         platform: PLATFORM.call_once(|| platform),
@@ -237,12 +240,11 @@ fn data_range(
     machine: &Machine,
     firmware: PhysRange,
     taken: [PhysRange; 2],
-    data_pages: fn(u64) -> u64,
+    data_pages: impl FnOnce(u64) -> u64,
 ) -> Result<PhysRange, PlatformError> {
     let all: u64 = machine.memory.iter().map(PhysRange::length).sum();
     let stacks = stack::pages_needed(machine.harts.len()) as u64;
-    let cuts = cut::pages_needed(machine) as u64;
-    let bytes = (stacks + cuts + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
+    let bytes = (stacks + data_pages(all / PAGE_BYTES)) * PAGE_BYTES;
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
     let mut others: ArrayVec<PhysRange, MAX_TAKEN> = reserved.collect();
     others.push(firmware);

@@ -1,14 +1,33 @@
 //! The power-fail line, and the caches that are to be written back when it is raised.
 
-use poorwill_arch::{Mmio, cache, imsic};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use poorwill_arch::{Mmio, cache, csr, imsic};
 use poorwill_devicetree::{DataCaches, Machine, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
+use poorwill_hart::interrupt;
 use poorwill_memory::PhysRange;
 
 use super::platform;
 
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
 const IDENTITY: u32 = 2;
+
+/// The power fails, and every hart is to stop.
+static IS_FAILING: AtomicBool = AtomicBool::new(false);
+
+/// `time` when that was noticed.
+static SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// Whether every hart is to stop.
+pub(crate) fn is_failing() -> bool {
+    IS_FAILING.load(Ordering::Acquire)
+}
+
+/// `time` when it was noticed that the power fails.
+pub(crate) fn since() -> u64 {
+    SINCE.load(Ordering::Relaxed)
+}
 
 /// The line.
 #[derive(Debug)]
@@ -76,7 +95,7 @@ impl PowerFail {
     }
 
     /// Takes its interrupt, if it is pending on the calling hart, the first.
-    pub(crate) fn take(&self) -> bool {
+    fn take(&self) -> bool {
         match self.line {
             PowerFailLine::Aplic { identity, .. } => {
                 let is_pending = imsic::pending_machine_interrupt() == identity.into();
@@ -86,11 +105,21 @@ impl PowerFail {
                 is_pending
             }
             PowerFailLine::Plic { .. } => {
-                use poorwill_arch::csr;
                 let pending = csr::read::<{ csr::MIP }>();
-                pending & poorwill_hart::interrupt::MEI != 0 && self.line.claim()
+                pending & interrupt::MEI != 0 && self.line.claim()
             }
         }
+    }
+
+    /// Looks whether it interrupts the calling hart, the first, for the first time: then
+    /// all others are to be told.
+    pub(crate) fn begins(&self) -> bool {
+        if !self.take() || is_failing() {
+            return false;
+        }
+        SINCE.store(platform().time.ticks(), Ordering::Relaxed);
+        IS_FAILING.store(true, Ordering::Release);
+        true
     }
 
     /// Whether it is raised now.

@@ -8,7 +8,6 @@ use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::Call;
-use crate::entry;
 use crate::hart::{self, Hart, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -86,5 +85,5 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
         argument: argument as u64,
     };
     // SAFETY: the address was checked, and this hart's call chain ends here.
-    unsafe { entry::enter(resume, hart.stack_top()) }
+    unsafe { hart.enter(resume) }
 }

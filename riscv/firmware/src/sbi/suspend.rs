@@ -7,7 +7,7 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
 use super::{Call, Caller};
-use crate::entry::{self, stack};
+use crate::entry::stack;
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
 use crate::report;
@@ -59,7 +59,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     let resume = Resume { address, argument };
     match stack::deep(|| sleep::sleep(resume, &stopped)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { entry::enter(resume, hart.stack_top()) },
+        Ok(()) => unsafe { hart.enter(resume) },
         Err(error) => {
             say!("sleep refused: {error}");
             report::tell_log();
