@@ -54,8 +54,11 @@ pub enum LoadError {
     /// No range of free memory is long enough.
     #[error("no free memory for {0}, which takes {1} bytes")]
     NoRoom(Item, u64),
-    /// The device tree cannot be told of the initramfs.
-    #[error("the device tree has no room, or no /chosen, to say where the initramfs lies")]
+    /// Longer than a kernel would read.
+    #[error("the kernel's command line has {0} bytes, and at most {1} are taken")]
+    CommandLine(u32, usize),
+    /// The device tree cannot be changed.
+    #[error("the device tree has no room, or no /chosen, for what the kernel is to be told")]
     Tree,
     /// Nothing is known of free memory beside the loader's own stack.
     #[error("the loader's stack at {0:#x} is not in free memory")]

@@ -18,6 +18,8 @@ mod key {
     pub(super) const INITRD_LENGTH: u16 = 0x0b;
     pub(super) const KERNEL: u16 = 0x11;
     pub(super) const INITRD: u16 = 0x12;
+    pub(super) const COMMAND_LINE_LENGTH: u16 = 0x14;
+    pub(super) const COMMAND_LINE: u16 = 0x15;
 }
 
 /// Bits of a request's control word.
@@ -140,6 +142,7 @@ fn key_of(item: Item) -> u16 {
     match item {
         Item::Kernel => key::KERNEL,
         Item::Initrd => key::INITRD,
+        Item::CommandLine => key::COMMAND_LINE,
     }
 }
 
@@ -148,6 +151,7 @@ impl Items for FwCfg {
         self.number(match item {
             Item::Kernel => key::KERNEL_LENGTH,
             Item::Initrd => key::INITRD_LENGTH,
+            Item::CommandLine => key::COMMAND_LINE_LENGTH,
         })
     }
 

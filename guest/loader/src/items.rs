@@ -9,6 +9,9 @@ pub enum Item {
     Kernel,
     /// `-initrd`.
     Initrd,
+    /// `-append`, with a zero behind it. With a bootable flash QEMU does not put it into
+    /// the device tree.
+    CommandLine,
 }
 
 impl fmt::Display for Item {
@@ -16,6 +19,7 @@ impl fmt::Display for Item {
         f.write_str(match self {
             Item::Kernel => "the kernel",
             Item::Initrd => "the initramfs",
+            Item::CommandLine => "the kernel's command line",
         })
     }
 }

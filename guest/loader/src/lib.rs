@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
 
+mod command_line;
 mod elf;
 mod error;
 mod items;
@@ -14,9 +15,10 @@ mod place;
 mod plan;
 mod tree;
 
+pub use command_line::{CommandLine, MAX_COMMAND_LINE, command_line};
 pub use error::LoadError;
 pub use items::{DeviceError, Item, Items};
 pub use piece::{MAX_PIECES, Piece};
 pub use place::{TREE_GROWTH, Taken};
 pub use plan::Plan;
-pub use tree::tell_initrd;
+pub use tree::tell;

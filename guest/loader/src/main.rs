@@ -14,7 +14,7 @@ use core::slice;
 
 use poorwill_devicetree::Machine;
 use poorwill_domain::FwDynamic;
-use poorwill_loader::{LoadError, Plan, TREE_GROWTH, Taken, tell_initrd};
+use poorwill_loader::{LoadError, Plan, TREE_GROWTH, Taken, command_line, tell};
 use poorwill_memory::{PhysRange, to_usize};
 
 use crate::console::say;
@@ -50,10 +50,11 @@ fn load(tree: u64) -> Result<u64, LoadError> {
         // SAFETY: memory that nobody uses, says the plan.
         unsafe { items.load(piece) }?;
     }
-    if let Some(initrd) = plan.initrd {
+    let line = command_line(&mut items)?;
+    if plan.initrd.is_some() || line.is_some() {
         let room = PhysRange::new(tree.start, tree.length() + TREE_GROWTH);
         // SAFETY: the device tree, and memory that the plan keeps free behind it.
-        tell_initrd(unsafe { memory(room) }, initrd)?;
+        tell(unsafe { memory(room) }, plan.initrd, line.as_deref())?;
     }
     say!("kernel at {:#x}", plan.entry);
     Ok(plan.entry)

@@ -2,6 +2,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{MAX_RESERVED, Machine};
 use poorwill_memory::{MemoryMap, PhysRange};
 
+use crate::command_line::MAX_COMMAND_LINE;
 use crate::error::LoadError;
 use crate::items::Item;
 use crate::piece::MAX_PIECES;
@@ -19,8 +20,9 @@ pub struct Taken {
     pub stack: PhysRange,
 }
 
-/// Bytes behind the device tree that it may grow by: two properties, and their names.
-pub const TREE_GROWTH: u64 = 256;
+/// Bytes behind the device tree that it may grow by: three properties with their names,
+/// one of which is a command line.
+pub const TREE_GROWTH: u64 = MAX_COMMAND_LINE as u64 + 256;
 
 /// The memory that is nobody's, and what of it has been taken since.
 pub(crate) struct Free<'m> {

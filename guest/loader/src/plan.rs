@@ -44,34 +44,41 @@ impl Plan {
     ) -> Result<Self, LoadError> {
         let mut free = Free::new(machine, taken)?;
         let Kernel { pieces, entry } = place_kernel(&mut KernelFile::open(items)?, &mut free)?;
-        let end = pieces.iter().map(|piece| piece.place.end).max();
         let mut pieces: ArrayVec<Piece, MAX_PIECES> = pieces.into_iter().collect();
-        let bytes = items.length(Item::Initrd)?;
-        if bytes == 0 {
-            return Ok(Plan {
-                pieces,
-                entry,
-                initrd: None,
-            });
-        }
-        if !free.has_tree_room {
+        let initrd = place_initrd(items, &pieces, &mut free)?;
+        pieces.extend(initrd);
+        let tells = initrd.is_some() || items.length(Item::CommandLine)? > 0;
+        if tells && !free.has_tree_room {
             return Err(LoadError::Tree);
         }
-        // Behind the kernel: Linux may have no use for memory before itself.
-        let end = end.unwrap_or(0);
-        let place = free.place(Item::Initrd, bytes.into(), PAGE_BYTES, end)?;
-        pieces.push(Piece {
-            item: Item::Initrd,
-            offset: 0,
-            bytes,
-            place,
-        });
         Ok(Plan {
             pieces,
             entry,
-            initrd: Some(place),
+            initrd: initrd.map(|piece| piece.place),
         })
     }
+}
+
+/// Places the initramfs behind the kernel, since Linux may have no use for memory before
+/// itself.
+fn place_initrd(
+    items: &mut impl Items,
+    kernel: &[Piece],
+    free: &mut Free<'_>,
+) -> Result<Option<Piece>, LoadError> {
+    let bytes = items.length(Item::Initrd)?;
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let ends = kernel.iter().map(|piece| piece.place.end);
+    let least = ends.max().unwrap_or(0);
+    let place = free.place(Item::Initrd, bytes.into(), PAGE_BYTES, least)?;
+    Ok(Some(Piece {
+        item: Item::Initrd,
+        offset: 0,
+        bytes,
+        place,
+    }))
 }
 
 fn place_kernel<I: Items>(
