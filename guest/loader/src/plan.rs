@@ -11,7 +11,7 @@ use crate::piece::{MAX_PIECES, MAX_SEGMENTS, Piece};
 use crate::place::{Free, Taken};
 
 /// What a Linux is aligned to, whose page tables begin with pages of that size
-/// (Documentation/arch/riscv/boot.rst).
+/// (Documentation/arch/riscv/boot.rst). It takes whole ones, though it does not say so.
 const LINUX_ALIGN: u64 = 2 << 20;
 
 /// What is moved where, and what happens then.
@@ -109,6 +109,8 @@ fn place_linux(image: LinuxImage, length: u32, free: &mut Free<'_>) -> Result<Ke
         return Err(LoadError::TextOffset(image.text_offset));
     }
     let bytes = image.bytes.max(length.into());
+    let whole = bytes.checked_next_multiple_of(LINUX_ALIGN);
+    let bytes = whole.ok_or(LoadError::NoRoom(Item::Kernel, bytes))?;
     let least = free.start_of_memory().saturating_add(image.text_offset);
     let place = free.place(Item::Kernel, bytes, LINUX_ALIGN, least)?;
     let piece = Piece {

@@ -117,12 +117,12 @@ fn a_linux_lies_where_it_asks_for_and_its_initramfs_behind_it() {
     let [kernel, initrd] = &plan.pieces[..] else {
         panic!("{plan:?}")
     };
-    let place = PhysRange::new(RAM + 2 * MIB, 20 * MIB + 5);
+    let place = PhysRange::new(RAM + 2 * MIB, 22 * MIB);
     assert_eq!(
         (kernel.place, kernel.offset, kernel.bytes),
         (place, 0, 10_000)
     );
-    let behind = PhysRange::new(RAM + 22 * MIB + 4096, 5001);
+    let behind = PhysRange::new(RAM + 24 * MIB, 5001);
     assert_eq!((initrd.place, initrd.bytes), (behind, 5001));
     assert_eq!(plan.initrd, Some(behind));
 }
@@ -167,7 +167,7 @@ fn a_linux_without_room_or_at_an_odd_place_is_refused() {
     let far = u64::MAX / (2 * MIB) * (2 * MIB);
     assert_eq!(
         refused(linux(far, 1, 100)),
-        LoadError::NoRoom(Item::Kernel, 100)
+        LoadError::NoRoom(Item::Kernel, 2 * MIB)
     );
     assert_eq!(refused(linux(4096, 1, 100)), LoadError::TextOffset(4096));
     let files = Files {
