@@ -18,14 +18,14 @@ demo: say-demo setup fetch build guest ## Show the main job: Debian sleeps with 
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel ## Run what `make test` leaves out: more machines, more sleeps
+test-long: say-test-long setup fetch build guest test-kernel loader ## Run what `make test` leaves out: more machines, more sleeps
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
@@ -81,7 +81,7 @@ check-code:
 	@$(CARGO) fmt --all --check
 	@echo "check: clippy"
 	@$(CARGO) clippy --locked --quiet --workspace --all-targets --exclude poorwill-firmware --exclude poorwill-arch --exclude poorwill-test-kernel --exclude poorwill-guest-entry --exclude poorwill-guest-client -- -D warnings
-	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -- -D warnings
+	@$(CARGO) bare clippy --locked --quiet -p poorwill-firmware -p poorwill-arch -p poorwill-test-kernel -p poorwill-loader --features poorwill-loader/program -- -D warnings
 	@$(CARGO) guest clippy --locked --quiet -p poorwill-guest-entry -p poorwill-guest-client -p poorwill-guest-tool --features poorwill-guest-tool/program -- -D warnings
 	@tools/advisories
 
@@ -97,7 +97,7 @@ suites: setup-tools firmware ## Run public test suites that were fetched to SUIT
 	@tools/suites $(SUITES)
 
 .PHONY: mutants
-mutants: setup fetch build guest test-kernel ## Take checks out of the firmware, one at a time, and see that a row of the tests notices
+mutants: setup fetch build guest test-kernel loader ## Take checks out of the firmware, one at a time, and see that a row of the tests notices
 	@tools/mutants
 
 QUICK ?=
@@ -154,6 +154,12 @@ test-kernel: setup-tools
 	@mkdir -p build
 	@$(CARGO) bare build --locked --quiet -p poorwill-test-kernel
 	@cp $(TARGET)/$(BARE)/bare/poorwill-test-kernel build/test-kernel.elf
+
+.PHONY: loader
+loader: setup-tools ## Build build/loader.bin, which starts a kernel from flash
+	@mkdir -p build
+	@$(CARGO) bare build --locked --quiet -p poorwill-loader --features program
+	@cp $(TARGET)/$(BARE)/bare/poorwill-loader build/loader.bin
 
 # In a folder of its own, as the two builds of one program have one name.
 .PHONY: poison-free

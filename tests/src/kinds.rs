@@ -22,6 +22,11 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
         format!("poison {}", row.poison_free),
         format!("ratio {:?}", row.saved_ratio),
         format!("reset ends {}", row.exit_on_reset),
+        format!("{:?} by a loader {}", row.guest, row.loader),
+        format!(
+            "memory lasts {}, {:?}",
+            row.lasting_memory, trial.interrupts
+        ),
     ]);
     kinds.extend(row.disks.iter().map(|disk| format!("disk {disk}")));
     kinds.extend(words(&row.words));

@@ -108,6 +108,12 @@ pub struct Row {
     /// memory.
     #[serde(default = "yes")]
     pub foretold: bool,
+    /// The next stage lies in flash: our loader, which starts the guest.
+    #[serde(default)]
+    pub loader: bool,
+    /// The machine's memory is a file's, and outlives its power: all zeros at first.
+    #[serde(default)]
+    pub lasting_memory: bool,
     /// The machine has flash for a vault, erased at first.
     #[serde(default)]
     pub vault: bool,

@@ -19,6 +19,8 @@ pub struct Setup {
     pub poisoning: Result<PathBuf, String>,
     /// The test kernel.
     pub kernel: Result<PathBuf, String>,
+    /// The loader, for the first flash.
+    pub loader: Result<PathBuf, String>,
     /// Debian.
     pub linux: Result<paths::Guest, String>,
     /// Debian under the kernel of its backports.
@@ -41,6 +43,7 @@ impl Setup {
             firmware: paths::firmware().map_err(|error| error.to_string()),
             poisoning: poisoning(),
             kernel: kernel(),
+            loader: built("loader.bin", "build it with `make loader`"),
             linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),
             backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
@@ -58,6 +61,7 @@ impl Setup {
             self.firmware.as_ref().err(),
             self.poisoning.as_ref().err(),
             self.kernel.as_ref().err(),
+            self.loader.as_ref().err(),
             self.linux.as_ref().err(),
             self.u_boot.as_ref().err(),
             self.work.as_ref().err(),
@@ -123,9 +127,11 @@ impl Setup {
             Step::PowerOn(on) => missing_guest(trial.row.guest_of(on)),
             _ => missing_guest(trial.row.guest),
         };
+        let loader = trial.row.loader.then_some(&self.loader);
         let of_all = [
             self.qemu.as_ref().err(),
             self.firmware_for(trial).as_ref().err(),
+            loader.and_then(|loader| loader.as_ref().err()),
             self.work.as_ref().err(),
         ];
         of_all
@@ -138,8 +144,16 @@ impl Setup {
 }
 
 fn poisoning() -> Result<PathBuf, String> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/poorwill-poison-free.elf");
-    file(&built, "build it with `make poison-free`")
+    built(
+        "poorwill-poison-free.elf",
+        "build it with `make poison-free`",
+    )
+}
+
+/// A file that the Makefile builds.
+fn built(name: &str, help: &str) -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
+    file(&folder.join(name), help)
 }
 
 fn kernel() -> Result<PathBuf, String> {

@@ -29,19 +29,17 @@ impl Machine {
             Interrupts::Plic => "virt",
         };
         list.option("-machine", board);
+        if let Some(loader) = &self.loader {
+            list.option("-blockdev", loader_node(loader).to_string());
+            list.option("-machine", format!("pflash0={LOADER_NODE}"));
+        }
         if let Some(flash) = &self.flash {
             list.option("-blockdev", flash_node(flash).to_string());
             list.option("-machine", format!("pflash1={FLASH_NODE}"));
         }
         list.option("-smp", self.harts.to_string());
         list.option("-m", format!("{}M", self.memory.in_mib()));
-        if self.prepared {
-            let size = format!("size={}M", self.memory.in_mib());
-            let memory = format!("memory-backend-ram,id=memory,{size},prealloc=on");
-            list.option("-object", memory);
-            list.option("-machine", "memory-backend=memory");
-            list.0.push("-S".into());
-        }
+        self.add_memory(&mut list);
         list.option("-bios", &self.firmware);
         self.add_kernel(&mut list);
         list.0.push("-nodefaults".into());
@@ -55,6 +53,29 @@ impl Machine {
         }
         list.0.extend(self.extra_arguments.iter().cloned());
         list.0
+    }
+
+    /// Says whose the memory is, where it is not QEMU's own.
+    fn add_memory(&self, list: &mut Arguments) {
+        let backend = match &self.ram {
+            Some(file) => {
+                let mut backend = shared_memory(MEMORY, file, self.memory.in_mib() << 20);
+                if self.prepared {
+                    backend["prealloc"] = true.into();
+                }
+                backend.to_string()
+            }
+            None if self.prepared => {
+                let size = format!("size={}M", self.memory.in_mib());
+                format!("memory-backend-ram,id={MEMORY},{size},prealloc=on")
+            }
+            None => return,
+        };
+        list.option("-object", backend);
+        list.option("-machine", format!("memory-backend={MEMORY}"));
+        if self.prepared {
+            list.0.push("-S".into());
+        }
     }
 
     fn add_kernel(&self, list: &mut Arguments) {
@@ -150,14 +171,34 @@ pub fn file_memory(id: &str, file: &Path) -> std::io::Result<[String; 2]> {
         << length
             .checked_ilog2()
             .ok_or(std::io::ErrorKind::InvalidInput)?;
-    let backend = json!({
+    let backend = shared_memory(id, file, size);
+    Ok(["-object".to_owned(), backend.to_string()])
+}
+
+/// The machine's memory among QEMU's objects.
+const MEMORY: &str = "memory";
+
+/// Memory that is the file's at once.
+fn shared_memory(id: &str, file: &Path, bytes: u64) -> Value {
+    json!({
         "qom-type": "memory-backend-file",
         "id": id,
         "mem-path": file.to_string_lossy(),
         "share": true,
-        "size": size,
+        "size": bytes,
+    })
+}
+
+const LOADER_NODE: &str = "loader";
+
+/// The first flash's file, which machines share.
+fn loader_node(file: &Path) -> Value {
+    let file = json!({
+        "driver": "file",
+        "filename": file.to_string_lossy(),
+        "read-only": true,
     });
-    Ok(["-object".to_owned(), backend.to_string()])
+    json!({ "driver": "raw", "node-name": LOADER_NODE, "read-only": true, "file": file })
 }
 
 const FLASH_NODE: &str = "flash";
@@ -256,6 +297,46 @@ mod tests {
         assert_eq!(node["file"]["filename"], "a,b.flash");
         assert_eq!(node["node-name"], "flash");
         assert!(arguments.contains(&"pflash1=flash".to_owned()));
+    }
+
+    #[test]
+    fn a_loader_is_the_boards_first_bank_and_gets_the_kernel() {
+        let machine = Machine {
+            loader: Some("a,b.loader".into()),
+            flash: Some("flash".into()),
+            kernel: Some("Image".into()),
+            ..Machine::new("fw")
+        };
+        let arguments = text(&machine, Console::Pipe);
+        let node: Value = serde_json::from_str(value(&arguments, "-blockdev")).unwrap();
+        assert_eq!(node["file"]["filename"], "a,b.loader");
+        assert_eq!(
+            [&node["read-only"], &node["file"]["read-only"]],
+            [true, true]
+        );
+        for bank in ["pflash0=loader", "pflash1=flash"] {
+            assert!(arguments.contains(&bank.to_owned()), "{bank}");
+        }
+        assert_eq!(value(&arguments, "-kernel"), "Image");
+    }
+
+    #[test]
+    fn memory_may_be_a_files_prepared_or_not() {
+        let mut machine = Machine::new("fw");
+        machine.memory = Bytes::mib(512);
+        machine.ram = Some("a,b.ram".into());
+        for prepared in [false, true] {
+            machine.prepared = prepared;
+            let arguments = text(&machine, Console::Pipe);
+            let backend: Value = serde_json::from_str(value(&arguments, "-object")).unwrap();
+            assert_eq!(backend["qom-type"], "memory-backend-file");
+            assert_eq!(backend["mem-path"], "a,b.ram");
+            assert_eq!(backend["share"], true);
+            assert_eq!(backend["size"], 512 << 20);
+            assert_eq!(backend.get("prealloc").is_some(), prepared);
+            assert_eq!(arguments.contains(&"-S".to_owned()), prepared);
+            assert!(arguments.contains(&"memory-backend=memory".to_owned()));
+        }
     }
 
     #[test]

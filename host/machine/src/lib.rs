@@ -22,6 +22,7 @@ mod outcome;
 pub mod paths;
 mod qemu;
 pub mod qmp;
+mod ram;
 pub mod resources;
 mod running;
 pub mod size;
@@ -34,4 +35,5 @@ pub use machine::{
 };
 pub use outcome::{Exit, Failed, StartError, WaitError};
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version, in_path};
+pub use ram::RamError;
 pub use running::{PowerOn, RunningMachine};

@@ -96,6 +96,10 @@ pub struct Machine {
     pub harts: u32,
     /// RAM, whole MiB.
     pub memory: Bytes,
+    /// The file that is its memory, which then outlives its power; made when it is
+    /// missing. Whatever starts the machine must leave it alone: see
+    /// [`loader`](Self::loader).
+    pub ram: Option<PathBuf>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
     /// The machine-mode firmware (`-bios`).
@@ -112,6 +116,10 @@ pub struct Machine {
     /// machine's sealing key; see [`crate::flash`]. Without one that flash
     /// forgets, and images are plain.
     pub flash: Option<PathBuf>,
+    /// The file behind the board's first flash, in which the next stage then starts; see
+    /// [`crate::flash::make_loader`]. Kernel, initial RAM file system and command line are
+    /// its to load: without it QEMU writes them into memory at each power-on.
+    pub loader: Option<PathBuf>,
     /// Whether a reset ends QEMU instead of starting the machine again.
     pub exit_on_reset: bool,
     /// Whether QEMU is ready, and has all of the machine's memory from the host, before
@@ -130,6 +138,7 @@ impl Machine {
         Machine {
             harts: 2,
             memory: Bytes::gib(2),
+            ram: None,
             interrupts: Interrupts::default(),
             firmware: firmware.into(),
             kernel: None,
@@ -137,6 +146,7 @@ impl Machine {
             command_line: String::new(),
             disks: Vec::new(),
             flash: None,
+            loader: None,
             exit_on_reset: false,
             prepared: false,
             extra_arguments: Vec::new(),

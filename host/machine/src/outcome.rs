@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::interrupt::Interrupted;
 use crate::qmp::QmpError;
+use crate::ram::RamError;
 
 /// Why a machine did not start.
 #[derive(Debug, Error)]
@@ -21,6 +22,9 @@ pub enum StartError {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// The file that is to be its memory cannot be.
+    #[error(transparent)]
+    Ram(#[from] RamError),
     /// QEMU runs, but does not switch the machine on.
     #[error("cannot switch the machine on")]
     Control(#[from] QmpError),

@@ -15,6 +15,7 @@ use crate::interrupt;
 use crate::outcome::{Exit, StartError, WaitError};
 use crate::qemu::in_path;
 use crate::qmp::{Control, QmpError, socket_arguments, socket_folder};
+use crate::ram::{self, RamLock};
 use crate::size::Bytes;
 use crate::{Console, Machine, Qemu};
 
@@ -59,6 +60,8 @@ pub struct RunningMachine {
     failures: Vec<String>,
     exit: Option<Exit>,
     cpu_time: CpuTime,
+    /// The machine's memory, if it is a file's, is nobody else's meanwhile.
+    ram: Option<RamLock>,
 }
 
 impl std::fmt::Debug for RunningMachine {
@@ -81,6 +84,7 @@ impl Machine {
             None => None,
             Some(file) => Some(open_log(&file).map_err(|reason| StartError::Log { file, reason })?),
         };
+        let ram = self.lock_ram()?;
         let mut command = self.command(qemu, Console::Pipe);
         command
             .stdin(Stdio::piped())
@@ -125,7 +129,14 @@ impl Machine {
             failures: Vec::new(),
             exit: None,
             cpu_time: options.cpu_time,
+            ram,
         })
+    }
+
+    /// Keeps others from its memory, if that is a file's, while it runs.
+    pub(super) fn lock_ram(&self) -> Result<Option<RamLock>, StartError> {
+        let lock = self.ram.as_deref().map(|file| ram::lock(file, self.memory));
+        Ok(lock.transpose()?)
     }
 
     /// QEMU with this machine's arguments, to be killed when its parent ends.
@@ -377,6 +388,7 @@ impl RunningMachine {
         }
         self.input = None;
         let (status, cpu_time) = reap(&mut self.child, &self.cpu_time)?;
+        drop(self.ram.take());
         let at = self.power_on.elapsed();
         if let Some(console) = self.console.take() {
             let _ = console.join();

@@ -94,6 +94,19 @@ impl Flash {
             VaultPlace::Nowhere => None,
         }
     }
+
+    /// What of it is the OS's: all but the vault's part, which lies in one bank.
+    pub fn of_os(&self, vault: Option<PhysRange>) -> impl Iterator<Item = PhysRange> + '_ {
+        let without = move |bank: &PhysRange| {
+            let hole = vault.filter(|vault| vault.overlaps(bank));
+            let behind = PhysRange::new(bank.end, 0);
+            let hole = hole.unwrap_or(behind);
+            [(bank.start, hole.start), (hole.end, bank.end)]
+        };
+        let parts = self.banks.iter().flat_map(without);
+        let parts = parts.map(|(start, end)| PhysRange { start, end });
+        parts.filter(|part| part.length() > 0)
+    }
 }
 
 /// The banks of a flash node: the ranges of its `reg`.

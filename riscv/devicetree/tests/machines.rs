@@ -640,6 +640,25 @@ fn a_partition_that_is_named_for_it_is_the_vaults_and_no_more() {
 }
 
 #[test]
+fn all_of_flash_but_the_vaults_part_is_the_os_s() {
+    let flash = machine("virt-aia.dts").flash.unwrap();
+    let first = PhysRange::new(0x2000_0000, 0x200_0000);
+    let within = PhysRange::new(0x2300_0000, 0x10_0000);
+    let before = PhysRange::new(0x2200_0000, 0x100_0000);
+    let behind = PhysRange::new(0x2310_0000, 0xf0_0000);
+    for (vault, left) in [
+        (None, &[first, BANK][..]),
+        (Some(BANK), &[first]),
+        (Some(first), &[BANK]),
+        (Some(within), &[first, before, behind]),
+        (Some(FIRMWARE), &[first, BANK]),
+    ] {
+        let found: Vec<_> = flash.of_os(vault).collect();
+        assert_eq!(found, left, "{vault:x?}");
+    }
+}
+
+#[test]
 fn the_next_stage_is_told_how_the_machine_came_up() {
     let seeded = changed(
         "virt-aia.dts",

@@ -1,3 +1,4 @@
+use poorwill_memory::PhysRange;
 use thiserror::Error;
 
 use crate::domain::{Domain, Request};
@@ -92,17 +93,25 @@ impl ClaimedBytes {
 
 impl Domain {
     /// A place to execute: where a hart starts, goes on after a suspension, or
-    /// wakes.
+    /// wakes. That is memory or flash: SBI asks for a "physical address which is
+    /// executable" by S-mode alone (SBI 3.0, tables 9.2 and 13.2).
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Code`] when it is odd or not the domain's memory.
+    /// [`ClaimError::Code`] when it is odd, or neither the domain's memory nor its flash.
     pub fn executable(&self, address: u64) -> Result<CodeAddress, ClaimError> {
         let is_code = address.is_multiple_of(INSTRUCTION_BYTES)
-            && self.memory.contains(address, INSTRUCTION_BYTES);
+            && (self.memory.contains(address, INSTRUCTION_BYTES) || self.has_flash(address));
         is_code
             .then_some(CodeAddress(address))
             .ok_or(ClaimError::Code(address))
+    }
+
+    /// Whether an instruction at `address` lies in flash of the domain's.
+    fn has_flash(&self, address: u64) -> bool {
+        let end = address.checked_add(INSTRUCTION_BYTES);
+        let holds = |range: &PhysRange| range.contains(address) && end <= Some(range.end);
+        end.is_some() && self.flash.iter().any(holds)
     }
 
     /// Where its next stage starts.

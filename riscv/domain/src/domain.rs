@@ -6,6 +6,9 @@ use crate::harts::HartSet;
 /// How many ranges of devices a domain may have.
 pub const MAX_DEVICES: usize = 32;
 
+/// How many ranges of flash a domain may have.
+pub const MAX_FLASH: usize = 8;
+
 /// A partition of the machine: what belongs to one OS, and what that OS may ask
 /// for. What a caller of the SBI claims is checked by methods of it, which are in
 /// the module of the claims.
@@ -15,6 +18,8 @@ pub struct Domain {
     pub harts: HartSet,
     /// Its memory.
     pub memory: MemoryMap,
+    /// What of flash is its: it may execute there, as in its memory.
+    pub flash: ArrayVec<PhysRange, MAX_FLASH>,
     /// The addresses of its devices; what machine mode keeps for itself is closed
     /// within them.
     pub devices: ArrayVec<PhysRange, MAX_DEVICES>,

@@ -4,6 +4,8 @@ use zerocopy::{
     FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, big_endian, little_endian,
 };
 
+use crate::linux_image::LinuxImage;
+
 /// What a previous boot stage leaves for the firmware at a2 (OpenSBI,
 /// include/sbi/fw_dynamic.h).
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -41,24 +43,6 @@ const MAX_TREE: u32 = 2 << 20;
 /// Room that the tree is given to grow by.
 const TREE_GROWTH: u64 = 8192;
 
-/// The header of Linux's image (Documentation/arch/riscv/boot-image-header.rst).
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct ImageHeader {
-    _code: [little_endian::U32; 2],
-    _text_offset: little_endian::U64,
-    /// Uninitialised data included.
-    image_bytes: little_endian::U64,
-    _flags: little_endian::U64,
-    _version: [little_endian::U32; 2],
-    _reserved: little_endian::U64,
-    _magic: little_endian::U64,
-    magic2: little_endian::U32,
-    _pe_header: little_endian::U32,
-}
-
-/// "RSC\x05".
-const IMAGE_MAGIC: u32 = 0x0543_5352;
 /// What an image is aligned to at least.
 const IMAGE_ALIGN: u64 = 8;
 
@@ -157,14 +141,14 @@ impl FwDynamic {
 
     /// What the next stage says of its size, if it is a Linux.
     fn image_bytes(&self, memory: &[PhysRange], load: impl FnOnce(u64, &mut [u8])) -> Option<u64> {
-        let end = self.address.checked_add(size_of::<ImageHeader>() as u64)?;
+        let end = self.address.checked_add(LinuxImage::HEADER_BYTES as u64)?;
         let is_there = |range: &PhysRange| range.start <= self.address && end <= range.end;
         if !self.address.is_multiple_of(IMAGE_ALIGN) || !memory.iter().any(is_there) {
             return None;
         }
-        let mut header = ImageHeader::new_zeroed();
-        load(self.address, header.as_mut_bytes());
-        (header.magic2.get() == IMAGE_MAGIC).then(|| header.image_bytes.get())
+        let mut header = [0; LinuxImage::HEADER_BYTES];
+        load(self.address, &mut header);
+        LinuxImage::read(&header).map(|image| image.bytes)
     }
 }
 

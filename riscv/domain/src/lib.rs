@@ -21,10 +21,12 @@ mod domain;
 mod fence_range;
 mod fw_dynamic;
 mod harts;
+mod linux_image;
 pub mod pmp;
 
 pub use claims::{ClaimError, ClaimedBytes, CodeAddress};
-pub use domain::{Domain, MAX_DEVICES, NextStage, Request, Rights};
+pub use domain::{Domain, MAX_DEVICES, MAX_FLASH, NextStage, Request, Rights};
 pub use fence_range::{FencePages, FenceRange, MANY_PAGES};
 pub use fw_dynamic::{FwDynamic, FwDynamicError};
 pub use harts::{HartSelection, HartSet, HartSetError, MAX_DOMAIN_HARTS};
+pub use linux_image::LinuxImage;

@@ -27,10 +27,23 @@ const FIRMWARE: PhysRange = PhysRange {
     end: 0x8020_0000,
 };
 
+/// Two ranges of flash: one with something else's behind it, and one that ends oddly.
+const FLASH: [PhysRange; 2] = [
+    PhysRange {
+        start: 0x2000_0000,
+        end: 0x2200_0000,
+    },
+    PhysRange {
+        start: 0x2300_0000,
+        end: 0x2300_0003,
+    },
+];
+
 fn domain(ids: impl IntoIterator<Item = u64>) -> Domain {
     Domain {
         harts: HartSet::new(ids).expect("a set"),
         memory: MemoryMap::new(&MEMORY, &[FIRMWARE]).expect("a map"),
+        flash: FLASH.into_iter().collect(),
         devices: [PhysRange {
             start: 0,
             end: 1 << 56,
@@ -57,7 +70,15 @@ fn is_memory(address: u64, length: u64) -> bool {
         || within(MEMORY[1].start, MEMORY[1].end)
 }
 
-/// Numbers near where something changes: edges of memory, powers of two, both ends.
+/// Whether an instruction of two bytes lies in flash, likewise.
+fn is_flash(address: u64) -> bool {
+    let within = |range: &PhysRange| {
+        range.start <= address && u128::from(address) + 2 <= u128::from(range.end)
+    };
+    FLASH.iter().any(within)
+}
+
+/// Numbers near where something changes: edges of memory and flash, powers of two, both ends.
 fn number() -> impl Strategy<Value = u64> {
     let edges = [
         0,
@@ -67,6 +88,10 @@ fn number() -> impl Strategy<Value = u64> {
         MEMORY[0].end,
         MEMORY[1].start,
         MEMORY[1].end,
+        FLASH[0].start,
+        FLASH[0].end,
+        FLASH[1].start,
+        FLASH[1].end,
     ];
     let near = |edge: u64| (0_u64..9).prop_map(move |more| edge.wrapping_add(more).wrapping_sub(4));
     prop_oneof![
@@ -81,7 +106,15 @@ fn number() -> impl Strategy<Value = u64> {
 #[test]
 fn where_the_domain_may_execute() {
     let domain = domain([0]);
-    for address in [0x8000_0000, 0x800f_fffe, 0x8020_0000, 0x8fff_fffe] {
+    for address in [
+        0x8000_0000,
+        0x800f_fffe,
+        0x8020_0000,
+        0x8fff_fffe,
+        0x2000_0000, // flash
+        0x21ff_fffe,
+        0x2300_0000,
+    ] {
         assert_eq!(
             domain.executable(address).map(|code| code.get()),
             Ok(address)
@@ -94,7 +127,11 @@ fn where_the_domain_may_execute() {
         0x801f_fffe, // the firmware's
         0x9000_0000,
         0x7fff_fffe,
-        0, // no memory
+        0x2000_0001, // odd, in flash
+        0x1fff_fffe,
+        0x2200_0000, // beside flash
+        0x2300_0002, // its second byte beside flash
+        0,           // no memory
         u64::MAX,
         u64::MAX - 1,
     ] {
@@ -110,6 +147,27 @@ fn where_the_domain_may_execute() {
         ..domain
     };
     assert_eq!(domain.entry(), Err(ClaimError::Code(FIRMWARE.start)));
+}
+
+#[test]
+fn a_next_stage_may_lie_in_flash_and_bytes_may_not() {
+    let domain = domain([0]);
+    let in_flash = NextStage {
+        address: FLASH[0].start,
+        ..domain.next_stage
+    };
+    let domain = Domain {
+        next_stage: in_flash,
+        ..domain
+    };
+    assert_eq!(domain.entry().map(|code| code.get()), Ok(FLASH[0].start));
+    // Nothing is written there for an OS, nor saved.
+    assert!(domain.bytes(1, FLASH[0].start, 0).is_err());
+    let none = Domain {
+        flash: [].into_iter().collect(),
+        ..domain
+    };
+    assert_eq!(none.entry(), Err(ClaimError::Code(FLASH[0].start)));
 }
 
 #[test]
@@ -253,9 +311,10 @@ proptest! {
     }
 
     #[test]
-    fn code_is_memory_and_aligned(address in number()) {
+    fn code_is_memory_or_flash_and_aligned(address in number()) {
         let claimed = domain([0]).executable(address);
-        prop_assert_eq!(claimed.is_ok(), address % 2 == 0 && is_memory(address, 2));
+        let is_there = is_memory(address, 2) || is_flash(address);
+        prop_assert_eq!(claimed.is_ok(), address % 2 == 0 && is_there);
     }
 
     #[test]

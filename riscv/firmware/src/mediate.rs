@@ -21,8 +21,9 @@ pub(crate) fn access_fault(frame: &mut TrapFrame, hart: ThisHart, domain: &Domai
         satp: csr::read::<{ csr::SATP }>(),
     };
     let owns = |length, address| domain.bytes(length, address, 0).is_ok();
-    // SAFETY: a domain's memory is the OS's alone.
-    let memory = unsafe { ClaimedMemory::new(owns) };
+    let executes = |address| domain.executable(address).is_ok();
+    // SAFETY: a domain's memory is the OS's alone, and reading its flash changes nothing.
+    let memory = unsafe { ClaimedMemory::new(owns, executes) };
     let access = Access::of(&fault, &frame.x, &hart.access(), &memory);
     let served = access.and_then(|access| {
         let loaded = platform().mediated.serve(&access, &memory)?;

@@ -19,8 +19,8 @@ static NO_LOG: LogText = [0; TEXT_BYTES];
 /// Why the next stage cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NextStageError {
-    /// The next stage does not lie in the OS's memory.
-    #[error("the next stage at {0:#x} is not in OS memory")]
+    /// The next stage does not lie in the OS's memory, nor in its flash.
+    #[error("the next stage at {0:#x} is in neither OS memory nor flash")]
     Address(u64),
     /// The device tree cannot be handed on.
     #[error(transparent)]

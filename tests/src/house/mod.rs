@@ -102,7 +102,7 @@ fn wrong_uses(members: &[Member]) -> Vec<String> {
 }
 
 /// The crates whose modules form no circle: all of them.
-const WITHOUT_CIRCLE: [&str; 23] = [
+const WITHOUT_CIRCLE: [&str; 24] = [
     "poorwill-arch",
     "poorwill-devicetree",
     "poorwill-domain",
@@ -124,6 +124,7 @@ const WITHOUT_CIRCLE: [&str; 23] = [
     "poorwill-guest-client",
     "poorwill-guest-entry",
     "poorwill-guest-tool",
+    "poorwill-loader",
     "poorwill-test-kernel",
     "poorwill-tests",
 ];

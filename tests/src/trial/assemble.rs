@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use poorwill_machine::flash::make_loader;
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, TINY_COMMAND_LINE};
 
 use super::Run;
@@ -38,6 +39,12 @@ impl Run<'_> {
         if trial.row.junk_initrd {
             machine.initrd = Some(self.folder.join("junk"));
         }
+        if trial.row.loader {
+            machine.loader = Some(self.loader_flash()?);
+        }
+        if trial.row.lasting_memory {
+            machine.ram = Some(self.folder.join("ram"));
+        }
         let mut more = trial.board.arguments.clone();
         if trial.row.vault {
             // A comma in a name is written twice.
@@ -56,6 +63,15 @@ impl Run<'_> {
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
         self.add_tree(&mut machine)?;
         Ok(machine)
+    }
+
+    /// The loader's flash, made at the first power-on.
+    fn loader_flash(&self) -> anyhow::Result<PathBuf> {
+        let file = self.folder.join("loader");
+        if !file.exists() {
+            make_loader(&found(&self.setup.loader)?, &file)?;
+        }
+        Ok(file)
     }
 
     /// Has it load the guest of this power-on.

@@ -33,6 +33,14 @@ pub enum FlashError {
         /// Its bytes.
         bytes: u64,
     },
+    /// A program that no flash has room for.
+    #[error("{file} has {bytes} bytes, and a flash has room for {FLASH_BYTES}", file = .file.display())]
+    TooLong {
+        /// The program.
+        file: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// Another process uses it, or it cannot be opened.
     #[error(transparent)]
     InUse(#[from] InUse),

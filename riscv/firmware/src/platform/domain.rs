@@ -9,7 +9,8 @@ use spin::Once;
 
 static DOMAIN: Once<Domain> = Once::new();
 
-/// Makes the one domain: all harts, `memory`, all devices. `taken` is where its next
+/// Makes the one domain: all harts, `memory`, all devices, and flash but for the
+/// `vault`. `taken` is where its next
 /// stage and its device tree lie.
 ///
 /// # Errors
@@ -22,11 +23,13 @@ pub(super) fn start(
     machine: &Machine,
     memory: &MemoryMap,
     [next, tree]: [PhysRange; 2],
+    vault: Option<PhysRange>,
 ) -> Result<&'static Domain, HartSetError> {
     let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
     Ok(DOMAIN.call_once(|| Domain {
         harts,
         memory: memory.clone(),
+        flash: (machine.flash.iter().flat_map(|flash| flash.of_os(vault))).collect(),
         devices: [PhysRange::new(0, 1 << PHYSICAL_ADDRESS_BITS)]
             .into_iter()
             .collect(),

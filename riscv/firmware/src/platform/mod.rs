@@ -189,7 +189,7 @@ pub(crate) unsafe fn start(
             .flatten();
         let generation_id = generation_id::GenerationId::new(machine);
         let warm_reset = ram::find(firmware);
-        let domain = domain::start(machine, &memory, taken)?;
+        let domain = domain::start(machine, &memory, taken, vault)?;
         let own = [firmware, data].into_iter().chain(vault);
         let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
         let closed = own.chain(registers.copied());

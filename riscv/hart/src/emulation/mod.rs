@@ -72,8 +72,8 @@ pub struct Fault {
 
 /// The OS's memory, at physical addresses.
 pub trait PhysicalMemory {
-    /// The `bytes` (2 or 8) at `address`, a multiple of them; `None` where they are not
-    /// the OS's memory.
+    /// The `bytes` at `address`, a multiple of them: 8 of its memory, or 2 of an
+    /// instruction, which may lie in flash too; `None` where they are not the OS's.
     fn read(&self, address: u64, bytes: u64) -> Option<u64>;
 }
 

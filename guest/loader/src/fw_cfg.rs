@@ -1,0 +1,161 @@
+//! QEMU's configuration device (QEMU, docs/specs/fw_cfg.rst), by requests of DMA alone.
+//! Each is made by the firmware, which checks the memory that it names.
+
+use core::arch::asm;
+
+use poorwill_loader::{DeviceError, Item, Items, Piece};
+use poorwill_memory::to_usize;
+
+/// Where the address of a request is written, big-endian.
+const REQUEST: u64 = 0x10;
+
+/// Items of the device (QEMU, include/standard-headers/linux/qemu_fw_cfg.h and
+/// hw/nvram/fw_cfg.h). Their lengths are little-endian.
+mod key {
+    pub(super) const SIGNATURE: u16 = 0x00;
+    pub(super) const FEATURES: u16 = 0x01;
+    pub(super) const KERNEL_LENGTH: u16 = 0x08;
+    pub(super) const INITRD_LENGTH: u16 = 0x0b;
+    pub(super) const KERNEL: u16 = 0x11;
+    pub(super) const INITRD: u16 = 0x12;
+    pub(super) const COMMAND_LINE_LENGTH: u16 = 0x14;
+    pub(super) const COMMAND_LINE: u16 = 0x15;
+}
+
+/// Bits of a request's control word.
+mod control {
+    pub(super) const READ: u32 = 1 << 1;
+    pub(super) const SKIP: u32 = 1 << 2;
+    pub(super) const SELECT: u32 = 1 << 3;
+}
+
+const SIGNATURE: [u8; 4] = *b"QEMU";
+/// The device moves memory by itself.
+const HAS_DMA: u32 = 1 << 1;
+
+/// The device.
+#[derive(Debug)]
+pub(crate) struct FwCfg {
+    registers: u64,
+}
+
+impl FwCfg {
+    /// The device with these registers.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    ///
+    /// The registers of such a device lie there.
+    pub(crate) unsafe fn new(registers: u64) -> Result<Self, DeviceError> {
+        let device = FwCfg { registers };
+        let mut signature = [0; 4];
+        device.fill(key::SIGNATURE, 0, &mut signature)?;
+        if signature != SIGNATURE || device.number(key::FEATURES)? & HAS_DMA == 0 {
+            return Err(DeviceError::Unknown);
+        }
+        Ok(device)
+    }
+
+    /// Has a piece moved to its place, and what is left of that zeroed.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    ///
+    /// The place is memory that nobody uses.
+    pub(crate) unsafe fn load(&self, piece: &Piece) -> Result<(), DeviceError> {
+        let key = key_of(piece.item);
+        self.select(key, piece.offset)?;
+        self.request(control::READ, piece.bytes, piece.place.start)?;
+        let moved = u64::from(piece.bytes);
+        let rest =
+            core::ptr::with_exposed_provenance_mut::<u8>(to_usize(piece.place.start + moved));
+        // SAFETY: as the caller says.
+        unsafe { rest.write_bytes(0, to_usize(piece.place.length() - moved)) };
+        Ok(())
+    }
+
+    fn number(&self, key: u16) -> Result<u32, DeviceError> {
+        let mut bytes = [0; 4];
+        self.fill(key, 0, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn fill(&self, key: u16, offset: u32, into: &mut [u8]) -> Result<(), DeviceError> {
+        let length = u32::try_from(into.len()).map_err(|_| DeviceError::Refused(u32::MAX))?;
+        self.select(key, offset)?;
+        self.request(
+            control::READ,
+            length,
+            into.as_mut_ptr().expose_provenance() as u64,
+        )
+    }
+
+    /// Lets what is read next begin so far within an item.
+    fn select(&self, key: u16, offset: u32) -> Result<(), DeviceError> {
+        let select = u32::from(key) << 16 | control::SELECT | control::SKIP;
+        self.request(select, offset, 0)
+    }
+
+    /// Makes a request. It ends within the write that starts it.
+    fn request(&self, wanted: u32, length: u32, address: u64) -> Result<(), DeviceError> {
+        #[repr(C, align(16))]
+        struct Request {
+            control: u32,
+            length: u32,
+            address: u64,
+        }
+        let mut request = Request {
+            control: wanted.to_be(),
+            length: length.to_be(),
+            address: address.to_be(),
+        };
+        let place = (&raw mut request).expose_provenance() as u64;
+        let register =
+            core::ptr::with_exposed_provenance_mut::<u64>(to_usize(self.registers + REQUEST));
+        fence();
+        // SAFETY: the device's register, said whoever made this; the request is memory of
+        // ours, and so is what it names, or memory that nobody uses.
+        unsafe { register.write_volatile(place.to_be()) };
+        fence();
+        // SAFETY: the device may have written there, and is done.
+        let left = unsafe { (&raw const request.control).read_volatile() };
+        match left {
+            0 => Ok(()),
+            _ => Err(DeviceError::Refused(length)),
+        }
+    }
+}
+
+/// What is in memory is seen by the device, and the other way round.
+fn fence() {
+    // SAFETY: a fence changes no state.
+    unsafe { asm!("fence iorw, iorw") };
+}
+
+fn key_of(item: Item) -> u16 {
+    match item {
+        Item::Kernel => key::KERNEL,
+        Item::Initrd => key::INITRD,
+        Item::CommandLine => key::COMMAND_LINE,
+    }
+}
+
+impl Items for FwCfg {
+    fn length(&mut self, item: Item) -> Result<u32, DeviceError> {
+        self.number(match item {
+            Item::Kernel => key::KERNEL_LENGTH,
+            Item::Initrd => key::INITRD_LENGTH,
+            Item::CommandLine => key::COMMAND_LINE_LENGTH,
+        })
+    }
+
+    fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.fill(key_of(item), offset, into)
+    }
+}

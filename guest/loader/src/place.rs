@@ -1,0 +1,111 @@
+use arrayvec::ArrayVec;
+use poorwill_devicetree::{MAX_RESERVED, Machine};
+use poorwill_memory::{MemoryMap, PhysRange};
+
+use crate::command_line::MAX_COMMAND_LINE;
+use crate::error::LoadError;
+use crate::items::Item;
+use crate::piece::MAX_PIECES;
+
+/// Most ranges that anything is kept out of: what the tree reserves, the tree, the stack
+/// and what is loaded.
+const MAX_HOLES: usize = MAX_RESERVED + 2 + MAX_PIECES;
+
+/// What is in use while the loader runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// The device tree.
+    pub tree: PhysRange,
+    /// The loader's stack.
+    pub stack: PhysRange,
+}
+
+/// Bytes behind the device tree that it may grow by: three properties with their names,
+/// one of which is a command line.
+pub const TREE_GROWTH: u64 = MAX_COMMAND_LINE as u64 + 256;
+
+/// The memory that is nobody's, and what of it has been taken since.
+pub(crate) struct Free<'m> {
+    machine: &'m Machine,
+    holes: ArrayVec<PhysRange, MAX_HOLES>,
+    map: MemoryMap,
+    /// The device tree can grow.
+    pub(crate) has_tree_room: bool,
+}
+
+impl<'m> Free<'m> {
+    /// All memory but what the tree reserves, and what is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Memory`]; [`LoadError::Stack`]: that lies where others do.
+    pub(crate) fn new(machine: &'m Machine, taken: &Taken) -> Result<Self, LoadError> {
+        let reserved = machine.reserved.iter().map(|reserved| reserved.range);
+        let mut holes: ArrayVec<PhysRange, MAX_HOLES> = reserved.collect();
+        let map = MemoryMap::new(&machine.memory, &holes)?;
+        let Taken { tree, stack } = *taken;
+        if !map.contains(stack.start, stack.length()) || stack.overlaps(&tree) {
+            return Err(LoadError::Stack(stack.start));
+        }
+        let has_tree_room = map.contains(tree.end, TREE_GROWTH);
+        let grown = PhysRange::new(tree.start, tree.length() + TREE_GROWTH);
+        holes.extend([grown, stack]);
+        let map = MemoryMap::new(&machine.memory, &holes)?;
+        Ok(Free {
+            machine,
+            holes,
+            map,
+            has_tree_room,
+        })
+    }
+
+    /// Where memory begins.
+    pub(crate) fn start_of_memory(&self) -> u64 {
+        let starts = self.machine.memory.iter().map(|range| range.start);
+        starts.min().unwrap_or(0)
+    }
+
+    /// Takes ranges that must be free, and not overlap.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::NotFree`] with the first that is not.
+    pub(crate) fn take(&mut self, ranges: &[PhysRange]) -> Result<(), LoadError> {
+        for (index, range) in ranges.iter().enumerate() {
+            let is_free = self.map.contains(range.start, range.length());
+            if !is_free || ranges[..index].iter().any(|other| other.overlaps(range)) {
+                return Err(LoadError::NotFree {
+                    start: range.start,
+                    end: range.end,
+                });
+            }
+        }
+        self.holes.extend(ranges.iter().copied());
+        self.map = MemoryMap::new(&self.machine.memory, &self.holes)?;
+        Ok(())
+    }
+
+    /// Takes `bytes` at the lowest free multiple of `align`, a power of two, that is not
+    /// below `least`.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::NoRoom`].
+    pub(crate) fn place(
+        &mut self,
+        item: Item,
+        bytes: u64,
+        align: u64,
+        least: u64,
+    ) -> Result<PhysRange, LoadError> {
+        let fits = |range: &PhysRange| {
+            let start = range.start.max(least).checked_next_multiple_of(align)?;
+            let end = start.checked_add(bytes)?;
+            (end <= range.end).then_some(PhysRange { start, end })
+        };
+        let place = self.map.ranges().iter().find_map(fits);
+        let place = place.ok_or(LoadError::NoRoom(item, bytes))?;
+        self.take(&[place])?;
+        Ok(place)
+    }
+}

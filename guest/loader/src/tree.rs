@@ -1,0 +1,33 @@
+use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use poorwill_memory::PhysRange;
+
+use crate::error::LoadError;
+
+/// Tells a kernel where its initramfs lies and what its command line is, in the
+/// `/chosen` of the device tree at the start of `buffer`; the rest of the buffer is room to
+/// grow. What is `None` stays as it is.
+///
+/// # Errors
+///
+/// [`LoadError::Tree`].
+pub fn tell(
+    buffer: &mut [u8],
+    initrd: Option<PhysRange>,
+    command_line: Option<&[u8]>,
+) -> Result<(), LoadError> {
+    let addresses = initrd.map(|range| [range.start, range.end].map(u64::to_be_bytes));
+    let [start, end] = [0, 1].map(|index| addresses.as_ref().map(|both| &both[index][..]));
+    let mut tree: FdtMut<SliceBuffer<'_>> =
+        FdtMut::from_slice(buffer).map_err(|_| LoadError::Tree)?;
+    let mut chosen = tree.find_node_mut("/chosen").ok_or(LoadError::Tree)?;
+    for (name, value) in [
+        ("linux,initrd-start", start),
+        ("linux,initrd-end", end),
+        ("bootargs", command_line),
+    ] {
+        let Some(value) = value else { continue };
+        chosen.remove_property(name);
+        (chosen.add_property(name, value)).map_err(|_| LoadError::Tree)?;
+    }
+    Ok(())
+}

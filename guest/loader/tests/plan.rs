@@ -1,0 +1,393 @@
+//! Plans for kernels, whole and hostile, on the tree of a `virt` machine.
+
+use dtoolkit::fdt::Fdt;
+use dtoolkit::{Node, Property};
+use poorwill_devicetree::{Holder, Machine, Reserved};
+use poorwill_loader::{
+    DeviceError, Item, Items, LoadError, MAX_COMMAND_LINE, Plan, TREE_GROWTH, Taken, command_line,
+    tell,
+};
+use poorwill_memory::PhysRange;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+const RAM: u64 = 0x8000_0000;
+const GIB: u64 = 1 << 30;
+
+/// What the firmware reserves.
+const FIRMWARE: [(u64, u64); 2] = [(RAM, 0x1c_0000), (RAM + 0x3be0_0000, 2 * MIB)];
+
+/// A machine of 1 GiB, as the firmware hands it on.
+fn machine() -> Machine {
+    let mut machine = Machine::read(&tree()).expect("a tree");
+    let reserved = FIRMWARE.map(|(start, length)| Reserved {
+        range: PhysRange::new(start, length),
+        holder: Holder::Other,
+    });
+    machine.reserved.extend(reserved);
+    machine
+}
+
+fn tree() -> Vec<u8> {
+    let file = "../../fuzz/corpus/device_tree/virt-aia.dtb";
+    std::fs::read(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).expect("a tree")
+}
+
+/// Where QEMU puts the tree, and the stack below it.
+fn taken() -> Taken {
+    let tree = RAM + GIB - 2 * MIB;
+    Taken {
+        tree: PhysRange::new(tree, 8000),
+        stack: PhysRange::new(tree - 0x4_0000, 0x4_0000),
+    }
+}
+
+#[derive(Clone, Default)]
+struct Files {
+    kernel: Vec<u8>,
+    initrd: Vec<u8>,
+    line: Vec<u8>,
+}
+
+impl Files {
+    fn of(&self, item: Item) -> &[u8] {
+        match item {
+            Item::Kernel => &self.kernel,
+            Item::Initrd => &self.initrd,
+            Item::CommandLine => &self.line,
+        }
+    }
+}
+
+impl Items for Files {
+    fn length(&mut self, item: Item) -> Result<u32, DeviceError> {
+        Ok(u32::try_from(self.of(item).len()).expect("a short file"))
+    }
+
+    fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError> {
+        // Whoever asks for more than there is panics here.
+        into.copy_from_slice(&self.of(item)[offset as usize..][..into.len()]);
+        Ok(())
+    }
+}
+
+fn plan(files: &Files) -> Result<Plan, LoadError> {
+    Plan::make(&mut files.clone(), &machine(), &taken())
+}
+
+fn linux(text_offset: u64, image_bytes: u64, file_bytes: usize) -> Vec<u8> {
+    let mut file = vec![0; file_bytes];
+    file[8..16].copy_from_slice(&text_offset.to_le_bytes());
+    file[16..24].copy_from_slice(&image_bytes.to_le_bytes());
+    file[56..60].copy_from_slice(b"RSC\x05");
+    file
+}
+
+/// A segment: where it lies in the file and in memory, and its bytes in both.
+type Segment = [u64; 4];
+
+fn elf(entry: u64, segments: &[Segment], file_bytes: usize) -> Vec<u8> {
+    let mut file = vec![0; file_bytes];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[16..20].copy_from_slice(&[2, 0, 243, 0]);
+    file[24..32].copy_from_slice(&entry.to_le_bytes());
+    file[32] = 64;
+    file[54] = 56;
+    file[56] = u8::try_from(segments.len()).expect("few");
+    for (index, [offset, address, bytes, memory]) in segments.iter().enumerate() {
+        let header = &mut file[64 + 56 * index..][..56];
+        header[0] = 1;
+        header[8..16].copy_from_slice(&offset.to_le_bytes());
+        header[24..32].copy_from_slice(&address.to_le_bytes());
+        header[32..40].copy_from_slice(&bytes.to_le_bytes());
+        header[40..48].copy_from_slice(&memory.to_le_bytes());
+    }
+    file
+}
+
+#[test]
+fn a_linux_lies_where_it_asks_for_and_its_initramfs_behind_it() {
+    let files = Files {
+        kernel: linux(2 * MIB, 20 * MIB + 5, 10_000),
+        initrd: vec![1; 5001],
+        line: Vec::new(),
+    };
+    let plan = plan(&files).unwrap();
+    assert_eq!(plan.entry, RAM + 2 * MIB);
+    let [kernel, initrd] = &plan.pieces[..] else {
+        panic!("{plan:?}")
+    };
+    let place = PhysRange::new(RAM + 2 * MIB, 22 * MIB);
+    assert_eq!(
+        (kernel.place, kernel.offset, kernel.bytes),
+        (place, 0, 10_000)
+    );
+    let behind = PhysRange::new(RAM + 24 * MIB, 5001);
+    assert_eq!((initrd.place, initrd.bytes), (behind, 5001));
+    assert_eq!(plan.initrd, Some(behind));
+}
+
+#[test]
+fn what_is_reserved_is_stepped_over() {
+    let files = Files {
+        kernel: linux(0, 4 * MIB, 100),
+        ..Files::default()
+    };
+    // The firmware lies at the start of memory.
+    assert_eq!(plan(&files).unwrap().entry, RAM + 2 * MIB);
+    let mut machine = machine();
+    machine.reserved.push(Reserved {
+        range: PhysRange::new(RAM + 5 * MIB, 1),
+        holder: Holder::Os,
+    });
+    let plan = Plan::make(&mut files.clone(), &machine, &taken()).unwrap();
+    assert_eq!(plan.entry, RAM + 6 * MIB);
+    assert_eq!(plan.initrd, None);
+}
+
+#[test]
+fn a_linux_without_room_or_at_an_odd_place_is_refused() {
+    let refused = |kernel| {
+        plan(&Files {
+            kernel,
+            ..Files::default()
+        })
+        .unwrap_err()
+    };
+    let bytes = 960 * MIB;
+    assert_eq!(
+        refused(linux(0, bytes, 100)),
+        LoadError::NoRoom(Item::Kernel, bytes)
+    );
+    let bytes = u64::MAX;
+    assert_eq!(
+        refused(linux(0, bytes, 100)),
+        LoadError::NoRoom(Item::Kernel, bytes)
+    );
+    let far = u64::MAX / (2 * MIB) * (2 * MIB);
+    assert_eq!(
+        refused(linux(far, 1, 100)),
+        LoadError::NoRoom(Item::Kernel, 2 * MIB)
+    );
+    assert_eq!(refused(linux(4096, 1, 100)), LoadError::TextOffset(4096));
+    let files = Files {
+        kernel: linux(0, 930 * MIB, 100),
+        initrd: vec![0; 64 << 20],
+        line: Vec::new(),
+    };
+    assert_eq!(
+        plan(&files).unwrap_err(),
+        LoadError::NoRoom(Item::Initrd, 64 * MIB)
+    );
+}
+
+#[test]
+fn an_elf_file_lies_where_its_segments_say() {
+    let segments = [
+        [0, RAM + 2 * MIB, 1000, 1000],
+        // The second begins on the first one's last page, and has zeros behind it.
+        [1000, RAM + 2 * MIB + 1000, 24, 2 * MIB],
+    ];
+    let files = Files {
+        kernel: elf(RAM + 2 * MIB + 4, &segments, 1024),
+        initrd: vec![0; 1],
+        line: Vec::new(),
+    };
+    let plan = plan(&files).unwrap();
+    assert_eq!(plan.entry, RAM + 2 * MIB + 4);
+    let parts = plan.pieces.iter().map(|piece| (piece.offset, piece.bytes));
+    assert_eq!(parts.collect::<Vec<_>>(), [(0, 1000), (1000, 24), (0, 1)]);
+    assert_eq!(
+        plan.pieces[1].place,
+        PhysRange::new(RAM + 2 * MIB + 1000, 2 * MIB)
+    );
+    assert_eq!(
+        plan.initrd.map(|range| range.start),
+        Some(RAM + 4 * MIB + 4096)
+    );
+}
+
+#[test]
+fn an_elf_file_that_makes_no_sense_is_refused() {
+    let at = RAM + 2 * MIB;
+    let refused = |entry, segments: &[Segment]| {
+        let kernel = elf(entry, segments, 1024);
+        plan(&Files {
+            kernel,
+            ..Files::default()
+        })
+        .unwrap_err()
+    };
+    let not_free = |start, end| LoadError::NotFree { start, end };
+    let truncated = LoadError::Truncated(Item::Kernel, 1024);
+    assert_eq!(refused(at, &[[0, at, 1025, 1025]]), truncated);
+    assert_eq!(refused(at, &[[u64::MAX, at, 1, 1]]), truncated);
+    assert_eq!(refused(at, &[[0, at, 2, 1]]), LoadError::Segment(at));
+    assert_eq!(refused(at, &[[0, at, 0, u64::MAX]]), LoadError::Segment(at));
+    assert_eq!(refused(at, &[]), LoadError::Entry(at));
+    assert_eq!(refused(at - 1, &[[0, at, 1, 1]]), LoadError::Entry(at - 1));
+    let both = [[0, at, 8, 8], [0, at + 7, 8, 8]];
+    assert_eq!(refused(at, &both), not_free(at + 7, at + 15));
+    // Over the firmware, the stack, the tree, and beside memory.
+    for start in [RAM, taken().stack.start, taken().tree.start + 8000, 0x1000] {
+        assert_eq!(
+            refused(start, &[[0, start, 8, 8]]),
+            not_free(start, start + 8)
+        );
+    }
+    let many = [[0, at, 8, 8]; 17];
+    let kernel = elf(at, &many, 2048);
+    let refused = plan(&Files {
+        kernel,
+        ..Files::default()
+    })
+    .unwrap_err();
+    assert_eq!(refused, LoadError::TooManySegments(16));
+}
+
+#[test]
+fn what_is_no_kernel_is_refused() {
+    let refused = |kernel: &[u8]| {
+        let kernel = kernel.to_vec();
+        plan(&Files {
+            kernel,
+            ..Files::default()
+        })
+        .unwrap_err()
+    };
+    assert_eq!(refused(&[]), LoadError::NoKernel);
+    assert_eq!(refused(&[0; 63]), LoadError::Truncated(Item::Kernel, 63));
+    assert_eq!(refused(&[0; 64]), LoadError::Format);
+    let mut other = elf(RAM, &[], 1024);
+    other[18] = 62; // another architecture
+    assert_eq!(refused(&other), LoadError::Format);
+    // Its program headers lie behind its end.
+    let mut cut = elf(RAM, &[[0, RAM, 1, 1]], 1024);
+    cut.truncate(100);
+    assert_eq!(refused(&cut), LoadError::Truncated(Item::Kernel, 100));
+    let mut far = elf(RAM, &[[0, RAM, 1, 1]], 1024);
+    far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert_eq!(refused(&far), LoadError::Truncated(Item::Kernel, 1024));
+}
+
+#[test]
+fn the_stack_and_the_trees_room_must_be_free() {
+    let files = Files {
+        kernel: linux(0, MIB, 100),
+        initrd: vec![0; 1],
+        line: Vec::new(),
+    };
+    let stack = PhysRange::new(RAM + 0x1b_0000, 0x4_0000);
+    let wrong = Taken { stack, ..taken() };
+    let found = Plan::make(&mut files.clone(), &machine(), &wrong);
+    assert_eq!(found, Err(LoadError::Stack(stack.start)));
+    // The tree ends where memory does.
+    let tree = PhysRange::new(RAM + GIB - 8000, 8000);
+    let wrong = Taken { tree, ..taken() };
+    let found = Plan::make(&mut files.clone(), &machine(), &wrong);
+    assert_eq!(found, Err(LoadError::Tree));
+    let untold = Files {
+        initrd: Vec::new(),
+        ..files
+    };
+    assert!(Plan::make(&mut untold.clone(), &machine(), &wrong).is_ok());
+    let told = Files {
+        line: b"a\0".to_vec(),
+        ..untold
+    };
+    let found = Plan::make(&mut told.clone(), &machine(), &wrong);
+    assert_eq!(found, Err(LoadError::Tree));
+}
+
+#[test]
+fn a_command_line_ends_with_its_zero() {
+    let line = |line: &[u8]| {
+        let line = line.to_vec();
+        command_line(&mut Files {
+            line,
+            ..Files::default()
+        })
+    };
+    assert_eq!(line(b""), Ok(None));
+    assert_eq!(line(b"a b\0c\0").unwrap().as_deref(), Some(&b"a b\0"[..]));
+    assert_eq!(line(b"ab"), Err(LoadError::Truncated(Item::CommandLine, 2)));
+    let mut long = [b'a'; MAX_COMMAND_LINE + 1];
+    let length = u32::try_from(long.len()).unwrap();
+    assert_eq!(
+        line(&long),
+        Err(LoadError::CommandLine(length, MAX_COMMAND_LINE))
+    );
+    long[MAX_COMMAND_LINE - 1] = 0;
+    let longest = line(&long[..MAX_COMMAND_LINE]).unwrap();
+    assert_eq!(longest.as_deref(), Some(&long[..MAX_COMMAND_LINE]));
+}
+
+#[test]
+fn the_kernel_is_told_and_the_longest_line_has_room() {
+    let mut buffer = tree();
+    let total = buffer.len();
+    buffer.resize(total + usize::try_from(TREE_GROWTH).unwrap(), 0xa5);
+    let initrd = PhysRange::new(0x8400_0000, 0x1_2345);
+    let mut line = [b'x'; MAX_COMMAND_LINE];
+    line[MAX_COMMAND_LINE - 1] = 0;
+    // Told twice, the second time is what counts.
+    tell(&mut buffer, Some(PhysRange::new(1, 1)), None).unwrap();
+    tell(&mut buffer, Some(initrd), Some(&line)).unwrap();
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap());
+    buffer.truncate(total as usize);
+    let after = Machine::read(&buffer).unwrap();
+    let ranges = after.reserved.iter().map(|reserved| reserved.range);
+    assert!(ranges.clone().any(|range| range == initrd));
+    let tree = Fdt::new(&buffer).unwrap();
+    let chosen = tree.find_node("/chosen").unwrap();
+    let told = chosen.property("bootargs").unwrap();
+    assert_eq!(told.value(), line);
+    let mut small = self::tree();
+    assert_eq!(tell(&mut small, Some(initrd), None), Err(LoadError::Tree));
+    assert_eq!(tell(&mut [0; 64], Some(initrd), None), Err(LoadError::Tree));
+}
+
+/// Numbers near where something changes.
+fn number() -> impl Strategy<Value = u64> {
+    let edges = [
+        0,
+        RAM,
+        RAM + 2 * MIB,
+        RAM + GIB,
+        taken().tree.start,
+        1024,
+        u64::MAX,
+    ];
+    let near = |edge: u64| (0_u64..4096).prop_map(move |by| edge.wrapping_add(by).wrapping_sub(64));
+    prop_oneof![
+        prop::sample::select(edges.to_vec()).prop_flat_map(near),
+        any::<u64>(),
+        0_u64..2000
+    ]
+}
+
+proptest! {
+    /// Whatever an ELF file says, a plan keeps to the file and to free memory.
+    #[test]
+    fn no_plan_overlaps_anything(
+        entry in number(),
+        segments in prop::collection::vec([number(), number(), number(), number()], 1..5),
+        initrd in 0_usize..3000,
+    ) {
+        let kernel = elf(entry, &segments, 1024);
+        let files = Files { kernel, initrd: vec![0; initrd], line: Vec::new() };
+        let Ok(plan) = plan(&files) else { return Ok(()) };
+        let taken = taken();
+        let mut places = vec![taken.tree, taken.stack];
+        places.extend(FIRMWARE.map(|(start, length)| PhysRange::new(start, length)));
+        for piece in &plan.pieces {
+            prop_assert!(places.iter().all(|other| !other.overlaps(&piece.place)));
+            prop_assert!(RAM <= piece.place.start && piece.place.end <= RAM + GIB);
+            prop_assert!(u64::from(piece.bytes) <= piece.place.length());
+            let end = piece.offset as usize + piece.bytes as usize;
+            prop_assert!(end <= files.of(piece.item).len());
+            places.push(piece.place);
+        }
+        prop_assert!(plan.pieces.iter().any(|piece| piece.place.contains(plan.entry)));
+    }
+}

@@ -1,0 +1,184 @@
+//! Memory that is a file's, and outlives the machine's power.
+
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::{io, process};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::disk::{InUse, PRIVATE, holders};
+use crate::size::Bytes;
+
+/// What the file is to the machine, in errors.
+const WHAT: &str = "memory file";
+
+/// Why a file cannot be a machine's memory.
+#[derive(Debug, Error)]
+pub enum RamError {
+    /// A directory, a pipe, a device.
+    #[error("{} is no plain file, and cannot be a machine's memory", .0.display())]
+    NotAFile(PathBuf),
+    /// It is another machine's, or the machine has been changed.
+    #[error("memory file {file} has {bytes} bytes, and the machine's memory {wanted}: give the \
+             machine that much, or another file", file = .file.display())]
+    Length {
+        /// The file.
+        file: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+        /// Those of the machine's memory.
+        wanted: u64,
+    },
+    /// Another machine has it.
+    #[error(transparent)]
+    InUse(#[from] InUse),
+    /// It cannot be made, or used.
+    #[error("cannot use memory file {file}: {reason}", file = .file.display())]
+    Os {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+}
+
+/// Keeps a machine's memory from others until it is dropped. QEMU itself does not.
+#[derive(Debug)]
+pub(crate) struct RamLock(#[allow(dead_code, reason = "the lock is the open file's")] File);
+
+/// Makes the file if there is none (sparse, all zeros, its owner's alone), and keeps
+/// others from it.
+///
+/// # Errors
+///
+/// [`RamError`].
+pub(crate) fn lock(file: &Path, memory: Bytes) -> Result<RamLock, RamError> {
+    let failed = |reason| RamError::Os {
+        file: file.to_owned(),
+        reason,
+    };
+    // Asked before opening: opening a device may do something.
+    if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
+        return Err(RamError::NotAFile(file.to_owned()));
+    }
+    let mut options = File::options();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let opened = options.mode(PRIVATE).open(file).map_err(failed)?;
+    take(file, &opened)?;
+    let wanted = memory.in_mib() << 20;
+    match opened.metadata().map_err(failed)?.len() {
+        0 => opened.set_len(wanted).map_err(failed)?,
+        bytes if bytes == wanted => {}
+        bytes => {
+            return Err(RamError::Length {
+                file: file.to_owned(),
+                bytes,
+                wanted,
+            });
+        }
+    }
+    Ok(RamLock(opened))
+}
+
+/// Locks the file for this open one, and looks whether a QEMU has it that nobody locked
+/// it for.
+fn take(file: &Path, opened: &File) -> Result<(), RamError> {
+    let others = holders(file);
+    match flock(opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) if others.is_empty() => Ok(()),
+        Ok(()) | Err(Errno::WOULDBLOCK) => Err(in_use(file, others).into()),
+        Err(error) => Err(RamError::Os {
+            file: file.to_owned(),
+            reason: error.into(),
+        }),
+    }
+}
+
+fn in_use(file: &Path, mut holders: Vec<crate::disk::Holder>) -> InUse {
+    if holders.is_empty() {
+        // Another machine of this program's.
+        holders.push(crate::disk::Holder {
+            pid: process::id(),
+            name: "this program".to_owned(),
+        });
+    }
+    InUse::Locked {
+        what: WHAT,
+        file: file.to_owned(),
+        holders,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_made_sparse_and_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ram");
+        drop(lock(&file, Bytes::mib(64)).unwrap());
+        let data = fs::metadata(&file).unwrap();
+        assert_eq!((data.len(), data.blocks()), (64 << 20, 0));
+        assert_eq!(data.permissions().mode() & 0o777, 0o600);
+        // What it holds stays.
+        fs::write(&file, vec![7; 1 << 20]).unwrap();
+        drop(lock(&file, Bytes::mib(1)).unwrap());
+        assert_eq!(fs::read(&file).unwrap(), vec![7; 1 << 20]);
+    }
+
+    #[test]
+    fn another_length_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ram");
+        drop(lock(&file, Bytes::mib(2)).unwrap());
+        let error = lock(&file, Bytes::mib(4)).unwrap_err();
+        assert!(matches!(error, RamError::Length { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("2097152") && text.contains("4194304"),
+            "{text}"
+        );
+        assert_eq!(fs::metadata(&file).unwrap().len(), 2 << 20);
+        let error = lock(folder.path(), Bytes::mib(4)).unwrap_err();
+        assert!(matches!(error, RamError::NotAFile(_)), "{error}");
+        let error = lock(&file.join("below"), Bytes::mib(4)).unwrap_err();
+        assert!(matches!(error, RamError::Os { .. }), "{error}");
+    }
+
+    #[test]
+    fn two_machines_do_not_have_the_same_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ram");
+        let first = lock(&file, Bytes::mib(1)).unwrap();
+        let error = lock(&file, Bytes::mib(1)).unwrap_err();
+        assert!(matches!(error, RamError::InUse(_)), "{error}");
+        drop(first);
+        lock(&file, Bytes::mib(1)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_another_program_has_open_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ram");
+        drop(lock(&file, Bytes::mib(1)).unwrap());
+        let input = File::open(&file).unwrap();
+        let mut command = process::Command::new("sleep");
+        let mut other = command.arg("60").stdin(input).spawn().unwrap();
+        drop(command);
+        let refused = lock(&file, Bytes::mib(1)).map(drop);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("process {}", other.id())),
+            "{error}"
+        );
+        lock(&file, Bytes::mib(1)).unwrap();
+    }
+}
