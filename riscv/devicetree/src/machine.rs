@@ -201,7 +201,7 @@ impl Machine {
         // Walking a tree to its end takes one that is not too deep.
         self.spare_source = spare_source::find(root, &self.interrupts);
         self.power_fail = power_fail::find(root, &self.interrupts, &self.harts);
-        self.caches = power_fail::caches(root, self.harts.len());
+        self.caches = power_fail::caches(root);
         if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }

@@ -98,18 +98,23 @@ pub struct DataCaches {
     pub shared_bytes: u32,
 }
 
+/// What says how large a hart's data cache is.
+const SIZE: &str = "d-cache-size";
+
 /// `None` where a hart's is not named.
-pub(crate) fn caches(root: FdtNode<'_>, harts: usize) -> Option<DataCaches> {
+pub(crate) fn caches(root: FdtNode<'_>) -> Option<DataCaches> {
     let cpus = root.child("cpus")?;
-    let own = cpus.children().filter_map(|cpu| cell(cpu, "d-cache-size"));
-    let (count, hart_bytes) = own.fold((0, 0), |(count, most), bytes| (count + 1, bytes.max(most)));
+    // What all have in common may stand in their parent (Devicetree Specification, 3.7).
+    let common = cell(cpus, SIZE);
+    let own = (cpus.children()).filter(|node| node.name_without_address() == "cpu");
+    let own = own.map(|cpu| cell(cpu, SIZE).or(common));
+    let hart_bytes = own.reduce(|most, bytes| Some(most?.max(bytes?)))??;
     let shared = root.children().chain(cpus.children());
     let shared = shared.filter(|node| node.compatible().is_some_and(is_shared_cache));
     Some(DataCaches {
         hart_bytes,
         shared_bytes: shared.filter_map(|node| cell(node, "cache-size")).sum(),
     })
-    .filter(|_| count >= harts)
 }
 
 fn is_shared_cache<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {

@@ -334,6 +334,14 @@ fn caches_are_known_where_all_are_named() {
         shared_bytes: 0,
     };
     assert_eq!(Machine::read(&compile(&all)).unwrap().caches, Some(caches));
+    let common = source("virt-aia.dts").replace(
+        "timebase-frequency",
+        "d-cache-size = <0x4000>; timebase-frequency",
+    );
+    assert_eq!(
+        Machine::read(&compile(&common)).unwrap().caches,
+        Some(caches)
+    );
     let end = all.rfind("};").unwrap();
     let l2 = "l2 { compatible = \"cache\"; cache-size = <0x80000>; };";
     let both = format!("{}{l2}{}", &all[..end], &all[end..]);

@@ -2,6 +2,7 @@
 
 mod calls;
 mod count;
+mod cut;
 mod endure;
 mod fuzz;
 mod handover;
@@ -38,9 +39,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "endure" => endure::run(machine, hart),
         "seal-bench" => seal_bench::run(machine, hart),
         "count" => count::run(machine),
+        "cut" => cut::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, handover, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count"
+                "cases: alive, contexts, sbi, calls, fuzz, handover, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

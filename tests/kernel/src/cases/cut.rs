@@ -1,0 +1,69 @@
+//! Runs for a while, whatever comes in between: the power may fail at any instruction, and
+//! nothing here may notice but by the real-time clock.
+//!
+//! On the command line: `ms=N` milliseconds of time in which all harts run, and as many in
+//! which one does; `fill_mib=N` MiB of memory filled page by page.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::{
+    arch, check,
+    machine::{MAX_HARTS, Machine},
+    memory::Memory,
+    read_csr, say,
+    state::State,
+    workers, write_csr,
+};
+
+/// How far each hart has come, as memory has it.
+static COUNTS: [AtomicU64; MAX_HARTS] = [const { AtomicU64::new(0) }; MAX_HARTS];
+
+/// How many harts have a count.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Steps from one remote fence to the next.
+const FENCE_EVERY: u64 = 256;
+
+pub(super) fn run(machine: &Machine, hart: usize) {
+    let ticks = machine.number("ms", 1000) as u64 * machine.timebase / 1000;
+    let memory = || Memory::new(machine, machine.number("fill_mib", 16));
+    let first = memory();
+    first.fill(1);
+    let end = arch::time() + ticks;
+    say!("cut: all harts run");
+    workers::with_all(machine, hart, &|| run_until(end), |all| all());
+    let wrong = first.verify(1);
+    check!(wrong == 0, "{wrong} pages are not as they were");
+    let state = State::set_up(machine, hart, 2, memory());
+    say!("cut: one hart runs");
+    let end = arch::time() + ticks;
+    while arch::time() < end {
+        core::hint::spin_loop();
+    }
+    state.check_unchanged(machine, hart);
+    let counts = COUNTS.iter().map(|count| count.load(Ordering::Relaxed));
+    say!("cut: {} steps", counts.sum::<u64>());
+}
+
+/// Counts in a register, in memory and in a CSR, which must agree; and has all harts fence.
+fn run_until(end: u64) {
+    let count = &COUNTS[TAKEN.fetch_add(1, Ordering::Relaxed)];
+    let (mut step, mut now) = (0, arch::time());
+    while now < end {
+        let found = (count.load(Ordering::Relaxed), read_csr!("sscratch") as u64);
+        check!(
+            step == 0 || found == (step, step),
+            "step {step}, in memory and in sscratch {found:?}"
+        );
+        step += 1;
+        count.store(step, Ordering::Relaxed);
+        write_csr!("sscratch", step as usize);
+        if step.is_multiple_of(FENCE_EVERY) {
+            let fenced = sbi_rt::remote_sfence_vma(sbi_rt::HartMask::all(), 0, 4096);
+            check!(fenced.is_ok(), "a remote fence: {fenced:?}");
+        }
+        let last = now;
+        now = arch::time();
+        check!(now >= last, "time went back from {last} to {now}");
+    }
+}
