@@ -58,6 +58,12 @@ impl Silenced {
         Ok(())
     }
 
+    /// One of them, if there is any.
+    #[must_use]
+    pub fn first(&self) -> Option<Function> {
+        self.0.first().copied()
+    }
+
     /// Gives all of them their access back.
     pub fn release(self, config: &impl ConfigSpace) {
         for function in self.0 {

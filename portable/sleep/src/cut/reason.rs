@@ -1,3 +1,4 @@
+use poorwill_medium::pci::Function;
 use thiserror::Error;
 
 /// Why there is no cut to go on with.
@@ -18,6 +19,12 @@ pub enum CutReason {
     /// The machine was saving or loading, and had gone too far to stop.
     #[error("the machine was on its way to sleep or back")]
     Busy,
+    /// A PCI function has access to memory, and would not be as its driver left it.
+    #[error("the PCI function {0} is in use, and nothing here can bring it back")]
+    LiveFunction(Function),
+    /// The same of a device by its address.
+    #[error("the device at {0:#x} is in use, and nothing here can bring it back")]
+    LiveDevice(u64),
     /// What was committed is not what memory holds.
     #[error("the record is damaged")]
     Damaged,
@@ -40,6 +47,8 @@ impl CutReason {
             CutReason::Busy => (4, 0),
             CutReason::Damaged => (5, 0),
             CutReason::Misfit => (6, 0),
+            CutReason::LiveFunction(function) => (7, pack(function)),
+            CutReason::LiveDevice(address) => (8, address),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -53,7 +62,52 @@ impl CutReason {
             4 => CutReason::Busy,
             5 => CutReason::Damaged,
             6 => CutReason::Misfit,
+            7 => CutReason::LiveFunction(unpack(value)),
+            8 => CutReason::LiveDevice(value),
             other => CutReason::Other(other),
         }
+    }
+}
+
+/// A function's number, as PCI Express has it (routing ID).
+fn pack(function: Function) -> u64 {
+    let Function {
+        bus,
+        device,
+        function,
+    } = function;
+    u64::from(bus) << 8 | u64::from(device) << 3 | u64::from(function)
+}
+
+fn unpack(number: u64) -> Function {
+    let [function, bus, ..] = number.to_le_bytes();
+    Function {
+        bus,
+        device: function >> 3,
+        function: function & 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn a_reason_is_read_as_what_it_was_written_as() {
+        for code in 0..20 {
+            let (written, _) = CutReason::from_words(code, 5).to_words();
+            assert_eq!(written, code);
+        }
+        let function = Function {
+            bus: 1,
+            device: 2,
+            function: 3,
+        };
+        let reason = CutReason::LiveFunction(function);
+        let (code, value) = reason.to_words();
+        assert_eq!(CutReason::from_words(code, value), reason);
+        assert!(reason.to_string().starts_with("the PCI function 01:02.3 "));
     }
 }

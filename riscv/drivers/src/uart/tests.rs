@@ -199,3 +199,83 @@ fn all_bytes_of_a_call_share_its_patience() {
     let polls = u64::from(PATIENCE) + 256;
     assert!(model.looks.get() <= polls, "{}", model.looks.get());
 }
+
+/// What a 16550 keeps of what is written to it.
+#[derive(Debug, Default)]
+struct Programmed {
+    line_control: Cell<u8>,
+    divisor: Cell<[u8; 2]>,
+    /// By the register's number.
+    others: RefCell<[u8; 8]>,
+    fifo_control: Cell<u8>,
+    /// The registers that were written, in order.
+    written: RefCell<Vec<u64>>,
+}
+
+impl Registers<u8> for Programmed {
+    fn read(&self, offset: u64) -> u8 {
+        let is_open = self.line_control.get() & DIVISOR_OPEN != 0;
+        match offset {
+            register::DATA | register::IER if is_open => {
+                self.divisor.get()[usize::try_from(offset).unwrap()]
+            }
+            register::FIFO => self.fifo_control.get() << 6 | self.fifo_control.get() << 7 | 1,
+            register::LCR => self.line_control.get(),
+            other => self.others.borrow()[usize::try_from(other).unwrap()],
+        }
+    }
+
+    fn write(&self, offset: u64, value: u8) {
+        self.written.borrow_mut().push(offset);
+        let is_open = self.line_control.get() & DIVISOR_OPEN != 0;
+        let place = usize::try_from(offset).unwrap();
+        match offset {
+            register::DATA | register::IER if is_open => {
+                let mut divisor = self.divisor.get();
+                divisor[place] = value;
+                self.divisor.set(divisor);
+            }
+            register::FIFO => self.fifo_control.set(value & 1),
+            register::LCR => self.line_control.set(value),
+            _ => self.others.borrow_mut()[place] = value,
+        }
+    }
+}
+
+impl Registers<u32> for Programmed {
+    fn read(&self, _: u64) -> u32 {
+        unreachable!("its registers are bytes")
+    }
+
+    fn write(&self, _: u64, _: u32) {
+        unreachable!("its registers are bytes")
+    }
+}
+
+#[test]
+fn what_an_os_has_programmed_comes_back() {
+    let described = devicetree::Uart {
+        base: 0,
+        shift: 0,
+        width: 1,
+    };
+    for line_control in [3, 3 | DIVISOR_OPEN] {
+        let os = Programmed::default();
+        os.divisor.set([12, 1]);
+        os.fifo_control.set(1);
+        *os.others.borrow_mut() = [0, 5, 0, 0, 11, 0, 0, 0x5a];
+        os.line_control.set(line_control);
+        let state = Uart::new(&os, &described).capture();
+        assert_eq!(os.line_control.get(), line_control, "as it was");
+
+        let after = Programmed::default();
+        Uart::new(&after, &described).restore(&state);
+        assert_eq!(after.line_control.get(), line_control);
+        assert_eq!(after.divisor.get(), os.divisor.get());
+        assert_eq!(after.fifo_control.get(), 1);
+        assert_eq!(*after.others.borrow(), *os.others.borrow());
+        let written = after.written.borrow();
+        let last_of = |register| written.iter().rposition(|other| *other == register);
+        assert!(last_of(register::IER) > last_of(register::FIFO));
+    }
+}

@@ -11,6 +11,7 @@ mod go;
 mod record;
 mod stop;
 
+use crate::platform::console::say;
 use crate::platform::platform;
 use crate::platform::power_fail::PowerFail;
 
@@ -18,10 +19,15 @@ pub(crate) use go::{go, go_on};
 pub(crate) use record::{pages_needed, take_memory};
 pub(crate) use stop::stop;
 
-/// Lets the line interrupt the machine from now on.
+/// Lets the line interrupt the machine from now on, where its caches can be written back.
 pub(crate) fn arm() {
-    if let Some(line) = &platform().power_fail {
-        line.arm();
+    match &platform().power_fail {
+        Some(line) => line.arm(),
+        // The memory is there wherever the tree names a line.
+        None if record::record().is_some() => {
+            say!("cut: not armed: the device tree does not name the caches of all harts");
+        }
+        None => {}
     }
 }
 

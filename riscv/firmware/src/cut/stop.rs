@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use poorwill_arch::pci::config_space;
 use poorwill_image::StateWriter;
+use poorwill_medium::pci::{self, Function, PciError};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Line, Place, StopMachine};
 use zerocopy::IntoBytes;
@@ -11,7 +13,7 @@ use super::record::{Record, place_of, record};
 use super::{context, line};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
-use crate::platform::{platform, power, power_fail};
+use crate::platform::{platform, power, power_fail, virtio};
 
 /// The number of the cut that harts write their parts for; 0 until it has one.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
@@ -152,7 +154,16 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn quiet(&self) -> Result<(), CutReason> {
-        Ok(())
+        for described in &platform().pci {
+            // SAFETY: the device tree describes the bridge, and no hart runs the OS.
+            let config = unsafe { config_space(described) };
+            match pci::silence(&config, &described.bridge, None) {
+                Ok(silenced) => silenced.first().map_or(Ok(()), live)?,
+                Err(PciError::TooManyMasters(function)) => live(function)?,
+                Err(_) => return Err(CutReason::Misfit),
+            }
+        }
+        virtio::live().map_or(Ok(()), |address| Err(CutReason::LiveDevice(address)))
     }
 
     fn ticks(&self) -> u64 {
@@ -177,4 +188,9 @@ impl Stopping<'_> {
         });
         CutReason::HartNotStopped(missing.map_or(0, |(_, hart)| hart.id()))
     }
+}
+
+/// A function that would not be as its driver left it: it has no keeper yet.
+fn live(function: Function) -> Result<(), CutReason> {
+    Err(CutReason::LiveFunction(function))
 }
