@@ -120,6 +120,7 @@ const WITHOUT_CIRCLE: [&str; 24] = [
     "poorwill",
     "poorwill-bench",
     "poorwill-machine",
+    "poorwill-plugin",
     "poorwill-fuzz",
     "poorwill-guest-client",
     "poorwill-guest-entry",

@@ -1,0 +1,177 @@
+//! What harts do to memory and to devices.
+
+use std::ffi::{CStr, c_uint, c_void};
+
+use crate::cache::{LINE_BYTES, Visible};
+use crate::ending::guest_power_off;
+use crate::model::{Guard, Model};
+use crate::qemu::interface::Place;
+use crate::session::{Session, fail};
+
+/// The device that switches the power off, and what is written for it: off, and off
+/// with a failure.
+const POWER_SWITCH: &CStr = c"riscv.sifive.test";
+const POWER_OFF: [u64; 2] = [0x5555, 0x3333];
+
+/// Registers of the flush block: an address, and an address without its lowest four bits.
+const FLUSH_64: u64 = 0x200;
+const FLUSH_32: u64 = 0x240;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// One access of a hart.
+#[derive(Clone, Copy)]
+struct Access {
+    hart: usize,
+    info: u32,
+    /// Virtual.
+    address: u64,
+    is_store: bool,
+}
+
+/// A hart has loaded or stored; a store is done.
+pub(crate) extern "C" fn accessed(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
+    let session = Session::get();
+    let access = Access {
+        hart: Session::hart(number),
+        info,
+        address,
+        is_store: session.qemu.is_store(info),
+    };
+    match session.qemu.place(info, address) {
+        None => session.model().unknown_accesses += 1,
+        Some(place) if place.is_device => device(session, access, place),
+        Some(place) => memory(session, access, place),
+    }
+}
+
+fn device(session: &Session, access: Access, place: Place) {
+    let mut model = session.model();
+    model.device_access(access.hart, access.is_store);
+    if !access.is_store {
+        return;
+    }
+    let value = session.qemu.value(access.info);
+    if let Some(register) = session.options.flush_register {
+        let line = match place.address.checked_sub(register) {
+            Some(FLUSH_64) => Some(value),
+            Some(FLUSH_32) => Some(value << 4),
+            Some(_) | None => None,
+        };
+        if let Some(address) = line {
+            flush_line(session, &mut model, access.hart, address);
+        }
+    }
+    drop(model);
+    let is_off = POWER_OFF.contains(&(value & 0xffff));
+    let Access { info, address, .. } = access;
+    if is_off && session.qemu.is_device(info, address, POWER_SWITCH) {
+        guest_power_off(session, access.hart);
+    }
+}
+
+fn memory(session: &Session, access: Access, place: Place) {
+    let bytes = session.qemu.access_bytes(access.info);
+    let (_, start) = split(place.address);
+    let first = bytes.min(LINE_BYTES - start);
+    let mut model = session.model();
+    part(session, &mut model, access, place.address, first);
+    if first == bytes {
+        return;
+    }
+    // The rest is in the next line, which may be in another page.
+    let next = place.address + first as u64;
+    let next = if next.is_multiple_of(PAGE_BYTES) {
+        let rest = access.address + first as u64;
+        match session.qemu.place(access.info, rest) {
+            Some(place) => place.address,
+            None => return model.unknown_accesses += 1,
+        }
+    } else {
+        next
+    };
+    part(session, &mut model, access, next, bytes - first);
+}
+
+/// A part of an access that is in one line.
+fn part(session: &Session, model: &mut Guard<'_>, access: Access, address: u64, bytes: usize) {
+    let Some(line) = line(session, model, address) else {
+        return;
+    };
+    let Some(cache) = &mut model.cache else {
+        return;
+    };
+    if access.is_store {
+        cache.store(access.hart, line, split(address).1, bytes);
+    } else {
+        cache.load(access.hart, line);
+    }
+}
+
+/// A physical address as a line's, and the byte within it.
+#[expect(clippy::cast_possible_truncation, reason = "less than a line")]
+fn split(address: u64) -> (u64, usize) {
+    let line = LINE_BYTES as u64;
+    (address / line, (address % line) as usize)
+}
+
+/// The line of a physical address, if it is RAM.
+fn line(session: &Session, model: &Model, address: u64) -> Option<u32> {
+    let offset = address.checked_sub(session.options.base)?;
+    let line = u32::try_from(offset / LINE_BYTES as u64).ok()?;
+    let lines = model.cache.as_ref()?.visible().lines();
+    ((line as usize) < lines).then_some(line)
+}
+
+fn flush_line(session: &Session, model: &mut Guard<'_>, hart: usize, address: u64) {
+    if let Some(line) = line(session, model, address)
+        && let Some(cache) = &mut model.cache
+    {
+        cache.flush_line(hart, line);
+    }
+}
+
+/// Which register, and whether it holds a physical address, as a call's data.
+const PHYSICAL: usize = 1 << 8;
+
+/// The data for [`flushes_line`].
+pub(crate) fn flush_data(register: u8, is_physical: bool) -> usize {
+    usize::from(register) | if is_physical { PHYSICAL } else { 0 }
+}
+
+/// A hart is about to flush the line that a register names. Should that raise an
+/// exception, it counts all the same.
+pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
+    let session = Session::get();
+    let hart = Session::hart(number);
+    let register = u8::try_from(data.addr() % PHYSICAL).expect("a register's number");
+    let registers = session.registers.get();
+    let value = registers.and_then(|all| session.qemu.register_value(all, register));
+    let Some(value) = value else {
+        fail(&format_args!("QEMU does not tell register x{register}"));
+    };
+    let address = if data.addr() & PHYSICAL != 0 {
+        Some(value)
+    } else {
+        session.internals.physical(session.cpu(hart), value)
+    };
+    if let Some(address) = address {
+        flush_line(session, &mut session.model(), hart, address);
+    }
+}
+
+/// A hart is about to flush all of its lines.
+pub(crate) extern "C" fn flushes_all(number: c_uint, _data: *mut c_void) {
+    let session = Session::get();
+    if let Some(cache) = &mut session.model().cache {
+        cache.flush_all(Session::hart(number));
+    }
+}
+
+/// A hart is about to execute a fence.
+pub(crate) extern "C" fn fences(number: c_uint, _data: *mut c_void) {
+    let session = Session::get();
+    if let Some(cache) = &mut session.model().cache {
+        cache.fence(Session::hart(number));
+    }
+}

@@ -1,0 +1,70 @@
+//! Cache lines as values, and the memory that they are lines of.
+
+/// Bytes in a line, as on every RISC-V machine with Zicbom in the field.
+pub const LINE_BYTES: usize = 64;
+
+/// What a line holds.
+pub type Line = [u8; LINE_BYTES];
+
+/// Memory as harts and devices see it, by the number of the line.
+pub trait Visible {
+    /// How many lines it has.
+    fn lines(&self) -> usize;
+
+    /// What line `number` holds now.
+    fn read(&self, number: u32) -> Line;
+
+    /// Puts back what `number` is to hold.
+    fn write(&self, number: u32, line: &Line);
+}
+
+/// `line` with the bytes from `start` on taken from `from`.
+pub(super) fn with_part(line: &Line, from: &Line, start: usize, length: usize) -> Line {
+    let mut joined = *line;
+    let end = start + length;
+    joined[start..end].copy_from_slice(&from[start..end]);
+    joined
+}
+
+/// Accessed and dirty, in each entry of a page table.
+const ACCESSED_AND_DIRTY: u64 = 0xc0;
+
+/// Whether `now` has other contents than `before` by more than accessed and dirty bits
+/// that were set. The page walker sets those through the hart's cache and tells nobody,
+/// so they are no sign of a device.
+pub(super) fn differs_by_device(now: &Line, before: &Line) -> bool {
+    let entries = now.chunks_exact(8).zip(before.chunks_exact(8));
+    entries.into_iter().any(|(now, before)| {
+        let (now, before) = (entry(now), entry(before));
+        (now ^ before) & !(now & ACCESSED_AND_DIRTY) != 0
+    })
+}
+
+fn entry(bytes: &[u8]) -> u64 {
+    let mut entry = [0; 8];
+    entry.copy_from_slice(bytes);
+    u64::from_le_bytes(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walkers_bits_are_no_device() {
+        let before = [0x01; LINE_BYTES];
+        let mut now = before;
+        now[8] |= 0xc0;
+        assert!(!differs_by_device(&now, &before));
+        // Nobody but software takes them away.
+        assert!(differs_by_device(&before, &now));
+        now[9] ^= 1;
+        assert!(differs_by_device(&now, &before));
+    }
+
+    #[test]
+    fn a_part_is_put_in() {
+        let joined = with_part(&[1; LINE_BYTES], &[2; LINE_BYTES], 62, 2);
+        assert_eq!((joined[61], joined[62], joined[63]), (1, 2, 2));
+    }
+}

@@ -1,0 +1,318 @@
+//! Write-back caches, one for each hart, and what memory holds behind them.
+//!
+//! Harts see coherent memory, whoever holds a line: that is the RAM as QEMU has it
+//! ([`Visible`]). What the RAM's chips would hold is kept beside it. Both agree wherever
+//! no line is dirty; where one is, memory has what it had before. When power goes,
+//! dirty lines fall back to that.
+//!
+//! A line is dirty in one cache at most. A store by another hart moves it there; a load
+//! by another leaves it where it is. There is no second level.
+//!
+//! Devices write to memory unseen. That one wrote to a dirty line shows at its next
+//! store or at the end; the line was then written back with the device's bytes in it, as
+//! coherent DMA does. Where a device wrote into the very bytes that are stored next to a
+//! clean line, memory keeps what it held before the device.
+
+mod line;
+mod pending;
+mod ways;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+pub use line::{LINE_BYTES, Line, Visible};
+pub use ways::{Geometry, GeometryError};
+
+use line::{differs_by_device, with_part};
+use pending::Pending;
+use ways::Ways;
+
+/// Why a line was written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushKind {
+    /// Its address was named.
+    Line,
+    /// All of its hart's lines were flushed.
+    All,
+    /// Another needed its place.
+    Displaced,
+}
+
+/// Lines that reached memory, by why, and devices that wrote between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By their address.
+    pub by_line: u64,
+    /// With all of a hart's.
+    pub all: u64,
+    /// By others that needed their place.
+    pub displaced: u64,
+    /// Stores that found that a device had written to the dirty line before.
+    pub device_writes: u64,
+}
+
+/// What the power took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Lines that were dirty and not flushed, by the hart that held them.
+    pub by_hart: Vec<u64>,
+    /// Of these, lines of which memory held the same.
+    pub unchanged: u64,
+    /// Dirty lines that reached memory all the same.
+    pub kept: u64,
+    /// Dirty lines that a device had written to, which wrote them back.
+    pub device_written: u64,
+    /// The numbers of all lost lines.
+    pub lines: Vec<u32>,
+}
+
+/// The caches of a machine.
+#[derive(Debug)]
+pub struct Cache<V> {
+    visible: V,
+    memory: Vec<u8>,
+    /// By line, the hart whose cache holds it dirty, from 1; 0 for none.
+    owner: Vec<u16>,
+    harts: Vec<Ways>,
+    /// Flushes that await a fence; none if they take effect at once.
+    pending: Option<Pending>,
+    counts: Counts,
+}
+
+impl<V: Visible> Cache<V> {
+    /// Empty caches of `harts` (up to 65535) over memory of zeros, which is
+    /// [taken](Self::take) before the first store. With `await_fence`, a flush counts
+    /// from its hart's next fence.
+    pub fn new(visible: V, geometry: Geometry, harts: usize, await_fence: bool) -> Self {
+        let lines = visible.lines();
+        Cache {
+            visible,
+            memory: vec![0; lines * LINE_BYTES],
+            owner: vec![0; lines],
+            harts: vec![Ways::new(geometry); harts],
+            pending: await_fence.then(|| Pending::new(harts)),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Lets memory hold what is visible in these lines.
+    pub fn take(&mut self, lines: Range<u32>) {
+        for line in lines {
+            let contents = self.visible.read(line);
+            self.set_memory(line, &contents);
+        }
+    }
+
+    /// The memory that harts see.
+    pub fn visible(&self) -> &V {
+        &self.visible
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What memory holds of a line.
+    #[must_use]
+    pub fn memory(&self, line: u32) -> Line {
+        let mut contents = [0; LINE_BYTES];
+        contents.copy_from_slice(&self.memory[Self::place(line)]);
+        contents
+    }
+
+    fn place(line: u32) -> Range<usize> {
+        let start = line as usize * LINE_BYTES;
+        start..start + LINE_BYTES
+    }
+
+    fn set_memory(&mut self, line: u32, contents: &Line) {
+        self.memory[Self::place(line)].copy_from_slice(contents);
+    }
+
+    fn owner(&self, line: u32) -> Option<usize> {
+        usize::from(self.owner[line as usize]).checked_sub(1)
+    }
+
+    /// Whether a cache holds the line, with stores that memory has not.
+    #[must_use]
+    pub fn is_dirty(&self, line: u32) -> bool {
+        self.owner(line).is_some()
+    }
+
+    /// `hart` stored `length` bytes at byte `start` of `line`, all in the line; the
+    /// visible memory has them already.
+    pub fn store(&mut self, hart: usize, line: u32, start: usize, length: usize) {
+        let now = self.visible.read(line);
+        self.bring(hart, line);
+        // Only now: to bring the line in may have displaced one.
+        let before = match self.owner(line) {
+            Some(owner) => self.latest(owner, line),
+            None => {
+                // What devices wrote while nobody held the line is in memory.
+                let before = with_part(&now, &self.memory(line), start, length);
+                self.set_memory(line, &before);
+                before
+            }
+        };
+        if differs_by_device(&now, &with_part(&before, &now, start, length)) {
+            self.counts.device_writes += 1;
+            let written_back = with_part(&now, &before, start, length);
+            self.write_back(line, &written_back);
+        }
+        self.own(hart, line, now);
+    }
+
+    /// `hart` loaded from `line`.
+    pub fn load(&mut self, hart: usize, line: u32) {
+        if self.harts[hart].touch(line) {
+            return;
+        }
+        self.bring(hart, line);
+        if self.owner(line).is_none() {
+            let contents = self.visible.read(line);
+            self.set_memory(line, &contents);
+        }
+    }
+
+    fn bring(&mut self, hart: usize, line: u32) {
+        if self.harts[hart].touch(line) {
+            return;
+        }
+        if let Some(displaced) = self.harts[hart].allocate(line) {
+            self.clean(displaced, FlushKind::Displaced);
+        }
+    }
+
+    fn latest(&mut self, owner: usize, line: u32) -> Line {
+        let way = self.harts[owner].find(line);
+        way.expect("an owner holds its line").latest
+    }
+
+    /// Makes the line dirty at `hart`, and at no other.
+    fn own(&mut self, hart: usize, line: u32, latest: Line) {
+        if let Some(before) = self.owner(line).filter(|before| *before != hart)
+            && let Some(way) = self.harts[before].find(line)
+        {
+            way.is_dirty = false;
+            way.line = None;
+        }
+        if let Some(way) = self.harts[hart].find(line) {
+            way.is_dirty = true;
+            way.latest = latest;
+        }
+        let owner = u16::try_from(hart + 1).expect("no more than 65535 harts");
+        self.owner[line as usize] = owner;
+    }
+
+    /// Memory gets contents that are newer than those of all flushes under way.
+    fn write_back(&mut self, line: u32, contents: &Line) {
+        self.set_memory(line, contents);
+        if let Some(pending) = &mut self.pending {
+            pending.supersede(line);
+        }
+    }
+
+    /// Memory gets all of a line that somebody holds dirty or held until now.
+    fn clean(&mut self, line: u32, kind: FlushKind) {
+        self.count(kind);
+        let contents = self.visible.read(line);
+        self.write_back(line, &contents);
+        self.disown(line);
+    }
+
+    fn disown(&mut self, line: u32) {
+        if let Some(owner) = self.owner(line)
+            && let Some(way) = self.harts[owner].find(line)
+        {
+            way.is_dirty = false;
+        }
+        self.owner[line as usize] = 0;
+    }
+
+    fn count(&mut self, kind: FlushKind) {
+        match kind {
+            FlushKind::Line => self.counts.by_line += 1,
+            FlushKind::All => self.counts.all += 1,
+            FlushKind::Displaced => self.counts.displaced += 1,
+        }
+    }
+
+    /// `hart` flushes one line, in whichever cache it is.
+    pub fn flush_line(&mut self, hart: usize, line: u32) {
+        if self.is_dirty(line) {
+            self.flush(hart, line, FlushKind::Line);
+        }
+    }
+
+    /// `hart` flushes all of its own cache.
+    pub fn flush_all(&mut self, hart: usize) {
+        let lines: Vec<_> = self.harts[hart].dirty().map(|(line, _)| line).collect();
+        for line in lines {
+            self.flush(hart, line, FlushKind::All);
+        }
+    }
+
+    fn flush(&mut self, hart: usize, line: u32, kind: FlushKind) {
+        let contents = self.visible.read(line);
+        let Some(pending) = &mut self.pending else {
+            return self.clean(line, kind);
+        };
+        pending.add(hart, line, kind, contents);
+        // What a device wrote before is flushed with the rest.
+        if let Some(owner) = self.owner(line)
+            && let Some(way) = self.harts[owner].find(line)
+        {
+            way.latest = contents;
+        }
+    }
+
+    /// `hart` executed a fence: its flushes have reached memory.
+    pub fn fence(&mut self, hart: usize) {
+        let done = match &mut self.pending {
+            Some(pending) => pending.complete(hart),
+            None => return,
+        };
+        for (line, flush) in done {
+            self.count(flush.kind);
+            self.set_memory(line, &flush.contents);
+            let Some(owner) = self.owner(line) else {
+                continue;
+            };
+            // A store since keeps the line dirty. What a device wrote since does not.
+            if self.latest(owner, line) == flush.contents {
+                let contents = self.visible.read(line);
+                self.set_memory(line, &contents);
+                self.disown(line);
+            }
+        }
+    }
+
+    /// Takes the power away: each dirty line falls back to what memory holds, but for
+    /// those that `keep` lets reach memory.
+    pub fn power_off(self, mut keep: impl FnMut() -> bool) -> Lost {
+        let mut lost = Lost::default();
+        for cache in &self.harts {
+            let mut own = 0;
+            for (line, latest) in cache.dirty() {
+                let now = self.visible.read(line);
+                let before = self.memory(line);
+                if differs_by_device(&now, latest) {
+                    lost.device_written += 1;
+                } else if keep() {
+                    lost.kept += 1;
+                } else {
+                    self.visible.write(line, &before);
+                    lost.unchanged += u64::from(now == before);
+                    lost.lines.push(line);
+                    own += 1;
+                }
+            }
+            lost.by_hart.push(own);
+        }
+        lost
+    }
+}

@@ -1,0 +1,247 @@
+//! The fair time base in QEMU: its clock, its interrupts and its idle harts.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::events::fire;
+use crate::model::Guard;
+use crate::qemu::counters::{Counter, NO_EXCEPTION};
+use crate::qemu::internals::{BigLock, ClockHooks, Internals};
+use crate::session::Session;
+use crate::time::{BecameIdle, FULL, Reached, Stamp};
+
+/// Why there can be no time base.
+#[derive(Debug, Error)]
+pub(crate) enum ClockError {
+    /// Another way to run harts, or another to tell the time.
+    #[error("QEMU's clock cannot be hooked: -icount is not to be given")]
+    NoHook,
+    /// No thread.
+    #[error("no thread for idle harts: {0}")]
+    NoThread(#[from] std::io::Error),
+}
+
+/// How long is waited where harts are said to wake and do not, and nothing tells.
+const WAKE_LIMIT: Duration = Duration::from_millis(20);
+
+/// Until the machine is looked at again, where it is not as idle as was said.
+const SETTLE: Duration = Duration::from_micros(20);
+
+/// Takes over QEMU's virtual clock. The first hart was just made.
+pub(crate) fn start(session: &'static Session) -> Result<(), ClockError> {
+    let hooks = ClockHooks {
+        interrupt: interrupted,
+        get: get_clock,
+        set: set_clock,
+    };
+    if !session.internals.hook(hooks) {
+        return Err(ClockError::NoHook);
+    }
+    session.csrs.hook(read_csr, write_csr);
+    let name = "idle harts".to_owned();
+    thread::Builder::new()
+        .name(name)
+        .spawn(move || watch(session))?;
+    Ok(())
+}
+
+extern "C" fn get_clock() -> i64 {
+    Session::get().clock.load(Ordering::Acquire)
+}
+
+/// The clock never goes back.
+extern "C" fn set_clock(time: i64) {
+    Session::get().clock.fetch_max(time, Ordering::AcqRel);
+}
+
+/// A hart reads a counter of cycles or instructions.
+unsafe extern "C" fn read_csr(state: *mut c_void, csr: c_int, value: *mut u64) -> c_int {
+    let session = Session::get();
+    let hart = holder(session, state);
+    let counter = session.qemu.read_counter(hart);
+    let read = session.model().read_csr(hart, Counter::of(csr), counter);
+    // SAFETY: QEMU says where it wants the value.
+    unsafe { value.write(read) };
+    NO_EXCEPTION
+}
+
+/// A hart writes to one.
+extern "C" fn write_csr(state: *mut c_void, csr: c_int, value: u64) -> c_int {
+    let session = Session::get();
+    let hart = holder(session, state);
+    let counter = session.qemu.read_counter(hart);
+    (session.model()).write_csr(hart, Counter::of(csr), counter, value);
+    NO_EXCEPTION
+}
+
+fn holder(session: &Session, state: *mut c_void) -> usize {
+    session.holder(state).expect("CSRs are a hart's")
+}
+
+/// QEMU interrupts a hart, under the big lock.
+unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
+    let session = Session::get();
+    let cpu = Internals::named(cpu).expect("an interrupt is a hart's");
+    session.internals.interrupt(cpu, mask);
+    if session.internals.is_hart_idle(cpu) {
+        return;
+    }
+    if let Some(hart) = session.number(cpu)
+        && let Some(time) = &mut session.model().time
+    {
+        time.interrupted(hart);
+    }
+}
+
+/// A block begins at a hart that has executed its share of the window, or was idle.
+pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
+    let session = Session::get();
+    let hart = Session::hart(number);
+    let mut model = session.model();
+    while !model.has_ended() {
+        let Some(time) = &mut model.time else {
+            return;
+        };
+        match time.reached(hart, session.qemu.read_counter(hart)) {
+            Reached::GoOn(counter) => return session.qemu.set_counter(hart, counter),
+            Reached::Yield => break,
+            Reached::MoveWindow => model = move_window(session, model),
+        }
+    }
+    drop(model);
+    session.internals.yield_hart(session.cpu(hart));
+}
+
+/// A hart is about to execute `wfi`.
+pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
+    let session = Session::get();
+    let hart = Session::hart(number);
+    let mut model = session.model();
+    if model.has_ended() {
+        return;
+    }
+    let Some(time) = &mut model.time else {
+        return;
+    };
+    let became = time.became_idle(hart, session.qemu.read_counter(hart));
+    let Some(became) = became else {
+        return;
+    };
+    session.qemu.set_counter(hart, FULL);
+    match became {
+        BecameIdle::OthersRun => {}
+        BecameIdle::MoveWindow => drop(move_window(session, model)),
+        BecameIdle::AllIdle => session.all_idle.notify_one(),
+    }
+}
+
+/// Moves the window, with the model unlocked while timers and events are served.
+fn move_window<'a>(session: &'a Session, mut model: Guard<'a>) -> Guard<'a> {
+    let Some(end) = model.time.as_ref().map(|time| clock_time(time.end())) else {
+        return model;
+    };
+    let clock = session.clock.load(Ordering::Acquire);
+    let deadline = session.internals.deadline();
+    if deadline.is_some_and(|deadline| clock.saturating_add_unsigned(deadline) <= end) {
+        drop(model);
+        let lock = session.internals.lock();
+        session.internals.advance(&lock, end);
+        drop(lock);
+        model = session.model();
+    }
+    set_clock(end);
+    if let Some(time) = &mut model.time {
+        time.arrive();
+    }
+    model = fire(session, model);
+    open(&mut model);
+    model
+}
+
+fn open(model: &mut Guard<'_>) {
+    let event = model.schedule.next();
+    if let Some(time) = &mut model.time {
+        time.open(event);
+    }
+}
+
+/// A time as QEMU's clock has it: 292 years will do.
+fn clock_time(time: u64) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
+}
+
+/// Lets time jump whenever all harts are idle; a thread of its own.
+fn watch(session: &'static Session) {
+    session.internals.register_thread();
+    loop {
+        let stamp = wait_until_idle(session);
+        if !session.options.grace.is_zero() {
+            thread::sleep(session.options.grace);
+        }
+        let lock = session.internals.lock();
+        let jumped = session.internals.is_idle(&lock)
+            && is_still_idle(session, stamp)
+            && jump(session, &lock);
+        drop(lock);
+        if !jumped {
+            thread::sleep(SETTLE);
+        }
+    }
+}
+
+/// Waits until no hart runs.
+fn wait_until_idle(session: &Session) -> Stamp {
+    let mut model = session.model();
+    loop {
+        if let Some(time) = &model.time
+            && !model.has_ended()
+            && (time.is_all_idle() || time.is_quiet())
+        {
+            return time.stamp();
+        }
+        let waited = session.all_idle.wait_timeout(model, WAKE_LIMIT);
+        model = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Whether nothing has happened since. QEMU says that no hart has anything to do, so
+/// none is waking.
+fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
+    let mut model = session.model();
+    let has_ended = model.has_ended();
+    let Some(time) = &mut model.time else {
+        return false;
+    };
+    let is_same = !has_ended && time.is_quiet() && time.stamp() == stamp;
+    if is_same {
+        time.settle();
+    }
+    is_same
+}
+
+/// Jumps to the next timer or event, if there is one.
+fn jump(session: &Session, lock: &BigLock<'_>) -> bool {
+    let deadline = session.internals.deadline();
+    let clock = session.clock.load(Ordering::Acquire);
+    let timer = deadline.map(|deadline| clock.saturating_add_unsigned(deadline));
+    let mut model = session.model();
+    let event = model.schedule.next().map(clock_time);
+    let Some(to) = timer.into_iter().chain(event).min() else {
+        return false;
+    };
+    let to = to.max(clock);
+    if let Some(time) = &mut model.time {
+        time.jump(to.unsigned_abs());
+    }
+    drop(model);
+    session.internals.advance(lock, to);
+    set_clock(to);
+    let mut model = fire(session, session.model());
+    open(&mut model);
+    true
+}

@@ -1,0 +1,66 @@
+//! The ways in which the power goes.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::CUT;
+use crate::report::{End, Report};
+use crate::session::{Session, exit_now, fail};
+
+/// The power goes now: QEMU ends at once. The model is not locked by the caller.
+pub(crate) fn cut(session: &Session, end: End) -> ! {
+    // No device moves anything while lines are put back.
+    let _lock = session.internals.lock();
+    take_power(session, end, None);
+    finish(session);
+    exit_now(CUT)
+}
+
+/// `hart` has switched the power off. QEMU will end by itself; until then no hart
+/// executes anything further.
+pub(crate) fn guest_power_off(session: &Session, hart: usize) {
+    let lock = session.internals.lock();
+    take_power(session, End::PowerOff, Some(hart));
+    session.internals.stop_harts(&lock);
+}
+
+/// QEMU ends by itself.
+pub(crate) fn qemu_ended(session: &Session) {
+    take_power(session, End::PowerOff, None);
+    finish(session);
+}
+
+fn take_power(session: &Session, end: End, hart: Option<usize>) {
+    let counters = session.counters();
+    let mut model = session.model();
+    model.end(end, hart, &counters, || session.is_kept());
+}
+
+/// Leaves nothing but the report behind.
+fn finish(session: &Session) {
+    if let Some(socket) = &session.options.control
+        && let Err(reason) = std::fs::remove_file(socket)
+    {
+        fail(&format_args!(
+            "the control socket {} cannot be removed: {reason}",
+            socket.display()
+        ));
+    }
+    let model = session.model();
+    if let (Some(file), Some(report)) = (&session.options.report, model.report())
+        && let Err(reason) = write(file, report)
+    {
+        fail(&format_args!(
+            "the report {} cannot be written: {reason}",
+            file.display()
+        ));
+    }
+}
+
+fn write(name: &Path, report: &Report) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(name)?);
+    serde_json::to_writer_pretty(&mut file, report)?;
+    file.write_all(b"\n")?;
+    file.flush()
+}

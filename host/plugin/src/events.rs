@@ -1,0 +1,34 @@
+//! What falls due.
+
+use crate::ending::cut;
+use crate::model::Guard;
+use crate::report::{Cause, End};
+use crate::schedule::Event;
+use crate::session::{Session, fail};
+use crate::signal;
+
+/// Lets everything happen that is due now, with the model unlocked meanwhile.
+pub(crate) fn fire<'a>(session: &'a Session, mut model: Guard<'a>) -> Guard<'a> {
+    loop {
+        let Some(now) = model.time.as_ref().map(|time| time.now()) else {
+            return model;
+        };
+        if model.has_ended() {
+            return model;
+        }
+        let Some(event) = model.schedule.due(now) else {
+            return model;
+        };
+        drop(model);
+        match event {
+            Event::Signal => {
+                if let Err(reason) = signal::raise(session, Cause::Time, None) {
+                    fail(&reason);
+                }
+            }
+            Event::HoldUpOver => cut(session, End::HoldUp),
+            Event::Cut => cut(session, End::Cut),
+        }
+        model = session.model();
+    }
+}

@@ -1,0 +1,168 @@
+//! What the plugin looks for in the guest's instructions, by their encoding.
+
+/// An instruction that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// `wfi`.
+    WaitForInterrupt,
+    /// A hint that marks a phase: `slti x0, x0, N`.
+    Mark(u16),
+    /// A fence that waits for stores: `fence` with W among its predecessors, or
+    /// T-Head's `th.sync`.
+    Fence,
+    /// Flushes the line that a register holds the address of: `cbo.clean`, `cbo.flush`,
+    /// `th.dcache.cva`, `.civa`, `.cval1`, `.cpa`, `.cipa`, `.cpal1`.
+    FlushLine {
+        /// The register, 0 to 31.
+        register: u8,
+        /// Whether its address is a physical one.
+        is_physical: bool,
+    },
+    /// Flushes all of the hart's lines: `th.dcache.call`, `th.dcache.ciall`.
+    FlushAll,
+}
+
+const WFI: u32 = 0x1050_0073;
+
+/// `fence` and `cbo.*`, and T-Head's cache operations: opcode, funct3, and where it is
+/// zero always, rd.
+const FENCE_MASK: u32 = 0x707f;
+const FENCE: u32 = 0x000f;
+const OPERATION_MASK: u32 = 0x7fff;
+const CBO: u32 = 0x200f;
+const THEAD: u32 = 0x000b;
+
+/// W among what a fence waits for, and whatever waits for the fence.
+const FENCE_WRITES: u32 = 1 << 24;
+const FENCE_SUCCESSORS: u32 = 0xf << 20;
+
+/// `slti x0, x0`: opcode, rd, funct3 and rs1.
+const MARK_MASK: u32 = 0xf_ffff;
+const MARK: u32 = 0x2013;
+
+impl Watched {
+    /// What an instruction is, if it is watched. Of a compressed one the upper half is
+    /// zero.
+    #[must_use]
+    pub fn of(word: u32) -> Option<Self> {
+        let function = word >> 20;
+        if word == WFI {
+            return Some(Watched::WaitForInterrupt);
+        }
+        if word & MARK_MASK == MARK {
+            // Negative numbers and zero are other people's hints.
+            let number = u16::try_from(function).ok()?;
+            return (1..=2047)
+                .contains(&number)
+                .then_some(Watched::Mark(number));
+        }
+        if word & FENCE_MASK == FENCE {
+            let orders = word & FENCE_WRITES != 0 && word & FENCE_SUCCESSORS != 0;
+            return orders.then_some(Watched::Fence);
+        }
+        let line = |is_physical| {
+            let register = u8::try_from(word >> 15 & 31).ok()?;
+            Some(Watched::FlushLine {
+                register,
+                is_physical,
+            })
+        };
+        match (word & OPERATION_MASK, function) {
+            (CBO, 1 | 2) => line(false),
+            (THEAD, 0x001 | 0x003) => Some(Watched::FlushAll),
+            (THEAD, 0x028 | 0x029 | 0x02b) => line(true),
+            (THEAD, 0x024 | 0x025 | 0x027) => line(false),
+            (THEAD, 0x018..=0x01b) => Some(Watched::Fence),
+            _ => None,
+        }
+    }
+}
+
+/// Whether an instruction goes on to the next whatever happens: register arithmetic and
+/// jumps, which raise no exception half-way through a block. QEMU may leave a block at
+/// any other.
+#[must_use]
+pub fn is_plain(word: u32) -> bool {
+    if word & 3 == 3 {
+        // lui, auipc, and arithmetic with and without immediates.
+        return matches!(word & 0x7f, 0x13 | 0x17 | 0x1b | 0x33 | 0x37 | 0x3b);
+    }
+    match (word & 3, word >> 13 & 7) {
+        // c.addi4spn; c.slli; c.mv, c.add and jumps.
+        (0 | 2, 0) | (2, 4) => true,
+        // All but c.lui, among which shadow stacks have their stores.
+        (1, function) => function != 3,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_is_known() {
+        let line = |register, is_physical| {
+            Some(Watched::FlushLine {
+                register,
+                is_physical,
+            })
+        };
+        for (word, watched) in [
+            (0x1050_0073, Some(Watched::WaitForInterrupt)),
+            // slti x0, x0, 1; 2047; 0; -1; slti x0, x1, 1
+            (0x0010_2013, Some(Watched::Mark(1))),
+            (0x7ff0_2013, Some(Watched::Mark(2047))),
+            (0x0000_2013, None),
+            (0xfff0_2013, None),
+            (0x0010_a013, None),
+            // fence; fence w,w; fence r,rw; pause; fence.tso; fence.i
+            (0x0ff0_000f, Some(Watched::Fence)),
+            (0x0110_000f, Some(Watched::Fence)),
+            (0x0230_000f, None),
+            (0x0100_000f, None),
+            (0x8330_000f, Some(Watched::Fence)),
+            (0x0000_100f, None),
+            // cbo.inval, clean, flush, zero (a0)
+            (0x0005_200f, None),
+            (0x0015_200f, line(10, false)),
+            (0x0025_200f, line(10, false)),
+            (0x0045_200f, None),
+            // th.dcache.call, ciall, iall, cva a0, ipa a0, cipa a0, sync, sync.s
+            (0x0010_000b, Some(Watched::FlushAll)),
+            (0x0030_000b, Some(Watched::FlushAll)),
+            (0x0020_000b, None),
+            (0x0255_000b, line(10, false)),
+            (0x02a5_000b, None),
+            (0x02b5_000b, line(10, true)),
+            (0x0180_000b, Some(Watched::Fence)),
+            (0x0190_000b, Some(Watched::Fence)),
+        ] {
+            assert_eq!(Watched::of(word), watched, "{word:#010x}");
+        }
+    }
+
+    #[test]
+    fn what_may_leave_a_block_is_not_plain() {
+        // add, addi, lui, c.addi a0,1, c.mv
+        for word in [0x00b5_0533, 0x0015_0513, 0x0000_0537, 0x0505, 0x852e] {
+            assert!(is_plain(word), "{word:#x}");
+        }
+        // ld, sd, csrr, ecall, amoadd, c.ld, c.sdsp, c.lwsp, c.lui, fld
+        let others = [
+            0x0005_3503,
+            0x00a5_3023,
+            0x3000_2573,
+            0x0000_0073,
+            0x00a5_302f,
+            0x6108,
+            0xe02a,
+            0x4502,
+            0x6505,
+            0x0005_3507,
+        ];
+        for word in others {
+            assert!(!is_plain(word), "{word:#x}");
+        }
+    }
+}

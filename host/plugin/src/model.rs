@@ -1,0 +1,284 @@
+//! All that changes while the machine runs, behind one lock.
+
+use std::sync::MutexGuard;
+
+use crate::cache::Cache;
+use crate::memory::Ram;
+use crate::options::{Loads, Options, SignalWhen};
+use crate::qemu::counters::Counter;
+use crate::report::{Cause, End, Hart, Lines, Mark, Report, Signal};
+use crate::schedule::Schedule;
+use crate::time::TimeBase;
+
+/// The lock's key. The big lock is never taken with it in hand.
+pub(crate) type Guard<'a> = MutexGuard<'a, Model>;
+
+/// Marks that are kept.
+const MOST_MARKS: usize = 1 << 16;
+
+/// Addresses of lost lines that are told.
+const MOST_ADDRESSES: usize = 32;
+
+/// The signal, and what each hart had executed then.
+#[derive(Debug)]
+struct Raised {
+    signal: Signal,
+    instructions: Vec<u64>,
+}
+
+/// Loads and stores of one hart.
+#[derive(Clone, Copy, Debug, Default)]
+struct DeviceAccesses {
+    loads: u64,
+    stores: u64,
+}
+
+/// The model.
+#[derive(Debug)]
+pub(crate) struct Model {
+    /// The fair time base, if it is on.
+    pub(crate) time: Option<TimeBase>,
+    pub(crate) schedule: Schedule,
+    /// The caches, until the power goes.
+    pub(crate) cache: Option<Cache<Ram>>,
+    /// Whether code is translated so that loads are seen.
+    pub(crate) sees_loads: bool,
+    /// How often the instruction that raises the line is still to be executed.
+    pub(crate) signal_countdown: u64,
+    pub(crate) unknown_accesses: u64,
+    harts: usize,
+    base: u64,
+    raised: Option<Raised>,
+    /// What each hart's counters of cycles and of instructions are ahead of what it has
+    /// executed, because it wrote to them.
+    ahead: Vec<[u64; 2]>,
+    devices: Vec<DeviceAccesses>,
+    marks: Vec<Mark>,
+    marks_left_out: u64,
+    report: Option<Report>,
+}
+
+impl Model {
+    pub(crate) fn new(options: &Options, harts: usize, ram: Option<Ram>) -> Self {
+        let (signal_at, countdown) = match options.signal {
+            SignalWhen::Never => (None, 0),
+            SignalWhen::At(time) => (Some(time), 0),
+            SignalWhen::Pc { count, .. } => (None, count),
+        };
+        let schedule = Schedule::new(signal_at, options.hold_up, options.cut_at);
+        let cache = ram.map(|ram| Cache::new(ram, options.geometry, harts, options.pend));
+        Model {
+            time: options.time.then(|| TimeBase::new(harts, schedule.next())),
+            schedule,
+            cache,
+            sees_loads: options.loads == Loads::Always,
+            signal_countdown: countdown,
+            unknown_accesses: 0,
+            harts,
+            base: options.base,
+            raised: None,
+            ahead: vec![[0; 2]; harts],
+            devices: vec![DeviceAccesses::default(); harts],
+            marks: Vec::new(),
+            marks_left_out: 0,
+            report: None,
+        }
+    }
+
+    /// Whether the power is gone: nothing counts any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// What was told at the end, once.
+    pub(crate) fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+
+    /// What a hart has executed.
+    pub(crate) fn instructions(&self, hart: usize, counter: u64) -> u64 {
+        match &self.time {
+            Some(time) => time.instructions(hart, counter),
+            None => counter,
+        }
+    }
+
+    /// What a hart reads from a counter: one instruction is one cycle. The instruction
+    /// that reads is counted already, and not yet to be seen.
+    pub(crate) fn read_csr(&self, hart: usize, which: Counter, counter: u64) -> u64 {
+        let executed = self.instructions(hart, counter).saturating_sub(1);
+        executed.wrapping_add(self.ahead[hart][which as usize])
+    }
+
+    /// A hart writes to a counter, which goes on from `value` with the next instruction.
+    pub(crate) fn write_csr(&mut self, hart: usize, which: Counter, counter: u64, value: u64) {
+        let executed = self.instructions(hart, counter);
+        self.ahead[hart][which as usize] = value.wrapping_sub(executed);
+    }
+
+    fn own_time(&self, hart: usize, counter: u64) -> Option<u64> {
+        self.time.as_ref().map(|time| time.own_time(hart, counter))
+    }
+
+    /// The time of what `hart` does, or of what happens to the machine.
+    fn time_at(&self, hart: Option<usize>, counters: &[u64]) -> Option<u64> {
+        match hart {
+            Some(hart) => self.own_time(hart, counters[hart]),
+            None => self.time.as_ref().map(TimeBase::now),
+        }
+    }
+
+    /// The line is being raised, by `hart` if an instruction of its did it.
+    pub(crate) fn raised(&mut self, cause: Cause, hart: Option<usize>, counters: &[u64]) {
+        let time = self.time_at(hart, counters);
+        if let Some(time) = time {
+            self.schedule.raised(time);
+        }
+        let counters = counters.iter().enumerate();
+        let instructions = counters.map(|(hart, counter)| self.instructions(hart, *counter));
+        self.raised = Some(Raised {
+            signal: Signal { cause, time },
+            instructions: instructions.collect(),
+        });
+        self.devices.fill(DeviceAccesses::default());
+    }
+
+    /// A hart accessed a device's register.
+    pub(crate) fn device_access(&mut self, hart: usize, is_store: bool) {
+        if self.raised.is_none() || self.has_ended() {
+            return;
+        }
+        let accesses = &mut self.devices[hart];
+        if is_store {
+            accesses.stores += 1;
+        } else {
+            accesses.loads += 1;
+        }
+    }
+
+    /// A hart executed a phase mark.
+    pub(crate) fn mark(&mut self, hart: usize, number: u16, counter: u64) {
+        if self.has_ended() {
+            return;
+        }
+        if self.marks.len() == MOST_MARKS {
+            self.marks_left_out += 1;
+            return;
+        }
+        self.marks.push(Mark {
+            hart,
+            number,
+            instructions: self.instructions(hart, counter),
+            time: self.own_time(hart, counter),
+        });
+    }
+
+    /// Takes the power away, once: dirty lines are lost but for those that `keep` lets
+    /// reach memory, and the report is made. `hart` did it, if one did.
+    pub(crate) fn end(
+        &mut self,
+        end: End,
+        hart: Option<usize>,
+        counters: &[u64],
+        keep: impl FnMut() -> bool,
+    ) {
+        if self.has_ended() {
+            return;
+        }
+        let time = self.time_at(hart, counters);
+        let mut harts: Vec<_> = (0..self.harts)
+            .map(|hart| self.hart_report(hart, counters[hart]))
+            .collect();
+        let lines = self.cache.take().map(|cache| {
+            let counts = cache.counts();
+            let lost = cache.power_off(keep);
+            for (hart, lost) in harts.iter_mut().zip(&lost.by_hart) {
+                hart.lost = *lost;
+            }
+            let shown = lost.lines.iter().take(MOST_ADDRESSES);
+            Lines {
+                lost: lost.lines.len() as u64,
+                unchanged: lost.unchanged,
+                kept: lost.kept,
+                device_written: lost.device_written,
+                device_writes: counts.device_writes,
+                flushed_by_line: counts.by_line,
+                flushed_all: counts.all,
+                displaced: counts.displaced,
+                lost_addresses: shown
+                    .map(|line| self.base + u64::from(*line) * 64)
+                    .collect(),
+            }
+        });
+        self.report = Some(Report {
+            end,
+            time,
+            signal: self.raised.as_ref().map(|raised| raised.signal),
+            harts,
+            lines,
+            marks: std::mem::take(&mut self.marks),
+            marks_left_out: self.marks_left_out,
+            unknown_accesses: self.unknown_accesses,
+        });
+    }
+
+    fn hart_report(&self, hart: usize, counter: u64) -> Hart {
+        let instructions = self.instructions(hart, counter);
+        let raised = self.raised.as_ref();
+        Hart {
+            instructions,
+            since_signal: raised.map(|raised| instructions - raised.instructions[hart]),
+            device_loads: self.sees_loads.then_some(self.devices[hart].loads),
+            device_stores: self.devices[hart].stores,
+            lost: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::FULL;
+
+    fn model(arguments: &[&str]) -> Model {
+        let options = Options::parse(arguments.iter().copied()).expect("they are right");
+        Model::new(&options, 2, None)
+    }
+
+    #[test]
+    fn what_is_told_counts_from_the_signal() {
+        let mut model = model(&["signal-at=500", "hold-up=100"]);
+        model.device_access(0, true);
+        // Both have executed their share of the first window, which ends at the signal.
+        model.raised(Cause::Instruction, Some(1), &[FULL, FULL + 3]);
+        assert_eq!(model.schedule.next(), Some(500), "the signal itself");
+        model.device_access(0, true);
+        model.device_access(1, false);
+        model.mark(1, 7, FULL + 13);
+        model.end(End::HoldUp, None, &[FULL + 20, FULL + 50], || false);
+        model.end(End::PowerOff, None, &[FULL, FULL], || false);
+        model.mark(1, 8, FULL + 60);
+        let report = model.report().expect("it has ended");
+        assert_eq!(report.end, End::HoldUp);
+        assert_eq!(report.signal.expect("a signal").time, Some(503));
+        let since = report.harts.iter().map(|hart| hart.since_signal);
+        assert_eq!(since.collect::<Vec<_>>(), [Some(20), Some(47)]);
+        let stores = report.harts.iter().map(|hart| hart.device_stores);
+        assert_eq!(stores.collect::<Vec<_>>(), [1, 0]);
+        let [mark] = report.marks[..] else {
+            panic!("{:?}", report.marks);
+        };
+        assert_eq!((mark.instructions, mark.time), (513, Some(513)));
+    }
+
+    #[test]
+    fn without_the_time_base_counters_are_instructions() {
+        let mut model = model(&["time=off"]);
+        model.mark(0, 1, 12);
+        model.end(End::PowerOff, Some(0), &[20, 30], || false);
+        let report = model.report().expect("it has ended");
+        assert_eq!((report.time, report.marks[0].time), (None, None));
+        assert_eq!(report.marks[0].instructions, 12);
+        assert_eq!(report.harts[1].instructions, 30);
+    }
+}

@@ -1,0 +1,428 @@
+//! The plugin's arguments (`-plugin FILE,key=value,...`), as typed values.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::cache::{Geometry, GeometryError};
+
+/// When the caches see loads. A load can only displace lines, so caches that do not
+/// see it keep more of them dirty, never fewer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loads {
+    /// Never: nothing is displaced by reading.
+    Never,
+    /// From the start, which costs half as much again as stores alone.
+    Always,
+    /// From the signal on: what a firmware displaces by reading counts, and at the
+    /// signal no less is dirty than could be.
+    #[default]
+    Signalled,
+}
+
+/// When the plugin raises the line by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SignalWhen {
+    /// Not: it is left to the control socket.
+    #[default]
+    Never,
+    /// At this time, in nanoseconds of the fair time base.
+    At(u64),
+    /// When an instruction is executed for the `count`th time, by whichever hart.
+    Pc {
+        /// The instruction's virtual address.
+        address: u64,
+        /// From 1.
+        count: u64,
+    },
+}
+
+/// All that can be asked of the plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// `ram`: the file behind the machine's RAM (`memory-backend-file,share=on`).
+    /// Without it there are no caches.
+    pub ram: Option<PathBuf>,
+    /// `base`: the physical address at which the RAM begins.
+    pub base: u64,
+    /// `l1`, `ways`: each hart's cache.
+    pub geometry: Geometry,
+    /// `flush-register`: where the plugin makes a block with `Flush64` (+0x200) and
+    /// `Flush32` (+0x240).
+    pub flush_register: Option<u64>,
+    /// `irq`: the line's number at the interrupt controller, 1 to 1023.
+    pub irq: u32,
+    /// `signal-at`, or `signal-pc` and `signal-count`.
+    pub signal: SignalWhen,
+    /// `hold-up`: the power goes this many instructions (nanoseconds of the fair time
+    /// base) after the signal; where an instruction or the socket raised the line in the
+    /// midst of a window, at the end of a window, up to 1000 later.
+    pub hold_up: Option<u64>,
+    /// `cut-at`: the power goes at this time, in nanoseconds of the fair time base.
+    pub cut_at: Option<u64>,
+    /// `pend`: a flush counts only from its hart's next fence.
+    pub pend: bool,
+    /// `seed`: of the choice which lines are kept.
+    pub seed: u64,
+    /// `keep`: per cent of dirty lines that reach memory all the same, 0 to 100.
+    pub keep: u8,
+    /// `loads`.
+    pub loads: Loads,
+    /// `time`: the fair time base.
+    pub time: bool,
+    /// `grace`: for how long idle harts wait for input and output before the clock
+    /// jumps to the next timer. Runs without devices repeat exactly with 0.
+    pub grace: Duration,
+    /// `control`: a Unix socket for `fail` and `good`.
+    pub control: Option<PathBuf>,
+    /// `report`: a file for the [report](crate::report::Report).
+    pub report: Option<PathBuf>,
+}
+
+/// Why arguments are refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum OptionError {
+    /// No option is called so.
+    #[error("there is no option `{0}`")]
+    Unknown(String),
+    /// An argument without a value.
+    #[error("`{0}` has no value: it is to be key=value")]
+    NoValue(String),
+    /// An option that came before.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// What does not say what the option needs.
+    #[error("`{key}={value}`: {wanted} is wanted")]
+    Malformed {
+        /// The option.
+        key: String,
+        /// What was said.
+        value: String,
+        /// What can be said.
+        wanted: &'static str,
+    },
+    /// An option that says nothing without another.
+    #[error("`{key}` needs {needed}")]
+    Needs {
+        /// The option.
+        key: &'static str,
+        /// What it needs.
+        needed: &'static str,
+    },
+    /// Caches that cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+}
+
+const NUMBER: &str = "a number (decimal, or hexadecimal with 0x)";
+const FROM_ONE: &str = "a number from 1";
+const SWITCH: &str = "on or off";
+
+/// One argument while it is read.
+struct Argument<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+impl Argument<'_> {
+    fn malformed(&self, wanted: &'static str) -> OptionError {
+        OptionError::Malformed {
+            key: self.key.into(),
+            value: self.value.into(),
+            wanted,
+        }
+    }
+
+    fn number(&self) -> Result<u64, OptionError> {
+        let number = match self.value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => self.value.parse(),
+        };
+        number.map_err(|_| self.malformed(NUMBER))
+    }
+
+    fn positive(&self) -> Result<u64, OptionError> {
+        match self.number()? {
+            0 => Err(self.malformed(FROM_ONE)),
+            number => Ok(number),
+        }
+    }
+
+    fn within<T: TryFrom<u64>>(
+        &self,
+        range: RangeInclusive<u64>,
+        wanted: &'static str,
+    ) -> Result<T, OptionError> {
+        let number = Some(self.number()?).filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| self.malformed(wanted))
+    }
+
+    fn switch(&self) -> Result<bool, OptionError> {
+        match self.value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.malformed(SWITCH)),
+        }
+    }
+
+    fn loads(&self) -> Result<Loads, OptionError> {
+        match self.value {
+            "never" => Ok(Loads::Never),
+            "always" => Ok(Loads::Always),
+            "signalled" => Ok(Loads::Signalled),
+            _ => Err(self.malformed("never, always or signalled")),
+        }
+    }
+
+    fn path(&self) -> Result<PathBuf, OptionError> {
+        match self.value {
+            "" => Err(self.malformed("a file's name")),
+            value => Ok(value.into()),
+        }
+    }
+}
+
+/// What is said in several options.
+#[derive(Default)]
+struct Parts {
+    l1: Option<usize>,
+    ways: Option<usize>,
+    signal_at: Option<u64>,
+    signal_pc: Option<u64>,
+    signal_count: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            ram: None,
+            base: 0x8000_0000,
+            geometry: Geometry::default(),
+            flush_register: None,
+            irq: 60,
+            signal: SignalWhen::Never,
+            hold_up: None,
+            cut_at: None,
+            pend: true,
+            seed: 1,
+            keep: 0,
+            loads: Loads::default(),
+            time: true,
+            grace: Duration::from_micros(200),
+            control: None,
+            report: None,
+        }
+    }
+}
+
+impl Options {
+    /// Reads QEMU's list of arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionError`].
+    pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionError> {
+        let mut options = Options::default();
+        let mut parts = Parts::default();
+        let mut seen = Vec::new();
+        for text in arguments {
+            let (key, value) =
+                (text.split_once('=')).ok_or_else(|| OptionError::NoValue(text.into()))?;
+            if seen.contains(&key) {
+                return Err(OptionError::Twice(key.into()));
+            }
+            seen.push(key);
+            options.set(&mut parts, &Argument { key, value })?;
+        }
+        options.join(&parts)?;
+        options.check(&seen)?;
+        Ok(options)
+    }
+
+    fn set(&mut self, parts: &mut Parts, argument: &Argument<'_>) -> Result<(), OptionError> {
+        match argument.key {
+            "ram" => self.ram = Some(argument.path()?),
+            "base" => self.base = argument.number()?,
+            "l1" => parts.l1 = Some(argument.within(0..=1 << 30, "bytes, up to 1 GiB")?),
+            "ways" => parts.ways = Some(argument.within(0..=1 << 16, "a number up to 65536")?),
+            "flush-register" => self.flush_register = Some(argument.number()?),
+            "irq" => self.irq = argument.within(1..=1023, "a source from 1 to 1023")?,
+            "signal-at" => parts.signal_at = Some(argument.positive()?),
+            "signal-pc" => parts.signal_pc = Some(argument.number()?),
+            "signal-count" => parts.signal_count = Some(argument.positive()?),
+            "hold-up" => self.hold_up = Some(argument.positive()?),
+            "cut-at" => self.cut_at = Some(argument.positive()?),
+            "pend" => self.pend = argument.switch()?,
+            "seed" => self.seed = argument.number()?,
+            "keep" => self.keep = argument.within(0..=100, "per cent, 0 to 100")?,
+            "loads" => self.loads = argument.loads()?,
+            "time" => self.time = argument.switch()?,
+            "grace" => {
+                let micros = argument.within(0..=10_000_000, "microseconds, up to 10 s")?;
+                self.grace = Duration::from_micros(micros);
+            }
+            "control" => self.control = Some(argument.path()?),
+            "report" => self.report = Some(argument.path()?),
+            _ => return Err(OptionError::Unknown(argument.key.into())),
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, parts: &Parts) -> Result<(), OptionError> {
+        let usual = Geometry::default();
+        let bytes = parts.l1.unwrap_or(usual.bytes());
+        self.geometry = Geometry::new(bytes, parts.ways.unwrap_or(usual.ways()))?;
+        self.signal = match (parts.signal_at, parts.signal_pc, parts.signal_count) {
+            (Some(_), Some(_), _) => {
+                return Err(OptionError::Needs {
+                    key: "signal-at",
+                    needed: "that signal-pc is not given, which says another moment",
+                });
+            }
+            (_, None, Some(_)) => {
+                return Err(OptionError::Needs {
+                    key: "signal-count",
+                    needed: "signal-pc",
+                });
+            }
+            (Some(time), None, None) => SignalWhen::At(time),
+            (None, Some(address), count) => SignalWhen::Pc {
+                address,
+                count: count.unwrap_or(1),
+            },
+            (None, None, None) => SignalWhen::Never,
+        };
+        Ok(())
+    }
+
+    /// Options that would do nothing, so that a slip does not look like a result.
+    fn check(&self, given: &[&str]) -> Result<(), OptionError> {
+        let is_signalled = self.signal != SignalWhen::Never || self.control.is_some();
+        let rules = [
+            ("hold-up", is_signalled, "signal-at, signal-pc or control"),
+            ("signal-at", self.time, "time=on"),
+            ("hold-up", self.time, "time=on"),
+            ("cut-at", self.time, "time=on"),
+            ("l1", self.ram.is_some(), "ram"),
+            ("ways", self.ram.is_some(), "ram"),
+            ("base", self.ram.is_some(), "ram"),
+            ("flush-register", self.ram.is_some(), "ram"),
+            ("keep", self.ram.is_some(), "ram"),
+            ("pend", self.ram.is_some(), "ram"),
+        ];
+        for (key, holds, needed) in rules {
+            if given.contains(&key) && !holds {
+                return Err(OptionError::Needs { key, needed });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(arguments: &[&str]) -> String {
+        let parsed = Options::parse(arguments.iter().copied());
+        parsed.expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn nothing_said_is_the_usual() {
+        assert_eq!(Options::parse([]), Ok(Options::default()));
+    }
+
+    #[test]
+    fn every_option_is_read() {
+        let options = Options::parse([
+            "ram=/tmp/ram",
+            "base=0x40000000",
+            "l1=32768",
+            "ways=8",
+            "flush-register=0x2010000",
+            "irq=61",
+            "signal-pc=0x80000010",
+            "signal-count=3",
+            "hold-up=100000",
+            "cut-at=5",
+            "pend=off",
+            "seed=9",
+            "keep=50",
+            "loads=always",
+            "time=on",
+            "grace=0",
+            "control=/tmp/c",
+            "report=/tmp/r",
+        ])
+        .expect("all are right");
+        let expected = Options {
+            ram: Some("/tmp/ram".into()),
+            base: 0x4000_0000,
+            geometry: Geometry::new(32768, 8).expect("a cache"),
+            flush_register: Some(0x201_0000),
+            irq: 61,
+            signal: SignalWhen::Pc {
+                address: 0x8000_0010,
+                count: 3,
+            },
+            hold_up: Some(100_000),
+            cut_at: Some(5),
+            pend: false,
+            seed: 9,
+            keep: 50,
+            loads: Loads::Always,
+            time: true,
+            grace: Duration::ZERO,
+            control: Some("/tmp/c".into()),
+            report: Some("/tmp/r".into()),
+        };
+        assert_eq!(options, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        assert_eq!(error(&["rma=x"]), "there is no option `rma`");
+        assert_eq!(
+            error(&["time"]),
+            "`time` has no value: it is to be key=value"
+        );
+        assert_eq!(error(&["seed=1", "seed=2"]), "`seed` is given twice");
+        assert_eq!(error(&["time=1"]), "`time=1`: on or off is wanted");
+        assert_eq!(
+            error(&["irq=0"]),
+            "`irq=0`: a source from 1 to 1023 is wanted"
+        );
+        assert_eq!(
+            error(&["irq=1024"]),
+            "`irq=1024`: a source from 1 to 1023 is wanted"
+        );
+        assert_eq!(
+            error(&["keep=101", "ram=a"]),
+            "`keep=101`: per cent, 0 to 100 is wanted"
+        );
+        assert_eq!(
+            error(&["seed=-1"]),
+            "`seed=-1`: a number (decimal, or hexadecimal with 0x) is wanted"
+        );
+    }
+
+    #[test]
+    fn what_would_do_nothing_is_refused() {
+        assert_eq!(
+            error(&["hold-up=5"]),
+            "`hold-up` needs signal-at, signal-pc or control"
+        );
+        assert_eq!(
+            error(&["signal-at=5", "time=off"]),
+            "`signal-at` needs time=on"
+        );
+        assert_eq!(error(&["signal-count=2"]), "`signal-count` needs signal-pc");
+        assert_eq!(error(&["pend=off"]), "`pend` needs ram");
+        assert!(error(&["signal-at=1", "signal-pc=1"]).contains("signal-pc is not given"));
+        assert!(error(&["ram=a", "l1=100"]).contains("100"));
+    }
+}

@@ -1,0 +1,92 @@
+//! What is to happen at which time of the fair time base.
+
+/// What can fall due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The line is raised.
+    Signal,
+    /// The hold-up has run out.
+    HoldUpOver,
+    /// The power goes at a time that was asked for.
+    Cut,
+}
+
+/// The events to come, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    signal_at: Option<u64>,
+    hold_up: Option<u64>,
+    hold_up_over: Option<u64>,
+    cut_at: Option<u64>,
+}
+
+impl Schedule {
+    /// The signal at a time, the power gone so long after it, and at a time whatever
+    /// happens; each if asked for.
+    #[must_use]
+    pub fn new(signal_at: Option<u64>, hold_up: Option<u64>, cut_at: Option<u64>) -> Self {
+        Schedule {
+            signal_at,
+            hold_up,
+            hold_up_over: None,
+            cut_at,
+        }
+    }
+
+    /// When the next falls due.
+    #[must_use]
+    pub fn next(&self) -> Option<u64> {
+        let times = [self.signal_at, self.hold_up_over, self.cut_at];
+        times.into_iter().flatten().min()
+    }
+
+    /// What is due at `now`, the end of the power before all else; not given again.
+    pub fn due(&mut self, now: u64) -> Option<Event> {
+        let take = |time: &mut Option<u64>| time.take_if(|time| *time <= now).is_some();
+        if take(&mut self.cut_at) {
+            Some(Event::Cut)
+        } else if take(&mut self.hold_up_over) {
+            Some(Event::HoldUpOver)
+        } else if take(&mut self.signal_at) {
+            Some(Event::Signal)
+        } else {
+            None
+        }
+    }
+
+    /// The line was raised at `time`: the hold-up begins.
+    pub fn raised(&mut self, time: u64) {
+        self.hold_up_over = self.hold_up.map(|length| time.saturating_add(length));
+    }
+
+    /// The line was lowered: power is back.
+    pub fn lowered(&mut self) {
+        self.hold_up_over = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hold_up_begins_with_the_signal() {
+        let mut schedule = Schedule::new(Some(100), Some(50), None);
+        assert_eq!(schedule.next(), Some(100));
+        assert_eq!(schedule.due(99), None);
+        assert_eq!(schedule.due(100), Some(Event::Signal));
+        assert_eq!(schedule.due(100), None);
+        schedule.raised(100);
+        assert_eq!(schedule.next(), Some(150));
+        assert_eq!(schedule.due(150), Some(Event::HoldUpOver));
+    }
+
+    #[test]
+    fn power_that_comes_back_is_not_cut() {
+        let mut schedule = Schedule::new(None, Some(50), Some(1000));
+        schedule.raised(7);
+        schedule.lowered();
+        assert_eq!(schedule.due(999), None);
+        assert_eq!(schedule.due(1000), Some(Event::Cut));
+    }
+}

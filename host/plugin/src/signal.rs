@@ -1,0 +1,86 @@
+//! The line that tells the firmware that power fails: a source of the machine's first
+//! interrupt controller.
+
+use std::ffi::CString;
+
+use thiserror::Error;
+
+use crate::options::Loads;
+use crate::qemu::internals::{Internals, Irq};
+use crate::report::Cause;
+use crate::session::Session;
+
+/// Why there is no line.
+#[derive(Debug, Error)]
+pub(crate) enum LineError {
+    /// Nothing to raise it at.
+    #[error("the machine has neither a PLIC nor an APLIC")]
+    NoController,
+    /// It has fewer sources.
+    #[error("the interrupt controller has sources below {sources}, and irq={wanted} is wanted")]
+    NoSource { wanted: u32, sources: u64 },
+    /// It came too early.
+    #[error("the machine does not run yet")]
+    NotYet,
+}
+
+/// Interrupt controllers by QEMU's name, with the property that counts their sources.
+const CONTROLLERS: [(&str, &std::ffi::CStr); 2] = [
+    ("riscv.sifive.plic", c"num-sources"),
+    ("riscv.aplic", c"num-irqs"),
+];
+
+/// Devices that are looked at. Boards make their controllers among the first.
+const MOST_DEVICES: usize = 1024;
+
+/// The line of that source of the first controller. An APLIC's first domain is the
+/// root, which the others get their sources from.
+pub(crate) fn find(internals: &Internals, source: u32) -> Result<Irq, LineError> {
+    for number in 0..MOST_DEVICES {
+        let path = format!("/machine/unattached/device[{number}]");
+        let path = CString::new(path).expect("no zero byte");
+        let Some((device, kind)) = internals.device(&path) else {
+            continue;
+        };
+        let Some((_, count)) = CONTROLLERS.iter().find(|(name, _)| *name == kind) else {
+            continue;
+        };
+        let sources = internals.property(device, count);
+        let no_source = LineError::NoSource {
+            wanted: source,
+            sources,
+        };
+        if u64::from(source) >= sources {
+            return Err(no_source);
+        }
+        return internals.line(device, source).ok_or(no_source);
+    }
+    Err(LineError::NoController)
+}
+
+/// Raises the line, for that cause, `hart` executing it if it was an instruction. The
+/// model is not locked by the caller.
+pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Result<(), LineError> {
+    let line = *session.line.get().ok_or(LineError::NotYet)?;
+    let lock = session.internals.lock();
+    let counters = session.counters();
+    let mut model = session.model();
+    model.raised(cause, hart, &counters);
+    let to_see_loads = session.options.loads == Loads::Signalled && !model.sees_loads;
+    model.sees_loads |= to_see_loads;
+    drop(model);
+    session.internals.set_line(&lock, line, true);
+    if to_see_loads {
+        session.internals.translate_anew(session.cpu(0));
+    }
+    Ok(())
+}
+
+/// Lowers the line: power is back.
+pub(crate) fn lower(session: &Session) -> Result<(), LineError> {
+    let line = *session.line.get().ok_or(LineError::NotYet)?;
+    let lock = session.internals.lock();
+    session.model().schedule.lowered();
+    session.internals.set_line(&lock, line, false);
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! What is put into the code that QEMU makes of the guest's.
+
+use std::ffi::{c_uint, c_void};
+use std::sync::Once;
+
+use crate::access::{accessed, fences, flush_data, flushes_all, flushes_line};
+use crate::clock::{share_used, waits};
+use crate::instruction::{Watched, is_plain};
+use crate::options::SignalWhen;
+use crate::qemu::interface::{Block, Instruction, PluginId};
+use crate::qemu::internals::RegisterOperations;
+use crate::report::Cause;
+use crate::session::{Session, fail};
+use crate::signal;
+use crate::time::FULL;
+
+/// The machine is complete, and its memory loaded, when the first block is translated.
+static BEGUN: Once = Once::new();
+
+/// A block is translated.
+pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
+    let session = Session::get();
+    BEGUN.call_once(|| begin(session));
+    let sees = Sees::of(session);
+    if session.options.time {
+        (session.qemu).call_when_counted(block, FULL, share_used);
+    }
+    let instructions = session.qemu.instructions(block);
+    let words = instructions.iter().map(|own| session.qemu.word(*own));
+    let words: Vec<_> = words.collect();
+    let stops = |at: usize| is_stop(session, instructions[at], words[at]);
+    count(session, &instructions, &words, stops);
+    for (instruction, word) in instructions.into_iter().zip(words) {
+        watch(session, &sees, instruction, word);
+    }
+}
+
+/// Which accesses are seen.
+struct Sees {
+    stores: bool,
+    loads: bool,
+}
+
+impl Sees {
+    fn of(session: &Session) -> Self {
+        let options = &session.options;
+        let model = session.model();
+        let is_signalled = options.signal != SignalWhen::Never || options.control.is_some();
+        // Nobody asks for either where there are neither caches nor a signal.
+        let stores = options.ram.is_some() || is_signalled;
+        Sees {
+            stores,
+            loads: stores && model.sees_loads,
+        }
+    }
+}
+
+/// Whether a call before the instruction asks for the count up to it.
+fn is_stop(session: &Session, instruction: Instruction, word: u32) -> bool {
+    let watched = matches!(
+        Watched::of(word),
+        Some(Watched::WaitForInterrupt | Watched::Mark(_))
+    );
+    watched || is_signal(session, instruction)
+}
+
+fn is_signal(session: &Session, instruction: Instruction) -> bool {
+    match session.options.signal {
+        SignalWhen::Pc { address, .. } => session.qemu.address(instruction) == address,
+        SignalWhen::Never | SignalWhen::At(_) => false,
+    }
+}
+
+/// Counts instructions, several with one addition where none of them can leave the block
+/// but the last. So the count is exact also where an access to a device or an exception
+/// ends a block early.
+fn count(
+    session: &Session,
+    instructions: &[Instruction],
+    words: &[u32],
+    stops: impl Fn(usize) -> bool,
+) {
+    let mut first = 0;
+    for at in 0..words.len() {
+        let is_last = at + 1 == words.len();
+        if is_last || !is_plain(words[at]) || stops(at) || stops(at + 1) {
+            let number = at + 1 - first;
+            session.qemu.count(instructions[first], number as u64);
+            first = at + 1;
+        }
+    }
+}
+
+fn watch(session: &Session, sees: &Sees, instruction: Instruction, word: u32) {
+    let qemu = &session.qemu;
+    if is_signal(session, instruction) {
+        qemu.call_before(instruction, signals, 0);
+    }
+    let has_cache = session.options.ram.is_some();
+    match Watched::of(word) {
+        Some(Watched::WaitForInterrupt) => qemu.call_before(instruction, waits, 0),
+        Some(Watched::Mark(number)) => {
+            qemu.call_before(instruction, marks, usize::from(number));
+        }
+        Some(Watched::Fence) if has_cache => qemu.call_before(instruction, fences, 0),
+        Some(Watched::FlushAll) if has_cache => qemu.call_before(instruction, flushes_all, 0),
+        Some(Watched::FlushLine {
+            register,
+            is_physical,
+        }) if has_cache => {
+            let data = flush_data(register, is_physical);
+            qemu.call_with_registers(instruction, flushes_line, data);
+        }
+        Some(Watched::Fence | Watched::FlushAll | Watched::FlushLine { .. }) | None => {}
+    }
+    if sees.stores && !is_plain(word) {
+        qemu.call_after_access(instruction, accessed, sees.loads);
+    }
+}
+
+extern "C" fn marks(number: c_uint, data: *mut c_void) {
+    let session = Session::get();
+    let hart = Session::hart(number);
+    let counter = session.qemu.read_counter(hart);
+    let mark = u16::try_from(data.addr()).expect("a mark's number");
+    session.model().mark(hart, mark, counter);
+}
+
+/// The instruction that raises the line is about to be executed.
+extern "C" fn signals(number: c_uint, _data: *mut c_void) {
+    let session = Session::get();
+    let mut model = session.model();
+    if model.signal_countdown == 0 {
+        return;
+    }
+    model.signal_countdown -= 1;
+    let is_now = model.signal_countdown == 0;
+    drop(model);
+    let hart = Some(Session::hart(number));
+    if is_now && let Err(reason) = signal::raise(session, Cause::Instruction, hart) {
+        fail(&reason);
+    }
+}
+
+/// Completes what needs a whole machine.
+fn begin(session: &Session) {
+    let options = &session.options;
+    if options.signal != SignalWhen::Never || options.control.is_some() {
+        match signal::find(&session.internals, options.irq) {
+            Ok(line) => _ = session.line.set(line),
+            Err(reason) => fail(&reason),
+        }
+    }
+    if let Some(address) = options.flush_register {
+        let lock = session.internals.lock();
+        (session.internals).make_registers(&lock, address, FLUSH_BYTES, &FLUSH);
+    }
+    if let Some(cache) = &mut session.model().cache {
+        match cache.visible().written() {
+            Ok(written) => written.into_iter().for_each(|lines| cache.take(lines)),
+            Err(reason) => fail(&reason),
+        }
+    }
+}
+
+/// The flush block. What is written is seen as the store that it is, with its hart.
+static FLUSH: RegisterOperations = RegisterOperations::new(read_flush, write_flush);
+const FLUSH_BYTES: u64 = 0x1000;
+
+/// `Config` of a SiFive cache: lines of 2^6 bytes, sets, ways and banks.
+const FLUSH_CONFIG: u64 = 0x0608_1004;
+
+extern "C" fn read_flush(_data: *mut c_void, offset: u64, _bytes: u32) -> u64 {
+    if offset == 0 { FLUSH_CONFIG } else { 0 }
+}
+
+extern "C" fn write_flush(_data: *mut c_void, _offset: u64, _value: u64, _bytes: u32) {}
