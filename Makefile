@@ -18,14 +18,14 @@ demo: say-demo setup fetch build guest ## Show the main job: Debian sleeps with 
 	@$(CLI) demo
 
 .PHONY: test
-test: say-test setup fetch build guest test-kernel loader poison-free ## Run every test
+test: say-test setup fetch build guest test-kernel loader plugin poison-free ## Run every test
 	@POORWILL_STRICT=1 $(MAKE) --no-print-directory check-code test-host
 	@$(MAKE) --no-print-directory count
 	@tools/fuzz --seconds 20
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader ## Run what `make test` leaves out: more machines, more sleeps
+test-long: say-test-long setup fetch build guest test-kernel loader plugin ## Run what `make test` leaves out: more machines, more sleeps
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
@@ -97,7 +97,7 @@ suites: setup-tools firmware ## Run public test suites that were fetched to SUIT
 	@tools/suites $(SUITES)
 
 .PHONY: mutants
-mutants: setup fetch build guest test-kernel loader ## Take checks out of the firmware, one at a time, and see that a row of the tests notices
+mutants: setup fetch build guest test-kernel loader plugin ## Take checks out of the firmware, one at a time, and see that a row of the tests notices
 	@tools/mutants
 
 QUICK ?=
@@ -161,7 +161,13 @@ loader: setup-tools ## Build build/loader.bin, which starts a kernel from flash
 	@$(CARGO) bare build --locked --quiet -p poorwill-loader --features program
 	@cp $(TARGET)/$(BARE)/bare/poorwill-loader build/loader.bin
 
-# In a folder of its own, as the two builds of one program have one name.
+# Has what the boards' memory does without power: QEMU's own has no caches.
+.PHONY: plugin
+plugin: setup-tools
+	@mkdir -p build
+	@$(CARGO) build --release --locked --quiet -p poorwill-plugin
+	@cp $(TARGET)/release/libpoorwill_plugin.so build/poorwill-plugin.so
+
 .PHONY: poison-free
 poison-free: setup-tools
 	@mkdir -p build

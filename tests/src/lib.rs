@@ -24,6 +24,7 @@ mod licences;
 mod plan;
 #[cfg(test)]
 mod pool;
+mod power;
 mod prepared;
 mod setup;
 mod snapshot;

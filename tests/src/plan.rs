@@ -114,6 +114,10 @@ pub struct Row {
     /// The machine's memory is a file's, and outlives its power: all zeros at first.
     #[serde(default)]
     pub lasting_memory: bool,
+    /// QEMU is under the plugin: caches that lose what is not written back when the power
+    /// goes, and a fair time base. Needs `lasting_memory`.
+    #[serde(default)]
+    pub plugin: bool,
     /// The machine has flash for a vault, erased at first.
     #[serde(default)]
     pub vault: bool,

@@ -21,6 +21,8 @@ pub struct Setup {
     pub kernel: Result<PathBuf, String>,
     /// The loader, for the first flash.
     pub loader: Result<PathBuf, String>,
+    /// The plugin for QEMU.
+    pub plugin: Result<PathBuf, String>,
     /// Debian.
     pub linux: Result<paths::Guest, String>,
     /// Debian under the kernel of its backports.
@@ -44,6 +46,7 @@ impl Setup {
             poisoning: poisoning(),
             kernel: kernel(),
             loader: built("loader.bin", "build it with `make loader`"),
+            plugin: built("poorwill-plugin.so", "build it with `make plugin`"),
             linux: paths::Guest::find(Kernel::Stock).map_err(|error| error.to_string()),
             backports: paths::Guest::find(Kernel::Backports).map_err(|error| error.to_string()),
             u_boot: file(Path::new(U_BOOT), "install the package u-boot-qemu"),
@@ -62,6 +65,7 @@ impl Setup {
             self.poisoning.as_ref().err(),
             self.kernel.as_ref().err(),
             self.loader.as_ref().err(),
+            self.plugin.as_ref().err(),
             self.linux.as_ref().err(),
             self.u_boot.as_ref().err(),
             self.work.as_ref().err(),
@@ -128,8 +132,10 @@ impl Setup {
             _ => missing_guest(trial.row.guest),
         };
         let loader = trial.row.loader.then_some(&self.loader);
+        let plugin = trial.row.plugin.then_some(&self.plugin);
         let of_all = [
             self.qemu.as_ref().err(),
+            plugin.and_then(|plugin| plugin.as_ref().err()),
             self.firmware_for(trial).as_ref().err(),
             loader.and_then(|loader| loader.as_ref().err()),
             self.work.as_ref().err(),

@@ -4,6 +4,7 @@ mod assemble;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::evidence::evidence;
 use crate::expand::Trial;
 use crate::intact;
 use crate::plan::{Deed, DiskKind, End, Event, Managing, PowerOn, Sleeping, Step, Tamper};
+use crate::power;
 use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
@@ -70,6 +72,7 @@ pub fn run_trial(
         folder: &folder,
         disks: Vec::new(),
         asleep: false,
+        kept: Vec::new(),
         seen: BTreeSet::new(),
         is_repeated: false,
     })
@@ -115,6 +118,8 @@ struct Run<'a> {
     disks: Vec<TrialDisk>,
     /// The machine slept in the last power-on, and its image is untouched.
     asleep: bool,
+    /// The ranges of machine mode, once the guest has named them.
+    kept: Vec<Range<u64>>,
     /// Lines of which [`PowerOn::differ`] and [`PowerOn::repeats`] speak.
     seen: BTreeSet<String>,
     /// One of them has come twice.
@@ -352,8 +357,17 @@ impl Run<'_> {
             .map_err(|error| anyhow!("{error:#}\n{}", evidence(&running, &machine, qemu)))?;
         // A machine that seals nothing has no vault, whatever its flash: one without PMP.
         let seals = (running.lines().iter()).any(|line| line.text.contains(" sealed=yes"));
+        let running_lines = running.lines();
         // QEMU has to let go of the disks first.
         drop(running);
+        if self.trial.row.plugin {
+            let lines = running_lines.iter().map(|line| line.text.as_str());
+            let lines: Vec<_> = lines.collect();
+            self.kept = power::kept(&lines).unwrap_or(std::mem::take(&mut self.kept));
+            if ended == End::Off && !on.loses {
+                power::check(self.folder, &self.kept)?;
+            }
+        }
         if self.trial.row.intact {
             intact::check(&machine.firmware, &self.memory())?;
         }
@@ -456,6 +470,7 @@ fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<End> {
         (Some(0), true) => Some(End::Sleep),
         (Some(0), false) => Some(End::Off),
         (Some(SUCCESS), _) => Some(End::Success),
+        (Some(power::LOST), _) => Some(End::PowerLost),
         _ => None,
     };
     let held = |ended: &End| match wanted {

@@ -45,6 +45,11 @@ pub struct PowerOn {
     /// Further arguments for QEMU.
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// Further arguments for the plugin, behind its commas.
+    pub plugin: Option<String>,
+    /// The caches may lose what was not written back, though it switches itself off.
+    #[serde(default)]
+    pub loses: bool,
     /// Only its first so many disks are attached.
     pub disks: Option<usize>,
     /// Errors of the last disk.
@@ -91,6 +96,8 @@ impl PowerOn {
             memory: None,
             harts: None,
             arguments: Vec::new(),
+            plugin: None,
+            loses: false,
             disks: None,
             faults: Vec::new(),
             typed: Vec::new(),
@@ -113,6 +120,8 @@ pub enum End {
     Success,
     /// Power-off without a sleep, or a reset where that ends QEMU.
     Off,
+    /// Its hold-up runs out before the firmware has switched it off (`plugin`).
+    PowerLost,
     /// Its power is cut (`cut_within_ms`), however far it has come.
     Cut,
     /// As `Sleep`, until it ends as `Success`, which must be within `times`: for a

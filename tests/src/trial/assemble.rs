@@ -11,7 +11,7 @@ use super::Run;
 use crate::damage::Found;
 use crate::plan::{Guest, PowerOn};
 use crate::tree;
-use crate::{faults, intact};
+use crate::{faults, intact, power};
 
 /// A file that may be missing.
 fn found(file: &Result<PathBuf, String>) -> anyhow::Result<PathBuf> {
@@ -43,7 +43,7 @@ impl Run<'_> {
             machine.loader = Some(self.loader_flash()?);
         }
         if trial.row.lasting_memory {
-            machine.ram = Some(self.folder.join("ram"));
+            machine.ram = Some(power::memory(self.folder));
         }
         let mut more = trial.board.arguments.clone();
         if trial.row.vault {
@@ -62,6 +62,12 @@ impl Run<'_> {
         }
         machine.extra_arguments = more.into_iter().map(OsString::from).collect();
         self.add_tree(&mut machine)?;
+        if trial.row.plugin {
+            // Last: a QEMU that only makes the tree runs no hart.
+            let plugin = found(&self.setup.plugin)?;
+            let plugin = power::arguments(&plugin, self.folder, on.plugin.as_deref());
+            (machine.extra_arguments).extend(plugin.into_iter().map(OsString::from));
+        }
         Ok(machine)
     }
 

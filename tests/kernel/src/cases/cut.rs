@@ -2,12 +2,13 @@
 //! nothing here may notice but by the real-time clock.
 //!
 //! On the command line: `ms=N` milliseconds of time in which all harts run, and as many in
-//! which one does; `fill_mib=N` MiB of memory filled page by page.
+//! which one does; `fill_mib=N` MiB of memory filled page by page; `dma=1` for a device that
+//! has access to memory meanwhile.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::{
-    arch, check,
+    arch, check, edu,
     machine::{MAX_HARTS, Machine},
     memory::Memory,
     read_csr, say,
@@ -30,6 +31,11 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let first = memory();
     first.fill(1);
     let end = arch::time() + ticks;
+    // What has a place there is made anew at a power-on, or checked.
+    say!("machine mode's memory: {:x?}", machine.reserved);
+    if machine.number("dma", 0) == 1 {
+        edu::write_later(machine, first.last_dense());
+    }
     say!("cut: all harts run");
     workers::with_all(machine, hart, &|| run_until(end), |all| all());
     let wrong = first.verify(1);

@@ -1,0 +1,103 @@
+//! Machines whose power fails: QEMU under the plugin, and what that tells.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use poorwill_plugin::report::{End, Report};
+
+/// QEMU's exit status when the hold-up ran out.
+pub(crate) const LOST: i32 = poorwill_plugin::CUT;
+
+/// What the test kernel names machine mode's memory by.
+const KEPT: &str = "machine mode's memory: ";
+
+/// The file that is the machine's memory.
+pub(crate) fn memory(folder: &Path) -> PathBuf {
+    folder.join("ram")
+}
+
+/// QEMU's arguments for the plugin, with `more` of its own. Runs repeat to the instruction.
+pub(crate) fn arguments(plugin: &Path, folder: &Path, more: Option<&str>) -> Vec<String> {
+    let mut own = format!(
+        "{},ram={},report={},grace=0",
+        plugin.display(),
+        memory(folder).display(),
+        report(folder).display()
+    );
+    if let Some(more) = more {
+        own = format!("{own},{more}");
+    }
+    let arguments = [
+        "-accel",
+        "tcg,thread=single",
+        "-seed",
+        "7",
+        "-rtc",
+        "base=2026-01-01,clock=vm",
+        "-plugin",
+        &own,
+    ];
+    arguments.map(str::to_owned).into()
+}
+
+fn report(folder: &Path) -> PathBuf {
+    folder.join("power.json")
+}
+
+/// The ranges of machine mode's memory, if a line names them: hexadecimal, as Rust prints
+/// ranges.
+pub(crate) fn kept(lines: &[&str]) -> Option<Vec<Range<u64>>> {
+    let (_, list) = lines.iter().find_map(|line| line.split_once(KEPT))?;
+    let ranges = list.trim_matches(['[', ']']).split(", ");
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    ranges
+        .map(|range| {
+            let (start, end) = range.split_once("..")?;
+            Some(number(start)?..number(end)?)
+        })
+        .collect()
+}
+
+/// Checks that nothing was lost when the guest switched the power off but of machine mode's
+/// own memory, `kept`, which a power-on makes anew, or checks.
+pub(crate) fn check(folder: &Path, kept: &[Range<u64>]) -> anyhow::Result<()> {
+    let report = fs::read(report(folder)).context("the plugin's report")?;
+    let report: Report = serde_json::from_slice(&report)?;
+    let lines = report.lines.context("the plugin models no caches")?;
+    ensure!(report.end == End::PowerOff, "the power went by itself");
+    ensure!(
+        report.unknown_accesses == 0,
+        "{} accesses that the plugin has not seen",
+        report.unknown_accesses
+    );
+    ensure!(
+        !kept.is_empty(),
+        "the guest has not named machine mode's memory"
+    );
+    let is_kept = |address: &&u64| kept.iter().any(|range| range.contains(address));
+    let of_machine_mode = lines.lost_addresses.iter().filter(is_kept).count();
+    ensure!(
+        of_machine_mode as u64 == lines.lost,
+        "{} lines of cache were lost, of which {of_machine_mode} are known to be machine \
+         mode's: {:x?}",
+        lines.lost,
+        lines.lost_addresses
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_modes_memory_is_what_the_guest_names() {
+        let line = "test kernel: machine mode's memory: [80000000..801c0000, 8be00000..8c000000]";
+        let expected = vec![0x8000_0000..0x801c_0000, 0x8be0_0000..0x8c00_0000];
+        assert_eq!(kept(&["x", line]), Some(expected));
+        assert_eq!(kept(&["test kernel: machine mode's memory: none"]), None);
+        assert_eq!(kept(&[]), None);
+    }
+}
