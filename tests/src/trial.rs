@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use poorwill_machine::area::{Change, configure};
+use poorwill_machine::console::Line;
 use poorwill_machine::disk::fingerprint;
 use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
 use poorwill_machine::{Exit, PowerOn as Switch, RunningMachine};
@@ -357,17 +358,10 @@ impl Run<'_> {
             .map_err(|error| anyhow!("{error:#}\n{}", evidence(&running, &machine, qemu)))?;
         // A machine that seals nothing has no vault, whatever its flash: one without PMP.
         let seals = (running.lines().iter()).any(|line| line.text.contains(" sealed=yes"));
-        let running_lines = running.lines();
+        let lines = running.lines();
         // QEMU has to let go of the disks first.
         drop(running);
-        if self.trial.row.plugin {
-            let lines = running_lines.iter().map(|line| line.text.as_str());
-            let lines: Vec<_> = lines.collect();
-            self.kept = power::kept(&lines).unwrap_or(std::mem::take(&mut self.kept));
-            if ended == End::Off && !on.loses {
-                power::check(self.folder, &self.kept)?;
-            }
-        }
+        self.check_power(&lines, ended == End::Off && !on.loses)?;
         if self.trial.row.intact {
             intact::check(&machine.firmware, &self.memory())?;
         }
@@ -379,6 +373,21 @@ impl Run<'_> {
             update::check(&self.disks, flash.as_deref(), firmware)?;
         }
         Ok(ended)
+    }
+
+    /// Checks, where it `must` be so, that nothing was lost as the power went.
+    fn check_power(&mut self, lines: &[Line], must: bool) -> anyhow::Result<()> {
+        if !self.trial.row.plugin {
+            return Ok(());
+        }
+        let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
+        if let Some(kept) = power::kept(&lines) {
+            self.kept = kept;
+        }
+        match must {
+            true => power::check(self.folder, &self.kept),
+            false => Ok(()),
+        }
     }
 
     fn follow(

@@ -5,7 +5,7 @@
 //! which one does; `fill_mib=N` MiB of memory filled page by page; `dma=1` for a device that
 //! has access to memory meanwhile.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{
     arch, check, edu,
@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// How far each hart has come, as memory has it.
-static COUNTS: [AtomicU64; MAX_HARTS] = [const { AtomicU64::new(0) }; MAX_HARTS];
+static COUNTS: [AtomicUsize; MAX_HARTS] = [const { AtomicUsize::new(0) }; MAX_HARTS];
 
 /// How many harts have a count.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Steps from one remote fence to the next.
-const FENCE_EVERY: u64 = 256;
+const FENCE_EVERY: usize = 256;
 
 pub(super) fn run(machine: &Machine, hart: usize) {
     let ticks = machine.number("ms", 1000) as u64 * machine.timebase / 1000;
@@ -48,7 +48,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     }
     state.check_unchanged(machine, hart);
     let counts = COUNTS.iter().map(|count| count.load(Ordering::Relaxed));
-    say!("cut: {} steps", counts.sum::<u64>());
+    say!("cut: {} steps", counts.sum::<usize>());
 }
 
 /// Counts in a register, in memory and in a CSR, which must agree; and has all harts fence.
@@ -56,14 +56,14 @@ fn run_until(end: u64) {
     let count = &COUNTS[TAKEN.fetch_add(1, Ordering::Relaxed)];
     let (mut step, mut now) = (0, arch::time());
     while now < end {
-        let found = (count.load(Ordering::Relaxed), read_csr!("sscratch") as u64);
+        let found = (count.load(Ordering::Relaxed), read_csr!("sscratch"));
         check!(
             step == 0 || found == (step, step),
             "step {step}, in memory and in sscratch {found:?}"
         );
         step += 1;
         count.store(step, Ordering::Relaxed);
-        write_csr!("sscratch", step as usize);
+        write_csr!("sscratch", step);
         if step.is_multiple_of(FENCE_EVERY) {
             let fenced = sbi_rt::remote_sfence_vma(sbi_rt::HartMask::all(), 0, 4096);
             check!(fenced.is_ok(), "a remote fence: {fenced:?}");
