@@ -3,6 +3,7 @@
 use dtoolkit::fdt::FdtNode;
 
 use crate::flash::FLASH;
+use crate::power_fail::POWER_FAIL;
 
 /// What a device is driven by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub(crate) enum Binding {
     Rtc,
     Flash,
     FwCfg,
+    PowerFail,
     Iommu,
     VirtioMmio,
 }
@@ -43,6 +45,7 @@ impl Binding {
             "riscv,iommu" => Some(Binding::Iommu),
             "virtio,mmio" => Some(Binding::VirtioMmio),
             "qemu,fw-cfg-mmio" => Some(Binding::FwCfg),
+            POWER_FAIL => Some(Binding::PowerFail),
             _ => None,
         })
     }

@@ -69,12 +69,9 @@ fn next_change(tree: Fdt<'_>, vault: &[PhysRange]) -> Option<(Path, Change)> {
 
 /// How a node is to be changed, or the partition in it.
 fn change_of<'a>(node: FdtNode<'a>, vault: &[PhysRange]) -> Option<(Option<FdtNode<'a>>, Change)> {
-    const CONTROLLERS: [&str; 2] = ["riscv,imsics", "riscv,aplic"];
-    if is_any(node, &CONTROLLERS) && is_machine_level(node) {
-        return Some((None, Change::Disable));
-    }
-    // Its line ends at one of these, and nobody else takes it.
-    if is_any(node, &[POWER_FAIL]) {
+    // The line ends at one of the others, and nobody else takes it.
+    const KEPT: [&str; 3] = ["riscv,imsics", "riscv,aplic", POWER_FAIL];
+    if is_any(node, &KEPT) && (is_machine_level(node) || is_any(node, &[POWER_FAIL])) {
         return Some((None, Change::Disable));
     }
     let is_vaults = |bank: &PhysRange| vault.iter().any(|range| range.overlaps(bank));

@@ -13,7 +13,7 @@ use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
 use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
-use crate::power_fail::{self, DataCaches, PowerFail};
+use crate::power_fail::{self, DataCaches, PowerFail, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
@@ -96,7 +96,8 @@ pub struct Machine {
     /// The line by which the power supply says that the power fails, on a machine whose
     /// RAM is persistent.
     pub power_fail: Option<PowerFail>,
-    /// The write-back caches, where the tree names those of all harts.
+    /// The write-back caches, on a machine with such a line, where the tree names those of
+    /// all harts.
     pub caches: Option<DataCaches>,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
@@ -121,6 +122,7 @@ pub struct Machine {
     /// Memory is zero at power-on, except what the emulator loads: QEMU's `virt` machine
     /// guarantees that. Boards do not.
     pub starts_clear: bool,
+    power_fail_node: Option<PowerFailNode>,
     fingerprint: Fingerprint,
 }
 
@@ -157,6 +159,7 @@ impl Machine {
             spare_source: None,
             power_fail: None,
             caches: None,
+            power_fail_node: None,
             pci: ArrayVec::new(),
             power_off: None,
             reset: None,
@@ -200,8 +203,10 @@ impl Machine {
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // Walking a tree to its end takes one that is not too deep.
         self.spare_source = spare_source::find(root, &self.interrupts);
-        self.power_fail = power_fail::find(root, &self.interrupts, &self.harts);
-        self.caches = power_fail::caches(root);
+        if let Some(node) = self.power_fail_node {
+            self.power_fail = node.line(root, &self.interrupts, &self.harts);
+            self.caches = power_fail::caches(root);
+        }
         if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);
         }
@@ -326,6 +331,7 @@ impl Machine {
             }
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
+            Some(Binding::PowerFail) => self.power_fail_node = PowerFailNode::read(node),
             Some(Binding::Iommu) => {
                 if let Some(range) = reg(node, 0) {
                     bound::push(&mut self.iommus, "IOMMUs", range.start)?;

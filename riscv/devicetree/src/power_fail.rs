@@ -6,7 +6,7 @@ use dtoolkit::fdt::FdtNode;
 
 use crate::hart::Hart;
 use crate::interrupts::{Interrupts, MACHINE_EXTERNAL};
-use crate::node::{cell, cells, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::node::{cell, cells, hart_interrupts, phandle, reg};
 
 /// A power-fail line (`poorwill,power-fail`). A machine that has one has RAM that is
 /// persistent.
@@ -43,21 +43,38 @@ pub enum PowerFailInput {
 /// The node's binding.
 pub(crate) const POWER_FAIL: &str = "poorwill,power-fail";
 
-/// The line, if the tree names one that ends where machine mode can take it.
-pub(crate) fn find(
-    root: FdtNode<'_>,
-    interrupts: &Interrupts,
-    harts: &[Hart],
-) -> Option<PowerFail> {
-    let soc = root.child("soc").map(|soc| soc.children());
-    let mut nodes = root.children().chain(soc.into_iter().flatten());
-    let node = nodes.find(|node| is_any(*node, &[POWER_FAIL]) && is_enabled(*node))?;
-    let mut cells = cells(node, "interrupts-extended")?;
-    let (controller, source) = (cells.next()?, cells.next()?);
-    Some(PowerFail {
-        input: input(root, interrupts, harts, controller, source)?,
-        hold_up_us: cell(node, "hold-up-us").filter(|us| *us != 0)?,
-    })
+/// What its node says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PowerFailNode {
+    controller: u32,
+    source: u32,
+    hold_up_us: u32,
+}
+
+impl PowerFailNode {
+    /// `None` without the properties that say where the line ends and what is behind it.
+    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
+        let mut cells = cells(node, "interrupts-extended")?;
+        Some(PowerFailNode {
+            controller: cells.next()?,
+            source: cells.next()?,
+            hold_up_us: cell(node, "hold-up-us").filter(|us| *us != 0)?,
+        })
+    }
+
+    /// The line, if it ends where machine mode can take it.
+    pub(crate) fn line(
+        self,
+        root: FdtNode<'_>,
+        interrupts: &Interrupts,
+        harts: &[Hart],
+    ) -> Option<PowerFail> {
+        let (controller, source) = (self.controller, self.source);
+        Some(PowerFail {
+            input: input(root, interrupts, harts, controller, source)?,
+            hold_up_us: self.hold_up_us,
+        })
+    }
 }
 
 fn input(

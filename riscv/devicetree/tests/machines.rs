@@ -319,13 +319,19 @@ fn the_power_supply_tells_when_the_power_fails() {
 
 #[test]
 fn caches_are_known_where_all_are_named() {
-    let one = source("virt-aia.dts").replacen(
+    let with_line = || {
+        let mut tree = source("virt-aia.dts");
+        let end = tree.rfind("};").unwrap();
+        tree.insert_str(end, &power_fail(7, 60));
+        tree
+    };
+    let one = with_line().replacen(
         "riscv,cbom-block-size",
         "d-cache-size = <0x4000>; riscv,cbom-block-size",
         1,
     );
     assert_eq!(Machine::read(&compile(&one)).unwrap().caches, None);
-    let all = source("virt-aia.dts").replace(
+    let all = with_line().replace(
         "riscv,cbom-block-size",
         "d-cache-size = <0x4000>; riscv,cbom-block-size",
     );
@@ -334,7 +340,7 @@ fn caches_are_known_where_all_are_named() {
         shared_bytes: 0,
     };
     assert_eq!(Machine::read(&compile(&all)).unwrap().caches, Some(caches));
-    let common = source("virt-aia.dts").replace(
+    let common = with_line().replace(
         "timebase-frequency",
         "d-cache-size = <0x4000>; timebase-frequency",
     );
