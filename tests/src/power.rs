@@ -46,18 +46,31 @@ fn report(folder: &Path) -> PathBuf {
     folder.join("power.json")
 }
 
-/// The ranges of machine mode's memory, if a line names them: hexadecimal, as Rust prints
-/// ranges.
+/// What Linux names a range by that is reserved.
+const RESERVED: &str = "OF: reserved mem: ";
+
+/// What it calls machine mode's.
+const OURS: &str = " poorwill@";
+
+/// The ranges of machine mode's memory, if the guest names them.
 pub(crate) fn kept(lines: &[&str]) -> Option<Vec<Range<u64>>> {
-    let (_, list) = lines.iter().find_map(|line| line.split_once(KEPT))?;
-    let ranges = list.trim_matches(['[', ']']).split(", ");
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    ranges
-        .map(|range| {
-            let (start, end) = range.split_once("..")?;
-            Some(number(start)?..number(end)?)
-        })
-        .collect()
+    if let Some((_, list)) = lines.iter().find_map(|line| line.split_once(KEPT)) {
+        let ranges = list.trim_matches(['[', ']']).split(", ");
+        return ranges.map(range).collect();
+    }
+    let ours = lines.iter().filter(|line| line.contains(OURS));
+    let ours = ours.filter_map(|line| line.split_once(RESERVED)?.1.split_once(' '));
+    // Linux names the last byte, not the one behind it.
+    let ours = ours.map(|(text, _)| range(text).map(|range| range.start..range.end + 1));
+    let ours: Vec<_> = ours.collect::<Option<_>>()?;
+    (!ours.is_empty()).then_some(ours)
+}
+
+/// Two hexadecimal numbers with dots between, as Rust and Linux print ranges.
+fn range(text: &str) -> Option<Range<u64>> {
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let (start, end) = text.split_once("..")?;
+    Some(number(start)?..number(end)?)
 }
 
 /// Checks that nothing was lost when the guest switched the power off but of machine mode's
@@ -95,9 +108,15 @@ mod tests {
     #[test]
     fn machine_modes_memory_is_what_the_guest_names() {
         let line = "test kernel: machine mode's memory: [80000000..801c0000, 8be00000..8c000000]";
-        let expected = vec![0x8000_0000..0x801c_0000, 0x8be0_0000..0x8c00_0000];
-        assert_eq!(kept(&["x", line]), Some(expected));
+        let expected = || vec![0x8000_0000..0x801c_0000, 0x8be0_0000..0x8c00_0000];
+        assert_eq!(kept(&["x", line]), Some(expected()));
         assert_eq!(kept(&["test kernel: machine mode's memory: none"]), None);
         assert_eq!(kept(&[]), None);
+        let lines = [
+            "[    0.000000] OF: reserved mem: 0x0000000080000000..0x00000000801bffff (1792 KiB) nomap non-reusable poorwill@80000000",
+            "[    0.000000] OF: reserved mem: 0x0000000086000000..0x0000000086004fff (20 KiB) nomap non-reusable tee@86000000",
+            "[    0.000000] OF: reserved mem: 0x000000008be00000..0x000000008bffffff (2048 KiB) nomap non-reusable poorwill@8be00000",
+        ];
+        assert_eq!(kept(&lines), Some(expected()));
     }
 }
