@@ -56,6 +56,8 @@ pub struct Observed {
     pub typed: bool,
     /// There is not power enough to go on resting for long.
     pub battery_low: bool,
+    /// The power fails: the OS goes on, for the instant at which it is cut.
+    pub power_fails: bool,
 }
 
 impl Signals {
@@ -69,6 +71,7 @@ impl Signals {
             (observed.interrupt, Source::Interrupt),
             (alarm_due, Source::Alarm),
             (observed.typed, Source::Console),
+            (observed.power_fails, Source::PowerFail),
         ];
         let alarm = observed.alarm_in;
         let alarm = alarm.map(|left| observed.now.saturating_add(left));
@@ -93,6 +96,8 @@ pub enum Source {
     Console,
     /// An interrupt that the OS left enabled.
     Interrupt,
+    /// The power-fail line.
+    PowerFail,
 }
 
 impl fmt::Display for Source {
@@ -102,6 +107,7 @@ impl fmt::Display for Source {
             Source::Alarm => "alarm",
             Source::Console => "console",
             Source::Interrupt => "interrupt",
+            Source::PowerFail => "power-fail",
         })
     }
 }

@@ -41,6 +41,7 @@ extern "C" fn main(hart: usize, device_tree: *const u8) -> ! {
         machine.harts,
         machine.ram
     );
+    say!("machine mode's memory: {:x?}", machine.reserved);
     cases::run(case, &machine, hart);
     verdict::finish(case)
 }

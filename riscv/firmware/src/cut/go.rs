@@ -24,7 +24,7 @@ use super::record::{Record, place_of, record};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, Hart, ThisHart, this_hart};
 use crate::platform::console::{self, say};
-use crate::platform::{domain, platform};
+use crate::platform::{domain, generation_id, platform};
 use crate::report;
 
 /// What a hart does after a power-on.
@@ -70,6 +70,7 @@ impl Head {
 mod section {
     pub(super) const HEAD: (u32, u16) = (u32::from_le_bytes(*b"CUTM"), 1);
     pub(super) const HARTS: (u32, u16) = (u32::from_le_bytes(*b"HSMS"), 1);
+    pub(super) const GENERATION: (u32, u16) = (u32::from_le_bytes(*b"GENI"), 1);
     pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
 }
 
@@ -88,6 +89,9 @@ pub(super) fn write_shared(record: &Record, into: &mut StateWriter<'_>) -> Resul
     write(section::HARTS, starts.as_bytes())?;
     if let Some(uart) = console::capture() {
         write(section::UART, uart.as_bytes())?;
+    }
+    if let Some(id) = &platform().generation_id {
+        write(section::GENERATION, &id.bytes())?;
     }
     if let Some(log) = report::log() {
         write(ToldLog::SECTION, log.as_bytes())?;
@@ -148,6 +152,7 @@ struct Shared {
     head: Head,
     starts: &'static [HartStart],
     uart: Option<UartState>,
+    generation: Option<generation_id::Bytes>,
     log: Option<ToldLog>,
     report: Option<Report>,
     controllers: ControllerState<'static>,
@@ -165,6 +170,7 @@ impl Shared {
                 None => &[],
             },
             uart: take(&mut sections, section::UART).ok(),
+            generation: take(&mut sections, section::GENERATION).ok(),
             log: take(&mut sections, ToldLog::SECTION).ok(),
             report,
             controllers,
@@ -265,6 +271,10 @@ impl GoMachine for Going {
         platform.interrupts.shared().restore(&shared.controllers);
         if let Some(uart) = &shared.uart {
             console::restore(uart);
+        }
+        // It is the same execution, and not a copy of it.
+        if let Some((id, bytes)) = platform.generation_id.as_ref().zip(shared.generation) {
+            id.restore(&bytes);
         }
         report::remember_log(shared.log);
         report::restore(shared.report);

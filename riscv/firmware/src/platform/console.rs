@@ -8,6 +8,8 @@ use poorwill_drivers::uart::{LineEvents, Stuck, Uart, UartState};
 use poorwill_log::Log;
 use spin::Mutex;
 
+use super::power_fail;
+
 /// The console of the machine; before it is found, output goes nowhere.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);
 
@@ -100,6 +102,10 @@ pub(crate) fn line(line: fmt::Arguments<'_>) {
 
 /// Writes to the console; see [`print!`].
 pub(crate) fn write(arguments: fmt::Arguments<'_>) {
+    // A line takes milliseconds, and the power lasts for sixteen.
+    if power_fail::is_failing() {
+        return;
+    }
     if let Some(uart) = CONSOLE.lock().as_mut() {
         // What a stuck console does not take is lost: there is nobody to tell.
         uart.write_fmt(arguments).unwrap_or_default();

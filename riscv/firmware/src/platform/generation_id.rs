@@ -8,7 +8,8 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use super::entropy;
 use super::interrupts::Interrupts;
 
-type Bytes = [u8; 16];
+/// What it is.
+pub(crate) type Bytes = [u8; 16];
 
 /// The bytes, in a page of their own: nothing else is to be opened to the OS.
 #[repr(C, align(4096))]
@@ -48,10 +49,20 @@ impl GenerationId {
 
     /// Puts new bytes there. To be called while no OS runs.
     pub(crate) fn renew(&self) {
-        let id: Bytes = entropy::generation_id();
-        // SAFETY: nothing in the firmware reads the place or refers to it, and
-        // the one hart that boots or wakes the machine is alone with it.
-        unsafe { (&raw mut PLACE.0).write_volatile(id) };
+        self.restore(&entropy::generation_id());
+    }
+
+    /// The bytes that are there.
+    pub(crate) fn bytes(&self) -> Bytes {
+        // SAFETY: nothing in the firmware refers to the place, and the OS does not write it.
+        unsafe { (&raw const PLACE.0).read_volatile() }
+    }
+
+    /// Puts these bytes there. To be called while no OS runs.
+    pub(crate) fn restore(&self, id: &Bytes) {
+        // SAFETY: nothing in the firmware refers to the place, and the one hart that boots
+        // or wakes the machine is alone with it.
+        unsafe { (&raw mut PLACE.0).write_volatile(*id) };
     }
 
     /// Tells the OS, once its interrupt controllers are as it left them.

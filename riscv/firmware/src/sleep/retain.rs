@@ -6,7 +6,7 @@ use poorwill_hart::interrupt::Pending;
 use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 
 use crate::hart::ThisHart;
-use crate::platform::{console, platform};
+use crate::platform::{console, platform, power_fail};
 
 /// How often somebody may have typed who is to wait no longer than that.
 const LOOK_EVERY_MS: u64 = 100;
@@ -54,6 +54,7 @@ impl Sleeper for Resting {
             alarm_in,
             typed: line.input,
             battery_low: line.line_break,
+            power_fails: power_fail::is_failing(),
         })
     }
 

@@ -31,8 +31,6 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let first = memory();
     first.fill(1);
     let end = arch::time() + ticks;
-    // What has a place there is made anew at a power-on, or checked.
-    say!("machine mode's memory: {:x?}", machine.reserved);
     if machine.number("dma", 0) == 1 {
         edu::write_later(machine, first.last_dense());
     }
