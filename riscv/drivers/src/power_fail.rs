@@ -10,6 +10,7 @@ mod aplic {
     pub(super) const SOURCECFG: u64 = 0x4;
     /// The inputs, as they are now (4.5.10).
     pub(super) const IN_CLRIP: u64 = 0x1d00;
+    pub(super) const SETIPNUM: u64 = 0x1cdc;
     pub(super) const SETIENUM: u64 = 0x1edc;
     /// Of source 1.
     pub(super) const TARGET: u64 = 0x3004;
@@ -47,8 +48,21 @@ pub enum PowerFailLine<R> {
 }
 
 impl<R: Registers<u32>> PowerFailLine<R> {
-    /// Has it interrupt machine mode of its hart, behind whatever the controller was set up
-    /// for the OS.
+    /// Takes it from the OS, behind whatever the controller was set up for that. It
+    /// interrupts nobody yet.
+    pub fn start(&self) {
+        if let PowerFailLine::Aplic {
+            registers, source, ..
+        } = self
+        {
+            // Not delegated, which makes it machine mode's. Early: QEMU's forgets a line
+            // that was raised before.
+            let of_source = 4 * u64::from(source - 1);
+            registers.write(aplic::SOURCECFG + of_source, aplic::HIGH_LEVEL);
+        }
+    }
+
+    /// Has it interrupt machine mode of its hart; it was [started](PowerFailLine::start).
     pub fn arm(&self) {
         match self {
             PowerFailLine::Aplic {
@@ -58,12 +72,13 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 identity,
             } => {
                 let of_source = 4 * u64::from(source - 1);
-                // Not delegated any more, which makes it machine mode's.
-                registers.write(aplic::SOURCECFG + of_source, aplic::HIGH_LEVEL);
                 let target = hart << aplic::HART_SHIFT | identity;
                 registers.write(aplic::TARGET + of_source, target);
                 registers.write(aplic::SETIENUM, *source);
                 registers.write(aplic::DOMAINCFG, aplic::DELIVERS_MESSAGES);
+                // A line that is raised already has no edge to come. Of one that is not, this
+                // changes nothing (4.7).
+                registers.write(aplic::SETIPNUM, *source);
             }
             PowerFailLine::Plic {
                 registers,
@@ -141,11 +156,14 @@ mod tests {
             hart: 3,
             identity: 2,
         };
+        line.start();
+        assert_eq!(registers.0.borrow().len(), 1);
         line.arm();
         let written = registers.0.borrow().clone();
         let expected = [
             (0, 0x104),
             (4 * 60, 6),
+            (0x1cdc, 60),
             (0x1edc, 60),
             (0x3000 + 4 * 60, 3 << 18 | 2),
         ];

@@ -326,12 +326,13 @@ pub(crate) fn go(
     let running = running.count();
     NOT_READY.store(running, Ordering::Release);
     tell(running, &ready.report(), took);
-    super::arm();
     for (hart, start) in hart::all().iter().zip(starts) {
         if let Some(task) = start.task() {
             hart.start(task).expect("every hart waits to be started");
         }
     }
+    // Once each has its task: a power that fails again finds them on their way.
+    super::arm();
     own.wait()
 }
 

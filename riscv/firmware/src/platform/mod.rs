@@ -218,6 +218,9 @@ pub(crate) unsafe fn start(
         }
     };
     platform.interrupts.shared().start();
+    if let Some(line) = &platform.power_fail {
+        line.start();
+    }
     platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);

@@ -82,6 +82,11 @@ impl PowerFail {
         })
     }
 
+    /// Takes it from the OS.
+    pub(super) fn start(&self) {
+        self.line.start();
+    }
+
     /// Lets it interrupt the first hart.
     pub(crate) fn arm(&self) {
         self.line.arm();
