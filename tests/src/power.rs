@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use poorwill_plugin::report::{End, Report};
 
+use crate::plan::PowerOn;
+
 /// QEMU's exit status when the hold-up ran out.
 pub(crate) const LOST: i32 = poorwill_plugin::CUT;
 
@@ -18,16 +20,19 @@ pub(crate) fn memory(folder: &Path) -> PathBuf {
     folder.join("ram")
 }
 
-/// QEMU's arguments for the plugin, with `more` of its own. Runs repeat to the instruction.
-pub(crate) fn arguments(plugin: &Path, folder: &Path, more: Option<&str>) -> Vec<String> {
+/// QEMU's arguments for the plugin. Runs repeat to the instruction.
+pub(crate) fn arguments(plugin: &Path, folder: &Path, on: &PowerOn) -> Vec<String> {
     let mut own = format!(
         "{},ram={},report={},grace=0",
         plugin.display(),
         memory(folder).display(),
         report(folder).display()
     );
-    if let Some(more) = more {
+    if let Some(more) = &on.plugin {
         own = format!("{own},{more}");
+    }
+    if let Some(most) = on.fails_within {
+        own = format!("{own},signal-at={}", fastrand::u64(1..=most));
     }
     let arguments = [
         "-accel",

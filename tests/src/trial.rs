@@ -484,6 +484,7 @@ fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<End> {
     };
     let held = |ended: &End| match wanted {
         End::SleepsThenSuccess => matches!(ended, End::Sleep | End::Success),
+        End::PowerFails => matches!(ended, End::Off | End::PowerLost),
         one => *ended == one,
     };
     ended.filter(held).with_context(|| {

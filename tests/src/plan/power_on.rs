@@ -47,6 +47,8 @@ pub struct PowerOn {
     pub arguments: Vec<String>,
     /// Further arguments for the plugin, behind its commas.
     pub plugin: Option<String>,
+    /// The power fails within so many nanoseconds of the plugin's time: at a random one.
+    pub fails_within: Option<u64>,
     /// The caches may lose what was not written back, though it switches itself off.
     #[serde(default)]
     pub loses: bool,
@@ -97,6 +99,7 @@ impl PowerOn {
             harts: None,
             arguments: Vec::new(),
             plugin: None,
+            fails_within: None,
             loses: false,
             disks: None,
             faults: Vec::new(),
@@ -122,6 +125,8 @@ pub enum End {
     Off,
     /// Its hold-up runs out before the firmware has switched it off (`plugin`).
     PowerLost,
+    /// The one or the other: as `Off`, or as `PowerLost`.
+    PowerFails,
     /// Its power is cut (`cut_within_ms`), however far it has come.
     Cut,
     /// As `Sleep`, until it ends as `Success`, which must be within `times`: for a
