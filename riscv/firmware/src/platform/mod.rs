@@ -218,9 +218,7 @@ pub(crate) unsafe fn start(
         }
     };
     platform.interrupts.shared().start();
-    if let Some(line) = &platform.power_fail {
-        line.start();
-    }
+    (platform.power_fail.iter()).for_each(power_fail::PowerFail::start);
     platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
