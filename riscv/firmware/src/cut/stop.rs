@@ -7,6 +7,7 @@ use poorwill_image::StateWriter;
 use poorwill_medium::pci::{self, Function, PciError};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Line, Place, StopMachine};
+use spin::Once;
 use zerocopy::IntoBytes;
 
 use super::record::{Record, place_of, record};
@@ -20,6 +21,9 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 
 /// How many harts have.
 static GATHERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Why one cannot.
+static REFUSED: Once<CutReason> = Once::new();
 
 /// Stops the calling hart for good: at the end of a trap of the OS, which `frame` is of, or
 /// where the hart runs no OS.
@@ -54,9 +58,14 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
             sequence => break sequence,
         }
     };
-    if machine.save(sequence).is_ok() {
-        line().displace();
-        GATHERED.fetch_add(1, Ordering::Release);
+    match machine.save(sequence) {
+        Ok(()) => {
+            line().displace();
+            GATHERED.fetch_add(1, Ordering::Release);
+        }
+        Err(reason) => {
+            REFUSED.call_once(|| reason);
+        }
     }
     loop {
         // Of harts that are on their way here.
@@ -135,6 +144,9 @@ impl StopMachine for Stopping<'_> {
         let limit = line().hold_up_ticks() / 2;
         while GATHERED.load(Ordering::Acquire) < others {
             self.own.serve_fence();
+            if let Some(reason) = REFUSED.get() {
+                return Err(*reason);
+            }
             if self.ticks() > limit {
                 return Err(self.missing(sequence));
             }
