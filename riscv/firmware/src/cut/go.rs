@@ -4,136 +4,20 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use arrayvec::ArrayVec;
 use poorwill_arch::csr;
-use poorwill_devicetree::MAX_HARTS;
-use poorwill_drivers::ControllerState;
-use poorwill_drivers::uart::UartState;
-use poorwill_hart::{Execution, HartContext, Resume, Task};
-use poorwill_image::{StateError, StateSections, StateWriter};
-use poorwill_log::ToldLog;
-use poorwill_memory::{MachineIdentity, Page};
-use poorwill_sleep::Report;
+use poorwill_hart::{Execution, HartContext};
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, CutReport, GoMachine, Layout, Line, PartEntry, Place,
 };
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::IntoBytes;
 
 use super::context;
 use super::record::{Record, place_of, record};
+use super::shared::{HartStart, Shared};
 use crate::entry::{self, TrapFrame, stack};
-use crate::hart::{self, Hart, ThisHart, this_hart};
-use crate::platform::console::{self, say};
-use crate::platform::{domain, generation_id, platform};
-use crate::report;
-
-/// What a hart does after a power-on.
-const STOPPED: u64 = 0;
-const GOES_ON: u64 = 1;
-const STARTS: u64 = 2;
-
-/// How a hart is to be started.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct HartStart {
-    id: u64,
-    does: u64,
-    address: u64,
-    argument: u64,
-}
-
-/// The machine, and its time.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Head {
-    ticks: u64,
-    /// Of memory, harts, ISA and device tree.
-    identity: [u64; 4],
-}
-
-impl Head {
-    fn now() -> Self {
-        let MachineIdentity {
-            memory,
-            harts,
-            isa,
-            device_tree,
-        } = platform().identity;
-        Head {
-            ticks: platform().time.ticks(),
-            identity: [memory, harts, isa, device_tree],
-        }
-    }
-}
-
-/// Owners and versions of the sections of what harts share, beside those that images have.
-mod section {
-    pub(super) const HEAD: (u32, u16) = (u32::from_le_bytes(*b"CUTM"), 1);
-    pub(super) const HARTS: (u32, u16) = (u32::from_le_bytes(*b"HSMS"), 1);
-    pub(super) const GENERATION: (u32, u16) = (u32::from_le_bytes(*b"GENI"), 1);
-    pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
-}
-
-/// Writes down what all harts share, while none runs the OS.
-///
-/// # Errors
-///
-/// [`StateError::NoRoom`].
-pub(super) fn write_shared(record: &Record, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-    let mut write = |(owner, version), payload: &[u8]| into.section(owner, 0, version, payload);
-    write(section::HEAD, Head::now().as_bytes())?;
-    let harts = hart::all().iter().enumerate();
-    let starts: ArrayVec<HartStart, MAX_HARTS> = harts
-        .map(|(place, hart)| HartStart::of(record, place, hart))
-        .collect();
-    write(section::HARTS, starts.as_bytes())?;
-    if let Some(uart) = console::capture() {
-        write(section::UART, uart.as_bytes())?;
-    }
-    if let Some(id) = &platform().generation_id {
-        write(section::GENERATION, &id.bytes())?;
-    }
-    if let Some(log) = report::log() {
-        write(ToldLog::SECTION, log.as_bytes())?;
-    }
-    if let Some(report) = report::current() {
-        report.write(into)?;
-    }
-    platform().interrupts.save(into)
-}
-
-impl HartStart {
-    fn of(record: &Record, place: usize, hart: &Hart) -> Self {
-        let entry = record.line(Place::Part(Layout::hart(place))).read_part();
-        let is_running = entry.is_some_and(|(_, entry)| entry.bytes != 0);
-        let pending = hart.pending_start();
-        let resume = pending.unwrap_or(Resume {
-            address: 0,
-            argument: 0,
-        });
-        HartStart {
-            id: hart.id(),
-            does: match (is_running, pending) {
-                (true, _) => GOES_ON,
-                (false, Some(_)) => STARTS,
-                (false, None) => STOPPED,
-            },
-            address: resume.address,
-            argument: resume.argument,
-        }
-    }
-
-    fn task(&self) -> Option<Task> {
-        match self.does {
-            GOES_ON => Some(Task::Go),
-            STARTS => Some(Task::Start(Resume {
-                address: self.address,
-                argument: self.argument,
-            })),
-            _ => None,
-        }
-    }
-}
+use crate::hart::{self, ThisHart, this_hart};
+use crate::platform::console::say;
+use crate::platform::{domain, platform};
 
 /// The memory that the loader writes at a power-on: the device tree.
 ///
@@ -144,52 +28,6 @@ pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
     let tree = domain::of(own.id()).next_stage.tree;
     // SAFETY: memory of the OS, and as the caller says.
     unsafe { crate::next_stage::tree(tree) }
-}
-
-/// What all harts share, read and found to fit.
-#[derive(Debug)]
-struct Shared {
-    head: Head,
-    starts: &'static [HartStart],
-    uart: Option<UartState>,
-    generation: Option<generation_id::Bytes>,
-    log: Option<ToldLog>,
-    report: Option<Report>,
-    controllers: ControllerState<'static>,
-}
-
-impl Shared {
-    fn read(pages: &'static [Page], bytes: u64) -> Result<Self, StateError> {
-        let mut sections = StateSections::parse(pages, bytes)?;
-        let report = Report::read(&mut sections)?;
-        let controllers = platform().interrupts.read(&mut sections)?;
-        Ok(Shared {
-            head: take(&mut sections, section::HEAD)?,
-            starts: match sections.take(section::HARTS.0, 0) {
-                Some(starts) => starts.read::<[HartStart]>(section::HARTS.1)?,
-                None => &[],
-            },
-            uart: take(&mut sections, section::UART).ok(),
-            generation: take(&mut sections, section::GENERATION).ok(),
-            log: take(&mut sections, ToldLog::SECTION).ok(),
-            report,
-            controllers,
-        })
-    }
-
-    /// Whether it is this machine's.
-    fn fits(&self) -> bool {
-        let ids = self.starts.iter().map(|start| start.id);
-        self.head.identity == Head::now().identity && ids.eq(hart::all().iter().map(Hart::id))
-    }
-}
-
-fn take<T: FromBytes + KnownLayout + Immutable + Copy>(
-    sections: &mut StateSections<'_>,
-    (owner, version): (u32, u16),
-) -> Result<T, StateError> {
-    let section = sections.take(owner, 0).ok_or(StateError::Malformed(0))?;
-    section.read::<T>(version).copied()
 }
 
 /// The machine that goes on, as the hart sees it that boots.
@@ -248,7 +86,7 @@ impl GoMachine for Going {
             return Err(CutReason::Misfit);
         }
         for (place, start) in shared.starts.iter().enumerate() {
-            if start.does == GOES_ON {
+            if start.goes_on() {
                 let part = Layout::hart(place);
                 execution_of(&read_part(&self.record, self.own, part)?)?;
             }
@@ -267,21 +105,11 @@ impl GoMachine for Going {
         let memory = unsafe { loaded_memory(self.own) };
         let tree = self.record.part(Layout::TREE).as_bytes();
         memory.copy_from_slice(&tree[..memory.len()]);
-        let platform = platform();
-        platform.interrupts.shared().restore(&shared.controllers);
-        if let Some(uart) = &shared.uart {
-            console::restore(uart);
-        }
-        // It is the same execution, and not a copy of it.
-        if let Some((id, bytes)) = platform.generation_id.as_ref().zip(shared.generation) {
-            id.restore(&bytes);
-        }
-        report::remember_log(shared.log);
-        report::restore(shared.report);
-        let time = &platform.time;
+        shared.restore();
+        let time = &platform().time;
         let took = time.ticks().saturating_sub(self.began);
         self.restored.set((shared.starts, took));
-        time.set_ticks(shared.head.ticks);
+        time.set_ticks(shared.ticks());
     }
 }
 
@@ -322,7 +150,7 @@ pub(crate) fn go(
     };
     let ready = cut::go(&going)?;
     let (starts, took) = going.restored.get();
-    let running = starts.iter().filter(|start| start.does == GOES_ON);
+    let running = starts.iter().filter(|start| start.goes_on());
     let running = running.count();
     NOT_READY.store(running, Ordering::Release);
     tell(running, &ready.report(), took);

@@ -9,6 +9,7 @@
 mod context;
 mod go;
 mod record;
+mod shared;
 mod stop;
 
 use crate::platform::console::say;

@@ -11,7 +11,7 @@ use spin::Once;
 use zerocopy::IntoBytes;
 
 use super::record::{Record, place_of, record};
-use super::{context, line};
+use super::{context, line, shared};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::{platform, power, power_fail, virtio};
@@ -98,7 +98,7 @@ impl Stopping<'_> {
     /// Writes the part of what all harts share.
     fn save_shared(&self, into: &'static mut [Page]) -> Result<u64, CutReason> {
         let mut writer = StateWriter::new(into);
-        super::go::write_shared(&self.record, &mut writer).map_err(context::no_room)?;
+        shared::write(&self.record, &mut writer).map_err(context::no_room)?;
         Ok(writer.finish())
     }
 

@@ -1,0 +1,204 @@
+//! What all harts share, as the record has it.
+
+use arrayvec::ArrayVec;
+use poorwill_devicetree::MAX_HARTS;
+use poorwill_drivers::ControllerState;
+use poorwill_drivers::uart::UartState;
+use poorwill_hart::{Resume, Task};
+use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_log::ToldLog;
+use poorwill_memory::{MachineIdentity, Page};
+use poorwill_sleep::Report;
+use poorwill_sleep::cut::{CutMemory, Layout, Place};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::record::Record;
+use crate::hart::{self, Hart};
+use crate::platform::{console, generation_id, platform};
+use crate::report;
+
+/// What a hart does after a power-on.
+const STOPPED: u64 = 0;
+const GOES_ON: u64 = 1;
+const STARTS: u64 = 2;
+
+/// How a hart is to be started.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct HartStart {
+    id: u64,
+    does: u64,
+    address: u64,
+    argument: u64,
+}
+
+/// The machine, and its time.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Head {
+    ticks: u64,
+    /// Of memory, harts, ISA and device tree.
+    identity: [u64; 4],
+}
+
+impl Head {
+    fn now() -> Self {
+        let MachineIdentity {
+            memory,
+            harts,
+            isa,
+            device_tree,
+        } = platform().identity;
+        Head {
+            ticks: platform().time.ticks(),
+            identity: [memory, harts, isa, device_tree],
+        }
+    }
+}
+
+/// Owners and versions of the sections of what harts share, beside those that images have.
+mod section {
+    pub(super) const HEAD: (u32, u16) = (u32::from_le_bytes(*b"CUTM"), 1);
+    pub(super) const HARTS: (u32, u16) = (u32::from_le_bytes(*b"HSMS"), 1);
+    pub(super) const GENERATION: (u32, u16) = (u32::from_le_bytes(*b"GENI"), 1);
+    pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
+}
+
+/// Writes down what all harts share, while none runs the OS.
+///
+/// # Errors
+///
+/// [`StateError::NoRoom`].
+pub(super) fn write(record: &Record, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+    let mut section = |(owner, version), payload: &[u8]| into.section(owner, 0, version, payload);
+    section(section::HEAD, Head::now().as_bytes())?;
+    let harts = hart::all().iter().enumerate();
+    let starts: ArrayVec<HartStart, MAX_HARTS> = harts
+        .map(|(place, hart)| HartStart::of(record, place, hart))
+        .collect();
+    section(section::HARTS, starts.as_bytes())?;
+    if let Some(uart) = console::capture() {
+        section(section::UART, uart.as_bytes())?;
+    }
+    if let Some(id) = &platform().generation_id {
+        section(section::GENERATION, &id.bytes())?;
+    }
+    if let Some(log) = report::log() {
+        section(ToldLog::SECTION, log.as_bytes())?;
+    }
+    if let Some(report) = report::current() {
+        report.write(into)?;
+    }
+    platform().interrupts.save(into)
+}
+
+impl HartStart {
+    fn of(record: &Record, place: usize, hart: &Hart) -> Self {
+        let entry = record.line(Place::Part(Layout::hart(place))).read_part();
+        let is_running = entry.is_some_and(|(_, entry)| entry.bytes != 0);
+        let pending = hart.pending_start();
+        let resume = pending.unwrap_or(Resume {
+            address: 0,
+            argument: 0,
+        });
+        HartStart {
+            id: hart.id(),
+            does: match (is_running, pending) {
+                (true, _) => GOES_ON,
+                (false, Some(_)) => STARTS,
+                (false, None) => STOPPED,
+            },
+            address: resume.address,
+            argument: resume.argument,
+        }
+    }
+
+    /// Whether it was running.
+    pub(super) fn goes_on(&self) -> bool {
+        self.does == GOES_ON
+    }
+
+    /// What it is to do, if anything.
+    pub(super) fn task(&self) -> Option<Task> {
+        match self.does {
+            GOES_ON => Some(Task::Go),
+            STARTS => Some(Task::Start(Resume {
+                address: self.address,
+                argument: self.argument,
+            })),
+            _ => None,
+        }
+    }
+}
+
+/// What all harts share, read and found to fit.
+#[derive(Debug)]
+pub(super) struct Shared {
+    head: Head,
+    /// How each hart is to be started, in their order.
+    pub(super) starts: &'static [HartStart],
+    uart: Option<UartState>,
+    generation: Option<generation_id::Bytes>,
+    log: Option<ToldLog>,
+    report: Option<Report>,
+    controllers: ControllerState<'static>,
+}
+
+impl Shared {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`].
+    pub(super) fn read(pages: &'static [Page], bytes: u64) -> Result<Self, StateError> {
+        let mut sections = StateSections::parse(pages, bytes)?;
+        let report = Report::read(&mut sections)?;
+        let controllers = platform().interrupts.read(&mut sections)?;
+        Ok(Shared {
+            head: take(&mut sections, section::HEAD)?,
+            starts: match sections.take(section::HARTS.0, 0) {
+                Some(starts) => starts.read::<[HartStart]>(section::HARTS.1)?,
+                None => &[],
+            },
+            uart: take(&mut sections, section::UART).ok(),
+            generation: take(&mut sections, section::GENERATION).ok(),
+            log: take(&mut sections, ToldLog::SECTION).ok(),
+            report,
+            controllers,
+        })
+    }
+
+    /// Whether it is this machine's.
+    pub(super) fn fits(&self) -> bool {
+        let ids = self.starts.iter().map(|start| start.id);
+        self.head.identity == Head::now().identity && ids.eq(hart::all().iter().map(Hart::id))
+    }
+
+    /// Puts it back, but for the time.
+    pub(super) fn restore(&self) {
+        let platform = platform();
+        platform.interrupts.shared().restore(&self.controllers);
+        if let Some(uart) = &self.uart {
+            console::restore(uart);
+        }
+        // It is the same execution, and not a copy of it.
+        if let Some((id, bytes)) = platform.generation_id.as_ref().zip(self.generation) {
+            id.restore(&bytes);
+        }
+        report::remember_log(self.log);
+        report::restore(self.report);
+    }
+
+    /// `time` at the cut.
+    pub(super) fn ticks(&self) -> u64 {
+        self.head.ticks
+    }
+}
+
+fn take<T: FromBytes + KnownLayout + Immutable + Copy>(
+    sections: &mut StateSections<'_>,
+    (owner, version): (u32, u16),
+) -> Result<T, StateError> {
+    let section = sections.take(owner, 0).ok_or(StateError::Malformed(0))?;
+    section.read::<T>(version).copied()
+}
