@@ -206,6 +206,12 @@ impl Machine {
         if let Some(node) = self.power_fail_node {
             self.power_fail = node.line(root, &self.interrupts, &self.harts);
             self.caches = power_fail::caches(root);
+            if let Some(page) = self
+                .power_fail
+                .and_then(|line| line.context(&self.interrupts))
+            {
+                bound::push(&mut self.machine_only, MACHINE_ONLY, page)?;
+            }
         }
         if self.mtime.is_empty() {
             return Err(DescriptionError::NoTimer);

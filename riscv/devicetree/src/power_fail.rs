@@ -4,6 +4,8 @@
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 
+use poorwill_memory::PhysRange;
+
 use crate::hart::Hart;
 use crate::interrupts::{Interrupts, MACHINE_EXTERNAL};
 use crate::node::{cell, cells, hart_interrupts, phandle, reg};
@@ -17,6 +19,25 @@ pub struct PowerFail {
     /// Microseconds for which the power lasts once the line is raised.
     pub hold_up_us: u32,
 }
+
+impl PowerFail {
+    /// The registers of machine mode's context of a PLIC, by which it takes the line: its
+    /// threshold and its claims.
+    pub(crate) fn context(&self, interrupts: &Interrupts) -> Option<PhysRange> {
+        match self.input {
+            PowerFailInput::Aplic { .. } => None,
+            PowerFailInput::Plic { place, context, .. } => {
+                let base = interrupts.plics[place].base;
+                let offset = CONTEXTS + u64::from(context) * CONTEXT_BYTES;
+                Some(PhysRange::new(base.checked_add(offset)?, CONTEXT_BYTES))
+            }
+        }
+    }
+}
+
+/// Where a PLIC's contexts begin, and bytes of each (PLIC 1.0, "Memory Map").
+const CONTEXTS: u64 = 0x20_0000;
+const CONTEXT_BYTES: u64 = 0x1000;
 
 /// An input of an interrupt controller that machine mode has to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

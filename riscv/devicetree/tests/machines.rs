@@ -305,6 +305,9 @@ fn the_power_supply_tells_when_the_power_fails() {
         context: 0,
     };
     assert_eq!(of("virt-plic.dts", 5, 60), Some(expected(plic)));
+    let plic = with_nodes("virt-plic.dts", &power_fail(5, 60)).unwrap();
+    let context = PhysRange::new(0xc20_0000, 0x1000);
+    assert!(plic.machine_only.contains(&context));
     assert_eq!(of("virt-plic.dts", 5, 0), None);
     assert_eq!(machine("virt-aia.dts").power_fail, None);
     // The OS is not to wait for it, nor is the source one for the firmware to raise.

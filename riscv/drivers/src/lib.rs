@@ -37,7 +37,7 @@ pub use iommu::Iommu;
 pub use keeper::{Keeper, MAX_WORDS, State, WrongLength};
 pub use mediated_device::MediatedDevice;
 pub use plic::Plic;
-pub use plic_enables::PlicEnables;
+pub use plic_enables::{FixedRegister, PlicEnables};
 pub use power_fail::PowerFailLine;
 pub use registers::Registers;
 pub use syscon::Syscon;

@@ -6,7 +6,7 @@ use poorwill_devicetree::{MAX_FW_CFGS, MAX_MACHINE_ONLY, MAX_PLICS};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 /// How many devices with such registers a machine may have.
-pub const MAX_MEDIATED: usize = MAX_FW_CFGS + MAX_PLICS;
+pub const MAX_MEDIATED: usize = MAX_FW_CFGS + MAX_PLICS + 1;
 
 /// What the OS does to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum RegisterAccess {
 pub enum Ruling {
     /// The device is to serve it as it is.
     Pass,
+    /// The device is to have this value stored instead. A load does not end so.
+    Store(u64),
     /// It is done. A load does not end so.
     Done,
     /// It faults, as one where there is no device.

@@ -1,6 +1,6 @@
 use crate::fw_cfg::{FwCfg, RequestPlace};
 use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
-use crate::plic_enables::PlicEnables;
+use crate::plic_enables::{FixedRegister, PlicEnables};
 use crate::registers::Registers;
 
 /// The kinds of devices with registers that are watched.
@@ -10,6 +10,8 @@ pub enum MediatedDevice<R, P> {
     FwCfg(FwCfg<R, P>),
     /// What enables sources at a PLIC.
     PlicEnables(PlicEnables),
+    /// A register that keeps what it holds.
+    Fixed(FixedRegister),
 }
 
 impl<R: Registers<u64> + Send, P: RequestPlace> Mediator for MediatedDevice<R, P> {
@@ -23,6 +25,7 @@ impl<R: Registers<u64> + Send, P: RequestPlace> Mediator for MediatedDevice<R, P
         match self {
             MediatedDevice::FwCfg(device) => device.rule(offset, bytes, access, memory),
             MediatedDevice::PlicEnables(enables) => enables.rule(offset, bytes, access, memory),
+            MediatedDevice::Fixed(register) => register.rule(offset, bytes, access, memory),
         }
     }
 }

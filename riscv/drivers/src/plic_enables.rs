@@ -18,18 +18,20 @@ use crate::plic::register;
 pub struct PlicEnables {
     /// The OS's contexts.
     contexts: ArrayVec<u32, MAX_HARTS>,
+    /// The source that machine mode has to itself.
+    kept: Option<u32>,
 }
 
 impl PlicEnables {
-    /// Those of a PLIC, and where they lie.
+    /// Those of a PLIC, and where they lie; no context of the OS's gets the source `kept`.
     #[must_use]
-    pub fn new(described: &devicetree::Plic) -> (PhysRange, Self) {
+    pub fn new(described: &devicetree::Plic, kept: Option<u32>) -> (PhysRange, Self) {
         let all = described.contexts.iter().chain(&described.machine_contexts);
         let count = all.max().map_or(0, |last| u64::from(*last) + 1);
         let first = described.base.saturating_add(register::ENABLE);
         let range = PhysRange::new(first, count * register::ENABLE_STRIDE);
         let contexts = described.contexts.clone();
-        (range, PlicEnables { contexts })
+        (range, PlicEnables { contexts, kept })
     }
 }
 
@@ -37,15 +39,51 @@ impl Mediator for PlicEnables {
     fn rule(
         &mut self,
         offset: u64,
-        _bytes: u64,
-        _access: RegisterAccess,
+        bytes: u64,
+        access: RegisterAccess,
         _memory: &dyn CallerMemory,
     ) -> Ruling {
         // An aligned access of up to 8 bytes is of one context.
         let context = offset / register::ENABLE_STRIDE;
-        match self.contexts.iter().any(|own| u64::from(*own) == context) {
-            true => Ruling::Pass,
-            false => Ruling::Fault,
+        if !self.contexts.iter().any(|own| u64::from(*own) == context) {
+            return Ruling::Fault;
+        }
+        let first = offset % register::ENABLE_STRIDE * 8;
+        let kept = self.kept.map(u64::from);
+        let bit = kept.and_then(|source| source.checked_sub(first));
+        match (access, bit.filter(|bit| *bit < 8 * bytes)) {
+            (RegisterAccess::Store(value), Some(bit)) => Ruling::Store(value & !(1 << bit)),
+            _ => Ruling::Pass,
+        }
+    }
+}
+
+/// A register that the OS may read, and that keeps what it holds: the priority of the
+/// source that machine mode has to itself, by which the OS could silence it.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedRegister;
+
+impl FixedRegister {
+    /// The priority of a source of the PLIC, and where it lies.
+    #[must_use]
+    pub fn priority(described: &devicetree::Plic, source: u32) -> (PhysRange, Self) {
+        let offset = register::PRIORITY + 4 * u64::from(source);
+        let place = described.base.saturating_add(offset);
+        (PhysRange::new(place, 4), FixedRegister)
+    }
+}
+
+impl Mediator for FixedRegister {
+    fn rule(
+        &mut self,
+        _offset: u64,
+        _bytes: u64,
+        access: RegisterAccess,
+        _memory: &dyn CallerMemory,
+    ) -> Ruling {
+        match access {
+            RegisterAccess::Load => Ruling::Pass,
+            RegisterAccess::Store(_) => Ruling::Done,
         }
     }
 }
@@ -66,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_context_is_its_own() {
-        let (range, mut enables) = PlicEnables::new(&plic(&[1, 3], &[0, 2, 4]));
+        let (range, mut enables) = PlicEnables::new(&plic(&[1, 3], &[0, 2, 4]), None);
         assert_eq!(range, PhysRange::new(0xc00_2000, 5 * 0x80));
         for (context, expected) in [
             (0, Ruling::Fault),
@@ -82,6 +120,34 @@ mod tests {
                 }
             }
         }
-        assert_eq!(PlicEnables::new(&plic(&[], &[])).0.length(), 0);
+        assert_eq!(PlicEnables::new(&plic(&[], &[]), None).0.length(), 0);
+    }
+
+    #[test]
+    fn the_source_that_is_kept_is_no_context_s() {
+        let plic = plic(&[1], &[0]);
+        let (_, mut enables) = PlicEnables::new(&plic, Some(60));
+        let mut store = |offset: u64, bytes, value| {
+            enables.rule(
+                0x80 + offset,
+                bytes,
+                RegisterAccess::Store(value),
+                &NoMemory,
+            )
+        };
+        let all = u64::from(u32::MAX);
+        assert_eq!(store(4, 4, all), Ruling::Store(all & !(1 << 28)));
+        assert_eq!(store(0, 8, u64::MAX), Ruling::Store(!(1 << 60)));
+        assert_eq!(store(7, 1, 0xff), Ruling::Store(0xef));
+        assert_eq!(store(0, 4, all), Ruling::Pass);
+        assert_eq!(store(8, 8, u64::MAX), Ruling::Pass);
+        let load = enables.rule(0x84, 4, RegisterAccess::Load, &NoMemory);
+        assert_eq!(load, Ruling::Pass);
+
+        let (place, mut priority) = FixedRegister::priority(&plic, 60);
+        assert_eq!(place, PhysRange::new(0xc00_00f0, 4));
+        let mut rule = |access| priority.rule(0, 4, access, &NoMemory);
+        assert_eq!(rule(RegisterAccess::Load), Ruling::Pass);
+        assert_eq!(rule(RegisterAccess::Store(0)), Ruling::Done);
     }
 }

@@ -4,19 +4,38 @@ use core::sync::atomic::AtomicU32;
 
 use poorwill_arch::fw_cfg::Place;
 use poorwill_arch::{Mmio, guarded};
-use poorwill_devicetree::{MAX_FW_CFGS, Machine};
+use poorwill_devicetree::{MAX_FW_CFGS, Machine, PowerFailInput};
 use poorwill_drivers::fw_cfg::FwCfg;
 use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
-use poorwill_drivers::{MediatedDevice, PlicEnables};
+use poorwill_drivers::{FixedRegister, MediatedDevice, PlicEnables};
 use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::{Mutex, Once};
 
-type Registers = MediatedRegisters<MediatedDevice<Mmio, Place>>;
+/// A device with registers that are watched.
+pub(super) type Device = MediatedDevice<Mmio, Place>;
 
-/// What enables sources at the machine's PLICs, and where that lies.
-pub(super) fn plic_enables(machine: &Machine) -> impl Iterator<Item = (PhysRange, PlicEnables)> {
-    machine.interrupts.plics.iter().map(PlicEnables::new)
+type Registers = MediatedRegisters<Device>;
+
+/// What of the machine's PLICs is watched, and where that lies: what enables sources, and the
+/// priority of a source that machine mode has to itself.
+pub(super) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRange, Device)> {
+    let line = machine.power_fail.map(|line| line.input);
+    let kept = move |place| match line {
+        Some(PowerFailInput::Plic {
+            place: of, source, ..
+        }) if of == place => Some(source),
+        _ => None,
+    };
+    let plics = machine.interrupts.plics.iter().enumerate();
+    plics.flat_map(move |(place, plic)| {
+        let (range, enables) = PlicEnables::new(plic, kept(place));
+        let priority = kept(place).map(|source| FixedRegister::priority(plic, source));
+        let priority = priority.map(|(range, register)| (range, Device::Fixed(register)));
+        [(range, Device::PlicEnables(enables))]
+            .into_iter()
+            .chain(priority)
+    })
 }
 
 /// What accesses of the OS go through.
@@ -28,14 +47,14 @@ pub(crate) struct Mediated {
 
 impl Mediated {
     /// The mediated registers of the machine, which must be closed to the OS; among them,
-    /// if `has_enables`, those of [`plic_enables`].
+    /// if `has_plics`, those of [`plic_registers`].
     ///
     /// # Safety
     ///
     /// `machine` describes this machine, and this is called once.
     // A function of its own: see `domain::start`.
     #[inline(never)]
-    pub(super) unsafe fn start(machine: &Machine, has_enables: bool) -> &'static Self {
+    pub(super) unsafe fn start(machine: &Machine, has_plics: bool) -> &'static Self {
         static MEDIATED: Once<Mediated> = Once::new();
         let device = |(registers, place): (&PhysRange, &'static _)| {
             // SAFETY: the tree, which is right, says the caller, names these addresses as
@@ -45,9 +64,8 @@ impl Mediated {
             (*registers, MediatedDevice::FwCfg(device))
         };
         let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
-        let enables = plic_enables(machine).filter(|_| has_enables);
-        let enables = enables.map(|(range, enables)| (range, MediatedDevice::PlicEnables(enables)));
-        let registers = MediatedRegisters::new(devices.chain(enables), &machine.machine_only);
+        let plics = plic_registers(machine).filter(|_| has_plics);
+        let registers = MediatedRegisters::new(devices.chain(plics), &machine.machine_only);
         MEDIATED.call_once(|| Mediated {
             is_empty: registers.is_empty(),
             registers: Mutex::new(registers),
@@ -71,6 +89,12 @@ impl Mediated {
             // SAFETY: a register of a device's that is the OS's to use, and no mediator had
             // anything against it.
             Ruling::Pass => unsafe { guarded::make(access) },
+            Ruling::Store(value) => {
+                let mut allowed = *access;
+                allowed.operation = Operation::Store(value);
+                // SAFETY: likewise, with a value that it has nothing against.
+                unsafe { guarded::make(&allowed) }
+            }
             Ruling::Done => Some(0),
             Ruling::Fault => None,
         }

@@ -194,8 +194,8 @@ pub(crate) unsafe fn start(
         let registers = machine.machine_only.iter().chain(&machine.fw_cfg);
         let closed = own.chain(registers.copied());
         let readable = generation_id.as_ref().map(|id| id.page());
-        let enables = mediated::plic_enables(machine).map(|(range, _)| range);
-        let has_enables = pmp::start(domain, closed, enables, readable, protection)?;
+        let plics = mediated::plic_registers(machine).map(|(range, _)| range);
+        let has_plics = pmp::start(domain, closed, plics, readable, protection)?;
         let identity = machine.identity(memory.ranges());
         Platform {
             memory,
@@ -204,7 +204,7 @@ pub(crate) unsafe fn start(
             last_load_mark: ram::load_mark(firmware),
             firmware: [firmware, data],
             vault,
-            mediated: mediated::Mediated::start(machine, has_enables),
+            mediated: mediated::Mediated::start(machine, has_plics),
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
