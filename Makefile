@@ -43,7 +43,7 @@ ROUNDS_OF_CUTS ?= 3
 
 .PHONY: soak-cut
 soak-cut: setup build test-kernel loader plugin ## Let the power fail at random instants on machines with persistent memory: about 100 times in each of ROUNDS_OF_CUTS=3
-	@echo "soak-cut: about 4 minutes for each of $(ROUNDS_OF_CUTS) rounds"
+	@echo "soak-cut: about 2 minutes for each of $(ROUNDS_OF_CUTS) rounds"
 	@for round in $$(seq $(ROUNDS_OF_CUTS)); do POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test machines -- --include-ignored cut-random || exit 1; done
 
 WAKES ?= 200
