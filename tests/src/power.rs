@@ -79,8 +79,9 @@ fn range(text: &str) -> Option<Range<u64>> {
 }
 
 /// Checks that nothing was lost when the guest switched the power off but of machine mode's
-/// own memory, `kept`, which a power-on makes anew, or checks.
-pub(crate) fn check(folder: &Path, kept: &[Range<u64>]) -> anyhow::Result<()> {
+/// own memory, `kept`, which a power-on makes anew, or checks. Returns the instructions that
+/// the longest hart has executed since the line was raised.
+pub(crate) fn check(folder: &Path, kept: &[Range<u64>]) -> anyhow::Result<u64> {
     let report = fs::read(report(folder)).context("the plugin's report")?;
     let report: Report = serde_json::from_slice(&report)?;
     let lines = report.lines.context("the plugin models no caches")?;
@@ -103,7 +104,8 @@ pub(crate) fn check(folder: &Path, kept: &[Range<u64>]) -> anyhow::Result<()> {
         lines.lost,
         lines.lost_addresses
     );
-    Ok(())
+    let since = report.harts.iter().filter_map(|hart| hart.since_signal);
+    since.max().context("the line was not raised")
 }
 
 #[cfg(test)]

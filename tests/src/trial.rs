@@ -384,10 +384,11 @@ impl Run<'_> {
         if let Some(kept) = power::kept(&lines) {
             self.kept = kept;
         }
-        match must {
-            true => power::check(self.folder, &self.kept),
-            false => Ok(()),
+        if must {
+            let instructions = power::check(self.folder, &self.kept)?;
+            println!("{}: Stop took {instructions} instructions", self.trial.name);
         }
+        Ok(())
     }
 
     fn follow(

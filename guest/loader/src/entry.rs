@@ -22,7 +22,7 @@ _start:
     li   t0, -{stack_align}
     and  sp, a1, t0
     csrw sscratch, sp
-    call {main}
+    call main
 
     .balign 4
 first_trap:
@@ -32,7 +32,7 @@ first_trap:
     csrr a0, scause
     csrr a1, sepc
     csrr a2, stval
-    call {trapped}
+    call trapped
 
     # DBCN's third function writes a byte; SRST's only one, shutdown for a failure.
     .balign 4
@@ -58,8 +58,6 @@ no_stack:
     .balign 4
 ",
     stack_align = const STACK_ALIGN,
-    main = sym crate::main,
-    trapped = sym crate::trapped,
 );
 
 /// Starts a kernel as Linux wants it (Documentation/arch/riscv/boot.rst): a0 the hart ID,

@@ -22,6 +22,7 @@ use crate::entry::STACK_BYTES;
 use crate::fw_cfg::FwCfg;
 
 /// Where the entry code goes to.
+#[unsafe(no_mangle)]
 extern "C" fn main(hart: usize, tree: usize) -> ! {
     match load(tree as u64) {
         // SAFETY: a kernel was loaded there.
@@ -83,6 +84,7 @@ unsafe fn memory(range: PhysRange) -> &'static mut [u8] {
 }
 
 /// Where the entry code goes to at a trap.
+#[unsafe(no_mangle)]
 extern "C" fn trapped(cause: usize, pc: usize, value: usize) -> ! {
     say!("unexpected trap: scause {cause:#x}, sepc {pc:#x}, stval {value:#x}");
     console::fail()

@@ -170,6 +170,10 @@ impl CutMemory for Machine {
 }
 
 impl StopMachine for Machine {
+    fn record(&self) -> &impl CutMemory {
+        self
+    }
+
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
         if let Some(hart) = self.stuck.get() {
             return Err(CutReason::HartNotStopped(hart));
@@ -207,6 +211,10 @@ impl StopMachine for Machine {
 
 impl GoMachine for Machine {
     type State = [u64; HARTS];
+
+    fn record(&self) -> &impl CutMemory {
+        self
+    }
 
     fn check(&self) -> Result<Self::State, CutReason> {
         self.step();

@@ -7,7 +7,10 @@ use super::stop::{entries_digest, last_sequence};
 use super::{CutMemory, put};
 
 /// The machine that goes on.
-pub trait GoMachine: CutMemory {
+pub trait GoMachine {
+    /// The record.
+    fn record(&self) -> &impl CutMemory;
+
     /// What is needed to put everything back.
     type State;
 
@@ -109,7 +112,8 @@ impl Ready {
 ///
 /// Why the machine boots cold; `None` where there is no cut.
 pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, Option<CutReason>> {
-    let result = match find(machine) {
+    let record = machine.record();
+    let result = match find(record) {
         Found::Nothing => return Err(None),
         Found::Refused(reason) => Err(Some(reason)),
         Found::Cut(report) => machine.check().map_err(Some).map(|state| {
@@ -119,7 +123,7 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, Option<CutReason>> {
         }),
     };
     // From here on it is a cut that was.
-    let consumed = Line::consumed(last_sequence(machine));
-    put(machine, Place::Consumed, &consumed);
+    let consumed = Line::consumed(last_sequence(record));
+    put(record, Place::Consumed, &consumed);
     result
 }

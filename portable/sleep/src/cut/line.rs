@@ -3,7 +3,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::reason::CutReason;
 
-/// Bytes of a line, which no cache in use is narrower than.
+/// Bytes of a line: what most caches write back at once. Nothing relies on that.
 pub const LINE_BYTES: usize = 64;
 
 /// Words of it.

@@ -16,9 +16,6 @@ pub enum CutReason {
     /// What is to be kept has more bytes than there is room for.
     #[error("a part of {0} bytes has no room")]
     NoRoom(u64),
-    /// The machine was saving or loading, and had gone too far to stop.
-    #[error("the machine was on its way to sleep or back")]
-    Busy,
     /// A PCI function has access to memory, and would not be as its driver left it.
     #[error("the PCI function {0} is in use, and nothing here can bring it back")]
     LiveFunction(Function),
@@ -44,7 +41,6 @@ impl CutReason {
             CutReason::HartNotStopped(hart) => (1, hart),
             CutReason::HartState(hart) => (2, hart),
             CutReason::NoRoom(bytes) => (3, bytes),
-            CutReason::Busy => (4, 0),
             CutReason::Damaged => (5, 0),
             CutReason::Misfit => (6, 0),
             CutReason::LiveFunction(function) => (7, pack(function)),
@@ -59,7 +55,6 @@ impl CutReason {
             1 => CutReason::HartNotStopped(value),
             2 => CutReason::HartState(value),
             3 => CutReason::NoRoom(value),
-            4 => CutReason::Busy,
             5 => CutReason::Damaged,
             6 => CutReason::Misfit,
             7 => CutReason::LiveFunction(unpack(value)),

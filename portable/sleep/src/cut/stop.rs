@@ -8,7 +8,10 @@ use super::reason::CutReason;
 use super::{CutMemory, put};
 
 /// The machine that stops; the hart that runs the call coordinates.
-pub trait StopMachine: CutMemory {
+pub trait StopMachine {
+    /// The record.
+    fn record(&self) -> &impl CutMemory;
+
     /// Has every hart stopped: each has written its part of the cut of that number, and
     /// its entry, and no OS runs until the next power-on.
     ///
@@ -68,7 +71,11 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
     match flushed.and_then(Flushed::commit) {
         Ok(committed) => Ok(committed),
         Err(reason) => {
-            put(machine, Place::Begun, &Line::begun(sequence, reason));
+            put(
+                machine.record(),
+                Place::Begun,
+                &Line::begun(sequence, reason),
+            );
             Err(reason)
         }
     }
@@ -77,9 +84,9 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
 impl<'m, M: StopMachine> Signalled<'m, M> {
     /// Says in the record that a cut has begun.
     fn begin(machine: &'m M) -> Self {
-        let sequence = last_sequence(machine) + 1;
+        let sequence = last_sequence(machine.record()) + 1;
         let begun = Line::begun(sequence, CutReason::PowerLost);
-        put(machine, Place::Begun, &begun);
+        put(machine.record(), Place::Begun, &begun);
         Signalled { machine, sequence }
     }
 
@@ -114,9 +121,10 @@ impl<M: StopMachine> Flushed<'_, M> {
     /// Writes the line that makes it a cut, once all that it stands for is in memory.
     fn commit(self) -> Result<CutCommitted, CutReason> {
         let Signalled { machine, sequence } = self.0;
-        let digest = entries_digest(machine, sequence).ok_or(CutReason::Damaged)?;
+        let record = machine.record();
+        let digest = entries_digest(record, sequence).ok_or(CutReason::Damaged)?;
         let line = Line::committed(sequence, digest, machine.ticks());
-        put(machine, Place::Committed, &line);
+        put(record, Place::Committed, &line);
         Ok(CutCommitted(()))
     }
 }

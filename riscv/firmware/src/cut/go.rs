@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use poorwill_arch::csr;
 use poorwill_hart::{Execution, HartContext};
 use poorwill_sleep::cut::{
-    self, CutMemory, CutReason, CutReport, GoMachine, Layout, Line, PartEntry, Place,
+    self, CutMemory, CutReason, CutReport, GoMachine, Layout, PartEntry, Place,
 };
 use zerocopy::IntoBytes;
 
@@ -40,31 +40,9 @@ struct Going {
     restored: Cell<(&'static [HartStart], u64)>,
 }
 
-impl CutMemory for Going {
-    fn layout(&self) -> Layout {
-        self.record.layout()
-    }
-
-    fn line(&self, place: Place) -> Line {
-        self.record.line(place)
-    }
-
-    fn store(&self, place: Place, line: &Line) {
-        self.record.store(place, line);
-    }
-
-    fn write_back(&self, place: Place) {
-        self.record.write_back(place);
-    }
-
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
-        self.record.digest(part, bytes)
-    }
-}
-
 impl Going {
     fn bytes(&self, part: usize) -> Result<u64, CutReason> {
-        let entry = self.line(Place::Part(part)).read_part();
+        let entry = self.record.line(Place::Part(part)).read_part();
         entry
             .map(|(_, entry)| entry.bytes)
             .ok_or(CutReason::Damaged)
@@ -73,6 +51,10 @@ impl Going {
 
 impl GoMachine for Going {
     type State = Shared;
+
+    fn record(&self) -> &impl CutMemory {
+        &self.record
+    }
 
     fn check(&self) -> Result<Shared, CutReason> {
         let shared = self.record.part(Layout::SHARED);

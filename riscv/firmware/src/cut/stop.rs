@@ -6,7 +6,7 @@ use poorwill_arch::pci::config_space;
 use poorwill_image::StateWriter;
 use poorwill_medium::pci::{self, Function, PciError};
 use poorwill_memory::Page;
-use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Line, Place, StopMachine};
+use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, StopMachine};
 use spin::Once;
 use zerocopy::IntoBytes;
 
@@ -114,29 +114,11 @@ impl Stopping<'_> {
     }
 }
 
-impl CutMemory for Stopping<'_> {
-    fn layout(&self) -> Layout {
-        self.record.layout()
-    }
-
-    fn line(&self, place: Place) -> Line {
-        self.record.line(place)
-    }
-
-    fn store(&self, place: Place, line: &Line) {
-        self.record.store(place, line);
-    }
-
-    fn write_back(&self, place: Place) {
-        self.record.write_back(place);
-    }
-
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
-        self.record.digest(part, bytes)
-    }
-}
-
 impl StopMachine for Stopping<'_> {
+    fn record(&self) -> &impl CutMemory {
+        &self.record
+    }
+
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
         SEQUENCE.store(sequence, Ordering::Release);
         self.save(sequence)?;
@@ -195,7 +177,10 @@ impl Stopping<'_> {
     fn missing(&self, sequence: u64) -> CutReason {
         let mut harts = hart::all().iter().enumerate();
         let missing = harts.find(|(place, _)| {
-            let entry = self.line(Place::Part(Layout::hart(*place))).read_part();
+            let entry = self
+                .record
+                .line(Place::Part(Layout::hart(*place)))
+                .read_part();
             entry.is_none_or(|(of, _)| of != sequence)
         });
         CutReason::HartNotStopped(missing.map_or(0, |(_, hart)| hart.id()))
