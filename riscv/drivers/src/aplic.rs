@@ -8,19 +8,22 @@ use poorwill_devicetree::{Aplic, ImsicLayout, MAX_HARTS};
 use crate::{Keeper, Registers, State};
 
 /// Register offsets (AIA, section 4.5, and for IDC structures 4.8.1).
-mod register {
-    pub(super) const DOMAINCFG: u64 = 0;
+pub(crate) mod register {
+    pub(crate) const DOMAINCFG: u64 = 0;
     /// Of source 1; there is no source 0.
-    pub(super) const SOURCECFG: u64 = 0x4;
+    pub(crate) const SOURCECFG: u64 = 0x4;
     pub(super) const MMSIADDRCFG: u64 = 0x1bc0;
     pub(super) const MMSIADDRCFGH: u64 = 0x1bc4;
     pub(super) const SMSIADDRCFG: u64 = 0x1bc8;
     pub(super) const SMSIADDRCFGH: u64 = 0x1bcc;
-    pub(super) const SETIPNUM: u64 = 0x1cdc;
+    pub(crate) const SETIPNUM: u64 = 0x1cdc;
+    /// The inputs, as they are now (4.5.10).
+    pub(crate) const IN_CLRIP: u64 = 0x1d00;
     pub(super) const SETIE: u64 = 0x1e00;
+    pub(crate) const SETIENUM: u64 = 0x1edc;
     pub(super) const CLRIE: u64 = 0x1f00;
     /// Of source 1.
-    pub(super) const TARGET: u64 = 0x3004;
+    pub(crate) const TARGET: u64 = 0x3004;
     pub(super) const IDC: u64 = 0x4000;
     pub(super) const IDC_STRIDE: u64 = 32;
     pub(super) const IDELIVERY: u64 = 0;
@@ -28,7 +31,7 @@ mod register {
 }
 
 /// DOMAINCFG: the domain's interrupts reach harts (AIA, 4.5.1).
-const INTERRUPT_ENABLE: u32 = 1 << 8;
+pub(crate) const INTERRUPT_ENABLE: u32 = 1 << 8;
 
 /// SOURCECFG: delegated to the child domain in the low bits (AIA, 4.5.2).
 const DELEGATED: u32 = 1 << 10;

@@ -1,26 +1,17 @@
 //! The power-fail line, at an interrupt controller's input that machine mode keeps.
 
 use crate::Registers;
+use crate::aplic::{self, register};
 use crate::plic::register as plic;
 
-/// Registers of an APLIC domain (AIA, section 4.5).
-mod aplic {
-    pub(super) const DOMAINCFG: u64 = 0;
-    /// Of source 1.
-    pub(super) const SOURCECFG: u64 = 0x4;
-    /// The inputs, as they are now (4.5.10).
-    pub(super) const IN_CLRIP: u64 = 0x1d00;
-    pub(super) const SETIPNUM: u64 = 0x1cdc;
-    pub(super) const SETIENUM: u64 = 0x1edc;
-    /// Of source 1.
-    pub(super) const TARGET: u64 = 0x3004;
-    /// DOMAINCFG: interrupts are delivered, as messages.
-    pub(super) const DELIVERS_MESSAGES: u32 = 1 << 8 | 1 << 2;
-    /// SOURCECFG: active while the input is high.
-    pub(super) const HIGH_LEVEL: u32 = 6;
-    /// TARGET: where the number of the hart begins.
-    pub(super) const HART_SHIFT: u32 = 18;
-}
+/// DOMAINCFG: interrupts are delivered, as messages (AIA, 4.5.1).
+const DELIVERS_MESSAGES: u32 = aplic::INTERRUPT_ENABLE | 1 << 2;
+
+/// SOURCECFG: active while the input is high (AIA, 4.5.2).
+const HIGH_LEVEL: u32 = 6;
+
+/// TARGET: where the number of the hart begins (AIA, 4.5.16).
+const HART_SHIFT: u32 = 18;
 
 /// The line.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +49,7 @@ impl<R: Registers<u32>> PowerFailLine<R> {
             // Not delegated, which makes it machine mode's. Early: QEMU's forgets a line
             // that was raised before.
             let of_source = 4 * u64::from(source - 1);
-            registers.write(aplic::SOURCECFG + of_source, aplic::HIGH_LEVEL);
+            registers.write(register::SOURCECFG + of_source, HIGH_LEVEL);
         }
     }
 
@@ -72,13 +63,13 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 identity,
             } => {
                 let of_source = 4 * u64::from(source - 1);
-                let target = hart << aplic::HART_SHIFT | identity;
-                registers.write(aplic::TARGET + of_source, target);
-                registers.write(aplic::SETIENUM, *source);
-                registers.write(aplic::DOMAINCFG, aplic::DELIVERS_MESSAGES);
+                let target = hart << HART_SHIFT | identity;
+                registers.write(register::TARGET + of_source, target);
+                registers.write(register::SETIENUM, *source);
+                registers.write(register::DOMAINCFG, DELIVERS_MESSAGES);
                 // A line that is raised already has no edge to come. Of one that is not, this
                 // changes nothing (4.7).
-                registers.write(aplic::SETIPNUM, *source);
+                registers.write(register::SETIPNUM, *source);
             }
             PowerFailLine::Plic {
                 registers,
@@ -99,7 +90,7 @@ impl<R: Registers<u32>> PowerFailLine<R> {
         let (registers, base, source) = match self {
             PowerFailLine::Aplic {
                 registers, source, ..
-            } => (registers, aplic::IN_CLRIP, source),
+            } => (registers, register::IN_CLRIP, source),
             PowerFailLine::Plic {
                 registers, source, ..
             } => (registers, plic::PENDING, source),
