@@ -3,10 +3,9 @@ use poorwill_memory::PhysRange;
 
 use super::bar::{self, Bar, MemoryBar};
 use super::bus::{Bus, Present};
-use super::power::is_bridge;
 use super::register::{
     BAR0, BRIDGE_ROM, MEMORY_WINDOW, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW,
-    ROM,
+    ROM, is_bridge,
 };
 use super::{ConfigSpace, Function, HostBridge, Window};
 

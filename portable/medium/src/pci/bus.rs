@@ -1,6 +1,6 @@
 use super::journal::Journal;
-use super::power::{is_bridge, wake};
-use super::register::{BUSES, HEADER, ID, Kept, PCI_EXPRESS};
+use super::power::wake;
+use super::register::{BUSES, HEADER, ID, Kept, PCI_EXPRESS, is_bridge};
 use super::{ConfigSpace, Function, HostBridge, PciError, Step, capability};
 use crate::Clock;
 

@@ -14,6 +14,25 @@ pub struct Function {
     pub function: u8,
 }
 
+impl Function {
+    /// Bus, device and function as PCI Express numbers them (routing ID).
+    #[must_use]
+    pub fn routing_id(self) -> u16 {
+        u16::from(self.bus) << 8 | u16::from(self.device) << 3 | u16::from(self.function)
+    }
+
+    /// The function with that routing ID.
+    #[must_use]
+    pub fn from_routing_id(id: u16) -> Self {
+        let [function, bus] = id.to_le_bytes();
+        Function {
+            bus,
+            device: function >> 3,
+            function: function & 7,
+        }
+    }
+}
+
 impl fmt::Display for Function {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -8,10 +8,11 @@ use super::bar::{self, MemoryBar};
 use super::bus::{Bus, look};
 use super::journal::Journal;
 use super::kind::MEMORY_SIZES;
-use super::power::{is_bridge, wake};
+use super::power::wake;
 use super::register::{
     COMMAND, COMMAND_MASTER, COMMAND_MEMORY, COMMAND_NO_INTX, ID, Kept, MEMORY_WINDOW, MSI,
     MSI_ENABLE, MSI_X, MSI_X_ENABLE, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW,
+    is_bridge,
 };
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
 use crate::Clock;

@@ -59,6 +59,9 @@ pub enum PciError {
     /// More functions have access to memory than can be noted.
     #[error("too many PCI functions have access to memory; {0} would keep its own")]
     TooManyMasters(Function),
+    /// More functions than are listed.
+    #[error("more PCI functions than {max}; {0} is one too many", max = super::MAX_FUNCTIONS)]
+    TooManyFunctions(Function),
     /// More devices than are listed.
     #[error("more than {max} devices for sleep areas; {0} is left out", max = super::MAX_DEVICES)]
     TooMany(Function),

@@ -2,7 +2,7 @@ use arrayvec::ArrayVec;
 
 use super::bus::{Bus, Present};
 use super::journal::Journal;
-use super::power::is_bridge;
+use super::register::is_bridge;
 use super::{
     ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, MAX_DEVICES, PciError, Step,
 };

@@ -20,11 +20,14 @@ mod find;
 mod host;
 mod journal;
 mod kind;
+mod list;
 mod location;
+mod message;
 #[cfg(any(test, feature = "fake"))]
 pub mod model;
 mod power;
 mod register;
+mod saved;
 mod silence;
 
 pub use config::{ConfigSpace, Function};
@@ -33,7 +36,10 @@ pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use kind::Kind;
+pub use list::{Listed, MAX_FUNCTIONS, bar_address, list, switch_off, take_access};
 pub use location::{Location, MAX_DEPTH, MAX_DEVICES, Step};
+pub use message::{Message, MessageTable, Messages, message_table, messages};
+pub use saved::{SavedConfig, SavedRegister, is_same, put_back, put_back_interrupts};
 pub use silence::{Silenced, silence};
 
 #[cfg(test)]

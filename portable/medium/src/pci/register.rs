@@ -58,3 +58,8 @@ impl Kept {
     /// All of bridge control but "discard timer status"; the interrupt line.
     pub(super) const BRIDGE_CONTROL: Kept = Kept(0xfbff_00ff);
 }
+
+/// Whether a header dword is that of a PCI-to-PCI bridge.
+pub(super) fn is_bridge(header: u32) -> bool {
+    header >> 16 & 0x7f == 1
+}

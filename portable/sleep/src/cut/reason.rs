@@ -43,7 +43,7 @@ impl CutReason {
             CutReason::NoRoom(bytes) => (3, bytes),
             CutReason::Damaged => (5, 0),
             CutReason::Misfit => (6, 0),
-            CutReason::LiveFunction(function) => (7, pack(function)),
+            CutReason::LiveFunction(function) => (7, function.routing_id().into()),
             CutReason::LiveDevice(address) => (8, address),
             CutReason::Other(code) => (code, 0),
         }
@@ -57,30 +57,16 @@ impl CutReason {
             3 => CutReason::NoRoom(value),
             5 => CutReason::Damaged,
             6 => CutReason::Misfit,
-            7 => CutReason::LiveFunction(unpack(value)),
+            7 => CutReason::LiveFunction(function(value)),
             8 => CutReason::LiveDevice(value),
             other => CutReason::Other(other),
         }
     }
 }
 
-/// A function's number, as PCI Express has it (routing ID).
-fn pack(function: Function) -> u64 {
-    let Function {
-        bus,
-        device,
-        function,
-    } = function;
-    u64::from(bus) << 8 | u64::from(device) << 3 | u64::from(function)
-}
-
-fn unpack(number: u64) -> Function {
-    let [function, bus, ..] = number.to_le_bytes();
-    Function {
-        bus,
-        device: function >> 3,
-        function: function & 7,
-    }
+#[allow(clippy::cast_possible_truncation, reason = "it was one")]
+fn function(routing_id: u64) -> Function {
+    Function::from_routing_id(routing_id as u16)
 }
 
 #[cfg(test)]

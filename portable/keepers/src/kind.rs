@@ -1,0 +1,119 @@
+use poorwill_image::{StateSection, StateWriter};
+use poorwill_medium::pci::Listed;
+
+use crate::device::Device;
+use crate::{KeeperError, Machine, ahci, e1000e, nvme};
+
+/// Kinds of devices that have a keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An NVMe controller.
+    Nvme,
+    /// A controller of SATA disks (AHCI).
+    Ahci,
+    /// Intel's 82574, a network controller.
+    E1000e,
+}
+
+/// Classes with their interfaces.
+const NVME: u32 = 0x01_08_02;
+const AHCI: u32 = 0x01_06_01;
+
+/// Vendor and device of the 82574L.
+const I82574L: u32 = 0x10d3_8086;
+
+impl Kind {
+    /// The kind of a function, if it has a keeper.
+    pub(crate) fn of(listed: &Listed) -> Option<Self> {
+        match (listed.class, listed.id) {
+            (NVME, _) => Some(Kind::Nvme),
+            (AHCI, _) => Some(Kind::Ahci),
+            (_, I82574L) => Some(Kind::E1000e),
+            _ => None,
+        }
+    }
+}
+
+/// A device that is being quieted.
+pub(crate) enum Stopping<M: Machine> {
+    Nvme(nvme::Stopping<M>),
+    Ahci(ahci::Stopping<M>),
+    E1000e(e1000e::Stopping<M>),
+}
+
+impl Kind {
+    /// The kind whose sections have that tag.
+    pub(crate) fn tagged(tag: &[u8; 3]) -> Option<Self> {
+        match tag {
+            nvme::TAG => Some(Kind::Nvme),
+            ahci::TAG => Some(Kind::Ahci),
+            e1000e::TAG => Some(Kind::E1000e),
+            _ => None,
+        }
+    }
+
+    /// Has a device finish what it does, by `until` at the latest; waits as little as it
+    /// can.
+    pub(crate) fn begin<M: Machine>(
+        self,
+        device: &Device<'_, M>,
+        until: u64,
+    ) -> Result<Stopping<M>, KeeperError> {
+        Ok(match self {
+            Kind::Nvme => Stopping::Nvme(nvme::begin(device, until)?),
+            Kind::Ahci => Stopping::Ahci(ahci::begin(device, until)?),
+            Kind::E1000e => Stopping::E1000e(e1000e::begin(device, until)?),
+        })
+    }
+
+    /// Checks a section that is to be put back.
+    pub(crate) fn check(self, section: &StateSection<'_>) -> Result<(), KeeperError> {
+        match self {
+            Kind::Nvme => nvme::check(section),
+            Kind::Ahci => ahci::check(section),
+            Kind::E1000e => e1000e::check(section),
+        }
+    }
+
+    /// Puts a device back, all but its interrupts.
+    pub(crate) fn put_back<M: Machine>(
+        self,
+        device: &Device<'_, M>,
+        section: &StateSection<'_>,
+    ) -> Result<(), KeeperError> {
+        match self {
+            Kind::Nvme => nvme::put_back(device, section),
+            Kind::Ahci => ahci::put_back(device, section),
+            Kind::E1000e => e1000e::put_back(device, section),
+        }
+    }
+
+    /// Has it interrupt as it did, and its driver look after it.
+    pub(crate) fn announce<M: Machine>(
+        self,
+        device: &Device<'_, M>,
+        section: &StateSection<'_>,
+    ) -> Result<(), KeeperError> {
+        match self {
+            Kind::Nvme => nvme::announce(device, section),
+            Kind::Ahci => ahci::announce(device, section),
+            Kind::E1000e => e1000e::announce(device, section),
+        }
+    }
+}
+
+impl<M: Machine> Stopping<M> {
+    /// Waits until it is quiet, and writes down what it held.
+    pub(crate) fn finish(
+        self,
+        device: &Device<'_, M>,
+        until: u64,
+        into: &mut StateWriter<'_>,
+    ) -> Result<(), KeeperError> {
+        match self {
+            Stopping::Nvme(stopping) => stopping.finish(device, until, into),
+            Stopping::Ahci(stopping) => stopping.finish(device, until, into),
+            Stopping::E1000e(stopping) => stopping.finish(device, until, into),
+        }
+    }
+}

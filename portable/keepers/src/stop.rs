@@ -1,0 +1,69 @@
+//! From devices in use to ones that write no memory, and hold nothing that was
+//! acknowledged.
+
+use arrayvec::ArrayVec;
+use poorwill_image::StateWriter;
+use poorwill_medium::pci;
+
+use crate::device::Device;
+use crate::kind::{Kind, Stopping};
+use crate::{KeeperError, Machine};
+
+/// How many devices in use are kept.
+pub const MAX_DEVICES: usize = 16;
+
+/// Quiets all PCI devices and writes down what puts them back: none writes memory any more
+/// when this returns, and what disks have acknowledged is on them. All are quieted
+/// together, until the [time](Machine::microseconds) is `until`.
+///
+/// # Errors
+///
+/// [`KeeperError`]. Where a device has no keeper, none was touched.
+pub fn stop<M: Machine>(
+    machine: &M,
+    until: u64,
+    into: &mut StateWriter<'_>,
+) -> Result<(), KeeperError> {
+    let live = save_all(machine, into)?;
+    let mut stopping = ArrayVec::<(Device<'_, M>, Stopping<M>), MAX_DEVICES>::new();
+    for (device, kind) in live {
+        stopping.push((device, kind.begin(&device, until)?));
+    }
+    for (device, stopping) in stopping {
+        stopping.finish(&device, until, into)?;
+    }
+    for host in 0..machine.hosts() {
+        let config = machine.config(host);
+        for listed in pci::list(&config, machine.host(host))? {
+            pci::take_access(&config, listed.function);
+        }
+    }
+    Ok(())
+}
+
+type Live<'m, M> = ArrayVec<(Device<'m, M>, Kind), MAX_DEVICES>;
+
+/// Writes down what every function has. Returns those that have access to memory.
+fn save_all<'m, M: Machine>(
+    machine: &'m M,
+    into: &mut StateWriter<'_>,
+) -> Result<Live<'m, M>, KeeperError> {
+    let mut live = ArrayVec::new();
+    for host in 0..machine.hosts() {
+        for listed in pci::list(&machine.config(host), machine.host(host))? {
+            let function = listed.function;
+            let device = Device {
+                machine,
+                host,
+                function,
+            };
+            if listed.is_master && !listed.is_bridge {
+                let kind = Kind::of(&listed).ok_or(KeeperError::NoKeeper(function))?;
+                let too_many = KeeperError::TooMany(function);
+                live.try_push((device, kind)).map_err(|_| too_many)?;
+            }
+            crate::pci::save(&device, into)?;
+        }
+    }
+    Ok(live)
+}

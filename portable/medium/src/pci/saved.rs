@@ -1,0 +1,198 @@
+//! What a function of PCI forgets with its power, or in a soft reset: the keeper of its
+//! configuration.
+
+use arrayvec::ArrayVec;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::register::{
+    BAR0, BRIDGE_ROM, BUSES, COMMAND, HEADER, ID, INTERRUPT, IO_WINDOW, Kept, MEMORY_WINDOW, MSI,
+    MSI_X, PCI_EXPRESS, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW, ROM, is_bridge,
+};
+use super::{ConfigSpace, Function, PciError, capability};
+
+/// Registers that are saved at most: 14 of the header, 15 of capabilities.
+const MAX_SAVED: usize = 32;
+
+/// A register of configuration space, and what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SavedRegister {
+    /// Offset of the dword.
+    register: u16,
+    /// Whether it lets the function send interrupts as messages.
+    is_interrupt: u16,
+    /// The bits that may be written back as they were read.
+    kept: u32,
+    value: u32,
+}
+
+/// The registers of a function, in the order in which they are to be put back: the command
+/// register is the last.
+#[derive(Clone, Debug)]
+pub struct SavedConfig {
+    function: Function,
+    registers: ArrayVec<SavedRegister, MAX_SAVED>,
+}
+
+impl SavedConfig {
+    /// Reads the registers.
+    ///
+    /// # Errors
+    ///
+    /// [`PciError::CapabilityList`].
+    pub fn take(config: &impl ConfigSpace, function: Function) -> Result<Self, PciError> {
+        let mut saved = SavedConfig {
+            function,
+            registers: ArrayVec::new(),
+        };
+        saved.push(config, ID, Kept(0))?;
+        saved.take_header(config)?;
+        saved.take_express(config)?;
+        if let Some(msi) = capability::find(config, function, MSI)? {
+            // Control, address, data, mask: as many as the control says.
+            let flags = config.read32(function, msi) >> 16;
+            let dwords = 3 + u16::from(flags & 1 << 7 != 0) + u16::from(flags & 1 << 8 != 0);
+            for dword in (1..dwords).rev() {
+                let register = within_capabilities(function, msi + 4 * dword)?;
+                saved.push(config, register, Kept::ALL)?;
+            }
+            saved.push_interrupt(config, msi)?;
+        }
+        if let Some(msi_x) = capability::find(config, function, MSI_X)? {
+            saved.push_interrupt(config, msi_x)?;
+        }
+        // Last, as it makes the others take effect.
+        saved.push(config, COMMAND, Kept::LOWER_HALF)?;
+        Ok(saved)
+    }
+
+    /// The registers, as a record has them.
+    #[must_use]
+    pub fn registers(&self) -> &[SavedRegister] {
+        &self.registers
+    }
+
+    /// Writes back what has changed, and only that.
+    pub(super) fn put_back(&self, config: &impl ConfigSpace) {
+        put_back(config, self.function, &self.registers);
+        put_back_interrupts(config, self.function, &self.registers);
+    }
+
+    fn take_header(&mut self, config: &impl ConfigSpace) -> Result<(), PciError> {
+        self.push(config, HEADER, Kept::LOWER_HALF)?;
+        if is_bridge(config.read32(self.function, HEADER)) {
+            self.push(config, BAR0, Kept::ALL)?;
+            self.push(config, BAR0 + 4, Kept::ALL)?;
+            self.push(config, BUSES, Kept::ALL)?;
+            self.push(config, IO_WINDOW, Kept::LOWER_HALF)?;
+            self.push(config, MEMORY_WINDOW, Kept::ALL)?;
+            self.push(config, PREFETCH_WINDOW, Kept::ALL)?;
+            self.push(config, PREFETCH_BASE_UPPER, Kept::ALL)?;
+            self.push(config, PREFETCH_LIMIT_UPPER, Kept::ALL)?;
+            // I/O base and limit, upper halves.
+            self.push(config, ROM, Kept::ALL)?;
+            self.push(config, BRIDGE_ROM, Kept::ALL)?;
+            self.push(config, INTERRUPT, Kept::BRIDGE_CONTROL)
+        } else {
+            for bar in 0..6 {
+                self.push(config, BAR0 + 4 * bar, Kept::ALL)?;
+            }
+            self.push(config, ROM, Kept::ALL)?;
+            self.push(config, INTERRUPT, Kept::LOWER_HALF)
+        }
+    }
+
+    /// Device, link, slot and root control.
+    fn take_express(&mut self, config: &impl ConfigSpace) -> Result<(), PciError> {
+        let Some(express) = capability::find(config, self.function, PCI_EXPRESS)? else {
+            return Ok(());
+        };
+        // Version 1 may end after link control; version 2 has all of them.
+        let version = config.read32(self.function, express) >> 16 & 0xf;
+        let registers: &[u16] = match version {
+            0 | 1 => &[0x08, 0x10],
+            _ => &[0x08, 0x10, 0x18, 0x1c, 0x28, 0x30, 0x38],
+        };
+        for register in registers {
+            if express + register < 0x100 {
+                self.push(config, express + register, Kept::LOWER_HALF)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        config: &impl ConfigSpace,
+        register: u16,
+        kept: Kept,
+    ) -> Result<(), PciError> {
+        self.push_register(SavedRegister {
+            register,
+            is_interrupt: 0,
+            kept: kept.0,
+            value: config.read32(self.function, register),
+        })
+    }
+
+    /// The control of messages.
+    fn push_interrupt(&mut self, config: &impl ConfigSpace, register: u16) -> Result<(), PciError> {
+        self.push_register(SavedRegister {
+            register,
+            is_interrupt: 1,
+            kept: Kept::ALL.0,
+            value: config.read32(self.function, register),
+        })
+    }
+
+    fn push_register(&mut self, register: SavedRegister) -> Result<(), PciError> {
+        let full = PciError::CapabilityList(self.function);
+        self.registers.try_push(register).map_err(|_| full)
+    }
+}
+
+/// Whether the function that answers is of the vendor and device that the registers are of.
+pub fn is_same(config: &impl ConfigSpace, function: Function, registers: &[SavedRegister]) -> bool {
+    let id = config.read32(function, ID);
+    registers
+        .first()
+        .is_some_and(|saved| (saved.register, saved.value) == (ID, id))
+}
+
+/// Writes back what has changed, but for what lets the function send interrupts as messages.
+pub fn put_back(config: &impl ConfigSpace, function: Function, registers: &[SavedRegister]) {
+    put_back_where(config, function, registers, false);
+}
+
+/// Lets a function send interrupts as messages as it did.
+pub fn put_back_interrupts(
+    config: &impl ConfigSpace,
+    function: Function,
+    registers: &[SavedRegister],
+) {
+    put_back_where(config, function, registers, true);
+}
+
+fn put_back_where(
+    config: &impl ConfigSpace,
+    function: Function,
+    registers: &[SavedRegister],
+    is_interrupt: bool,
+) {
+    let chosen = registers
+        .iter()
+        .filter(|saved| (saved.is_interrupt != 0) == is_interrupt);
+    for saved in chosen {
+        if (config.read32(function, saved.register) ^ saved.value) & saved.kept != 0 {
+            config.write32(function, saved.register, saved.value & saved.kept);
+        }
+    }
+}
+
+/// The register itself, unless it lies behind where capabilities are.
+pub(super) fn within_capabilities(function: Function, register: u16) -> Result<u16, PciError> {
+    match register {
+        ..0x100 => Ok(register),
+        _ => Err(PciError::CapabilityList(function)),
+    }
+}
