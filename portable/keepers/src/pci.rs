@@ -27,6 +27,7 @@ const ENTRY_BYTES: u64 = size_of::<Entry>() as u64;
 /// # Errors
 ///
 /// [`KeeperError`].
+#[inline(never)]
 pub(crate) fn save<M: Machine>(
     device: &Device<'_, M>,
     into: &mut StateWriter<'_>,
@@ -36,7 +37,8 @@ pub(crate) fn save<M: Machine>(
     let number = device.number();
     into.section(device.owner(CONFIG), number, VERSION, saved.registers())?;
     if let Messages::Table(table) = pci::messages(&config, device.function)? {
-        let entries = read_table(device, &table)?;
+        let mut entries = ArrayVec::<_, MAX_MESSAGES>::new();
+        read_table(device, &table, &mut entries)?;
         into.section(device.owner(TABLE), number, VERSION, entries.as_slice())?;
     }
     Ok(())
@@ -53,14 +55,14 @@ fn window<M: Machine>(
 fn read_table<M: Machine>(
     device: &Device<'_, M>,
     table: &MessageTable,
-) -> Result<ArrayVec<Entry, MAX_MESSAGES>, KeeperError> {
+    entries: &mut ArrayVec<Entry, MAX_MESSAGES>,
+) -> Result<(), KeeperError> {
     let window = window(device, table)?;
     let entry = |place: u16| -> Entry {
         core::array::from_fn(|dword| {
             window.read32(u64::from(place) * ENTRY_BYTES + 4 * dword as u64)
         })
     };
-    let mut entries = ArrayVec::new();
     // Those behind the last that is kept must be unused.
     for (place, entry) in (0..table.entries).map(entry).enumerate() {
         let is_used = entry[0] | entry[1] != 0;
@@ -70,7 +72,7 @@ fn read_table<M: Machine>(
             return Err(KeeperError::State(device.function));
         }
     }
-    Ok(entries)
+    Ok(())
 }
 
 /// The message of a function by its number in the table, or its one message.

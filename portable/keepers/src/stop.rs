@@ -43,7 +43,9 @@ pub fn stop<M: Machine>(
 
 type Live<'m, M> = ArrayVec<(Device<'m, M>, Kind), MAX_DEVICES>;
 
+// Tables are long: neither is in the other's frame.
 /// Writes down what every function has. Returns those that have access to memory.
+#[inline(never)]
 fn save_all<'m, M: Machine>(
     machine: &'m M,
     into: &mut StateWriter<'_>,

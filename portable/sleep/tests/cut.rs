@@ -191,7 +191,8 @@ impl StopMachine for Machine {
         Ok(())
     }
 
-    fn quiet(&self) -> Result<(), CutReason> {
+    fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
+        self.write_part(Layout::DEVICES, sequence, [9; PART_WORDS]);
         self.step();
         Ok(())
     }
@@ -227,9 +228,10 @@ impl GoMachine for Machine {
         self.step();
     }
 
-    fn restore(&self, state: Self::State) {
+    fn restore(&self, state: Self::State) -> Result<(), CutReason> {
         self.step();
         self.harts.replace(state);
+        Ok(())
     }
 }
 
@@ -285,7 +287,7 @@ fn a_cut_is_gone_on_with_once() {
     let Found::Cut(report) = find(&Machine::new(cut.memory.clone())) else {
         panic!("it is committed");
     };
-    let bytes = (HARTS + 2) * size_of::<Words>();
+    let bytes = (HARTS + 3) * size_of::<Words>();
     assert_eq!(
         (report.sequence, report.ticks, report.bytes),
         (1, 17, bytes as u64)

@@ -3,6 +3,7 @@
 
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
+use poorwill_keepers::Window;
 use poorwill_medium::pci::DeviceHandle;
 use poorwill_medium::{mapped, nvme};
 use poorwill_memory::PhysRange;
@@ -63,6 +64,35 @@ impl nvme::Registers for NvmeRegisters<'_> {
 
     fn cut_dma(&self) {
         self.handle.cut_dma(self.config);
+    }
+}
+
+/// What an OS's device decodes, as a keeper reaches it.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceWindow(Mmio);
+
+impl DeviceWindow {
+    /// What lies from an address on.
+    ///
+    /// # Safety
+    ///
+    /// It is within a window of a host bridge, and no OS runs while the value is in use.
+    pub unsafe fn new(address: u64) -> Self {
+        // SAFETY: passed on to the caller.
+        DeviceWindow(unsafe { Mmio::new(address) })
+    }
+}
+
+impl Window for DeviceWindow {
+    fn read32(&self, offset: u64) -> u32 {
+        let value = self.0.read(offset);
+        fence::after_device_read();
+        value
+    }
+
+    fn write32(&self, offset: u64, value: u32) {
+        fence::before_device_write();
+        self.0.write(offset, value);
     }
 }
 

@@ -137,6 +137,20 @@ pub struct ImsicLayout {
     pub group_shift: u32,
 }
 
+impl ImsicLayout {
+    /// Whether a file takes messages at that address.
+    #[must_use]
+    pub fn takes_message(&self, address: u64) -> bool {
+        let bits = |number: u32, lowest: u32| ((1_u64 << number.min(63)) - 1) << lowest.min(63);
+        let of_hart = bits(self.guest_bits + self.hart_bits, FILE_BITS);
+        let of_group = bits(self.group_bits, self.group_shift);
+        address & !(of_hart | of_group) == self.base & !(of_hart | of_group)
+    }
+}
+
+/// log2 of the bytes of a file.
+const FILE_BITS: u32 = 12;
+
 impl Interrupts {
     pub(crate) fn take_plic(&mut self, node: FdtNode<'_>, harts: &[Hart]) -> Result<(), TooMany> {
         let (Some(range), Some(sources)) = (reg(node, 0), cell(node, "riscv,ndev")) else {

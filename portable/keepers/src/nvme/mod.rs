@@ -1,51 +1,18 @@
-//! Keeper.
-use poorwill_image::{StateSection, StateWriter};
+//! Keeper of NVMe controllers (NVM Express base specification 2.0).
+//!
+//! A controller's I/O queues live in it alone, so none can be put back as it was. One that
+//! serves an OS has its admin queue told instead that it had an internal error, by the event
+//! that the driver has a request pending for: drivers reset it then, and issue again all
+//! that was not completed. While a driver only sets a controller up it waits for no event:
+//! then the commands that made it what it is are executed [again](replay).
 
-use crate::device::Device;
-use crate::{KeeperError, Machine};
+mod go;
+mod registers;
+mod replay;
+mod rings;
+mod state;
+mod stop;
 
-/// Of its sections.
-pub(crate) const TAG: &[u8; 3] = b"NVM";
-
-const VERSION: u16 = 1;
-
-/// One that is being quieted.
-pub(crate) struct Stopping<M: Machine> {
-    registers: M::Window,
-}
-
-pub(crate) fn begin<M: Machine>(
-    device: &Device<'_, M>,
-    until: u64,
-) -> Result<Stopping<M>, KeeperError> {
-    todo!()
-}
-
-impl<M: Machine> Stopping<M> {
-    pub(crate) fn finish(
-        self,
-        device: &Device<'_, M>,
-        until: u64,
-        into: &mut StateWriter<'_>,
-    ) -> Result<(), KeeperError> {
-        todo!()
-    }
-}
-
-pub(crate) fn check(section: &StateSection<'_>) -> Result<(), KeeperError> {
-    todo!()
-}
-
-pub(crate) fn put_back<M: Machine>(
-    device: &Device<'_, M>,
-    section: &StateSection<'_>,
-) -> Result<(), KeeperError> {
-    todo!()
-}
-
-pub(crate) fn announce<M: Machine>(
-    device: &Device<'_, M>,
-    section: &StateSection<'_>,
-) -> Result<(), KeeperError> {
-    todo!()
-}
+pub(crate) use go::{announce, put_back};
+pub(crate) use state::{TAG, check};
+pub(crate) use stop::{Stopping, begin};

@@ -26,7 +26,11 @@ pub trait GoMachine {
 
     /// Puts memory, devices and clocks back as they were. Done twice, it is done once: the
     /// power may fail midway.
-    fn restore(&self, state: Self::State);
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason`]: a device is not what it was. None reaches memory then.
+    fn restore(&self, state: Self::State) -> Result<(), CutReason>;
 }
 
 /// What is told of a cut.
@@ -105,6 +109,12 @@ impl Ready {
     }
 }
 
+fn put_back<M: GoMachine>(machine: &M) -> Result<(), CutReason> {
+    let state = machine.check()?;
+    machine.wait_for_power();
+    machine.restore(state)
+}
+
 /// Goes on with a cut that was [found](find()), as far as the harts' release; or gives up
 /// one that is of no use, or that does not fit.
 ///
@@ -116,11 +126,7 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, Option<CutReason>> {
     let result = match find(record) {
         Found::Nothing => return Err(None),
         Found::Refused(reason) => Err(Some(reason)),
-        Found::Cut(report) => machine.check().map_err(Some).map(|state| {
-            machine.wait_for_power();
-            machine.restore(state);
-            Ready(report)
-        }),
+        Found::Cut(report) => put_back(machine).map(|()| Ready(report)).map_err(Some),
     };
     // From here on it is a cut that was.
     let consumed = Line::consumed(last_sequence(record));

@@ -30,8 +30,11 @@ const HART_PAGES: usize = 2;
 /// Pages of the part of what all harts share.
 const SHARED_PAGES: usize = 8;
 
-/// How the record lies in its pages: lines, then the parts, of which the first two are what
-/// all harts share and the device tree, and each of the others is a hart's.
+/// Pages of the part of PCI devices.
+const DEVICE_PAGES: usize = 16;
+
+/// How the record lies in its pages: lines, then the parts, of which the first three are
+/// what all harts share, PCI devices and the device tree, and each of the others is a hart's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     harts: usize,
@@ -42,11 +45,14 @@ impl Layout {
     /// The part of what all harts share.
     pub const SHARED: usize = 0;
 
+    /// The part of PCI devices.
+    pub const DEVICES: usize = 1;
+
     /// The part that holds the OS's device tree.
-    pub const TREE: usize = 1;
+    pub const TREE: usize = 2;
 
     /// Parts before the harts'.
-    const BEFORE_HARTS: usize = 2;
+    const BEFORE_HARTS: usize = 3;
 
     /// For a machine of that many harts, whose device tree takes that many pages.
     #[must_use]
@@ -69,7 +75,7 @@ impl Layout {
     /// Pages of all of it.
     #[must_use]
     pub const fn pages(&self) -> usize {
-        self.line_pages() + SHARED_PAGES + self.tree_pages + self.harts * HART_PAGES
+        self.line_pages() + SHARED_PAGES + DEVICE_PAGES + self.tree_pages + self.harts * HART_PAGES
     }
 
     const fn line_pages(&self) -> usize {
@@ -85,10 +91,12 @@ impl Layout {
     pub fn part_pages(&self, part: usize) -> Range<usize> {
         assert!(part < self.parts(), "a part of the record");
         let shared = self.line_pages();
-        let tree = shared + SHARED_PAGES;
+        let devices = shared + SHARED_PAGES;
+        let tree = devices + DEVICE_PAGES;
         let harts = tree + self.tree_pages;
         match part {
-            Self::SHARED => shared..tree,
+            Self::SHARED => shared..devices,
+            Self::DEVICES => devices..tree,
             Self::TREE => tree..harts,
             hart => {
                 let first = harts + (hart - Self::BEFORE_HARTS) * HART_PAGES;

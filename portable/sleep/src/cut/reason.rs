@@ -22,6 +22,15 @@ pub enum CutReason {
     /// The same of a device by its address.
     #[error("the device at {0:#x} is in use, and nothing here can bring it back")]
     LiveDevice(u64),
+    /// A PCI function is in a state that has no keeper.
+    #[error("the PCI function {0} is in a state that cannot be kept")]
+    FunctionState(Function),
+    /// A disk has not put in order what it was to keep.
+    #[error("the PCI function {0} did not finish in time")]
+    FunctionNotDone(Function),
+    /// Another function answers than the record is of, or none.
+    #[error("the PCI function {0} is not what it was")]
+    FunctionChanged(Function),
     /// What was committed is not what memory holds.
     #[error("the record is damaged")]
     Damaged,
@@ -45,6 +54,9 @@ impl CutReason {
             CutReason::Misfit => (6, 0),
             CutReason::LiveFunction(function) => (7, function.routing_id().into()),
             CutReason::LiveDevice(address) => (8, address),
+            CutReason::FunctionState(function) => (9, function.routing_id().into()),
+            CutReason::FunctionNotDone(function) => (10, function.routing_id().into()),
+            CutReason::FunctionChanged(function) => (11, function.routing_id().into()),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -59,6 +71,9 @@ impl CutReason {
             6 => CutReason::Misfit,
             7 => CutReason::LiveFunction(function(value)),
             8 => CutReason::LiveDevice(value),
+            9 => CutReason::FunctionState(function(value)),
+            10 => CutReason::FunctionNotDone(function(value)),
+            11 => CutReason::FunctionChanged(function(value)),
             other => CutReason::Other(other),
         }
     }

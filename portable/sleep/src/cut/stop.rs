@@ -27,12 +27,13 @@ pub trait StopMachine {
     /// [`CutReason`].
     fn capture(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Has the devices write no memory any more.
+    /// Has the devices write no memory any more, and what disks have acknowledged be on
+    /// them; writes down what puts them back, with its entry.
     ///
     /// # Errors
     ///
-    /// [`CutReason`]: one cannot be kept from it.
-    fn quiet(&self) -> Result<(), CutReason>;
+    /// [`CutReason`]: one cannot be kept.
+    fn quiet(&self, sequence: u64) -> Result<(), CutReason>;
 
     /// Ticks of `time` since the line was raised.
     fn ticks(&self) -> u64;
@@ -105,7 +106,7 @@ impl<'m, M: StopMachine> Gathered<'m, M> {
 
 impl<'m, M: StopMachine> Captured<'m, M> {
     fn quiet(self) -> Result<Quiet<'m, M>, CutReason> {
-        self.0.machine.quiet()?;
+        self.0.machine.quiet(self.0.sequence)?;
         Ok(Quiet(self.0))
     }
 }

@@ -2,16 +2,18 @@
 //! itself.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use poorwill_arch::csr;
 use poorwill_hart::{Execution, HartContext};
+use poorwill_image::StateSections;
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, CutReport, GoMachine, Layout, PartEntry, Place,
 };
 use zerocopy::IntoBytes;
 
 use super::context;
+use super::devices::Devices;
 use super::record::{Record, place_of, record};
 use super::shared::{HartStart, Shared};
 use crate::entry::{self, TrapFrame, stack};
@@ -50,13 +52,13 @@ impl Going {
 }
 
 impl GoMachine for Going {
-    type State = Shared;
+    type State = (Shared, StateSections<'static>);
 
     fn record(&self) -> &impl CutMemory {
         &self.record
     }
 
-    fn check(&self) -> Result<Shared, CutReason> {
+    fn check(&self) -> Result<Self::State, CutReason> {
         let shared = self.record.part(Layout::SHARED);
         let shared = Shared::read(shared, self.bytes(Layout::SHARED)?);
         let shared = shared.map_err(|_| CutReason::Misfit)?;
@@ -73,7 +75,11 @@ impl GoMachine for Going {
                 execution_of(&read_part(&self.record, self.own, part)?)?;
             }
         }
-        Ok(shared)
+        // SAFETY: no hart runs the OS, and devices have just been powered.
+        let devices = unsafe { Devices::new(self.record) };
+        let bytes = self.bytes(Layout::DEVICES)?;
+        let kept = devices.check(self.record.part(Layout::DEVICES), bytes)?;
+        Ok((shared, kept))
     }
 
     fn wait_for_power(&self) {
@@ -82,7 +88,9 @@ impl GoMachine for Going {
         }
     }
 
-    fn restore(&self, shared: Shared) {
+    fn restore(&self, (shared, kept): Self::State) -> Result<(), CutReason> {
+        // SAFETY: as in `check`.
+        unsafe { Devices::new(self.record) }.put_back(&kept)?;
         // SAFETY: no hart runs the OS.
         let memory = unsafe { loaded_memory(self.own) };
         let tree = self.record.part(Layout::TREE).as_bytes();
@@ -92,6 +100,7 @@ impl GoMachine for Going {
         let took = time.ticks().saturating_sub(self.began);
         self.restored.set((shared.starts, took));
         time.set_ticks(shared.ticks());
+        Ok(())
     }
 }
 
@@ -113,6 +122,9 @@ fn execution_of(context: &HartContext) -> Result<(Execution, u64), CutReason> {
 
 /// How many harts are still to be ready, before any goes on.
 static NOT_READY: AtomicUsize = AtomicUsize::new(0);
+
+/// All are, and devices interrupt again.
+static RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// Goes on with a cut, if there is one: then this does not return.
 ///
@@ -167,12 +179,25 @@ pub(crate) fn go_on() -> ! {
     let stack = record.stack(place);
     // SAFETY: the hart's own, and nothing of it is in use.
     let frame = unsafe { stack::on(stack.end as usize, || restore(&record, own, place)) };
-    NOT_READY.fetch_sub(1, Ordering::AcqRel);
-    while NOT_READY.load(Ordering::Acquire) != 0 {
+    if NOT_READY.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // What devices interrupt is as it was.
+        // SAFETY: as above.
+        unsafe { stack::on(stack.end as usize, || announce(record)) };
+        RELEASED.store(true, Ordering::Release);
+    }
+    while !RELEASED.load(Ordering::Acquire) {
         own.serve_fence();
     }
     // SAFETY: the frame is the OS's, as it was, and this hart's call chain ends here.
     unsafe { entry::return_to(&frame, own.stack_top()) }
+}
+
+fn announce(record: Record) {
+    // SAFETY: no hart has gone on yet.
+    let devices = unsafe { Devices::new(record) };
+    let entry = record.line(Place::Part(Layout::DEVICES)).read_part();
+    let (_, PartEntry { bytes, .. }) = entry.expect("the part was checked");
+    devices.announce(record.part(Layout::DEVICES), bytes);
 }
 
 fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {

@@ -7,6 +7,7 @@
 //! there. The first hart, which the line interrupts, coordinates.
 
 mod context;
+mod devices;
 mod go;
 mod record;
 mod shared;

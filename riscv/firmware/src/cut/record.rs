@@ -19,6 +19,9 @@ const STACK_PAGES: usize = 6;
 /// Pages for the device tree as the loader leaves it.
 const TREE_PAGES: usize = 16;
 
+/// The page by which devices are given commands, behind the stacks.
+const SCRATCH_PAGES: usize = 1;
+
 /// The record's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
@@ -31,7 +34,7 @@ static RECORD: Once<Record> = Once::new();
 /// Pages that cuts need: none on a machine without a power-fail line.
 pub(crate) fn pages_needed(machine: &Machine) -> usize {
     let harts = machine.harts.len();
-    let pages = Layout::new(harts, TREE_PAGES).pages() + harts * STACK_PAGES;
+    let pages = Layout::new(harts, TREE_PAGES).pages() + harts * STACK_PAGES + SCRATCH_PAGES;
     machine.power_fail.map_or(0, |_| pages)
 }
 
@@ -82,6 +85,15 @@ impl Record {
         let digest = self.digest(part, bytes).unwrap_or(0);
         let entry = Line::part(sequence, PartEntry { bytes, digest });
         self.store(Place::Part(part), &entry);
+    }
+
+    /// The page by which devices are given commands.
+    pub(super) fn scratch(&self) -> PhysRange {
+        let parts = self.layout.parts();
+        let harts = parts - Layout::hart(0);
+        let stacks = harts * STACK_PAGES;
+        let first = (self.layout.pages() + stacks) as u64;
+        PhysRange::new(self.base as u64 + first * PAGE_BYTES, PAGE_BYTES)
     }
 
     /// The stack of the hart with that place in the list.

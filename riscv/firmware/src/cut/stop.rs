@@ -2,14 +2,13 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use poorwill_arch::pci::config_space;
 use poorwill_image::StateWriter;
-use poorwill_medium::pci::{self, Function, PciError};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, StopMachine};
 use spin::Once;
 use zerocopy::IntoBytes;
 
+use super::devices::Devices;
 use super::record::{Record, place_of, record};
 use super::{context, line, shared};
 use crate::entry::{self, TrapFrame, stack};
@@ -147,17 +146,18 @@ impl StopMachine for Stopping<'_> {
         Ok(())
     }
 
-    fn quiet(&self) -> Result<(), CutReason> {
-        for described in &platform().pci {
-            // SAFETY: the device tree describes the bridge, and no hart runs the OS.
-            let config = unsafe { config_space(described) };
-            match pci::silence(&config, &described.bridge, None) {
-                Ok(silenced) => silenced.first().map_or(Ok(()), live)?,
-                Err(PciError::TooManyMasters(function)) => live(function)?,
-                Err(_) => return Err(CutReason::Misfit),
-            }
+    fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
+        if let Some(address) = virtio::live() {
+            return Err(CutReason::LiveDevice(address));
         }
-        virtio::live().map_or(Ok(()), |address| Err(CutReason::LiveDevice(address)))
+        // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
+        let devices = unsafe { Devices::new(self.record) };
+        let until = power_fail::since() + line().hold_up_ticks() / 4 * 3;
+        // SAFETY: the coordinator alone writes it.
+        let part = unsafe { self.record.part_mut(Layout::DEVICES) };
+        let bytes = devices.stop(until, part)?;
+        self.record.enter(Layout::DEVICES, sequence, bytes);
+        Ok(())
     }
 
     fn ticks(&self) -> u64 {
@@ -185,9 +185,4 @@ impl Stopping<'_> {
         });
         CutReason::HartNotStopped(missing.map_or(0, |(_, hart)| hart.id()))
     }
-}
-
-/// A function that would not be as its driver left it: it has no keeper yet.
-fn live(function: Function) -> Result<(), CutReason> {
-    Err(CutReason::LiveFunction(function))
 }

@@ -6,7 +6,7 @@
 
 use poorwill_arch::Mmio;
 use poorwill_arch::imsic::SupervisorFile;
-use poorwill_devicetree::Machine;
+use poorwill_devicetree::{ImsicLayout, Machine};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
@@ -16,6 +16,7 @@ use poorwill_image::{StateError, StateSections, StateWriter};
 pub(crate) struct Interrupts {
     shared: Controllers<Mmio>,
     file: Option<InterruptFile<SupervisorFile>>,
+    files: Option<ImsicLayout>,
 }
 
 impl Interrupts {
@@ -33,6 +34,7 @@ impl Interrupts {
             shared: Controllers::new(described, mmio),
             file: (described.os_imsic)
                 .map(|layout| InterruptFile::new(SupervisorFile, layout.identities)),
+            files: described.os_imsic,
         }
     }
 
@@ -71,6 +73,11 @@ impl Interrupts {
             version: key.version,
             found: length.found * size_of::<u32>(),
         })
+    }
+
+    /// Whether the OS takes interrupts as messages at that address.
+    pub(crate) fn takes_message(&self, address: u64) -> bool {
+        self.files.is_some_and(|files| files.takes_message(address))
     }
 
     /// The calling hart's S-level interrupt file, where the machine has IMSICs.

@@ -1,0 +1,63 @@
+use poorwill_image::StateSection;
+use zerocopy::IntoBytes;
+
+use super::registers::{
+    ACQ, AQA, ASQ, CAP, CAP_CMBS, CC, CC_EN, CC_SHN, CMBMSC, INTMS, LENGTH, read64, write64,
+};
+use super::replay::{Replay, enable};
+use super::state::{Kept, action};
+use crate::device::Device;
+use crate::{KeeperError, Machine, Window};
+
+/// Puts a controller's registers back, and one whose driver sets it up to where it was.
+pub(crate) fn put_back<M: Machine>(
+    device: &Device<'_, M>,
+    section: &StateSection<'_>,
+) -> Result<(), KeeperError> {
+    let kept = Kept::read(section)?;
+    let state = kept.state;
+    let registers = device.window(0, 0, LENGTH)?;
+    // At a second try it may be enabled.
+    registers.write32(CC, 0);
+    if read64(&registers, CAP) & CAP_CMBS != 0 {
+        write64(&registers, CMBMSC, state.memory_buffer);
+    }
+    registers.write32(AQA, state.admin_sizes);
+    write64(&registers, ASQ, state.submissions);
+    write64(&registers, ACQ, state.completions);
+    registers.write32(INTMS, state.masked);
+    let configuration = state.configuration & !CC_SHN;
+    registers.write32(CC, configuration & !CC_EN);
+    if state.action != action::REPLAY {
+        return Ok(());
+    }
+    let replay = Replay::new(device, &kept)?;
+    replay.prepare()?;
+    enable(device, &registers, configuration)?;
+    replay.run(&registers)
+}
+
+/// Tells its driver to reset it, if it serves the OS.
+pub(crate) fn announce<M: Machine>(
+    device: &Device<'_, M>,
+    section: &StateSection<'_>,
+) -> Result<(), KeeperError> {
+    let state = Kept::read(section)?.state;
+    if state.action != action::EVENT {
+        return Ok(());
+    }
+    let unreachable = KeeperError::State(device.function);
+    let machine = device.machine;
+    // The word with the phase tag is what makes it one.
+    let [rest @ .., last] = &state.event;
+    let at = state.event_at;
+    machine.write(at, rest.as_bytes()).ok_or(unreachable)?;
+    let last_at = at.wrapping_add(rest.as_bytes().len() as u64);
+    machine.write(last_at, last.as_bytes()).ok_or(unreachable)?;
+    if state.message_address == 0 {
+        // Its driver finds it when it next looks, or when a command takes too long.
+        return Ok(());
+    }
+    let sent = machine.send(state.message_address, state.message_data);
+    sent.ok_or(unreachable)
+}

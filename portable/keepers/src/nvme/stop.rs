@@ -1,0 +1,176 @@
+use arrayvec::ArrayVec;
+use poorwill_image::StateWriter;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::registers::{
+    ACQ, AQA, ASQ, CAP, CAP_CMBS, CC, CC_EN, CC_SHN, CC_SHN_NORMAL, CMBMSC, CSTS, CSTS_RDY,
+    CSTS_SHST, CSTS_SHST_DONE, INTMS, LENGTH, read64,
+};
+use super::rings::{Found, MAX_RING_WORDS};
+use super::state::{State, TAG, VERSION, action};
+use crate::device::Device;
+use crate::machine::wait_until;
+use crate::{KeeperError, Machine, Window};
+
+/// Words of a state.
+const STATE_WORDS: usize = size_of::<State>() / 4;
+
+/// A controller that is being shut down.
+pub(crate) struct Stopping<M: Machine> {
+    registers: M::Window,
+    state: State,
+    is_running: bool,
+}
+
+/// How long an admin queue must stay as it is, in microseconds, before no command is under
+/// way: those of a driver that sets a controller up take less.
+const SETTLED_US: u64 = 300;
+
+/// Begins to shut a controller down.
+pub(crate) fn begin<M: Machine>(
+    device: &Device<'_, M>,
+    until: u64,
+) -> Result<Stopping<M>, KeeperError> {
+    let registers = device.window(0, 0, LENGTH)?;
+    let configuration = registers.read32(CC);
+    let status = registers.read32(CSTS);
+    if status == u32::MAX {
+        return Err(KeeperError::Unreachable(device.function));
+    }
+    // Of one without, the register is another's.
+    let has_buffer = read64(&registers, CAP) & CAP_CMBS != 0;
+    let memory_buffer = if has_buffer {
+        read64(&registers, CMBMSC)
+    } else {
+        0
+    };
+    let mut state = State {
+        configuration,
+        admin_sizes: registers.read32(AQA),
+        submissions: read64(&registers, ASQ),
+        completions: read64(&registers, ACQ),
+        memory_buffer,
+        masked: registers.read32(INTMS),
+        action: action::NONE,
+        event: [0; 4],
+        event_at: 0,
+        message_address: 0,
+        message_data: 0,
+        commands: 0,
+    };
+    let is_enabled = configuration & CC_EN != 0;
+    let is_running = is_enabled && status & CSTS_RDY != 0;
+    if is_enabled && !is_running {
+        // The driver waits for it to be ready.
+        state.action = action::REPLAY;
+    }
+    if is_running {
+        if configuration & CC_SHN == 0 {
+            settle(device, &state, until)?;
+        }
+        registers.write32(CC, configuration & !CC_SHN | CC_SHN_NORMAL);
+    }
+    Ok(Stopping {
+        registers,
+        state,
+        is_running,
+    })
+}
+
+/// Waits until the commands of a driver that sets the controller up are completed: none is
+/// outstanding for long then. One that serves an OS is not waited for.
+fn settle<M: Machine>(
+    device: &Device<'_, M>,
+    state: &State,
+    until: u64,
+) -> Result<(), KeeperError> {
+    let rings = state.rings(device)?;
+    let mut last = rings.look()?;
+    let mut since = device.machine.microseconds();
+    wait_until(device.machine, until, || {
+        let now = device.machine.microseconds();
+        let Ok(found) = rings.look() else {
+            return true;
+        };
+        if found != last {
+            last = found;
+            since = now;
+        }
+        matches!(found, Found::Serving { .. }) || now.saturating_sub(since) >= SETTLED_US
+    });
+    Ok(())
+}
+
+impl<M: Machine> Stopping<M> {
+    // Rings are long: they are in no other device's frame.
+    /// Waits until it is shut down, and has it reach nothing.
+    #[inline(never)]
+    pub(crate) fn finish(
+        mut self,
+        device: &Device<'_, M>,
+        until: u64,
+        into: &mut StateWriter<'_>,
+    ) -> Result<(), KeeperError> {
+        let not_done = KeeperError::NotDone(device.function);
+        let machine = device.machine;
+        let is_shut = || self.registers.read32(CSTS) & CSTS_SHST == CSTS_SHST_DONE;
+        let idle = self.state.configuration & !(CC_EN | CC_SHN);
+        if self.is_running && !wait_until(machine, until, is_shut) {
+            return Err(not_done);
+        }
+        let is_disabled = || self.registers.read32(CSTS) & CSTS_RDY == 0;
+        self.registers.write32(CC, idle);
+        if !wait_until(machine, until, is_disabled) {
+            return Err(not_done);
+        }
+        if self.is_running {
+            self.flush_again(device, idle, until);
+            self.decide(device)?;
+        }
+        let mut words = ArrayVec::<u32, { STATE_WORDS + MAX_RING_WORDS }>::new();
+        let state = <[u32]>::ref_from_bytes(self.state.as_bytes());
+        words.extend(state.into_iter().flatten().copied());
+        if self.state.commands != 0 {
+            self.state.rings(device)?.append_to(&mut words)?;
+        }
+        let (owner, number) = (device.owner(TAG), device.number());
+        Ok(into.section(owner, number, VERSION, words.as_slice())?)
+    }
+
+    /// Commands that were completed while the controller shut down are as good as written
+    /// where it shuts down once more, with none left. Not all do when they are disabled:
+    /// for those the first time was enough, and nobody waits.
+    fn flush_again(&self, device: &Device<'_, M>, idle: u32, until: u64) {
+        const PATIENCE_US: u64 = 200;
+        let machine = device.machine;
+        self.registers.write32(CC, idle | CC_SHN_NORMAL);
+        let until = until.min(machine.microseconds() + PATIENCE_US);
+        let is_shut = || self.registers.read32(CSTS) & CSTS_SHST == CSTS_SHST_DONE;
+        // Whether it did is of no consequence.
+        let _ = wait_until(machine, until, is_shut);
+        self.registers.write32(CC, idle);
+    }
+
+    /// Decides how the driver gets its controller back.
+    fn decide(&mut self, device: &Device<'_, M>) -> Result<(), KeeperError> {
+        let rings = self.state.rings(device)?;
+        match rings.look()? {
+            Found::Serving { request } => {
+                let (at, event) = rings.event(request)?;
+                self.state.action = action::EVENT;
+                (self.state.event_at, self.state.event) = (at, event);
+                // Completions of the admin queue are the first message's.
+                if let Some(message) = crate::pci::message(device, 0)? {
+                    self.state.message_address = message.address;
+                    self.state.message_data = message.data;
+                }
+            }
+            Found::SettingUp { commands } => {
+                self.state.action = action::REPLAY;
+                self.state.commands = commands;
+            }
+            Found::Busy => return Err(KeeperError::State(device.function)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! PCI devices, as their keepers reach them.
+
+use core::slice;
+
+use poorwill_arch::pci::{DeviceWindow, Ecam, config_space};
+use poorwill_drivers::Registers;
+use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_keepers::{self as keepers, KeeperError, Machine};
+use poorwill_medium::pci::HostBridge;
+use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
+use poorwill_sleep::cut::CutReason;
+
+use super::record::Record;
+use crate::hart::this_hart;
+use crate::platform::console::say;
+use crate::platform::{domain, platform};
+
+/// The machine's PCI devices.
+pub(super) struct Devices(Record);
+
+impl Devices {
+    /// The devices, while no hart runs the OS.
+    ///
+    /// # Safety
+    ///
+    /// None does while the value is in use, and nobody else uses the devices, nor refers to
+    /// the OS's memory.
+    pub(super) unsafe fn new(record: Record) -> Self {
+        Devices(record)
+    }
+
+    // The stack that a stopping hart has is short: what is in here is not in the frame of
+    // who calls it.
+    /// Quiets all of them by the time given, in ticks, and writes down what puts them back.
+    /// Returns the bytes that it takes.
+    #[inline(never)]
+    pub(super) fn stop(&self, until: u64, into: &mut [Page]) -> Result<u64, CutReason> {
+        let mut writer = StateWriter::new(into);
+        let until = platform().time.microseconds_in(until);
+        keepers::stop(self, until, &mut writer).map_err(reason)?;
+        Ok(writer.finish())
+    }
+
+    /// Finds that what was kept can be put back.
+    pub(super) fn check<'p>(
+        &self,
+        pages: &'p [Page],
+        bytes: u64,
+    ) -> Result<StateSections<'p>, CutReason> {
+        let sections = StateSections::parse(pages, bytes).map_err(|_| CutReason::Misfit)?;
+        keepers::check(self, &sections).map_err(reason)?;
+        Ok(sections)
+    }
+
+    /// Puts them back, but for their interrupts.
+    pub(super) fn put_back(&self, sections: &StateSections<'_>) -> Result<(), CutReason> {
+        keepers::put_back(self, sections).map_err(|error| {
+            keepers::give_up(self);
+            reason(error)
+        })
+    }
+
+    /// Has them interrupt as they did.
+    pub(super) fn announce(&self, pages: &[Page], bytes: u64) {
+        let sections = StateSections::parse(pages, bytes);
+        let announced = sections
+            .map_err(KeeperError::from)
+            .and_then(|sections| keepers::announce(self, &sections));
+        if let Err(error) = announced {
+            // The harts go on all the same: the device's driver will find out.
+            say!("cut: {error}");
+        }
+    }
+
+    /// The bytes at an address, if they may be read and written here.
+    fn memory(&self, address: u64, bytes: usize) -> Option<*mut u8> {
+        let length = bytes as u64;
+        let scratch = PhysRange::new(self.scratch(), PAGE_BYTES);
+        let end = address.checked_add(length)?;
+        let is_scratch = scratch.start <= address && end <= scratch.end;
+        let is_os = || {
+            let domain = domain::of(this_hart().id());
+            domain.memory.contains(address, length)
+        };
+        (is_scratch || is_os())
+            .then(|| core::ptr::with_exposed_provenance_mut::<u8>(address as usize))
+    }
+}
+
+impl Machine for Devices {
+    type Config = Ecam;
+    type Window = DeviceWindow;
+
+    fn hosts(&self) -> usize {
+        platform().pci.len()
+    }
+
+    fn host(&self, host: usize) -> &HostBridge {
+        &platform().pci[host].bridge
+    }
+
+    fn config(&self, host: usize) -> Ecam {
+        // SAFETY: the device tree describes the bridge, and no hart runs the OS.
+        unsafe { config_space(&platform().pci[host]) }
+    }
+
+    fn window(&self, cpu_address: u64) -> DeviceWindow {
+        // SAFETY: a keeper found it in a window of a host bridge, and no hart runs the OS.
+        unsafe { DeviceWindow::new(cpu_address) }
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
+        let memory = self.memory(address, into.len())?;
+        // SAFETY: memory of the OS's, which runs nowhere, or the scratch page; devices may
+        // write there, so what is read is any bits.
+        into.copy_from_slice(unsafe { slice::from_raw_parts(memory, into.len()) });
+        Some(())
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
+        let memory = self.memory(address, bytes.len())?;
+        // SAFETY: likewise, and nobody refers to it.
+        unsafe { memory.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Some(())
+    }
+
+    fn send(&self, address: u64, data: u32) -> Option<()> {
+        if !platform().interrupts.takes_message(address) {
+            return None;
+        }
+        // SAFETY: an interrupt file of the OS's.
+        unsafe { poorwill_arch::Mmio::new(address) }.write(0, data);
+        Some(())
+    }
+
+    fn scratch(&self) -> u64 {
+        self.0.scratch().start
+    }
+
+    fn microseconds(&self) -> u64 {
+        platform().time.microseconds_in(platform().time.ticks())
+    }
+}
+
+/// What keeps a machine from being cut, as the record has it.
+fn reason(error: KeeperError) -> CutReason {
+    match error {
+        KeeperError::NoKeeper(function) | KeeperError::TooMany(function) => {
+            CutReason::LiveFunction(function)
+        }
+        KeeperError::Unreachable(function) | KeeperError::State(function) => {
+            CutReason::FunctionState(function)
+        }
+        KeeperError::NotDone(function) => CutReason::FunctionNotDone(function),
+        KeeperError::Changed(function) => CutReason::FunctionChanged(function),
+        KeeperError::Record(StateError::NoRoom { needed, .. }) => CutReason::NoRoom(needed as u64),
+        KeeperError::Pci(_) | KeeperError::Record(_) => CutReason::Misfit,
+    }
+}
