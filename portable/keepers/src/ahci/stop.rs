@@ -1,0 +1,160 @@
+use arrayvec::ArrayVec;
+use poorwill_image::StateWriter;
+
+use super::TAG;
+use super::command::Command;
+use super::hba::{Hba, MAX_PORTS, numbers};
+use super::registers::*;
+use super::saved::{SavedPort, VERSION, mask, set_of};
+use crate::device::Device;
+use crate::machine::wait_until;
+use crate::{KeeperError, Machine};
+
+/// One that is being quieted: it interrupts no more.
+pub(crate) struct Stopping<M: Machine> {
+    registers: M::Window,
+    implemented: u32,
+    host_control: u32,
+}
+
+/// Has it interrupt no more. What its disks do goes on.
+///
+/// # Errors
+///
+/// [`KeeperError::State`], where it is used in a way that is not kept.
+pub(crate) fn begin<M: Machine>(
+    device: &Device<'_, M>,
+    _until: u64,
+) -> Result<Stopping<M>, KeeperError> {
+    let hba = Hba::new(*device)?;
+    let host_control = hba.read(GHC);
+    let has_switching = hba.read(CAP) & CAP_FIS_SWITCHING != 0;
+    let is_unknown = |number| {
+        let port = hba.port(number);
+        port.read(CMD) & CMD_MULTIPLIER != 0 || has_switching && port.read(FBS) & FBS_ENABLE != 0
+    };
+    if host_control & GHC_AHCI == 0
+        || hba.read(CCC_CTL) & CCC_ENABLE != 0
+        || numbers(hba.implemented).any(is_unknown)
+    {
+        return Err(hba.state());
+    }
+    hba.write(GHC, host_control & !GHC_INTERRUPTS);
+    Ok(Stopping {
+        host_control,
+        implemented: hba.implemented,
+        registers: hba.registers,
+    })
+}
+
+impl<M: Machine> Stopping<M> {
+    /// Lets the disks finish, flushes them, halts all ports and writes down what they were.
+    ///
+    /// # Errors
+    ///
+    /// [`KeeperError::NotDone`], [`KeeperError::State`], [`KeeperError::Record`].
+    pub(crate) fn finish(
+        self,
+        device: &Device<'_, M>,
+        until: u64,
+        into: &mut StateWriter<'_>,
+    ) -> Result<(), KeeperError> {
+        let hba = Hba {
+            device: *device,
+            registers: self.registers,
+            implemented: self.implemented,
+        };
+        let mut ports: ArrayVec<SavedPort, MAX_PORTS> = numbers(hba.implemented)
+            .map(|number| save(&hba, number, self.host_control))
+            .collect();
+        let now = device.machine.microseconds();
+        drain(&hba, &mut ports, now + until.saturating_sub(now) / 2);
+        let present = set_of(&ports, |port| hba.port(port.number).is_present());
+        let unfinished = set_of(&ports, |port| is_unfinished(&hba, port));
+        hba.halt(hba.implemented, until)?;
+        hba.start(present, unfinished, hba.own()?, until)?;
+        let mut flushed_ext = 0;
+        for port in ports.iter_mut().filter(|port| present & port.bit() != 0) {
+            let identity = hba.identify(port.number, until)?;
+            if identity.is_secured {
+                return Err(hba.state());
+            }
+            port.signature = hba.port(port.number).read(SIG);
+            port.identity = identity.checksum;
+            port.features = identity.features.into();
+            flushed_ext |= port.bit() & mask(identity.flush == Command::FlushCacheExt);
+        }
+        let disks = set_of(&ports, |port| port.signature == SIG_DISK);
+        hba.flush(disks, flushed_ext, until)?;
+        hba.halt(present, until)?;
+        into.section(
+            device.owner(TAG),
+            device.number(),
+            VERSION,
+            ports.as_slice(),
+        )?;
+        Ok(())
+    }
+}
+
+/// Reads a port's registers. A reset of its device is ended, that it can be flushed.
+fn save<M: Machine>(hba: &Hba<'_, M>, number: u32, host_control: u32) -> SavedPort {
+    let port = hba.port(number);
+    let saved = SavedPort {
+        capabilities: hba.read(CAP),
+        implemented: hba.implemented,
+        host_control,
+        number,
+        list: [port.read(CLB), port.read(CLBU)],
+        fis: [port.read(FB), port.read(FBU)],
+        interrupts: port.read(PXIE),
+        command: port.read(CMD),
+        link_control: port.read(SCTL),
+        signature: 0,
+        active: 0,
+        issued: port.read(CI),
+        features: 0,
+        reserved: 0,
+        identity: 0,
+    };
+    if saved.link_control & DETECTION == SCTL_RESET {
+        port.write(SCTL, saved.link_control & !DETECTION);
+    }
+    saved
+}
+
+/// Waits until no port has a command outstanding, or none that it will finish.
+fn drain<M: Machine>(hba: &Hba<'_, M>, ports: &mut [SavedPort], until: u64) {
+    wait_until(hba.device.machine, until, || {
+        let mut is_drained = true;
+        for saved in &mut *ports {
+            is_drained &= look(hba, saved);
+        }
+        is_drained
+    });
+}
+
+/// Looks at what a port has outstanding; whether there is nothing to wait for.
+fn look<M: Machine>(hba: &Hba<'_, M>, saved: &mut SavedPort) -> bool {
+    let port = hba.port(saved.number);
+    // In this order: what is queued leaves the second register before the first, so what is
+    // in the second now, and is queued, is in what was read of the first.
+    saved.active = port.read(SACT);
+    let issued = port.read(CI);
+    saved.issued = (saved.issued | issued) & (saved.active | issued);
+    let has_failed = port.read(PXIS) & PXIS_FATAL != 0;
+    match (port.is_present(), saved.link_control & DETECTION) {
+        (true, _) => saved.active | saved.issued == 0 || has_failed,
+        // Its device may be there in a moment.
+        (false, SCTL_RESET) => false,
+        (false, _) => true,
+    }
+}
+
+/// Whether a port's device must be reset before it takes another command.
+fn is_unfinished<M: Machine>(hba: &Hba<'_, M>, saved: &SavedPort) -> bool {
+    let port = hba.port(saved.number);
+    saved.active | saved.issued != 0
+        || port.read(PXIS) & PXIS_FATAL != 0
+        || port.read(TFD) & TFD_BUSY != 0
+}
