@@ -128,6 +128,8 @@ impl TrialDisk {
             Attached::Nvme => Some(Disk::nvme(&self.file)),
             Attached::Virtio => Some(Disk::virtio(&self.file)),
             Attached::NvmeBehindPort
+            | Attached::Ahci
+            | Attached::NvmePrompt
             | Attached::Nvme4k
             | Attached::NvmeVolatile
             | Attached::Ivshmem
@@ -155,6 +157,9 @@ impl TrialDisk {
                 "file": { "driver": "file", "filename": self.written().to_string_lossy() },
                 "backing": { "driver": "raw", "read-only": true, "file": file },
             }),
+            Attached::Ahci | Attached::NvmePrompt => json!({
+                "driver": "raw", "node-name": node, "file": file, "cache": { "no-flush": true },
+            }),
             _ => json!({ "driver": "raw", "node-name": node, "file": file }),
         };
         let mut arguments = vec!["-blockdev".to_owned(), block.to_string()];
@@ -164,7 +169,11 @@ impl TrialDisk {
                 device(port(number));
                 device(format!("nvme,drive={node},serial={node},bus=port{number}"));
             }
-            Attached::NvmeVolatile => device(format!("nvme,drive={node},serial={node}")),
+            Attached::Ahci => {
+                device(format!("ich9-ahci,id=ahci{number}"));
+                device(format!("ide-hd,drive={node},bus=ahci{number}.0"));
+            }
+            Attached::NvmeVolatile | Attached::NvmePrompt => device(format!("nvme,drive={node},serial={node}")),
             _ => device(format!(
                 "nvme,drive={node},serial={node},logical_block_size=4096,physical_block_size=4096"
             )),

@@ -61,6 +61,11 @@ pub enum Attached {
     Nvme,
     /// An NVMe controller behind a PCIe root port.
     NvmeBehindPort,
+    /// A SATA disk on an AHCI controller. It does not wait for the host's own disk, which
+    /// may take longer than a power lasts.
+    Ahci,
+    /// An NVMe controller whose disk does not, either.
+    NvmePrompt,
     /// An NVMe controller with logical blocks of 4096 bytes.
     #[serde(rename = "nvme-4k")]
     Nvme4k,
