@@ -166,7 +166,7 @@ pub struct Manifest {
 pub struct Tiny {
     /// The distribution's kernel, uncompressed.
     pub kernel: PathBuf,
-    /// busybox, and what it does (`guest/tiny/init`).
+    /// busybox, and what it does (`guest/tiny/init`, `guest/redis/init`).
     pub initrd: PathBuf,
 }
 
@@ -178,10 +178,23 @@ impl Tiny {
     /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
     /// missing.
     pub fn find(kernel: Kernel) -> Result<Self, PathError> {
+        Self::of(kernel, "tiny")
+    }
+
+    /// The guest that is at work all the time, with redis, under the distribution's kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tiny::find`].
+    pub fn with_redis() -> Result<Self, PathError> {
+        Self::of(Kernel::Stock, "redis")
+    }
+
+    fn of(kernel: Kernel, initrd: &str) -> Result<Self, PathError> {
         let directory = guest_directory()?;
         let tiny = Tiny {
             kernel: directory.join(kernel.image()),
-            initrd: directory.join(kernel.initrd("tiny")),
+            initrd: directory.join(kernel.initrd(initrd)),
         };
         all_there([&tiny.kernel, &tiny.initrd])?;
         Ok(tiny)

@@ -17,7 +17,7 @@ use crate::qemu::in_path;
 use crate::qmp::{Control, QmpError, socket_arguments, socket_folder};
 use crate::ram::{self, RamLock};
 use crate::size::Bytes;
-use crate::supplied::{Supplied, supply};
+use crate::supplied::{Supplied, check, supply};
 use crate::{Console, Machine, Qemu};
 
 /// How often a wait looks for Ctrl-C.
@@ -140,6 +140,10 @@ impl Machine {
         qemu: &Qemu,
         console: Console,
     ) -> Result<(Command, Held), StartError> {
+        if let Some(given) = &self.power_supply {
+            // Before the memory file is made.
+            check(self, given)?;
+        }
         let ram = self.ram.as_deref().map(|file| ram::lock(file, self.memory));
         let _ram = ram.transpose()?;
         let (command, _supplied) = match &self.power_supply {

@@ -44,8 +44,10 @@ pub enum SupplyError {
     )]
     OwnTree,
     /// No tree can say it.
-    #[error("a hold-up of {} instructions is none that a machine can be told of: it is to be \
-             from 1000 to 4 * 10^12", .0)]
+    #[error(
+        "the hold-up comes to {0} instructions, and a machine can be told of 1000 to \
+             4 * 10^12: give another hold-up or clock"
+    )]
     HoldUp(u64),
     /// The device tree cannot be made.
     #[error(transparent)]
@@ -70,14 +72,12 @@ pub(crate) struct Supplied {
     _folder: TempDir,
 }
 
-/// Makes what the machine is to be started with: the machine itself, with all of that in
-/// its arguments, and what must last as long as it runs. The machine's memory is locked.
-pub(crate) fn supply(
-    machine: &Machine,
-    supply: &PowerSupply,
-    qemu: &Qemu,
-) -> Result<(Machine, Supplied), SupplyError> {
-    let ram = machine.ram.as_deref().ok_or(SupplyError::NoMemoryFile)?;
+/// Checks that the machine can have that supply, and tells its hold-up in the machine's own
+/// microseconds. Nothing is made.
+pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, SupplyError> {
+    if machine.ram.is_none() {
+        return Err(SupplyError::NoMemoryFile);
+    }
     if machine.memory < LEAST_MEMORY {
         return Err(SupplyError::LittleMemory(machine.memory));
     }
@@ -85,7 +85,18 @@ pub(crate) fn supply(
         return Err(SupplyError::OwnTree);
     }
     let hold_up_us = supply.hold_up_us();
-    let hold_up_us = hold_up_us.ok_or(SupplyError::HoldUp(supply.instructions()))?;
+    hold_up_us.ok_or(SupplyError::HoldUp(supply.instructions()))
+}
+
+/// Makes what the machine is to be started with: the machine itself, with all of that in
+/// its arguments, and what must last as long as it runs. The machine's memory is locked.
+pub(crate) fn supply(
+    machine: &Machine,
+    supply: &PowerSupply,
+    qemu: &Qemu,
+) -> Result<(Machine, Supplied), SupplyError> {
+    let hold_up_us = check(machine, supply)?;
+    let ram = machine.ram.as_deref().ok_or(SupplyError::NoMemoryFile)?;
     let folder = socket_folder()?;
     let [loader, dtb, socket] = ["loader", "tree.dtb", "psu"].map(|name| folder.path().join(name));
     make_loader(&supply.loader, &loader)?;
