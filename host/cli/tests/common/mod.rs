@@ -31,6 +31,8 @@ impl World {
         fs::create_dir_all(world.path("cache/guest")).unwrap();
         for file in [
             "firmware",
+            "loader",
+            "plugin",
             "cache/guest/Image",
             "cache/guest/initrd.img",
             "cache/guest/root.ext4",
@@ -67,6 +69,8 @@ impl World {
             .env("POORWILL_CACHE", self.path("cache"))
             .env("POORWILL_DATA", self.path("data"))
             .env("POORWILL_FIRMWARE", self.path("firmware"))
+            .env("POORWILL_LOADER", self.path("loader"))
+            .env("POORWILL_PLUGIN", self.path("plugin"))
             .env("POORWILL_QEMU", self.path("qemu"))
             .stdin(Stdio::null());
         command

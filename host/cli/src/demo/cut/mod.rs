@@ -118,6 +118,7 @@ impl Stage<'_> {
                 .step(&format!("Pulling the plug, {number} of {cuts}"));
             let cut = self.cut(&mut running);
             let cut = self.explain(&running, cut)?;
+            self.screen.say(&self.told(&cut));
             // QEMU has let go of the memory.
             drop(running);
             running = self.go_on_with()?;
@@ -151,6 +152,21 @@ impl Stage<'_> {
             Ending::Cut(record) => Ok(record),
             Ending::Off => bail!("the machine has switched itself off"),
         }
+    }
+
+    /// A cut in words, with its time on the machine that QEMU stands for.
+    fn told(&self, cut: &RecordReport) -> String {
+        let supply = &self.options.supply;
+        let took = supply
+            .clock
+            .time_of_ticks(cut.stop_ticks.unwrap_or_default());
+        format!(
+            "cut within {:.3} of {:.3} ms: {} harts, {} bytes",
+            took.as_secs_f64() * 1000.0,
+            supply.hold_up.as_secs_f64() * 1000.0,
+            cut.harts.unwrap_or_default(),
+            cut.bytes.unwrap_or_default()
+        )
     }
 
     fn go_on_with(&self) -> anyhow::Result<RunningMachine> {
