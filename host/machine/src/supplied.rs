@@ -19,11 +19,10 @@ use crate::{Machine, Qemu};
 /// The least memory that the loader works in.
 const LEAST_MEMORY: Bytes = Bytes::mib(128);
 
-/// How long the machine waits for its devices before its time goes on to the next timer.
-/// A disk takes milliseconds, and no driver is to lose patience meanwhile; without one
-/// nothing is waited for but the keys of people.
-const GRACE_WITH_DEVICES_US: u32 = 20_000;
-const GRACE_US: u32 = 200;
+/// How long idle harts wait for devices before the machine's time goes on to the next
+/// timer. A disk takes milliseconds, and no driver is to lose patience meanwhile; nor is a
+/// machine that waits for keys to grow old at once.
+const GRACE_US: u32 = 20_000;
 
 /// Why a machine cannot have its power supply.
 #[derive(Debug, Error)]
@@ -106,7 +105,7 @@ pub(crate) fn supply(
     let source = tree::power_fail(machine.interrupts, hold_up_us, cache.bytes());
     tree::write(&machine, qemu, &source, &dtb)?;
     let link = Link::make(ram, socket.clone())?;
-    let plugin = plugin_arguments(&machine, supply, ram, &socket, cache);
+    let plugin = plugin_arguments(supply, ram, &socket, cache);
     machine.extra_arguments.extend(["-dtb".into(), dtb.into()]);
     machine.extra_arguments.extend(plugin);
     let supplied = Supplied {
@@ -118,7 +117,6 @@ pub(crate) fn supply(
 
 /// QEMU's arguments for the plugin.
 fn plugin_arguments(
-    machine: &Machine,
     supply: &PowerSupply,
     ram: &Path,
     socket: &Path,
@@ -126,12 +124,8 @@ fn plugin_arguments(
 ) -> [OsString; 4] {
     // A comma in a name is doubled.
     let name = |file: &Path| file.to_string_lossy().replace(',', ",,");
-    let grace = match machine.disks.is_empty() && machine.extra_arguments.is_empty() {
-        true => GRACE_US,
-        false => GRACE_WITH_DEVICES_US,
-    };
     let plugin = format!(
-        "{},ram={},l1={},ways={},irq={SOURCE},control={},hold-up={},grace={grace}",
+        "{},ram={},l1={},ways={},irq={SOURCE},control={},hold-up={},grace={GRACE_US}",
         name(&supply.plugin),
         name(ram),
         cache.bytes(),
@@ -184,7 +178,7 @@ mod tests {
         let (machine, given) = (machine(), power_supply());
         let ram = machine.ram.as_deref().unwrap();
         let socket = Path::new("/tmp/x/psu");
-        let all = plugin_arguments(&machine, &given, ram, socket, Geometry::default());
+        let all = plugin_arguments(&given, ram, socket, Geometry::default());
         assert_eq!(
             all.map(|word| word.into_string().unwrap()),
             [
@@ -192,7 +186,7 @@ mod tests {
                 "tcg,thread=single",
                 "-plugin",
                 "plugin.so,ram=a,,b.ram,l1=16384,ways=4,irq=60,control=/tmp/x/psu,\
-                 hold-up=4224000,grace=200"
+                 hold-up=4224000,grace=20000"
             ]
         );
     }

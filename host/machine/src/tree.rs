@@ -18,7 +18,7 @@ const VERSION: &str = "/dts-v1/;";
 const RESERVATION: &str = "/memreserve/";
 
 /// The device tree compiler.
-const COMPILER: &str = "dtc";
+pub const COMPILER: &str = "dtc";
 
 /// Why there is no tree.
 #[derive(Debug, Error)]

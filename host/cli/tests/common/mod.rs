@@ -43,6 +43,18 @@ impl World {
         world
     }
 
+    /// The same, with a QEMU that tells a machine's device tree before it is the script.
+    pub(crate) fn with_tree(script: &str) -> Self {
+        let tree = "/dts-v1/; / { cpus { }; soc { interrupt-controller@c000000 { \
+                    #interrupt-cells = <2>; phandle = <1>; }; plic@c000000 { \
+                    #interrupt-cells = <1>; phandle = <2>; }; }; };";
+        Self::with_qemu(&format!(
+            "for word; do case $word in dumpdtb=*)
+                echo '{tree}' | dtc -q -I dts -O dtb -o \"${{word#*=}}\"; exit;; esac; done
+            {script}"
+        ))
+    }
+
     pub(crate) fn set_qemu(&self, script: &str) {
         let version = "if [ \"$1\" = --version ]; then echo QEMU emulator version 10.0.2; exit; fi";
         self.set_program("qemu", &format!("#!/bin/sh\n{version}\n{script}\n"));

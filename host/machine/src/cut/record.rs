@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use poorwill_memory::{PAGE_BYTES, checksum};
+use poorwill_memory::{PAGE_BYTES, Page, checksum};
 use poorwill_sleep::cut::{self, CutMemory, LINE_BYTES, Layout, Line, Newest, Place};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use super::report::RecordReport;
 use crate::ram::{RamError, open_to_change, open_to_look};
 
 /// Bytes of a page.
-const PAGE: usize = PAGE_BYTES as usize;
+const PAGE: usize = size_of::<Page>();
 
 /// Harts of the largest machine that there is (QEMU's `virt`).
 const MOST_HARTS: usize = 512;

@@ -6,13 +6,16 @@ use core::cell::RefCell;
 use std::vec;
 use std::vec::Vec;
 
-use poorwill_memory::{PAGE_BYTES, checksum};
+use poorwill_memory::{Page, checksum};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
     CutCommitted, CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, StopMachine,
     stop,
 };
+
+/// Bytes of a page.
+const PAGE: usize = size_of::<Page>();
 
 /// The record of a machine without caches, as bytes.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ impl FakeRecord {
     #[must_use]
     pub fn new(running: &[bool]) -> Self {
         let layout = Layout::new(running.len(), Layout::TREE_PAGES);
-        let bytes = vec![0; layout.pages() * PAGE_BYTES as usize];
+        let bytes = vec![0; layout.pages() * PAGE];
         FakeRecord {
             layout,
             bytes: RefCell::new(bytes),
@@ -59,7 +62,7 @@ impl FakeRecord {
 
     /// Writes a part of so many bytes.
     fn write_part(&self, part: usize, sequence: u64, bytes: usize) {
-        let start = self.layout.part_pages(part).start * PAGE_BYTES as usize;
+        let start = self.layout.part_pages(part).start * PAGE;
         self.bytes.borrow_mut()[start..start + bytes].fill(0x5a);
         let bytes = bytes as u64;
         let digest = self.digest(part, bytes).expect("it is in its pages");
@@ -87,7 +90,7 @@ impl CutMemory for FakeRecord {
     fn write_back(&self, _place: Place) {}
 
     fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
-        let start = self.layout.part_pages(part).start * PAGE_BYTES as usize;
+        let start = self.layout.part_pages(part).start * PAGE;
         let end = start.checked_add(usize::try_from(bytes).ok()?)?;
         Some(checksum::of_bytes(self.bytes.borrow().get(start..end)?))
     }

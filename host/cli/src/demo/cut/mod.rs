@@ -112,11 +112,11 @@ impl Stage<'_> {
         let mut running = self.power_on(&FAILURES)?;
         let first = self.held(&mut running, BOOT_LIMIT);
         let mut held = self.explain(&running, first.context("the first copy"))?;
-        let mut figures = CutFigures::default();
+        let (mut figures, mut before) = (CutFigures::default(), Vec::new());
         for number in 1..=*cuts {
             self.screen
                 .step(&format!("Pulling the plug, {number} of {cuts}"));
-            let cut = self.cut(&mut running);
+            let cut = self.cut(&mut running, &before);
             let cut = self.explain(&running, cut)?;
             self.screen.say(&self.told(&cut));
             // QEMU has let go of the memory.
@@ -130,24 +130,28 @@ impl Stage<'_> {
                 now.counter,
                 now.uptime.as_secs_f64()
             ));
-            held = now;
-            figures
-                .rounds
-                .push(Round::new(&cut, go_us, self.options.supply.clock));
+            let round = Round::new(&cut, go_us, self.options.supply.clock);
+            figures.rounds.push(round);
+            (held, before) = (now, vec![cut]);
         }
         running.kill()?;
         Ok(figures)
     }
 
-    /// Lets the power fail while a copy is under way, at a random instant.
-    fn cut(&self, running: &mut RunningMachine) -> anyhow::Result<RecordReport> {
+    /// Lets the power fail while a copy is under way, at a random instant. The machine has
+    /// gone on with the cuts `before`.
+    fn cut(
+        &self,
+        running: &mut RunningMachine,
+        before: &[RecordReport],
+    ) -> anyhow::Result<RecordReport> {
         running.wait_for(COPYING, ROUND_LIMIT)?;
         let wait = Duration::from_millis(fastrand::u64(..MOST_MS));
         running.run_for(wait).context("before its power fails")?;
         set(&self.ram, Power::Fail)?;
         let exit = running.wait_exit(STOP_LIMIT).context("Stop")?;
         let records = look(&self.ram)?;
-        let ending = Ending::of(exit.status, &[], &records);
+        let ending = Ending::of(exit.status, before, &records);
         match ending.with_context(|| exit.errors.trim_end().to_owned())? {
             Ending::Cut(record) => Ok(record),
             Ending::Off => bail!("the machine has switched itself off"),
