@@ -21,7 +21,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 pub enum Power {
     /// The power fails: it lasts for the hold-up, and no longer
     Fail,
-    /// The power is good again, if it has not gone yet
+    /// The power is good again, and lasts, if it has not gone yet
     Good,
 }
 

@@ -80,7 +80,8 @@ pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, Supp
     if machine.memory < LEAST_MEMORY {
         return Err(SupplyError::LittleMemory(machine.memory));
     }
-    if machine.extra_arguments.iter().any(|word| word == "-dtb") {
+    let is_tree = |word: &OsString| word == "-dtb" || word == "--dtb";
+    if machine.extra_arguments.iter().any(is_tree) {
         return Err(SupplyError::OwnTree);
     }
     let hold_up_us = supply.hold_up_us();

@@ -14,7 +14,7 @@ use poorwill_machine::psu::{Power, set};
 #[command(after_help = "\
 Examples:
   poorwill psu fail machine.ram
-  poorwill psu good machine.ram    in time, and the power does not go
+  poorwill psu good machine.ram    in time, and the hold-up does not run out
 
 Exit status: 0 done, 1 the machine is off, or refuses, 2 wrong usage.")]
 pub(crate) struct Psu {
