@@ -32,6 +32,10 @@ test-long: say-test-long setup fetch build guest test-kernel loader plugin ## Ru
 demo-snapshot: say-demo-snapshot setup fetch build guest ## Show an appliance that comes up from its snapshot at every power-on
 	@$(CLI) demo snapshot
 
+.PHONY: demo-cut
+demo-cut: say-demo-cut setup fetch build guest loader plugin ## Show a machine with persistent memory go on where its power failed, ten times
+	@$(CLI) demo cut
+
 CUTS ?= 300
 SEED ?=
 
@@ -52,11 +56,13 @@ WAKES ?= 200
 soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots WAKES=200 times, and cut the power of others as often
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
 
-.PHONY: say-demo say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
+.PHONY: say-demo say-demo-cut say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
 	@echo "test: about 15 minutes, on a slow host half an hour; the first time 12 more, for the toolchain and the guest"
+say-demo-cut:
+	@echo "demo-cut: about 4 minutes; the first time about 13, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:

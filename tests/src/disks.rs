@@ -173,7 +173,9 @@ impl TrialDisk {
                 device(format!("ich9-ahci,id=ahci{number}"));
                 device(format!("ide-hd,drive={node},bus=ahci{number}.0"));
             }
-            Attached::NvmeVolatile | Attached::NvmePrompt => device(format!("nvme,drive={node},serial={node}")),
+            Attached::NvmeVolatile | Attached::NvmePrompt => {
+                device(format!("nvme,drive={node},serial={node}"))
+            }
             _ => device(format!(
                 "nvme,drive={node},serial={node},logical_block_size=4096,physical_block_size=4096"
             )),

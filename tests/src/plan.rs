@@ -33,6 +33,9 @@ pub struct Board {
     pub arguments: Vec<String>,
     /// What its device tree has beside what QEMU writes into it, as source text.
     pub tree: Option<String>,
+    /// Its memory is persistent, each hart has a cache as the plugin's usual one, and a line
+    /// says when the power fails, which then lasts for so many of its microseconds.
+    pub hold_up_us: Option<u32>,
     /// Its device tree is damaged where the node of this name begins.
     pub damaged_at: Option<String>,
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use poorwill_machine::paths::{self, Guest, Kernel, PathError};
 use poorwill_machine::resources;
 use poorwill_machine::size::Bytes;
+use poorwill_machine::tree::COMPILER;
 use poorwill_machine::{Qemu, RECOMMENDED, in_path};
 use poorwill_memory::linux::KNOWN_VERSIONS;
 
@@ -74,6 +75,7 @@ pub(crate) fn examine() -> Vec<Finding> {
     findings.push(memory());
     findings.push(opensbi());
     findings.push(test_kernel());
+    findings.extend([loader(), plugin(), compiler()]);
     findings
 }
 
@@ -289,6 +291,47 @@ fn memory() -> Finding {
             Health::Lacking,
             "cannot tell what is available",
             "look at /proc/meminfo",
+        ),
+    }
+}
+
+fn loader() -> Finding {
+    match paths::loader() {
+        Ok(file) => Finding::good("loader", file.display().to_string()),
+        Err(error) => for_cuts("loader", &error, "run `make loader`"),
+    }
+}
+
+fn plugin() -> Finding {
+    match paths::plugin() {
+        Ok(file) => Finding::good("plugin for QEMU", file.display().to_string()),
+        Err(error) => for_cuts("plugin for QEMU", &error, "run `make plugin`"),
+    }
+}
+
+fn for_cuts(what: &'static str, error: &PathError, build: &str) -> Finding {
+    match error {
+        PathError::NoLoader | PathError::NoPlugin => {
+            let detail = "not built (only for machines whose power fails)";
+            Finding::bad(what, Health::Lacking, detail, build)
+        }
+        error => Finding::bad(
+            what,
+            Health::Lacking,
+            error.to_string(),
+            "mend POORWILL_LOADER or POORWILL_PLUGIN",
+        ),
+    }
+}
+
+fn compiler() -> Finding {
+    match in_path(COMPILER) {
+        Some(program) => Finding::good(COMPILER, program.display().to_string()),
+        None => Finding::bad(
+            COMPILER,
+            Health::Lacking,
+            "not in PATH (only for machines whose power fails)",
+            SETUP,
         ),
     }
 }

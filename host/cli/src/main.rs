@@ -12,11 +12,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use commands::area::Area;
 use commands::bench::Bench;
+use commands::cut::Cut;
 use commands::demo::Demo;
 use commands::disk::Disk;
 use commands::doctor::Doctor;
 use commands::energy::Energy;
 use commands::key::Key;
+use commands::psu::Psu;
 use commands::report::Report;
 use commands::run::Run;
 use poorwill_machine::interrupt;
@@ -33,12 +35,16 @@ Examples:
   poorwill run                     a Debian machine of your own
   poorwill area machine.disk       what is in the sleep area of a disk
   poorwill key machine.flash       the key that a machine seals its images with
+  poorwill demo cut                the plug is pulled ten times, and the machine goes on
+  poorwill psu fail machine.ram    the power fails, of a machine of `run --cut`
   poorwill bench --save bench.json && poorwill report bench.json
                                    measurements, and a page of them
   poorwill energy                  from which length on which sleep saves energy
 
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
+  POORWILL_LOADER     what starts a kernel from flash, for cuts (default: build/loader.bin)
+  POORWILL_PLUGIN     the plugin for QEMU, for cuts (default: build/poorwill-plugin.so)
   POORWILL_QEMU       the emulator (default: qemu-system-riscv64 in PATH)
   POORWILL_CACHE      what can be made again (default: ~/.cache/poorwill)
   POORWILL_DATA       the machine of `run` (default: ~/.local/share/poorwill)
@@ -57,6 +63,8 @@ enum Command {
     Demo(Demo),
     Area(Area),
     Key(Key),
+    Psu(Psu),
+    Cut(Cut),
     Doctor(Doctor),
     Bench(Bench),
     Report(Report),
@@ -73,6 +81,8 @@ fn main() -> ExitCode {
             Command::Demo(demo) => demo.execute(),
             Command::Area(area) => area.execute(),
             Command::Key(key) => key.execute(),
+            Command::Psu(psu) => psu.execute(),
+            Command::Cut(cut) => cut.execute(),
             Command::Doctor(doctor) => doctor.execute(),
             Command::Bench(bench) => bench.execute(),
             Command::Report(report) => report.execute(),

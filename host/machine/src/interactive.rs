@@ -60,10 +60,9 @@ impl Drop for KillOnDrop {
 ///
 /// # Errors
 ///
-/// [`StartError::Spawn`], [`StartError::Ram`].
+/// [`StartError::Spawn`], [`StartError::Ram`], [`StartError::Supply`].
 pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
-    let _ram = machine.lock_ram()?;
-    let mut command = machine.command(qemu, Console::Terminal);
+    let (mut command, _held) = machine.prepare(qemu, Console::Terminal)?;
     let spawn_error = |reason| StartError::Spawn {
         program: qemu.program.clone(),
         reason,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::power_supply::PowerSupply;
 use crate::size::Bytes;
 
 /// The kernel command line of every Debian guest: root by its partition label,
@@ -120,6 +121,10 @@ pub struct Machine {
     /// [`crate::flash::make_loader`]. Kernel, initial RAM file system and command line are
     /// its to load: without it QEMU writes them into memory at each power-on.
     pub loader: Option<PathBuf>,
+    /// Its power supply, if that says when the power fails: then [`ram`](Self::ram) is
+    /// persistent, and the machine goes on there at the next power-on. It gets a loader
+    /// of its own.
+    pub power_supply: Option<PowerSupply>,
     /// Whether a reset ends QEMU instead of starting the machine again.
     pub exit_on_reset: bool,
     /// Whether QEMU is ready, and has all of the machine's memory from the host, before
@@ -147,6 +152,7 @@ impl Machine {
             disks: Vec::new(),
             flash: None,
             loader: None,
+            power_supply: None,
             exit_on_reset: false,
             prepared: false,
             extra_arguments: Vec::new(),

@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::interrupt::Interrupted;
 use crate::qmp::QmpError;
 use crate::ram::RamError;
+use crate::supplied::SupplyError;
 
 /// Why a machine did not start.
 #[derive(Debug, Error)]
@@ -25,6 +26,9 @@ pub enum StartError {
     /// The file that is to be its memory cannot be.
     #[error(transparent)]
     Ram(#[from] RamError),
+    /// It cannot have its power supply.
+    #[error(transparent)]
+    Supply(#[from] SupplyError),
     /// QEMU runs, but does not switch the machine on.
     #[error("cannot switch the machine on")]
     Control(#[from] QmpError),

@@ -25,6 +25,12 @@ pub enum PathError {
              POORWILL_TEST_KERNEL"
     )]
     NoTestKernel,
+    /// The program that starts a kernel from flash has not been built.
+    #[error("no loader found: build it with `make loader`, or name it in POORWILL_LOADER")]
+    NoLoader,
+    /// The plugin for QEMU has not been built.
+    #[error("no plugin for QEMU found: build it with `make plugin`, or name it in POORWILL_PLUGIN")]
+    NoPlugin,
     /// The guest has not been built.
     #[error("no guest ({file} is missing): build it once with `tools/guest`",
             file = .0.display())]
@@ -160,7 +166,7 @@ pub struct Manifest {
 pub struct Tiny {
     /// The distribution's kernel, uncompressed.
     pub kernel: PathBuf,
-    /// busybox, and what it does (`guest/tiny/init`).
+    /// busybox, and what it does (`guest/tiny/init`, `guest/redis/init`).
     pub initrd: PathBuf,
 }
 
@@ -172,10 +178,23 @@ impl Tiny {
     /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
     /// missing.
     pub fn find(kernel: Kernel) -> Result<Self, PathError> {
+        Self::of(kernel, "tiny")
+    }
+
+    /// The guest that is at work all the time, with redis, under the distribution's kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tiny::find`].
+    pub fn with_redis() -> Result<Self, PathError> {
+        Self::of(Kernel::Stock, "redis")
+    }
+
+    fn of(kernel: Kernel, initrd: &str) -> Result<Self, PathError> {
         let directory = guest_directory()?;
         let tiny = Tiny {
             kernel: directory.join(kernel.image()),
-            initrd: directory.join(kernel.initrd("tiny")),
+            initrd: directory.join(kernel.initrd(initrd)),
         };
         all_there([&tiny.kernel, &tiny.initrd])?;
         Ok(tiny)
@@ -200,10 +219,8 @@ fn all_there<const N: usize>(files: [&PathBuf; N]) -> Result<(), PathError> {
 ///
 /// [`PathError::NoFirmware`].
 pub fn firmware() -> Result<PathBuf, PathError> {
-    if let Some(named) = env::var_os("POORWILL_FIRMWARE").filter(|value| !value.is_empty()) {
-        return readable("firmware", Path::new(&named)).map(Path::to_owned);
-    }
-    built("build/poorwill.elf").ok_or(PathError::NoFirmware)
+    let found = named_or_built("firmware", "POORWILL_FIRMWARE", "build/poorwill.elf");
+    found.ok_or(PathError::NoFirmware)?
 }
 
 /// The kernel that stands in the OS's place in tests: `$POORWILL_TEST_KERNEL`,
@@ -213,10 +230,51 @@ pub fn firmware() -> Result<PathBuf, PathError> {
 ///
 /// [`PathError::NoTestKernel`].
 pub fn test_kernel() -> Result<PathBuf, PathError> {
-    if let Some(named) = env::var_os("POORWILL_TEST_KERNEL").filter(|value| !value.is_empty()) {
-        return readable("test kernel", Path::new(&named)).map(Path::to_owned);
+    let found = named_or_built(
+        "test kernel",
+        "POORWILL_TEST_KERNEL",
+        "build/test-kernel.elf",
+    );
+    found.ok_or(PathError::NoTestKernel)?
+}
+
+/// The program that starts a kernel from flash: `$POORWILL_LOADER`, else
+/// `build/loader.bin`, looked for as the firmware is.
+///
+/// # Errors
+///
+/// [`PathError::NoLoader`].
+pub fn loader() -> Result<PathBuf, PathError> {
+    named_or_built("loader", "POORWILL_LOADER", "build/loader.bin").ok_or(PathError::NoLoader)?
+}
+
+/// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`, looked for
+/// as the firmware is.
+///
+/// # Errors
+///
+/// [`PathError::NoPlugin`].
+pub fn plugin() -> Result<PathBuf, PathError> {
+    let found = named_or_built("plugin", "POORWILL_PLUGIN", "build/poorwill-plugin.so");
+    // Without a folder in its name it would be looked for among the system's libraries.
+    let file = found.ok_or(PathError::NoPlugin)??;
+    file.canonicalize().map_err(|reason| PathError::Unreadable {
+        what: "plugin",
+        path: file,
+        reason,
+    })
+}
+
+/// The file that a variable names, else the one that was built, if there is one.
+fn named_or_built(
+    what: &'static str,
+    variable: &str,
+    name: &str,
+) -> Option<Result<PathBuf, PathError>> {
+    match env::var_os(variable).filter(|value| !value.is_empty()) {
+        Some(named) => Some(readable(what, Path::new(&named)).map(Path::to_owned)),
+        None => built(name).map(Ok),
     }
-    built("build/test-kernel.elf").ok_or(PathError::NoTestKernel)
 }
 
 /// `name` in or above the current directory or that of the running program.

@@ -1,6 +1,6 @@
 //! Memory that is a file's, and outlives the machine's power.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::{io, process};
@@ -56,18 +56,10 @@ pub(crate) struct RamLock(#[allow(dead_code, reason = "the lock is the open file
 ///
 /// [`RamError`].
 pub(crate) fn lock(file: &Path, memory: Bytes) -> Result<RamLock, RamError> {
-    let failed = |reason| RamError::Os {
-        file: file.to_owned(),
-        reason,
-    };
-    // Asked before opening: opening a device may do something.
-    if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
-        return Err(RamError::NotAFile(file.to_owned()));
-    }
     let mut options = File::options();
     let options = options.read(true).write(true).create(true).truncate(false);
-    let opened = options.mode(PRIVATE).open(file).map_err(failed)?;
-    take(file, &opened)?;
+    let opened = open(file, options)?;
+    let failed = |reason| os(file, reason);
     let wanted = memory.in_mib() << 20;
     match opened.metadata().map_err(failed)?.len() {
         0 => opened.set_len(wanted).map_err(failed)?,
@@ -83,6 +75,42 @@ pub(crate) fn lock(file: &Path, memory: Bytes) -> Result<RamLock, RamError> {
     Ok(RamLock(opened))
 }
 
+/// Opens the file of a machine that is off, and keeps others from it until it is closed.
+///
+/// # Errors
+///
+/// [`RamError`].
+pub(crate) fn open_to_look(file: &Path) -> Result<File, RamError> {
+    open(file, File::options().read(true))
+}
+
+/// The same, to be changed.
+///
+/// # Errors
+///
+/// [`RamError`].
+pub(crate) fn open_to_change(file: &Path) -> Result<File, RamError> {
+    open(file, File::options().read(true).write(true))
+}
+
+fn open(file: &Path, options: &mut OpenOptions) -> Result<File, RamError> {
+    // Asked before opening: opening a device may do something.
+    if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
+        return Err(RamError::NotAFile(file.to_owned()));
+    }
+    let opened = options.mode(PRIVATE).open(file);
+    let opened = opened.map_err(|reason| os(file, reason))?;
+    take(file, &opened)?;
+    Ok(opened)
+}
+
+pub(crate) fn os(file: &Path, reason: io::Error) -> RamError {
+    RamError::Os {
+        file: file.to_owned(),
+        reason,
+    }
+}
+
 /// Locks the file for this open one, and looks whether a QEMU has it that nobody locked
 /// it for.
 fn take(file: &Path, opened: &File) -> Result<(), RamError> {
@@ -90,10 +118,7 @@ fn take(file: &Path, opened: &File) -> Result<(), RamError> {
     match flock(opened, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) if others.is_empty() => Ok(()),
         Ok(()) | Err(Errno::WOULDBLOCK) => Err(in_use(file, others).into()),
-        Err(error) => Err(RamError::Os {
-            file: file.to_owned(),
-            reason: error.into(),
-        }),
+        Err(error) => Err(os(file, error.into())),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::qemu::in_path;
 use crate::qmp::{Control, QmpError, socket_arguments, socket_folder};
 use crate::ram::{self, RamLock};
 use crate::size::Bytes;
+use crate::supplied::{Supplied, check, supply};
 use crate::{Console, Machine, Qemu};
 
 /// How often a wait looks for Ctrl-C.
@@ -60,8 +61,8 @@ pub struct RunningMachine {
     failures: Vec<String>,
     exit: Option<Exit>,
     cpu_time: CpuTime,
-    /// The machine's memory, if it is a file's, is nobody else's meanwhile.
-    ram: Option<RamLock>,
+    /// What is the machine's alone meanwhile.
+    held: Option<Held>,
 }
 
 impl std::fmt::Debug for RunningMachine {
@@ -84,8 +85,7 @@ impl Machine {
             None => None,
             Some(file) => Some(open_log(&file).map_err(|reason| StartError::Log { file, reason })?),
         };
-        let ram = self.lock_ram()?;
-        let mut command = self.command(qemu, Console::Pipe);
+        let (mut command, held) = self.prepare(qemu, Console::Pipe)?;
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -129,18 +129,35 @@ impl Machine {
             failures: Vec::new(),
             exit: None,
             cpu_time: options.cpu_time,
-            ram,
+            held: Some(held),
         })
     }
 
-    /// Keeps others from its memory, if that is a file's, while it runs.
-    pub(super) fn lock_ram(&self) -> Result<Option<RamLock>, StartError> {
-        let lock = self.ram.as_deref().map(|file| ram::lock(file, self.memory));
-        Ok(lock.transpose()?)
+    /// QEMU with this machine's arguments, and what is the machine's alone until QEMU has
+    /// ended.
+    pub(super) fn prepare(
+        &self,
+        qemu: &Qemu,
+        console: Console,
+    ) -> Result<(Command, Held), StartError> {
+        if let Some(given) = &self.power_supply {
+            // Before the memory file is made.
+            check(self, given)?;
+        }
+        let ram = self.ram.as_deref().map(|file| ram::lock(file, self.memory));
+        let _ram = ram.transpose()?;
+        let (command, _supplied) = match &self.power_supply {
+            None => (self.command(qemu, console), None),
+            Some(given) => {
+                let (machine, supplied) = supply(self, given, qemu)?;
+                (machine.command(qemu, console), Some(supplied))
+            }
+        };
+        Ok((command, Held { _supplied, _ram }))
     }
 
     /// QEMU with this machine's arguments, to be killed when its parent ends.
-    pub(super) fn command(&self, qemu: &Qemu, console: Console) -> Command {
+    fn command(&self, qemu: &Qemu, console: Console) -> Command {
         let mut command = match in_path("setpriv") {
             Some(setpriv) => {
                 let mut wrapped = Command::new(setpriv);
@@ -154,6 +171,13 @@ impl Machine {
         command.args(self.arguments(console));
         command
     }
+}
+
+/// What is a running machine's alone: let go of in this order.
+#[derive(Debug)]
+pub(super) struct Held {
+    _supplied: Option<Supplied>,
+    _ram: Option<RamLock>,
 }
 
 /// Switches a prepared machine on as soon as QEMU is ready, and says when. One that
@@ -388,7 +412,7 @@ impl RunningMachine {
         }
         self.input = None;
         let (status, cpu_time) = reap(&mut self.child, &self.cpu_time)?;
-        drop(self.ram.take());
+        drop(self.held.take());
         let at = self.power_on.elapsed();
         if let Some(console) = self.console.take() {
             let _ = console.join();

@@ -4,9 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use poorwill_sleep::cut::fake::FakeRecord;
 use poorwill_sleep::cut::{
-    CutMemory, CutReason, Found, GoMachine, Layout, Line, PartEntry, Place, StopMachine, find, go,
-    stop,
+    CutMemory, CutReason, Found, GoMachine, Layout, Line, Newest, PartEntry, Place, StopMachine,
+    discard, find, go, stop,
 };
 use proptest::prelude::*;
 use zerocopy::{FromBytes, IntoBytes};
@@ -419,4 +420,24 @@ proptest! {
         let begun = At::Record(Layout::new(HARTS, 1).line_offset(Place::Begun));
         prop_assert_eq!(os.is_some(), at == begun);
     }
+}
+
+#[test]
+fn a_discarded_cut_is_none_and_the_next_has_another_number() {
+    let record = FakeRecord::new(&[true, false]);
+    assert_eq!(Newest::in_record(&record), None);
+    record.stop().unwrap();
+    let newest = Newest::in_record(&record).unwrap();
+    assert!(matches!(find(&record), Found::Cut(_)) && !newest.is_consumed);
+    discard(&record);
+    assert_eq!(find(&record), Found::Nothing);
+    let newest = Newest::in_record(&record).unwrap();
+    assert_eq!((newest.sequence, newest.is_consumed), (1, true));
+    // It is told of all the same, as long as it is there.
+    assert_eq!(newest.report(&record).unwrap().sequence, 1);
+    record.stop().unwrap();
+    let Found::Cut(report) = find(&record) else {
+        panic!("no cut");
+    };
+    assert_eq!(report.sequence, 2);
 }

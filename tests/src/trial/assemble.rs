@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use poorwill_machine::flash::make_loader;
+use poorwill_machine::tree::{power_fail, write};
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, TINY_COMMAND_LINE};
+use poorwill_plugin::cache::Geometry;
 
 use super::Run;
 use crate::damage::Found;
@@ -115,13 +117,17 @@ impl Run<'_> {
     /// Gives it the tree that its board has instead of QEMU's, if it has one.
     fn add_tree(&self, machine: &mut Machine) -> anyhow::Result<()> {
         let board = &self.trial.board;
-        if board.tree.is_none() && board.damaged_at.is_none() {
+        if board.tree.is_none() && board.hold_up_us.is_none() && board.damaged_at.is_none() {
             return Ok(());
         }
         let file = self.folder.join("tree.dtb");
         let qemu = self.setup.qemu.clone().map_err(anyhow::Error::msg)?;
-        let source = board.tree.as_deref().unwrap_or_default();
-        tree::write(machine, &qemu, source, &file)?;
+        let mut source = board.tree.clone().unwrap_or_default();
+        if let Some(hold_up_us) = board.hold_up_us {
+            let cache = Geometry::default().bytes();
+            source += &power_fail(machine.interrupts, hold_up_us, cache);
+        }
+        write(machine, &qemu, &source, &file)?;
         if let Some(node) = &board.damaged_at {
             tree::damage(&file, node)?;
         }

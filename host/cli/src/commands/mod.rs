@@ -2,11 +2,13 @@
 
 pub(crate) mod area;
 pub(crate) mod bench;
+pub(crate) mod cut;
 pub(crate) mod demo;
 pub(crate) mod disk;
 pub(crate) mod doctor;
 pub(crate) mod energy;
 pub(crate) mod key;
+pub(crate) mod psu;
 pub(crate) mod report;
 pub(crate) mod run;
 

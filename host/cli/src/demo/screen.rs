@@ -18,13 +18,14 @@ pub(crate) struct Screen {
 }
 
 /// Console lines that tell the story.
-const TELLING: [&str; 11] = [
+const TELLING: [&str; 12] = [
     "poorwill: ",
     "poorwill-guest: ",
     "poorwill-demo: ",
     "poorwill-appliance: ",
     "poorwill-snapshot: ",
     "poorwill-initramfs: ",
+    "poorwill-redis: ",
     "Linux version",
     "PM: suspend",
     "Kernel panic",

@@ -31,6 +31,8 @@ impl World {
         fs::create_dir_all(world.path("cache/guest")).unwrap();
         for file in [
             "firmware",
+            "loader",
+            "plugin",
             "cache/guest/Image",
             "cache/guest/initrd.img",
             "cache/guest/root.ext4",
@@ -39,6 +41,18 @@ impl World {
         }
         world.set_qemu(script);
         world
+    }
+
+    /// The same, with a QEMU that tells a machine's device tree before it is the script.
+    pub(crate) fn with_tree(script: &str) -> Self {
+        let tree = "/dts-v1/; / { cpus { }; soc { interrupt-controller@c000000 { \
+                    #interrupt-cells = <2>; phandle = <1>; }; plic@c000000 { \
+                    #interrupt-cells = <1>; phandle = <2>; }; }; };";
+        Self::with_qemu(&format!(
+            "for word; do case $word in dumpdtb=*)
+                echo '{tree}' | dtc -q -I dts -O dtb -o \"${{word#*=}}\"; exit;; esac; done
+            {script}"
+        ))
     }
 
     pub(crate) fn set_qemu(&self, script: &str) {
@@ -67,6 +81,8 @@ impl World {
             .env("POORWILL_CACHE", self.path("cache"))
             .env("POORWILL_DATA", self.path("data"))
             .env("POORWILL_FIRMWARE", self.path("firmware"))
+            .env("POORWILL_LOADER", self.path("loader"))
+            .env("POORWILL_PLUGIN", self.path("plugin"))
             .env("POORWILL_QEMU", self.path("qemu"))
             .stdin(Stdio::null());
         command

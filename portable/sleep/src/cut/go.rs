@@ -58,28 +58,63 @@ pub enum Found {
 /// What the record says, and whether memory holds what it says.
 #[must_use]
 pub fn find(memory: &impl CutMemory) -> Found {
-    let last = last_sequence(memory);
-    let consumed = memory.line(Place::Consumed).read_consumed();
-    if last == 0 || consumed >= Some(last) {
-        return Found::Nothing;
+    match Newest::in_record(memory) {
+        Some(cut) if !cut.is_consumed => match cut.report(memory) {
+            Ok(report) => Found::Cut(report),
+            Err(reason) => Found::Refused(reason),
+        },
+        _ => Found::Nothing,
     }
-    match memory.line(Place::Committed).read_committed() {
-        Some((sequence, Commit { digest, ticks })) if sequence == last => {
-            let cut = |bytes| {
-                Found::Cut(CutReport {
+}
+
+/// The newest cut that a record knows of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Its number.
+    pub sequence: u64,
+    /// It was gone on with, or given up.
+    pub is_consumed: bool,
+}
+
+impl Newest {
+    /// The newest cut of a record, if there has been one.
+    #[must_use]
+    pub fn in_record(memory: &impl CutMemory) -> Option<Self> {
+        let sequence = last_sequence(memory);
+        let consumed = memory.line(Place::Consumed).read_consumed();
+        (sequence > 0).then_some(Newest {
+            sequence,
+            is_consumed: consumed >= Some(sequence),
+        })
+    }
+
+    /// What is told of it.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be gone on with, whether it is consumed or not.
+    pub fn report(&self, memory: &impl CutMemory) -> Result<CutReport, CutReason> {
+        match memory.line(Place::Committed).read_committed() {
+            Some((sequence, Commit { digest, ticks })) if sequence == self.sequence => {
+                let bytes = whole_bytes(memory, sequence, digest).ok_or(CutReason::Damaged)?;
+                Ok(CutReport {
                     sequence,
                     bytes,
                     ticks,
                 })
-            };
-            whole_bytes(memory, sequence, digest).map_or(Found::Refused(CutReason::Damaged), cut)
-        }
-        _ => {
-            let begun = memory.line(Place::Begun).read_begun();
-            let reason = begun.map_or(CutReason::Damaged, |(_, reason)| reason);
-            Found::Refused(reason)
+            }
+            _ => {
+                let begun = memory.line(Place::Begun).read_begun();
+                Err(begun.map_or(CutReason::Damaged, |(_, reason)| reason))
+            }
         }
     }
+}
+
+/// Gives up whatever cut there is: the next start will know of none.
+pub fn discard(memory: &impl CutMemory) {
+    let consumed = Line::consumed(last_sequence(memory));
+    put(memory, Place::Consumed, &consumed);
 }
 
 /// Bytes of all parts, if the entries are those that were committed, and the parts are what
@@ -129,7 +164,6 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, Option<CutReason>> {
         Found::Cut(report) => put_back(machine).map(|()| Ready(report)).map_err(Some),
     };
     // From here on it is a cut that was.
-    let consumed = Line::consumed(last_sequence(record));
-    put(record, Place::Consumed, &consumed);
+    discard(record);
     result
 }

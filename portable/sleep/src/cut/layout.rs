@@ -51,6 +51,9 @@ impl Layout {
     /// The part that holds the OS's device tree.
     pub const TREE: usize = 2;
 
+    /// Pages of that part on all machines but those of tests: as the loader leaves the tree.
+    pub const TREE_PAGES: usize = 16;
+
     /// Parts before the harts'.
     const BEFORE_HARTS: usize = 3;
 

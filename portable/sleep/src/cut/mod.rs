@@ -11,13 +11,15 @@
 //! gone, or in pieces: each has a checksum, and what it says is true of memory only where
 //! it says so after that.
 
+#[cfg(feature = "fake")]
+pub mod fake;
 mod go;
 mod layout;
 mod line;
 mod reason;
 mod stop;
 
-pub use go::{CutReport, Found, GoMachine, Ready, find, go};
+pub use go::{CutReport, Found, GoMachine, Newest, Ready, discard, find, go};
 pub use layout::{Layout, Place};
 pub use line::{LINE_BYTES, Line, PartEntry};
 pub use reason::CutReason;

@@ -16,9 +16,6 @@ use crate::platform::platform;
 /// Pages of the stack on which a hart writes its part: a context is large.
 const STACK_PAGES: usize = 6;
 
-/// Pages for the device tree as the loader leaves it.
-const TREE_PAGES: usize = 16;
-
 /// The page by which devices are given commands, behind the stacks.
 const SCRATCH_PAGES: usize = 1;
 
@@ -34,7 +31,8 @@ static RECORD: Once<Record> = Once::new();
 /// Pages that cuts need: none on a machine without a power-fail line.
 pub(crate) fn pages_needed(machine: &Machine) -> usize {
     let harts = machine.harts.len();
-    let pages = Layout::new(harts, TREE_PAGES).pages() + harts * STACK_PAGES + SCRATCH_PAGES;
+    let pages = Layout::new(harts, Layout::TREE_PAGES).pages();
+    let pages = pages + harts * STACK_PAGES + SCRATCH_PAGES;
     machine.power_fail.map_or(0, |_| pages)
 }
 
@@ -44,7 +42,7 @@ pub(crate) fn take_memory(pages: &'static mut [Page], harts: usize) {
     if !pages.is_empty() {
         RECORD.call_once(|| Record {
             base: pages.as_mut_ptr().expose_provenance(),
-            layout: Layout::new(harts, TREE_PAGES),
+            layout: Layout::new(harts, Layout::TREE_PAGES),
         });
     }
 }

@@ -1,5 +1,7 @@
 //! `poorwill run`: starts or wakes a machine on the terminal.
 
+mod power;
+
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use poorwill_machine::{
     DEBIAN_COMMAND_LINE, Disk, Interrupts, Machine, Qemu, TINY_COMMAND_LINE, interactive,
 };
 
+use self::power::{CutRun, PowerArguments};
 use crate::progress;
 
 /// Start a machine on this terminal, or wake it if it sleeps.
@@ -36,8 +39,10 @@ Examples:
   poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
   poorwill run -- -nic user,model=virtio-net-pci   with network
+  poorwill run --tiny --cut --ram machine.ram      with persistent memory; from elsewhere:
+  poorwill psu fail machine.ram                    its power fails
 
-Exit status: 0 switched off or asleep, 1 failed, 2 wrong usage.")]
+Exit status: 0 switched off, asleep, or cut, 1 failed, 2 wrong usage.")]
 pub(crate) struct Run {
     /// A Linux that needs no root file system, up in seconds: a stock kernel and
     /// busybox. In it, `echo mem > /sys/power/state` is the sleep
@@ -76,6 +81,8 @@ pub(crate) struct Run {
     interrupts: Interrupts,
     #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
+    #[command(flatten)]
+    power: PowerArguments,
     /// Handed to QEMU as they are
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
     qemu_arguments: Vec<OsString>,
@@ -103,7 +110,13 @@ impl Run {
         if std::io::stdin().is_terminal() {
             eprintln!("poorwill: Ctrl-A x ends QEMU, all other keys go to the machine");
         }
+        let cut = CutRun::begin(&machine)?;
         let status = interactive::run(&machine, &qemu)?;
+        if let Some(cut) = cut
+            && cut.end(status)?
+        {
+            return Ok(ExitCode::SUCCESS);
+        }
         if !status.success() {
             bail!("QEMU ended with {status}");
         }
@@ -136,6 +149,8 @@ impl Run {
             paths::readable("initrd", initrd)?;
         }
         let mut disks = match (self.disk, self.tiny) {
+            // There all that it has is persistent already.
+            (None, true) if self.power.cut => Vec::new(),
             (None, true) => vec![tiny_disk(self.memory)?],
             (named, _) => disks(named, self.interrupts, self.memory)?,
         };
@@ -143,6 +158,8 @@ impl Run {
         Ok(Machine {
             harts: self.harts,
             memory: self.memory,
+            power_supply: self.power.supply()?,
+            ram: self.power.ram,
             interrupts: self.interrupts,
             kernel: Some(kernel),
             initrd,

@@ -1,0 +1,143 @@
+//! `poorwill cut`: what a cut has left in a memory file.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use humantime::format_duration;
+use poorwill_machine::Clock;
+use poorwill_machine::cut::{RecordReport, RecordState, discard, look};
+use serde_json::{Value, json};
+
+/// Show or discard the record of a cut in the memory file of a machine that is off.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  poorwill cut show machine.ram
+  poorwill cut discard machine.ram     the next power-on is a cold boot
+
+Exit status: 0 done, 1 a record is damaged, a machine is on, or the file cannot be used,
+2 wrong usage.")]
+pub(crate) struct Cut {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Tell what the next power-on will find; nothing is written
+    Show(Shown),
+    /// Give up the cut: the next power-on is a cold boot
+    Discard(Shown),
+}
+
+#[derive(Args, Clone, Debug)]
+struct Shown {
+    /// The memory file
+    #[arg(value_name = "FILE")]
+    ram: PathBuf,
+    /// Clock of the machine that QEMU stood for, in GHz, to tell how long Stop took
+    #[arg(long, value_name = "GHZ", default_value = "0.4")]
+    clock: Clock,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cut {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the file from being looked at, or changed.
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        match self.action {
+            Action::Show(shown) => shown.print(),
+            Action::Discard(shown) => {
+                let given_up = discard(&shown.ram)?;
+                if !shown.json {
+                    println!("{}", discarded(&shown.ram, &given_up));
+                    return Ok(ExitCode::SUCCESS);
+                }
+                shown.print()
+            }
+        }
+    }
+}
+
+impl Shown {
+    fn print(&self) -> anyhow::Result<ExitCode> {
+        let records = look(&self.ram)?;
+        if self.json {
+            let values = records.iter().map(|record| self.value(record));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            println!("{}", serde_json::to_string_pretty(&values)?);
+        } else if records.is_empty() {
+            println!("{}: no cut", self.ram.display());
+        }
+        if !self.json {
+            (records.iter()).for_each(|record| print!("{}", self.text(record)));
+        }
+        let is_damaged = |record: &RecordReport| record.state == RecordState::Damaged;
+        Ok(match records.iter().any(is_damaged) {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
+        })
+    }
+
+    /// How long Stop took, in the machine's time.
+    fn stop(&self, record: &RecordReport) -> Option<Duration> {
+        let took = self.clock.time_of_ticks(record.stop_ticks?);
+        Some(Duration::from_micros(u64::try_from(took.as_micros()).ok()?))
+    }
+
+    fn value(&self, record: &RecordReport) -> serde_json::Result<Value> {
+        let mut value = serde_json::to_value(record)?;
+        let took = self.stop(record);
+        value["stop_us"] = json!(took.and_then(|took| u64::try_from(took.as_micros()).ok()));
+        Ok(value)
+    }
+
+    fn text(&self, record: &RecordReport) -> String {
+        let (ram, number) = (self.ram.display(), record.number);
+        let mut text = format!("{ram}: cut {number}, {}\n", state(record));
+        let mut line = |name: &str, value: String| text += &format!("    {name:8} {value}\n");
+        line("place", format!("{:#x}", record.offset));
+        if let (Some(harts), Some(all)) = (record.harts, record.machine_harts) {
+            line("harts", format!("{harts} of {all} were running"));
+        }
+        if let Some(bytes) = record.bytes {
+            line("record", format!("{bytes} bytes"));
+        }
+        if let (Some(took), Some(ticks)) = (self.stop(record), record.stop_ticks) {
+            line("Stop", format!("{} ({ticks} ticks)", format_duration(took)));
+        }
+        text
+    }
+}
+
+/// What has become of a cut, in words.
+fn state(record: &RecordReport) -> String {
+    let reason = record.reason.as_deref().unwrap_or_default();
+    match record.state {
+        RecordState::Whole => "whole: the next power-on goes on with it".to_owned(),
+        RecordState::Unfinished => {
+            format!("not finished: {reason}; the next power-on is a cold boot")
+        }
+        RecordState::Damaged => format!("damaged: {reason}; the next power-on is a cold boot"),
+        RecordState::Consumed => "over: it was gone on with, or given up".to_owned(),
+    }
+}
+
+fn discarded(ram: &Path, given_up: &[RecordReport]) -> String {
+    let ram = ram.display();
+    if given_up.is_empty() {
+        return format!("{ram}: there is no cut to discard");
+    }
+    let numbers: Vec<_> = given_up
+        .iter()
+        .map(|record| record.number.to_string())
+        .collect();
+    format!("{ram}: cut {} is discarded", numbers.join(", "))
+}

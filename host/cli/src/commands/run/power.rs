@@ -1,0 +1,175 @@
+//! `poorwill run --cut`: the machine's memory is a file, and its power fails.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use humantime::format_duration;
+use poorwill_machine::cut::{Ending, RecordReport, RecordState, look};
+use poorwill_machine::{Clock, Machine, PowerSupply, paths};
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct PowerArguments {
+    /// Its memory is persistent: when the power fails (`poorwill psu fail FILE`) the machine
+    /// is cut, and the same command again lets it go on there
+    #[arg(long, requires = "ram")]
+    pub(super) cut: bool,
+    /// File that is the machine's memory; made if it is not there
+    #[arg(long, value_name = "FILE", requires = "cut")]
+    pub(super) ram: Option<PathBuf>,
+    /// How long the power lasts once it fails, such as 16ms or 100us
+    #[arg(long, value_name = "DURATION", requires = "cut", default_value = "16ms", value_parser = humantime::parse_duration)]
+    hold_up: Duration,
+    /// Clock of the machine that QEMU stands for, in GHz, by which the hold-up is so many
+    /// instructions: 0.66 in a cycle
+    #[arg(long, value_name = "GHZ", requires = "cut", default_value = "0.4")]
+    clock: Clock,
+}
+
+impl PowerArguments {
+    /// The machine's power supply, if it has one that says when the power fails.
+    pub(super) fn supply(&self) -> anyhow::Result<Option<PowerSupply>> {
+        if !self.cut {
+            return Ok(None);
+        }
+        Ok(Some(PowerSupply {
+            hold_up: self.hold_up,
+            clock: self.clock,
+            plugin: paths::plugin()?,
+            loader: paths::loader()?,
+        }))
+    }
+}
+
+/// A run of a machine with a power supply.
+pub(super) struct CutRun<'m> {
+    ram: &'m Path,
+    supply: &'m PowerSupply,
+    before: Vec<RecordReport>,
+}
+
+impl<'m> CutRun<'m> {
+    /// Looks at the machine's memory, and says what becomes of a cut that it holds; `None`
+    /// for a machine without such a supply.
+    pub(super) fn begin(machine: &'m Machine) -> anyhow::Result<Option<Self>> {
+        let (Some(ram), Some(supply)) = (machine.ram.as_deref(), &machine.power_supply) else {
+            return Ok(None);
+        };
+        // One of another length is refused when the machine is started, and a missing one
+        // is made.
+        let length = machine.memory.in_mib() << 20;
+        let fits = fs::metadata(ram).is_ok_and(|data| data.is_file() && data.len() == length);
+        let before = if fits { look(ram)? } else { Vec::new() };
+        if let Some(other) = misfit(&before, machine.harts) {
+            bail!(
+                "the cut in {ram} is of a machine with {other} harts: give --harts {other}, or \
+                 give it up with `poorwill cut discard {ram}`",
+                ram = ram.display()
+            );
+        }
+        (before.iter()).for_each(|record| announce(ram, record));
+        Ok(Some(CutRun {
+            ram,
+            supply,
+            before,
+        }))
+    }
+
+    /// Says how the machine has ended; whether the power failed.
+    pub(super) fn end(&self, status: ExitStatus) -> anyhow::Result<bool> {
+        let after = look(self.ram)?;
+        match Ending::of(status, &self.before, &after)? {
+            Ending::Off => Ok(false),
+            Ending::Cut(record) => {
+                eprintln!(
+                    "\npoorwill: the power failed, and the machine was cut ({}): run the same \
+                     command again, and it goes on",
+                    told(&record, self.supply)
+                );
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The harts of the machine whose cut it is, if this machine has others: its firmware would
+/// not find the cut, and would boot cold over it.
+fn misfit(records: &[RecordReport], harts: u32) -> Option<usize> {
+    let whole = records
+        .iter()
+        .filter(|record| record.state == RecordState::Whole);
+    let others = whole.filter_map(|record| record.machine_harts);
+    let mut others = others.filter(|other| u32::try_from(*other) != Ok(harts));
+    others.next()
+}
+
+fn announce(ram: &Path, record: &RecordReport) {
+    let (ram, number) = (ram.display(), record.number);
+    let reason = record.reason.as_deref().unwrap_or_default();
+    match record.state {
+        RecordState::Consumed => {}
+        RecordState::Whole => eprintln!("poorwill: going on with cut {number} in {ram}"),
+        RecordState::Unfinished | RecordState::Damaged => {
+            eprintln!(
+                "poorwill: cut {number} in {ram} is of no use, and will be given up: {reason}"
+            );
+        }
+    }
+}
+
+fn told(record: &RecordReport, supply: &PowerSupply) -> String {
+    let harts = record.harts.unwrap_or_default();
+    let took = supply
+        .clock
+        .time_of_ticks(record.stop_ticks.unwrap_or_default());
+    let took = Duration::from_micros(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    format!(
+        "{harts} harts, in {} of {}",
+        format_duration(took),
+        format_duration(supply.hold_up)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(state: RecordState, harts: usize) -> RecordReport {
+        RecordReport {
+            offset: 0,
+            number: 1,
+            state,
+            reason: None,
+            harts: Some(1),
+            machine_harts: Some(harts),
+            bytes: Some(1),
+            stop_ticks: Some(2641),
+        }
+    }
+
+    #[test]
+    fn a_cut_of_other_harts_is_kept_from_being_lost() {
+        let records = [
+            record(RecordState::Consumed, 8),
+            record(RecordState::Whole, 2),
+        ];
+        assert_eq!(misfit(&records, 2), None);
+        assert_eq!(misfit(&records, 4), Some(2));
+        assert_eq!(misfit(&records[..1], 4), None);
+    }
+
+    #[test]
+    fn a_cut_is_told_in_the_machines_time() {
+        let supply = PowerSupply {
+            hold_up: Duration::from_millis(16),
+            clock: Clock::default(),
+            plugin: PathBuf::new(),
+            loader: PathBuf::new(),
+        };
+        let told = told(&record(RecordState::Whole, 2), &supply);
+        assert_eq!(told, "1 harts, in 1ms of 16ms");
+    }
+}

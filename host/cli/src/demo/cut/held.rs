@@ -1,0 +1,191 @@
+use std::time::Duration;
+
+use poorwill_machine::console::Fields;
+use thiserror::Error;
+
+/// What the guest says that it holds, behind each copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Digest of redis's keys.
+    pub(super) keys: String,
+    /// Digest of the last copy.
+    pub(super) copy: String,
+    /// How many copies it has made.
+    pub(super) copies: u64,
+    /// What redis has counted up to.
+    pub(super) counter: u64,
+    /// Time since the cold boot.
+    pub(super) uptime: Duration,
+}
+
+/// What was lost.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum Lost {
+    /// A line of the guest lacks a key.
+    #[error("the guest's line lacks {0}: {1:?}")]
+    Key(&'static str, String),
+    /// It changed.
+    #[error("{what} changed: {before} before the power failed, {after} after")]
+    Changed {
+        /// What.
+        what: &'static str,
+        /// Before.
+        before: String,
+        /// After.
+        after: String,
+    },
+    /// It did not go on.
+    #[error("{what} did not go on: {before} before the power failed, {after} after")]
+    Stopped {
+        /// What.
+        what: &'static str,
+        /// Before.
+        before: String,
+        /// After.
+        after: String,
+    },
+}
+
+impl Held {
+    /// Reads a line of the guest, behind `prefix`.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost::Key`].
+    pub(super) fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
+        let fields = Fields::parse(line, prefix).unwrap_or_default();
+        let missing = |key| Lost::Key(key, line.to_owned());
+        let digest = |key| {
+            let text = fields.get(key).filter(|text| text.len() == 40);
+            text.map(str::to_owned).ok_or(missing(key))
+        };
+        let number = |key| fields.number(key).ok_or(missing(key));
+        Ok(Held {
+            keys: digest("keys")?,
+            copy: digest("copy")?,
+            copies: number("copies")?,
+            counter: number("counter")?,
+            uptime: fields.seconds("uptime_s").ok_or(missing("uptime_s"))?,
+        })
+    }
+
+    /// Checks that nothing was lost between this and `after`.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that was.
+    pub(super) fn check_gone_on(&self, after: &Held) -> Result<(), Lost> {
+        for (what, before, after) in [
+            ("redis's keys", &self.keys, &after.keys),
+            ("the copy", &self.copy, &after.copy),
+        ] {
+            if before != after {
+                return Err(Lost::Changed {
+                    what,
+                    before: before.clone(),
+                    after: after.clone(),
+                });
+            }
+        }
+        let ms = |held: &Held| u64::try_from(held.uptime.as_millis()).unwrap_or(u64::MAX);
+        for (what, before, after) in [
+            // The guest makes one after the other, and has forgotten none.
+            ("the copies", self.copies, after.copies),
+            ("redis's counter", self.counter, after.counter),
+            ("the uptime in ms", ms(self), ms(after)),
+        ] {
+            if after <= before {
+                return Err(Lost::Stopped {
+                    what,
+                    before: before.to_string(),
+                    after: after.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "poorwill-redis: held keys=0123456789012345678901234567890123456789 \
+                        copy=abcdefabcdefabcdefabcdefabcdefabcdefabcd copies=3 counter=1711 \
+                        uptime_s=3.87";
+    const PREFIX: &str = "poorwill-redis: held";
+
+    fn held() -> Held {
+        Held::parse(LINE, PREFIX).unwrap()
+    }
+
+    fn later() -> Held {
+        Held {
+            copies: 4,
+            counter: 1800,
+            uptime: Duration::from_secs(4),
+            ..held()
+        }
+    }
+
+    #[test]
+    fn reads_the_guests_line() {
+        let held = held();
+        assert_eq!((held.copies, held.counter), (3, 1711));
+        assert_eq!(held.uptime, Duration::from_millis(3870));
+        for key in ["keys", "copy", "copies", "counter", "uptime_s"] {
+            let line = LINE.replace(&format!(" {key}="), " other=");
+            let error = Held::parse(&line, PREFIX).unwrap_err();
+            assert_eq!(error, Lost::Key(key, line));
+        }
+        // An error of redis's is no digest.
+        let line = LINE.replace("0123456789012345678901234567890123456789", "ERR");
+        assert!(Held::parse(&line, PREFIX).is_err());
+    }
+
+    #[test]
+    fn every_loss_is_named() {
+        held().check_gone_on(&later()).unwrap();
+        let (same, other) = (held(), "f".repeat(40));
+        for (after, what) in [
+            (
+                Held {
+                    keys: other.clone(),
+                    ..later()
+                },
+                "redis's keys changed",
+            ),
+            (
+                Held {
+                    copy: other,
+                    ..later()
+                },
+                "the copy changed",
+            ),
+            (
+                Held {
+                    copies: 3,
+                    ..later()
+                },
+                "the copies did not go on",
+            ),
+            (
+                Held {
+                    counter: 1711,
+                    ..later()
+                },
+                "redis's counter did not go on: 1711 before",
+            ),
+            (
+                Held {
+                    uptime: same.uptime,
+                    ..later()
+                },
+                "the uptime in ms did not go on",
+            ),
+        ] {
+            let error = held().check_gone_on(&after).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

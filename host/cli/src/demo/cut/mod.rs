@@ -1,0 +1,232 @@
+//! A machine whose plug is pulled while it works, and that goes on where it was.
+
+mod figures;
+mod held;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use poorwill_machine::console::Fields;
+use poorwill_machine::cut::{Ending, RecordReport, look};
+use poorwill_machine::paths::Tiny;
+use poorwill_machine::psu::{Power, set};
+use poorwill_machine::size::Bytes;
+use poorwill_machine::{
+    Machine, PowerOn, PowerSupply, Qemu, RunningMachine, TINY_COMMAND_LINE, interrupt,
+};
+
+use self::figures::{CutFigures, Round};
+use self::held::Held;
+use super::screen::Screen;
+
+/// Console lines that end the demo wherever they come.
+const FAILURES: [&str; 4] = [
+    "Kernel panic",
+    "poorwill: panic",
+    "poorwill-loader: FAIL",
+    "poorwill-redis: FAIL",
+];
+
+/// What the guest says at the begin of each copy, and behind it.
+const COPYING: &str = "poorwill-redis: copying";
+const HELD: &str = "poorwill-redis: held";
+
+/// Slow hosts take their time; a machine that hangs must still be found out.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
+const ROUND_LIMIT: Duration = Duration::from_secs(120);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+/// The power fails within so many milliseconds of a copy's begin.
+const MOST_MS: u64 = 1500;
+
+/// Choices of the demo.
+#[derive(Clone, Debug)]
+pub(crate) struct CutOptions {
+    /// RAM of the machine.
+    pub(crate) memory: Bytes,
+    /// Its harts.
+    pub(crate) harts: u32,
+    /// How often its power fails.
+    pub(crate) cuts: u32,
+    /// What says so.
+    pub(crate) supply: PowerSupply,
+    /// The firmware.
+    pub(crate) firmware: PathBuf,
+    /// Where the machine's memory is; removed by the caller.
+    pub(crate) folder: PathBuf,
+    /// Where the console goes, besides the screen.
+    pub(crate) log: PathBuf,
+}
+
+/// Plays the demo, and returns what it measured. An error names its step; the machine is
+/// off then, and its last console lines are on the screen.
+///
+/// # Errors
+///
+/// Any step's.
+pub(crate) fn pull_the_plug(options: &CutOptions, screen: &Screen) -> anyhow::Result<CutFigures> {
+    let ram = options.folder.join("machine.ram");
+    let guest = Tiny::with_redis()?;
+    let machine = Machine {
+        harts: options.harts,
+        memory: options.memory,
+        ram: Some(ram.clone()),
+        power_supply: Some(options.supply.clone()),
+        kernel: Some(guest.kernel),
+        initrd: Some(guest.initrd),
+        command_line: TINY_COMMAND_LINE.to_owned(),
+        // All that it has is in memory.
+        disks: Vec::new(),
+        ..Machine::new(&options.firmware)
+    };
+    let stage = Stage {
+        options,
+        screen,
+        qemu: &Qemu::find()?,
+        machine: &machine,
+        ram,
+    };
+    stage.play()
+}
+
+struct Stage<'a> {
+    options: &'a CutOptions,
+    screen: &'a Screen,
+    qemu: &'a Qemu,
+    machine: &'a Machine,
+    ram: PathBuf,
+}
+
+impl Stage<'_> {
+    fn play(&self) -> anyhow::Result<CutFigures> {
+        let CutOptions {
+            harts,
+            memory,
+            cuts,
+            ..
+        } = self.options;
+        self.screen.step(&format!(
+            "Cold boot: a stock kernel on {harts} harts and {memory} of persistent memory"
+        ));
+        let mut running = self.power_on(&FAILURES)?;
+        let first = self.held(&mut running, BOOT_LIMIT);
+        let mut held = self.explain(&running, first.context("the first copy"))?;
+        let (mut figures, mut before) = (CutFigures::default(), Vec::new());
+        for number in 1..=*cuts {
+            self.screen
+                .step(&format!("Pulling the plug, {number} of {cuts}"));
+            let cut = self.cut(&mut running, &before);
+            let cut = self.explain(&running, cut)?;
+            self.screen.say(&self.told(&cut));
+            // QEMU has let go of the memory.
+            drop(running);
+            running = self.go_on_with()?;
+            let went_on = self.until_held(&mut running, &held);
+            let (go_us, now) = self.explain(&running, went_on)?;
+            self.screen.say(&format!(
+                "the same keys and copy; {} copies, counter {}, up {:.2} s",
+                now.copies,
+                now.counter,
+                now.uptime.as_secs_f64()
+            ));
+            let round = Round::new(&cut, go_us, self.options.supply.clock);
+            figures.rounds.push(round);
+            (held, before) = (now, vec![cut]);
+        }
+        running.kill()?;
+        Ok(figures)
+    }
+
+    /// Lets the power fail while a copy is under way, at a random instant. The machine has
+    /// gone on with the cuts `before`.
+    fn cut(
+        &self,
+        running: &mut RunningMachine,
+        before: &[RecordReport],
+    ) -> anyhow::Result<RecordReport> {
+        running.wait_for(COPYING, ROUND_LIMIT)?;
+        let wait = Duration::from_millis(fastrand::u64(..MOST_MS));
+        running.run_for(wait).context("before its power fails")?;
+        set(&self.ram, Power::Fail)?;
+        let exit = running.wait_exit(STOP_LIMIT).context("Stop")?;
+        let records = look(&self.ram)?;
+        let ending = Ending::of(exit.status, before, &records);
+        match ending.with_context(|| exit.errors.trim_end().to_owned())? {
+            Ending::Cut(record) => Ok(record),
+            Ending::Off => bail!("the machine has switched itself off"),
+        }
+    }
+
+    /// A cut in words, with its time on the machine that QEMU stands for.
+    fn told(&self, cut: &RecordReport) -> String {
+        let supply = &self.options.supply;
+        let took = supply
+            .clock
+            .time_of_ticks(cut.stop_ticks.unwrap_or_default());
+        format!(
+            "cut within {:.3} of {:.3} ms: {} harts, {} bytes",
+            took.as_secs_f64() * 1000.0,
+            supply.hold_up.as_secs_f64() * 1000.0,
+            cut.harts.unwrap_or_default(),
+            cut.bytes.unwrap_or_default()
+        )
+    }
+
+    fn go_on_with(&self) -> anyhow::Result<RunningMachine> {
+        let failures: Vec<_> = FAILURES
+            .into_iter()
+            .chain(["poorwill: cold boot"])
+            .collect();
+        self.power_on(&failures)
+    }
+
+    /// Waits until the machine has gone on and says what it holds: the same as before.
+    /// Returns how long Go took, in the machine's own microseconds.
+    fn until_held(
+        &self,
+        running: &mut RunningMachine,
+        before: &Held,
+    ) -> anyhow::Result<(u64, Held)> {
+        let line = running
+            .wait_for("poorwill: go ", BOOT_LIMIT)
+            .context("Go")?;
+        let fields = Fields::parse(&line.text, "poorwill: go ").unwrap_or_default();
+        let held = self.held(running, ROUND_LIMIT)?;
+        before.check_gone_on(&held)?;
+        Ok((fields.number("us").unwrap_or_default(), held))
+    }
+
+    /// What the guest says behind its next copy.
+    fn held(&self, running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Held> {
+        let line = running.wait_for(HELD, limit)?;
+        Ok(Held::parse(&line.text, HELD)?)
+    }
+
+    fn power_on(&self, failures: &[&str]) -> anyhow::Result<RunningMachine> {
+        let options = PowerOn {
+            log: Some(self.options.log.clone()),
+            watch: Some(self.screen.watcher()),
+            ..PowerOn::default()
+        };
+        let mut running = self.machine.power_on(self.qemu, options)?;
+        running.fail_on(failures);
+        Ok(running)
+    }
+
+    /// Shows the last console lines beside an error.
+    fn explain<T>(
+        &self,
+        running: &RunningMachine,
+        outcome: anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        if outcome.is_err() && !interrupt::requested() {
+            self.screen
+                .step("It failed. The last lines of the console:");
+            for line in running.tail(15) {
+                self.screen.say(&line);
+            }
+        }
+        outcome
+    }
+}

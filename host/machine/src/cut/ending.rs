@@ -1,0 +1,137 @@
+use std::process::ExitStatus;
+
+use thiserror::Error;
+
+use super::report::{RecordReport, RecordState};
+
+/// How a machine with a power supply has ended, if it did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The power failed, and the next power-on goes on.
+    Cut(RecordReport),
+    /// It switched itself off, or was switched off.
+    Off,
+}
+
+/// Why a machine does not go on where it was.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotCut {
+    /// The power failed, and Stop did not succeed.
+    #[error("the power failed, and the machine was not cut: {0}; the next power-on is a cold boot")]
+    Refused(String),
+    /// The power went before machine mode had taken notice.
+    #[error(
+        "the power failed, and the hold-up ran out before machine mode took notice: the next \
+             power-on is a cold boot"
+    )]
+    Unnoticed,
+    /// QEMU failed.
+    #[error("QEMU ended with {0}")]
+    Qemu(ExitStatus),
+}
+
+impl Ending {
+    /// By QEMU's exit status, and the records in the memory file before and after.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCut`].
+    pub fn of(
+        status: ExitStatus,
+        before: &[RecordReport],
+        after: &[RecordReport],
+    ) -> Result<Self, NotCut> {
+        let is_gone = match status.code() {
+            Some(0) => false,
+            Some(poorwill_plugin::CUT) => true,
+            _ => return Err(NotCut::Qemu(status)),
+        };
+        let open = || after.iter().filter(|record| !record.is_over());
+        // One that is as it was before is not this run's.
+        let of_run = open().find(|record| !before.contains(record));
+        // Unless the power failed again before anything went on.
+        let found = of_run.or(open().next().filter(|_| is_gone));
+        match found {
+            Some(record) if record.state == RecordState::Whole => Ok(Ending::Cut(record.clone())),
+            Some(record) => {
+                let reason = record.reason.clone();
+                Err(NotCut::Refused(reason.unwrap_or_default()))
+            }
+            None if is_gone => Err(NotCut::Unnoticed),
+            None => Ok(Ending::Off),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn record(number: u64, state: RecordState) -> RecordReport {
+        let reason = (state == RecordState::Unfinished).then(|| "hart 1 was late".to_owned());
+        RecordReport {
+            offset: 4096,
+            number,
+            state,
+            reason,
+            harts: None,
+            machine_harts: None,
+            bytes: None,
+            stop_ticks: None,
+        }
+    }
+
+    fn ending(
+        code: i32,
+        before: &[RecordReport],
+        after: &[RecordReport],
+    ) -> Result<Ending, NotCut> {
+        Ending::of(ExitStatus::from_raw(code << 8), before, after)
+    }
+
+    #[test]
+    fn a_new_cut_is_one_however_the_power_went() {
+        let before = [record(1, RecordState::Consumed)];
+        let after = [record(2, RecordState::Whole)];
+        for code in [0, poorwill_plugin::CUT] {
+            for before in [&before[..], &[]] {
+                let cut = Ok(Ending::Cut(after[0].clone()));
+                assert_eq!(ending(code, before, &after), cut);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_of_before_is_still_one_where_nothing_has_gone_on() {
+        let all = [record(2, RecordState::Whole)];
+        let again = ending(poorwill_plugin::CUT, &all, &all);
+        assert_eq!(again, Ok(Ending::Cut(all[0].clone())));
+        // Another machine's, which this one does not see.
+        assert_eq!(ending(0, &all, &all), Ok(Ending::Off));
+    }
+
+    #[test]
+    fn a_stop_that_failed_says_why() {
+        let before = [record(1, RecordState::Consumed)];
+        let after = [record(2, RecordState::Unfinished)];
+        for code in [0, poorwill_plugin::CUT] {
+            let error = ending(code, &before, &after).unwrap_err().to_string();
+            assert!(error.contains("hart 1 was late"), "{error}");
+            assert!(error.contains("cold boot"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_was_switched_off_is_off() {
+        let consumed = [record(1, RecordState::Consumed)];
+        assert_eq!(ending(0, &[], &[]), Ok(Ending::Off));
+        assert_eq!(ending(0, &consumed, &consumed), Ok(Ending::Off));
+        let gone_on = ending(0, &[record(1, RecordState::Whole)], &consumed);
+        assert_eq!(gone_on, Ok(Ending::Off));
+        let unnoticed = ending(poorwill_plugin::CUT, &consumed, &consumed);
+        assert_eq!(unnoticed, Err(NotCut::Unnoticed));
+        assert!(matches!(ending(1, &[], &consumed), Err(NotCut::Qemu(_))));
+    }
+}

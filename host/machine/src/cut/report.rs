@@ -1,0 +1,73 @@
+use poorwill_sleep::cut::{CutReason, CutReport, Newest};
+use serde::Serialize;
+
+/// The record of a cut in a memory file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordReport {
+    /// The byte of the file at which it begins.
+    pub offset: u64,
+    /// The number of its newest cut.
+    pub number: u64,
+    /// What has become of that.
+    pub state: RecordState,
+    /// Why it cannot be gone on with, where there is a reason.
+    pub reason: Option<String>,
+    /// How many harts were running.
+    pub harts: Option<usize>,
+    /// How many the machine has.
+    pub machine_harts: Option<usize>,
+    /// Bytes of what was written down.
+    pub bytes: Option<u64>,
+    /// How long Stop took, in ticks of the machine's `time`.
+    pub stop_ticks: Option<u64>,
+}
+
+/// What has become of a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordState {
+    /// The next power-on goes on with it.
+    Whole,
+    /// It was begun, and not committed.
+    Unfinished,
+    /// It was committed, and memory does not hold what was.
+    Damaged,
+    /// It was gone on with, or given up.
+    Consumed,
+}
+
+impl RecordReport {
+    /// Of the newest cut of a record at that byte, of a machine with so many harts, of which
+    /// so many were running.
+    pub(super) fn new(
+        offset: u64,
+        newest: Newest,
+        outcome: Result<CutReport, CutReason>,
+        harts: usize,
+        running: usize,
+    ) -> Self {
+        let report = outcome.ok();
+        let state = match outcome {
+            _ if newest.is_consumed => RecordState::Consumed,
+            Ok(_) => RecordState::Whole,
+            Err(CutReason::Damaged) => RecordState::Damaged,
+            Err(_) => RecordState::Unfinished,
+        };
+        RecordReport {
+            offset,
+            number: newest.sequence,
+            state,
+            reason: outcome.err().map(|reason| reason.to_string()),
+            harts: report.map(|_| running),
+            machine_harts: report.map(|_| harts),
+            bytes: report.map(|report| report.bytes),
+            stop_ticks: report.map(|report| report.ticks),
+        }
+    }
+
+    /// Whether it was gone on with, or given up.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state == RecordState::Consumed
+    }
+}

@@ -1,0 +1,256 @@
+//! The line of a running machine's power supply ([`set`]).
+//!
+//! The machine listens at a socket with a short name, as sockets must have; beside its
+//! memory file a symbolic link `FILE.psu` says where.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// How long one answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+
+/// What a power supply says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Power {
+    /// The power fails: it lasts for the hold-up, and no longer
+    Fail,
+    /// The power is good again, and lasts, if it has not gone yet
+    Good,
+}
+
+impl Power {
+    /// The plugin's word for it.
+    fn command(self) -> &'static str {
+        match self {
+            Power::Fail => "fail",
+            Power::Good => "good",
+        }
+    }
+}
+
+/// Why the line was not set.
+#[derive(Debug, Error)]
+pub enum PsuError {
+    /// There is no such file.
+    #[error("cannot find memory file {file}: {reason}", file = .file.display())]
+    NoFile {
+        /// The file.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// No machine has it for its memory now.
+    #[error("no machine is on whose memory is {file}: `poorwill run --cut --ram {file}` starts \
+             one", file = .0.display())]
+    Off(PathBuf),
+    /// The machine refuses.
+    #[error("the machine of {file} refuses: {reason}", file = .file.display())]
+    Refused {
+        /// Its memory.
+        file: PathBuf,
+        /// What it says.
+        reason: String,
+    },
+    /// The connection failed.
+    #[error("the power supply of {file} does not answer: {reason}", file = .file.display())]
+    Silent {
+        /// The machine's memory.
+        file: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// What a link of that name is to be is something else.
+    #[error("{} is in the way: it is to say where the machine's power supply is", .0.display())]
+    InTheWay(PathBuf),
+    /// The link cannot be made.
+    #[error("cannot make the link {link}: {reason}", link = .link.display())]
+    NoLink {
+        /// The link.
+        link: PathBuf,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+}
+
+/// Sets the line of the running machine whose memory is `ram`.
+///
+/// # Errors
+///
+/// [`PsuError`].
+pub fn set(ram: &Path, power: Power) -> Result<(), PsuError> {
+    let off = || PsuError::Off(ram.to_owned());
+    let silent = |reason| PsuError::Silent {
+        file: ram.to_owned(),
+        reason,
+    };
+    let socket = fs::read_link(link_name(ram)?).map_err(|_| off())?;
+    let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
+        // Of a machine that was killed.
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => off(),
+        _ => silent(error),
+    })?;
+    match ask(stream, power.command()).map_err(silent)?.trim_end() {
+        "ok" => Ok(()),
+        "" => Err(off()),
+        answer => Err(PsuError::Refused {
+            file: ram.to_owned(),
+            reason: answer.trim_start_matches("error: ").to_owned(),
+        }),
+    }
+}
+
+fn ask(mut stream: UnixStream, command: &str) -> io::Result<String> {
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    let mut answer = String::new();
+    writeln!(stream, "{command}")?;
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(answer)
+}
+
+/// The link's name, whatever the file is called by.
+fn link_name(ram: &Path) -> Result<PathBuf, PsuError> {
+    let file = fs::canonicalize(ram).map_err(|reason| PsuError::NoFile {
+        file: ram.to_owned(),
+        reason,
+    })?;
+    let mut name = OsString::from(file);
+    name.push(".psu");
+    Ok(name.into())
+}
+
+/// Says beside a memory file where its machine's power supply is, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    name: PathBuf,
+    socket: PathBuf,
+}
+
+impl Link {
+    /// For a machine that has the file locked, so that a link that is there is old.
+    pub(crate) fn make(ram: &Path, socket: PathBuf) -> Result<Self, PsuError> {
+        let name = link_name(ram)?;
+        match fs::symlink_metadata(&name) {
+            Ok(data) if !data.is_symlink() => return Err(PsuError::InTheWay(name)),
+            Ok(_) => drop(fs::remove_file(&name)),
+            Err(_) => {}
+        }
+        symlink(&socket, &name).map_err(|reason| PsuError::NoLink {
+            link: name.clone(),
+            reason,
+        })?;
+        Ok(Link { name, socket })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if fs::read_link(&self.name).is_ok_and(|socket| socket == self.socket) {
+            // There is nobody to tell.
+            let _ = fs::remove_file(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A machine's memory, and a socket for its power supply.
+    struct World {
+        folder: tempfile::TempDir,
+        ram: PathBuf,
+        socket: PathBuf,
+    }
+
+    fn world() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        // No socket could have a name as long as this.
+        let deep = folder.path().join("d".repeat(200));
+        fs::create_dir(&deep).unwrap();
+        let (ram, socket) = (deep.join("ram"), folder.path().join("psu"));
+        fs::write(&ram, "").unwrap();
+        World {
+            folder,
+            ram,
+            socket,
+        }
+    }
+
+    /// Answers one connection; tells what was asked.
+    fn answer(world: &World, answer: &'static str) -> thread::JoinHandle<String> {
+        let listener = UnixListener::bind(&world.socket).unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = String::new();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            reader.read_line(&mut asked).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            asked
+        })
+    }
+
+    #[test]
+    fn a_machine_is_found_by_any_name_of_its_memory() {
+        let world = world();
+        let _link = Link::make(&world.ram, world.socket.clone()).unwrap();
+        let machine = answer(&world, "ok\n");
+        let other = world.folder.path().join("other");
+        symlink(&world.ram, &other).unwrap();
+        set(&other, Power::Fail).unwrap();
+        assert_eq!(machine.join().unwrap(), "fail\n");
+    }
+
+    #[test]
+    fn a_refusal_is_quoted() {
+        let world = world();
+        let _link = Link::make(&world.ram, world.socket.clone()).unwrap();
+        let machine = answer(&world, "error: the power is off\n");
+        let error = set(&world.ram, Power::Good).unwrap_err().to_string();
+        assert!(error.ends_with("refuses: the power is off"), "{error}");
+        assert_eq!(machine.join().unwrap(), "good\n");
+    }
+
+    #[test]
+    fn a_machine_that_is_off_is_none() {
+        let world = world();
+        let is_off = || matches!(set(&world.ram, Power::Fail), Err(PsuError::Off(_)));
+        assert!(is_off(), "nothing is there");
+        let link = Link::make(&world.ram, world.socket.clone()).unwrap();
+        assert!(is_off(), "no socket is there");
+        drop(UnixListener::bind(&world.socket).unwrap());
+        assert!(is_off(), "nobody listens");
+        fs::remove_file(&world.socket).unwrap();
+        let machine = answer(&world, "");
+        assert!(is_off(), "it goes without an answer");
+        machine.join().unwrap();
+        drop(link);
+        assert!(is_off());
+        let absent = set(&world.folder.path().join("absent"), Power::Fail);
+        assert!(matches!(absent, Err(PsuError::NoFile { .. })), "{absent:?}");
+    }
+
+    #[test]
+    fn a_link_replaces_an_old_one_and_nothing_else() {
+        let world = world();
+        let name = link_name(&world.ram).unwrap();
+        symlink("/gone", &name).unwrap();
+        let link = Link::make(&world.ram, world.socket.clone()).unwrap();
+        assert_eq!(fs::read_link(&name).unwrap(), world.socket);
+        drop(link);
+        assert!(fs::symlink_metadata(&name).is_err(), "it is left behind");
+        fs::write(&name, "precious").unwrap();
+        let refused = Link::make(&world.ram, world.socket.clone());
+        assert!(matches!(refused, Err(PsuError::InTheWay(_))), "{refused:?}");
+        assert_eq!(fs::read(&name).unwrap(), b"precious");
+    }
+}
