@@ -104,6 +104,29 @@ pub(crate) fn message<M: Machine>(
     Ok(message)
 }
 
+/// Sends all messages of a function that its driver wants.
+///
+/// # Errors
+///
+/// [`KeeperError`].
+pub(crate) fn send_all<M: Machine>(device: &Device<'_, M>) -> Result<(), KeeperError> {
+    let config = device.machine.config(device.host);
+    let count = match pci::messages(&config, device.function)? {
+        Messages::None => 0,
+        Messages::One(_) => 1,
+        Messages::Table(table) => table.entries,
+    };
+    for number in 0..count {
+        // Those that nobody has set up have no address.
+        let message = message(device, number)?.filter(|message| message.address != 0);
+        if let Some(pci::Message { address, data }) = message {
+            let sent = device.machine.send(address, data);
+            sent.ok_or(KeeperError::State(device.function))?;
+        }
+    }
+    Ok(())
+}
+
 /// The registers that a section has.
 ///
 /// # Errors

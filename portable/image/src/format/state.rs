@@ -117,11 +117,81 @@ impl<'a> StateWriter<'a> {
         Ok(())
     }
 
+    /// Begins a section that is written in pieces; it is there once it is
+    /// [ended](SectionWriter::end).
+    pub fn begin(&mut self, owner: u32, number: u16, version: u16) -> SectionWriter<'_, 'a> {
+        SectionWriter {
+            state: self,
+            owner,
+            number,
+            version,
+            length: 0,
+        }
+    }
+
     /// Ends the state; its length in bytes, for
     /// [`crate::SaveRequest::state_bytes`].
     #[must_use]
     pub fn finish(self) -> u64 {
         self.used as u64
+    }
+}
+
+/// Writes one section, piece after piece.
+#[derive(Debug)]
+pub struct SectionWriter<'w, 'a> {
+    state: &'w mut StateWriter<'a>,
+    owner: u32,
+    number: u16,
+    version: u16,
+    /// Bytes of payload so far.
+    length: usize,
+}
+
+impl SectionWriter<'_, '_> {
+    /// Appends a piece of the payload.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`]; nothing is appended then.
+    pub fn append<T>(&mut self, piece: &T) -> Result<(), StateError>
+    where
+        T: IntoBytes + Immutable + ?Sized,
+    {
+        let piece = piece.as_bytes();
+        let begin = HEAD_BYTES + self.length;
+        let room = &mut self.state.bytes[self.state.used..];
+        let (needed, left) = ((begin + piece.len()).next_multiple_of(ALIGN), room.len());
+        if needed > left {
+            return Err(StateError::NoRoom {
+                owner: self.owner,
+                needed,
+                left,
+            });
+        }
+        room[begin..begin + piece.len()].copy_from_slice(piece);
+        self.length += piece.len();
+        Ok(())
+    }
+
+    /// Ends the section.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`] where not even an empty one fits.
+    pub fn end(mut self) -> Result<(), StateError> {
+        // Room for the head alone, which pieces need too.
+        self.append::<[u8]>(&[])?;
+        let head = Head {
+            owner: self.owner,
+            version: self.version,
+            number: self.number,
+            payload_bytes: self.length as u64,
+        };
+        let room = &mut self.state.bytes[self.state.used..];
+        room[..HEAD_BYTES].copy_from_slice(head.as_bytes());
+        self.state.used += HEAD_BYTES + self.length.next_multiple_of(ALIGN);
+        Ok(())
     }
 }
 
@@ -264,6 +334,27 @@ mod tests {
                 prop_assert_eq!(read.take(*owner, *number), None);
             }
             prop_assert!(read.left().is_empty());
+        }
+
+        /// It does not matter in which pieces a section is written.
+        #[test]
+        fn pieces_make_the_same_section(pieces in any::<Vec<Vec<u8>>>()) {
+            let write = |by_pieces: bool| {
+                let mut pages = vec![Page([!0; 512]); 1];
+                let mut writer = StateWriter::new(&mut pages);
+                let result = if by_pieces {
+                    let mut section = writer.begin(1, 2, 3);
+                    let pieces = pieces.iter().try_for_each(|piece| section.append(&piece[..]));
+                    pieces.and_then(|()| section.end())
+                } else {
+                    writer.section(1, 2, 3, &pieces.concat()[..])
+                };
+                let bytes = writer.finish();
+                let sections = StateSections::parse(&pages, bytes).unwrap();
+                let payload = sections.left().first().map(|section| section.payload.to_vec());
+                (result.is_ok(), payload, bytes)
+            };
+            prop_assert_eq!(write(true), write(false));
         }
 
         /// Small numbers, which are likely to make heads and lengths that fit.

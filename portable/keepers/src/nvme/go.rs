@@ -4,8 +4,8 @@ use zerocopy::IntoBytes;
 use super::registers::{
     ACQ, AQA, ASQ, CAP, CAP_CMBS, CC, CC_EN, CC_SHN, CMBMSC, INTMS, LENGTH, read64, write64,
 };
-use super::replay::{Replay, enable};
-use super::state::{Kept, action};
+use super::replay;
+use super::state::{Kept, State, action};
 use crate::device::Device;
 use crate::{KeeperError, Machine, Window};
 
@@ -31,10 +31,15 @@ pub(crate) fn put_back<M: Machine>(
     if state.action != action::REPLAY {
         return Ok(());
     }
-    let replay = Replay::new(device, &kept)?;
-    replay.prepare()?;
-    enable(device, &registers, configuration)?;
-    replay.run(&registers)
+    for queue in replay::queues(device, &kept) {
+        queue?.prepare()?;
+    }
+    replay::enable(device, &registers, configuration)?;
+    // The admin queue's commands create the others.
+    for queue in replay::queues(device, &kept) {
+        queue?.run(read64(&registers, CAP))?;
+    }
+    Ok(())
 }
 
 /// Tells its driver to reset it, if it serves the OS.
@@ -43,9 +48,15 @@ pub(crate) fn announce<M: Machine>(
     section: &StateSection<'_>,
 ) -> Result<(), KeeperError> {
     let state = Kept::read(section)?.state;
-    if state.action != action::EVENT {
-        return Ok(());
+    match state.action {
+        action::EVENT => send_event(device, state),
+        // What was completed before the messages were on again.
+        action::REPLAY => crate::pci::send_all(device),
+        _ => Ok(()),
     }
+}
+
+fn send_event<M: Machine>(device: &Device<'_, M>, state: &State) -> Result<(), KeeperError> {
     let unreachable = KeeperError::State(device.function);
     let machine = device.machine;
     // The word with the phase tag is what makes it one.

@@ -6,6 +6,7 @@
 //! that was not completed. While a driver only sets a controller up it waits for no event:
 //! then the commands that made it what it is are executed [again](replay).
 
+mod admin;
 mod go;
 mod registers;
 mod replay;

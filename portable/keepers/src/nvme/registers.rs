@@ -16,10 +16,25 @@ pub(super) const ASQ: u64 = 0x28;
 pub(super) const ACQ: u64 = 0x30;
 /// Where a memory buffer is (controller memory buffer memory space control).
 pub(super) const CMBMSC: u64 = 0x50;
-/// The admin submission queue's doorbell.
-pub(super) const DOORBELL: u64 = 0x1000;
-/// Bytes of all of them.
-pub(super) const LENGTH: u64 = 0x1008;
+/// Where doorbells begin, that of the admin submission queue being the first.
+const DOORBELLS: u64 = 0x1000;
+/// Bytes of all registers before them.
+pub(super) const LENGTH: u64 = DOORBELLS;
+
+/// The doorbell of a submission queue, by its identifier and by what CAP says.
+pub(super) fn doorbell(queue: u32, capabilities: u64) -> u64 {
+    DOORBELLS + 2 * u64::from(queue) * stride(capabilities)
+}
+
+/// Where in a buffer of doorbells that of a completion queue is (section 5.9, figure 142).
+pub(super) fn completion_doorbell(queue: u32, capabilities: u64) -> u64 {
+    (2 * u64::from(queue) + 1) * stride(capabilities)
+}
+
+/// Bytes from one doorbell to the next.
+fn stride(capabilities: u64) -> u64 {
+    4 << (capabilities >> 32 & 0xf)
+}
 
 pub(super) const CC_EN: u32 = 1;
 pub(super) const CC_SHN: u32 = 0b11 << 14;

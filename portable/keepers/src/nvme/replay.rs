@@ -1,10 +1,13 @@
-//! A controller that its driver sets up is set up as far again.
+//! A controller that its driver sets up is set up as far again: its queues get as many
+//! commands as they have had, of which those have an effect that made it what it is.
 
+use poorwill_image::SectionWriter;
 use zerocopy::IntoBytes;
 
-use super::registers::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY, DOORBELL, read64};
-use super::rings::{Command, Completion, Rings, opcode};
-use super::state::Kept;
+use super::admin::{AdminQueue, opcode};
+use super::registers::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY, completion_doorbell, doorbell, read64};
+use super::rings::{Command, PHASE, Progress, Rings};
+use super::state::{Kept, KeptQueue, QueueHead};
 use crate::device::Device;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine, Window};
@@ -12,74 +15,145 @@ use crate::{KeeperError, Machine, Window};
 /// How long commands may take, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
 
-/// The commands that are executed again, in the OS's own rings.
-pub(super) struct Replay<'d, 'a, 'k, M> {
-    device: &'d Device<'a, M>,
-    rings: Rings<'d, 'a, M>,
-    kept: &'k Kept<'k>,
+/// Writes down what the admin queue, which has completed so many commands, and the queues
+/// that these have created hold.
+pub(super) fn save<M: Machine>(
+    admin: &AdminQueue<'_, '_, M>,
+    (commands, capabilities): (u32, u64),
+    section: &mut SectionWriter<'_, '_>,
+) -> Result<(), KeeperError> {
+    let buffer = admin.doorbell_buffer(commands)?;
+    let seen_at = |id| buffer.map_or(0, |buffer| buffer + completion_doorbell(id, capabilities));
+    save_queue(&admin.rings, (0, seen_at(0)), section)?;
+    for queue in admin.io_queues(commands) {
+        let queue = queue?;
+        let id = queue.id.into();
+        save_queue(&queue.rings, (id, seen_at(id)), section)?;
+    }
+    Ok(())
 }
 
-impl<'d, 'a, 'k, M: Machine> Replay<'d, 'a, 'k, M> {
-    pub(super) fn new(device: &'d Device<'a, M>, kept: &'k Kept<'k>) -> Result<Self, KeeperError> {
+fn save_queue<M: Machine>(
+    rings: &Rings<'_, '_, M>,
+    (id, seen_at): (u32, u64),
+    section: &mut SectionWriter<'_, '_>,
+) -> Result<(), KeeperError> {
+    let Progress::Completed(commands) = rings.progress()? else {
+        return Err(rings.unkept());
+    };
+    section.append(&QueueHead {
+        addresses: rings.addresses.map(halves),
+        entries: rings.entries,
+        id,
+        commands,
+        seen_at: halves(seen_at),
+        seen: if seen_at == 0 {
+            0
+        } else {
+            rings.read(seen_at)?
+        },
+    })?;
+    for place in 0..commands {
+        let [first, ..] = rings.command(place)?;
+        section.append(&first)?;
+    }
+    for place in 0..commands {
+        section.append(&rings.completion(place)?)?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+fn halves(address: u64) -> [u32; 2] {
+    [address as u32, (address >> 32) as u32]
+}
+
+fn whole([low, high]: [u32; 2]) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// The queues that are kept.
+pub(super) fn queues<'d, 'a, 's, M: Machine>(
+    device: &'d Device<'a, M>,
+    kept: &Kept<'s>,
+) -> impl Iterator<Item = Result<Replay<'d, 'a, 's, M>, KeeperError>> {
+    kept.queues.map(move |queue| {
+        let kept = queue.ok_or(KeeperError::State(device.function))?;
+        let addresses = kept.head.addresses.map(whole);
+        let rings = Rings::new(device, addresses, kept.head.entries)?;
         Ok(Replay {
             device,
-            rings: kept.state.rings(device)?,
+            rings,
             kept,
         })
+    })
+}
+
+/// A queue whose commands are executed again, in the OS's own rings.
+pub(super) struct Replay<'d, 'a, 's, M> {
+    device: &'d Device<'a, M>,
+    rings: Rings<'d, 'a, M>,
+    kept: KeptQueue<'s>,
+}
+
+impl<M: Machine> Replay<'_, '_, '_, M> {
+    fn is_admin(&self) -> bool {
+        self.kept.head.id == 0
     }
 
     /// Puts the commands into the ring, with no completion in the other.
     pub(super) fn prepare(&self) -> Result<(), KeeperError> {
-        let count = self.kept.state.commands as usize;
-        for (place, command) in (0..).zip(&self.kept.commands[..count]) {
-            self.write_command(place, &again(command))?;
+        for (place, first) in (0..).zip(self.kept.firsts) {
+            let mut command = self.rings.command(place)?;
+            command[0] = *first;
+            let first = if self.is_admin() {
+                admin_again(&command)
+            } else {
+                without_effect(*first, FLUSH)
+            };
+            let address = self.rings.command_at(place);
+            self.rings.write(address, first.as_bytes())?;
+            let address = self.rings.completion_at(place);
+            self.rings.write(address, [0_u32; 4].as_bytes())?;
         }
-        let completions = (0..).zip(self.kept.completions);
-        for (place, _) in completions {
-            self.write_completion(place, &[0; 4])?;
+        // What was seen is in front of the completions that come now: there would be no room.
+        self.tell_seen(0)
+    }
+
+    fn tell_seen(&self, seen: u32) -> Result<(), KeeperError> {
+        match whole(self.kept.head.seen_at) {
+            0 => Ok(()),
+            address => self.rings.write(address, seen.as_bytes()),
         }
-        Ok(())
     }
 
     /// Has the controller, which is enabled, execute them, and puts the rings back as the
     /// driver knows them.
-    pub(super) fn run(&self, registers: &M::Window) -> Result<(), KeeperError> {
-        let count = self.kept.state.commands;
-        if count > 0 {
-            registers.write32(DOORBELL, count);
-            let machine = self.device.machine;
-            let until = machine.microseconds() + PATIENCE_US;
-            let last = |found: Completion| found[3] & PHASE != 0;
-            let is_done = || self.rings.completion(count - 1).is_ok_and(last);
-            if !wait_until(machine, until, is_done) {
-                return Err(KeeperError::NotDone(self.device.function));
-            }
+    pub(super) fn run(&self, capabilities: u64) -> Result<(), KeeperError> {
+        let count = self.kept.head.commands;
+        if count == 0 {
+            return self.tell_seen(self.kept.head.seen);
         }
-        for (place, command) in (0..).zip(self.kept.commands) {
-            self.write_command(place, command)?;
+        let bell = doorbell(self.kept.head.id, capabilities);
+        self.device.window(0, bell, 4)?.write32(0, count);
+        let machine = self.device.machine;
+        let until = machine.microseconds() + PATIENCE_US;
+        let last = || self.rings.completion(count - 1);
+        let is_done = || last().is_ok_and(|found| found[3] & PHASE != 0);
+        if !wait_until(machine, until, is_done) {
+            return Err(KeeperError::NotDone(self.device.function));
+        }
+        for (place, first) in (0..).zip(self.kept.firsts) {
+            let address = self.rings.command_at(place);
+            self.rings.write(address, first.as_bytes())?;
         }
         for (place, completion) in (0..).zip(self.kept.completions) {
-            self.write_completion(place, completion)?;
+            let address = self.rings.completion_at(place);
+            self.rings.write(address, completion.as_bytes())?;
         }
-        Ok(())
-    }
-
-    fn write_command(&self, place: u32, command: &Command) -> Result<(), KeeperError> {
-        self.write(self.rings.command_at(place), command.as_bytes())
-    }
-
-    fn write_completion(&self, place: u32, completion: &Completion) -> Result<(), KeeperError> {
-        self.write(self.rings.completion_at(place), completion.as_bytes())
-    }
-
-    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), KeeperError> {
-        let written = self.device.machine.write(address, bytes);
-        written.ok_or(KeeperError::State(self.device.function))
+        self.tell_seen(self.kept.head.seen)
     }
 }
-
-/// The phase tag of what a controller completes when it has just been enabled.
-const PHASE: u32 = 1 << 16;
 
 /// Enables a controller.
 pub(super) fn enable<M: Machine>(
@@ -101,29 +175,33 @@ pub(super) fn enable<M: Machine>(
     }
 }
 
+/// The I/O command that needs nothing but its first two words, and changes nothing.
+const FLUSH: u32 = 0x00;
+
 /// The features whose values are in the command, or in memory that stays the controller's
 /// (figure 317); for others the data is long something else.
 const FEATURES: [u32; 12] = [
     0x01, 0x02, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0d, 0x10,
 ];
 
-/// What is executed for a command that was: itself, where it made the controller what it
-/// is, and one that does nothing for all others. Where those put their answers is memory of
-/// somebody else's.
-fn again(command: &Command) -> Command {
-    /// Tells how many queues there may be.
-    const QUEUES: u32 = 0x07;
-    let [first, ..] = *command;
+/// The first word of what is executed for an admin command that was: itself, where it made
+/// the controller what it is, and one that does nothing for all others. Where those put
+/// their answers is memory of somebody else's.
+fn admin_again(command: &Command) -> u32 {
+    let first = command[0];
     let is_kept = match first & 0xff {
         opcode::CREATE_SUBMISSIONS | opcode::CREATE_COMPLETIONS | opcode::DOORBELL_BUFFERS => true,
         opcode::SET_FEATURES => FEATURES.contains(&(command[10] & 0xff)),
         _ => false,
     };
     if is_kept {
-        return *command;
+        first
+    } else {
+        without_effect(first, opcode::KEEP_ALIVE)
     }
-    let mut nothing = [0; 16];
-    nothing[0] = first & !0xffff | opcode::GET_FEATURES;
-    nothing[10] = QUEUES;
-    nothing
+}
+
+/// The first word with another opcode, and no data.
+fn without_effect(first: u32, opcode: u32) -> u32 {
+    first & !0xffff | opcode
 }

@@ -1,7 +1,8 @@
 use poorwill_image::StateSection;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::rings::{Command, Completion, Rings};
+use super::admin::AdminQueue;
+use super::rings::Completion;
 use crate::device::Device;
 use crate::{KeeperError, Machine};
 
@@ -42,59 +43,97 @@ pub(super) struct State {
     pub(super) commands: u32,
 }
 
-/// What a section holds: the state, and where commands are executed again, the rings as they
-/// were.
+/// What a section holds: the state, and the queues whose commands are executed again.
 pub(super) struct Kept<'s> {
     pub(super) state: &'s State,
-    pub(super) commands: &'s [Command],
+    pub(super) queues: KeptQueues<'s>,
+}
+
+/// What is kept of a queue: of each command the first word, and the completions.
+pub(super) struct KeptQueue<'s> {
+    pub(super) head: &'s QueueHead,
+    pub(super) firsts: &'s [u32],
     pub(super) completions: &'s [Completion],
+}
+
+/// What stands before each queue, in words; of addresses the lower half comes first.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct QueueHead {
+    /// Of both rings.
+    pub(super) addresses: [[u32; 2]; 2],
+    /// Of both.
+    pub(super) entries: [u32; 2],
+    /// The queue's identifier; 0 is the admin queue.
+    pub(super) id: u32,
+    /// Commands that it has had.
+    pub(super) commands: u32,
+    /// Where the driver tells in memory how many completions it has seen; 0 where it does
+    /// not.
+    pub(super) seen_at: [u32; 2],
+    /// What it has told.
+    pub(super) seen: u32,
+}
+
+/// The queues, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptQueues<'s>(&'s [u8]);
+
+impl<'s> KeptQueues<'s> {
+    /// The first one, and those behind it; `None` where something else is there.
+    fn split(self) -> Option<(KeptQueue<'s>, Self)> {
+        let (head, rest) = QueueHead::ref_from_prefix(self.0).ok()?;
+        let count = usize::try_from(head.commands).ok()?;
+        let [commands, completions] = head.entries;
+        if head.commands >= commands || head.commands > completions {
+            return None;
+        }
+        let (firsts, rest) = <[u32]>::ref_from_prefix_with_elems(rest, count).ok()?;
+        let (completions, rest) = <[Completion]>::ref_from_prefix_with_elems(rest, count).ok()?;
+        let queue = KeptQueue {
+            head,
+            firsts,
+            completions,
+        };
+        Some((queue, KeptQueues(rest)))
+    }
+}
+
+impl<'s> Iterator for KeptQueues<'s> {
+    type Item = Option<KeptQueue<'s>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let split = self.split();
+        *self = KeptQueues(split.as_ref().map_or(&[], |(_, rest)| rest.0));
+        Some(split.map(|(queue, _)| queue))
+    }
 }
 
 impl<'s> Kept<'s> {
     /// Reads a section.
     pub(super) fn read(section: &StateSection<'s>) -> Result<Self, KeeperError> {
         let refused = || KeeperError::from(section.refuse());
-        if section.version != VERSION {
+        let (state, queues) = State::ref_from_prefix(section.payload).map_err(|_| refused())?;
+        let queues = KeptQueues(queues);
+        let is_whole = queues.into_iter().all(|queue| queue.is_some());
+        if section.version != VERSION || state.action > action::REPLAY || !is_whole {
             return Err(refused());
         }
-        let (state, rings) = State::ref_from_prefix(section.payload).map_err(|_| refused())?;
-        let [commands, completions] = if rings.is_empty() {
-            [0, 0]
-        } else {
-            state.ring_entries()
-        };
-        let (commands, rings) =
-            <[Command]>::ref_from_prefix_with_elems(rings, commands).map_err(|_| refused())?;
-        let completions =
-            <[Completion]>::ref_from_bytes_with_elems(rings, completions).map_err(|_| refused())?;
-        let is_known = state.action <= action::REPLAY;
-        let are_there = state.commands as usize <= commands.len();
-        if !is_known || !are_there {
-            return Err(refused());
-        }
-        Ok(Kept {
-            state,
-            commands,
-            completions,
-        })
+        Ok(Kept { state, queues })
     }
 }
 
 impl State {
-    /// The rings of its admin queue.
-    pub(super) fn rings<'d, 'a, M: Machine>(
+    /// Its admin queue.
+    pub(super) fn admin<'d, 'a, M: Machine>(
         &self,
         device: &'d Device<'a, M>,
-    ) -> Result<Rings<'d, 'a, M>, KeeperError> {
+    ) -> Result<AdminQueue<'d, 'a, M>, KeeperError> {
         let addresses = [self.submissions, self.completions];
-        let entries = self.ring_entries().map(|entries| entries as u32);
-        Rings::new(device, addresses, entries)
-    }
-
-    /// How many entries its rings have: commands, and completions.
-    pub(super) fn ring_entries(&self) -> [usize; 2] {
-        let entries = |field: u32| (field & 0xfff) as usize + 1;
-        [entries(self.admin_sizes), entries(self.admin_sizes >> 16)]
+        AdminQueue::new(device, addresses, self.admin_sizes)
     }
 }
 

@@ -1,19 +1,15 @@
-use arrayvec::ArrayVec;
 use poorwill_image::StateWriter;
-use zerocopy::{FromBytes, IntoBytes};
 
+use super::admin::Found;
 use super::registers::{
     ACQ, AQA, ASQ, CAP, CAP_CMBS, CC, CC_EN, CC_SHN, CC_SHN_NORMAL, CMBMSC, CSTS, CSTS_RDY,
     CSTS_SHST, CSTS_SHST_DONE, INTMS, LENGTH, read64,
 };
-use super::rings::{Found, MAX_RING_WORDS};
+use super::replay;
 use super::state::{State, TAG, VERSION, action};
 use crate::device::Device;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine, Window};
-
-/// Words of a state.
-const STATE_WORDS: usize = size_of::<State>() / 4;
 
 /// A controller that is being shut down.
 pub(crate) struct Stopping<M: Machine> {
@@ -84,12 +80,12 @@ fn settle<M: Machine>(
     state: &State,
     until: u64,
 ) -> Result<(), KeeperError> {
-    let rings = state.rings(device)?;
-    let mut last = rings.look()?;
+    let admin = state.admin(device)?;
+    let mut last = admin.look()?;
     let mut since = device.machine.microseconds();
     wait_until(device.machine, until, || {
         let now = device.machine.microseconds();
-        let Ok(found) = rings.look() else {
+        let Ok(found) = admin.look() else {
             return true;
         };
         if found != last {
@@ -102,9 +98,7 @@ fn settle<M: Machine>(
 }
 
 impl<M: Machine> Stopping<M> {
-    // Rings are long: they are in no other device's frame.
     /// Waits until it is shut down, and has it reach nothing.
-    #[inline(never)]
     pub(crate) fn finish(
         mut self,
         device: &Device<'_, M>,
@@ -127,14 +121,13 @@ impl<M: Machine> Stopping<M> {
             self.flush_again(device, idle, until);
             self.decide(device)?;
         }
-        let mut words = ArrayVec::<u32, { STATE_WORDS + MAX_RING_WORDS }>::new();
-        let state = <[u32]>::ref_from_bytes(self.state.as_bytes());
-        words.extend(state.into_iter().flatten().copied());
-        if self.state.commands != 0 {
-            self.state.rings(device)?.append_to(&mut words)?;
+        let mut section = into.begin(device.owner(TAG), device.number(), VERSION);
+        section.append(&self.state)?;
+        if self.state.commands > 0 {
+            let how = (self.state.commands, read64(&self.registers, CAP));
+            replay::save(&self.state.admin(device)?, how, &mut section)?;
         }
-        let (owner, number) = (device.owner(TAG), device.number());
-        Ok(into.section(owner, number, VERSION, words.as_slice())?)
+        Ok(section.end()?)
     }
 
     /// Commands that were completed while the controller shut down are as good as written
@@ -153,10 +146,10 @@ impl<M: Machine> Stopping<M> {
 
     /// Decides how the driver gets its controller back.
     fn decide(&mut self, device: &Device<'_, M>) -> Result<(), KeeperError> {
-        let rings = self.state.rings(device)?;
-        match rings.look()? {
+        let admin = self.state.admin(device)?;
+        match admin.look()? {
             Found::Serving { request } => {
-                let (at, event) = rings.event(request)?;
+                let (at, event) = admin.event(request)?;
                 self.state.action = action::EVENT;
                 (self.state.event_at, self.state.event) = (at, event);
                 // Completions of the admin queue are the first message's.
@@ -165,7 +158,7 @@ impl<M: Machine> Stopping<M> {
                     self.state.message_data = message.data;
                 }
             }
-            Found::SettingUp { commands } => {
+            Found::SettingUp { commands, .. } => {
                 self.state.action = action::REPLAY;
                 self.state.commands = commands;
             }
