@@ -5,8 +5,11 @@ use std::ffi::{CStr, c_uint, c_void};
 use crate::cache::{LINE_BYTES, Visible};
 use crate::ending::guest_power_off;
 use crate::model::{Guard, Model};
+use crate::options::SignalWhen;
 use crate::qemu::interface::Place;
+use crate::report::Cause;
 use crate::session::{Session, fail};
+use crate::signal;
 
 /// The device that switches the power off, and what is written for it: off, and off
 /// with a failure.
@@ -63,6 +66,10 @@ fn device(session: &Session, access: Access, place: Place) {
         }
     }
     drop(model);
+    if matches!(session.options.signal, SignalWhen::Store { address, .. } if address == place.address)
+    {
+        signal::count_down(session, Cause::Store, access.hart);
+    }
     let is_off = POWER_OFF.contains(&(value & 0xffff));
     let Access { info, address, .. } = access;
     if is_off && session.qemu.is_device(info, address, POWER_SWITCH) {

@@ -63,7 +63,7 @@ impl Model {
         let (signal_at, countdown) = match options.signal {
             SignalWhen::Never => (None, 0),
             SignalWhen::At(time) => (Some(time), 0),
-            SignalWhen::Pc { count, .. } => (None, count),
+            SignalWhen::Pc { count, .. } | SignalWhen::Store { count, .. } => (None, count),
         };
         let schedule = Schedule::new(signal_at, options.hold_up, options.cut_at);
         let cache = ram.map(|ram| Cache::new(ram, options.geometry, harts, options.pend));

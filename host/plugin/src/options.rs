@@ -37,6 +37,13 @@ pub enum SignalWhen {
         /// From 1.
         count: u64,
     },
+    /// When a device's register is stored to for the `count`th time, by whichever hart.
+    Store {
+        /// The register's physical address.
+        address: u64,
+        /// From 1.
+        count: u64,
+    },
 }
 
 /// All that can be asked of the plugin.
@@ -54,7 +61,7 @@ pub struct Options {
     pub flush_register: Option<u64>,
     /// `irq`: the line's number at the interrupt controller, 1 to 1023.
     pub irq: u32,
-    /// `signal-at`, or `signal-pc` and `signal-count`.
+    /// `signal-at`, or `signal-pc` or `signal-store` and `signal-count`.
     pub signal: SignalWhen,
     /// `hold-up`: the power goes this many instructions (nanoseconds of the fair time
     /// base) after the signal; where an instruction or the socket raised the line in the
@@ -192,6 +199,7 @@ struct Parts {
     ways: Option<usize>,
     signal_at: Option<u64>,
     signal_pc: Option<u64>,
+    signal_store: Option<u64>,
     signal_count: Option<u64>,
 }
 
@@ -252,6 +260,7 @@ impl Options {
             "irq" => self.irq = argument.within(1..=1023, "a source from 1 to 1023")?,
             "signal-at" => parts.signal_at = Some(argument.positive()?),
             "signal-pc" => parts.signal_pc = Some(argument.number()?),
+            "signal-store" => parts.signal_store = Some(argument.number()?),
             "signal-count" => parts.signal_count = Some(argument.positive()?),
             "hold-up" => self.hold_up = Some(argument.positive()?),
             "cut-at" => self.cut_at = Some(argument.positive()?),
@@ -275,26 +284,28 @@ impl Options {
         let usual = Geometry::default();
         let bytes = parts.l1.unwrap_or(usual.bytes());
         self.geometry = Geometry::new(bytes, parts.ways.unwrap_or(usual.ways()))?;
-        self.signal = match (parts.signal_at, parts.signal_pc, parts.signal_count) {
-            (Some(_), Some(_), _) => {
-                return Err(OptionError::Needs {
-                    key: "signal-at",
-                    needed: "that signal-pc is not given, which says another moment",
-                });
-            }
-            (_, None, Some(_)) => {
-                return Err(OptionError::Needs {
-                    key: "signal-count",
-                    needed: "signal-pc",
-                });
-            }
-            (Some(time), None, None) => SignalWhen::At(time),
-            (None, Some(address), count) => SignalWhen::Pc {
-                address,
-                count: count.unwrap_or(1),
-            },
-            (None, None, None) => SignalWhen::Never,
-        };
+        let count = parts.signal_count.unwrap_or(1);
+        let moments = [
+            parts.signal_at.map(SignalWhen::At),
+            (parts.signal_pc).map(|address| SignalWhen::Pc { address, count }),
+            (parts.signal_store).map(|address| SignalWhen::Store { address, count }),
+        ];
+        let mut moments = moments.into_iter().flatten();
+        self.signal = moments.next().unwrap_or_default();
+        if moments.next().is_some() {
+            return Err(OptionError::Needs {
+                key: "signal-at, signal-pc or signal-store",
+                needed: "that no other of these is given, which says another moment",
+            });
+        }
+        if parts.signal_count.is_some()
+            && matches!(self.signal, SignalWhen::Never | SignalWhen::At(_))
+        {
+            return Err(OptionError::Needs {
+                key: "signal-count",
+                needed: "signal-pc or signal-store",
+            });
+        }
         Ok(())
     }
 
@@ -302,7 +313,11 @@ impl Options {
     fn check(&self, given: &[&str]) -> Result<(), OptionError> {
         let is_signalled = self.signal != SignalWhen::Never || self.control.is_some();
         let rules = [
-            ("hold-up", is_signalled, "signal-at, signal-pc or control"),
+            (
+                "hold-up",
+                is_signalled,
+                "signal-at, signal-pc, signal-store or control",
+            ),
             ("signal-at", self.time, "time=on"),
             ("hold-up", self.time, "time=on"),
             ("cut-at", self.time, "time=on"),
@@ -414,15 +429,18 @@ mod tests {
     fn what_would_do_nothing_is_refused() {
         assert_eq!(
             error(&["hold-up=5"]),
-            "`hold-up` needs signal-at, signal-pc or control"
+            "`hold-up` needs signal-at, signal-pc, signal-store or control"
         );
         assert_eq!(
             error(&["signal-at=5", "time=off"]),
             "`signal-at` needs time=on"
         );
-        assert_eq!(error(&["signal-count=2"]), "`signal-count` needs signal-pc");
+        let count = "`signal-count` needs signal-pc or signal-store";
+        assert_eq!(error(&["signal-count=2"]), count);
+        assert_eq!(error(&["signal-at=5", "signal-count=2"]), count);
         assert_eq!(error(&["pend=off"]), "`pend` needs ram");
-        assert!(error(&["signal-at=1", "signal-pc=1"]).contains("signal-pc is not given"));
+        assert!(error(&["signal-at=1", "signal-pc=1"]).contains("says another moment"));
+        assert!(error(&["signal-pc=1", "signal-store=1"]).contains("says another moment"));
         assert!(error(&["ram=a", "l1=100"]).contains("100"));
     }
 }

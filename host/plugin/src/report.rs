@@ -22,6 +22,8 @@ pub enum Cause {
     Time,
     /// An instruction.
     Instruction,
+    /// A store to a device.
+    Store,
     /// The control socket.
     Control,
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::options::Loads;
 use crate::qemu::internals::{Internals, Irq};
 use crate::report::Cause;
-use crate::session::Session;
+use crate::session::{Session, fail};
 
 /// Why there is no line.
 #[derive(Debug, Error)]
@@ -74,6 +74,20 @@ pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Res
         session.internals.translate_anew(session.cpu(0));
     }
     Ok(())
+}
+
+/// One more of what is counted until the line is raised has happened, on that hart.
+pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
+    let mut model = session.model();
+    if model.signal_countdown == 0 {
+        return;
+    }
+    model.signal_countdown -= 1;
+    let is_now = model.signal_countdown == 0;
+    drop(model);
+    if is_now && let Err(reason) = raise(session, cause, Some(hart)) {
+        fail(&reason);
+    }
 }
 
 /// Lowers the line: power is back.

@@ -67,7 +67,7 @@ fn is_stop(session: &Session, instruction: Instruction, word: u32) -> bool {
 fn is_signal(session: &Session, instruction: Instruction) -> bool {
     match session.options.signal {
         SignalWhen::Pc { address, .. } => session.qemu.address(instruction) == address,
-        SignalWhen::Never | SignalWhen::At(_) => false,
+        SignalWhen::Never | SignalWhen::At(_) | SignalWhen::Store { .. } => false,
     }
 }
 
@@ -129,17 +129,7 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
 /// The instruction that raises the line is about to be executed.
 extern "C" fn signals(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
-    let mut model = session.model();
-    if model.signal_countdown == 0 {
-        return;
-    }
-    model.signal_countdown -= 1;
-    let is_now = model.signal_countdown == 0;
-    drop(model);
-    let hart = Some(Session::hart(number));
-    if is_now && let Err(reason) = signal::raise(session, Cause::Instruction, hart) {
-        fail(&reason);
-    }
+    signal::count_down(session, Cause::Instruction, Session::hart(number));
 }
 
 /// Completes what needs a whole machine.

@@ -104,6 +104,38 @@ pub(crate) fn message<M: Machine>(
     Ok(message)
 }
 
+/// Whether a driver takes any of a function's interrupts: one that is not masked.
+///
+/// # Errors
+///
+/// [`KeeperError`].
+pub(crate) fn is_listened_to<M: Machine>(device: &Device<'_, M>) -> Result<bool, KeeperError> {
+    let config = device.machine.config(device.host);
+    let Messages::Table(table) = pci::messages(&config, device.function)? else {
+        // Pins are not masked in the function.
+        return Ok(true);
+    };
+    for number in 0..table.entries {
+        if message(device, number)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a driver takes the function's interrupts of a number.
+///
+/// # Errors
+///
+/// [`KeeperError`].
+pub(crate) fn takes<M: Machine>(device: &Device<'_, M>, number: u16) -> Result<bool, KeeperError> {
+    let config = device.machine.config(device.host);
+    Ok(match pci::messages(&config, device.function)? {
+        Messages::Table(_) => message(device, number)?.is_some(),
+        Messages::None | Messages::One(_) => true,
+    })
+}
+
 /// Sends all messages of a function that its driver wants.
 ///
 /// # Errors

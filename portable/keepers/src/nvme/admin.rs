@@ -41,6 +41,19 @@ pub(super) struct IoQueue<'d, 'a, M> {
     /// Its identifier.
     pub(super) id: u16,
     pub(super) rings: Rings<'d, 'a, M>,
+    /// Its driver has it in use.
+    is_in_use: bool,
+}
+
+impl<M: Machine> IoQueue<'_, '_, M> {
+    /// What has become of its commands.
+    pub(super) fn progress(&self) -> Result<Progress, KeeperError> {
+        if self.is_in_use {
+            self.rings.progress()
+        } else {
+            Ok(Progress::Completed(0))
+        }
+    }
 }
 
 /// The admin queue of a controller.
@@ -66,6 +79,11 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
     /// How far the driver is. In between, commands are completed: whoever wants to be sure
     /// looks twice.
     pub(super) fn look(&self) -> Result<Found, KeeperError> {
+        // Linux clears a queue's rings once the controller has it, and asks for its
+        // interrupts then: what they hold before is of an earlier life.
+        if !crate::pci::is_listened_to(self.device)? {
+            return Ok(Found::SettingUp { commands: 0, io: 0 });
+        }
         let progress = self.rings.progress()?;
         if let Some(request) = self.event_request(progress)? {
             return Ok(Found::Serving { request });
@@ -80,7 +98,7 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         };
         let mut io = 0;
         for queue in self.io_queues(commands) {
-            match queue?.rings.progress()? {
+            match queue?.progress()? {
                 Progress::Completed(completed) => io += completed,
                 Progress::Outstanding => return Ok(Found::Busy),
                 Progress::Long => return Ok(usual),
@@ -123,14 +141,14 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         (0..commands).filter_map(move |place| {
             self.rings
                 .command(place)
-                .and_then(|command| self.io_queue(&command, commands))
+                .and_then(|command| self.io_queue((place, &command), commands))
                 .transpose()
         })
     }
 
     fn io_queue(
         &self,
-        command: &Command,
+        (at, command): (u32, &Command),
         commands: u32,
     ) -> Result<Option<IoQueue<'d, 'a, M>>, KeeperError> {
         if command[0] & 0xff != opcode::CREATE_SUBMISSIONS {
@@ -143,7 +161,10 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
             if other[0] & 0xff == opcode::CREATE_COMPLETIONS && is_its {
                 let addresses = [command, &other].map(address);
                 let entries = [command, &other].map(|command| (command[10] >> 16) + 1);
+                // Before it is, there is no next command.
+                let is_last = at + 1 == commands;
                 return Ok(Some(IoQueue {
+                    is_in_use: !is_last || crate::pci::takes(self.device, low(other[11] >> 16))?,
                     id: low(command[10]),
                     rings: Rings::new(self.device, addresses, entries)?,
                 }));

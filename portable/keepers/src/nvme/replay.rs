@@ -24,23 +24,24 @@ pub(super) fn save<M: Machine>(
 ) -> Result<(), KeeperError> {
     let buffer = admin.doorbell_buffer(commands)?;
     let seen_at = |id| buffer.map_or(0, |buffer| buffer + completion_doorbell(id, capabilities));
-    save_queue(&admin.rings, (0, seen_at(0)), section)?;
+    save_queue(&admin.rings, commands, (0, seen_at(0)), section)?;
     for queue in admin.io_queues(commands) {
         let queue = queue?;
         let id = queue.id.into();
-        save_queue(&queue.rings, (id, seen_at(id)), section)?;
+        let Progress::Completed(commands) = queue.progress()? else {
+            return Err(queue.rings.unkept());
+        };
+        save_queue(&queue.rings, commands, (id, seen_at(id)), section)?;
     }
     Ok(())
 }
 
 fn save_queue<M: Machine>(
     rings: &Rings<'_, '_, M>,
+    commands: u32,
     (id, seen_at): (u32, u64),
     section: &mut SectionWriter<'_, '_>,
 ) -> Result<(), KeeperError> {
-    let Progress::Completed(commands) = rings.progress()? else {
-        return Err(rings.unkept());
-    };
     section.append(&QueueHead {
         addresses: rings.addresses.map(halves),
         entries: rings.entries,

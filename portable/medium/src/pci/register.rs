@@ -40,6 +40,8 @@ pub(super) const MSI_X: u8 = 0x11;
 /// Enable bits, in the first dword of the capabilities.
 pub(super) const MSI_ENABLE: u32 = 1 << 16;
 pub(super) const MSI_X_ENABLE: u32 = 1 << 31;
+/// All messages are masked.
+pub(super) const MSI_X_MASK: u32 = 1 << 30;
 
 /// Power state and control, from the start of its capability.
 pub(super) const POWER_CONTROL: u16 = 4;

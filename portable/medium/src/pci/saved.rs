@@ -6,7 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::register::{
     BAR0, BRIDGE_ROM, BUSES, COMMAND, HEADER, ID, INTERRUPT, IO_WINDOW, Kept, MEMORY_WINDOW, MSI,
-    MSI_X, PCI_EXPRESS, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER, PREFETCH_WINDOW, ROM, is_bridge,
+    MSI_X, MSI_X_ENABLE, MSI_X_MASK, PCI_EXPRESS, PREFETCH_BASE_UPPER, PREFETCH_LIMIT_UPPER,
+    PREFETCH_WINDOW, ROM, is_bridge,
 };
 use super::{ConfigSpace, Function, PciError, capability};
 
@@ -19,11 +20,22 @@ const MAX_SAVED: usize = 32;
 pub struct SavedRegister {
     /// Offset of the dword.
     register: u16,
-    /// Whether it lets the function send interrupts as messages.
-    is_interrupt: u16,
+    /// What of interrupts it is: one of [`interrupts`].
+    interrupts: u16,
     /// The bits that may be written back as they were read.
     kept: u32,
     value: u32,
+}
+
+/// How a register lets a function send interrupts.
+mod interrupts {
+    /// Not at all.
+    pub(super) const NONE: u16 = 0;
+    /// As one message (MSI), which may be off for a while.
+    pub(super) const ONE: u16 = 1;
+    /// As those of a table (MSI-X), which may be masked for a while: devices look whether
+    /// they are on.
+    pub(super) const TABLE: u16 = 2;
 }
 
 /// The registers of a function, in the order in which they are to be put back: the command
@@ -56,10 +68,10 @@ impl SavedConfig {
                 let register = within_capabilities(function, msi + 4 * dword)?;
                 saved.push(config, register, Kept::ALL)?;
             }
-            saved.push_interrupt(config, msi)?;
+            saved.push_control(config, msi, interrupts::ONE)?;
         }
         if let Some(msi_x) = capability::find(config, function, MSI_X)? {
-            saved.push_interrupt(config, msi_x)?;
+            saved.push_control(config, msi_x, interrupts::TABLE)?;
         }
         // Last, as it makes the others take effect.
         saved.push(config, COMMAND, Kept::LOWER_HALF)?;
@@ -129,17 +141,22 @@ impl SavedConfig {
     ) -> Result<(), PciError> {
         self.push_register(SavedRegister {
             register,
-            is_interrupt: 0,
+            interrupts: interrupts::NONE,
             kept: kept.0,
             value: config.read32(self.function, register),
         })
     }
 
     /// The control of messages.
-    fn push_interrupt(&mut self, config: &impl ConfigSpace, register: u16) -> Result<(), PciError> {
+    fn push_control(
+        &mut self,
+        config: &impl ConfigSpace,
+        register: u16,
+        interrupts: u16,
+    ) -> Result<(), PciError> {
         self.push_register(SavedRegister {
             register,
-            is_interrupt: 1,
+            interrupts,
             kept: Kept::ALL.0,
             value: config.read32(self.function, register),
         })
@@ -159,9 +176,16 @@ pub fn is_same(config: &impl ConfigSpace, function: Function, registers: &[Saved
         .is_some_and(|saved| (saved.register, saved.value) == (ID, id))
 }
 
-/// Writes back what has changed, but for what lets the function send interrupts as messages.
+/// Writes back what has changed, but lets the function send no interrupts as messages yet.
 pub fn put_back(config: &impl ConfigSpace, function: Function, registers: &[SavedRegister]) {
-    put_back_where(config, function, registers, false);
+    for saved in registers {
+        let value = match saved.interrupts {
+            interrupts::NONE => saved.value,
+            interrupts::TABLE if saved.value & MSI_X_ENABLE != 0 => saved.value | MSI_X_MASK,
+            _ => continue,
+        };
+        write_back(config, function, (saved, value));
+    }
 }
 
 /// Lets a function send interrupts as messages as it did.
@@ -170,22 +194,19 @@ pub fn put_back_interrupts(
     function: Function,
     registers: &[SavedRegister],
 ) {
-    put_back_where(config, function, registers, true);
+    let controls = registers
+        .iter()
+        .filter(|saved| saved.interrupts != interrupts::NONE);
+    controls.for_each(|saved| write_back(config, function, (saved, saved.value)));
 }
 
-fn put_back_where(
+fn write_back(
     config: &impl ConfigSpace,
     function: Function,
-    registers: &[SavedRegister],
-    is_interrupt: bool,
+    (saved, value): (&SavedRegister, u32),
 ) {
-    let chosen = registers
-        .iter()
-        .filter(|saved| (saved.is_interrupt != 0) == is_interrupt);
-    for saved in chosen {
-        if (config.read32(function, saved.register) ^ saved.value) & saved.kept != 0 {
-            config.write32(function, saved.register, saved.value & saved.kept);
-        }
+    if (config.read32(function, saved.register) ^ value) & saved.kept != 0 {
+        config.write32(function, saved.register, value & saved.kept);
     }
 }
 
