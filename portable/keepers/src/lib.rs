@@ -23,6 +23,8 @@ mod machine;
 mod nvme;
 mod pci;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 pub use error::KeeperError;
 pub use go::{announce, check, give_up, put_back};
