@@ -58,6 +58,8 @@ pub(super) struct Model {
     pub(super) is_stuck: bool,
     /// How many packets the wire takes.
     pub(super) budget: u32,
+    /// It takes one more at each 64th access.
+    pub(super) is_trickling: bool,
     /// One more is sent while it is being disabled.
     pub(super) has_one_under_way: bool,
     /// What was sent.
@@ -87,7 +89,7 @@ impl Model {
         self.set(0x5400, 0x1234_5678);
         self.division = buffers;
         self.nvm_read_at = now + NVM_US;
-        self.untouchable_until = now + 2;
+        self.untouchable_until = now + 4;
     }
 
     /// Takes a packet from the wire; whether there was room.
@@ -109,6 +111,11 @@ impl Model {
         while self.get(TCTL) & ENABLE != 0 && self.budget > 0 && self.transmit_one(board) {
             self.budget -= 1;
         }
+    }
+
+    fn trickle(&mut self, board: &Board) {
+        self.budget += u32::from(self.is_trickling && board.accesses().is_multiple_of(64));
+        self.transmit(board);
     }
 
     fn transmit_one(&mut self, board: &Board) -> bool {
@@ -175,6 +182,7 @@ impl Registers for Model {
             return self.table[usize::try_from(offset / 4).unwrap()];
         }
         assert!(board.now() >= self.untouchable_until, "it is being reset");
+        self.trickle(board);
         assert_ne!(offset, ICR, "reading this forgets interrupts");
         match offset {
             STATUS => self.status(board.now()),
@@ -217,7 +225,7 @@ impl Registers for Model {
             RCTL | TCTL => self.control(board, offset, value),
             _ => self.set(offset, value),
         }
-        self.transmit(board);
+        self.trickle(board);
     }
 
     fn power_on(&mut self, board: &Board) {
