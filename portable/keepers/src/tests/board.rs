@@ -19,6 +19,8 @@ pub(super) struct Board {
     config: RefCell<Model>,
     memory: RefCell<Vec<u8>>,
     now: Cell<u64>,
+    /// When the clock began to go slowly.
+    since: Cell<u64>,
     accesses: Cell<u64>,
     /// Accesses until the power fails.
     left: Cell<u64>,
@@ -32,6 +34,7 @@ impl Board {
             nodes,
             memory: RefCell::new(vec![0; RAM_BYTES]),
             now: Cell::new(1000),
+            since: Cell::new(1000),
             accesses: Cell::new(0),
             left: Cell::new(u64::MAX),
             messages: RefCell::new(Vec::new()),
@@ -42,12 +45,24 @@ impl Board {
     pub(super) fn power_cycle(&self) {
         self.config.replace(Model::new(self.nodes.clone()));
         self.left.set(u64::MAX);
+        self.slow_down();
         self.messages.borrow_mut().clear();
     }
 
-    /// Looks at the clock, which takes a microsecond; much more where no power is.
+    /// Has the clock go slowly again.
+    pub(super) fn slow_down(&self) {
+        self.since.set(self.now());
+    }
+
+    /// Looks at the clock, which takes a microsecond; more where one waits for long, so that
+    /// half a minute takes no time, and much more where no power is.
     pub(super) fn pass(&self) -> u64 {
-        let step = if self.has_power() { 1 } else { 1_000_000 };
+        let waited = self.now() - self.since.get();
+        let step = if self.has_power() {
+            1 + waited / 1024
+        } else {
+            1_000_000
+        };
         self.now.set(self.now.get() + step);
         self.now.get()
     }

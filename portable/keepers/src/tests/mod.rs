@@ -62,6 +62,7 @@ impl Record {
 /// Stops a machine's devices.
 fn stop(machine: &Fake) -> Result<Record, KeeperError> {
     let mut result = Ok(());
+    machine.board.slow_down();
     let until = machine.board.now() + HOLD_UP_US;
     let record = Record::new(|writer| result = crate::stop(machine, until, writer));
     assert!(machine.board.now() < until + 1000, "this took too long");
