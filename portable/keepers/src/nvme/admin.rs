@@ -109,13 +109,13 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
 
     /// The identifier of the pending request for events, if the ring still has it.
     fn event_request(&self, progress: Progress) -> Result<Option<u16>, KeeperError> {
-        let head = self.rings.head(self.rings.next()?)?;
+        let next = self.rings.next()?;
+        let head = self.rings.head(next)?;
         let [entries, _] = self.rings.entries;
-        // Of an earlier life of the controller there are commands behind the head.
-        let places = match progress {
-            Progress::Long => entries,
-            Progress::Completed(_) | Progress::Outstanding => head,
-        };
+        // Of an earlier life of the controller there are commands behind the head, unless
+        // it has come around: there are more commands than completions.
+        let has_come_around = progress == Progress::Long || head < next.place;
+        let places = if has_come_around { entries } else { head };
         for back in 1..=places {
             let [first, ..] = self.rings.command((head + entries - back) % entries)?;
             if first & 0xff == opcode::EVENT_REQUEST {

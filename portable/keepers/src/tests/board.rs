@@ -163,7 +163,8 @@ impl Board {
         }
     }
 
-    fn send(&self, address: u64, data: u32) {
+    /// Notes a message.
+    pub(super) fn send(&self, address: u64, data: u32) {
         self.messages.borrow_mut().push((address, data));
     }
 }

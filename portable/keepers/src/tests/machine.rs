@@ -206,8 +206,9 @@ impl Machine for Fake {
         self.board.set_memory(address, bytes)
     }
 
-    fn send(&self, _: u64, _: u32) -> Option<()> {
-        None
+    fn send(&self, address: u64, data: u32) -> Option<()> {
+        self.board.send(address, data);
+        Some(())
     }
 
     fn scratch(&self) -> u64 {

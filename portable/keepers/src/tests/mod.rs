@@ -4,6 +4,7 @@ mod ahci;
 mod board;
 mod e1000e;
 mod machine;
+mod nvme;
 
 use std::vec;
 use std::vec::Vec;

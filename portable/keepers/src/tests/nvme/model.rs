@@ -1,0 +1,261 @@
+//! A modelled NVMe controller: it executes what is in its queues, and forgets with its power
+//! what it has not written.
+
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+use poorwill_medium::pci::model::MSI_X;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::tests::board::Board;
+use crate::tests::machine::{FUNCTION, Registers};
+
+pub(super) const CC: u64 = 0x14;
+pub(super) const CSTS: u64 = 0x1c;
+pub(super) const AQA: u64 = 0x24;
+pub(super) const ASQ: u64 = 0x28;
+pub(super) const ACQ: u64 = 0x30;
+pub(super) const DOORBELLS: u64 = 0x1000;
+
+const ENABLE: u32 = 1;
+const SHUTDOWN: u32 = 0b11 << 14;
+const READY: u32 = 1;
+const SHUT: u32 = 0b10 << 2;
+
+/// Opcodes, and what is told of those that are not known.
+pub(super) const IDENTIFY: u32 = 0x06;
+pub(super) const CREATE_CQ: u32 = 0x05;
+pub(super) const CREATE_SQ: u32 = 0x01;
+pub(super) const SET_FEATURES: u32 = 0x09;
+pub(super) const EVENT_REQUEST: u32 = 0x0c;
+pub(super) const WRITE: u32 = 0x01;
+pub(super) const READ: u32 = 0x02;
+const FLUSH: u32 = 0x00;
+const INVALID_OPCODE: u32 = 0x01;
+const INVALID_VECTOR: u32 = 0x108;
+
+/// What Identify writes, and what is read of a block that was never written.
+pub(super) const IDENTITY: u64 = 0x1d;
+
+#[derive(Clone, Debug)]
+struct Queue {
+    addresses: [u64; 2],
+    entries: [u32; 2],
+    vector: u32,
+    head: u32,
+    tail: u32,
+    phase: u32,
+}
+
+impl Queue {
+    fn new(addresses: [u64; 2], entries: [u32; 2], vector: u32) -> Self {
+        Queue {
+            addresses,
+            entries,
+            vector,
+            head: 0,
+            tail: 0,
+            phase: 1,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    registers: BTreeMap<u64, u32>,
+    table: Vec<u32>,
+    queues: BTreeMap<u32, Queue>,
+    created: BTreeMap<u32, (u64, u32, u32)>,
+    /// Identifiers of pending requests for events.
+    pub(super) requests: Vec<u32>,
+    /// Blocks, as they are without power, and what a cache holds of them.
+    pub(super) blocks: BTreeMap<u32, u64>,
+    cache: BTreeMap<u32, u64>,
+    /// It never completes commands of this opcode.
+    pub(super) stuck_opcode: Option<u32>,
+    /// It does not shut down.
+    pub(super) never_shuts: bool,
+}
+
+impl Model {
+    fn get(&self, register: u64) -> u32 {
+        self.registers.get(&register).copied().unwrap_or(0)
+    }
+
+    fn get64(&self, register: u64) -> u64 {
+        u64::from(self.get(register + 4)) << 32 | u64::from(self.get(register))
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.get(CC) & ENABLE != 0
+    }
+
+    fn configure(&mut self, value: u32) {
+        let was = self.get(CC);
+        self.registers.insert(CC, value);
+        if value & SHUTDOWN != 0 && was & SHUTDOWN == 0 && !self.never_shuts {
+            self.blocks.append(&mut self.cache);
+            let status = self.get(CSTS) | SHUT;
+            self.registers.insert(CSTS, status);
+        }
+        if value & SHUTDOWN == 0 {
+            let status = self.get(CSTS) & !SHUT;
+            self.registers.insert(CSTS, status);
+        }
+        if (value ^ was) & ENABLE != 0 {
+            self.queues.clear();
+            self.created.clear();
+            self.requests.clear();
+            let status = self.get(CSTS) & !READY | value & ENABLE;
+            self.registers.insert(CSTS, status);
+        }
+        if value & ENABLE != 0 && was & ENABLE == 0 {
+            let sizes = self.get(AQA);
+            let entries = [sizes & 0xfff, sizes >> 16].map(|last| last + 1);
+            let addresses = [self.get64(ASQ), self.get64(ACQ)];
+            self.queues.insert(0, Queue::new(addresses, entries, 0));
+        }
+    }
+
+    fn ring(&mut self, board: &Board, id: u32, tail: u32) {
+        while let Some(queue) = self.queues.get_mut(&id) {
+            assert!(tail < queue.entries[0], "no such tail");
+            if queue.head == tail {
+                return;
+            }
+            let mut command = [0_u32; 16];
+            let at = queue.addresses[0] + 64 * u64::from(queue.head);
+            queue.head = (queue.head + 1) % queue.entries[0];
+            board.dma_read(FUNCTION, at, command.as_mut_bytes());
+            let opcode = command[0] & 0xff;
+            if self.stuck_opcode == Some(opcode) {
+                continue;
+            }
+            let status = if id == 0 {
+                self.admin(board, &command)
+            } else {
+                Some(self.io(board, &command))
+            };
+            if let Some(status) = status {
+                self.complete(board, id, (command[0] >> 16, status));
+            }
+        }
+    }
+
+    fn admin(&mut self, board: &Board, command: &[u32; 16]) -> Option<u32> {
+        let address = u64::from(command[7]) << 32 | u64::from(command[6]);
+        let (id, entries) = (command[10] & 0xffff, (command[10] >> 16) + 1);
+        match command[0] & 0xff {
+            IDENTIFY => board.dma_write(FUNCTION, address, IDENTITY.as_bytes()),
+            SET_FEATURES => {}
+            CREATE_CQ => {
+                let vector = command[11] >> 16;
+                let has_messages = message_control(board) & 1 << 31 != 0;
+                if vector > 0 && !has_messages {
+                    return Some(INVALID_VECTOR);
+                }
+                self.created.insert(id, (address, entries, vector));
+            }
+            CREATE_SQ => {
+                let (completions, results, vector) = self.created[&(command[11] >> 16)];
+                let queue = Queue::new([address, completions], [entries, results], vector);
+                self.queues.insert(id, queue);
+            }
+            EVENT_REQUEST => {
+                self.requests.push(command[0] >> 16);
+                return None;
+            }
+            _ => return Some(INVALID_OPCODE),
+        }
+        Some(0)
+    }
+
+    fn io(&mut self, board: &Board, command: &[u32; 16]) -> u32 {
+        let address = u64::from(command[7]) << 32 | u64::from(command[6]);
+        let block = command[10];
+        match command[0] & 0xff {
+            WRITE => {
+                let mut word = [0; 8];
+                board.dma_read(FUNCTION, address, &mut word);
+                self.cache.insert(block, u64::from_le_bytes(word));
+            }
+            READ => {
+                let found = self.cache.get(&block).or(self.blocks.get(&block));
+                let word = found.copied().unwrap_or(IDENTITY);
+                board.dma_write(FUNCTION, address, word.as_bytes());
+            }
+            FLUSH => self.blocks.append(&mut self.cache),
+            _ => return INVALID_OPCODE,
+        }
+        0
+    }
+
+    fn complete(&mut self, board: &Board, id: u32, (command, status): (u32, u32)) {
+        let queue = self.queues.get_mut(&id).unwrap();
+        let entry = [
+            0,
+            0,
+            queue.head | id << 16,
+            status << 17 | queue.phase << 16 | command,
+        ];
+        let at = queue.addresses[1] + 16 * u64::from(queue.tail);
+        board.dma_write(FUNCTION, at, entry.as_bytes());
+        queue.tail = (queue.tail + 1) % queue.entries[1];
+        queue.phase ^= u32::from(queue.tail == 0);
+        let vector = queue.vector as usize;
+        if message_control(board) & 1 << 30 == 0 {
+            board.interrupt(FUNCTION, &self.table, vector);
+        }
+    }
+}
+
+impl Registers for Model {
+    fn read(&mut self, _: &Board, bar: u8, offset: u64) -> u32 {
+        let place = usize::try_from(offset / 4).unwrap();
+        match (bar, offset) {
+            // A unit of time-out, doorbells side by side.
+            (0, 0) => 0x0100_000f,
+            (0, _) => self.get(offset),
+            _ => self.table.get(place).copied().unwrap_or(0),
+        }
+    }
+
+    fn write(&mut self, board: &Board, bar: u8, offset: u64, value: u32) {
+        let place = usize::try_from(offset / 4).unwrap();
+        match (bar, offset) {
+            (0, CC) => self.configure(value),
+            (0, DOORBELLS..) => {
+                let number = u32::try_from((offset - DOORBELLS) / 4).unwrap();
+                // Completions that were seen are of no interest.
+                if number.is_multiple_of(2) {
+                    self.ring(board, number / 2, value);
+                }
+            }
+            (0, _) => {
+                self.registers.insert(offset, value);
+            }
+            _ => {
+                self.table[place] = value;
+            }
+        }
+    }
+
+    fn power_on(&mut self, _: &Board) {
+        *self = Model {
+            table: [[0, 0, 0, 1]; 4].concat(),
+            blocks: core::mem::take(&mut self.blocks),
+            ..Model::default()
+        };
+    }
+}
+
+fn message_control(board: &Board) -> u32 {
+    board.config_read(FUNCTION, u16::try_from(MSI_X).unwrap())
+}
+
+/// An entry of a ring in memory.
+pub(super) fn entry<T: FromBytes + IntoBytes>(board: &Board, address: u64) -> T {
+    let mut entry = T::new_zeroed();
+    board.memory(address, entry.as_mut_bytes()).unwrap();
+    entry
+}
