@@ -78,6 +78,18 @@ impl Time {
         Some(self.rtc?.now_ns())
     }
 
+    /// When the clock's alarm falls due, as the clock counts; `None` without one.
+    pub fn alarm(&self) -> Option<u64> {
+        self.rtc?.alarm_ns()
+    }
+
+    /// Sets the clock's alarm, where there is a clock.
+    pub fn set_alarm(&self, alarm: u64) {
+        if let Some(rtc) = &self.rtc {
+            rtc.set_alarm_ns(alarm);
+        }
+    }
+
     /// Ticks until the clock's alarm falls due, 0 if it has and nobody has taken
     /// notice; `None` without an alarm.
     ///

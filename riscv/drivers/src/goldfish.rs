@@ -32,11 +32,23 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
     /// Nanoseconds until the alarm falls due, 0 if it has and nobody has taken
     /// notice; `None` without an alarm.
     pub fn alarm_in_ns(&self) -> Option<u64> {
-        let alarm = self.read_halves(register::ALARM_LOW, register::ALARM_HIGH);
-        if self.0.read(register::IRQ_ENABLED) == 0 || alarm == 0 {
-            return None;
-        }
+        let alarm = self.alarm_ns()?;
         Some(alarm.saturating_sub(self.now_ns()))
+    }
+
+    /// When the alarm falls due; `None` without one.
+    pub fn alarm_ns(&self) -> Option<u64> {
+        let alarm = self.read_halves(register::ALARM_LOW, register::ALARM_HIGH);
+        (self.0.read(register::IRQ_ENABLED) != 0 && alarm != 0).then_some(alarm)
+    }
+
+    /// Has it fall due at a time, or at once where that is over.
+    #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+    pub fn set_alarm_ns(&self, alarm: u64) {
+        self.0.write(register::IRQ_ENABLED, 1);
+        // The low half makes it one.
+        self.0.write(register::ALARM_HIGH, (alarm >> 32) as u32);
+        self.0.write(register::ALARM_LOW, alarm as u32);
     }
 
     fn read_halves(&self, low: u64, high: u64) -> u64 {
@@ -58,6 +70,8 @@ mod tests {
         now: Cell<u64>,
         latch: Cell<u64>,
         alarm: Cell<u64>,
+        /// The high half of the next alarm.
+        high: Cell<u64>,
         is_enabled: Cell<bool>,
     }
 
@@ -77,8 +91,13 @@ mod tests {
             }
         }
 
-        fn write(&self, offset: u64, _: u32) {
-            panic!("{offset:#x} is the OS's to write");
+        fn write(&self, offset: u64, value: u32) {
+            match offset {
+                8 => self.alarm.set(self.high.get() << 32 | u64::from(value)),
+                0xc => self.high.set(value.into()),
+                0x10 => self.is_enabled.set(value != 0),
+                _ => panic!("{offset:#x} is the OS's to write"),
+            }
         }
     }
 
@@ -110,5 +129,14 @@ mod tests {
         assert_eq!(rtc.alarm_in_ns(), Some(0));
         model.alarm.set(0);
         assert_eq!(rtc.alarm_in_ns(), None);
+    }
+
+    #[test]
+    fn an_alarm_is_put_back() {
+        let model = Model::default();
+        let rtc = GoldfishRtc::new(&model);
+        assert_eq!(rtc.alarm_ns(), None);
+        rtc.set_alarm_ns(7 << 32 | 5);
+        assert_eq!(rtc.alarm_ns(), Some(7 << 32 | 5));
     }
 }

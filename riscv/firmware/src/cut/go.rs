@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use super::context;
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
-use super::shared::{HartStart, Shared};
+use super::shared::{self, HartStart, Shared};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
@@ -198,6 +198,9 @@ fn announce(record: Record) {
     let entry = record.line(Place::Part(Layout::DEVICES)).read_part();
     let (_, PartEntry { bytes, .. }) = entry.expect("the part was checked");
     devices.announce(record.part(Layout::DEVICES), bytes);
+    let entry = record.line(Place::Part(Layout::SHARED)).read_part();
+    let (_, PartEntry { bytes, .. }) = entry.expect("the part was checked");
+    shared::set_alarm(record.part(Layout::SHARED), bytes);
 }
 
 fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {

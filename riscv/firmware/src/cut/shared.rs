@@ -61,6 +61,7 @@ mod section {
     pub(super) const HEAD: (u32, u16) = (u32::from_le_bytes(*b"CUTM"), 1);
     pub(super) const HARTS: (u32, u16) = (u32::from_le_bytes(*b"HSMS"), 1);
     pub(super) const GENERATION: (u32, u16) = (u32::from_le_bytes(*b"GENI"), 1);
+    pub(super) const ALARM: (u32, u16) = (u32::from_le_bytes(*b"ALRM"), 1);
     pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
 }
 
@@ -79,6 +80,9 @@ pub(super) fn write(record: &Record, into: &mut StateWriter<'_>) -> Result<(), S
     section(section::HARTS, starts.as_bytes())?;
     if let Some(uart) = console::capture() {
         section(section::UART, uart.as_bytes())?;
+    }
+    if let Some(alarm) = platform().time.alarm() {
+        section(section::ALARM, &alarm.to_le_bytes())?;
     }
     if let Some(id) = &platform().generation_id {
         section(section::GENERATION, &id.bytes())?;
@@ -192,6 +196,16 @@ impl Shared {
     /// `time` at the cut.
     pub(super) fn ticks(&self) -> u64 {
         self.head.ticks
+    }
+}
+
+/// Sets the clock's alarm again, of which the OS is to hear.
+pub(super) fn set_alarm(pages: &[Page], bytes: u64) {
+    let sections = StateSections::parse(pages, bytes);
+    let alarm = sections.and_then(|mut sections| take::<[u8; 8]>(&mut sections, section::ALARM));
+    // Without one there is no section.
+    if let Ok(alarm) = alarm {
+        platform().time.set_alarm(u64::from_le_bytes(alarm));
     }
 }
 

@@ -147,7 +147,10 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
-        if let Some(address) = virtio::live() {
+        let mut iommus = platform().iommus.iter();
+        let iommu = iommus.find(|(_, iommu)| iommu.is_on());
+        let live = iommu.map(|(address, _)| *address).or_else(virtio::live);
+        if let Some(address) = live {
             return Err(CutReason::LiveDevice(address));
         }
         // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
