@@ -160,6 +160,9 @@ impl Board {
             }
         } else if read(MSI) & 1 << 16 != 0 {
             self.send(read(MSI + 4).into(), read(MSI + 12));
+        } else {
+            // By its pin.
+            self.send(0, 0);
         }
     }
 

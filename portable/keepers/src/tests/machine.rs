@@ -79,7 +79,7 @@ impl Fake {
             let address = BARS + u64::from(*bar) * BAR_STRIDE;
             machine.configure(0x10 + 4 * usize::from(*bar), address.try_into().unwrap());
         }
-        machine.configure(COMMAND, 0x0406);
+        machine.configure(COMMAND, 0x0006);
         if has_table {
             machine.configure(MSI_X, 1 << 31);
         } else {

@@ -25,13 +25,13 @@ const CR: u32 = 1 << 15;
 const PMA: u32 = 1 << 17;
 
 pub(super) const DHRS: u32 = 1 << 0;
-const PSS: u32 = 1 << 1;
-const SDBS: u32 = 1 << 3;
+pub(super) const PSS: u32 = 1 << 1;
+pub(super) const SDBS: u32 = 1 << 3;
 const PCS: u32 = 1 << 6;
-const TFES: u32 = 1 << 30;
+pub(super) const TFES: u32 = 1 << 30;
 
-const BUSY: u32 = 0x80;
-const READY: u32 = 0x50;
+pub(super) const BUSY: u32 = 0x80;
+pub(super) const READY: u32 = 0x50;
 
 /// Microseconds until an engine stops, and the link is up.
 const ENGINE_US: u64 = 5;
@@ -39,10 +39,10 @@ const LINK_US: u64 = 20;
 const RESET_US: u64 = 60;
 
 #[derive(Clone, Debug)]
-struct Running {
-    slot: u32,
-    request: Request,
-    done_at: u64,
+pub(super) struct Running {
+    pub(super) slot: u32,
+    pub(super) request: Request,
+    pub(super) done_at: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -69,8 +69,8 @@ pub(super) struct Port {
     reset_since: u64,
     list_runs_until: u64,
     fis_runs_until: u64,
-    accepts_at: u64,
-    running: Vec<Running>,
+    pub(super) accepts_at: u64,
+    pub(super) running: Vec<Running>,
 }
 
 impl Port {
@@ -81,7 +81,7 @@ impl Port {
         }
     }
 
-    fn must(&self, condition: bool, rule: &str) {
+    pub(super) fn must(&self, condition: bool, rule: &str) {
         assert!(condition || self.is_lenient, "{rule}");
     }
 
@@ -142,93 +142,9 @@ impl Port {
     }
 
     /// Writes a FIS to memory.
-    fn post(&self, board: &Board, offset: u64, content: u32) {
+    pub(super) fn post(&self, board: &Board, offset: u64, content: u32) {
         let area = u64::from(self.fis[0]) | u64::from(self.fis[1]) << 32;
         board.dma_write(FUNCTION, area + offset, &content.to_le_bytes());
-    }
-
-    fn accept(&mut self, board: &Board, disk: &Disk) {
-        let is_busy = |port: &Port| port.task_file & BUSY != 0;
-        for slot in 0..32 {
-            let is_running = self
-                .running
-                .iter()
-                .any(|running| running.slot == slot && !running.request.is_queued());
-            if self.issued >> slot & 1 == 0 || is_running || is_busy(self) {
-                continue;
-            }
-            if board.now() < self.accepts_at || self.pending & TFES != 0 {
-                return;
-            }
-            let request = self.fetch(board, slot);
-            let queued = request.is_queued();
-            let collides = self
-                .running
-                .iter()
-                .any(|running| running.slot == slot || running.request.is_queued() != queued);
-            self.must(
-                !collides,
-                "the disk has this tag, or commands of the other kind",
-            );
-            if queued {
-                self.must(
-                    self.active >> slot & 1 != 0,
-                    "a queued command that is not active",
-                );
-                self.issued &= !(1 << slot);
-            } else {
-                self.task_file = BUSY;
-            }
-            self.running.push(Running {
-                slot,
-                done_at: board.now() + disk.microseconds(&request),
-                request,
-            });
-        }
-    }
-
-    /// Reads a command from the list.
-    fn fetch(&self, board: &Board, slot: u32) -> Request {
-        let list = u64::from(self.list[0]) | u64::from(self.list[1]) << 32;
-        let mut header = [0; 16];
-        board.dma_read(FUNCTION, list + 32 * u64::from(slot), &mut header);
-        self.must(header[0] & 0x1f == 5, "a command's FIS has 5 dwords");
-        let mut table = [0; 8];
-        table.copy_from_slice(&header[8..]);
-        let table = u64::from_le_bytes(table);
-        let mut fis = [0; 20];
-        board.dma_read(FUNCTION, table, &mut fis);
-        self.must(fis[..2] == [0x27, 0x80], "no command");
-        let mut buffer = [0; 8];
-        board.dma_read(FUNCTION, table + 0x80, &mut buffer);
-        Request {
-            fis,
-            buffer: (header[2] != 0).then_some(u64::from_le_bytes(buffer)),
-        }
-    }
-
-    fn complete(&mut self, board: &Board, disk: &mut Disk) {
-        let now = board.now();
-        while let Some(place) = self.running.iter().position(|one| one.done_at <= now) {
-            let Running { slot, request, .. } = self.running.remove(place);
-            let is_done = disk.execute(board, &request).is_some();
-            if request.is_queued() {
-                self.active &= !(1 << slot);
-                self.post(board, 0x58, 1 << slot);
-                self.pending |= SDBS;
-                continue;
-            }
-            self.task_file = if is_done { READY } else { READY | 1 };
-            self.post(board, 0x40, self.task_file);
-            self.pending |= match (is_done, request.is_pio()) {
-                (false, _) => TFES | DHRS,
-                (true, true) => PSS,
-                (true, false) => DHRS,
-            };
-            if is_done {
-                self.issued &= !(1 << slot);
-            }
-        }
     }
 
     pub(super) fn read(&self, now: u64, register: u64) -> u32 {
