@@ -32,6 +32,7 @@ pub(super) const WRITE: u32 = 0x01;
 pub(super) const READ: u32 = 0x02;
 const FLUSH: u32 = 0x00;
 const INVALID_OPCODE: u32 = 0x01;
+const INVALID_QUEUE: u32 = 0x100;
 const INVALID_VECTOR: u32 = 0x108;
 
 /// What Identify writes, and what is read of a block that was never written.
@@ -157,7 +158,11 @@ impl Model {
                 self.created.insert(id, (address, entries, vector));
             }
             CREATE_SQ => {
-                let (completions, results, vector) = self.created[&(command[11] >> 16)];
+                let Some((completions, results, vector)) =
+                    self.created.get(&(command[11] >> 16)).copied()
+                else {
+                    return Some(INVALID_QUEUE);
+                };
                 let queue = Queue::new([address, completions], [entries, results], vector);
                 self.queues.insert(id, queue);
             }
