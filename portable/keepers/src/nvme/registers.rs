@@ -26,9 +26,11 @@ pub(super) fn doorbell(queue: u32, capabilities: u64) -> u64 {
     DOORBELLS + 2 * u64::from(queue) * stride(capabilities)
 }
 
-/// Where in a buffer of doorbells that of a completion queue is (section 5.9, figure 142).
-pub(super) fn completion_doorbell(queue: u32, capabilities: u64) -> u64 {
-    (2 * u64::from(queue) + 1) * stride(capabilities)
+/// Where in a buffer of doorbells those of a queue are: of submissions, and of completions
+/// (section 5.9, figure 142).
+pub(super) fn buffered_doorbells(queue: u32, capabilities: u64) -> [u64; 2] {
+    let first = 2 * u64::from(queue);
+    [first, first + 1].map(|place| place * stride(capabilities))
 }
 
 /// Bytes from one doorbell to the next.

@@ -5,7 +5,7 @@ use poorwill_image::SectionWriter;
 use zerocopy::IntoBytes;
 
 use super::admin::{AdminQueue, opcode};
-use super::registers::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY, completion_doorbell, doorbell, read64};
+use super::registers::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY, buffered_doorbells, doorbell, read64};
 use super::rings::{Command, PHASE, Progress, Rings};
 use super::state::{Kept, KeptQueue, QueueHead};
 use crate::device::Device;
@@ -23,15 +23,19 @@ pub(super) fn save<M: Machine>(
     section: &mut SectionWriter<'_, '_>,
 ) -> Result<(), KeeperError> {
     let buffer = admin.doorbell_buffer(commands)?;
-    let seen_at = |id| buffer.map_or(0, |buffer| buffer + completion_doorbell(id, capabilities));
-    save_queue(&admin.rings, commands, (0, seen_at(0)), section)?;
+    let told_at = |id| match buffer {
+        Some(buffer) => buffered_doorbells(id, capabilities).map(|at| buffer.wrapping_add(at)),
+        None => [0; 2],
+    };
+    // The admin queue's doorbells are registers, whatever the others' are.
+    save_queue(&admin.rings, commands, (0, [0; 2]), section)?;
     for queue in admin.io_queues(commands) {
         let queue = queue?;
         let id = queue.id.into();
         let Progress::Completed(commands) = queue.progress()? else {
             return Err(queue.rings.unkept());
         };
-        save_queue(&queue.rings, commands, (id, seen_at(id)), section)?;
+        save_queue(&queue.rings, commands, (id, told_at(id)), section)?;
     }
     Ok(())
 }
@@ -39,20 +43,20 @@ pub(super) fn save<M: Machine>(
 fn save_queue<M: Machine>(
     rings: &Rings<'_, '_, M>,
     commands: u32,
-    (id, seen_at): (u32, u64),
+    (id, told_at): (u32, [u64; 2]),
     section: &mut SectionWriter<'_, '_>,
 ) -> Result<(), KeeperError> {
+    let mut told = [0; 2];
+    for (told, at) in told.iter_mut().zip(told_at).filter(|(_, at)| *at != 0) {
+        *told = rings.read(at)?;
+    }
     section.append(&QueueHead {
         addresses: rings.addresses.map(halves),
         entries: rings.entries,
         id,
         commands,
-        seen_at: halves(seen_at),
-        seen: if seen_at == 0 {
-            0
-        } else {
-            rings.read(seen_at)?
-        },
+        told_at: told_at.map(halves),
+        told,
     })?;
     for place in 0..commands {
         let [first, ..] = rings.command(place)?;
@@ -117,26 +121,43 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
             let address = self.rings.completion_at(place);
             self.rings.write(address, [0_u32; 4].as_bytes())?;
         }
-        // What was seen is in front of the completions that come now: there would be no room.
-        self.tell_seen(0)
+        Ok(())
     }
 
-    fn tell_seen(&self, seen: u32) -> Result<(), KeeperError> {
-        match whole(self.kept.head.seen_at) {
-            0 => Ok(()),
-            address => self.rings.write(address, seen.as_bytes()),
+    /// Tells the controller how far the driver is, in memory, where that is how it is told.
+    fn tell(&self, told: [u32; 2]) -> Result<(), KeeperError> {
+        let places = self.kept.head.told_at.map(whole).into_iter().zip(told);
+        for (address, told) in places.filter(|(address, _)| *address != 0) {
+            self.rings.write(address, told.as_bytes())?;
         }
+        Ok(())
     }
 
     /// Has the controller, which is enabled, execute them, and puts the rings back as the
     /// driver knows them.
     pub(super) fn run(&self, capabilities: u64) -> Result<(), KeeperError> {
         let count = self.kept.head.commands;
-        if count == 0 {
-            return self.tell_seen(self.kept.head.seen);
-        }
+        let told = self.kept.head.told;
         let bell = doorbell(self.kept.head.id, capabilities);
-        self.device.window(0, bell, 4)?.write32(0, count);
+        let bell = self.device.window(0, bell, 4)?;
+        if count > 0 {
+            // With completions seen that come only now there would be no room for them.
+            self.tell([count, 0])?;
+            bell.write32(0, count);
+            self.wait_for(count)?;
+        }
+        self.write_back()?;
+        self.tell(told)?;
+        let [tail, _] = told;
+        if self.kept.head.told_at[0] != [0; 2] && tail != count {
+            // What the driver has told in memory alone.
+            bell.write32(0, tail);
+        }
+        Ok(())
+    }
+
+    /// Waits until so many commands are completed.
+    fn wait_for(&self, count: u32) -> Result<(), KeeperError> {
         let machine = self.device.machine;
         let until = machine.microseconds() + PATIENCE_US;
         let last = || self.rings.completion(count - 1);
@@ -144,6 +165,11 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         if !wait_until(machine, until, is_done) {
             return Err(KeeperError::NotDone(self.device.function));
         }
+        Ok(())
+    }
+
+    /// Puts the rings back as the driver knows them.
+    fn write_back(&self) -> Result<(), KeeperError> {
         for (place, first) in (0..).zip(self.kept.firsts) {
             let address = self.rings.command_at(place);
             self.rings.write(address, first.as_bytes())?;
@@ -152,7 +178,7 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
             let address = self.rings.completion_at(place);
             self.rings.write(address, completion.as_bytes())?;
         }
-        self.tell_seen(self.kept.head.seen)
+        Ok(())
     }
 }
 

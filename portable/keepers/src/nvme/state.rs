@@ -68,11 +68,11 @@ pub(super) struct QueueHead {
     pub(super) id: u32,
     /// Commands that it has had.
     pub(super) commands: u32,
-    /// Where the driver tells in memory how many completions it has seen; 0 where it does
-    /// not.
-    pub(super) seen_at: [u32; 2],
+    /// Where the driver tells in memory how far it is, with commands and with completions:
+    /// addresses, or 0 where it does not.
+    pub(super) told_at: [[u32; 2]; 2],
     /// What it has told.
-    pub(super) seen: u32,
+    pub(super) told: [u32; 2],
 }
 
 /// The queues, one after the other.

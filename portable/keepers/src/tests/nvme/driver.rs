@@ -18,6 +18,9 @@ const BUFFER: u64 = RAM + 0x1000;
 /// Rings: of the admin queue, and of the I/O queue.
 const RINGS: [[u64; 2]; 2] = [[RAM + 0x2000, RAM + 0x3000], [RAM + 0x4000, RAM + 0x5000]];
 
+/// Where doorbells are, for a driver that has them in memory.
+const BELLS: u64 = RAM + 0x6000;
+
 /// The request for events has the identifier behind all others.
 pub(super) const REQUEST: u32 = ENTRIES - 1;
 
@@ -39,6 +42,8 @@ pub(super) struct Driver {
     pub(super) model: Rc<RefCell<Model>>,
     queues: [Position; 2],
     next_id: u32,
+    /// Its I/O queue's doorbells are in memory.
+    has_buffer: bool,
 }
 
 impl Driver {
@@ -58,6 +63,7 @@ impl Driver {
             model,
             queues: Default::default(),
             next_id: 0,
+            has_buffer: false,
         }
     }
 
@@ -66,6 +72,23 @@ impl Driver {
         let mut driver = Driver::new();
         (0..STEPS).for_each(|step| driver.step(step));
         driver
+    }
+
+    /// Has the controller read doorbells from memory.
+    pub(super) fn set_buffer(&mut self) {
+        self.admin(DOORBELL_BUFFERS, [BELLS, 0, 0]);
+        self.has_buffer = true;
+    }
+
+    /// Tells in memory how far it is with its I/O queue.
+    fn tell(&self) {
+        let Position { tail, seen, .. } = self.queues[1];
+        if self.has_buffer {
+            let board = &self.machine.board;
+            board
+                .set_memory(BELLS + 8, [tail, seen].as_bytes())
+                .unwrap();
+        }
     }
 
     pub(super) fn write(&self, register: u64, value: u32) {
@@ -152,12 +175,14 @@ impl Driver {
         }
         position.seen = (position.seen + 1) % ENTRIES;
         position.phase ^= u32::from(position.seen == 0);
+        self.tell();
         Some(found)
     }
 
     fn submit(&mut self, queue: usize, opcode: u32, arguments: [u64; 3]) -> u32 {
         self.next_id = (self.next_id + 1) % REQUEST;
         let tail = self.put(queue, opcode | self.next_id << 16, arguments);
+        self.tell();
         let bell = DOORBELLS + 8 * queue as u64;
         self.write(bell, tail);
         self.next_id
@@ -194,6 +219,13 @@ impl Driver {
         let word = self.buffer();
         self.machine.board.set_word(BUFFER, OTHERS);
         word
+    }
+
+    /// Writes a block, and has told so in memory alone.
+    pub(super) fn begin_to_write(&mut self, block: u32) {
+        self.next_id = (self.next_id + 1) % REQUEST;
+        self.put(1, WRITE | self.next_id << 16, [BUFFER, block.into(), 0]);
+        self.tell();
     }
 
     /// Submits a command to the admin queue that is never completed.

@@ -102,6 +102,30 @@ fn an_io_queue_that_is_used_before_events_are_asked_for_goes_on() {
 }
 
 #[test]
+fn doorbells_in_memory_are_as_they_were() {
+    for commands in 0..6 {
+        let mut driver = Driver::new();
+        (0..STEPS - 1).for_each(|step| driver.step(step));
+        driver.set_buffer();
+        for block in 0..commands {
+            driver.write_block(block, 7);
+        }
+        // A hart is between its two stores.
+        driver.begin_to_write(9);
+        cut(&driver);
+        let done = driver.completed(1).expect("it is completed");
+        assert_eq!(done[3] >> 17, 0);
+        assert_eq!(driver.completed(1), None);
+        driver.step(STEPS - 1);
+        driver.write_block(20, 8);
+        for block in 0..commands {
+            assert_eq!(driver.read_block(block), 7);
+        }
+        assert_eq!(driver.read_block(20), 8);
+    }
+}
+
+#[test]
 fn a_controller_that_is_off_stays_off() {
     let driver = Driver::new();
     driver.write(AQA, 0x0007_0007);

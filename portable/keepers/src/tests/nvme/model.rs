@@ -28,6 +28,7 @@ pub(super) const CREATE_CQ: u32 = 0x05;
 pub(super) const CREATE_SQ: u32 = 0x01;
 pub(super) const SET_FEATURES: u32 = 0x09;
 pub(super) const EVENT_REQUEST: u32 = 0x0c;
+pub(super) const DOORBELL_BUFFERS: u32 = 0x7c;
 pub(super) const WRITE: u32 = 0x01;
 pub(super) const READ: u32 = 0x02;
 const FLUSH: u32 = 0x00;
@@ -72,6 +73,8 @@ pub(super) struct Model {
     /// Blocks, as they are without power, and what a cache holds of them.
     pub(super) blocks: BTreeMap<u32, u64>,
     cache: BTreeMap<u32, u64>,
+    /// Where doorbells are in memory, but for the admin queue's.
+    buffer: Option<u64>,
     /// It never completes commands of this opcode.
     pub(super) stuck_opcode: Option<u32>,
     /// It does not shut down.
@@ -106,6 +109,7 @@ impl Model {
         if (value ^ was) & ENABLE != 0 {
             self.queues.clear();
             self.created.clear();
+            self.buffer = None;
             self.requests.clear();
             let status = self.get(CSTS) & !READY | value & ENABLE;
             self.registers.insert(CSTS, status);
@@ -118,7 +122,10 @@ impl Model {
         }
     }
 
-    fn ring(&mut self, board: &Board, id: u32, tail: u32) {
+    fn ring(&mut self, board: &Board, id: u32, mut tail: u32) {
+        if let Some(at) = self.buffered(id) {
+            board.dma_read(FUNCTION, at, tail.as_mut_bytes());
+        }
         while let Some(queue) = self.queues.get_mut(&id) {
             assert!(tail < queue.entries[0], "no such tail");
             if queue.head == tail {
@@ -143,6 +150,12 @@ impl Model {
         }
     }
 
+    /// Where a queue's doorbells are in memory, if they are.
+    fn buffered(&self, id: u32) -> Option<u64> {
+        let buffer = self.buffer.filter(|_| id > 0)?;
+        Some(buffer + 8 * u64::from(id))
+    }
+
     fn admin(&mut self, board: &Board, command: &[u32; 16]) -> Option<u32> {
         let address = u64::from(command[7]) << 32 | u64::from(command[6]);
         let (id, entries) = (command[10] & 0xffff, (command[10] >> 16) + 1);
@@ -165,6 +178,15 @@ impl Model {
                 };
                 let queue = Queue::new([address, completions], [entries, results], vector);
                 self.queues.insert(id, queue);
+            }
+            DOORBELL_BUFFERS => {
+                self.buffer = Some(address);
+                // As QEMU does: all queues are told to be where they are.
+                for id in self.queues.keys().filter(|id| **id > 0) {
+                    let queue = &self.queues[id];
+                    let at = address + 8 * u64::from(*id);
+                    board.dma_write(FUNCTION, at, [queue.head, 0].as_bytes());
+                }
             }
             EVENT_REQUEST => {
                 self.requests.push(command[0] >> 16);
@@ -196,7 +218,16 @@ impl Model {
     }
 
     fn complete(&mut self, board: &Board, id: u32, (command, status): (u32, u32)) {
+        let seen = self.buffered(id).map(|at| {
+            let mut seen = 0_u32;
+            board.dma_read(FUNCTION, at + 4, seen.as_mut_bytes());
+            seen
+        });
         let queue = self.queues.get_mut(&id).unwrap();
+        if seen == Some((queue.tail + 1) % queue.entries[1]) {
+            // There is no room: this one is lost, as the model tries no more.
+            return;
+        }
         let entry = [
             0,
             0,
