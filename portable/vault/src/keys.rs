@@ -1,9 +1,9 @@
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
-use crate::{Key, KeyState, RollbackCounter, Vault, VaultError};
+use crate::{CutCounter, Key, KeyState, RollbackCounter, Vault, VaultError};
 
-/// What keeps the sealing key, beside the count of sleeps.
-pub trait KeyVault: RollbackCounter {
+/// What keeps the sealing key, beside the counts of sleeps and of cuts.
+pub trait KeyVault: RollbackCounter + CutCounter {
     /// The key, if there is one.
     fn key(&self) -> Option<&Key>;
 
