@@ -35,7 +35,7 @@ pub use format::header::{FORMAT_VERSION, Header, HeaderError, ImageKind, Section
 pub use format::layout::{PIECE_PAGES, data_offset};
 pub use format::seal_mark::{KeyId, Salt, SealMark};
 pub use format::state::{MAX_STATE_SECTIONS, StateError, StateSection, StateSections, StateWriter};
-pub use seal::{Seal, SealError, SealingKey, Trust};
+pub use seal::{CutKey, Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
 pub use transfer::error::{LoadError, SaveError};
 pub use transfer::load::{Loaded, clear, load};

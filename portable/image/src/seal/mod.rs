@@ -7,7 +7,9 @@
 //! ready-made AEAD takes.
 
 mod cipher;
+mod cut_key;
 mod key;
 
 pub(crate) use cipher::{Cipher, CipherDirection, Message, Part};
+pub use cut_key::CutKey;
 pub use key::{Seal, SealError, SealingKey, Trust};
