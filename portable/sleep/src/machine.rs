@@ -186,17 +186,17 @@ pub enum Job {
     Waking,
 }
 
-/// What a machine has for a vault.
-pub enum VaultState<'v> {
+/// What a machine has for a vault, of which `V` is used.
+pub enum VaultState<'v, V: ?Sized + 'v = dyn KeyVault + 'v> {
     /// No flash for one.
     Absent,
     /// It is there, and cannot be used.
     Broken(VaultFault),
     /// It is in use.
-    Open(&'v mut dyn KeyVault),
+    Open(&'v mut V),
 }
 
-impl fmt::Debug for VaultState<'_> {
+impl<V: ?Sized> fmt::Debug for VaultState<'_, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             VaultState::Absent => "Absent",

@@ -2,8 +2,8 @@ use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
 use crate::{CutCounter, Key, KeyState, RollbackCounter, Vault, VaultError};
 
-/// What keeps the sealing key, beside the counts of sleeps and of cuts.
-pub trait KeyVault: RollbackCounter + CutCounter {
+/// What keeps the sealing key, beside the count of sleeps.
+pub trait KeyVault: RollbackCounter {
     /// The key, if there is one.
     fn key(&self) -> Option<&Key>;
 
@@ -17,6 +17,11 @@ pub trait KeyVault: RollbackCounter + CutCounter {
     /// As [`Vault::install_key`].
     fn install_key(&mut self, key: Key) -> Result<(), VaultError>;
 }
+
+/// What keeps the count of cuts, too.
+pub trait CutVault: KeyVault + CutCounter {}
+
+impl<V: KeyVault + CutCounter> CutVault for V {}
 
 impl<F: MultiwriteNorFlash> KeyVault for Vault<F> {
     fn key(&self) -> Option<&Key> {

@@ -31,7 +31,7 @@ pub use error::{FlashFault, VaultError};
 pub use file::{FileFlash, FileFlashError};
 pub use items::{OLDEST_VAULT_VERSION, VAULT_VERSION};
 pub use key::{KEY_BYTES, Key, KeyState};
-pub use keys::KeyVault;
+pub use keys::{CutVault, KeyVault};
 pub use place::{BLOCKS, block_starts, range_in_bank, vault_bytes};
 pub use rollback_counter::RollbackCounter;
 pub use slice::SliceFlash;

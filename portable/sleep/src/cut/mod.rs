@@ -10,16 +10,28 @@
 //! [written back](CutMemory::write_back) may have reached memory or not when the power is
 //! gone, or in pieces: each has a checksum, and what it says is true of memory only where
 //! it says so after that.
+//!
+//! Where the machine has a vault, the record is authenticated by a key that only machine
+//! mode has, and only while the machine runs; and the vault counts cuts ([`Guard`]), so that
+//! a record is of the last power-on, or refused.
 
+mod find;
 mod go;
+mod guard;
 mod layout;
 mod line;
+mod proof;
 mod reason;
 mod stop;
 
-pub use go::{CutReport, Found, GoMachine, Ready, find, go};
+use poorwill_image::Digest;
+
+pub use find::{CutReport, Found, find};
+pub use go::{GoMachine, NoGo, Ready, go};
+pub use guard::Guard;
 pub use layout::{Layout, Place};
 pub use line::{LINE_BYTES, Line, PartEntry};
+pub use proof::Proof;
 pub use reason::CutReason;
 pub use stop::{CutCommitted, StopMachine, stop};
 
@@ -38,8 +50,8 @@ pub trait CutMemory {
     /// written back before it is, too.
     fn write_back(&self, place: Place);
 
-    /// The checksum of the first `bytes` bytes of a part; `None` where it is not that long.
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64>;
+    /// The digest of the first `bytes` bytes of a part; `None` where it is not that long.
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest>;
 }
 
 /// Stores a line and writes it back.
