@@ -5,12 +5,11 @@ use core::fmt;
 use chacha20::cipher::array::Array;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
 use chacha20::{ChaCha20, R20, hchacha};
-use poly1305::universal_hash::{KeyInit, UniversalHash};
-use poly1305::{Block, Poly1305};
 use zerocopy::IntoBytes;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::key::SealingKey;
+use super::words_mac::WordsMac;
 use crate::format::digest::Digest;
 
 /// The key of the record of one cut. The machine's own key cannot be told from it, nor
@@ -23,9 +22,6 @@ use crate::format::digest::Digest;
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct CutKey([u8; 32]);
 
-/// Words that are taken out at a time: whole blocks.
-const CHUNK_WORDS: usize = 32;
-
 impl CutKey {
     /// The key of the cut with that number.
     #[must_use]
@@ -36,6 +32,12 @@ impl CutKey {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&number.to_le_bytes());
         CutKey(hchacha::<R20>(&Array(*derived), &Array(nonce)).0)
+    }
+
+    /// The key's bytes, to look whether they are where they must not be.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 
     /// The tag of a message, whose words come in pieces; of each but the last an even number.
@@ -51,33 +53,22 @@ impl CutKey {
         for piece in pieces {
             let piece = piece.as_ref();
             bytes += size_of_val(piece) as u64;
-            piece
-                .chunks(CHUNK_WORDS)
-                .for_each(|words| update(&mut mac, words));
+            let (pairs, rest) = piece.as_chunks::<2>();
+            pairs.iter().for_each(|pair| mac.block(*pair));
+            rest.iter().for_each(|last| mac.block([*last, 0]));
         }
-        let mut lengths = Block::default();
-        lengths[..8].copy_from_slice(&bytes.to_le_bytes());
-        mac.update(&[lengths]);
-        Digest::from_bytes(mac.finalize().0)
+        mac.block([bytes, 0]);
+        Digest::from_words(mac.finish())
     }
 
     /// The authenticator of a message, keyed by the first bytes of its key stream.
-    fn mac(&self, message: u64) -> Poly1305 {
+    fn mac(&self, message: u64) -> WordsMac {
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&message.to_le_bytes());
-        let mut key = Zeroizing::new([0; 32]);
-        ChaCha20::new(&Array(self.0), &Array(nonce)).apply_keystream(&mut key[..]);
-        Poly1305::new(&Array(*key))
+        let mut key = Zeroizing::new([0u64; 4]);
+        ChaCha20::new(&Array(self.0), &Array(nonce)).apply_keystream(key.as_mut_bytes());
+        WordsMac::new(*key)
     }
-}
-
-/// Takes words in, and a zero behind an odd number of them.
-fn update(mac: &mut Poly1305, words: &[u64]) {
-    // Taken out: the compiler sees aligned words.
-    let mut chunk = [0; CHUNK_WORDS];
-    chunk[..words.len()].copy_from_slice(words);
-    let blocks = Block::slice_as_chunks(chunk.as_bytes()).0;
-    mac.update(&blocks[..words.len().div_ceil(2)]);
 }
 
 impl fmt::Debug for CutKey {

@@ -9,6 +9,7 @@
 mod cipher;
 mod cut_key;
 mod key;
+mod words_mac;
 
 pub(crate) use cipher::{Cipher, CipherDirection, Message, Part};
 pub use cut_key::CutKey;

@@ -70,7 +70,7 @@ struct Cut {
 #[derive(Debug)]
 enum Start {
     /// The harts were released, with this.
-    Went(Os),
+    Went(Box<Os>),
     /// It boots without a cut.
     Cold(Option<CutReason>),
     /// The power went.
@@ -87,7 +87,7 @@ fn start(kept: Kept, fuel: Option<(usize, u64)>) -> (Start, Kept) {
     let number = machine.flash.get().cut();
     let start = match result {
         _ if !machine.is_on() => Start::Lost,
-        Ok(_) => Start::Went(machine.os()),
+        Ok(_) => Start::Went(Box::new(machine.os())),
         Err(NoGo::Cold(reason)) => Start::Cold(reason),
         Err(NoGo::Reset(_)) => Start::Reset,
     };
@@ -108,7 +108,7 @@ fn power_on(mut kept: Kept, fuel: &[(usize, u64)]) -> (Option<Os>, Kept) {
         let (started, left) = start(kept, fuel);
         // Harts run only where the power is still there.
         match started {
-            Start::Went(os) => return (Some(os), left),
+            Start::Went(os) => return (Some(*os), left),
             Start::Cold(_) => return (None, left),
             Start::Lost | Start::Reset => kept = left,
         }

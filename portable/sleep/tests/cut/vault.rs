@@ -198,7 +198,7 @@ fn no_instant_of_go_loses_a_cut_that_the_vault_knows() {
                     let is_good = kept.flash.cut() == latest;
                     let (started, left) = start(kept, fuel);
                     match started {
-                        Start::Went(os) => went.push(os),
+                        Start::Went(os) => went.push(*os),
                         Start::Cold(_) => assert!(!is_good || !went.is_empty()),
                         Start::Lost => {}
                         Start::Reset => panic!("nothing fails"),
@@ -272,8 +272,8 @@ proptest! {
                 memories.push(kept.memory.clone());
                 match started {
                     Start::Went(os) => {
-                        prop_assert_eq!(latest.take(), Some(os));
-                        *releases.entry(os).or_default() += 1;
+                        prop_assert_eq!(latest.take(), Some(*os));
+                        *releases.entry(*os).or_default() += 1;
                     }
                     Start::Cold(_) => latest = None,
                     Start::Lost | Start::Reset => {}
@@ -282,8 +282,8 @@ proptest! {
             // An OS runs before it is cut again.
             let (started, left) = start(kept, None);
             if let Start::Went(os) = started {
-                prop_assert_eq!(latest.take(), Some(os));
-                *releases.entry(os).or_default() += 1;
+                prop_assert_eq!(latest.take(), Some(*os));
+                *releases.entry(*os).or_default() += 1;
             }
             kept = left;
             memories.push(kept.memory.clone());

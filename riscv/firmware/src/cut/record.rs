@@ -5,11 +5,12 @@ use core::slice;
 
 use poorwill_arch::{cache, fence};
 use poorwill_devicetree::Machine;
-use poorwill_memory::{PAGE_BYTES, Page, PhysRange, checksum};
-use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place};
+use poorwill_image::Digest;
+use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
+use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place, Proof};
 use spin::Once;
-use zerocopy::IntoBytes;
 
+use super::key;
 use crate::hart::Hart;
 use crate::platform::platform;
 
@@ -79,7 +80,8 @@ impl Record {
 
     /// Says what a part holds, once it is written.
     pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) {
-        let digest = self.digest(part, bytes).unwrap_or(0);
+        let digest = key::with(self, |proof| self.digest(part, bytes, proof));
+        let digest = digest.unwrap_or_default();
         let entry = Line::part(sequence, PartEntry { bytes, digest });
         self.store(Place::Part(part), &entry);
     }
@@ -122,10 +124,8 @@ impl CutMemory for Record {
         fence::everything();
     }
 
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
-        let part = self.part(part).as_bytes();
-        let bytes = part.get(..usize::try_from(bytes).ok()?)?;
-        Some(checksum::of_bytes(bytes))
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
+        proof.of_part(part, self.part(part), bytes)
     }
 }
 

@@ -6,12 +6,12 @@ use poorwill_arch::pci::config_space;
 use poorwill_image::StateWriter;
 use poorwill_medium::pci::{self, Function, PciError};
 use poorwill_memory::Page;
-use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, StopMachine};
+use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, Proof, StopMachine};
 use spin::Once;
 use zerocopy::IntoBytes;
 
 use super::record::{Record, place_of, record};
-use super::{context, line, shared};
+use super::{context, key, line, shared};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::{platform, power, power_fail, virtio};
@@ -117,6 +117,14 @@ impl Stopping<'_> {
 impl StopMachine for Stopping<'_> {
     fn record(&self) -> &impl CutMemory {
         &self.record
+    }
+
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+        key::with(&self.record, job)
+    }
+
+    fn forget(&self) {
+        key::forget();
     }
 
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {

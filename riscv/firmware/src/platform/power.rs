@@ -8,7 +8,7 @@ use poorwill_store::Committed;
 use spin::Once;
 
 use super::console::say;
-use crate::entry;
+use crate::{cut, entry};
 
 #[derive(Clone, Copy, Debug)]
 struct ResetControl {
@@ -54,6 +54,10 @@ pub(crate) fn can_reset() -> bool {
 pub(crate) fn power_off() -> ! {
     #[cfg(feature = "irqs-off")]
     say_irqs_off();
+    cut::power_off(switch_off)
+}
+
+fn switch_off() -> ! {
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
@@ -63,9 +67,9 @@ pub(crate) fn power_off_asleep(_: Committed) -> ! {
     power_off()
 }
 
-/// Turns the power off behind a cut, likewise.
+/// Turns the power off behind a cut, likewise: no key is in memory any more.
 pub(crate) fn power_off_cut(_: CutCommitted) -> ! {
-    power_off()
+    switch_off()
 }
 
 /// Says how long interrupts were off at most, by place, since it was last asked.

@@ -2,6 +2,7 @@
 //! sleeps.
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{Machine, VaultBank};
@@ -13,6 +14,7 @@ use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
 use spin::{Mutex, Once};
 
 use super::flash;
+use crate::entry::stack;
 
 /// The vault.
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;
@@ -34,8 +36,17 @@ pub(crate) enum State {
 
 static VAULT: Mutex<State> = Mutex::new(State::Absent);
 
+/// The machine's memory outlives its power: the key is in there while it is used, and no
+/// longer.
+static LEAVES_NOTHING: AtomicBool = AtomicBool::new(false);
+
 /// The vault's bank, where the OS has a part of it too.
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
+
+/// Whether there is a vault, and nothing of its key may stay in memory.
+pub(crate) fn leaves_nothing() -> bool {
+    LEAVES_NOTHING.load(Ordering::Relaxed)
+}
 
 /// Runs `job` with the vault, while no OS runs. One that shares the bank may have left it in
 /// the middle of a command.
@@ -43,7 +54,20 @@ pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
     }
-    job(&mut VAULT.lock())
+    let mut state = VAULT.lock();
+    if !leaves_nothing() {
+        return job(&mut state);
+    }
+    if let State::Open(vault) = &mut *state
+        && let Err(error) = vault.recall_key()
+    {
+        return job(&mut State::Broken(error.into()));
+    }
+    let result = job(&mut state);
+    if let State::Open(vault) = &mut *state {
+        vault.forget_key();
+    }
+    result
 }
 
 /// Looks for the vault, at power-on; the part of flash that is its from now on: its
@@ -59,8 +83,22 @@ pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     if partition.is_some() {
         SHARED.call_once(|| registers);
     }
-    let state = match open(registers, partition, time) {
-        Ok(Some(vault)) => State::Open(vault),
+    let memory_lasts = machine.power_fail.is_some();
+    let opened = match memory_lasts {
+        true => stack::apart(|| {
+            let mut opened = open(registers, partition, time);
+            if let Ok(Some(vault)) = &mut opened {
+                vault.forget_key();
+            }
+            opened
+        }),
+        false => open(registers, partition, time),
+    };
+    let state = match opened {
+        Ok(Some(vault)) => {
+            LEAVES_NOTHING.store(memory_lasts, Ordering::Relaxed);
+            State::Open(vault)
+        }
         Ok(None) => return None,
         Err(error) => State::Broken(error),
     };
