@@ -9,7 +9,7 @@ use embedded_storage_async::nor_flash::{
 use sequential_storage::Error;
 use sequential_storage::cache::{Cache, Uncached};
 use sequential_storage::map::{MapConfig, MapStorage};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::append::{AppendOnly, Stop};
 use crate::items::{
@@ -282,25 +282,39 @@ pub(crate) fn survey<F: MultiwriteNorFlash>(
         is_zero: true,
     };
     each_chunk(flash, range, |chunk| {
-        survey.is_blank &= is_blank(chunk);
-        survey.is_zero &= chunk.iter().all(|&byte| byte == 0);
+        let (words, rest) = chunk.as_chunks::<8>();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let (set, any) = words.fold((u64::MAX, 0), |(set, any), word| (set & word, any | word));
+        survey.is_blank &= set == u64::MAX && is_blank(rest);
+        survey.is_zero &= any == 0 && rest.iter().all(|&byte| byte == 0);
         survey.is_blank || survey.is_zero
     })?;
     Ok(survey)
 }
 
+/// Bytes of flash, aligned: they are looked at by the word.
+#[repr(align(8))]
+struct Chunk([u8; 256]);
+
+impl Zeroize for Chunk {
+    fn zeroize(&mut self) {
+        self.0.zeroize();
+    }
+}
+
 /// Calls `look` with the bytes of `range`, in order, until it returns false.
+#[inline(always)]
 fn each_chunk<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: Range<u32>,
     mut look: impl FnMut(&[u8]) -> bool,
 ) -> Result<(), VaultError> {
-    const CHUNK: u32 = 256;
-    let mut buffer = Zeroizing::new([0; CHUNK as usize]);
+    const CHUNK: u32 = size_of::<Chunk>() as u32;
+    let mut buffer = Zeroizing::new(Chunk([0; _]));
     let mut offset = range.start;
     while offset < range.end {
         let length = CHUNK.min(range.end - offset);
-        let chunk = &mut buffer[..length as usize];
+        let chunk = &mut buffer.0[..length as usize];
         ready(flash.read(offset, chunk))?
             .map_err(|error| VaultError::Flash(FlashFault::of(&error)))?;
         if !look(chunk) {
