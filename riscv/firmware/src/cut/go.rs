@@ -5,7 +5,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use poorwill_arch::csr;
-use poorwill_hart::{Execution, HartContext};
+use poorwill_hart::{Execution, HartContext, Request};
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, PartEntry, Place, Proof,
 };
@@ -19,7 +19,7 @@ use super::{context, key};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
-use crate::platform::{domain, entropy, platform, vault};
+use crate::platform::{domain, entropy, platform, power_fail, vault};
 
 /// The memory that the loader writes at a power-on: the device tree.
 ///
@@ -192,6 +192,10 @@ pub(crate) fn go_on() -> ! {
     NOT_READY.fetch_sub(1, Ordering::AcqRel);
     while NOT_READY.load(Ordering::Acquire) != 0 {
         own.serve_fence();
+    }
+    if power_fail::is_failing() {
+        // The interrupt that is to stop this hart was taken on the way.
+        own.send_ipi(Request::Cut);
     }
     // SAFETY: the frame is the OS's, as it was, and this hart's call chain ends here.
     unsafe { entry::return_to(&frame, own.stack_top()) }
