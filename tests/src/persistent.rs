@@ -56,9 +56,18 @@ pub(crate) fn apply(what: OnMemory, memory: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that of the key in `flash` nothing is in a machine's memory, and of the key of the
-/// cut that was taken last only where it `is_running`: its power was lost before all was done.
-pub(crate) fn check_keys(memory: &Path, flash: &Path, is_running: bool) -> anyhow::Result<()> {
+/// Which keys are in a machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// None: it was cut, or switched off.
+    None,
+    /// That of the cut which it was about to take.
+    Cut,
+}
+
+/// Checks that these keys are in a machine's memory, and no part of another: the vault's is
+/// read from `flash`.
+pub(crate) fn check_keys(memory: &Path, flash: &Path, keys: Keys) -> anyhow::Result<()> {
     let all = fs::read(flash)?;
     let Range { start, end } = vault_range();
     let copy = all[start as usize..end as usize].to_vec();
@@ -71,10 +80,9 @@ pub(crate) fn check_keys(memory: &Path, flash: &Path, is_running: bool) -> anyho
         "the vault's key is in memory that outlives the power"
     );
     ensure!(
-        holds(&memory, cut.bytes()) == is_running,
-        "the key of cut {} is {}in memory that outlives the power",
-        vault.cut(),
-        if is_running { "not " } else { "" }
+        holds(&memory, cut.bytes()) == (keys == Keys::Cut),
+        "of cut {}, whose key is looked for, memory should hold {keys:?}",
+        vault.cut()
     );
     Ok(())
 }

@@ -25,7 +25,7 @@ use crate::disks::TrialDisk;
 use crate::evidence::evidence;
 use crate::expand::Trial;
 use crate::intact;
-use crate::persistent;
+use crate::persistent::{self, Keys};
 use crate::plan::{Deed, DiskKind, End, Event, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::power;
 use crate::prepared::Prepared;
@@ -366,7 +366,7 @@ impl Run<'_> {
         let lines = running.lines();
         // QEMU has to let go of the disks first.
         drop(running);
-        self.check_power(&lines, ended, on.loses)?;
+        self.check_power(&lines, on, ended)?;
         if self.trial.row.intact {
             intact::check(&machine.firmware, &self.memory())?;
         }
@@ -380,9 +380,9 @@ impl Run<'_> {
         Ok(ended)
     }
 
-    /// Checks that nothing was lost as the power went, unless it `loses`; and that of a
-    /// vault's keys none is in memory that outlived it, but where it was lost midway.
-    fn check_power(&mut self, lines: &[Line], ended: End, loses: bool) -> anyhow::Result<()> {
+    /// Checks that nothing was lost as the power went, if it was switched off; and which of a
+    /// vault's keys are in memory that outlived it.
+    fn check_power(&mut self, lines: &[Line], on: &PowerOn, ended: End) -> anyhow::Result<()> {
         if !self.trial.row.plugin {
             return Ok(());
         }
@@ -390,13 +390,18 @@ impl Run<'_> {
         if let Some(kept) = power::kept(&lines) {
             self.kept = kept;
         }
-        if ended == End::Off && !loses {
+        if ended == End::Off && !on.loses {
             let instructions = power::check(self.folder, &self.kept)?;
             println!("{}: Stop took {instructions} instructions", self.trial.name);
         }
-        if self.trial.row.vault && matches!(ended, End::Off | End::PowerLost) {
-            let memory = power::memory(self.folder);
-            persistent::check_keys(&memory, &self.vault(), ended == End::PowerLost)?;
+        let keys = match (on.power_on, ended) {
+            (_, End::Off) => Some(Keys::None),
+            (End::PowerLost, _) => Some(Keys::Cut),
+            // It may be starting, with any key on its way.
+            _ => None,
+        };
+        if let Some(keys) = keys.filter(|_| self.trial.row.vault) {
+            persistent::check_keys(&power::memory(self.folder), &self.vault(), keys)?;
         }
         Ok(())
     }

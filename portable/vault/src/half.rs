@@ -292,9 +292,12 @@ pub(crate) fn survey<F: MultiwriteNorFlash>(
     Ok(survey)
 }
 
-/// Bytes of flash, aligned: they are looked at by the word.
+/// Bytes that are looked at together.
+const CHUNK_BYTES: usize = 256;
+
+/// So many bytes of flash, aligned: they are looked at by the word.
 #[repr(align(8))]
-struct Chunk([u8; 256]);
+struct Chunk([u8; CHUNK_BYTES]);
 
 impl Zeroize for Chunk {
     fn zeroize(&mut self) {
@@ -309,7 +312,8 @@ fn each_chunk<F: MultiwriteNorFlash>(
     range: Range<u32>,
     mut look: impl FnMut(&[u8]) -> bool,
 ) -> Result<(), VaultError> {
-    const CHUNK: u32 = size_of::<Chunk>() as u32;
+    #[allow(clippy::cast_possible_truncation, reason = "a small number")]
+    const CHUNK: u32 = CHUNK_BYTES as u32;
     let mut buffer = Zeroizing::new(Chunk([0; _]));
     let mut offset = range.start;
     while offset < range.end {
