@@ -9,8 +9,8 @@ use super::line::Line;
 use super::proof::Proof;
 use super::reason::CutReason;
 use super::{CutMemory, put};
-use crate::error::VaultFault;
-use crate::machine::VaultState;
+use crate::vault_state::VaultFault;
+use crate::vault_state::VaultState;
 
 /// The machine that goes on.
 pub trait GoMachine {

@@ -4,8 +4,8 @@ use poorwill_vault::CutVault;
 
 use super::proof::Proof;
 use super::reason::CutReason;
-use crate::error::VaultFault;
-use crate::machine::VaultState;
+use crate::vault_state::VaultFault;
+use crate::vault_state::VaultState;
 
 /// Which cut may be gone on with, by the machine's vault.
 #[derive(Debug)]

@@ -149,7 +149,7 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         began,
         restored: Cell::new((&[], 0)),
     };
-    let ready = match vault::leaves_nothing() {
+    let ready = match stack::leaves_nothing() {
         true => stack::apart(|| cut::go(&going)),
         false => cut::go(&going),
     }?;

@@ -1,13 +1,12 @@
 //! What proves the next cut, while the machine runs: where it has a vault, a key, and
 //! nothing of it may be left in memory when the power is gone.
 
+use poorwill_memory::PhysRange;
 use poorwill_sleep::VaultFault;
 use poorwill_sleep::cut::Proof;
 use spin::{Once, RwLock};
 
-use super::record::{Record, place_of};
 use crate::entry::stack;
-use crate::hart::this_hart;
 
 /// `None`: nothing is to be cut, or the key is forgotten.
 static PROOF: RwLock<Option<Proof>> = RwLock::new(None);
@@ -41,18 +40,21 @@ pub(super) fn is_kept() -> Result<(), VaultFault> {
     FAULT.get().map_or(Ok(()), |fault| Err(*fault))
 }
 
-/// Runs `job` with it, for a hart that stops and is on its stack in the record. Of a key
-/// nothing that `job` leaves behind stays in memory.
-pub(super) fn with<R>(record: &Record, job: impl FnOnce(&Proof) -> R) -> R {
+/// Runs `job` with it, for a hart that stops, and is on that stack, its own in the record. Of
+/// a key nothing that `job` leaves behind stays in memory.
+pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> R {
     let proof = PROOF.read();
     let proof = proof.as_ref().expect("a cut is armed with a proof");
     if let Proof::Checksums = proof {
         return job(proof);
     }
-    let base = record.stack(place_of(&this_hart())).start as usize;
+    let base = own.start as usize;
     let top = base + SCRATCH_BYTES;
     let here = (&raw const proof).addr();
-    assert!(here > top, "the hart is on the upper part of its stack");
+    assert!(
+        (top..own.end as usize).contains(&here),
+        "the hart is on the upper part of its stack"
+    );
     // SAFETY: the part below is nobody's.
     let result = unsafe { stack::on(top, || job(proof)) };
     let scratch = core::ptr::with_exposed_provenance_mut::<u8>(base);

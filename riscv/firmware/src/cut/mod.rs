@@ -13,11 +13,13 @@ mod record;
 mod shared;
 mod stop;
 
+use core::convert::Infallible;
+
 use crate::entry::stack;
 use crate::hart::this_hart;
 use crate::platform::console::say;
+use crate::platform::platform;
 use crate::platform::power_fail::PowerFail;
-use crate::platform::{platform, vault};
 
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{pages_needed, take_memory};
@@ -38,32 +40,32 @@ pub(crate) fn arm() {
     }
 }
 
-/// Switches the power off where nothing was cut, by `switch`, and leaves no key in memory
-/// that outlives it.
-pub(crate) fn power_off(switch: fn() -> !) -> ! {
-    let Some(record) = record::record().filter(|_| vault::leaves_nothing()) else {
-        switch()
+/// Switches the power off by `switch` where nothing was cut, and leaves no key in memory that
+/// outlives it.
+pub(crate) fn power_off(switch: impl FnOnce() -> Infallible) -> ! {
+    let Some(record) = record::record().filter(|_| stack::leaves_nothing()) else {
+        match switch() {}
     };
     key::forget();
-    let end = || -> ! {
+    let end = || {
         if let Some(line) = &platform().power_fail {
             line.displace();
             line.displace_shared();
         }
         switch()
     };
-    if stack::is_on_deep() {
-        let own = record.stack(record::place_of(&this_hart()));
-        // SAFETY: the hart's own, which is used in a cut alone; and nobody goes back to the
-        // deep stack.
-        unsafe {
-            stack::on(own.end as usize, || {
-                stack::clear_deep();
-                end()
-            })
-        }
+    if !stack::is_on_deep() {
+        match end() {}
     }
-    end()
+    let own = record.stack(record::place_of(&this_hart()));
+    // SAFETY: the hart's own, which is used in a cut alone; and nobody goes back to the deep
+    // stack.
+    match unsafe {
+        stack::on(own.end as usize, || {
+            stack::clear_deep();
+            end()
+        })
+    } {}
 }
 
 /// The power-fail line, on a machine that has one.

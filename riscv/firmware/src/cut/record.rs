@@ -11,7 +11,7 @@ use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place,
 use spin::Once;
 
 use super::key;
-use crate::hart::Hart;
+use crate::hart::{Hart, this_hart};
 use crate::platform::platform;
 
 /// Pages of the stack on which a hart writes its part: a context is large.
@@ -80,10 +80,15 @@ impl Record {
 
     /// Says what a part holds, once it is written.
     pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) {
-        let digest = key::with(self, |proof| self.digest(part, bytes, proof));
+        let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
         let digest = digest.unwrap_or_default();
         let entry = Line::part(sequence, PartEntry { bytes, digest });
         self.store(Place::Part(part), &entry);
+    }
+
+    /// Runs `job` with what proves the next cut, on the calling hart's stack here.
+    pub(super) fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+        key::with(self.stack(place_of(&this_hart())), job)
     }
 
     /// The stack of the hart with that place in the list.

@@ -120,7 +120,7 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
-        key::with(&self.record, job)
+        self.record.with_proof(job)
     }
 
     fn forget(&self) {

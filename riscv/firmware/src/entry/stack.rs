@@ -2,14 +2,12 @@
 //! for whoever boots the machine or saves it.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use poorwill_arch::hart_id;
 use poorwill_hart::StackLock;
 use poorwill_memory::{PAGE_BYTES, Page};
 use spin::Once;
-
-use crate::platform::vault;
 
 /// Bytes of a hart's stack.
 pub(super) const STACK_BYTES: usize = 8 << 10;
@@ -45,6 +43,20 @@ fn deep_lock() -> &'static StackLock {
     LOCK.call_once(StackLock::new)
 }
 
+/// Nothing of what was on the deep stack stays there.
+static LEAVES_NOTHING: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing of what was on the deep stack stays there: there is a vault, and
+/// memory outlives the power.
+pub(crate) fn leave_nothing() {
+    LEAVES_NOTHING.store(true, Ordering::Relaxed);
+}
+
+/// Whether nothing of a vault's key may stay in memory.
+pub(crate) fn leaves_nothing() -> bool {
+    LEAVES_NOTHING.load(Ordering::Relaxed)
+}
+
 /// Says that the calling hart, which boots the machine, is on the deep stack, where
 /// entry.S has put it.
 pub(crate) fn begin_on_deep() {
@@ -56,7 +68,7 @@ pub(crate) fn begin_on_deep() {
 
 /// Says that the calling hart is on its own stack, whichever it was on before.
 pub(crate) fn leave_deep() {
-    if is_on_deep() && vault::leaves_nothing() {
+    if is_on_deep() && leaves_nothing() {
         // SAFETY: the hart has left it, and nobody else is on it yet.
         unsafe { clear_deep() };
     }

@@ -8,7 +8,7 @@ use poorwill_store::Committed;
 use spin::Once;
 
 use super::console::say;
-use crate::{cut, entry};
+use crate::entry;
 
 #[derive(Clone, Copy, Debug)]
 struct ResetControl {
@@ -54,10 +54,6 @@ pub(crate) fn can_reset() -> bool {
 pub(crate) fn power_off() -> ! {
     #[cfg(feature = "irqs-off")]
     say_irqs_off();
-    cut::power_off(switch_off)
-}
-
-fn switch_off() -> ! {
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
@@ -67,9 +63,9 @@ pub(crate) fn power_off_asleep(_: Committed) -> ! {
     power_off()
 }
 
-/// Turns the power off behind a cut, likewise: no key is in memory any more.
+/// Turns the power off behind a cut, likewise.
 pub(crate) fn power_off_cut(_: CutCommitted) -> ! {
-    switch_off()
+    power_off()
 }
 
 /// Says how long interrupts were off at most, by place, since it was last asked.

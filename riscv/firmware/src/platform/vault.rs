@@ -2,7 +2,6 @@
 //! sleeps.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{Machine, VaultBank};
@@ -36,26 +35,18 @@ pub(crate) enum State {
 
 static VAULT: Mutex<State> = Mutex::new(State::Absent);
 
-/// The machine's memory outlives its power: the key is in there while it is used, and no
-/// longer.
-static LEAVES_NOTHING: AtomicBool = AtomicBool::new(false);
-
 /// The vault's bank, where the OS has a part of it too.
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
 
-/// Whether there is a vault, and nothing of its key may stay in memory.
-pub(crate) fn leaves_nothing() -> bool {
-    LEAVES_NOTHING.load(Ordering::Relaxed)
-}
-
 /// Runs `job` with the vault, while no OS runs. One that shares the bank may have left it in
-/// the middle of a command.
+/// the middle of a command. Where memory outlives the power, the key is in there no longer
+/// than that.
 pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
     }
     let mut state = VAULT.lock();
-    if !leaves_nothing() {
+    if !stack::leaves_nothing() {
         return job(&mut state);
     }
     if let State::Open(vault) = &mut *state
@@ -96,7 +87,9 @@ pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     };
     let state = match opened {
         Ok(Some(vault)) => {
-            LEAVES_NOTHING.store(memory_lasts, Ordering::Relaxed);
+            if memory_lasts {
+                stack::leave_nothing();
+            }
             State::Open(vault)
         }
         Ok(None) => return None,
