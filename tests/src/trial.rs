@@ -395,7 +395,7 @@ impl Run<'_> {
             println!("{}: Stop took {instructions} instructions", self.trial.name);
         }
         let keys = match (on.power_on, ended) {
-            (_, End::Off) => Some(Keys::None),
+            (_, End::Off | End::Sleep) => Some(Keys::None),
             (End::PowerLost, _) => Some(Keys::Cut),
             // It may be starting, with any key on its way.
             _ => None,
