@@ -48,6 +48,9 @@ fn kinds(trial: &Trial) -> BTreeSet<String> {
             Step::Tamper { tamper } => {
                 kinds.insert(format!("tamper {tamper:?} {medium}"));
             }
+            Step::Memory { memory } => {
+                kinds.insert(format!("memory {memory:?}, {medium}"));
+            }
             Step::Snapshot { snapshot } => {
                 kinds.insert(format!("snapshot {snapshot:?} {medium}"));
             }

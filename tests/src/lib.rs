@@ -21,6 +21,7 @@ mod kinds;
 mod ledger;
 #[cfg(test)]
 mod licences;
+mod persistent;
 mod plan;
 #[cfg(test)]
 mod pool;

@@ -236,6 +236,11 @@ pub enum Step {
         /// What they do.
         tamper: Tamper,
     },
+    /// Somebody has the machine's memory in hands while it is off, which outlives the power.
+    Memory {
+        /// What they do.
+        memory: OnMemory,
+    },
     /// The snapshot on the last disk is managed while the machine is off
     /// (`poorwill area`).
     Snapshot {
@@ -278,9 +283,27 @@ pub enum Tamper {
     OthersFlash,
     /// The flash still holds what that one has written, and nothing more.
     CheckOthersFlash,
+    /// What the vault counts can be read no more.
+    DamageVault,
     /// A plain image is put in the place of the sealed one: the seal's mark is
     /// taken off, and the checksum made to fit.
     Unseal,
+}
+
+/// What somebody does to the memory of a machine that is off.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnMemory {
+    /// All of it is copied.
+    Copy,
+    /// The copy is put in its place.
+    PutBack,
+    /// One bit of a part of a cut's record is turned over.
+    FlipPart,
+    /// One bit of its commit line.
+    FlipCommit,
+    /// Likewise, and the line's checksum is made to fit.
+    ForgeCommit,
 }
 
 /// How a machine is to sleep (`poorwill area set`).

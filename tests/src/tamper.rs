@@ -1,9 +1,10 @@
 //! What somebody does who has a machine's disk or its flash in hands.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use poorwill_vault::{BLOCKS, FileFlash, Key, Vault};
 
 use crate::damage::{self, Found};
@@ -20,8 +21,21 @@ const PART_BYTES: u32 = BLOCKS * (256 << 10);
 /// kind.
 pub(crate) fn apply(
     tamper: Tamper,
-    disk: &TrialDisk,
+    disk: Option<&TrialDisk>,
     flash: &Path,
+    make: impl FnOnce(PathBuf) -> anyhow::Result<TrialDisk>,
+) -> anyhow::Result<()> {
+    match tamper {
+        Tamper::Copy | Tamper::PutBack | Tamper::OtherDisk | Tamper::Unseal => {
+            apply_to_disk(tamper, disk.context("the row has no disk")?, make)
+        }
+        _ => apply_to_flash(tamper, flash),
+    }
+}
+
+fn apply_to_disk(
+    tamper: Tamper,
+    disk: &TrialDisk,
     make: impl FnOnce(PathBuf) -> anyhow::Result<TrialDisk>,
 ) -> anyhow::Result<()> {
     let file = &disk.file;
@@ -33,6 +47,14 @@ pub(crate) fn apply(
             copy_area(disk, &other)?;
             fs::rename(other.file, file)?;
         }
+        Tamper::Unseal => damage::unseal(file, disk.block_bytes())?,
+        _ => bail!("{tamper:?} is done to the flash"),
+    }
+    Ok(())
+}
+
+fn apply_to_flash(tamper: Tamper, flash: &Path) -> anyhow::Result<()> {
+    match tamper {
         Tamper::NewMachine => fs::write(flash, erased())?,
         Tamper::OtherMachine => {
             fs::write(flash, erased())?;
@@ -46,9 +68,29 @@ pub(crate) fn apply(
             );
         }
         Tamper::EraseKey => vault(flash)?.erase_key()?,
-        Tamper::Unseal => damage::unseal(file, disk.block_bytes())?,
+        Tamper::DamageVault => damage_vault(flash)?,
+        _ => bail!("{tamper:?} is done to the disk"),
     }
     Ok(())
+}
+
+/// Where the vault lies in the flash.
+pub(crate) fn vault_range() -> Range<u32> {
+    VAULT_BYTES - PART_BYTES..VAULT_BYTES
+}
+
+/// Has a half of the vault say no more than that it is one.
+fn damage_vault(flash: &Path) -> anyhow::Result<()> {
+    let mut bytes = fs::read(flash)?;
+    let header = b"PWVAULT\0";
+    let found = bytes
+        .windows(header.len())
+        .position(|window| window == header);
+    let behind = found.context("there is no vault")? + 18;
+    // Whole words, which the map would have to read.
+    let behind = behind.next_multiple_of(4);
+    bytes[behind..behind + 512].fill(0);
+    Ok(fs::write(flash, bytes)?)
 }
 
 /// The contents of a new flash.
@@ -86,5 +128,5 @@ fn copy_of(disk: &Path) -> PathBuf {
 fn vault(flash: &Path) -> anyhow::Result<Vault<FileFlash>> {
     let file = File::options().read(true).write(true).open(flash)?;
     let flash = FileFlash::new(file).context("the flash file")?;
-    Ok(Vault::open(flash, VAULT_BYTES - PART_BYTES..VAULT_BYTES)?)
+    Ok(Vault::open(flash, vault_range())?)
 }

@@ -25,6 +25,7 @@ use crate::disks::TrialDisk;
 use crate::evidence::evidence;
 use crate::expand::Trial;
 use crate::intact;
+use crate::persistent::{self, Keys};
 use crate::plan::{Deed, DiskKind, End, Event, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::power;
 use crate::prepared::Prepared;
@@ -167,6 +168,8 @@ impl Run<'_> {
                         .with_context(|| format!("step {number}: tamper {tamper:?}"))?;
                     self.asleep = self.asleep && *tamper == Tamper::Copy;
                 }
+                Step::Memory { memory } => persistent::apply(*memory, &power::memory(self.folder))
+                    .with_context(|| format!("step {number}: memory {memory:?}"))?,
                 Step::Snapshot { snapshot: managing } => {
                     let flash = self.trial.row.vault.then(|| self.vault());
                     snapshot::apply(*managing, self.last_disk()?, flash.as_deref())
@@ -213,9 +216,11 @@ impl Run<'_> {
     }
 
     fn tamper(&self, tamper: Tamper) -> anyhow::Result<()> {
-        let kind = self.trial.disks.last().context("the row has no disk")?;
-        let make = |file| self.make_disk(kind, file);
-        tamper::apply(tamper, self.last_disk()?, &self.vault(), make)
+        let make = |file| {
+            let kind = self.trial.disks.last().context("the row has no disk")?;
+            self.make_disk(kind, file)
+        };
+        tamper::apply(tamper, self.disks.last(), &self.vault(), make)
     }
 
     /// What stands for the contents of the last disk, if it is `wanted`.
@@ -361,7 +366,7 @@ impl Run<'_> {
         let lines = running.lines();
         // QEMU has to let go of the disks first.
         drop(running);
-        self.check_power(&lines, ended == End::Off && !on.loses)?;
+        self.check_power(&lines, on, ended)?;
         if self.trial.row.intact {
             intact::check(&machine.firmware, &self.memory())?;
         }
@@ -375,8 +380,9 @@ impl Run<'_> {
         Ok(ended)
     }
 
-    /// Checks, where it `must` be so, that nothing was lost as the power went.
-    fn check_power(&mut self, lines: &[Line], must: bool) -> anyhow::Result<()> {
+    /// Checks that nothing was lost as the power went, if it was switched off; and which of a
+    /// vault's keys are in memory that outlived it.
+    fn check_power(&mut self, lines: &[Line], on: &PowerOn, ended: End) -> anyhow::Result<()> {
         if !self.trial.row.plugin {
             return Ok(());
         }
@@ -384,9 +390,18 @@ impl Run<'_> {
         if let Some(kept) = power::kept(&lines) {
             self.kept = kept;
         }
-        if must {
+        if ended == End::Off && !on.loses {
             let instructions = power::check(self.folder, &self.kept)?;
             println!("{}: Stop took {instructions} instructions", self.trial.name);
+        }
+        let keys = match (on.power_on, ended) {
+            (_, End::Off | End::Sleep) => Some(Keys::None),
+            (End::PowerLost, _) => Some(Keys::Cut),
+            // It may be starting, with any key on its way.
+            _ => None,
+        };
+        if let Some(keys) = keys.filter(|_| self.trial.row.vault) {
+            persistent::check_keys(&power::memory(self.folder), &self.vault(), keys)?;
         }
         Ok(())
     }

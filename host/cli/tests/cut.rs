@@ -252,7 +252,7 @@ fn a_cut_is_shown_and_discarded() {
         "ram: cut 3, whole: the next power-on goes on with it",
         "0x4000000",
         "2 of 2 were running",
-        "6500 bytes",
+        "6900 bytes",
         "1ms (2640 ticks)",
     ] {
         assert!(shown.out.contains(words), "{words}: {shown:#?}");

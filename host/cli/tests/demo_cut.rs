@@ -23,7 +23,7 @@ copies=$on
 if [ $on = 1 ]; then
     say "poorwill: cold boot: no image"
 else
-    say "poorwill: cut harts=2 bytes=6500 us=264 left_us=3960"; say "poorwill: go us=132"
+    say "poorwill: cut harts=2 bytes=6900 us=264 left_us=3960"; say "poorwill: go us=132"
 fi
 odd
 say "poorwill-redis: held keys=$keys copy=$copy copies=$copies counter=$((on * 10)) uptime_s=$on.5"
@@ -54,9 +54,9 @@ fn a_machine_goes_on_twice() {
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     for words in [
         "Pulling the plug, 2 of 2",
-        "cut within 1.000 of 16.000 ms: 2 harts, 6500 bytes",
+        "cut within 1.000 of 16.000 ms: 2 harts, 6900 bytes",
         "the same keys and copy; 3 copies, counter 30, up 3.50 s",
-        "|   2 |     2 |  6500 |    1.000 |  0.500 |",
+        "|   2 |     2 |  6900 |    1.000 |  0.500 |",
     ] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }

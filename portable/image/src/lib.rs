@@ -37,7 +37,7 @@ pub use format::seal_mark::{KeyId, Salt, SealMark};
 pub use format::state::{
     MAX_STATE_SECTIONS, SectionWriter, StateError, StateSection, StateSections, StateWriter,
 };
-pub use seal::{Seal, SealError, SealingKey, Trust};
+pub use seal::{CutKey, Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
 pub use transfer::error::{LoadError, SaveError};
 pub use transfer::load::{Loaded, clear, load};

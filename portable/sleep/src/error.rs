@@ -2,15 +2,14 @@ use core::fmt;
 
 use poorwill_image::{NoRoom, OpenError, SaveError, StateError};
 use poorwill_medium::MediumError;
-use poorwill_medium::cfi::CfiError;
 use poorwill_medium::mapped::MappedError;
 use poorwill_medium::nvme::NvmeError;
 use poorwill_medium::pci::PciError;
 use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError};
-use poorwill_vault::VaultError;
 use thiserror::Error;
 
 use crate::cut::CutReason;
+use crate::vault_state::VaultFault;
 
 /// Why there is no sleep area to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -46,17 +45,6 @@ impl AreaError {
     pub(crate) fn is_absence(self) -> bool {
         matches!(self, AreaError::NoDisk | AreaError::NoArea)
     }
-}
-
-/// Why the vault cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum VaultFault {
-    /// The flash.
-    #[error("the vault's flash: {0}")]
-    Flash(#[from] CfiError),
-    /// What is in it.
-    #[error("{0}")]
-    Vault(#[from] VaultError),
 }
 
 /// What a machine lacks that cannot be saved.

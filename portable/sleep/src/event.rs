@@ -6,8 +6,9 @@ use poorwill_memory::linux::FreeListError;
 use poorwill_store::{ConfigurationError, Failure, SleepMode, StoreError};
 use poorwill_vault::VaultError;
 
-use crate::error::{AreaError, NoSleep, NotArmed, VaultFault};
+use crate::error::{AreaError, NoSleep, NotArmed};
 use crate::retain::{Cause, Source};
+use crate::vault_state::VaultFault;
 
 /// What happens in a sleep or a wake that people or scripts are told of, each with
 /// its words for the console.

@@ -36,6 +36,7 @@ mod sealing;
 mod sleep;
 mod snapshot;
 mod state;
+mod vault_state;
 mod wake;
 mod warm_reset;
 mod work;
@@ -44,14 +45,13 @@ pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Written};
 pub use core_state::{Core, Moment};
 pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
-pub use error::{
-    AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Obstacle, Refusal, StateRefusal, VaultFault,
-};
+pub use error::{AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Obstacle, Refusal, StateRefusal};
 pub use event::{Event, ImageUse, SleepReport, WakeReport};
-pub use machine::{Checkpoint, Job, Machine, VaultState, WakeVector};
+pub use machine::{Checkpoint, Job, Machine, WakeVector};
 pub use report::{Protection, REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTION;
+pub use vault_state::{VaultFault, VaultState};
 pub use wake::{Woke, wake};
 pub use warm_reset::{BootAttempt, LoadMark, WARM_RESET_WORDS, WarmResetRecord};
 pub use work::Work;

@@ -1,16 +1,17 @@
-use arrayvec::ArrayVec;
 use core::fmt;
+
+use arrayvec::ArrayVec;
 
 use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
-use poorwill_vault::KeyVault;
 
 use crate::device::{Device, MAX_DEVICES};
-use crate::error::{AreaError, Obstacle, StateRefusal, VaultFault};
+use crate::error::{AreaError, Obstacle, StateRefusal};
 use crate::event::{Event, WakeReport};
 use crate::retain::{Sleeper, Source};
+use crate::vault_state::VaultState;
 use crate::warm_reset::{BootAttempt, LoadMark};
 
 /// A machine that sleeps and wakes: the firmware on its hardware, or a fake.
@@ -184,24 +185,4 @@ pub enum Job {
     Sleeping,
     /// Memory is being loaded.
     Waking,
-}
-
-/// What a machine has for a vault.
-pub enum VaultState<'v> {
-    /// No flash for one.
-    Absent,
-    /// It is there, and cannot be used.
-    Broken(VaultFault),
-    /// It is in use.
-    Open(&'v mut dyn KeyVault),
-}
-
-impl fmt::Debug for VaultState<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            VaultState::Absent => "Absent",
-            VaultState::Broken(_) => "Broken",
-            VaultState::Open(_) => "Open",
-        })
-    }
 }

@@ -3,9 +3,9 @@
 use poorwill_image::{SealingKey, Trust};
 use poorwill_vault::{Key, KeyState, KeyVault, RollbackCounter};
 
-use crate::error::VaultFault;
 use crate::event::Event;
-use crate::machine::{Machine, VaultState};
+use crate::machine::Machine;
+use crate::vault_state::{VaultFault, VaultState};
 
 /// Whether and how images are sealed.
 #[derive(Clone, Debug)]

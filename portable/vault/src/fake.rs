@@ -4,7 +4,7 @@ extern crate std;
 
 use std::rc::Rc;
 
-use crate::{Key, KeyState, KeyVault, RollbackCounter, VaultError};
+use crate::{CutCounter, Key, KeyState, KeyVault, RollbackCounter, VaultError};
 
 /// Keeps key and count as a vault does, and forgets them when dropped.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,7 @@ pub struct FakeCounter {
     generation: u64,
     armed: Option<u64>,
     kept: Option<u64>,
+    cut: u64,
     is_reserved: bool,
     fail_next: Option<VaultError>,
     key: Option<Rc<Key>>,
@@ -111,6 +112,22 @@ impl RollbackCounter for FakeCounter {
         self.write()?;
         self.kept = generation;
         Ok(())
+    }
+}
+
+impl CutCounter for FakeCounter {
+    fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    fn make_room(&mut self) -> Result<(), VaultError> {
+        self.write()
+    }
+
+    fn next_cut(&mut self) -> Result<u64, VaultError> {
+        self.write()?;
+        self.cut += 1;
+        Ok(self.cut)
     }
 }
 

@@ -9,12 +9,12 @@ use embedded_storage_async::nor_flash::{
 use sequential_storage::Error;
 use sequential_storage::cache::{Cache, Uncached};
 use sequential_storage::map::{MapConfig, MapStorage};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::append::{AppendOnly, Stop};
 use crate::items::{
-    self, Count, Header, KEY_ITEM_BYTES, TAG_COUNT, TAG_HEADER, TAG_KEPT, TAG_KEY, decode_header,
-    decode_secret, encode_header, encode_secret,
+    self, Count, Header, KEY_ITEM_BYTES, OLDEST_VAULT_VERSION, TAG_COUNT, TAG_CUT, TAG_HEADER,
+    TAG_KEPT, TAG_KEY, VAULT_VERSION, decode_header, decode_secret, encode_header, encode_secret,
 };
 use crate::key::Secret;
 use crate::ready::ready;
@@ -54,12 +54,32 @@ pub(crate) enum Contents {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) epoch: u64,
-    pub(crate) secret: Secret,
+    pub(crate) version: u16,
+    /// `None`: a key that is in the flash alone.
+    pub(crate) secret: Option<Secret>,
+    pub(crate) numbers: Numbers,
+    /// Items in the half, outdated ones too.
+    pub(crate) items: u32,
+}
+
+/// What a vault counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers {
     pub(crate) count: Count,
     /// The generation of the machine's snapshot; 0: none.
     pub(crate) kept: u64,
-    /// Items in the half, outdated ones too.
-    pub(crate) items: u32,
+    /// The number of the cut that may be taken; 0: none.
+    pub(crate) cut: u64,
+}
+
+impl Numbers {
+    /// The version that has room for them.
+    pub(crate) fn version(&self) -> u16 {
+        match self.cut {
+            0 => OLDEST_VAULT_VERSION,
+            _ => VAULT_VERSION,
+        }
+    }
 }
 
 /// What was found so far; the last item of a kind is the one that counts.
@@ -69,6 +89,7 @@ struct Found {
     secret: Secret,
     count: Option<Count>,
     kept: u64,
+    cut: u64,
     items: u32,
     is_strange: bool,
 }
@@ -90,6 +111,10 @@ impl Found {
                 .try_into()
                 .map(|bytes| self.kept = u64::from_le_bytes(bytes))
                 .is_ok(),
+            TAG_CUT => value
+                .try_into()
+                .map(|bytes| self.cut = u64::from_le_bytes(bytes))
+                .is_ok(),
             _ => false,
         };
         self.is_strange |= !is_known;
@@ -98,17 +123,25 @@ impl Found {
     fn contents(self) -> Contents {
         match (self.header, self.count) {
             (None, _) => Contents::Nothing,
-            (Some(Header::Version(found)), _) => Contents::Version(found),
-            (Some(Header::Epoch(epoch)), Some(count)) if !self.is_strange => {
-                Contents::Valid(State {
-                    epoch,
-                    secret: self.secret,
+            (Some(Header::Unknown(found)), _) => Contents::Version(found),
+            (Some(Header::Epoch { epoch, version }), Some(count)) if !self.is_strange => {
+                let numbers = Numbers {
                     count,
                     kept: self.kept,
+                    cut: self.cut,
+                };
+                if numbers.version() > version {
+                    return Contents::Begun;
+                }
+                Contents::Valid(State {
+                    epoch,
+                    version,
+                    secret: Some(self.secret),
+                    numbers,
                     items: self.items,
                 })
             }
-            (Some(Header::Epoch(_)), _) => Contents::Begun,
+            (Some(Header::Epoch { .. }), _) => Contents::Begun,
         }
     }
 }
@@ -124,6 +157,7 @@ pub(crate) fn read<F: MultiwriteNorFlash>(
         secret: Secret::Missing,
         count: None,
         kept: 0,
+        cut: 0,
         items: 0,
         is_strange: false,
     };
@@ -207,20 +241,23 @@ pub(crate) fn begin<F: MultiwriteNorFlash>(
     range: &Range<u32>,
     epoch: u64,
     secret: &Secret,
-    count: Count,
-    kept: u64,
+    numbers: Numbers,
 ) -> Result<u32, VaultError> {
+    let Numbers { count, kept, cut } = numbers;
     let mut items = 0;
     let mut add = |tag, value: &[u8]| {
         items += 1;
         put(flash, range, tag, value).map_err(|error| error.in_new_half(range))
     };
-    add(TAG_HEADER, &encode_header(epoch))?;
+    add(TAG_HEADER, &encode_header(epoch, numbers.version()))?;
     if let Some(bytes) = encode_secret(secret) {
         add(TAG_KEY, &bytes[..])?;
     }
     if kept != 0 {
         add(TAG_KEPT, &kept.to_le_bytes())?;
+    }
+    if cut != 0 {
+        add(TAG_CUT, &cut.to_le_bytes())?;
     }
     add(TAG_COUNT, &count.encode())?;
     Ok(items)
@@ -245,25 +282,43 @@ pub(crate) fn survey<F: MultiwriteNorFlash>(
         is_zero: true,
     };
     each_chunk(flash, range, |chunk| {
-        survey.is_blank &= is_blank(chunk);
-        survey.is_zero &= chunk.iter().all(|&byte| byte == 0);
+        let (words, rest) = chunk.as_chunks::<8>();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let (set, any) = words.fold((u64::MAX, 0), |(set, any), word| (set & word, any | word));
+        survey.is_blank &= set == u64::MAX && is_blank(rest);
+        survey.is_zero &= any == 0 && rest.iter().all(|&byte| byte == 0);
         survey.is_blank || survey.is_zero
     })?;
     Ok(survey)
 }
 
+/// Bytes that are looked at together.
+const CHUNK_BYTES: usize = 256;
+
+/// So many bytes of flash, aligned: they are looked at by the word.
+#[repr(align(8))]
+struct Chunk([u8; CHUNK_BYTES]);
+
+impl Zeroize for Chunk {
+    fn zeroize(&mut self) {
+        self.0.zeroize();
+    }
+}
+
 /// Calls `look` with the bytes of `range`, in order, until it returns false.
+#[inline(always)]
 fn each_chunk<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: Range<u32>,
     mut look: impl FnMut(&[u8]) -> bool,
 ) -> Result<(), VaultError> {
-    const CHUNK: u32 = 256;
-    let mut buffer = Zeroizing::new([0; CHUNK as usize]);
+    #[allow(clippy::cast_possible_truncation, reason = "a small number")]
+    const CHUNK: u32 = CHUNK_BYTES as u32;
+    let mut buffer = Zeroizing::new(Chunk([0; _]));
     let mut offset = range.start;
     while offset < range.end {
         let length = CHUNK.min(range.end - offset);
-        let chunk = &mut buffer[..length as usize];
+        let chunk = &mut buffer.0[..length as usize];
         ready(flash.read(offset, chunk))?
             .map_err(|error| VaultError::Flash(FlashFault::of(&error)))?;
         if !look(chunk) {
@@ -381,8 +436,11 @@ impl<F: MultiwriteNorFlash> Paper<F> {
             &half,
             items::FIRST_EPOCH,
             &Secret::Missing,
-            Count::NEW,
-            0,
+            Numbers {
+                count: Count::NEW,
+                kept: 0,
+                cut: 0,
+            },
         )?;
         Ok(paper)
     }

@@ -4,8 +4,11 @@ use zeroize::Zeroizing;
 
 use crate::key::{KEY_BYTES, Key, Secret};
 
-/// The version of the vault that this crate writes, and the only one it reads.
-pub const VAULT_VERSION: u16 = 1;
+/// The newest version of the vault that this crate reads, and writes where a vault has
+/// counted cuts; any other stays as firmware before that reads it, too.
+pub const VAULT_VERSION: u16 = 2;
+/// The oldest version that it reads.
+pub const OLDEST_VAULT_VERSION: u16 = 1;
 /// The epoch of a new vault's first half.
 pub(crate) const FIRST_EPOCH: u64 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"PWVAULT\0";
@@ -14,6 +17,8 @@ pub(crate) const TAG_HEADER: u8 = 1;
 pub(crate) const TAG_KEY: u8 = 2;
 pub(crate) const TAG_COUNT: u8 = 3;
 pub(crate) const TAG_KEPT: u8 = 4;
+/// Since version 2.
+pub(crate) const TAG_CUT: u8 = 5;
 
 /// The first item of a half: what it is, and which half is newer.
 pub(crate) const HEADER_BYTES: usize = 18;
@@ -26,16 +31,21 @@ const KEY_IS_ERASED: u8 = 2;
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// This half is the `epoch`th that was begun, from 1.
-    Epoch(u64),
+    /// This half is the `epoch`th that was begun, from 1, in a version that is known.
+    Epoch {
+        /// Which one of all.
+        epoch: u64,
+        /// The version.
+        version: u16,
+    },
     /// Another version of the vault.
-    Version(u16),
+    Unknown(u16),
 }
 
-pub(crate) fn encode_header(epoch: u64) -> [u8; HEADER_BYTES] {
+pub(crate) fn encode_header(epoch: u64, version: u16) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VAULT_VERSION.to_le_bytes());
+    bytes[8..10].copy_from_slice(&version.to_le_bytes());
     bytes[10..].copy_from_slice(&epoch.to_le_bytes());
     bytes
 }
@@ -44,8 +54,11 @@ pub(crate) fn encode_header(epoch: u64) -> [u8; HEADER_BYTES] {
 pub(crate) fn decode_header(bytes: &[u8]) -> Option<Header> {
     let (version, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
     match u16::from_le_bytes(*version) {
-        VAULT_VERSION => Some(Header::Epoch(u64::from_le_bytes(rest.try_into().ok()?))),
-        other => Some(Header::Version(other)),
+        version @ OLDEST_VAULT_VERSION..=VAULT_VERSION => Some(Header::Epoch {
+            epoch: u64::from_le_bytes(rest.try_into().ok()?),
+            version,
+        }),
+        other => Some(Header::Unknown(other)),
     }
 }
 
@@ -135,7 +148,7 @@ mod tests {
     #[test]
     fn items_have_these_bytes() {
         assert_eq!(
-            encode_header(0x0102_0304_0506_0708),
+            encode_header(0x0102_0304_0506_0708, 1),
             *b"PWVAULT\0\x01\0\x08\x07\x06\x05\x04\x03\x02\x01"
         );
         let key = Secret::Present(Key::new(&[0xa5; KEY_BYTES]));
@@ -158,15 +171,17 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert_eq!(
-            decode_header(&encode_header(7)),
-            Some(Header::Epoch(7)),
+            decode_header(&encode_header(7, 2)),
+            Some(Header::Epoch {
+                epoch: 7,
+                version: 2
+            }),
             "a good one"
         );
-        let mut newer = encode_header(7);
-        newer[8] = 2;
-        assert_eq!(decode_header(&newer), Some(Header::Version(2)));
-        assert_eq!(decode_header(&newer[..10]), Some(Header::Version(2)));
-        assert_eq!(decode_header(&encode_header(7)[..17]), None);
+        let newer = encode_header(7, 3);
+        assert_eq!(decode_header(&newer), Some(Header::Unknown(3)));
+        assert_eq!(decode_header(&newer[..10]), Some(Header::Unknown(3)));
+        assert_eq!(decode_header(&encode_header(7, 1)[..17]), None);
         assert_eq!(decode_header(b"PWVAULTX\x01\0\0\0\0\0\0\0\0\0"), None);
         assert!(decode_secret(&[1; KEY_BYTES]).is_none(), "short");
         assert!(decode_secret(&[3; KEY_ITEM_BYTES]).is_none(), "kind");

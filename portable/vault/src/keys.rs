@@ -1,6 +1,6 @@
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
-use crate::{Key, KeyState, RollbackCounter, Vault, VaultError};
+use crate::{CutCounter, Key, KeyState, RollbackCounter, Vault, VaultError};
 
 /// What keeps the sealing key, beside the count of sleeps.
 pub trait KeyVault: RollbackCounter {
@@ -17,6 +17,11 @@ pub trait KeyVault: RollbackCounter {
     /// As [`Vault::install_key`].
     fn install_key(&mut self, key: Key) -> Result<(), VaultError>;
 }
+
+/// What keeps the count of cuts, too.
+pub trait CutVault: KeyVault + CutCounter {}
+
+impl<V: KeyVault + CutCounter> CutVault for V {}
 
 impl<F: MultiwriteNorFlash> KeyVault for Vault<F> {
     fn key(&self) -> Option<&Key> {

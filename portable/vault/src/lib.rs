@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod cut_counter;
 mod error;
 #[cfg(feature = "fake")]
 pub mod fake;
@@ -24,12 +25,13 @@ mod rollback_counter;
 mod slice;
 mod vault;
 
+pub use cut_counter::CutCounter;
 pub use error::{FlashFault, VaultError};
 #[cfg(feature = "std")]
 pub use file::{FileFlash, FileFlashError};
-pub use items::VAULT_VERSION;
+pub use items::{OLDEST_VAULT_VERSION, VAULT_VERSION};
 pub use key::{KEY_BYTES, Key, KeyState};
-pub use keys::KeyVault;
+pub use keys::{CutVault, KeyVault};
 pub use place::{BLOCKS, block_starts, range_in_bank, vault_bytes};
 pub use rollback_counter::RollbackCounter;
 pub use slice::SliceFlash;

@@ -2,10 +2,14 @@ use core::ops::Range;
 
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
-use crate::half::{self, Contents, PutError, State};
-use crate::items::{Count, Stage, TAG_COUNT, TAG_KEPT, TAG_KEY, VAULT_VERSION, encode_secret};
+use crate::half::{self, Contents, Numbers, PutError, State};
+use crate::items::{
+    Count, Stage, TAG_COUNT, TAG_CUT, TAG_KEPT, TAG_KEY, VAULT_VERSION, encode_secret,
+};
 use crate::key::{Key, KeyState, Secret};
-use crate::{BLOCKS, RollbackCounter, VaultError};
+use crate::{BLOCKS, VaultError};
+
+mod counters;
 
 /// Items that a half may hold before the vault moves on to the other half. Each
 /// access looks at all of them, so this bounds how long one takes; the price is
@@ -83,16 +87,47 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         })
     }
 
-    /// The key, if there is one.
+    /// The key, if there is one, and it was not [forgotten](Vault::forget_key).
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
-        self.state.secret.key()
+        self.state.secret.as_ref().and_then(Secret::key)
+    }
+
+    /// Wipes the key in memory. The flash keeps it, and what needs it meanwhile reads it
+    /// there; [`Vault::key`] has it again after [`Vault::recall_key`].
+    pub fn forget_key(&mut self) {
+        if self.key().is_some() {
+            self.state.secret = None;
+        }
+    }
+
+    /// Reads a key that was forgotten back from the flash.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the flash, or [`VaultError::Damaged`]: the half in use does not read
+    /// as it was. The key is still forgotten then.
+    pub fn recall_key(&mut self) -> Result<(), VaultError> {
+        if self.state.secret.is_none() {
+            let read = half::read(&mut self.flash, &self.halves[self.current])?;
+            let Contents::Valid(state) = read else {
+                return Err(VaultError::Damaged);
+            };
+            self.state.secret = state.secret;
+        }
+        Ok(())
+    }
+
+    /// The version of the vault in the flash.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.state.version
     }
 
     /// Whether there is a key, and if not, whether it was erased on purpose.
     #[must_use]
     pub fn key_state(&self) -> KeyState {
-        self.state.secret.state()
+        (self.state.secret.as_ref()).map_or(KeyState::Present, Secret::state)
     }
 
     /// The flash, to ask its driver for more than [`crate::FlashFault`] tells.
@@ -114,12 +149,12 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     /// [`VaultError::KeyPresent`], and failures of the flash; after those the
     /// key may be in the flash, and is not to be used.
     pub fn install_key(&mut self, key: Key) -> Result<(), VaultError> {
-        if self.key().is_some() {
+        if self.key_state() == KeyState::Present {
             return Err(VaultError::KeyPresent);
         }
         let secret = Secret::Present(key);
         if !self.has_room() {
-            return self.move_on(Some(secret), self.state.count, self.state.kept);
+            return self.move_on(Some(secret), self.state.numbers);
         }
         let result = match encode_secret(&secret) {
             Some(bytes) => self.put(TAG_KEY, &bytes[..]),
@@ -127,10 +162,10 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         };
         match result {
             Ok(()) => {
-                self.state.secret = secret;
+                self.state.secret = Some(secret);
                 Ok(())
             }
-            Err(PutError::NoRoom) => self.move_on(Some(secret), self.state.count, self.state.kept),
+            Err(PutError::NoRoom) => self.move_on(Some(secret), self.state.numbers),
             Err(PutError::Failed(error)) => self.doubt(error),
         }
     }
@@ -145,7 +180,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     /// Failures of the flash: the vault may have either key, and the old key may
     /// still be in the flash. Rotate again.
     pub fn rotate_key(&mut self, key: Key) -> Result<(), VaultError> {
-        self.move_on(Some(Secret::Present(key)), self.disarmed(), 0)
+        self.move_on(Some(Secret::Present(key)), self.given_up())
     }
 
     /// Erases the key, and with it every image that is sealed under it; none may wake
@@ -158,13 +193,22 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     ///
     /// Failures of the flash: the key may still be there. Erase it again.
     pub fn erase_key(&mut self) -> Result<(), VaultError> {
-        self.move_on(Some(Secret::Erased), self.disarmed(), 0)
+        self.move_on(Some(Secret::Erased), self.given_up())
     }
 
     fn disarmed(&self) -> Count {
         Count {
             stage: Stage::Spent,
-            ..self.state.count
+            ..self.state.numbers.count
+        }
+    }
+
+    /// With no image that may wake. A cut is authentic under the old key alone.
+    fn given_up(&self) -> Numbers {
+        Numbers {
+            count: self.disarmed(),
+            kept: 0,
+            ..self.state.numbers
         }
     }
 
@@ -184,44 +228,58 @@ impl<F: MultiwriteNorFlash> Vault<F> {
     }
 
     fn put_count(&mut self, count: Count) -> Result<(), VaultError> {
-        self.put_or_move_on(TAG_COUNT, &count.encode(), count, self.state.kept)
+        let numbers = Numbers {
+            count,
+            ..self.state.numbers
+        };
+        self.put_or_move_on(TAG_COUNT, &count.encode(), numbers)
     }
 
     fn put_kept(&mut self, kept: u64) -> Result<(), VaultError> {
-        self.put_or_move_on(TAG_KEPT, &kept.to_le_bytes(), self.state.count, kept)
+        let numbers = Numbers {
+            kept,
+            ..self.state.numbers
+        };
+        self.put_or_move_on(TAG_KEPT, &kept.to_le_bytes(), numbers)
     }
 
-    /// Writes an item by which `count` and `kept` come to hold.
-    fn put_or_move_on(
-        &mut self,
-        tag: u8,
-        item: &[u8],
-        count: Count,
-        kept: u64,
-    ) -> Result<(), VaultError> {
-        if !self.has_room() {
-            return self.move_on(None, count, kept);
+    fn put_cut(&mut self, cut: u64) -> Result<(), VaultError> {
+        let numbers = Numbers {
+            cut,
+            ..self.state.numbers
+        };
+        self.put_or_move_on(TAG_CUT, &cut.to_le_bytes(), numbers)
+    }
+
+    /// Writes an item by which `numbers` come to hold.
+    fn put_or_move_on(&mut self, tag: u8, item: &[u8], numbers: Numbers) -> Result<(), VaultError> {
+        if !self.has_room() || numbers.version() > self.state.version {
+            return self.move_on(None, numbers);
         }
         match self.put(tag, item) {
             Ok(()) => {
-                self.state.count = count;
-                self.state.kept = kept;
+                self.state.numbers = numbers;
                 Ok(())
             }
-            Err(PutError::NoRoom) => self.move_on(None, count, kept),
+            Err(PutError::NoRoom) => self.move_on(None, numbers),
             Err(PutError::Failed(error)) => self.doubt(error),
         }
     }
 
-    /// Writes the state with `count`, `kept` and, where given, another `secret`
-    /// into the other half, and erases this one.
-    fn move_on(
-        &mut self,
-        secret: Option<Secret>,
-        count: Count,
-        kept: u64,
-    ) -> Result<(), VaultError> {
+    /// Writes the state with `numbers` and, where given, another `secret` into the other
+    /// half, and erases this one.
+    fn move_on(&mut self, secret: Option<Secret>, numbers: Numbers) -> Result<(), VaultError> {
         self.is_in_doubt = true;
+        let is_away = self.state.secret.is_none();
+        self.recall_key()?;
+        let moved = self.move_on_with(secret, numbers);
+        if is_away {
+            self.forget_key();
+        }
+        moved
+    }
+
+    fn move_on_with(&mut self, secret: Option<Secret>, numbers: Numbers) -> Result<(), VaultError> {
         let epoch = self
             .state
             .epoch
@@ -230,95 +288,21 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         let other = 1 - self.current;
         let range = &self.halves[other];
         half::wipe(&mut self.flash, range)?;
-        let new = secret.as_ref().unwrap_or(&self.state.secret);
-        let items = half::begin(&mut self.flash, range, epoch, new, count, kept)?;
+        let new = secret.as_ref().or(self.state.secret.as_ref());
+        let new = new.expect("it was recalled");
+        let items = half::begin(&mut self.flash, range, epoch, new, numbers)?;
         // From here on that half is the valid one.
         let old = core::mem::replace(&mut self.current, other);
         if let Some(secret) = secret {
-            self.state.secret = secret;
+            self.state.secret = Some(secret);
         }
         self.state.epoch = epoch;
-        self.state.count = count;
-        self.state.kept = kept;
+        self.state.version = numbers.version();
+        self.state.numbers = numbers;
         self.state.items = items;
         half::wipe(&mut self.flash, &self.halves[old])?;
         self.is_in_doubt = false;
         Ok(())
-    }
-}
-
-impl<F: MultiwriteNorFlash> RollbackCounter for Vault<F> {
-    fn generation(&self) -> u64 {
-        self.state.count.generation
-    }
-
-    fn armed(&self) -> Option<u64> {
-        let count = self.state.count;
-        count.is_armed().then_some(count.generation)
-    }
-
-    fn kept(&self) -> Option<u64> {
-        Some(self.state.kept).filter(|kept| *kept != 0)
-    }
-
-    fn reserve(&mut self, above: u64) -> Result<u64, VaultError> {
-        let generation = self
-            .generation()
-            .max(above)
-            .checked_add(1)
-            .ok_or(VaultError::Exhausted)?;
-        let result = self.put_count(Count {
-            generation,
-            stage: Stage::Reserved,
-        });
-        if result.is_err() {
-            // It may be in the flash, so it is used up.
-            self.state.count = Count {
-                generation,
-                stage: Stage::Spent,
-            };
-        }
-        result.map(|()| generation)
-    }
-
-    fn arm(&mut self, generation: u64) -> Result<(), VaultError> {
-        let count = self.state.count;
-        if generation != count.generation || count.stage == Stage::Spent {
-            return Err(VaultError::NotReserved {
-                generation,
-                latest: count.generation,
-            });
-        }
-        if count.is_armed() && !self.is_in_doubt {
-            return Ok(());
-        }
-        self.put_count(Count {
-            generation,
-            stage: Stage::Armed,
-        })
-    }
-
-    fn disarm(&mut self) -> Result<(), VaultError> {
-        if !self.state.count.is_armed() && !self.is_in_doubt {
-            return Ok(());
-        }
-        self.put_count(self.disarmed())
-    }
-
-    fn keep(&mut self, generation: Option<u64>) -> Result<(), VaultError> {
-        let kept = generation.unwrap_or(0);
-        if kept == self.state.kept && !self.is_in_doubt {
-            return Ok(());
-        }
-        let count = self.state.count;
-        let is_reserved = kept == count.generation && count.stage == Stage::Reserved;
-        if kept != 0 && kept != self.state.kept && !is_reserved {
-            return Err(VaultError::NotReserved {
-                generation: kept,
-                latest: count.generation,
-            });
-        }
-        self.put_kept(kept)
     }
 }
 

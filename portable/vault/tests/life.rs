@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::CutFlash;
+use common::{CutFlash, Torn};
 use poorwill_vault::{
-    FlashFault, KEY_BYTES, Key, KeyState, RollbackCounter, SliceFlash, Vault, VaultError,
+    CutCounter, FlashFault, KEY_BYTES, Key, KeyState, OLDEST_VAULT_VERSION, RollbackCounter,
+    SliceFlash, VAULT_VERSION, Vault, VaultError,
 };
 
 const BLOCK: usize = 1024;
@@ -73,6 +74,62 @@ fn only_the_number_reserved_last_is_armed_and_only_once() {
     assert_eq!(vault.flash().steps, steps, "nothing to write");
     let mut vault = open(vault.into_flash().powered()).unwrap();
     assert_eq!(vault.arm(2), refused(2, 2), "also after a power-on");
+}
+
+#[test]
+fn a_vault_that_counts_cuts_has_the_next_version() {
+    let mut vault = open(blank()).unwrap();
+    vault.install_key(key(7)).unwrap();
+    vault.reserve(0).unwrap();
+    vault.make_room().unwrap();
+    assert_eq!((vault.cut(), vault.version()), (0, OLDEST_VAULT_VERSION));
+    assert_eq!(vault.next_cut(), Ok(1));
+    assert_eq!(vault.next_cut(), Ok(2));
+    vault.arm(1).unwrap();
+    let mut vault = open(vault.into_flash().powered()).unwrap();
+    assert_eq!((vault.cut(), vault.version()), (2, VAULT_VERSION));
+    assert_eq!((vault.generation(), vault.armed()), (1, Some(1)));
+    assert_eq!(vault.key().unwrap().bytes(), &[7; KEY_BYTES]);
+    vault.erase_key().unwrap();
+    let vault = open(vault.into_flash().powered()).unwrap();
+    assert_eq!(
+        (vault.cut(), vault.armed()),
+        (2, None),
+        "no number comes twice"
+    );
+}
+
+#[test]
+fn a_forgotten_key_is_in_the_flash_alone() {
+    let mut vault = open(blank()).unwrap();
+    vault.forget_key();
+    assert_eq!(
+        vault.key_state(),
+        KeyState::Missing,
+        "there is none to forget"
+    );
+    vault.install_key(key(7)).unwrap();
+    vault.forget_key();
+    assert!(vault.key().is_none());
+    assert_eq!(vault.key_state(), KeyState::Present);
+    assert_eq!(vault.install_key(key(8)), Err(VaultError::KeyPresent));
+    // The other half has it, too, when the first is full.
+    let erases = vault.flash().erases;
+    while vault.flash().erases == erases {
+        vault.next_cut().unwrap();
+        assert!(vault.key().is_none());
+    }
+    vault.recall_key().unwrap();
+    assert_eq!(vault.key().unwrap().bytes(), &[7; KEY_BYTES]);
+    // Where the flash does not say, it is not missing.
+    let mut vault = open(vault.flash().powered().cut_at(0, Torn::Before)).unwrap();
+    vault.forget_key();
+    assert!(vault.next_cut().is_err(), "the flash is gone");
+    assert_eq!(
+        vault.recall_key(),
+        Err(VaultError::Flash(FlashFault::Device))
+    );
+    assert_eq!(vault.key_state(), KeyState::Present);
 }
 
 #[test]
@@ -164,14 +221,14 @@ fn a_damaged_vault_is_not_taken_for_a_new_one() {
 
 #[test]
 fn another_version_is_named() {
-    // A header of version 2, made by the map itself.
+    // A header of version 3, made by the map itself.
     use sequential_storage::cache::Cache;
     use sequential_storage::map::{MapConfig, MapStorage};
     let flash = SliceFlash::<_, BLOCK>::new(vec![0xff; 4 * BLOCK]);
     let mut map =
         MapStorage::<u8, _, _>::new(flash, MapConfig::new(0..LENGTH / 2), Cache::new_uncached());
     let mut buffer = [0; 64];
-    let value: &[u8] = b"PWVAULT\0\x02\0and whatever comes then";
+    let value: &[u8] = b"PWVAULT\0\x03\0and whatever comes then";
     {
         let store = core::pin::pin!(map.store_item(&mut buffer, &1, &value));
         let mut context = core::task::Context::from_waker(core::task::Waker::noop());
@@ -181,7 +238,7 @@ fn another_version_is_named() {
         ));
     }
     let (flash, _) = map.destroy();
-    let error = VaultError::Version { found: 2, known: 1 };
+    let error = VaultError::Version { found: 3, known: 2 };
     assert_eq!(refusal(flash.into_inner()), error);
 }
 

@@ -6,7 +6,9 @@
 mod common;
 
 use common::{CutFlash, Torn};
-use poorwill_vault::{Key, KeyState, MAX_ITEMS, RollbackCounter, Vault, VaultError};
+use poorwill_vault::{
+    CutCounter, Key, KeyState, MAX_ITEMS, RollbackCounter, VAULT_VERSION, Vault, VaultError,
+};
 use proptest::prelude::*;
 
 /// What a user of the vault can see of it.
@@ -14,6 +16,7 @@ use proptest::prelude::*;
 struct View {
     generation: u64,
     armed: Option<u64>,
+    cut: u64,
     key_state: KeyState,
     key: Option<[u8; 32]>,
 }
@@ -25,6 +28,8 @@ enum Op {
     ReserveAbove(u64),
     Arm,
     Disarm,
+    NextCut,
+    MakeRoom,
     Install(u8),
     Rotate(u8),
     Erase,
@@ -44,6 +49,7 @@ fn view<const BLOCK: usize>(vault: &Vault<CutFlash<BLOCK>>) -> View {
     View {
         generation: vault.generation(),
         armed: vault.armed(),
+        cut: vault.cut(),
         key_state: vault.key_state(),
         key: vault.key().map(|key| *key.bytes()),
     }
@@ -56,6 +62,8 @@ fn run<const BLOCK: usize>(vault: &mut Vault<CutFlash<BLOCK>>, op: Op) -> Result
         Op::ReserveAbove(more) => vault.reserve(vault.generation() + more).map(|_| ()),
         Op::Arm => vault.arm(vault.generation()),
         Op::Disarm => vault.disarm(),
+        Op::NextCut => vault.next_cut().map(|_| ()),
+        Op::MakeRoom => vault.make_room(),
         Op::Install(number) => vault.install_key(Key::new(&key(number))),
         Op::Rotate(number) => vault.rotate_key(Key::new(&key(number))),
         Op::Erase => vault.erase_key(),
@@ -106,11 +114,12 @@ fn check_after_cut<const BLOCK: usize>(
         let highest = allowed.iter().map(|view| view.generation).max();
         assert!(Some(next) > highest || next == seen.generation + 1);
         assert_eq!(vault.armed(), None);
+        assert_eq!(vault.next_cut(), Ok(seen.cut + 1));
         vault.arm(next).unwrap();
         let again = open(vault.flash().powered()).unwrap();
         assert_eq!(
-            (again.armed(), again.key_state()),
-            (Some(next), seen.key_state)
+            (again.armed(), again.key_state(), again.cut()),
+            (Some(next), seen.key_state, seen.cut + 1)
         );
         let steps = vault.flash().steps;
         (steps, seen)
@@ -210,7 +219,17 @@ fn every_cut_leaves_the_state_before_or_after() {
         Op::Rotate(5),
         Op::ReserveAbove(7),
         Op::Rotate(6),
+        Op::NextCut,
     ]);
+    ops.extend(sleeps(2));
+    ops.extend([
+        Op::NextCut,
+        Op::MakeRoom,
+        Op::Erase,
+        Op::NextCut,
+        Op::Rotate(7),
+    ]);
+    ops.extend([Op::NextCut; 5]);
     ops.extend(sleeps(20));
     let (cuts, erases) = explore::<512>(new(), &ops);
     println!("{cuts:?}, {erases} erases");
@@ -230,6 +249,39 @@ fn cuts_where_the_number_of_items_is_what_ends_a_half() {
     println!("{cuts:?}, {erases} erases");
     assert_eq!(erases, 1);
     assert!(cuts.first > 500 && cuts.second > 100, "{cuts:?}");
+}
+
+/// Whatever a vault was through, what comes behind [`CutCounter::make_room`] erases nothing,
+/// and is a few words: it fits into what a power supply holds up.
+#[test]
+fn the_next_cut_is_a_few_words_where_room_was_made() {
+    let mut vault = open(new::<0x4000>()).unwrap();
+    vault.install_key(Key::new(&key(1))).unwrap();
+    let mut moved = 0;
+    for cut in 1..=2 * u64::from(MAX_ITEMS) {
+        let before = vault.flash().erases;
+        vault.make_room().unwrap();
+        moved += vault.flash().erases - before;
+        let (erases, steps) = (vault.flash().erases, vault.flash().steps);
+        assert_eq!(vault.next_cut(), Ok(cut));
+        // The first makes a vault of the next version.
+        if cut > 1 {
+            assert_eq!(vault.flash().erases, erases);
+            assert!(vault.flash().steps - steps <= 8);
+        }
+    }
+    assert_eq!((moved, vault.version()), (2, VAULT_VERSION));
+    // One whose outcome is unknown is not left for the next.
+    let mut flash = vault.flash().powered();
+    flash.fail = Some((0, 1));
+    let mut vault = open(flash).unwrap();
+    let cut = vault.cut();
+    assert!(vault.next_cut().is_err());
+    vault.make_room().unwrap();
+    assert_eq!(vault.flash().erases, 1);
+    assert_eq!(vault.cut(), cut);
+    assert_eq!(vault.next_cut(), Ok(cut + 1));
+    assert_eq!(vault.flash().erases, 1);
 }
 
 /// Thousands of operations in which the power goes all the time, without looking
@@ -277,6 +329,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u8>().prop_map(Op::Install),
         1 => any::<u8>().prop_map(Op::Rotate),
         1 => Just(Op::Erase),
+        3 => Just(Op::NextCut),
+        1 => Just(Op::MakeRoom),
     ]
 }
 

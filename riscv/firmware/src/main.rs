@@ -28,6 +28,7 @@ use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
+use poorwill_sleep::cut::NoGo;
 use thiserror::Error;
 
 use crate::entry::stack;
@@ -89,7 +90,11 @@ fn boot(
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
     let no_cut = match cut::go(own, began) {
         Ok(never) => match never {},
-        Err(reason) => reason,
+        Err(NoGo::Cold(reason)) => reason,
+        Err(NoGo::Reset(reason)) => {
+            say!("cut: {reason}; reset");
+            power::fatal()
+        }
     };
     let reason = sleep::wake(began, &stopped);
     let reason = no_cut.map_or(reason, ColdBoot::Cut);

@@ -40,9 +40,15 @@ impl StackLock {
         taken.is_ok()
     }
 
+    /// Whether the hart with this ID, which calls, is on the stack.
+    #[must_use]
+    pub fn is_on(&self, hart: u64) -> bool {
+        self.0.load(Ordering::Relaxed) == hart
+    }
+
     /// The hart with this ID, which calls, is not on the stack any more, if it was.
     pub fn leave(&self, hart: u64) {
-        if self.0.load(Ordering::Relaxed) == hart {
+        if self.is_on(hart) {
             self.0.store(FREE, Ordering::Release);
         }
     }

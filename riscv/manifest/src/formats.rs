@@ -2,7 +2,7 @@ use core::fmt;
 
 use poorwill_image::FORMAT_VERSION;
 use poorwill_store::{CONFIGURATION_VERSION, RECORD_VERSION};
-use poorwill_vault::VAULT_VERSION;
+use poorwill_vault::{OLDEST_VAULT_VERSION, VAULT_VERSION};
 
 /// The versions of a format that a firmware reads. It writes the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +54,14 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// What this build of the crates reads: one version of each.
+    /// What this build of the crates reads.
     pub const BUILT: Formats = Formats {
         image: Versions::only(FORMAT_VERSION),
         record: Versions::only(RECORD_VERSION),
         configuration: Versions::only(CONFIGURATION_VERSION),
-        vault: Versions::only(VAULT_VERSION),
+        vault: Versions {
+            oldest: OLDEST_VAULT_VERSION,
+            newest: VAULT_VERSION,
+        },
     };
 }

@@ -122,6 +122,9 @@ fn state(record: &RecordReport) -> String {
     let reason = record.reason.as_deref().unwrap_or_default();
     match record.state {
         RecordState::Whole => "whole: the next power-on goes on with it".to_owned(),
+        RecordState::Tagged => "committed: the next power-on goes on with it, if the machine's \
+             vault tells that it is authentic and the latest"
+            .to_owned(),
         RecordState::Unfinished => {
             format!("not finished: {reason}; the next power-on is a cold boot")
         }

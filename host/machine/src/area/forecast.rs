@@ -2,7 +2,6 @@ use poorwill_image::{Header, OpenError, Trust, Workspace, inspect};
 use poorwill_manifest::{Forecast, Gap, Manifest, State};
 use poorwill_medium::Medium;
 use poorwill_store::SlotStatus;
-use poorwill_vault::VAULT_VERSION;
 
 use super::room::{expected, work_pages};
 
@@ -14,6 +13,8 @@ pub(super) struct Found<'s> {
     pub(super) header: Option<&'s Result<Header, OpenError>>,
     /// Which images the machine trusts, if its flash is there.
     pub(super) trust: Option<&'s Trust<'s>>,
+    /// The version of the vault in there.
+    pub(super) vault_version: u16,
 }
 
 /// Whether `firmware` would wake the image in `slot`.
@@ -24,7 +25,7 @@ pub(super) fn forecast<M: Medium>(
 ) -> Forecast {
     let (header, record) = (found.header, firmware.check_slot(found.status));
     match (header, record) {
-        (Some(Ok(header)), Forecast::Wakes) => of_image(firmware, slot, header, found.trust),
+        (Some(Ok(header)), Forecast::Wakes) => of_image(firmware, slot, header, found),
         (Some(Err(OpenError::Header(error))), Forecast::Wakes) => {
             firmware.check_image(Err(error), State::Unreadable)
         }
@@ -37,15 +38,14 @@ fn of_image<M: Medium>(
     firmware: &Manifest,
     slot: &mut M,
     header: &Header,
-    trust: Option<&Trust<'_>>,
+    found: &Found<'_>,
 ) -> Forecast {
     let sealed = |firmware: &Manifest| firmware.check_image(Ok(header), State::Sealed);
-    let key = match (&header.seal, trust) {
+    let key = match (&header.seal, found.trust) {
         (None, _) => None,
         (Some(_), None) => return sealed(firmware),
         (Some(mark), Some(trust)) => {
-            // The flash could be read, so its vault has this version.
-            if let Err(obstacle) = firmware.check_vault(VAULT_VERSION) {
+            if let Err(obstacle) = firmware.check_vault(found.vault_version) {
                 return Forecast::Refused(obstacle);
             }
             match trust.key_for(Some(mark)) {

@@ -10,6 +10,7 @@ use poorwill_store::{
     Area, AreaLocation, Configuration, ConfigurationError, RecordError, SlotId, SlotRecord,
     SlotState, SlotStatus as Record, StoreError,
 };
+use poorwill_vault::OLDEST_VAULT_VERSION;
 
 use super::find::{AreaError, find};
 use super::forecast::{Found, forecast};
@@ -80,6 +81,7 @@ fn inspect_area(
     scratch: &mut [Page],
     questions: &mut Questions<'_>,
 ) -> Result<AreaReport, StoreError> {
+    let vault_version = questions.flash.as_deref().map(Flash::vault_version);
     let (trust, counter) = match questions.flash.as_deref_mut().map(Flash::judge) {
         Some((trust, counter)) => (Some(trust), counter),
         None => (None, None),
@@ -91,6 +93,7 @@ fn inspect_area(
     let newest = area.newest().ok().map(|image| image.slot());
     let look = Look {
         trust,
+        vault_version: vault_version.unwrap_or(OLDEST_VAULT_VERSION),
         verify: questions.verify,
         firmware: questions.firmware,
     };
@@ -110,6 +113,7 @@ fn inspect_area(
 /// What is asked of each slot of an area.
 struct Look<'q> {
     trust: Option<Trust<'q>>,
+    vault_version: u16,
     verify: Option<&'q ProgressBar>,
     firmware: Option<&'q Manifest>,
 }
@@ -154,6 +158,7 @@ impl Look<'_> {
                 status: &status,
                 header: header.as_ref(),
                 trust: self.trust.as_ref(),
+                vault_version: self.vault_version,
             };
             report.forecast = Some(forecast(firmware, &mut area.slot(id)?, &found).into());
         }

@@ -2,7 +2,7 @@ use std::process::ExitStatus;
 
 use thiserror::Error;
 
-use super::report::{RecordReport, RecordState};
+use super::report::RecordReport;
 
 /// How a machine with a power supply has ended, if it did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Ending {
         // Unless the power failed again before anything went on.
         let found = of_run.or(open().next().filter(|_| is_gone));
         match found {
-            Some(record) if record.state == RecordState::Whole => Ok(Ending::Cut(record.clone())),
+            Some(record) if record.is_committed() => Ok(Ending::Cut(record.clone())),
             Some(record) => {
                 let reason = record.reason.clone();
                 Err(NotCut::Refused(reason.unwrap_or_default()))
@@ -67,6 +67,7 @@ impl Ending {
 mod tests {
     use std::os::unix::process::ExitStatusExt;
 
+    use super::super::report::RecordState;
     use super::*;
 
     fn record(number: u64, state: RecordState) -> RecordReport {
@@ -94,11 +95,13 @@ mod tests {
     #[test]
     fn a_new_cut_is_one_however_the_power_went() {
         let before = [record(1, RecordState::Consumed)];
-        let after = [record(2, RecordState::Whole)];
-        for code in [0, poorwill_plugin::CUT] {
-            for before in [&before[..], &[]] {
-                let cut = Ok(Ending::Cut(after[0].clone()));
-                assert_eq!(ending(code, before, &after), cut);
+        for state in [RecordState::Whole, RecordState::Tagged] {
+            let after = [record(2, state)];
+            for code in [0, poorwill_plugin::CUT] {
+                for before in [&before[..], &[]] {
+                    let cut = Ok(Ending::Cut(after[0].clone()));
+                    assert_eq!(ending(code, before, &after), cut);
+                }
             }
         }
     }

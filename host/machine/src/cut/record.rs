@@ -4,8 +4,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use poorwill_memory::{PAGE_BYTES, Page, checksum};
-use poorwill_sleep::cut::{self, CutMemory, LINE_BYTES, Layout, Line, Newest, Place};
+use poorwill_image::Digest;
+use poorwill_memory::{PAGE_BYTES, Page};
+use poorwill_sleep::cut::{self, CutMemory, LINE_BYTES, Layout, Line, Newest, Place, Proof};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use thiserror::Error;
@@ -109,11 +110,13 @@ impl CutMemory for FileRecord<'_> {
         self.note(self.file.sync_data());
     }
 
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
         let pages = self.layout.part_pages(part);
-        let part = self.bytes.get(pages.start * PAGE..pages.end * PAGE)?;
-        let bytes = part.get(..usize::try_from(bytes).ok()?)?;
-        Some(checksum::of_bytes(bytes))
+        let read = self.bytes.get(pages.start * PAGE..pages.end * PAGE)?;
+        // What was read is not aligned as pages are.
+        let mut pages = vec![Page::ZERO; pages.len()];
+        pages.as_mut_bytes().copy_from_slice(read);
+        proof.of_part(part, &pages, bytes)
     }
 }
 
@@ -236,7 +239,7 @@ fn report(file: &File, start: u64) -> io::Result<Option<RecordReport>> {
             entry.is_some_and(|(_, entry)| entry.bytes > 0)
         })
         .count();
-    let outcome = newest.report(&record);
+    let outcome = newest.look(&record);
     Ok(Some(RecordReport::new(
         start, newest, outcome, harts, running,
     )))
@@ -279,7 +282,7 @@ mod tests {
             assert_eq!((record.offset, record.number), (at, 1));
             assert_eq!(record.state, RecordState::Whole);
             assert_eq!((record.harts, record.machine_harts), (Some(2), Some(3)));
-            assert_eq!(record.bytes, Some(300 + 5000 + 2 * 600));
+            assert_eq!(record.bytes, Some(300 + 400 + 5000 + 2 * 600));
             assert_eq!(record.stop_ticks, Some(2640));
             assert_eq!(record.reason, None);
         }
@@ -299,9 +302,10 @@ mod tests {
     fn a_record_that_was_damaged_is_told_as_such() {
         let bytes = cut().bytes();
         let layout = Layout::new(3, Layout::TREE_PAGES);
-        let part = layout.part_pages(Layout::hart(0)).start * PAGE;
+        let [devices, part] =
+            [Layout::DEVICES, Layout::hart(0)].map(|part| layout.part_pages(part).start * PAGE);
         let entry = layout.line_offset(Place::Part(Layout::hart(2)));
-        for at in [part, part + 599, entry + 16] {
+        for at in [devices + 399, part, part + 599, entry + 16] {
             let file = memory(8192, &cut());
             let flipped = [bytes[at] ^ 1];
             file.as_file()
@@ -313,6 +317,42 @@ mod tests {
             assert_eq!(record.state, RecordState::Damaged, "byte {at}");
             assert!(record.reason.as_ref().unwrap().contains("damaged"));
         }
+    }
+
+    /// What only the vault can tell is not told; what is there is.
+    #[test]
+    fn a_cut_of_a_machine_with_a_vault_is_told_as_such() {
+        let tagged = || {
+            let mut record = FakeRecord::new(&[true, false, true]);
+            record.key = Some([7; 32]);
+            record.ticks = 2640;
+            record.stop().unwrap();
+            record
+        };
+        let file = memory(8192, &tagged());
+        let [record] = &look(file.path()).unwrap()[..] else {
+            panic!("one record");
+        };
+        assert_eq!((record.state, record.number), (RecordState::Tagged, 1));
+        assert_eq!((record.harts, record.machine_harts), (Some(2), Some(3)));
+        assert_eq!(record.bytes, Some(300 + 400 + 5000 + 2 * 600));
+        assert_eq!((record.stop_ticks, &record.reason), (Some(2640), &None));
+        // A line that is not whole is so with or without a vault.
+        let layout = Layout::new(3, Layout::TREE_PAGES);
+        let entry = layout.line_offset(Place::Part(Layout::DEVICES)) + 16;
+        let flipped = [tagged().bytes()[entry] ^ 1];
+        file.as_file()
+            .write_all_at(&flipped, 8192 + entry as u64)
+            .unwrap();
+        let [record] = &look(file.path()).unwrap()[..] else {
+            panic!("one record");
+        };
+        assert_eq!(record.state, RecordState::Damaged);
+        assert_eq!(discard(file.path()).unwrap().len(), 1);
+        let [record] = &look(file.path()).unwrap()[..] else {
+            panic!("one record");
+        };
+        assert!(record.is_over());
     }
 
     #[test]

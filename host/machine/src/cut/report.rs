@@ -1,4 +1,4 @@
-use poorwill_sleep::cut::{CutReason, CutReport, Newest};
+use poorwill_sleep::cut::{CutReason, Look, Newest};
 use serde::Serialize;
 
 /// The record of a cut in a memory file.
@@ -28,6 +28,9 @@ pub struct RecordReport {
 pub enum RecordState {
     /// The next power-on goes on with it.
     Whole,
+    /// The next power-on goes on with it, if the machine's vault tells that it is whole,
+    /// authentic and the latest.
+    Tagged,
     /// It was begun, and not committed.
     Unfinished,
     /// It was committed, and memory does not hold what was.
@@ -42,13 +45,14 @@ impl RecordReport {
     pub(super) fn new(
         offset: u64,
         newest: Newest,
-        outcome: Result<CutReport, CutReason>,
+        outcome: Result<Look, CutReason>,
         harts: usize,
         running: usize,
     ) -> Self {
-        let report = outcome.ok();
+        let report = outcome.ok().map(|look| look.report);
         let state = match outcome {
             _ if newest.is_consumed => RecordState::Consumed,
+            Ok(look) if look.is_tagged => RecordState::Tagged,
             Ok(_) => RecordState::Whole,
             Err(CutReason::Damaged) => RecordState::Damaged,
             Err(_) => RecordState::Unfinished,
@@ -63,6 +67,12 @@ impl RecordReport {
             bytes: report.map(|report| report.bytes),
             stop_ticks: report.map(|report| report.ticks),
         }
+    }
+
+    /// Whether the next power-on goes on with it, as far as can be told here.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        matches!(self.state, RecordState::Whole | RecordState::Tagged)
     }
 
     /// Whether it was gone on with, or given up.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use poorwill_image::{Salt, SealingKey, Trust};
 use poorwill_vault::{
-    FileFlash, KEY_BYTES, Key, KeyState, RollbackCounter, SliceFlash, Vault, VaultError,
-    range_in_bank,
+    FileFlash, KEY_BYTES, Key, KeyState, OLDEST_VAULT_VERSION, RollbackCounter, SliceFlash, Vault,
+    VaultError, range_in_bank,
 };
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -118,6 +118,12 @@ impl Flash {
             sleeps: vault.map_or(0, RollbackCounter::generation),
             armed: vault.and_then(RollbackCounter::armed),
         }
+    }
+
+    /// The version of the vault; that of a new one where there is none yet.
+    #[must_use]
+    pub fn vault_version(&self) -> u16 {
+        (self.vault.as_ref()).map_or(OLDEST_VAULT_VERSION, Vault::version)
     }
 
     /// For looking at a sleep area as a machine with this flash does: which

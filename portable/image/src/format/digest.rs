@@ -24,6 +24,18 @@ impl Digest {
         Digest([0, 1].map(|word: usize| u64::from_le_bytes(words[word])))
     }
 
+    /// One that these words stand for, as in a line of a cut's record.
+    #[must_use]
+    pub const fn from_words(words: [u64; 2]) -> Digest {
+        Digest(words)
+    }
+
+    /// The words.
+    #[must_use]
+    pub const fn to_words(self) -> [u64; 2] {
+        self.0
+    }
+
     /// The 16 bytes that stand for it in an image.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {

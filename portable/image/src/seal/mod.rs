@@ -7,7 +7,10 @@
 //! ready-made AEAD takes.
 
 mod cipher;
+mod cut_key;
 mod key;
+mod words_mac;
 
 pub(crate) use cipher::{Cipher, CipherDirection, Message, Part};
+pub use cut_key::CutKey;
 pub use key::{Seal, SealError, SealingKey, Trust};

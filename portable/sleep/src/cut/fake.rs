@@ -2,28 +2,35 @@
 
 extern crate std;
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::vec;
 use std::vec::Vec;
 
-use poorwill_memory::{Page, checksum};
+use poorwill_image::Digest;
+use poorwill_memory::Page;
+use poorwill_vault::Key;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::find::last_sequence;
 use super::{
-    CutCommitted, CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, StopMachine,
-    stop,
+    CutCommitted, CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, Proof,
+    StopMachine, stop,
 };
 
 /// Bytes of a page.
 const PAGE: usize = size_of::<Page>();
 
-/// The record of a machine without caches, as bytes.
+/// The record of a machine without caches.
 #[derive(Debug)]
 pub struct FakeRecord {
     layout: Layout,
-    bytes: RefCell<Vec<u8>>,
+    pages: RefCell<Vec<Page>>,
+    /// The number that the machine's vault has given.
+    number: Cell<u64>,
     /// Which harts run.
     running: Vec<bool>,
+    /// The key in the machine's vault, if it has one.
+    pub key: Option<[u8; 32]>,
     /// Ticks that the next Stop takes.
     pub ticks: u64,
     /// Why the next Stop is not finished, if it is not.
@@ -35,11 +42,13 @@ impl FakeRecord {
     #[must_use]
     pub fn new(running: &[bool]) -> Self {
         let layout = Layout::new(running.len(), Layout::TREE_PAGES);
-        let bytes = vec![0; layout.pages() * PAGE];
+        let pages = vec![Page::ZERO; layout.pages()];
         FakeRecord {
             layout,
-            bytes: RefCell::new(bytes),
+            pages: RefCell::new(pages),
+            number: Cell::new(0),
             running: running.to_vec(),
+            key: None,
             ticks: 0,
             fails: None,
         }
@@ -48,7 +57,7 @@ impl FakeRecord {
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        self.bytes.borrow().clone()
+        self.pages.borrow().as_bytes().to_vec()
     }
 
     /// The power fails.
@@ -57,15 +66,17 @@ impl FakeRecord {
     ///
     /// What [`fails`](Self::fails) says.
     pub fn stop(&self) -> Result<CutCommitted, CutReason> {
+        self.number.set(last_sequence(self) + 1);
         stop(self)
     }
 
     /// Writes a part of so many bytes.
     fn write_part(&self, part: usize, sequence: u64, bytes: usize) {
         let start = self.layout.part_pages(part).start * PAGE;
-        self.bytes.borrow_mut()[start..start + bytes].fill(0x5a);
+        self.pages.borrow_mut().as_mut_bytes()[start..start + bytes].fill(0x5a);
         let bytes = bytes as u64;
-        let digest = self.digest(part, bytes).expect("it is in its pages");
+        let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
+        let digest = digest.expect("it is in its pages");
         let entry = PartEntry { bytes, digest };
         self.store(Place::Part(part), &Line::part(sequence, entry));
     }
@@ -78,21 +89,21 @@ impl CutMemory for FakeRecord {
 
     fn line(&self, place: Place) -> Line {
         let start = self.layout.line_offset(place);
-        let bytes = self.bytes.borrow();
-        Line::read_from_bytes(&bytes[start..start + LINE_BYTES]).expect("a line")
+        let pages = self.pages.borrow();
+        Line::read_from_bytes(&pages.as_bytes()[start..start + LINE_BYTES]).expect("a line")
     }
 
     fn store(&self, place: Place, line: &Line) {
         let start = self.layout.line_offset(place);
-        self.bytes.borrow_mut()[start..start + LINE_BYTES].copy_from_slice(line.as_bytes());
+        let mut pages = self.pages.borrow_mut();
+        pages.as_mut_bytes()[start..start + LINE_BYTES].copy_from_slice(line.as_bytes());
     }
 
     fn write_back(&self, _place: Place) {}
 
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
-        let start = self.layout.part_pages(part).start * PAGE;
-        let end = start.checked_add(usize::try_from(bytes).ok()?)?;
-        Some(checksum::of_bytes(self.bytes.borrow().get(start..end)?))
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
+        let pages = self.pages.borrow();
+        proof.of_part(part, &pages[self.layout.part_pages(part)], bytes)
     }
 }
 
@@ -100,6 +111,14 @@ impl StopMachine for FakeRecord {
     fn record(&self) -> &impl CutMemory {
         self
     }
+
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+        job(&self.key.map_or(Proof::Checksums, |key| {
+            Proof::tags(&Key::new(&key), self.number.get())
+        }))
+    }
+
+    fn forget(&self) {}
 
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
         for (place, runs) in self.running.iter().enumerate() {
@@ -114,7 +133,8 @@ impl StopMachine for FakeRecord {
         Ok(())
     }
 
-    fn quiet(&self) -> Result<(), CutReason> {
+    fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
+        self.write_part(Layout::DEVICES, sequence, 400);
         Ok(())
     }
 

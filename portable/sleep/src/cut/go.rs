@@ -1,10 +1,16 @@
 //! Go: from a power-on to the instruction at which the power failed.
 
+use poorwill_vault::{CutVault, Key};
+
+use super::find::{CutReport, Found, find, last_sequence};
+use super::guard::{Guard, advance};
 use super::layout::Place;
-use super::line::{Commit, Line, PartEntry};
+use super::line::Line;
+use super::proof::Proof;
 use super::reason::CutReason;
-use super::stop::{entries_digest, last_sequence};
 use super::{CutMemory, put};
+use crate::vault_state::VaultFault;
+use crate::vault_state::VaultState;
 
 /// The machine that goes on.
 pub trait GoMachine {
@@ -13,6 +19,15 @@ pub trait GoMachine {
 
     /// What is needed to put everything back.
     type State;
+
+    /// Runs `job` with what the machine has for a vault.
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R;
+
+    /// A new key for the vault, which is told of on the console.
+    fn new_key(&self) -> Key;
+
+    /// Keeps what the next cut is proven by; or knows why none is to be taken.
+    fn keep(&self, proof: Result<Proof, VaultFault>);
 
     /// Reads all of the record, and finds that it fits this machine. Nothing is touched.
     ///
@@ -33,104 +48,6 @@ pub trait GoMachine {
     fn restore(&self, state: Self::State) -> Result<(), CutReason>;
 }
 
-/// What is told of a cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CutReport {
-    /// Its number.
-    pub sequence: u64,
-    /// Bytes of the record's parts.
-    pub bytes: u64,
-    /// Ticks of `time` from the line to the commit.
-    pub ticks: u64,
-}
-
-/// What a start finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// No cut that the last start has not known of.
-    Nothing,
-    /// One that is to be gone on with.
-    Cut(CutReport),
-    /// One that is of no use.
-    Refused(CutReason),
-}
-
-/// What the record says, and whether memory holds what it says.
-#[must_use]
-pub fn find(memory: &impl CutMemory) -> Found {
-    match Newest::in_record(memory) {
-        Some(cut) if !cut.is_consumed => match cut.report(memory) {
-            Ok(report) => Found::Cut(report),
-            Err(reason) => Found::Refused(reason),
-        },
-        _ => Found::Nothing,
-    }
-}
-
-/// The newest cut that a record knows of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// Its number.
-    pub sequence: u64,
-    /// It was gone on with, or given up.
-    pub is_consumed: bool,
-}
-
-impl Newest {
-    /// The newest cut of a record, if there has been one.
-    #[must_use]
-    pub fn in_record(memory: &impl CutMemory) -> Option<Self> {
-        let sequence = last_sequence(memory);
-        let consumed = memory.line(Place::Consumed).read_consumed();
-        (sequence > 0).then_some(Newest {
-            sequence,
-            is_consumed: consumed >= Some(sequence),
-        })
-    }
-
-    /// What is told of it.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be gone on with, whether it is consumed or not.
-    pub fn report(&self, memory: &impl CutMemory) -> Result<CutReport, CutReason> {
-        match memory.line(Place::Committed).read_committed() {
-            Some((sequence, Commit { digest, ticks })) if sequence == self.sequence => {
-                let bytes = whole_bytes(memory, sequence, digest).ok_or(CutReason::Damaged)?;
-                Ok(CutReport {
-                    sequence,
-                    bytes,
-                    ticks,
-                })
-            }
-            _ => {
-                let begun = memory.line(Place::Begun).read_begun();
-                Err(begun.map_or(CutReason::Damaged, |(_, reason)| reason))
-            }
-        }
-    }
-}
-
-/// Gives up whatever cut there is: the next start will know of none.
-pub fn discard(memory: &impl CutMemory) {
-    let consumed = Line::consumed(last_sequence(memory));
-    put(memory, Place::Consumed, &consumed);
-}
-
-/// Bytes of all parts, if the entries are those that were committed, and the parts are what
-/// these say.
-fn whole_bytes(memory: &impl CutMemory, sequence: u64, digest: u64) -> Option<u64> {
-    if entries_digest(memory, sequence) != Some(digest) {
-        return None;
-    }
-    let parts = 0..memory.layout().parts();
-    let bytes = parts.map(|part| {
-        let (_, PartEntry { bytes, digest }) = memory.line(Place::Part(part)).read_part()?;
-        (memory.digest(part, bytes) == Some(digest)).then_some(bytes)
-    });
-    bytes.sum()
-}
-
 /// That everything is as it was, and that the cut will not be gone on with again: the
 /// harts may be released. Nothing else makes one.
 #[derive(Debug)]
@@ -144,26 +61,104 @@ impl Ready {
     }
 }
 
-fn put_back<M: GoMachine>(machine: &M) -> Result<(), CutReason> {
-    let state = machine.check()?;
-    machine.wait_for_power();
-    machine.restore(state)
+/// Why no cut is gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoGo {
+    /// There is none, or it is of no use: the machine boots without it.
+    Cold(Option<CutReason>),
+    /// Everything was put back, and then it must not be gone on with: the machine is to be
+    /// reset, and says so at the next start.
+    Reset(CutReason),
+}
+
+/// Gives up whatever cut there is: the next start will know of none.
+pub fn discard(memory: &impl CutMemory) {
+    let consumed = Line::consumed(last_sequence(memory));
+    put(memory, Place::Consumed, &consumed);
 }
 
 /// Goes on with a cut that was [found](find()), as far as the harts' release; or gives up
-/// one that is of no use, or that does not fit.
+/// one that is of no use, or that does not fit. Either way no cut up to now is gone on with
+/// any more, by the record and by the vault, and the machine knows what proves its next.
 ///
 /// # Errors
 ///
-/// Why the machine boots cold; `None` where there is no cut.
-pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, Option<CutReason>> {
-    let record = machine.record();
-    let result = match find(record) {
-        Found::Nothing => return Err(None),
-        Found::Refused(reason) => Err(Some(reason)),
-        Found::Cut(report) => put_back(machine).map(|()| Ready(report)).map_err(Some),
+/// [`NoGo`].
+pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
+    let found = {
+        let guard = machine.with_vault(Guard::at_start);
+        find(machine.record(), &guard)
     };
-    // From here on it is a cut that was.
-    discard(record);
-    result
+    let reason = match found {
+        Found::Nothing => None,
+        Found::Refused(reason) => Some(reason),
+        Found::Cut(report) => match prepare(machine) {
+            Ok(state) => return finish(machine, state, report),
+            Err(reason) => Some(reason),
+        },
+    };
+    give_up(machine);
+    Err(NoGo::Cold(reason))
+}
+
+/// All that may take long, or fail, before anything is touched.
+fn prepare<M: GoMachine>(machine: &M) -> Result<M::State, CutReason> {
+    let state = machine.check()?;
+    let has_room = machine.with_vault(|vault| match vault {
+        VaultState::Open(vault) => vault.make_room().is_ok(),
+        VaultState::Absent | VaultState::Broken(_) => true,
+    });
+    if !has_room {
+        return Err(CutReason::Vault);
+    }
+    machine.wait_for_power();
+    Ok(state)
+}
+
+/// What is put back stays so until the vault's number is moved on: until then another power
+/// failure leads to another Go. A device that is not what it was leads to a cold boot: the cut
+/// is given up, as any other that is refused.
+///
+/// What follows the second look at the power is done within the hold-up, whatever comes: a
+/// few words of flash and a line, and the harts are released. If the power fails there, they
+/// stop again.
+fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<Ready, NoGo> {
+    if let Err(reason) = machine.restore(state) {
+        give_up(machine);
+        return Err(NoGo::Cold(Some(reason)));
+    }
+    machine.wait_for_power();
+    let record = machine.record();
+    match next(machine) {
+        Ok(proof) => {
+            put(record, Place::Consumed, &Line::consumed(report.sequence));
+            machine.keep(Ok(proof));
+            Ok(Ready(report))
+        }
+        Err(_) => {
+            let begun = Line::begun(report.sequence.saturating_add(1), CutReason::Vault);
+            put(record, Place::Begun, &begun);
+            Err(NoGo::Reset(CutReason::Vault))
+        }
+    }
+}
+
+/// Sees to it that no cut up to now is gone on with.
+fn give_up<M: GoMachine>(machine: &M) {
+    let record = machine.record();
+    let proof = next(machine);
+    match &proof {
+        // Numbers that are not the vault's would hide those that will be.
+        Ok(Proof::Tags { number, .. }) if last_sequence(record) >= *number => {
+            put(record, Place::Begun, &Line::EMPTY);
+            put(record, Place::Committed, &Line::EMPTY);
+            put(record, Place::Consumed, &Line::consumed(number - 1));
+        }
+        _ => discard(record),
+    }
+    machine.keep(proof);
+}
+
+fn next<M: GoMachine>(machine: &M) -> Result<Proof, VaultFault> {
+    machine.with_vault(|vault| advance(vault, || machine.new_key()))
 }

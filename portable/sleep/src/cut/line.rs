@@ -1,3 +1,4 @@
+use poorwill_image::Digest;
 use poorwill_memory::checksum;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -26,11 +27,16 @@ mod kind {
 #[repr(C, align(64))]
 pub struct Line([u64; WORDS]);
 
+/// What a line says.
+type Says = [u64; WORDS - 3];
+
 /// What the commit says of a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Commit {
     /// Digest of all entries.
-    pub(super) digest: u64,
+    pub(super) digest: Digest,
+    /// Digests are tags.
+    pub(super) is_tagged: bool,
     /// Ticks of `time` that Stop took.
     pub(super) ticks: u64,
 }
@@ -40,51 +46,59 @@ pub(super) struct Commit {
 pub struct PartEntry {
     /// Bytes of its contents.
     pub bytes: u64,
-    /// Their checksum.
-    pub digest: u64,
+    /// Their digest.
+    pub digest: Digest,
 }
 
 impl Line {
     /// One that says nothing.
     pub const EMPTY: Line = Line([0; WORDS]);
 
-    fn new(kind: u64, sequence: u64, says: [u64; 2]) -> Self {
-        let mut words = [MAGIC | kind, sequence, says[0], says[1], 0, 0, 0, 0];
+    fn new(kind: u64, sequence: u64, says: Says) -> Self {
+        let [a, b, c, d, e] = says;
+        let mut words = [MAGIC | kind, sequence, a, b, c, d, e, 0];
         words[WORDS - 1] = checksum::of_words(&words[..WORDS - 1]);
         Line(words)
     }
 
     /// The sequence number and what it says, if it is whole and of that kind.
-    fn read(&self, kind: u64) -> Option<(u64, [u64; 2])> {
-        let [first, sequence, a, b, .., sum] = self.0;
+    fn read(&self, kind: u64) -> Option<(u64, Says)> {
+        let [first, sequence, a, b, c, d, e, sum] = self.0;
         let is_whole = sum == checksum::of_words(&self.0[..WORDS - 1]);
-        (is_whole && first == MAGIC | kind).then_some((sequence, [a, b]))
+        (is_whole && first == MAGIC | kind).then_some((sequence, [a, b, c, d, e]))
     }
 
     /// A cut has begun, and was not finished for that reason.
     pub(super) fn begun(sequence: u64, reason: CutReason) -> Self {
         let (code, value) = reason.to_words();
-        Self::new(kind::BEGUN, sequence, [code, value])
+        Self::new(kind::BEGUN, sequence, [code, value, 0, 0, 0])
     }
 
     pub(super) fn read_begun(&self) -> Option<(u64, CutReason)> {
-        let (sequence, [code, value]) = self.read(kind::BEGUN)?;
+        let (sequence, [code, value, ..]) = self.read(kind::BEGUN)?;
         Some((sequence, CutReason::from_words(code, value)))
     }
 
-    /// A cut is complete; all its entries have that digest, and Stop took so many ticks.
-    pub(super) fn committed(sequence: u64, digest: u64, ticks: u64) -> Self {
-        Self::new(kind::COMMITTED, sequence, [digest, ticks])
+    /// A cut is complete.
+    pub(super) fn committed(sequence: u64, commit: Commit) -> Self {
+        let [low, high] = commit.digest.to_words();
+        let says = [low, commit.ticks, high, commit.is_tagged.into(), 0];
+        Self::new(kind::COMMITTED, sequence, says)
     }
 
     pub(super) fn read_committed(&self) -> Option<(u64, Commit)> {
-        let (sequence, [digest, ticks]) = self.read(kind::COMMITTED)?;
-        Some((sequence, Commit { digest, ticks }))
+        let (sequence, [low, ticks, high, is_tagged, _]) = self.read(kind::COMMITTED)?;
+        let commit = Commit {
+            digest: Digest::from_words([low, high]),
+            is_tagged: is_tagged != 0,
+            ticks,
+        };
+        Some((sequence, commit))
     }
 
     /// All cuts up to that one have been gone on with, or been given up.
     pub(super) fn consumed(sequence: u64) -> Self {
-        Self::new(kind::CONSUMED, sequence, [0, 0])
+        Self::new(kind::CONSUMED, sequence, [0; _])
     }
 
     pub(super) fn read_consumed(&self) -> Option<u64> {
@@ -94,14 +108,21 @@ impl Line {
     /// What a part holds, in the cut of that number.
     #[must_use]
     pub fn part(sequence: u64, entry: PartEntry) -> Self {
-        Self::new(kind::PART, sequence, [entry.bytes, entry.digest])
+        let [low, high] = entry.digest.to_words();
+        Self::new(kind::PART, sequence, [entry.bytes, low, high, 0, 0])
     }
 
     /// The same, read back.
     #[must_use]
     pub fn read_part(&self) -> Option<(u64, PartEntry)> {
-        let (sequence, [bytes, digest]) = self.read(kind::PART)?;
+        let (sequence, [bytes, low, high, ..]) = self.read(kind::PART)?;
+        let digest = Digest::from_words([low, high]);
         Some((sequence, PartEntry { bytes, digest }))
+    }
+
+    /// All of it.
+    pub(super) fn words(&self) -> &[u64; WORDS] {
+        &self.0
     }
 
     /// Its last word, which stands for all of it.
@@ -121,13 +142,19 @@ mod tests {
         let reason = CutReason::HartNotStopped(3);
         assert_eq!(Line::begun(7, reason).read_begun(), Some((7, reason)));
         let commit = Commit {
-            digest: 9,
+            digest: Digest::from_words([9, 11]),
+            is_tagged: true,
             ticks: 10,
         };
         assert_eq!(
-            Line::committed(8, 9, 10).read_committed(),
+            Line::committed(8, commit).read_committed(),
             Some((8, commit))
         );
+        let entry = PartEntry {
+            bytes: 12,
+            digest: commit.digest,
+        };
+        assert_eq!(Line::part(8, entry).read_part(), Some((8, entry)));
         assert_eq!(Line::consumed(8).read_consumed(), Some(8));
         assert_eq!(Line::consumed(8).read_committed(), None);
         assert_eq!(Line::EMPTY.read_consumed(), None);
@@ -138,7 +165,12 @@ mod tests {
         /// neither, or the old one or the new one.
         #[test]
         fn a_torn_line_says_nothing(old: u64, new: u64, reached: u8) {
-            let (old, new) = (Line::consumed(old), Line::committed(new, old, new));
+            let commit = Commit {
+                digest: Digest::from_words([old, new]),
+                is_tagged: true,
+                ticks: new,
+            };
+            let (old, new) = (Line::consumed(old), Line::committed(new, commit));
             let torn = Line(core::array::from_fn(|word| {
                 if reached >> word & 1 == 1 { new.0[word] } else { old.0[word] }
             }));

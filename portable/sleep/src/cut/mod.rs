@@ -10,18 +10,30 @@
 //! [written back](CutMemory::write_back) may have reached memory or not when the power is
 //! gone, or in pieces: each has a checksum, and what it says is true of memory only where
 //! it says so after that.
+//!
+//! Where the machine has a vault, the record is authenticated by a key that only machine
+//! mode has, and only while the machine runs; and the vault counts cuts ([`Guard`]), so that
+//! a record is of the last power-on, or refused.
 
 #[cfg(feature = "fake")]
 pub mod fake;
+mod find;
 mod go;
+mod guard;
 mod layout;
 mod line;
+mod proof;
 mod reason;
 mod stop;
 
-pub use go::{CutReport, Found, GoMachine, Newest, Ready, discard, find, go};
+use poorwill_image::Digest;
+
+pub use find::{CutReport, Found, Look, Newest, find};
+pub use go::{GoMachine, NoGo, Ready, discard, go};
+pub use guard::Guard;
 pub use layout::{Layout, Place};
 pub use line::{LINE_BYTES, Line, PartEntry};
+pub use proof::Proof;
 pub use reason::CutReason;
 pub use stop::{CutCommitted, StopMachine, stop};
 
@@ -40,8 +52,8 @@ pub trait CutMemory {
     /// written back before it is, too.
     fn write_back(&self, place: Place);
 
-    /// The checksum of the first `bytes` bytes of a part; `None` where it is not that long.
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64>;
+    /// The digest of the first `bytes` bytes of a part; `None` where it is not that long.
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest>;
 }
 
 /// Stores a line and writes it back.

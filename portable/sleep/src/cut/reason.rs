@@ -37,6 +37,18 @@ pub enum CutReason {
     /// The record is another machine's, or another firmware's.
     #[error("the record does not fit this machine")]
     Misfit,
+    /// It was gone on with before, or a later start gave it up.
+    #[error("the record is an old one")]
+    Old,
+    /// Somebody else has written it, or a part of it.
+    #[error("the record is not authentic")]
+    Forged,
+    /// It was written on a machine with a vault.
+    #[error("the record needs a vault to tell whether it is authentic, and there is none")]
+    NoVault,
+    /// There is a vault, and it cannot be used.
+    #[error("the vault cannot be used, which tells whether the record is authentic and the latest")]
+    Vault,
     /// A later version's.
     #[error("reason {0}")]
     Other(u64),
@@ -57,6 +69,10 @@ impl CutReason {
             CutReason::FunctionState(function) => (9, function.routing_id().into()),
             CutReason::FunctionNotDone(function) => (10, function.routing_id().into()),
             CutReason::FunctionChanged(function) => (11, function.routing_id().into()),
+            CutReason::Old => (16, 0),
+            CutReason::Forged => (17, 0),
+            CutReason::NoVault => (18, 0),
+            CutReason::Vault => (19, 0),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -74,6 +90,10 @@ impl CutReason {
             9 => CutReason::FunctionState(function(value)),
             10 => CutReason::FunctionNotDone(function(value)),
             11 => CutReason::FunctionChanged(function(value)),
+            16 => CutReason::Old,
+            17 => CutReason::Forged,
+            18 => CutReason::NoVault,
+            19 => CutReason::Vault,
             other => CutReason::Other(other),
         }
     }
@@ -92,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_as_what_it_was_written_as() {
-        for code in 0..20 {
+        for code in 0..24 {
             let (written, _) = CutReason::from_words(code, 5).to_words();
             assert_eq!(written, code);
         }

@@ -1,9 +1,11 @@
 //! Stop: from the power-fail line to the commit.
 
-use poorwill_memory::checksum;
+use poorwill_image::Digest;
 
-use super::layout::{Layout, Place};
-use super::line::Line;
+use super::find::last_sequence;
+use super::layout::Place;
+use super::line::{Commit, Line};
+use super::proof::Proof;
 use super::reason::CutReason;
 use super::{CutMemory, put};
 
@@ -11,6 +13,14 @@ use super::{CutMemory, put};
 pub trait StopMachine {
     /// The record.
     fn record(&self) -> &impl CutMemory;
+
+    /// Runs `job` with what proves this cut. Nothing that `job` leaves on its stack stays
+    /// there.
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R;
+
+    /// Forgets what proves it: the key is in no hart's store any more, and in memory no
+    /// longer than until the next [flush](Self::flush).
+    fn forget(&self);
 
     /// Has every hart stopped: each has written its part of the cut of that number, and
     /// its entry, and no OS runs until the next power-on.
@@ -54,7 +64,10 @@ struct Signalled<'m, M> {
 struct Gathered<'m, M>(Signalled<'m, M>);
 struct Captured<'m, M>(Signalled<'m, M>);
 struct Quiet<'m, M>(Signalled<'m, M>);
-struct Flushed<'m, M>(Signalled<'m, M>);
+
+/// The digest of all entries, and whether it is a tag. The key is forgotten.
+struct Proven<'m, M>(Signalled<'m, M>, Digest, bool);
+struct Flushed<'m, M>(Signalled<'m, M>, Digest, bool);
 
 /// Stops the machine. Where it cannot, that is in the record: the next start will say so.
 ///
@@ -68,15 +81,18 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
         .gather()
         .and_then(Gathered::capture)
         .and_then(Captured::quiet)
-        .map(Quiet::flush);
-    match flushed.and_then(Flushed::commit) {
-        Ok(committed) => Ok(committed),
+        .and_then(Quiet::prove)
+        .map(Proven::flush);
+    match flushed {
+        Ok(flushed) => Ok(flushed.commit()),
         Err(reason) => {
             put(
                 machine.record(),
                 Place::Begun,
                 &Line::begun(sequence, reason),
             );
+            machine.forget();
+            machine.flush();
             Err(reason)
         }
     }
@@ -85,7 +101,11 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
 impl<'m, M: StopMachine> Signalled<'m, M> {
     /// Says in the record that a cut has begun.
     fn begin(machine: &'m M) -> Self {
-        let sequence = last_sequence(machine.record()) + 1;
+        let given = machine.with_proof(|proof| match proof {
+            Proof::Checksums => None,
+            Proof::Tags { number, .. } => Some(*number),
+        });
+        let sequence = given.unwrap_or_else(|| last_sequence(machine.record()) + 1);
         let begun = Line::begun(sequence, CutReason::PowerLost);
         put(machine.record(), Place::Begun, &begun);
         Signalled { machine, sequence }
@@ -112,47 +132,38 @@ impl<'m, M: StopMachine> Captured<'m, M> {
 }
 
 impl<'m, M: StopMachine> Quiet<'m, M> {
+    /// Nothing of the key is left where there is a commit: it is forgotten before the flush.
+    fn prove(self) -> Result<Proven<'m, M>, CutReason> {
+        let Signalled { machine, sequence } = self.0;
+        let (digest, is_tagged) = machine.with_proof(|proof| {
+            let digest = proof.of_entries(machine.record(), sequence);
+            (digest, proof.is_tags())
+        });
+        machine.forget();
+        let digest = digest.ok_or(CutReason::Damaged)?;
+        Ok(Proven(self.0, digest, is_tagged))
+    }
+}
+
+impl<'m, M: StopMachine> Proven<'m, M> {
     fn flush(self) -> Flushed<'m, M> {
-        self.0.machine.flush();
-        Flushed(self.0)
+        let Proven(signalled, digest, is_tagged) = self;
+        signalled.machine.flush();
+        Flushed(signalled, digest, is_tagged)
     }
 }
 
 impl<M: StopMachine> Flushed<'_, M> {
     /// Writes the line that makes it a cut, once all that it stands for is in memory.
-    fn commit(self) -> Result<CutCommitted, CutReason> {
-        let Signalled { machine, sequence } = self.0;
-        let record = machine.record();
-        let digest = entries_digest(record, sequence).ok_or(CutReason::Damaged)?;
-        let line = Line::committed(sequence, digest, machine.ticks());
-        put(record, Place::Committed, &line);
-        Ok(CutCommitted(()))
+    fn commit(self) -> CutCommitted {
+        let Flushed(Signalled { machine, sequence }, digest, is_tagged) = self;
+        let commit = Commit {
+            digest,
+            is_tagged,
+            ticks: machine.ticks(),
+        };
+        let line = Line::committed(sequence, commit);
+        put(machine.record(), Place::Committed, &line);
+        CutCommitted(())
     }
-}
-
-/// The highest sequence number that the record knows of.
-pub(super) fn last_sequence(memory: &impl CutMemory) -> u64 {
-    let begun = memory.line(Place::Begun).read_begun();
-    let committed = memory.line(Place::Committed).read_committed();
-    let consumed = memory.line(Place::Consumed).read_consumed();
-    let all = [begun.map(|(sequence, _)| sequence), consumed];
-    let all = all
-        .into_iter()
-        .chain([committed.map(|(sequence, _)| sequence)]);
-    all.flatten().max().unwrap_or(0)
-}
-
-/// What stands for all entries; `None` where one is not that cut's.
-pub(super) fn entries_digest(memory: &impl CutMemory, sequence: u64) -> Option<u64> {
-    let layout: Layout = memory.layout();
-    let mut digest = checksum::of_words(&[layout.parts() as u64, layout.pages() as u64]);
-    for part in 0..layout.parts() {
-        let line = memory.line(Place::Part(part));
-        let (of, _) = line.read_part()?;
-        if of != sequence {
-            return None;
-        }
-        digest = checksum::of_words(&[digest, line.checksum()]);
-    }
-    Some(digest)
 }

@@ -5,21 +5,23 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use poorwill_arch::csr;
-use poorwill_hart::{Execution, HartContext};
+use poorwill_hart::{Execution, HartContext, Request};
 use poorwill_image::StateSections;
 use poorwill_sleep::cut::{
-    self, CutMemory, CutReason, CutReport, GoMachine, Layout, PartEntry, Place,
+    self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, PartEntry, Place, Proof,
 };
+use poorwill_sleep::{Event, VaultFault, VaultState};
+use poorwill_vault::{CutVault, Key};
 use zerocopy::IntoBytes;
 
-use super::context;
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
 use super::shared::{HartStart, Shared};
+use super::{context, key};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
-use crate::platform::{domain, platform};
+use crate::platform::{domain, entropy, platform, power_fail, vault};
 
 /// The memory that the loader writes at a power-on: the device tree.
 ///
@@ -56,6 +58,26 @@ impl GoMachine for Going {
 
     fn record(&self) -> &impl CutMemory {
         &self.record
+    }
+
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
+        vault::with(|state| {
+            job(match state {
+                vault::State::Absent => VaultState::Absent,
+                vault::State::Broken(fault) => VaultState::Broken(*fault),
+                vault::State::Open(vault) => VaultState::Open(vault),
+            })
+        })
+    }
+
+    fn new_key(&self) -> Key {
+        let key = Key::new(&entropy::key());
+        say!("{}", Event::NewKey);
+        key
+    }
+
+    fn keep(&self, proof: Result<Proof, VaultFault>) {
+        key::keep(proof);
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {
@@ -130,19 +152,19 @@ static RELEASED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 ///
-/// Why the machine boots cold; `None` where there is no cut.
-pub(crate) fn go(
-    own: ThisHart,
-    began: u64,
-) -> Result<core::convert::Infallible, Option<CutReason>> {
-    let record = record().ok_or(None)?;
+/// Why not: the machine boots cold, or is to be reset.
+pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible, NoGo> {
+    let record = record().ok_or(NoGo::Cold(None))?;
     let going = Going {
         record,
         own,
         began,
         restored: Cell::new((&[], 0)),
     };
-    let ready = cut::go(&going)?;
+    let ready = match stack::leaves_nothing() {
+        true => stack::apart(|| cut::go(&going)),
+        false => cut::go(&going),
+    }?;
     let (starts, took) = going.restored.get();
     let running = starts.iter().filter(|start| start.goes_on());
     let running = running.count();
@@ -187,6 +209,10 @@ pub(crate) fn go_on() -> ! {
     }
     while !RELEASED.load(Ordering::Acquire) {
         own.serve_fence();
+    }
+    if power_fail::is_failing() {
+        // The interrupt that is to stop this hart was taken on the way.
+        own.send_ipi(Request::Cut);
     }
     // SAFETY: the frame is the OS's, as it was, and this hart's call chain ends here.
     unsafe { entry::return_to(&frame, own.stack_top()) }

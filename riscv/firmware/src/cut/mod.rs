@@ -9,10 +9,15 @@
 mod context;
 mod devices;
 mod go;
+mod key;
 mod record;
 mod shared;
 mod stop;
 
+use core::convert::Infallible;
+
+use crate::entry::stack;
+use crate::hart::this_hart;
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::platform::power_fail::PowerFail;
@@ -24,13 +29,44 @@ pub(crate) use stop::stop;
 /// Lets the line interrupt the machine from now on, where its caches can be written back.
 pub(crate) fn arm() {
     match &platform().power_fail {
-        Some(line) => line.arm(),
+        Some(line) => match key::is_kept() {
+            Ok(()) => line.arm(),
+            Err(fault) => say!("cut: not armed: {fault}"),
+        },
         // The memory is there wherever the tree names a line.
         None if record::record().is_some() => {
             say!("cut: not armed: the device tree does not name the caches of all harts");
         }
         None => {}
     }
+}
+
+/// Switches the power off by `switch` where nothing was cut, and leaves no key in memory that
+/// outlives it.
+pub(crate) fn power_off(switch: impl FnOnce() -> Infallible) -> ! {
+    let Some(record) = record::record().filter(|_| stack::leaves_nothing()) else {
+        match switch() {}
+    };
+    key::forget();
+    let end = || {
+        if let Some(line) = &platform().power_fail {
+            line.displace();
+            line.displace_shared();
+        }
+        switch()
+    };
+    if !stack::is_on_deep() {
+        match end() {}
+    }
+    let own = record.stack(record::place_of(&this_hart()));
+    // SAFETY: the hart's own, which is used in a cut alone; and nobody goes back to the deep
+    // stack.
+    match unsafe {
+        stack::on(own.end as usize, || {
+            stack::clear_deep();
+            end()
+        })
+    } {}
 }
 
 /// The power-fail line, on a machine that has one.

@@ -5,12 +5,13 @@ use core::slice;
 
 use poorwill_arch::{cache, fence};
 use poorwill_devicetree::Machine;
-use poorwill_memory::{PAGE_BYTES, Page, PhysRange, checksum};
-use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place};
+use poorwill_image::Digest;
+use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
+use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place, Proof};
 use spin::Once;
-use zerocopy::IntoBytes;
 
-use crate::hart::Hart;
+use super::key;
+use crate::hart::{Hart, this_hart};
 use crate::platform::platform;
 
 /// Pages of the stack on which a hart writes its part: a context is large.
@@ -80,7 +81,8 @@ impl Record {
 
     /// Says what a part holds, once it is written.
     pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) {
-        let digest = self.digest(part, bytes).unwrap_or(0);
+        let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
+        let digest = digest.unwrap_or_default();
         let entry = Line::part(sequence, PartEntry { bytes, digest });
         self.store(Place::Part(part), &entry);
     }
@@ -92,6 +94,11 @@ impl Record {
         let stacks = harts * STACK_PAGES;
         let first = (self.layout.pages() + stacks) as u64;
         PhysRange::new(self.base as u64 + first * PAGE_BYTES, PAGE_BYTES)
+    }
+
+    /// Runs `job` with what proves the next cut, on the calling hart's stack here.
+    pub(super) fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+        key::with(self.stack(place_of(&this_hart())), job)
     }
 
     /// The stack of the hart with that place in the list.
@@ -132,10 +139,8 @@ impl CutMemory for Record {
         fence::everything();
     }
 
-    fn digest(&self, part: usize, bytes: u64) -> Option<u64> {
-        let part = self.part(part).as_bytes();
-        let bytes = part.get(..usize::try_from(bytes).ok()?)?;
-        Some(checksum::of_bytes(bytes))
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
+        proof.of_part(part, self.part(part), bytes)
     }
 }
 

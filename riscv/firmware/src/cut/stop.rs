@@ -4,13 +4,13 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use poorwill_image::StateWriter;
 use poorwill_memory::Page;
-use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, StopMachine};
+use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, Proof, StopMachine};
 use spin::Once;
 use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
-use super::{context, line, shared};
+use super::{context, key, line, shared};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::{platform, power, power_fail, virtio};
@@ -116,6 +116,14 @@ impl Stopping<'_> {
 impl StopMachine for Stopping<'_> {
     fn record(&self) -> &impl CutMemory {
         &self.record
+    }
+
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+        self.record.with_proof(job)
+    }
+
+    fn forget(&self) {
+        key::forget();
     }
 
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {

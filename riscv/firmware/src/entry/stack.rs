@@ -2,7 +2,7 @@
 //! for whoever boots the machine or saves it.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use poorwill_arch::hart_id;
 use poorwill_hart::StackLock;
@@ -43,6 +43,20 @@ fn deep_lock() -> &'static StackLock {
     LOCK.call_once(StackLock::new)
 }
 
+/// Nothing of what was on the deep stack stays there.
+static LEAVES_NOTHING: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing of what was on the deep stack stays there: there is a vault, and
+/// memory outlives the power.
+pub(crate) fn leave_nothing() {
+    LEAVES_NOTHING.store(true, Ordering::Relaxed);
+}
+
+/// Whether nothing of a vault's key may stay in memory.
+pub(crate) fn leaves_nothing() -> bool {
+    LEAVES_NOTHING.load(Ordering::Relaxed)
+}
+
 /// Says that the calling hart, which boots the machine, is on the deep stack, where
 /// entry.S has put it.
 pub(crate) fn begin_on_deep() {
@@ -54,7 +68,64 @@ pub(crate) fn begin_on_deep() {
 
 /// Says that the calling hart is on its own stack, whichever it was on before.
 pub(crate) fn leave_deep() {
+    if is_on_deep() && leaves_nothing() {
+        // SAFETY: the hart has left it, and nobody else is on it yet.
+        unsafe { clear_deep() };
+    }
     deep_lock().leave(hart_id());
+}
+
+/// Whether the calling hart is on the deep stack, or has left it and not said so.
+pub(crate) fn is_on_deep() -> bool {
+    deep_lock().is_on(hart_id())
+}
+
+/// Leaves nothing of what was on the deep stack.
+///
+/// # Safety
+///
+/// Whoever was on it does not go on there.
+pub(crate) unsafe fn clear_deep() {
+    // SAFETY: as the caller says.
+    unsafe { clear_lowest(DEEP_STACK_BYTES) }
+}
+
+/// Paints the lowest bytes of the deep stack anew.
+///
+/// # Safety
+///
+/// Nobody uses them.
+unsafe fn clear_lowest(bytes: usize) {
+    let words: *mut u64 = DEEP_STACK.0.get().cast();
+    for word in 0..bytes / 8 {
+        // SAFETY: within the stack, whose part this is nobody's, says the caller.
+        unsafe { words.add(word).write_volatile(PAINT) };
+    }
+}
+
+/// Bytes of the deep stack for what leaves nothing there.
+const APART_BYTES: usize = DEEP_STACK_BYTES / 2;
+
+/// Runs `job` for the hart that is on the deep stack, further down, and leaves nothing of it
+/// there: bytes that nobody has set go wherever a value is moved, out of whatever was on the
+/// stack before.
+pub(crate) fn apart<F: FnOnce() -> R, R>(job: F) -> R {
+    let base = (&raw const DEEP_STACK).addr();
+    let top = base + APART_BYTES;
+    let here = (&raw const job).addr();
+    assert!(
+        is_on_deep() && (top..base + DEEP_STACK_BYTES).contains(&here),
+        "the hart is on the upper part of the deep stack"
+    );
+    // SAFETY: the hart is on the part above.
+    let result = unsafe { on(top, job) };
+    assert!(
+        painted(base, 1) == 1,
+        "the lower part of the deep stack is too small"
+    );
+    // SAFETY: the job is done.
+    unsafe { clear_lowest(APART_BYTES) };
+    result
 }
 
 /// Pages of a hart's stack.

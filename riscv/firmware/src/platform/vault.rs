@@ -13,6 +13,7 @@ use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
 use spin::{Mutex, Once};
 
 use super::flash;
+use crate::entry::stack;
 
 /// The vault.
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;
@@ -38,12 +39,26 @@ static VAULT: Mutex<State> = Mutex::new(State::Absent);
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
 
 /// Runs `job` with the vault, while no OS runs. One that shares the bank may have left it in
-/// the middle of a command.
+/// the middle of a command. Where memory outlives the power, the key is in there no longer
+/// than that.
 pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
     }
-    job(&mut VAULT.lock())
+    let mut state = VAULT.lock();
+    if !stack::leaves_nothing() {
+        return job(&mut state);
+    }
+    if let State::Open(vault) = &mut *state
+        && let Err(error) = vault.recall_key()
+    {
+        return job(&mut State::Broken(error.into()));
+    }
+    let result = job(&mut state);
+    if let State::Open(vault) = &mut *state {
+        vault.forget_key();
+    }
+    result
 }
 
 /// Looks for the vault, at power-on; the part of flash that is its from now on: its
@@ -59,8 +74,24 @@ pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     if partition.is_some() {
         SHARED.call_once(|| registers);
     }
-    let state = match open(registers, partition, time) {
-        Ok(Some(vault)) => State::Open(vault),
+    let memory_lasts = machine.power_fail.is_some();
+    let opened = match memory_lasts {
+        true => stack::apart(|| {
+            let mut opened = open(registers, partition, time);
+            if let Ok(Some(vault)) = &mut opened {
+                vault.forget_key();
+            }
+            opened
+        }),
+        false => open(registers, partition, time),
+    };
+    let state = match opened {
+        Ok(Some(vault)) => {
+            if memory_lasts {
+                stack::leave_nothing();
+            }
+            State::Open(vault)
+        }
         Ok(None) => return None,
         Err(error) => State::Broken(error),
     };

@@ -8,6 +8,7 @@ use sbi_spec::srst::{
 };
 
 use super::Call;
+use crate::cut;
 use crate::platform::power;
 
 /// First of the reasons and types that are a platform's own, of which we
@@ -34,7 +35,7 @@ fn system_reset(kind: u32, reason: u32) -> SbiRet {
         return SbiRet::invalid_param();
     }
     match kind {
-        RESET_TYPE_SHUTDOWN if power::can_power_off() => power::power_off(),
+        RESET_TYPE_SHUTDOWN if power::can_power_off() => cut::power_off(|| power::power_off()),
         // Memory is not kept over either, as nothing here relies on it.
         RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => power::reset(),
         RESET_TYPE_SHUTDOWN..=RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),

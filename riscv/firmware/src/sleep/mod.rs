@@ -15,6 +15,7 @@ pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
 use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke, Work};
 use spin::{Mutex, MutexGuard, Once};
 
+use crate::cut;
 use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use crate::report;
@@ -45,9 +46,9 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
         Slept::Asleep(committed) => {
             #[cfg(feature = "stack-marks")]
             say_stacks();
-            power::power_off_asleep(committed)
+            cut::power_off(|| power::power_off_asleep(committed))
         }
-        Slept::InDoubt(_) => power::power_off(),
+        Slept::InDoubt(_) => cut::power_off(|| power::power_off()),
     }
 }
 

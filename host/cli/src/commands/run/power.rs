@@ -98,9 +98,7 @@ impl<'m> CutRun<'m> {
 /// The harts of the machine whose cut it is, if this machine has others: its firmware would
 /// not find the cut, and would boot cold over it.
 fn misfit(records: &[RecordReport], harts: u32) -> Option<usize> {
-    let whole = records
-        .iter()
-        .filter(|record| record.state == RecordState::Whole);
+    let whole = records.iter().filter(|record| record.is_committed());
     let others = whole.filter_map(|record| record.machine_harts);
     let mut others = others.filter(|other| u32::try_from(*other) != Ok(harts));
     others.next()
@@ -112,6 +110,9 @@ fn announce(ram: &Path, record: &RecordReport) {
     match record.state {
         RecordState::Consumed => {}
         RecordState::Whole => eprintln!("poorwill: going on with cut {number} in {ram}"),
+        RecordState::Tagged => eprintln!(
+            "poorwill: going on with cut {number} in {ram}, if the machine's vault lets it"
+        ),
         RecordState::Unfinished | RecordState::Damaged => {
             eprintln!(
                 "poorwill: cut {number} in {ram} is of no use, and will be given up: {reason}"
@@ -159,6 +160,7 @@ mod tests {
         assert_eq!(misfit(&records, 2), None);
         assert_eq!(misfit(&records, 4), Some(2));
         assert_eq!(misfit(&records[..1], 4), None);
+        assert_eq!(misfit(&[record(RecordState::Tagged, 2)], 4), Some(2));
     }
 
     #[test]

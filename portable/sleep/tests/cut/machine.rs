@@ -1,0 +1,341 @@
+//! A machine with RAM that is persistent, behind a cache, and flash that may hold a vault.
+//! Every step of it may be the last one.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use poorwill_image::Digest;
+use poorwill_memory::Page;
+use poorwill_sleep::cut::{
+    CutMemory, CutReason, GoMachine, Layout, Line, PartEntry, Place, Proof, StopMachine,
+};
+use poorwill_sleep::{VaultFault, VaultState};
+use poorwill_vault::{CutVault, Key};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::flash::{Flash, TestVault};
+
+pub(crate) const HARTS: usize = 3;
+pub(crate) const PART_WORDS: usize = 8;
+/// The OS's memory, in words of a line each.
+pub(crate) const OS_LINES: usize = 4;
+
+/// A line of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum At {
+    Record(usize),
+    Part(usize),
+    Os(usize),
+    /// Where the key of the next cut is kept.
+    Key,
+}
+
+pub(crate) type Words = [u64; PART_WORDS];
+pub(crate) type Memory = BTreeMap<At, Words>;
+/// What the OS has: its harts and its memory.
+pub(crate) type Os = ([u64; HARTS], [Words; OS_LINES]);
+
+/// What outlives the power.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) memory: Memory,
+    pub(crate) flash: Flash,
+}
+
+impl Kept {
+    /// The line of the record there.
+    pub(crate) fn record(place: Place) -> At {
+        At::Record(layout().line_offset(place))
+    }
+
+    /// The key of a cut is in memory, or a part of one.
+    pub(crate) fn has_key(&self) -> bool {
+        self.memory
+            .get(&At::Key)
+            .is_some_and(|words| *words != [0; _])
+    }
+}
+
+pub(crate) fn layout() -> Layout {
+    Layout::new(HARTS, 1)
+}
+
+/// What memory holds when the power has gone: of the dirty lines, those that `keep` says.
+fn lost(machine: &Machine, keep: u64) -> Memory {
+    let mut memory = machine.memory.borrow().clone();
+    for (number, (at, words)) in machine.dirty.borrow().iter().enumerate() {
+        match keep >> (2 * number % 64) & 3 {
+            0 => {}
+            1 => {
+                // Half of its words.
+                let line = memory.entry(*at).or_default();
+                line[..PART_WORDS / 2].copy_from_slice(&words[..PART_WORDS / 2]);
+            }
+            _ => {
+                memory.insert(*at, *words);
+            }
+        }
+    }
+    memory
+}
+
+/// The machine, from a power-on to the next.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    memory: RefCell<Memory>,
+    dirty: RefCell<Memory>,
+    pub(crate) flash: Cell<Flash>,
+    /// What the flash is to hold once the step is done.
+    pub(crate) writes: Cell<Option<Flash>>,
+    /// What the harts execute.
+    harts: RefCell<[u64; HARTS]>,
+    /// Steps until the power goes, and what memory it leaves, chosen by the number.
+    pub(crate) fuel: Cell<Option<(usize, u64)>>,
+    pub(crate) left: RefCell<Option<Kept>>,
+    /// One hart does not stop.
+    pub(crate) stuck: Cell<Option<u64>>,
+    pub(crate) steps: Cell<usize>,
+    /// A step that is left out, to see that it is missed.
+    pub(crate) mutant: Cell<Option<Mutant>>,
+    /// A write of the flash that fails, counted from 1.
+    pub(crate) failing_write: Cell<usize>,
+    pub(crate) proof: RefCell<Option<Proof>>,
+    /// A device is not what it was.
+    pub(crate) changed: Cell<Option<CutReason>>,
+    /// Why no cut is to be taken.
+    pub(crate) fault: Cell<Option<VaultFault>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    NoFlush,
+    NoLineWrittenBack(Place),
+    /// The vault does not move.
+    NoNextCut,
+    /// The key is not forgotten.
+    NotForgotten,
+}
+
+impl Machine {
+    /// At a power-on.
+    pub(crate) fn new(kept: Kept) -> Self {
+        Machine {
+            memory: RefCell::new(kept.memory),
+            dirty: RefCell::default(),
+            flash: Cell::new(kept.flash),
+            writes: Cell::new(None),
+            harts: RefCell::default(),
+            fuel: Cell::new(None),
+            left: RefCell::new(None),
+            stuck: Cell::new(None),
+            steps: Cell::new(0),
+            mutant: Cell::new(None),
+            failing_write: Cell::new(0),
+            proof: RefCell::new(None),
+            changed: Cell::new(None),
+            fault: Cell::new(None),
+        }
+    }
+
+    /// Whether the power has not gone yet.
+    pub(crate) fn is_on(&self) -> bool {
+        self.left.borrow().is_none()
+    }
+
+    pub(crate) fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
+        match self.fuel.get() {
+            Some((0, _)) | None => {}
+            Some((1, keep)) => {
+                self.fuel.set(Some((0, keep)));
+                // A word of flash is written or not, by its last bit.
+                let torn = self.writes.get().filter(|_| keep & 1 == 1);
+                *self.left.borrow_mut() = Some(Kept {
+                    memory: lost(self, keep),
+                    flash: torn.unwrap_or(self.flash.get()),
+                });
+            }
+            Some((steps, keep)) => self.fuel.set(Some((steps - 1, keep))),
+        }
+    }
+
+    fn write(&self, at: At, words: Words) {
+        self.dirty.borrow_mut().insert(at, words);
+        self.step();
+    }
+
+    fn read(&self, at: At) -> Words {
+        let dirty = self.dirty.borrow().get(&at).copied();
+        let memory = self.memory.borrow().get(&at).copied();
+        dirty.or(memory).unwrap_or_default()
+    }
+
+    fn clean(&self, at: At) {
+        if let Some(words) = self.dirty.borrow_mut().remove(&at) {
+            self.memory.borrow_mut().insert(at, words);
+        }
+        self.step();
+    }
+
+    fn write_part(&self, part: usize, sequence: u64, words: Words) {
+        self.write(At::Part(part), words);
+        let bytes = size_of::<Words>() as u64;
+        let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
+        let digest = digest.unwrap();
+        self.store(
+            Place::Part(part),
+            &Line::part(sequence, PartEntry { bytes, digest }),
+        );
+    }
+
+    pub(crate) fn os(&self) -> Os {
+        let memory = std::array::from_fn(|line| self.read(At::Os(line)));
+        (*self.harts.borrow(), memory)
+    }
+
+    /// The OS runs.
+    pub(crate) fn run(&self, seed: u64) {
+        self.harts
+            .replace(std::array::from_fn(|hart| seed + hart as u64));
+        for line in 0..OS_LINES {
+            self.write(At::Os(line), [seed ^ line as u64; PART_WORDS]);
+        }
+    }
+
+    /// What the next power-on finds.
+    pub(crate) fn power_off(&self, keep: u64) -> Kept {
+        let left = self.left.borrow_mut().take();
+        left.unwrap_or_else(|| Kept {
+            memory: lost(self, keep),
+            flash: self.flash.get(),
+        })
+    }
+}
+
+impl CutMemory for Machine {
+    fn layout(&self) -> Layout {
+        layout()
+    }
+
+    fn line(&self, place: Place) -> Line {
+        let words = self.read(Kept::record(place));
+        Line::read_from_bytes(words.as_bytes()).unwrap()
+    }
+
+    fn store(&self, place: Place, line: &Line) {
+        let words = Words::read_from_bytes(line.as_bytes()).unwrap();
+        self.write(Kept::record(place), words);
+    }
+
+    fn write_back(&self, place: Place) {
+        if self.mutant.get() == Some(Mutant::NoLineWrittenBack(place)) {
+            return;
+        }
+        self.clean(Kept::record(place));
+    }
+
+    fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
+        let mut page = Page::ZERO;
+        page.0[..PART_WORDS].copy_from_slice(&self.read(At::Part(part)));
+        let digest = proof.of_part(part, &[page], bytes);
+        digest.filter(|_| bytes == size_of::<Words>() as u64)
+    }
+}
+
+impl StopMachine for Machine {
+    fn record(&self) -> &impl CutMemory {
+        self
+    }
+
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+        job(self.proof.borrow().as_ref().expect("a cut is armed"))
+    }
+
+    fn forget(&self) {
+        if self.mutant.get() != Some(Mutant::NotForgotten) {
+            self.proof.replace(None);
+            self.write(At::Key, [0; PART_WORDS]);
+        }
+    }
+
+    fn gather(&self, sequence: u64) -> Result<(), CutReason> {
+        if let Some(hart) = self.stuck.get() {
+            return Err(CutReason::HartNotStopped(hart));
+        }
+        let harts = *self.harts.borrow();
+        for (place, context) in harts.into_iter().enumerate() {
+            self.write_part(Layout::hart(place), sequence, [context; PART_WORDS]);
+        }
+        Ok(())
+    }
+
+    fn capture(&self, sequence: u64) -> Result<(), CutReason> {
+        self.write_part(Layout::SHARED, sequence, [sequence; PART_WORDS]);
+        self.write_part(Layout::TREE, sequence, [7; PART_WORDS]);
+        Ok(())
+    }
+
+    fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
+        self.write_part(Layout::DEVICES, sequence, [9; PART_WORDS]);
+        self.step();
+        Ok(())
+    }
+
+    fn ticks(&self) -> u64 {
+        17
+    }
+
+    fn flush(&self) {
+        if self.mutant.get() == Some(Mutant::NoFlush) {
+            return;
+        }
+        let all: Vec<At> = self.dirty.borrow().keys().copied().collect();
+        all.into_iter().for_each(|at| self.clean(at));
+    }
+}
+
+impl GoMachine for Machine {
+    type State = [u64; HARTS];
+
+    fn record(&self) -> &impl CutMemory {
+        self
+    }
+
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
+        match self.flash.get() {
+            Flash::Absent => job(VaultState::Absent),
+            Flash::Broken => job(VaultState::Broken(crate::flash::FAULT)),
+            Flash::Vault { .. } => job(VaultState::Open(&mut TestVault::new(self))),
+        }
+    }
+
+    fn new_key(&self) -> Key {
+        Key::new(&[0x33; 32])
+    }
+
+    fn keep(&self, proof: Result<Proof, VaultFault>) {
+        self.fault.set(proof.as_ref().err().copied());
+        if let Ok(Proof::Tags { number, .. }) = &proof {
+            self.write(At::Key, [*number; PART_WORDS]);
+        }
+        self.proof.replace(proof.ok());
+    }
+
+    fn check(&self) -> Result<Self::State, CutReason> {
+        self.step();
+        Ok(std::array::from_fn(|place| {
+            self.read(At::Part(Layout::hart(place)))[0]
+        }))
+    }
+
+    fn wait_for_power(&self) {
+        self.step();
+    }
+
+    fn restore(&self, state: Self::State) -> Result<(), CutReason> {
+        self.step();
+        self.changed.get().map_or(Ok(()), Err)?;
+        self.harts.replace(state);
+        Ok(())
+    }
+}

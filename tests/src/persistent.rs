@@ -1,0 +1,151 @@
+//! What somebody does who has a machine's memory in hands, which outlives its power.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use poorwill_image::{CutKey, SealingKey};
+use poorwill_memory::{PAGE_BYTES, checksum};
+use poorwill_vault::{CutCounter, SliceFlash, Vault};
+
+use crate::disks::copy_part;
+use crate::plan::OnMemory;
+use crate::tamper::vault_range;
+
+/// What the first word of a line of a cut's record is, its kind in the first byte.
+const MAGIC: [u8; 7] = *b"PWCUT\0\x01";
+
+/// Kinds of lines, and where they are in the record (docs/cut.md).
+const BEGUN: u8 = 1;
+const COMMITTED: (u8, u64) = (2, 256);
+
+/// Bytes of a line.
+const LINE: usize = 64;
+
+/// A byte of the record's first part: of its first section's payload.
+const PART_BYTE: u64 = PAGE_BYTES + 0x60;
+
+/// Does so to the file that is a machine's memory.
+pub(crate) fn apply(what: OnMemory, memory: &Path) -> anyhow::Result<()> {
+    match what {
+        OnMemory::Copy => copy(memory, &copy_of(memory)),
+        OnMemory::PutBack => copy(&copy_of(memory), memory),
+        OnMemory::FlipPart => {
+            let file = open(memory)?;
+            flip(&file, find_record(&file)? + PART_BYTE)
+        }
+        OnMemory::FlipCommit => {
+            let file = open(memory)?;
+            flip(&file, find_record(&file)? + COMMITTED.1 + 16)
+        }
+        OnMemory::ForgeCommit => {
+            let file = open(memory)?;
+            let at = find_record(&file)? + COMMITTED.1;
+            flip(&file, at + 16)?;
+            let mut line = [0; LINE];
+            file.read_exact_at(&mut line, at)?;
+            let words: [u64; 8] = std::array::from_fn(|word| {
+                let bytes = line[8 * word..][..8].try_into().expect("eight bytes");
+                u64::from_le_bytes(bytes)
+            });
+            let sum = checksum::of_words(&words[..7]);
+            Ok(file.write_all_at(&sum.to_le_bytes(), at + 56)?)
+        }
+    }
+}
+
+/// Which keys are in a machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// None: it was cut, or switched off.
+    None,
+    /// That of the cut which it was about to take.
+    Cut,
+}
+
+/// Checks that these keys are in a machine's memory, and no part of another: the vault's is
+/// read from `flash`.
+pub(crate) fn check_keys(memory: &Path, flash: &Path, keys: Keys) -> anyhow::Result<()> {
+    let all = fs::read(flash)?;
+    let Range { start, end } = vault_range();
+    let copy = all[start as usize..end as usize].to_vec();
+    let vault = Vault::open(SliceFlash::<_>::new(copy), 0..end - start)?;
+    let key = vault.key().context("the machine has no key")?;
+    let cut = CutKey::new(&SealingKey::new(*key.bytes()), vault.cut());
+    let memory = fs::read(memory)?;
+    ensure!(
+        !holds(&memory, key.bytes()),
+        "the vault's key is in memory that outlives the power"
+    );
+    ensure!(
+        holds(&memory, cut.bytes()) == (keys == Keys::Cut),
+        "of cut {}, whose key is looked for, memory should hold {keys:?}",
+        vault.cut()
+    );
+    Ok(())
+}
+
+/// Whether a fourth of a key is somewhere in there.
+fn holds(memory: &[u8], key: &[u8; 32]) -> bool {
+    let parts = key.as_chunks::<8>().0;
+    memory
+        .windows(8)
+        .any(|window| parts.iter().any(|part| part == window))
+}
+
+fn open(memory: &Path) -> anyhow::Result<File> {
+    Ok(File::options().read(true).write(true).open(memory)?)
+}
+
+/// Where the record of a cut is: at a page that begins with its first line.
+fn find_record(file: &File) -> anyhow::Result<u64> {
+    let is_line = |at, kind: u8| {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, at)?;
+        anyhow::Ok(word[0] == kind && word[1..] == MAGIC)
+    };
+    let (kind, offset) = COMMITTED;
+    let pages = file.metadata()?.len() / PAGE_BYTES;
+    for page in (0..pages).map(|page| page * PAGE_BYTES) {
+        if is_line(page, BEGUN)? && is_line(page + offset, kind)? {
+            return Ok(page);
+        }
+    }
+    anyhow::bail!("there is no record of a cut in memory")
+}
+
+fn flip(file: &File, offset: u64) -> anyhow::Result<()> {
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset)?;
+    byte[0] ^= 0x10;
+    Ok(file.write_all_at(&byte, offset)?)
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let (from, to) = (File::open(from)?, File::create(to)?);
+    let end = from.metadata()?.len();
+    to.set_len(end)?;
+    Ok(copy_part(&from, &to, 0..end)?)
+}
+
+fn copy_of(memory: &Path) -> PathBuf {
+    memory.with_extension("copy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_key_is_found() {
+        let key = *b"abcdefghijklmnopqrstuvwxyz012345";
+        let mut memory = vec![0; 100];
+        assert!(!holds(&memory, &key));
+        memory[41..49].copy_from_slice(&key[8..16]);
+        assert!(holds(&memory, &key));
+        memory[44] = 0;
+        assert!(!holds(&memory, &key));
+    }
+}
