@@ -146,7 +146,8 @@ pub(crate) fn check(section: &StateSection<'_>) -> Result<(), KeeperError> {
     read(section).map(|_| ())
 }
 
-/// Puts everything back but what makes it interrupt. It receives and sends from then on.
+/// Puts everything back, but neither receives nor sends yet: what it took from its rings
+/// could not be put back once more, should the power fail before harts go on.
 ///
 /// # Errors
 ///
@@ -167,8 +168,8 @@ pub(crate) fn put_back<M: Machine>(
     for (register, value) in RINGS.into_iter().zip(saved.rings) {
         registers.write32(register, value);
     }
-    registers.write32(TCTL, saved.transmit_control);
-    registers.write32(RCTL, saved.receive_control);
+    registers.write32(TCTL, saved.transmit_control & !ENABLE);
+    registers.write32(RCTL, saved.receive_control & !ENABLE);
     Ok(())
 }
 
@@ -221,6 +222,8 @@ pub(crate) fn announce<M: Machine>(
     const CAUSES: u32 = 0x0000_0095 | 0x01f0_0000;
     let saved = read(section)?;
     let registers = device.window(BAR, 0, BAR_BYTES)?;
+    registers.write32(TCTL, saved.transmit_control);
+    registers.write32(RCTL, saved.receive_control);
     registers.write32(IMS, saved.interrupts);
     registers.write32(ICS, CAUSES);
     Ok(())

@@ -1,5 +1,8 @@
 use core::fmt;
 
+/// How many functions below a host bridge are listed at most.
+pub const MAX_FUNCTIONS: usize = 64;
+
 /// A function's address on the bus, as its configuration space is reached.
 ///
 /// The bus number may change: at power-on a function behind a bridge has none yet. Its

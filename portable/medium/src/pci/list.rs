@@ -4,10 +4,7 @@ use arrayvec::ArrayVec;
 
 use super::bus::{Bus, Present};
 use super::register::{BAR0, CLASS, COMMAND, COMMAND_MASTER, ID, Kept, is_bridge};
-use super::{ConfigSpace, Function, HostBridge, PciError};
-
-/// How many functions are listed at most.
-pub const MAX_FUNCTIONS: usize = 64;
+use super::{ConfigSpace, Function, HostBridge, MAX_FUNCTIONS, PciError};
 
 /// A function that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

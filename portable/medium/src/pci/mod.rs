@@ -30,13 +30,13 @@ mod register;
 mod saved;
 mod silence;
 
-pub use config::{ConfigSpace, Function};
+pub use config::{ConfigSpace, Function, MAX_FUNCTIONS};
 pub use device_handle::{DeviceHandle, acquire};
 pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use kind::Kind;
-pub use list::{Listed, MAX_FUNCTIONS, bar_address, list, switch_off, take_access};
+pub use list::{Listed, bar_address, list, switch_off, take_access};
 pub use location::{Location, MAX_DEPTH, MAX_DEVICES, Step};
 pub use message::{Message, MessageTable, Messages, message_table, messages};
 pub use saved::{SavedConfig, SavedRegister, is_same, put_back, put_back_interrupts};
