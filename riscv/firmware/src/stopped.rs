@@ -53,6 +53,8 @@ extern "C" fn wait_for_start() -> ! {
         Task::Start(resume) => resume,
         Task::Wake(resume) => {
             sleep::restore_hart();
+            // What it holds for the OS is in no other place any more.
+            cut::arm();
             resume
         }
         Task::Go => {
