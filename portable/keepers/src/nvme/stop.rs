@@ -73,8 +73,9 @@ pub(crate) fn begin<M: Machine>(
     })
 }
 
-/// Waits until the commands of a driver that sets the controller up are completed: none is
-/// outstanding for long then. One that serves an OS is not waited for.
+/// Waits until the commands of a driver that sets the controller up are completed, for half
+/// of the time that is left: none is outstanding for long then. One that serves an OS is not
+/// waited for.
 fn settle<M: Machine>(
     device: &Device<'_, M>,
     state: &State,
@@ -83,6 +84,7 @@ fn settle<M: Machine>(
     let admin = state.admin(device)?;
     let mut last = admin.look()?;
     let mut since = device.machine.microseconds();
+    let until = since + until.saturating_sub(since) / 2;
     wait_until(device.machine, until, || {
         let now = device.machine.microseconds();
         let Ok(found) = admin.look() else {
@@ -92,7 +94,8 @@ fn settle<M: Machine>(
             last = found;
             since = now;
         }
-        matches!(found, Found::Serving { .. }) || now.saturating_sub(since) >= SETTLED_US
+        let is_settled = now.saturating_sub(since) >= SETTLED_US;
+        matches!(found, Found::Serving { .. }) || is_settled && found != Found::Busy
     });
     Ok(())
 }
