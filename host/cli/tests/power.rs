@@ -122,6 +122,16 @@ impl Machine {
     }
 }
 
+/// A folder with a disk that the machine is given.
+fn world_with_disk() -> World {
+    let world = World::empty();
+    assert_eq!(
+        world.run(&["disk", "create", "d", "--area", "8M"]).code,
+        Some(0)
+    );
+    world
+}
+
 /// Has the machine run, and its power fail; returns how the command ended.
 fn cut(world: &World, more: &[&str]) -> (Outcome, String) {
     let mut machine = Machine::start(world, more);
@@ -139,11 +149,7 @@ fn a_machine_goes_on_where_its_power_failed() {
     if !is_ready() {
         return;
     }
-    let world = World::empty();
-    assert_eq!(
-        world.run(&["disk", "create", "d", "--area", "8M"]).code,
-        Some(0)
-    );
+    let world = world_with_disk();
     let (ended, console) = cut(&world, &[]);
     assert_eq!(ended.code, Some(0), "{ended:#?}\n{console}");
     assert!(
@@ -189,11 +195,7 @@ fn a_hold_up_that_is_too_short_and_a_cut_that_is_discarded() {
     if !is_ready() {
         return;
     }
-    let world = World::empty();
-    assert_eq!(
-        world.run(&["disk", "create", "d", "--area", "8M"]).code,
-        Some(0)
-    );
+    let world = world_with_disk();
     let plic = ["--interrupts", "plic", "--hold-up"];
     let (ended, console) = cut(&world, &[&plic[..], &["100us"]].concat());
     ended.refuses(1, &["was not cut: "]);

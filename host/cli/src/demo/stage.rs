@@ -6,10 +6,11 @@ use poorwill_machine::console::{Fields, Line};
 use poorwill_machine::disk::NewDisk;
 use poorwill_machine::paths::{Guest, Kernel};
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine};
+use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu, RunningMachine};
 
 use super::compare::{Held, compare};
 use super::figures::{Column, Figures};
+use super::machine::{COLD_BOOT, explain, power_on};
 use super::screen::Screen;
 use crate::progress;
 
@@ -117,9 +118,9 @@ impl Stage<'_> {
             "Cold boot: Debian on {} harts and {} of RAM",
             self.options.harts, self.options.memory
         ));
-        let mut running = self.power_on(&FAILURES)?;
+        let mut running = self.power_on(FAILURES)?;
         let outcome = self.until_asleep(&mut running);
-        self.explain(&running, outcome)
+        explain(self.screen, &running, outcome)
     }
 
     fn until_asleep(&self, running: &mut RunningMachine) -> anyhow::Result<Asleep> {
@@ -173,13 +174,10 @@ impl Stage<'_> {
 
     fn wake(&self, asleep: &Asleep) -> anyhow::Result<Figures> {
         self.screen.step("Power on again: the same command line");
-        let failures: Vec<_> = FAILURES
-            .into_iter()
-            .chain(["poorwill: cold boot"])
-            .collect();
-        let mut running = self.power_on(&failures)?;
+        let failures = FAILURES.into_iter().chain([COLD_BOOT]);
+        let mut running = self.power_on(failures)?;
         let outcome = self.until_off(&mut running, asleep);
-        self.explain(&running, outcome)
+        explain(self.screen, &running, outcome)
     }
 
     fn until_off(&self, running: &mut RunningMachine, asleep: &Asleep) -> anyhow::Result<Figures> {
@@ -215,33 +213,15 @@ impl Stage<'_> {
         })
     }
 
-    fn power_on(&self, failures: &[&str]) -> anyhow::Result<RunningMachine> {
-        let options = PowerOn {
-            log: Some(self.options.log.clone()),
-            watch: Some(self.screen.watcher()),
-            ..PowerOn::default()
-        };
-        let mut running = self.machine.power_on(self.qemu, options)?;
+    fn power_on<'f>(
+        &self,
+        failures: impl IntoIterator<Item = &'f str>,
+    ) -> anyhow::Result<RunningMachine> {
+        let machine = (self.machine, self.qemu);
+        let running = power_on(machine, self.screen, &self.options.log, failures)?;
         self.screen
             .say(&format!("QEMU is process {}", running.pid()));
-        running.fail_on(failures);
         Ok(running)
-    }
-
-    /// Shows the last console lines beside an error.
-    fn explain<T>(
-        &self,
-        running: &RunningMachine,
-        outcome: anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        if outcome.is_err() && !poorwill_machine::interrupt::requested() {
-            self.screen
-                .step("It failed. The last lines of the console:");
-            for line in running.tail(15) {
-                self.screen.say(&line);
-            }
-        }
-        outcome
     }
 }
 

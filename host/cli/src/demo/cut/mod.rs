@@ -12,12 +12,11 @@ use poorwill_machine::cut::{Ending, RecordReport, look};
 use poorwill_machine::paths::Tiny;
 use poorwill_machine::psu::{Power, set};
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{
-    Machine, PowerOn, PowerSupply, Qemu, RunningMachine, TINY_COMMAND_LINE, interrupt,
-};
+use poorwill_machine::{Machine, PowerSupply, Qemu, RunningMachine, TINY_COMMAND_LINE};
 
 use self::figures::{CutFigures, Round};
 use self::held::Held;
+use super::machine::{COLD_BOOT, explain, power_on};
 use super::screen::Screen;
 
 /// Console lines that end the demo wherever they come.
@@ -109,21 +108,21 @@ impl Stage<'_> {
         self.screen.step(&format!(
             "Cold boot: a stock kernel on {harts} harts and {memory} of persistent memory"
         ));
-        let mut running = self.power_on(&FAILURES)?;
+        let mut running = self.power_on(FAILURES)?;
         let first = self.held(&mut running, BOOT_LIMIT);
-        let mut held = self.explain(&running, first.context("the first copy"))?;
+        let mut held = explain(self.screen, &running, first.context("the first copy"))?;
         let (mut figures, mut before) = (CutFigures::default(), Vec::new());
         for number in 1..=*cuts {
             self.screen
                 .step(&format!("Pulling the plug, {number} of {cuts}"));
             let cut = self.cut(&mut running, &before);
-            let cut = self.explain(&running, cut)?;
+            let cut = explain(self.screen, &running, cut)?;
             self.screen.say(&self.told(&cut));
             // QEMU has let go of the memory.
             drop(running);
-            running = self.go_on_with()?;
+            running = self.power_on(FAILURES.into_iter().chain([COLD_BOOT]))?;
             let went_on = self.until_held(&mut running, &held);
-            let (go_us, now) = self.explain(&running, went_on)?;
+            let (go_us, now) = explain(self.screen, &running, went_on)?;
             self.screen.say(&format!(
                 "the same keys and copy; {} copies, counter {}, up {:.2} s",
                 now.copies,
@@ -173,14 +172,6 @@ impl Stage<'_> {
         )
     }
 
-    fn go_on_with(&self) -> anyhow::Result<RunningMachine> {
-        let failures: Vec<_> = FAILURES
-            .into_iter()
-            .chain(["poorwill: cold boot"])
-            .collect();
-        self.power_on(&failures)
-    }
-
     /// Waits until the machine has gone on and says what it holds: the same as before.
     /// Returns how long Go took, in the machine's own microseconds.
     fn until_held(
@@ -203,30 +194,11 @@ impl Stage<'_> {
         Ok(Held::parse(&line.text, HELD)?)
     }
 
-    fn power_on(&self, failures: &[&str]) -> anyhow::Result<RunningMachine> {
-        let options = PowerOn {
-            log: Some(self.options.log.clone()),
-            watch: Some(self.screen.watcher()),
-            ..PowerOn::default()
-        };
-        let mut running = self.machine.power_on(self.qemu, options)?;
-        running.fail_on(failures);
-        Ok(running)
-    }
-
-    /// Shows the last console lines beside an error.
-    fn explain<T>(
+    fn power_on<'f>(
         &self,
-        running: &RunningMachine,
-        outcome: anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        if outcome.is_err() && !interrupt::requested() {
-            self.screen
-                .step("It failed. The last lines of the console:");
-            for line in running.tail(15) {
-                self.screen.say(&line);
-            }
-        }
-        outcome
+        failures: impl IntoIterator<Item = &'f str>,
+    ) -> anyhow::Result<RunningMachine> {
+        let machine = (self.machine, self.qemu);
+        power_on(machine, self.screen, &self.options.log, failures)
     }
 }
