@@ -112,7 +112,9 @@ pub fn give_up<M: Machine>(machine: &M) {
     for host in 0..machine.hosts() {
         let config = machine.config(host);
         if let Ok(functions) = pci::list(&config, machine.host(host)) {
-            crate::pci::switch_off(&config, &functions);
+            for listed in functions.iter().rev() {
+                pci::switch_off(&config, listed.function);
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ mod device;
 mod e1000e;
 mod error;
 mod go;
+mod interrupts;
 mod kind;
 mod machine;
 mod nvme;

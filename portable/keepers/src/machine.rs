@@ -8,6 +8,19 @@ pub trait Window {
     /// Writes the 32-bit register at `offset`. All memory writes before it are visible to
     /// the device first.
     fn write32(&self, offset: u64, value: u32);
+
+    /// The 64-bit register at `offset`, in two halves, the lower first.
+    fn read64(&self, offset: u64) -> u64 {
+        let low = u64::from(self.read32(offset));
+        low | u64::from(self.read32(offset + 4)) << 32
+    }
+
+    /// Writes the 64-bit register at `offset`, in two halves, the lower first.
+    #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+    fn write64(&self, offset: u64, value: u64) {
+        self.write32(offset, value as u32);
+        self.write32(offset + 4, (value >> 32) as u32);
+    }
 }
 
 /// A machine with PCI devices, while no hart runs an OS.

@@ -25,49 +25,7 @@ pub unsafe fn config_space(host: &PciHost) -> Ecam {
     Ecam::new(registers, host)
 }
 
-/// The registers of a claimed NVMe controller.
-#[derive(Clone, Copy, Debug)]
-pub struct NvmeRegisters<'a> {
-    registers: Mmio,
-    handle: &'a DeviceHandle,
-    config: &'a Ecam,
-}
-
-impl<'a> NvmeRegisters<'a> {
-    /// The registers that the claimed function answers to.
-    pub fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
-        NvmeRegisters {
-            // SAFETY: acquiring made the function decode that address, and
-            // lasts as long as the value.
-            registers: unsafe { Mmio::new(handle.cpu_address()) },
-            handle,
-            config,
-        }
-    }
-}
-
-impl nvme::Registers for NvmeRegisters<'_> {
-    fn length(&self) -> u64 {
-        self.handle.length()
-    }
-
-    fn read32(&self, offset: u64) -> u32 {
-        let value = self.registers.read(offset);
-        fence::after_device_read();
-        value
-    }
-
-    fn write32(&self, offset: u64, value: u32) {
-        fence::before_device_write();
-        self.registers.write(offset, value);
-    }
-
-    fn cut_dma(&self) {
-        self.handle.cut_dma(self.config);
-    }
-}
-
-/// What an OS's device decodes, as a keeper reaches it.
+/// What a function decodes.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceWindow(Mmio);
 
@@ -76,7 +34,7 @@ impl DeviceWindow {
     ///
     /// # Safety
     ///
-    /// It is within a window of a host bridge, and no OS runs while the value is in use.
+    /// It is within a window of a host bridge, and no OS uses it while the value is in use.
     pub unsafe fn new(address: u64) -> Self {
         // SAFETY: passed on to the caller.
         DeviceWindow(unsafe { Mmio::new(address) })
@@ -93,6 +51,45 @@ impl Window for DeviceWindow {
     fn write32(&self, offset: u64, value: u32) {
         fence::before_device_write();
         self.0.write(offset, value);
+    }
+}
+
+/// The registers of a claimed NVMe controller.
+#[derive(Clone, Copy, Debug)]
+pub struct NvmeRegisters<'a> {
+    registers: DeviceWindow,
+    handle: &'a DeviceHandle,
+    config: &'a Ecam,
+}
+
+impl<'a> NvmeRegisters<'a> {
+    /// The registers that the claimed function answers to.
+    pub fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
+        NvmeRegisters {
+            // SAFETY: acquiring made the function decode that address, and
+            // lasts as long as the value.
+            registers: unsafe { DeviceWindow::new(handle.cpu_address()) },
+            handle,
+            config,
+        }
+    }
+}
+
+impl nvme::Registers for NvmeRegisters<'_> {
+    fn length(&self) -> u64 {
+        self.handle.length()
+    }
+
+    fn read32(&self, offset: u64) -> u32 {
+        self.registers.read32(offset)
+    }
+
+    fn write32(&self, offset: u64, value: u32) {
+        self.registers.write32(offset, value);
+    }
+
+    fn cut_dma(&self) {
+        self.handle.cut_dma(self.config);
     }
 }
 

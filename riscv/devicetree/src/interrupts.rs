@@ -262,3 +262,29 @@ pub(crate) fn is_machine_level(node: FdtNode<'_>) -> bool {
     node.property("riscv,children").is_some()
         || hart_interrupts(node).any(|(_, interrupt)| interrupt == MACHINE_EXTERNAL)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_taken_at_the_file_of_a_hart_or_a_guest_and_nowhere_else() {
+        // Two groups of four harts, each with a guest's file.
+        let layout = ImsicLayout {
+            base: 0x2800_0000,
+            identities: 255,
+            guest_bits: 1,
+            hart_bits: 2,
+            group_bits: 1,
+            group_shift: 24,
+        };
+        for file in [0, 0x1000, 0x2000, 0x7000, 0x100_0000, 0x100_7000] {
+            assert!(layout.takes_message(layout.base + file), "{file:#x}");
+        }
+        for other in [4, 0x800, 0x8000, 0x80_0000, 0x200_0000] {
+            assert!(!layout.takes_message(layout.base + other), "{other:#x}");
+        }
+        assert!(!layout.takes_message(0x2400_0000));
+        assert!(!layout.takes_message(0));
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::rings::{Command, Completion, Progress, Rings};
 use crate::device::Device;
+use crate::interrupts::Interrupts;
 use crate::{KeeperError, Machine};
 
 /// Opcodes of admin commands.
@@ -57,9 +58,11 @@ impl<M: Machine> IoQueue<'_, '_, M> {
 }
 
 /// The admin queue of a controller.
-pub(super) struct AdminQueue<'d, 'a, M> {
+pub(super) struct AdminQueue<'d, 'a, M: Machine> {
     device: &'d Device<'a, M>,
     pub(super) rings: Rings<'d, 'a, M>,
+    /// No driver runs: they stay as they are.
+    interrupts: Interrupts<M::Window>,
 }
 
 impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
@@ -73,6 +76,7 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         Ok(AdminQueue {
             device,
             rings: Rings::new(device, addresses, entries)?,
+            interrupts: Interrupts::of(device)?,
         })
     }
 
@@ -81,7 +85,7 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
     pub(super) fn look(&self) -> Result<Found, KeeperError> {
         // Linux clears a queue's rings once the controller has it, and asks for its
         // interrupts then: what they hold before is of an earlier life.
-        if !crate::pci::is_listened_to(self.device)? {
+        if !self.interrupts.are_taken() {
             return Ok(Found::SettingUp { commands: 0, io: 0 });
         }
         let progress = self.rings.progress()?;
@@ -164,7 +168,7 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
                 // Before it is, there is no next command.
                 let is_last = at + 1 == commands;
                 return Ok(Some(IoQueue {
-                    is_in_use: !is_last || crate::pci::takes(self.device, low(other[11] >> 16))?,
+                    is_in_use: !is_last || self.interrupts.takes(low(other[11] >> 16)),
                     id: low(command[10]),
                     rings: Rings::new(self.device, addresses, entries)?,
                 }));

@@ -1,12 +1,12 @@
 use poorwill_image::StateSection;
+use poorwill_medium::nvme::register::{ACQ, AQA, ASQ, CAP, CC, CC_EN, CC_SHN, DOORBELLS, INTMS};
 use zerocopy::IntoBytes;
 
-use super::registers::{
-    ACQ, AQA, ASQ, CAP, CAP_CMBS, CC, CC_EN, CC_SHN, CMBMSC, INTMS, LENGTH, read64, write64,
-};
+use super::registers::{CAP_CMBS, CMBMSC};
 use super::replay;
 use super::state::{Kept, State, action};
 use crate::device::Device;
+use crate::interrupts::Interrupts;
 use crate::{KeeperError, Machine, Window};
 
 /// Puts a controller's registers back, and one whose driver sets it up to where it was.
@@ -16,15 +16,15 @@ pub(crate) fn put_back<M: Machine>(
 ) -> Result<(), KeeperError> {
     let kept = Kept::read(section)?;
     let state = kept.state;
-    let registers = device.window(0, 0, LENGTH)?;
+    let registers = device.window(0, 0, DOORBELLS)?;
     // At a second try it may be enabled.
     registers.write32(CC, 0);
-    if read64(&registers, CAP) & CAP_CMBS != 0 {
-        write64(&registers, CMBMSC, state.memory_buffer);
+    if registers.read64(CAP) & CAP_CMBS != 0 {
+        registers.write64(CMBMSC, state.memory_buffer);
     }
     registers.write32(AQA, state.admin_sizes);
-    write64(&registers, ASQ, state.submissions);
-    write64(&registers, ACQ, state.completions);
+    registers.write64(ASQ, state.submissions);
+    registers.write64(ACQ, state.completions);
     registers.write32(INTMS, state.masked);
     let configuration = state.configuration & !CC_SHN;
     registers.write32(CC, configuration & !CC_EN);
@@ -37,7 +37,7 @@ pub(crate) fn put_back<M: Machine>(
     replay::enable(device, &registers, configuration)?;
     // The admin queue's commands create the others.
     for queue in replay::queues(device, &kept) {
-        queue?.run(read64(&registers, CAP))?;
+        queue?.run(registers.read64(CAP))?;
     }
     Ok(())
 }
@@ -51,7 +51,7 @@ pub(crate) fn announce<M: Machine>(
     match state.action {
         action::EVENT => send_event(device, state),
         // What was completed before the messages were on again.
-        action::REPLAY => crate::pci::send_all(device),
+        action::REPLAY => Interrupts::of(device)?.send_all(device),
         _ => Ok(()),
     }
 }

@@ -2,10 +2,11 @@
 //! commands as they have had, of which those have an effect that made it what it is.
 
 use poorwill_image::SectionWriter;
+use poorwill_medium::nvme::register::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY};
 use zerocopy::IntoBytes;
 
 use super::admin::{AdminQueue, opcode};
-use super::registers::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY, buffered_doorbells, doorbell, read64};
+use super::registers::{buffered_doorbells, doorbell};
 use super::rings::{Command, PHASE, Progress, Rings};
 use super::state::{Kept, KeptQueue, QueueHead};
 use crate::device::Device;
@@ -82,8 +83,7 @@ pub(super) fn queues<'d, 'a, 's, M: Machine>(
     device: &'d Device<'a, M>,
     kept: &Kept<'s>,
 ) -> impl Iterator<Item = Result<Replay<'d, 'a, 's, M>, KeeperError>> {
-    kept.queues.map(move |queue| {
-        let kept = queue.ok_or(KeeperError::State(device.function))?;
+    kept.queues.map(move |kept| {
         let addresses = kept.head.addresses.map(whole);
         let rings = Rings::new(device, addresses, kept.head.entries)?;
         Ok(Replay {
@@ -192,7 +192,7 @@ pub(super) fn enable<M: Machine>(
     const UNIT_US: u64 = 500_000;
     registers.write32(CC, configuration);
     let machine = device.machine;
-    let units = (read64(registers, CAP) >> 24 & 0xff).max(1);
+    let units = (registers.read64(CAP) >> 24 & 0xff).max(1);
     let until = machine.microseconds() + units * UNIT_US;
     let is_ready = || registers.read32(CSTS) & (CSTS_RDY | CSTS_CFS) == CSTS_RDY;
     if wait_until(machine, until, is_ready) {

@@ -79,9 +79,11 @@ pub(super) struct QueueHead {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeptQueues<'s>(&'s [u8]);
 
-impl<'s> KeptQueues<'s> {
-    /// The first one, and those behind it; `None` where something else is there.
-    fn split(self) -> Option<(KeptQueue<'s>, Self)> {
+impl<'s> Iterator for KeptQueues<'s> {
+    type Item = KeptQueue<'s>;
+
+    /// The next one; `None` where something else is there, or nothing.
+    fn next(&mut self) -> Option<Self::Item> {
         let (head, rest) = QueueHead::ref_from_prefix(self.0).ok()?;
         let count = usize::try_from(head.commands).ok()?;
         let [commands, completions] = head.entries;
@@ -90,25 +92,12 @@ impl<'s> KeptQueues<'s> {
         }
         let (firsts, rest) = <[u32]>::ref_from_prefix_with_elems(rest, count).ok()?;
         let (completions, rest) = <[Completion]>::ref_from_prefix_with_elems(rest, count).ok()?;
-        let queue = KeptQueue {
+        *self = KeptQueues(rest);
+        Some(KeptQueue {
             head,
             firsts,
             completions,
-        };
-        Some((queue, KeptQueues(rest)))
-    }
-}
-
-impl<'s> Iterator for KeptQueues<'s> {
-    type Item = Option<KeptQueue<'s>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let split = self.split();
-        *self = KeptQueues(split.as_ref().map_or(&[], |(_, rest)| rest.0));
-        Some(split.map(|(queue, _)| queue))
+        })
     }
 }
 
@@ -118,7 +107,9 @@ impl<'s> Kept<'s> {
         let refused = || KeeperError::from(section.refuse());
         let (state, queues) = State::ref_from_prefix(section.payload).map_err(|_| refused())?;
         let queues = KeptQueues(queues);
-        let is_whole = queues.into_iter().all(|queue| queue.is_some());
+        let mut rest = queues;
+        rest.by_ref().for_each(drop);
+        let is_whole = rest.0.is_empty();
         if section.version != VERSION || state.action > action::REPLAY || !is_whole {
             return Err(refused());
         }

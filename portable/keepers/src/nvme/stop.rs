@@ -1,13 +1,15 @@
 use poorwill_image::StateWriter;
+use poorwill_medium::nvme::register::{
+    ACQ, AQA, ASQ, CAP, CC, CC_EN, CC_SHN, CC_SHN_NORMAL, CSTS, CSTS_RDY, CSTS_SHST,
+    CSTS_SHST_DONE, DOORBELLS, INTMS,
+};
 
 use super::admin::Found;
-use super::registers::{
-    ACQ, AQA, ASQ, CAP, CAP_CMBS, CC, CC_EN, CC_SHN, CC_SHN_NORMAL, CMBMSC, CSTS, CSTS_RDY,
-    CSTS_SHST, CSTS_SHST_DONE, INTMS, LENGTH, read64,
-};
+use super::registers::{CAP_CMBS, CMBMSC};
 use super::replay;
 use super::state::{State, TAG, VERSION, action};
 use crate::device::Device;
+use crate::interrupts::Interrupts;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine, Window};
 
@@ -27,24 +29,24 @@ pub(crate) fn begin<M: Machine>(
     device: &Device<'_, M>,
     until: u64,
 ) -> Result<Stopping<M>, KeeperError> {
-    let registers = device.window(0, 0, LENGTH)?;
+    let registers = device.window(0, 0, DOORBELLS)?;
     let configuration = registers.read32(CC);
     let status = registers.read32(CSTS);
     if status == u32::MAX {
         return Err(KeeperError::Unreachable(device.function));
     }
     // Of one without, the register is another's.
-    let has_buffer = read64(&registers, CAP) & CAP_CMBS != 0;
+    let has_buffer = registers.read64(CAP) & CAP_CMBS != 0;
     let memory_buffer = if has_buffer {
-        read64(&registers, CMBMSC)
+        registers.read64(CMBMSC)
     } else {
         0
     };
     let mut state = State {
         configuration,
         admin_sizes: registers.read32(AQA),
-        submissions: read64(&registers, ASQ),
-        completions: read64(&registers, ACQ),
+        submissions: registers.read64(ASQ),
+        completions: registers.read64(ACQ),
         memory_buffer,
         masked: registers.read32(INTMS),
         action: action::NONE,
@@ -127,7 +129,7 @@ impl<M: Machine> Stopping<M> {
         let mut section = into.begin(device.owner(TAG), device.number(), VERSION);
         section.append(&self.state)?;
         if self.state.commands > 0 {
-            let how = (self.state.commands, read64(&self.registers, CAP));
+            let how = (self.state.commands, self.registers.read64(CAP));
             replay::save(&self.state.admin(device)?, how, &mut section)?;
         }
         Ok(section.end()?)
@@ -156,7 +158,7 @@ impl<M: Machine> Stopping<M> {
                 self.state.action = action::EVENT;
                 (self.state.event_at, self.state.event) = (at, event);
                 // Completions of the admin queue are the first message's.
-                if let Some(message) = crate::pci::message(device, 0)? {
+                if let Some(message) = Interrupts::of(device)?.message(0) {
                     self.state.message_address = message.address;
                     self.state.message_data = message.data;
                 }

@@ -1,30 +1,15 @@
 use super::error::NvmeError;
-use super::queue::{DOORBELLS, Queue};
+use super::queue::Queue;
+use super::register::{
+    ACQ, AQA, ASQ, CAP, CC, CC_EN, CC_SHN, CC_SHN_NORMAL, CSTS, CSTS_CFS, CSTS_RDY, CSTS_SHST,
+    CSTS_SHST_BUSY, CSTS_SHST_DONE, DOORBELLS, INTMC, INTMS, VS,
+};
 use super::registers::Registers;
 use crate::Clock;
 use crate::clock::wait_for;
 
-const CAP: u64 = 0x00;
-const VS: u64 = 0x08;
-const INTMS: u64 = 0x0c;
-const INTMC: u64 = 0x10;
-const CC: u64 = 0x14;
-const CSTS: u64 = 0x1c;
-const AQA: u64 = 0x24;
-const ASQ: u64 = 0x28;
-const ACQ: u64 = 0x30;
-
-const CC_EN: u32 = 1;
-const CC_SHN: u32 = 0b11 << 14;
-const CC_SHN_NORMAL: u32 = 0b01 << 14;
 /// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
 const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;
-
-const CSTS_RDY: u32 = 1;
-const CSTS_CFS: u32 = 1 << 1;
-const CSTS_SHST: u32 = 0b11 << 2;
-const CSTS_SHST_BUSY: u32 = 0b01 << 2;
-const CSTS_SHST_DONE: u32 = 0b10 << 2;
 
 const ALL_ONES: u32 = u32::MAX;
 

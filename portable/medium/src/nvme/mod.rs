@@ -24,6 +24,7 @@ mod medium;
 mod memory;
 mod queue;
 mod region;
+pub mod register;
 mod registers;
 mod shared;
 mod slots;

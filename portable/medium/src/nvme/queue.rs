@@ -4,6 +4,7 @@ use poorwill_memory::Page;
 
 use super::Registers;
 use super::command::{Command, Completion};
+use super::register::DOORBELLS;
 use super::shared::Shared;
 
 const SUBMISSION_WORDS: usize = 8;
@@ -105,6 +106,3 @@ impl<'a> Queue<'a> {
         }
     }
 }
-
-/// Where the doorbells begin among the registers.
-pub(super) const DOORBELLS: u64 = 0x1000;

@@ -2,7 +2,7 @@ use arrayvec::ArrayVec;
 
 use super::bus::Bus;
 use super::register::{COMMAND, COMMAND_MASTER, Kept};
-use super::{ConfigSpace, Function, HostBridge, Location, PciError, Step};
+use super::{ConfigSpace, Function, HostBridge, Location, PciError, Step, take_access};
 
 /// How many functions may have access to memory.
 const MAX_MASTERS: usize = 64;
@@ -48,20 +48,13 @@ pub fn silence(
 
 impl Silenced {
     fn take(&mut self, config: &impl ConfigSpace, function: Function) -> Result<(), PciError> {
-        let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
-        if command & COMMAND_MASTER == 0 {
+        if config.read32(function, COMMAND) & COMMAND_MASTER == 0 {
             return Ok(());
         }
         let too_many = PciError::TooManyMasters(function);
         self.0.try_push(function).map_err(|_| too_many)?;
-        config.write32(function, COMMAND, command & !COMMAND_MASTER);
+        take_access(config, function);
         Ok(())
-    }
-
-    /// One of them, if there is any.
-    #[must_use]
-    pub fn first(&self) -> Option<Function> {
-        self.0.first().copied()
     }
 
     /// Gives all of them their access back.

@@ -1,0 +1,40 @@
+//! Registers of a controller (3.1).
+
+/// Capabilities.
+pub const CAP: u64 = 0x00;
+/// Version.
+pub const VS: u64 = 0x08;
+/// Interrupt mask, by setting bits.
+pub const INTMS: u64 = 0x0c;
+/// The same, by clearing them.
+pub const INTMC: u64 = 0x10;
+/// Configuration.
+pub const CC: u64 = 0x14;
+/// Status.
+pub const CSTS: u64 = 0x1c;
+/// The admin queue's sizes.
+pub const AQA: u64 = 0x24;
+/// Address of its commands.
+pub const ASQ: u64 = 0x28;
+/// Address of its completions.
+pub const ACQ: u64 = 0x30;
+/// Where doorbells begin.
+pub const DOORBELLS: u64 = 0x1000;
+
+/// CC: enabled.
+pub const CC_EN: u32 = 1;
+/// CC: shutdown notification.
+pub const CC_SHN: u32 = 0b11 << 14;
+/// CC: that of a normal shutdown.
+pub const CC_SHN_NORMAL: u32 = 0b01 << 14;
+
+/// CSTS: ready.
+pub const CSTS_RDY: u32 = 1;
+/// CSTS: it has failed.
+pub const CSTS_CFS: u32 = 1 << 1;
+/// CSTS: shutdown status.
+pub const CSTS_SHST: u32 = 0b11 << 2;
+/// CSTS: it is shutting down.
+pub const CSTS_SHST_BUSY: u32 = 0b01 << 2;
+/// CSTS: it is shut down.
+pub const CSTS_SHST_DONE: u32 = 0b10 << 2;
