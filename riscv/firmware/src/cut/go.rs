@@ -7,9 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use poorwill_arch::csr;
 use poorwill_hart::{Execution, HartContext, Request};
 use poorwill_image::StateSections;
-use poorwill_sleep::cut::{
-    self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, PartEntry, Place, Proof,
-};
+use poorwill_memory::Page;
+use poorwill_sleep::cut::{self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof};
 use poorwill_sleep::{Event, VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
 use zerocopy::IntoBytes;
@@ -45,11 +44,8 @@ struct Going {
 }
 
 impl Going {
-    fn bytes(&self, part: usize) -> Result<u64, CutReason> {
-        let entry = self.record.line(Place::Part(part)).read_part();
-        entry
-            .map(|(_, entry)| entry.bytes)
-            .ok_or(CutReason::Damaged)
+    fn part(&self, part: usize) -> Result<(&'static [Page], u64), CutReason> {
+        self.record.entered(part).ok_or(CutReason::Damaged)
     }
 }
 
@@ -81,14 +77,14 @@ impl GoMachine for Going {
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {
-        let shared = self.record.part(Layout::SHARED);
-        let shared = Shared::read(shared, self.bytes(Layout::SHARED)?);
+        let (shared, bytes) = self.part(Layout::SHARED)?;
+        let shared = Shared::read(shared, bytes);
         let shared = shared.map_err(|_| CutReason::Misfit)?;
         if !shared.fits() {
             return Err(CutReason::Misfit);
         }
         // SAFETY: no hart runs the OS.
-        if self.bytes(Layout::TREE)? != unsafe { loaded_memory(self.own) }.len() as u64 {
+        if self.part(Layout::TREE)?.1 != unsafe { loaded_memory(self.own) }.len() as u64 {
             return Err(CutReason::Misfit);
         }
         for (place, start) in shared.starts.iter().enumerate() {
@@ -99,8 +95,8 @@ impl GoMachine for Going {
         }
         // SAFETY: no hart runs the OS, and devices have just been powered.
         let devices = unsafe { Devices::new(self.record) };
-        let bytes = self.bytes(Layout::DEVICES)?;
-        let kept = devices.check(self.record.part(Layout::DEVICES), bytes)?;
+        let (kept, bytes) = self.part(Layout::DEVICES)?;
+        let kept = devices.check(kept, bytes)?;
         Ok((shared, kept))
     }
 
@@ -129,9 +125,8 @@ impl GoMachine for Going {
 // A context is large.
 #[inline(never)]
 fn read_part(record: &Record, own: ThisHart, part: usize) -> Result<HartContext, CutReason> {
-    let entry = record.line(Place::Part(part)).read_part();
-    let (_, PartEntry { bytes, .. }) = entry.ok_or(CutReason::Damaged)?;
-    context::read(own, record.part(part), bytes)
+    let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
+    context::read(own, part, bytes)
 }
 
 /// Where the OS was, and the `mstatus` to go there with.
@@ -221,12 +216,11 @@ pub(crate) fn go_on() -> ! {
 fn announce(record: Record) {
     // SAFETY: no hart has gone on yet.
     let devices = unsafe { Devices::new(record) };
-    let entry = record.line(Place::Part(Layout::DEVICES)).read_part();
-    let (_, PartEntry { bytes, .. }) = entry.expect("the part was checked");
-    devices.announce(record.part(Layout::DEVICES), bytes);
-    let entry = record.line(Place::Part(Layout::SHARED)).read_part();
-    let (_, PartEntry { bytes, .. }) = entry.expect("the part was checked");
-    shared::set_alarm(record.part(Layout::SHARED), bytes);
+    let entered = |part| record.entered(part).expect("the part was checked");
+    let (kept, bytes) = entered(Layout::DEVICES);
+    devices.announce(kept, bytes);
+    let (shared, bytes) = entered(Layout::SHARED);
+    shared::set_alarm(shared, bytes);
 }
 
 fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {

@@ -79,6 +79,12 @@ impl Record {
         unsafe { slice::from_raw_parts_mut(first, pages.len()) }
     }
 
+    /// A part that was entered, and its bytes; `None` for one that was not.
+    pub(super) fn entered(&self, part: usize) -> Option<(&'static [Page], u64)> {
+        let (_, PartEntry { bytes, .. }) = self.line(Place::Part(part)).read_part()?;
+        Some((self.part(part), bytes))
+    }
+
     /// Says what a part holds, once it is written.
     pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) {
         let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
@@ -89,11 +95,9 @@ impl Record {
 
     /// The page by which devices are given commands.
     pub(super) fn scratch(&self) -> PhysRange {
-        let parts = self.layout.parts();
-        let harts = parts - Layout::hart(0);
-        let stacks = harts * STACK_PAGES;
-        let first = (self.layout.pages() + stacks) as u64;
-        PhysRange::new(self.base as u64 + first * PAGE_BYTES, PAGE_BYTES)
+        // Behind the last hart's.
+        let stacks = self.layout.parts() - Layout::hart(0);
+        PhysRange::new(self.stack(stacks).start, PAGE_BYTES)
     }
 
     /// Runs `job` with what proves the next cut, on the calling hart's stack here.
