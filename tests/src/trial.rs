@@ -1,6 +1,7 @@
 //! Carrying out one trial.
 
 mod assemble;
+mod follow;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,17 +9,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
+use poorwill_machine::PowerOn as Switch;
 use poorwill_machine::area::{Change, configure};
 use poorwill_machine::console::Line;
 use poorwill_machine::disk::fingerprint;
 use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
-use poorwill_machine::{Exit, PowerOn as Switch, RunningMachine};
 use tempfile::TempDir;
 
-use crate::console::{
-    COLD_BOOT, FATAL, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved,
-};
+use crate::console::{FATAL, Start};
 use crate::cores::Host;
 use crate::damage;
 use crate::disks::TrialDisk;
@@ -34,9 +33,6 @@ use crate::snapshot;
 use crate::soak::Soak;
 use crate::tamper;
 use crate::update;
-
-/// QEMU's exit status when a guest reports success.
-const SUCCESS: i32 = 42;
 
 /// Why a machine boots cold that did not sleep.
 const NO_IMAGE: &str = "^no image(:|$)";
@@ -405,53 +401,6 @@ impl Run<'_> {
         }
         Ok(())
     }
-
-    fn follow(
-        &self,
-        running: &mut RunningMachine,
-        mut control: Option<Control>,
-        on: &PowerOn,
-        start: &Start,
-    ) -> anyhow::Result<End> {
-        let limit = Duration::from_secs(self.trial.row.timeout_s);
-        for event in &on.events {
-            match event.in_line {
-                true => running.wait_for_prompt(&event.after, limit)?,
-                false => running.wait_for(&event.after, limit).map(drop)?,
-            }
-            match (&event.does, &mut control) {
-                (Deed::Type(text), _) => running.send(text.as_bytes())?,
-                (Deed::Break, Some(control)) => control.send_break("console")?,
-                (Deed::Nothing, _) => {}
-                (Deed::Reset, Some(control)) => control.reset()?,
-                (Deed::Break | Deed::Reset, None) => bail!("QEMU's control is not there"),
-            }
-        }
-        for typed in &on.typed {
-            running.wait_for_prompt(&typed.at, limit)?;
-            running.send(format!("{}\r", typed.line).as_bytes())?;
-        }
-        if let Some(most) = on.cut_within_ms {
-            return cut(
-                running,
-                Duration::from_millis(fastrand::u64(..=most)),
-                start,
-            );
-        }
-        let exit = wait_exit(running, limit)?;
-        let lines = running.lines();
-        let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
-        let ended = check_end(on.power_on, &exit, &lines)?;
-        if !on.any_start {
-            start.check(&lines)?;
-        }
-        if let (Some(most), End::Sleep) = (self.trial.row.saved_ratio, ended) {
-            check_saved(&lines, most)?;
-        }
-        check_order(&lines, &on.expect)?;
-        check_absent(&lines, &on.forbid)?;
-        Ok(ended)
-    }
 }
 
 /// A folder for QEMU's control socket, if the power-on needs one.
@@ -459,57 +408,4 @@ fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
     let needs = |event: &Event| matches!(event.does, Deed::Break | Deed::Reset);
     let folder = on.events.iter().any(needs).then(socket_folder);
     Ok(folder.transpose()?)
-}
-
-/// Cuts the power after so long, and checks that the machine has started as it
-/// should, as far as it has come.
-fn cut(running: &mut RunningMachine, after: Duration, start: &Start) -> anyhow::Result<End> {
-    running.run_for(after)?;
-    running.kill()?;
-    let lines = running.lines();
-    let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
-    if lines
-        .iter()
-        .any(|line| line.contains(WOKE) || line.contains(COLD_BOOT))
-    {
-        start.check(&lines)?;
-    }
-    check_absent(&lines, &["FAIL".to_owned()])?;
-    Ok(End::Cut)
-}
-
-/// Waits for the end of QEMU, or for a line after which none is to be waited for.
-fn wait_exit(running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Exit> {
-    match running.wait_where("its end", limit, |_| false) {
-        Err(poorwill_machine::WaitError::Ended { exit, .. }) => Ok(exit),
-        Err(error) => Err(error.into()),
-        Ok(line) => bail!("no line was waited for, but {line:?} came"),
-    }
-}
-
-fn check_end(wanted: End, exit: &Exit, lines: &[&str]) -> anyhow::Result<End> {
-    let slept = lines
-        .iter()
-        .any(|line| line.contains(SLEPT) || line.contains(KEPT));
-    let ended = match (exit.status.code(), slept) {
-        (Some(0), true) => Some(End::Sleep),
-        (Some(0), false) => Some(End::Off),
-        (Some(SUCCESS), _) => Some(End::Success),
-        (Some(power::LOST), _) => Some(End::PowerLost),
-        _ => None,
-    };
-    let held = |ended: &End| match wanted {
-        End::SleepsThenSuccess => matches!(ended, End::Sleep | End::Success),
-        End::PowerFails => matches!(ended, End::Off | End::PowerLost),
-        one => *ended == one,
-    };
-    ended.filter(held).with_context(|| {
-        format!(
-            "QEMU ended ({}) {} the firmware's sleep line; wanted {wanted:?}{}{}",
-            exit.status,
-            if slept { "after" } else { "without" },
-            if exit.errors.is_empty() { "" } else { "; " },
-            exit.errors.trim_end()
-        )
-    })
 }
