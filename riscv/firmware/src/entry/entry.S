@@ -158,14 +158,15 @@ trap_entry:
     ld      tp, FRAME(sp)
     mv      a0, sp
     call    handle_trap
+    addi    a1, sp, FRAME
 
-return_from_trap:
+    # The frame is at sp, and the next trap's stack ends at a1.
+load_frame:
+    csrw    mscratch, a1
     ld      t0, FRAME_MEPC(sp)
     csrw    mepc, t0
     ld      t0, FRAME_MSTATUS(sp)
     csrw    mstatus, t0
-    addi    t0, sp, FRAME
-    csrw    mscratch, t0
     .irp    n, 1,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
     ld      x\n, 8*\n(sp)
     .endr
@@ -217,12 +218,13 @@ enter_supervisor:
     .endr
     mret
 
-    # fn return_from_frame(frame) -> !
-    # Enters the OS as at the end of the trap that the frame is of.
+    # fn return_from_frame(frame, stack_top) -> !
+    # Enters the OS as at the end of the trap that the frame is of, wherever it lies: it is
+    # read, and nothing is written, as the caller's own stack may be in any place.
     .globl return_from_frame
 return_from_frame:
     mv      sp, a0
-    j       return_from_trap
+    j       load_frame
 
     # fn restart_on_stack(stack_top) -> !
     # Forgets the call chain and waits for the hart to be started again.

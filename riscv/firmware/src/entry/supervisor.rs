@@ -8,7 +8,7 @@ use super::{STACK_HEAD, TrapFrame};
 
 unsafe extern "C" {
     fn enter_supervisor(hart_id: u64, argument: u64, stack_top: usize) -> !;
-    fn return_from_frame(frame: usize) -> !;
+    fn return_from_frame(frame: *const TrapFrame, stack_top: usize) -> !;
 }
 
 /// The page tables that the OS uses on this hart; `None` when it uses none, or
@@ -52,13 +52,11 @@ pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
 /// and the frame is of the OS on this hart.
 pub(crate) unsafe fn return_to(frame: &TrapFrame, stack_top: usize) -> ! {
     let head = stack_top - STACK_HEAD;
-    let place = head - size_of::<TrapFrame>();
-    // SAFETY: as `enter`; the frame lies where a trap would have put it.
+    // SAFETY: as `enter`. The frame is read where it is: it may lie where a trap would put
+    // it, in part, and so may what this call needs.
     unsafe {
         core::ptr::with_exposed_provenance_mut::<usize>(head).write(thread_pointer());
-        let to = core::ptr::with_exposed_provenance_mut::<TrapFrame>(place);
-        core::ptr::from_ref(frame).copy_to(to, 1);
         fence::all();
-        return_from_frame(place)
+        return_from_frame(frame, head)
     }
 }
