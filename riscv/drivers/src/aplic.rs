@@ -16,6 +16,8 @@ pub(crate) mod register {
     pub(super) const MMSIADDRCFGH: u64 = 0x1bc4;
     pub(super) const SMSIADDRCFG: u64 = 0x1bc8;
     pub(super) const SMSIADDRCFGH: u64 = 0x1bcc;
+    /// Pending bits (4.5.4), of sources 0 to 31.
+    pub(crate) const SETIP: u64 = 0x1c00;
     pub(crate) const SETIPNUM: u64 = 0x1cdc;
     /// The inputs, as they are now (4.5.10).
     pub(crate) const IN_CLRIP: u64 = 0x1d00;
@@ -143,6 +145,39 @@ impl<R: Registers<u32>> Domain<R> {
     pub fn raise(&self, source: u32) {
         self.registers.write(register::SETIPNUM, source);
     }
+
+    /// Which sources are pending: a word for each 32 of them (AIA, 4.5.4).
+    pub fn pending(&self) -> impl Iterator<Item = u32> {
+        (0..=u64::from(self.sources / 32))
+            .map(|word| self.registers.read(register::SETIP + 4 * word))
+    }
+
+    /// Makes those sources pending, and lets the domain's interrupts out if `state` has
+    /// them so: what a domain is to do that was [put back](Self::put_back).
+    pub fn let_out<S: AsRef<[u32]>>(&self, state: &State<S>, pending: &[u32]) {
+        for (word, bits) in (0..=u64::from(self.sources / 32)).zip(pending) {
+            self.registers.write(register::SETIP + 4 * word, *bits);
+        }
+        let domain = state.words().last().copied().unwrap_or(0);
+        self.registers.write(register::DOMAINCFG, domain);
+    }
+
+    /// Restores the state, but lets no interrupt out. One that went out as a message before
+    /// its hart's file is restored would be lost with what the file holds until then.
+    ///
+    /// The delivery mode comes first: a target is lost when the mode changes behind it (AIA,
+    /// 4.5.16). Enables can only be added (4.5.9), and a reset leaves any (4.6).
+    pub fn put_back<S: AsRef<[u32]>>(&self, state: &State<S>) {
+        let Some((domain, words)) = state.words().split_last() else {
+            return;
+        };
+        let mode = domain & !INTERRUPT_ENABLE;
+        self.registers.write(register::DOMAINCFG, mode);
+        disable_all(&self.registers, self.sources);
+        for (offset, word) in self.offsets().zip(words) {
+            self.registers.write(offset, *word);
+        }
+    }
 }
 
 impl<R: Registers<u32>> Keeper for Domain<R> {
@@ -155,7 +190,7 @@ impl<R: Registers<u32>> Keeper for Domain<R> {
     }
 
     /// Order: a source's mode before its target, the domain's enable last. Pending bits are not
-    /// kept, as the devices raise them again.
+    /// in it: an image is of a machine whose devices are suspended, and a cut keeps them apart.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let sources = u64::from(self.sources);
         let per_source = move |base| (0..sources).map(move |source| base + 4 * source);
@@ -173,19 +208,9 @@ impl<R: Registers<u32>> Keeper for Domain<R> {
             .chain([register::DOMAINCFG])
     }
 
-    /// The delivery mode comes first, without interrupts: a target is lost when the
-    /// mode changes behind it (AIA, 4.5.16). Enables can only be added (4.5.9), and
-    /// a reset leaves any (4.6).
     fn restore<S: AsRef<[u32]>>(&self, state: &State<S>) {
-        let mode = state
-            .words()
-            .last()
-            .map_or(0, |word| word & !INTERRUPT_ENABLE);
-        self.registers.write(register::DOMAINCFG, mode);
-        disable_all(&self.registers, self.sources);
-        for (offset, word) in self.offsets().zip(state.words()) {
-            self.registers.write(offset, *word);
-        }
+        self.put_back(state);
+        self.let_out(state, &[]);
     }
 }
 

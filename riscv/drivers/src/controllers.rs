@@ -103,6 +103,23 @@ impl<R: Registers<u32>> Controllers<R> {
         Ok(())
     }
 
+    /// Captures which sources are pending at the moment, where these are not just what devices
+    /// drive: `write` is called for each section.
+    ///
+    /// # Errors
+    ///
+    /// That of `write`, which is then not called again.
+    pub fn capture_pending<E>(
+        &self,
+        mut write: impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (number, aplic) in (0..).zip(&self.aplics) {
+            let words: ArrayVec<u32, PENDING_WORDS> = aplic.pending().take(PENDING_WORDS).collect();
+            write(pending_key(number), &words)?;
+        }
+        Ok(())
+    }
+
     /// Checks a state against this machine. `take` has the words of a section, or
     /// `None` where there is no such section. Nothing is put back yet.
     ///
@@ -130,6 +147,12 @@ impl<R: Registers<u32>> Controllers<R> {
     /// Puts the state back, before the OS goes on. A controller without a section
     /// stays as it is.
     pub fn restore(&self, state: &ControllerState<'_>) {
+        self.put_back(state);
+        self.let_out(state, |_| None);
+    }
+
+    /// The same, but no APLIC lets an interrupt out before [`let_out`](Self::let_out).
+    pub fn put_back(&self, state: &ControllerState<'_>) {
         for (plic, words) in self.plics.iter().zip(&state.plics) {
             if let Some(words) = words {
                 plic.restore(words);
@@ -137,9 +160,35 @@ impl<R: Registers<u32>> Controllers<R> {
         }
         for (aplic, words) in self.aplics.iter().zip(&state.aplics) {
             if let Some(words) = words {
-                aplic.restore(words);
+                aplic.put_back(words);
             }
         }
+    }
+
+    /// Has the APLICs interrupt again, once the harts can take that: `pending` has the words
+    /// of a section of [`capture_pending`](Self::capture_pending), or none.
+    pub fn let_out<'a>(
+        &self,
+        state: &ControllerState<'_>,
+        mut pending: impl FnMut(SectionKey) -> Option<&'a [u32]>,
+    ) {
+        for (number, (aplic, words)) in (0..).zip(self.aplics.iter().zip(&state.aplics)) {
+            if let Some(words) = words {
+                aplic.let_out(words, pending(pending_key(number)).unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// Most words of pending bits that a domain has: those of 1023 sources.
+const PENDING_WORDS: usize = 32;
+
+/// The section of an APLIC's pending sources.
+const fn pending_key(number: u16) -> SectionKey {
+    SectionKey {
+        owner: u32::from_le_bytes(*b"APLP"),
+        number,
+        version: 1,
     }
 }
 

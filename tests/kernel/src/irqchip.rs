@@ -23,6 +23,8 @@ pub(crate) struct Chip {
     context: usize,
     /// The generation ID.
     id: [u32; 4],
+    /// The source of an APLIC that was left pending.
+    pending: Option<usize>,
 }
 
 // PLIC, by its specification's memory map.
@@ -33,6 +35,7 @@ const PLIC_CLAIM: usize = 0x20_0004;
 // APLIC, by the AIA specification 1.0, chapter 4.
 const APLIC_SOURCECFG: usize = 0x0;
 const APLIC_SETIP: usize = 0x1c00;
+const APLIC_SETIPNUM: usize = 0x1cdc;
 const APLIC_CLRIPNUM: usize = 0x1ddc;
 const APLIC_SETIENUM: usize = 0x1edc;
 const APLIC_SETIE: usize = 0x1e00;
@@ -60,6 +63,7 @@ impl Chip {
                 .generation_id
                 .as_ref()
                 .map_or([0; 4], GenerationId::read),
+            pending: None,
         };
         let index = machine.index_of(hart);
         if let Some(plic) = machine.plic {
@@ -131,6 +135,7 @@ impl Chip {
 
     /// Checks that every register is as it was.
     pub(crate) fn check(&self, machine: &Machine) {
+        self.check_pending(machine);
         for &(address, was) in &self.registers {
             let now = mmio::read32(address);
             check!(
@@ -172,6 +177,28 @@ impl Chip {
             (pending & 1 << (id.source % 32) != 0) == slept,
             "the generation ID's interrupt: {pending:#x}, slept: {slept}"
         );
+    }
+
+    /// Makes a source pending that no device drives and that is not enabled: so it is to
+    /// stay, as long as the machine is cut at the most. A PLIC has none like that.
+    pub(crate) fn leave_pending(&mut self, machine: &Machine) {
+        let Some(aplic) = machine.aplic else { return };
+        let source = machine.uart_interrupt + 9;
+        self.write(aplic + APLIC_SOURCECFG + 4 * source, APLIC_RISING_EDGE);
+        mmio::write32(aplic + APLIC_SETIPNUM, cell(source));
+        self.pending = Some(source);
+        self.check_pending(machine);
+    }
+
+    /// Checks that the source that was left pending is.
+    fn check_pending(&self, machine: &Machine) {
+        if let Some((source, aplic)) = self.pending.zip(machine.aplic) {
+            let found = mmio::read32(aplic + APLIC_SETIP + source / 32 * 4);
+            check!(
+                found & 1 << (source % 32) != 0,
+                "source {source} is pending: {found:#x}"
+            );
+        }
     }
 
     /// Checks that the console's interrupt reaches this hart, by letting the

@@ -65,6 +65,11 @@ impl State {
         }
     }
 
+    /// Leaves an interrupt pending, which is to stay so.
+    pub(crate) fn leave_pending(&mut self, machine: &Machine) {
+        self.chip.leave_pending(machine);
+    }
+
     /// Bytes of memory that are not zero, the test kernel's own left out.
     pub(crate) fn filled_bytes(&self) -> usize {
         self.memory.filled_bytes(self.number)

@@ -83,6 +83,33 @@ fn nothing_is_delivered_half_restored() {
 }
 
 #[test]
+fn what_is_pending_comes_back_before_it_is_let_out() {
+    let described = described(96, &[], true);
+    let before = Model::new(Kind::Msi, 96, 0);
+    program(&before, &[], model::DELIVERY_MODE);
+    let kept = Domain::new(&before, &described);
+    // Sources of each mode; an inactive one is not pending.
+    for source in [1, 2, 3, 4, 33, 94] {
+        kept.raise(source);
+    }
+    let words: Vec<u32> = kept.capture().collect();
+    let pending: Vec<u32> = kept.pending().collect();
+    assert_eq!(pending, [0b1110, 0b10, 1 << 30, 0]);
+
+    let after = Model::new(Kind::Msi, 96, 0);
+    after.spoil();
+    after.reset();
+    let domain = Domain::new(&after, &described);
+    let state = domain.check(&words[..]).unwrap();
+    after.forbid_changes_while_enabled();
+    domain.put_back(&state);
+    assert!(!after.is_enabled());
+    domain.let_out(&state, &pending);
+    assert_eq!(after.pending(), before.pending());
+    assert_eq!(after.programmed(), before.programmed());
+}
+
+#[test]
 fn every_hart_of_the_largest_machine_fits() {
     let harts: Vec<u32> = (0..MAX_HARTS as u32).collect();
     let model = Model::new(Kind::Direct, 1023, MAX_HARTS);

@@ -220,7 +220,7 @@ fn announce(record: Record) {
     let (kept, bytes) = entered(Layout::DEVICES);
     devices.announce(kept, bytes);
     let (shared, bytes) = entered(Layout::SHARED);
-    shared::set_alarm(shared, bytes);
+    shared::announce(shared, bytes).expect("the part was checked");
 }
 
 fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {

@@ -93,7 +93,9 @@ pub(super) fn write(record: &Record, into: &mut StateWriter<'_>) -> Result<(), S
     if let Some(report) = report::current() {
         report.write(into)?;
     }
-    platform().interrupts.save(into)
+    let interrupts = &platform().interrupts;
+    interrupts.save(into)?;
+    interrupts.save_pending(into)
 }
 
 impl HartStart {
@@ -178,10 +180,10 @@ impl Shared {
         self.head.identity == Head::now().identity && ids.eq(hart::all().iter().map(Hart::id))
     }
 
-    /// Puts it back, but for the time.
+    /// Puts it back, but for the time, and for what interrupts harts.
     pub(super) fn restore(&self) {
         let platform = platform();
-        platform.interrupts.shared().restore(&self.controllers);
+        platform.interrupts.shared().put_back(&self.controllers);
         if let Some(uart) = &self.uart {
             console::restore(uart);
         }
@@ -199,14 +201,20 @@ impl Shared {
     }
 }
 
-/// Sets the clock's alarm again, of which the OS is to hear.
-pub(super) fn set_alarm(pages: &[Page], bytes: u64) {
-    let sections = StateSections::parse(pages, bytes);
-    let alarm = sections.and_then(|mut sections| take::<[u8; 8]>(&mut sections, section::ALARM));
+/// Has the harts interrupted as they were, and sets the clock's alarm again, of which the OS
+/// is to hear.
+///
+/// # Errors
+///
+/// [`StateError`]: the part is not what was [read](Shared::read).
+pub(super) fn announce(pages: &[Page], bytes: u64) -> Result<(), StateError> {
+    let mut sections = StateSections::parse(pages, bytes)?;
+    platform().interrupts.let_out(&mut sections)?;
     // Without one there is no section.
-    if let Ok(alarm) = alarm {
+    if let Ok(alarm) = take::<[u8; 8]>(&mut sections, section::ALARM) {
         platform().time.set_alarm(u64::from_le_bytes(alarm));
     }
+    Ok(())
 }
 
 fn take<T: FromBytes + KnownLayout + Immutable + Copy>(

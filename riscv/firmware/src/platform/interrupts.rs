@@ -54,6 +54,30 @@ impl Interrupts {
             .capture(|key, words| into.section(key.owner, key.number, key.version, words))
     }
 
+    /// Writes down which sources are pending.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`].
+    pub(crate) fn save_pending(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        self.shared
+            .capture_pending(|key, words| into.section(key.owner, key.number, key.version, words))
+    }
+
+    /// Has the controllers interrupt again that were put back from these sections.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Payload`] when one does not fit.
+    pub(crate) fn let_out(&self, sections: &mut StateSections<'_>) -> Result<(), StateError> {
+        let state = self.read(sections)?;
+        self.shared.let_out(&state, |key| {
+            let section = sections.take(key.owner, key.number)?;
+            section.read(key.version).ok()
+        });
+        Ok(())
+    }
+
     /// Takes the controllers' sections out of an image's state, once they are found to
     /// fit this machine. Nothing is put back yet.
     ///

@@ -174,6 +174,12 @@ impl Registers<u32> for Model {
         let found = match offset {
             0 => return 0x80 << 24 | state.domain,
             0x4..0x1000 => state.modes.get(&self.source(offset, 4)),
+            0x1c00..0x1c80 => {
+                let word = self.word(offset, 0x1c00);
+                let pending = self.pending.borrow();
+                let of_word = pending.iter().filter(|source| *source / 32 == word);
+                return of_word.fold(0, |bits, source| bits | 1 << (source % 32));
+            }
             0x1e00..0x1e80 => state.enables.get(&self.word(offset, 0x1e00)),
             0x3004..0x4000 => state.targets.get(&self.source(offset, 0x3004)),
             0x4000.. => state.controls.get(&self.control(offset)),
@@ -218,6 +224,13 @@ impl Registers<u32> for Model {
             }
             0x1bc0..0x1bd0 if self.kind == Kind::Root => {
                 state.addresses[usize::try_from(offset - 0x1bc0).unwrap() / 4] = value;
+            }
+            0x1c00..0x1c80 => {
+                let word = self.word(offset, 0x1c00);
+                let sources = (0..32).filter(|bit| value >> bit & 1 != 0);
+                let sources = sources.map(|bit| 32 * word + bit);
+                let sources = sources.filter(|source| is_active(&state, *source));
+                self.pending.borrow_mut().extend(sources);
             }
             0x1cdc => {
                 if is_active(&state, value) {
