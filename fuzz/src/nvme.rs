@@ -382,7 +382,11 @@ impl State<'_> {
             (_, 0) => {}
             _ => {
                 // Only an honest one's blocks are known to be of the length that it meant to tell.
-                let told = if self.is_honest { BLOCK_SHIFT..=BLOCK_SHIFT } else { 9..=12 };
+                let told = if self.is_honest {
+                    BLOCK_SHIFT..=BLOCK_SHIFT
+                } else {
+                    9..=12
+                };
                 move_data(dma, entry, told);
             }
         }
@@ -440,7 +444,10 @@ fn move_data(dma: &DmaMemory, entry: &[u64; 8], told: RangeInclusive<u32>) {
     let places = if is_scattered {
         let places = runs(dma, entry[3], entry[4]);
         let named = places.len() as u64;
-        assert!(pages.any(|pages| pages == named), "another length than the blocks'");
+        assert!(
+            pages.any(|pages| pages == named),
+            "another length than the blocks'"
+        );
         places
     } else {
         // A longer block's list may have more: they are not looked at.

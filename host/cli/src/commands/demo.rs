@@ -50,7 +50,7 @@ enum Other {
 /// Pull the plug on a machine at work, ten times, and see it go on.
 ///
 /// A stock kernel on a machine whose memory is persistent, with redis counting and a copy
-/// under way, both in tmpfs. The power fails at random instants; the machine is cut within
+/// under way, both in tmpfs, and an NVMe disk that is written and read back. The power fails at random instants; the machine is cut within
 /// the hold-up, and the next power-on goes on at the very instruction. Each time what it
 /// holds is compared. Ends with a table of how long Stop and Go took, in the time of the
 /// machine that QEMU stands for.

@@ -6,7 +6,7 @@ use poorwill_sleep::VaultFault;
 use poorwill_sleep::cut::Proof;
 use spin::{Once, RwLock};
 
-use crate::entry::stack;
+use crate::entry::{self, stack};
 
 /// `None`: nothing is to be cut, or the key is forgotten.
 static PROOF: RwLock<Option<Proof>> = RwLock::new(None);
@@ -44,7 +44,11 @@ pub(super) fn is_kept() -> Result<(), VaultFault> {
 /// a key nothing that `job` leaves behind stays in memory.
 pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> R {
     let proof = PROOF.read();
-    let proof = proof.as_ref().expect("a cut is armed with a proof");
+    let Some(proof) = proof.as_ref() else {
+        // Another hart switches the machine off: here is nothing to do any more.
+        drop(proof);
+        entry::park()
+    };
     if let Proof::Checksums = proof {
         return job(proof);
     }

@@ -155,7 +155,8 @@ impl Run {
             (named, _) => disks(named, self.interrupts, self.memory)?,
         };
         disks.extend(self.extra_disk.into_iter().map(Disk::nvme));
-        Ok(Machine {
+        let is_cut = self.power.cut;
+        let machine = Machine {
             harts: self.harts,
             memory: self.memory,
             power_supply: self.power.supply()?,
@@ -168,7 +169,8 @@ impl Run {
             flash: self.flash,
             extra_arguments: self.qemu_arguments,
             ..Machine::new(firmware)
-        })
+        };
+        Ok(if is_cut { machine.for_cuts() } else { machine })
     }
 }
 

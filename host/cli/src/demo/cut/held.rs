@@ -14,6 +14,8 @@ pub(super) struct Held {
     pub(super) copies: u64,
     /// What redis has counted up to.
     pub(super) counter: u64,
+    /// How many pieces it has written to its disk, and read back.
+    pub(super) written: u64,
     /// Time since the cold boot.
     pub(super) uptime: Duration,
 }
@@ -65,6 +67,7 @@ impl Held {
             copy: digest("copy")?,
             copies: number("copies")?,
             counter: number("counter")?,
+            written: number("written")?,
             uptime: fields.seconds("uptime_s").ok_or(missing("uptime_s"))?,
         })
     }
@@ -92,6 +95,7 @@ impl Held {
             // The guest makes one after the other, and has forgotten none.
             ("the copies", self.copies, after.copies),
             ("redis's counter", self.counter, after.counter),
+            ("the disk", self.written, after.written),
             ("the uptime in ms", ms(self), ms(after)),
         ] {
             if after <= before {
@@ -112,7 +116,7 @@ mod tests {
 
     const LINE: &str = "poorwill-redis: held keys=0123456789012345678901234567890123456789 \
                         copy=abcdefabcdefabcdefabcdefabcdefabcdefabcd copies=3 counter=1711 \
-                        uptime_s=3.87";
+                        written=95 uptime_s=3.87";
     const PREFIX: &str = "poorwill-redis: held";
 
     fn held() -> Held {
@@ -123,6 +127,7 @@ mod tests {
         Held {
             copies: 4,
             counter: 1800,
+            written: 96,
             uptime: Duration::from_secs(4),
             ..held()
         }
@@ -131,9 +136,9 @@ mod tests {
     #[test]
     fn reads_the_guests_line() {
         let held = held();
-        assert_eq!((held.copies, held.counter), (3, 1711));
+        assert_eq!((held.copies, held.counter, held.written), (3, 1711, 95));
         assert_eq!(held.uptime, Duration::from_millis(3870));
-        for key in ["keys", "copy", "copies", "counter", "uptime_s"] {
+        for key in ["keys", "copy", "copies", "counter", "written", "uptime_s"] {
             let line = LINE.replace(&format!(" {key}="), " other=");
             let error = Held::parse(&line, PREFIX).unwrap_err();
             assert_eq!(error, Lost::Key(key, line));
@@ -175,6 +180,13 @@ mod tests {
                     ..later()
                 },
                 "redis's counter did not go on: 1711 before",
+            ),
+            (
+                Held {
+                    written: 95,
+                    ..later()
+                },
+                "the disk did not go on",
             ),
             (
                 Held {

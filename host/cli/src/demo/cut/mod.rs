@@ -3,6 +3,7 @@
 mod figures;
 mod held;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use poorwill_machine::cut::{Ending, RecordReport, look};
 use poorwill_machine::paths::Tiny;
 use poorwill_machine::psu::{Power, set};
 use poorwill_machine::size::Bytes;
-use poorwill_machine::{Machine, PowerSupply, Qemu, RunningMachine, TINY_COMMAND_LINE};
+use poorwill_machine::{Disk, Machine, PowerSupply, Qemu, RunningMachine, TINY_COMMAND_LINE};
 
 use self::figures::{CutFigures, Round};
 use self::held::Held;
@@ -35,6 +36,9 @@ const HELD: &str = "poorwill-redis: held";
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const ROUND_LIMIT: Duration = Duration::from_secs(120);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Its disk: what is copied fits.
+const DISK: Bytes = Bytes::mib(16);
 
 /// The power fails within so many milliseconds of a copy's begin.
 const MOST_MS: u64 = 1500;
@@ -66,6 +70,10 @@ pub(crate) struct CutOptions {
 /// Any step's.
 pub(crate) fn pull_the_plug(options: &CutOptions, screen: &Screen) -> anyhow::Result<CutFigures> {
     let ram = options.folder.join("machine.ram");
+    let disk = options.folder.join("disk");
+    File::create(&disk)
+        .and_then(|file| file.set_len(DISK.0))
+        .with_context(|| format!("making {}", disk.display()))?;
     let guest = Tiny::with_redis()?;
     let machine = Machine {
         harts: options.harts,
@@ -75,10 +83,10 @@ pub(crate) fn pull_the_plug(options: &CutOptions, screen: &Screen) -> anyhow::Re
         kernel: Some(guest.kernel),
         initrd: Some(guest.initrd),
         command_line: TINY_COMMAND_LINE.to_owned(),
-        // All that it has is in memory.
-        disks: Vec::new(),
+        disks: vec![Disk::nvme(disk)],
         ..Machine::new(&options.firmware)
     };
+    let machine = machine.for_cuts();
     let stage = Stage {
         options,
         screen,
@@ -124,9 +132,10 @@ impl Stage<'_> {
             let went_on = self.until_held(&mut running, &held);
             let (go_us, now) = explain(self.screen, &running, went_on)?;
             self.screen.say(&format!(
-                "the same keys and copy; {} copies, counter {}, up {:.2} s",
+                "the same keys and copy; {} copies, counter {}, {} pieces on the disk, up {:.2} s",
                 now.copies,
                 now.counter,
+                now.written,
                 now.uptime.as_secs_f64()
             ));
             let round = Round::new(&cut, go_us, self.options.supply.clock);
