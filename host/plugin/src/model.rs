@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 
 use crate::cache::Cache;
 use crate::memory::Ram;
-use crate::options::{Loads, Options, SignalWhen};
+use crate::options::{Code, Loads, Options, SignalWhen};
 use crate::qemu::counters::Counter;
 use crate::report::{Cause, End, Hart, Lines, Mark, Report, Signal};
 use crate::schedule::Schedule;
@@ -45,6 +45,10 @@ pub(crate) struct Model {
     pub(crate) sees_loads: bool,
     /// How often the instruction that raises the line is still to be executed.
     pub(crate) signal_countdown: u64,
+    /// The same of what lets it fall and rise again.
+    pub(crate) again_countdown: u64,
+    /// Whether it did.
+    pub(crate) rose_again: bool,
     pub(crate) unknown_accesses: u64,
     harts: usize,
     base: u64,
@@ -60,10 +64,10 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(options: &Options, harts: usize, ram: Option<Ram>) -> Self {
-        let (signal_at, countdown) = match options.signal {
+        let (signal_at, countdown) = match &options.signal {
             SignalWhen::Never => (None, 0),
-            SignalWhen::At(time) => (Some(time), 0),
-            SignalWhen::Pc { count, .. } | SignalWhen::Store { count, .. } => (None, count),
+            SignalWhen::At(time) => (Some(*time), 0),
+            SignalWhen::Pc(Code { count, .. }) | SignalWhen::Store { count, .. } => (None, *count),
         };
         let schedule = Schedule::new(signal_at, options.hold_up, options.cut_at);
         let cache = ram.map(|ram| Cache::new(ram, options.geometry, harts, options.pend));
@@ -73,6 +77,8 @@ impl Model {
             cache,
             sees_loads: options.loads == Loads::Always,
             signal_countdown: countdown,
+            again_countdown: options.again.as_ref().map_or(0, |code| code.count),
+            rose_again: false,
             unknown_accesses: 0,
             harts,
             base: options.base,
@@ -88,6 +94,11 @@ impl Model {
     /// Whether the power is gone: nothing counts any more.
     pub(crate) fn has_ended(&self) -> bool {
         self.report.is_some()
+    }
+
+    /// Whether the line was raised.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.raised.is_some()
     }
 
     /// What was told at the end, once.
@@ -214,6 +225,7 @@ impl Model {
             end,
             time,
             signal: self.raised.as_ref().map(|raised| raised.signal),
+            rose_again: self.rose_again,
             harts,
             lines,
             marks: std::mem::take(&mut self.marks),

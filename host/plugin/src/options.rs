@@ -1,12 +1,16 @@
 //! The plugin's arguments (`-plugin FILE,key=value,...`), as typed values.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use crate::cache::{Geometry, GeometryError};
+
+mod code;
+
+pub use code::Code;
 
 /// When the caches see loads. A load can only displace lines, so caches that do not
 /// see it keep more of them dirty, never fewer.
@@ -23,20 +27,15 @@ pub enum Loads {
 }
 
 /// When the plugin raises the line by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SignalWhen {
     /// Not: it is left to the control socket.
     #[default]
     Never,
     /// At this time, in nanoseconds of the fair time base.
     At(u64),
-    /// When an instruction is executed for the `count`th time, by whichever hart.
-    Pc {
-        /// The instruction's virtual address.
-        address: u64,
-        /// From 1.
-        count: u64,
-    },
+    /// When these instructions are executed.
+    Pc(Code),
     /// When a device's register is stored to for the `count`th time, by whichever hart.
     Store {
         /// The register's physical address.
@@ -63,6 +62,12 @@ pub struct Options {
     pub irq: u32,
     /// `signal-at`, or `signal-pc` or `signal-store` and `signal-count`.
     pub signal: SignalWhen,
+    /// `signal-from`: what is counted for `signal-count` counts from that time on, in
+    /// nanoseconds of the fair time base.
+    pub signal_from: u64,
+    /// `again-pc`, `again-count`: once the line was raised it falls when these instructions
+    /// are executed, and rises again at once. The hold-up goes on.
+    pub again: Option<Code>,
     /// `hold-up`: the power goes this many instructions (nanoseconds of the fair time
     /// base) after the signal; where an instruction or the socket raised the line in the
     /// midst of a window, at the end of a window, up to 1000 later.
@@ -143,11 +148,12 @@ impl Argument<'_> {
     }
 
     fn number(&self) -> Result<u64, OptionError> {
-        let number = match self.value.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16),
-            None => self.value.parse(),
-        };
-        number.map_err(|_| self.malformed(NUMBER))
+        code::number(self.value).ok_or_else(|| self.malformed(NUMBER))
+    }
+
+    fn ranges(&self) -> Result<Vec<Range<u64>>, OptionError> {
+        let wanted = "addresses, or START-END, in order, with + between";
+        code::ranges(self.value).ok_or_else(|| self.malformed(wanted))
     }
 
     fn positive(&self) -> Result<u64, OptionError> {
@@ -198,9 +204,11 @@ struct Parts {
     l1: Option<usize>,
     ways: Option<usize>,
     signal_at: Option<u64>,
-    signal_pc: Option<u64>,
+    signal_pc: Option<Vec<Range<u64>>>,
     signal_store: Option<u64>,
     signal_count: Option<u64>,
+    again_pc: Option<Vec<Range<u64>>>,
+    again_count: Option<u64>,
 }
 
 impl Default for Options {
@@ -212,6 +220,8 @@ impl Default for Options {
             flush_register: None,
             irq: 60,
             signal: SignalWhen::Never,
+            signal_from: 0,
+            again: None,
             hold_up: None,
             cut_at: None,
             pend: true,
@@ -245,7 +255,7 @@ impl Options {
             seen.push(key);
             options.set(&mut parts, &Argument { key, value })?;
         }
-        options.join(&parts)?;
+        options.join(parts)?;
         options.check(&seen)?;
         Ok(options)
     }
@@ -259,9 +269,12 @@ impl Options {
             "flush-register" => self.flush_register = Some(argument.number()?),
             "irq" => self.irq = argument.within(1..=1023, "a source from 1 to 1023")?,
             "signal-at" => parts.signal_at = Some(argument.positive()?),
-            "signal-pc" => parts.signal_pc = Some(argument.number()?),
+            "signal-pc" => parts.signal_pc = Some(argument.ranges()?),
             "signal-store" => parts.signal_store = Some(argument.number()?),
             "signal-count" => parts.signal_count = Some(argument.positive()?),
+            "signal-from" => self.signal_from = argument.number()?,
+            "again-pc" => parts.again_pc = Some(argument.ranges()?),
+            "again-count" => parts.again_count = Some(argument.positive()?),
             "hold-up" => self.hold_up = Some(argument.positive()?),
             "cut-at" => self.cut_at = Some(argument.positive()?),
             "pend" => self.pend = argument.switch()?,
@@ -280,14 +293,14 @@ impl Options {
         Ok(())
     }
 
-    fn join(&mut self, parts: &Parts) -> Result<(), OptionError> {
+    fn join(&mut self, parts: Parts) -> Result<(), OptionError> {
         let usual = Geometry::default();
         let bytes = parts.l1.unwrap_or(usual.bytes());
         self.geometry = Geometry::new(bytes, parts.ways.unwrap_or(usual.ways()))?;
         let count = parts.signal_count.unwrap_or(1);
         let moments = [
             parts.signal_at.map(SignalWhen::At),
-            (parts.signal_pc).map(|address| SignalWhen::Pc { address, count }),
+            (parts.signal_pc).map(|ranges| SignalWhen::Pc(Code { ranges, count })),
             (parts.signal_store).map(|address| SignalWhen::Store { address, count }),
         ];
         let mut moments = moments.into_iter().flatten();
@@ -298,15 +311,26 @@ impl Options {
                 needed: "that no other of these is given, which says another moment",
             });
         }
-        if parts.signal_count.is_some()
-            && matches!(self.signal, SignalWhen::Never | SignalWhen::At(_))
-        {
+        if parts.signal_count.is_some() && !self.counts() {
             return Err(OptionError::Needs {
                 key: "signal-count",
                 needed: "signal-pc or signal-store",
             });
         }
+        if parts.again_count.is_some() && parts.again_pc.is_none() {
+            return Err(OptionError::Needs {
+                key: "again-count",
+                needed: "again-pc",
+            });
+        }
+        let count = parts.again_count.unwrap_or(1);
+        self.again = parts.again_pc.map(|ranges| Code { ranges, count });
         Ok(())
+    }
+
+    /// Whether the signal is the so-manieth of something.
+    fn counts(&self) -> bool {
+        matches!(self.signal, SignalWhen::Pc(_) | SignalWhen::Store { .. })
     }
 
     /// Options that would do nothing, so that a slip does not look like a result.
@@ -318,7 +342,10 @@ impl Options {
                 is_signalled,
                 "signal-at, signal-pc, signal-store or control",
             ),
+            ("again-pc", is_signalled, "another signal before it"),
             ("signal-at", self.time, "time=on"),
+            ("signal-from", self.time, "time=on"),
+            ("signal-from", self.counts(), "signal-pc or signal-store"),
             ("hold-up", self.time, "time=on"),
             ("cut-at", self.time, "time=on"),
             ("l1", self.ram.is_some(), "ram"),
@@ -360,8 +387,11 @@ mod tests {
             "ways=8",
             "flush-register=0x2010000",
             "irq=61",
-            "signal-pc=0x80000010",
+            "signal-pc=0x80000010-0x80000020+0x80000030",
             "signal-count=3",
+            "signal-from=7",
+            "again-pc=0x80000040+0x80000044",
+            "again-count=2",
             "hold-up=100000",
             "cut-at=5",
             "pend=off",
@@ -380,10 +410,15 @@ mod tests {
             geometry: Geometry::new(32768, 8).expect("a cache"),
             flush_register: Some(0x201_0000),
             irq: 61,
-            signal: SignalWhen::Pc {
-                address: 0x8000_0010,
+            signal: SignalWhen::Pc(Code {
+                ranges: vec![0x8000_0010..0x8000_0020, 0x8000_0030..0x8000_0031],
                 count: 3,
-            },
+            }),
+            signal_from: 7,
+            again: Some(Code {
+                ranges: vec![0x8000_0040..0x8000_0041, 0x8000_0044..0x8000_0045],
+                count: 2,
+            }),
             hold_up: Some(100_000),
             cut_at: Some(5),
             pend: false,
@@ -438,6 +473,16 @@ mod tests {
         let count = "`signal-count` needs signal-pc or signal-store";
         assert_eq!(error(&["signal-count=2"]), count);
         assert_eq!(error(&["signal-at=5", "signal-count=2"]), count);
+        let from = "`signal-from` needs signal-pc or signal-store";
+        assert_eq!(error(&["signal-at=5", "signal-from=2"]), from);
+        assert_eq!(
+            error(&["again-pc=5"]),
+            "`again-pc` needs another signal before it"
+        );
+        assert_eq!(
+            error(&["signal-at=5", "again-count=2"]),
+            "`again-count` needs again-pc"
+        );
         assert_eq!(error(&["pend=off"]), "`pend` needs ram");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("says another moment"));
         assert!(error(&["signal-pc=1", "signal-store=1"]).contains("says another moment"));

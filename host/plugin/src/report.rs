@@ -97,6 +97,8 @@ pub struct Report {
     pub time: Option<u64>,
     /// The signal, if there was one.
     pub signal: Option<Signal>,
+    /// Whether it fell and rose again (`again-pc`).
+    pub rose_again: bool,
     /// By number.
     pub harts: Vec<Hart>,
     /// The caches, if there were any.

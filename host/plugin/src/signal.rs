@@ -9,6 +9,7 @@ use crate::options::Loads;
 use crate::qemu::internals::{Internals, Irq};
 use crate::report::Cause;
 use crate::session::{Session, fail};
+use crate::time::TimeBase;
 
 /// Why there is no line.
 #[derive(Debug, Error)]
@@ -79,7 +80,8 @@ pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Res
 /// One more of what is counted until the line is raised has happened, on that hart.
 pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     let mut model = session.model();
-    if model.signal_countdown == 0 {
+    let now = model.time.as_ref().map_or(0, TimeBase::now);
+    if model.signal_countdown == 0 || now < session.options.signal_from {
         return;
     }
     model.signal_countdown -= 1;
@@ -87,6 +89,24 @@ pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     drop(model);
     if is_now && let Err(reason) = raise(session, cause, Some(hart)) {
         fail(&reason);
+    }
+}
+
+/// One more of what is counted since the line was raised has happened: with the last it falls
+/// for an instant, too short for a power supply to charge.
+pub(crate) fn count_down_again(session: &Session) {
+    let mut model = session.model();
+    if model.again_countdown == 0 || !model.is_raised() {
+        return;
+    }
+    model.again_countdown -= 1;
+    let is_now = model.again_countdown == 0;
+    model.rose_again |= is_now;
+    drop(model);
+    if is_now && let Some(line) = session.line.get() {
+        let lock = session.internals.lock();
+        session.internals.set_line(&lock, *line, false);
+        session.internals.set_line(&lock, *line, true);
     }
 }
 

@@ -61,14 +61,20 @@ fn is_stop(session: &Session, instruction: Instruction, word: u32) -> bool {
         Watched::of(word),
         Some(Watched::WaitForInterrupt | Watched::Mark(_))
     );
-    watched || is_signal(session, instruction)
+    watched || is_signal(session, instruction) || is_again(session, instruction)
 }
 
 fn is_signal(session: &Session, instruction: Instruction) -> bool {
-    match session.options.signal {
-        SignalWhen::Pc { address, .. } => session.qemu.address(instruction) == address,
+    match &session.options.signal {
+        SignalWhen::Pc(code) => code.contains(session.qemu.address(instruction)),
         SignalWhen::Never | SignalWhen::At(_) | SignalWhen::Store { .. } => false,
     }
+}
+
+/// Whether the line may fall and rise at the instruction.
+fn is_again(session: &Session, instruction: Instruction) -> bool {
+    let again = session.options.again.as_ref();
+    again.is_some_and(|code| code.contains(session.qemu.address(instruction)))
 }
 
 /// Counts instructions, several with one addition where none of them can leave the block
@@ -95,6 +101,9 @@ fn watch(session: &Session, sees: &Sees, instruction: Instruction, word: u32) {
     let qemu = &session.qemu;
     if is_signal(session, instruction) {
         qemu.call_before(instruction, signals, 0);
+    }
+    if is_again(session, instruction) {
+        qemu.call_before(instruction, signals_again, 0);
     }
     let has_cache = session.options.ram.is_some();
     match Watched::of(word) {
@@ -130,6 +139,11 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
 extern "C" fn signals(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     signal::count_down(session, Cause::Instruction, Session::hart(number));
+}
+
+/// The line may fall and rise before this instruction.
+extern "C" fn signals_again(_number: c_uint, _data: *mut c_void) {
+    signal::count_down_again(Session::get());
 }
 
 /// Completes what needs a whole machine.

@@ -191,6 +191,88 @@ fn an_instruction_raises_the_line() {
     assert_eq!(between, 6, "three turns of two instructions");
 }
 
+#[test]
+fn the_line_falls_and_rises_again() {
+    if !is_ready() {
+        return;
+    }
+    // A PLIC's gateway takes a level again only once it has fallen or the claim is completed;
+    // the line of an APLIC tells itself.
+    let source = "
+        .macro line
+        li a0, 0x0c001d04
+        lw a0, 0(a0)
+        srliw a0, a0, 28
+        andi a0, a0, 1
+        .endm
+        li a0, 0x0c000000
+        li a1, 4                    # sourcecfg[60]: a rising edge
+        sw a1, 0x4 + 59 * 4(a0)
+    1:  li a0, 0x0c001c04           # setip[1]
+        lw a1, 0(a0)
+        beqz a1, 1b
+        li a0, 0x0c001ddc           # clripnum
+        li a1, 60
+        sw a1, 0(a0)
+        slti x0, x0, 1
+        li s1, 5
+    2:  addi s1, s1, -1
+        bnez s1, 2b
+        li a0, 0x0c001c04
+        lw a1, 0(a0)
+        beqz a1, 3f
+        slti x0, x0, 2
+    3:  off
+        sleep";
+    let at = |more: &dyn Fn(u64) -> String| {
+        let machine = Machine::new(source).board("virt,aia=aplic");
+        let address = symbol_after(&machine.file("guest.elf"));
+        let arguments = format!("signal-at=5000,hold-up=100000{}", more(address));
+        machine.run(&arguments).report(0).clone()
+    };
+    let once = at(&|_| String::new());
+    assert_eq!((once.marks.len(), once.rose_again), (1, false));
+    let twice = at(&|address| format!(",again-pc={address:#x},again-count=3"));
+    assert_eq!((twice.marks.len(), twice.rose_again), (2, true));
+    // It is the first rise that all is counted from.
+    assert_eq!(twice.signal, once.signal);
+}
+
+#[test]
+fn a_range_of_instructions_raises_the_line_from_a_time_on() {
+    if !is_ready() {
+        return;
+    }
+    let source = format!(
+        "{PLIC} enable
+     1:  addi s1, s1, -1
+         claim a0
+         beqz a0, 1b
+         off
+         sleep"
+    );
+    let at = |from: u64, count: u64| {
+        let machine = Machine::new(&source);
+        let start = symbol_after(&machine.file("guest.elf"));
+        // Of the turn's instructions the first two: `c.addi`, and `lui` of four bytes.
+        let end = start + 6;
+        let arguments =
+            format!("signal-pc={start:#x}-{end:#x},signal-from={from},signal-count={count}");
+        let signal = machine.run(&arguments).report(0).signal;
+        signal.and_then(|signal| signal.time).expect("a time")
+    };
+    let times = [1, 2, 3, 4, 5].map(|count| at(20_000, count));
+    assert!((20_000..22_000).contains(&times[0]), "{times:?}");
+    let steps = times.windows(2).map(|two| two[1] - two[0]);
+    let steps: Vec<_> = steps.collect();
+    // In turns from the one to the other, and back.
+    assert_eq!((steps[0], steps[1]), (steps[2], steps[3]), "{times:?}");
+    assert!(
+        steps.contains(&1) && steps.iter().max() > Some(&1),
+        "{times:?}"
+    );
+}
+
 /// The address of the loop's first instruction: `c.addi s1, -1`.
 fn symbol_after(elf: &std::path::Path) -> u64 {
     let bytes = std::fs::read(elf).expect("it is read");

@@ -1,0 +1,71 @@
+//! Instructions at which the line moves, as arguments name them.
+
+use std::ops::Range;
+
+/// One of the executions of some instructions, by whichever hart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Virtual addresses, in order, and apart.
+    pub ranges: Vec<Range<u64>>,
+    /// Which of all executions there, from 1.
+    pub count: u64,
+}
+
+impl Code {
+    /// Whether it has the instruction at that address.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        let next = self.ranges.partition_point(|range| range.end <= address);
+        (self.ranges.get(next)).is_some_and(|range| range.contains(&address))
+    }
+}
+
+/// A number, decimal or hexadecimal with `0x`.
+pub(super) fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Addresses, and ranges whose end is the first behind them: `START-END`, with `+` between.
+pub(super) fn ranges(text: &str) -> Option<Vec<Range<u64>>> {
+    let parts = text.split('+').map(range);
+    let ranges: Vec<_> = parts.collect::<Option<_>>()?;
+    let is_apart = ranges.windows(2).all(|two| two[0].end <= two[1].start);
+    is_apart.then_some(ranges)
+}
+
+fn range(text: &str) -> Option<Range<u64>> {
+    let (start, end) = match text.split_once('-') {
+        Some((start, end)) => (number(start)?, number(end)?),
+        None => (number(text)?, number(text)?.checked_add(1)?),
+    };
+    (start < end).then_some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_is_a_range_of_its_own() {
+        let one = |range| Some(vec![range]);
+        assert_eq!(ranges("0x10"), one(16..17));
+        assert_eq!(ranges("16-0x20"), one(16..32));
+        assert_eq!(ranges("1+3-5+5"), Some(vec![1..2, 3..5, 5..6]));
+        for wrong in [
+            "", "-", "5-", "5-5", "6-5", "x", "1-2-3", "1+", "3+1", "1-4+3",
+        ] {
+            assert_eq!(ranges(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_in_one_of_the_ranges() {
+        let ranges = ranges("2-4+4-5+9").expect("ranges");
+        let code = Code { ranges, count: 1 };
+        let within: Vec<_> = (0..12).filter(|address| code.contains(*address)).collect();
+        assert_eq!(within, [2, 3, 4, 9]);
+    }
+}
