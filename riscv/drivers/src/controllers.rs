@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use poorwill_devicetree::{Interrupts, MAX_APLICS, MAX_PLICS};
 
 use crate::aplic::{Domain, Root};
-use crate::{Keeper, MAX_WORDS, Plic, Registers, State, WrongLength};
+use crate::{Keeper, Plic, Registers, State, WrongLength};
 
 /// Which section of a machine's state holds a controller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +85,20 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// Captures the OS's state: `write` is called for each section.
+    /// Captures the OS's state: `write` is called for each section, with its words.
     ///
     /// # Errors
     ///
     /// That of `write`, which is then not called again.
     pub fn capture<E>(
         &self,
-        mut write: impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
+        mut write: impl FnMut(SectionKey, &mut dyn Iterator<Item = u32>) -> Result<(), E>,
     ) -> Result<(), E> {
         for (number, plic) in (0..).zip(&self.plics) {
-            capture_one(plic, number, &mut write)?;
+            write(SectionKey::of(plic, number), &mut plic.capture())?;
         }
         for (number, aplic) in (0..).zip(&self.aplics) {
-            capture_one(aplic, number, &mut write)?;
+            write(SectionKey::of(aplic, number), &mut aplic.capture())?;
         }
         Ok(())
     }
@@ -190,17 +190,6 @@ const fn pending_key(number: u16) -> SectionKey {
         number,
         version: 1,
     }
-}
-
-// One at a time on a stack that is short.
-#[inline(never)]
-fn capture_one<E>(
-    controller: &impl Keeper<Word = u32>,
-    number: u16,
-    write: &mut impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
-) -> Result<(), E> {
-    let words: ArrayVec<u32, MAX_WORDS> = controller.capture().collect();
-    write(SectionKey::of(controller, number), &words)
 }
 
 fn check_one<'a, E>(

@@ -79,7 +79,7 @@ type Sections = Vec<(SectionKey, Vec<u32>)>;
 fn capture(controllers: &Controllers<At<'_>>) -> Sections {
     let mut sections = Vec::new();
     let written = controllers.capture(|key, words| {
-        sections.push((key, words.to_vec()));
+        sections.push((key, words.collect()));
         Ok::<_, ()>(())
     });
     written.unwrap();

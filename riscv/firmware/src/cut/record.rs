@@ -14,8 +14,9 @@ use super::key;
 use crate::hart::{Hart, this_hart};
 use crate::platform::platform;
 
-/// Pages of the stack on which a hart writes its part: a context is large.
-const STACK_PAGES: usize = 6;
+/// Pages of the stack on which a hart writes its part, and reads it: a context is large, and
+/// is moved about. Tests see how much of it is left.
+const STACK_PAGES: usize = 10;
 
 /// The page by which devices are given commands, behind the stacks.
 const SCRATCH_PAGES: usize = 1;

@@ -4,12 +4,16 @@
 //! The OS programs them itself at boot, and takes for granted at a wake that
 //! they are as it left them (see docs/architecture.md, "What a wake puts back").
 
+use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
 use poorwill_arch::imsic::SupervisorFile;
 use poorwill_devicetree::{ImsicLayout, Machine};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
+
+/// Words of a controller's state that are on the stack at a time.
+const PIECE_WORDS: usize = 32;
 
 /// The interrupt controllers of the machine.
 #[derive(Debug)]
@@ -50,8 +54,17 @@ impl Interrupts {
     ///
     /// [`StateError::NoRoom`].
     pub(crate) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        self.shared
-            .capture(|key, words| into.section(key.owner, key.number, key.version, words))
+        self.shared.capture(|key, words| {
+            let mut section = into.begin(key.owner, key.number, key.version);
+            // A hart that stops has no stack for all of them at once.
+            loop {
+                let piece: ArrayVec<u32, PIECE_WORDS> = (&mut *words).take(PIECE_WORDS).collect();
+                if piece.is_empty() {
+                    break section.end();
+                }
+                section.append(&piece[..])?;
+            }
+        })
     }
 
     /// Writes down which sources are pending.
