@@ -48,7 +48,7 @@ ROUNDS_OF_CUTS ?= 3
 .PHONY: soak-cut
 soak-cut: setup build guest test-kernel loader plugin ## Let the power fail at random instants on machines with persistent memory: about 150 times in each of ROUNDS_OF_CUTS=3, a third of them with disks and a network at work
 	@echo "soak-cut: about 7 minutes for each of $(ROUNDS_OF_CUTS) rounds"
-	@for round in $$(seq $(ROUNDS_OF_CUTS)); do for row in cut-random cut-disks cut-sata cut-nvme-reset; do POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test machines -- --include-ignored $$row || exit 1; done; done
+	@for round in $$(seq $(ROUNDS_OF_CUTS)); do for row in cut-random cut-instant cut-disks cut-vault-disks cut-sata cut-nvme-reset; do POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test machines -- --include-ignored $$row || exit 1; done; done
 
 WAKES ?= 200
 

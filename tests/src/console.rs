@@ -83,6 +83,14 @@ pub(crate) fn check_absent(lines: &[&str], forbidden: &[String]) -> anyhow::Resu
     Ok(())
 }
 
+/// Lines that match any of these.
+pub(crate) fn matching<'a>(lines: &[&'a str], texts: &[String]) -> anyhow::Result<Vec<&'a str>> {
+    let patterns = texts.iter().map(|text| pattern(text));
+    let patterns: Vec<_> = patterns.collect::<anyhow::Result<_>>()?;
+    let is_wanted = |line: &&&str| patterns.iter().any(|pattern| pattern.is_match(line));
+    Ok(lines.iter().filter(is_wanted).copied().collect())
+}
+
 /// Checks of a sleep that the OS's free pages were left out, and that what was
 /// saved is at most `most` times what its kernel called used.
 pub(crate) fn check_saved(lines: &[&str], most: f64) -> anyhow::Result<()> {

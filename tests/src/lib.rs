@@ -15,6 +15,7 @@ mod expand;
 mod faults;
 #[cfg(test)]
 mod house;
+mod instant;
 mod intact;
 #[cfg(test)]
 mod kinds;
@@ -30,6 +31,7 @@ mod prepared;
 mod setup;
 mod snapshot;
 mod soak;
+mod stop_stacks;
 mod tamper;
 mod tree;
 mod trial;

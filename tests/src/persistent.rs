@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use poorwill_image::{CutKey, SealingKey};
-use poorwill_memory::{PAGE_BYTES, checksum};
+use poorwill_memory::{PAGE_BYTES, Page, checksum};
 use poorwill_vault::{CutCounter, SliceFlash, Vault};
 
 use crate::disks::copy_part;
@@ -90,10 +90,20 @@ pub(crate) fn check_keys(memory: &Path, flash: &Path, keys: Keys) -> anyhow::Res
 /// Whether a fourth of a key is somewhere in there.
 fn holds(memory: &[u8], key: &[u8; 32]) -> bool {
     let parts = key.as_chunks::<8>().0;
-    memory
-        .windows(8)
-        .any(|window| parts.iter().any(|part| part == window))
+    let pages = (0..memory.len()).step_by(size_of::<Page>());
+    // With what of the next page a part may end in.
+    let page = |start: usize| &memory[start..memory.len().min(start + ZEROS.len())];
+    pages
+        .map(page)
+        .filter(|page| !ZEROS.starts_with(page))
+        .any(|page| {
+            let mut windows = page.windows(8);
+            windows.any(|window| parts.iter().any(|part| part == window))
+        })
 }
+
+/// Most of a machine's memory is zeros, which is seen quicker than that no key is there.
+const ZEROS: &[u8] = &[0; size_of::<Page>() + 7];
 
 fn open(memory: &Path) -> anyhow::Result<File> {
     Ok(File::options().read(true).write(true).open(memory)?)
@@ -147,5 +157,9 @@ mod tests {
         assert!(holds(&memory, &key));
         memory[44] = 0;
         assert!(!holds(&memory, &key));
+        let mut memory = vec![0; 3 * size_of::<Page>()];
+        let end = 2 * size_of::<Page>();
+        memory[end - 1..end + 7].copy_from_slice(&key[..8]);
+        assert!(holds(&memory, &key));
     }
 }

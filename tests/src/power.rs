@@ -21,7 +21,16 @@ pub(crate) fn memory(folder: &Path) -> PathBuf {
 }
 
 /// QEMU's arguments for the plugin. Runs repeat to the instruction.
-pub(crate) fn arguments(plugin: &Path, folder: &Path, on: &PowerOn) -> Vec<String> {
+///
+/// # Errors
+///
+/// The firmware has no such instant.
+pub(crate) fn arguments(
+    plugin: &Path,
+    firmware: &Path,
+    folder: &Path,
+    on: &PowerOn,
+) -> anyhow::Result<Vec<String>> {
     let mut own = format!(
         "{},ram={},report={},grace=0",
         plugin.display(),
@@ -34,6 +43,11 @@ pub(crate) fn arguments(plugin: &Path, folder: &Path, on: &PowerOn) -> Vec<Strin
     if let Some(most) = on.fails_within {
         own = format!("{own},signal-at={}", fastrand::u64(1..=most));
     }
+    for (name, instant) in [("signal", &on.fails), ("again", &on.fails_again)] {
+        if let Some(instant) = instant {
+            own = format!("{own},{}", instant.arguments(name, firmware)?);
+        }
+    }
     let arguments = [
         "-accel",
         "tcg,thread=single",
@@ -44,7 +58,7 @@ pub(crate) fn arguments(plugin: &Path, folder: &Path, on: &PowerOn) -> Vec<Strin
         "-plugin",
         &own,
     ];
-    arguments.map(str::to_owned).into()
+    Ok(arguments.map(str::to_owned).into())
 }
 
 fn report(folder: &Path) -> PathBuf {
@@ -81,7 +95,7 @@ fn range(text: &str) -> Option<Range<u64>> {
 /// Checks that nothing was lost when the guest switched the power off but of machine mode's
 /// own memory, `kept`, which a power-on makes anew, or checks. Returns the instructions that
 /// the longest hart has executed since the line was raised.
-pub(crate) fn check(folder: &Path, kept: &[Range<u64>]) -> anyhow::Result<u64> {
+pub(crate) fn check(folder: &Path, kept: &[Range<u64>], on: &PowerOn) -> anyhow::Result<u64> {
     let report = fs::read(report(folder)).context("the plugin's report")?;
     let report: Report = serde_json::from_slice(&report)?;
     let lines = report.lines.context("the plugin models no caches")?;
@@ -90,6 +104,10 @@ pub(crate) fn check(folder: &Path, kept: &[Range<u64>]) -> anyhow::Result<u64> {
         report.unknown_accesses == 0,
         "{} accesses that the plugin has not seen",
         report.unknown_accesses
+    );
+    ensure!(
+        report.rose_again == on.fails_again.is_some(),
+        "the line has not risen again"
     );
     ensure!(
         !kept.is_empty(),

@@ -31,6 +31,7 @@ use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
 use crate::soak::Soak;
+use crate::stop_stacks;
 use crate::tamper;
 use crate::update;
 
@@ -387,8 +388,11 @@ impl Run<'_> {
             self.kept = kept;
         }
         if ended == End::Off && !on.loses {
-            let instructions = power::check(self.folder, &self.kept)?;
+            let instructions = power::check(self.folder, &self.kept, on)?;
             println!("{}: Stop took {instructions} instructions", self.trial.name);
+            if let Some(bytes) = stop_stacks::check(&power::memory(self.folder))? {
+                println!("{}: Stop took {bytes} bytes of a stack", self.trial.name);
+            }
         }
         let keys = match (on.power_on, ended) {
             (_, End::Off | End::Sleep) => Some(Keys::None),

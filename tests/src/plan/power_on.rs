@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::{Fault, Guest};
+use crate::instant::Instant;
 
 /// One power-on, or several that are alike.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,6 +32,9 @@ pub struct PowerOn {
     /// No line may match any of these.
     #[serde(default)]
     pub forbid: Vec<String>,
+    /// Lines that match these are shown beside the trial's name.
+    #[serde(default)]
+    pub show: Vec<String>,
     /// What the test kernel does instead of what its command line says, by a
     /// way that leaves the device tree as it is.
     pub instead: Option<String>,
@@ -49,6 +53,10 @@ pub struct PowerOn {
     pub plugin: Option<String>,
     /// The power fails within so many nanoseconds of the plugin's time: at a random one.
     pub fails_within: Option<u64>,
+    /// The power fails when harts are there.
+    pub fails: Option<Instant>,
+    /// Behind that it is good for an instant when they are there, and fails again.
+    pub fails_again: Option<Instant>,
     /// The caches may lose what was not written back, though it switches itself off.
     #[serde(default)]
     pub loses: bool,
@@ -92,6 +100,7 @@ impl PowerOn {
             any_start: false,
             expect: Vec::new(),
             forbid: Vec::new(),
+            show: Vec::new(),
             instead: None,
             guest: None,
             words: None,
@@ -100,6 +109,8 @@ impl PowerOn {
             arguments: Vec::new(),
             plugin: None,
             fails_within: None,
+            fails: None,
+            fails_again: None,
             loses: false,
             disks: None,
             faults: Vec::new(),

@@ -67,7 +67,7 @@ impl Run<'_> {
         if trial.row.plugin {
             // Last: a QEMU that only makes the tree runs no hart.
             let plugin = found(&self.setup.plugin)?;
-            let plugin = power::arguments(&plugin, self.folder, on);
+            let plugin = power::arguments(&plugin, &machine.firmware, self.folder, on)?;
             (machine.extra_arguments).extend(plugin.into_iter().map(OsString::from));
         }
         Ok(machine)

@@ -8,7 +8,9 @@ use poorwill_machine::qmp::Control;
 use poorwill_machine::{Exit, RunningMachine};
 
 use super::Run;
-use crate::console::{COLD_BOOT, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved};
+use crate::console::{
+    COLD_BOOT, KEPT, SLEPT, Start, WOKE, check_absent, check_order, check_saved, matching,
+};
 use crate::plan::{Deed, End, PowerOn};
 use crate::power;
 
@@ -61,6 +63,9 @@ impl Run<'_> {
         }
         check_order(&lines, &on.expect)?;
         check_absent(&lines, &on.forbid)?;
+        for line in matching(&lines, &on.show)? {
+            println!("{}: {line}", self.trial.name);
+        }
         Ok(ended)
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! On the command line: `ms=N` milliseconds of time in which all harts run, and as many in
 //! which one does; `fill_mib=N` MiB of memory filled page by page; `dma=1` for a device that
-//! has access to memory meanwhile.
+//! has access to memory meanwhile; `hsm=1` for other harts that start and stop all the time,
+//! and one that suspends itself.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,6 +15,7 @@ use crate::{
     memory::Memory,
     mmio, read_csr, say,
     state::State,
+    verdict::check_success,
     workers, write_csr,
 };
 
@@ -42,7 +44,11 @@ pub(super) fn run(machine: &Machine, hart: usize) {
         silence(plic);
     }
     say!("cut: all harts run");
-    workers::with_all(machine, hart, &|| run_until(end), |all| all());
+    if machine.number("hsm", 0) == 1 {
+        come_and_go(machine, hart, end);
+    } else {
+        workers::with_all(machine, hart, &|| run_until(end), |all| all());
+    }
     let wrong = first.verify(1);
     check!(wrong == 0, "{wrong} pages are not as they were");
     let mut state = State::set_up(machine, hart, 2, memory());
@@ -84,6 +90,36 @@ fn silence(plic: usize) {
             "machine mode's {what}: {load:?}"
         );
     }
+}
+
+/// Has each other hart start, take an IPI and stop, and the own one suspend itself until a
+/// timer rings, again and again.
+fn come_and_go(machine: &Machine, hart: usize, end: u64) {
+    let mut turns = 0;
+    while arch::time() < end {
+        workers::check_all(machine, hart);
+        suspend(machine);
+        turns += 1;
+    }
+    say!("cut: harts came and went {turns} times");
+}
+
+fn suspend(machine: &Machine) {
+    let due = arch::time() + machine.timebase / 10_000;
+    check_success("set_timer", sbi_rt::set_timer(due));
+    let old = read_csr!("sie");
+    write_csr!("sie", arch::TIMER);
+    // It may return early, as whatever the machine does may wake it.
+    while read_csr!("sip") & arch::TIMER == 0 {
+        check_success(
+            "hart_suspend",
+            sbi_rt::hart_suspend(sbi_rt::Retentive, 0, 0),
+        );
+    }
+    let now = arch::time();
+    check!(now >= due, "the timer for {due} rang at {now}");
+    write_csr!("sie", old);
+    let _ = sbi_rt::set_timer(u64::MAX);
 }
 
 /// Counts in a register, in memory and in a CSR, which must agree; and has all harts fence.
