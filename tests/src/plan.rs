@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 mod power_on;
 
-pub(crate) use power_on::{Deed, End, Event, PowerOn};
+pub(crate) use power_on::{Deed, End, Event, PowerOn, WrittenBackBy};
 
 /// The whole plan.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use poorwill_plugin::report::{End, Report};
 
-use crate::plan::PowerOn;
+use crate::plan::{PowerOn, WrittenBackBy};
 
 /// QEMU's exit status when the hold-up ran out.
 pub(crate) const LOST: i32 = poorwill_plugin::CUT;
@@ -93,8 +93,9 @@ fn range(text: &str) -> Option<Range<u64>> {
 }
 
 /// Checks that nothing was lost when the guest switched the power off but of machine mode's
-/// own memory, `kept`, which a power-on makes anew, or checks. Returns the instructions that
-/// the longest hart has executed since the line was raised.
+/// own memory, `kept`, which a power-on makes anew, or checks; and that it was written back by
+/// what `on` says. Returns the instructions that the longest hart has executed since the line
+/// was raised.
 pub(crate) fn check(folder: &Path, kept: &[Range<u64>], on: &PowerOn) -> anyhow::Result<u64> {
     let report = fs::read(report(folder)).context("the plugin's report")?;
     let report: Report = serde_json::from_slice(&report)?;
@@ -121,6 +122,17 @@ pub(crate) fn check(folder: &Path, kept: &[Range<u64>], on: &PowerOn) -> anyhow:
          mode's: {:x?}",
         lines.lost,
         lines.lost_addresses
+    );
+    let by = on.written_back_by;
+    let written_back = match by {
+        Some(WrittenBackBy::Line) => lines.flushed_by_line,
+        Some(WrittenBackBy::Whole) => lines.flushed_all,
+        Some(WrittenBackBy::Register) => lines.flushed_by_register,
+        Some(WrittenBackBy::Reading) | None => lines.displaced,
+    };
+    ensure!(
+        by.is_none() || written_back > 0,
+        "no line was written back by {by:?}: {lines:?}"
     );
     let since = report.harts.iter().filter_map(|hart| hart.since_signal);
     since.max().context("the line was not raised")

@@ -2,8 +2,9 @@
 
 use std::ffi::{CStr, c_uint, c_void};
 
-use crate::cache::{LINE_BYTES, Visible};
+use crate::cache::{Cache, LINE_BYTES, Visible};
 use crate::ending::guest_power_off;
+use crate::memory::Ram;
 use crate::model::{Guard, Model};
 use crate::options::SignalWhen;
 use crate::qemu::interface::Place;
@@ -62,7 +63,9 @@ fn device(session: &Session, access: Access, place: Place) {
             Some(_) | None => None,
         };
         if let Some(address) = line {
-            flush_line(session, &mut model, access.hart, address);
+            flush(session, &mut model, address, |cache, line| {
+                cache.flush_by_register(access.hart, line);
+            });
         }
     }
     drop(model);
@@ -130,11 +133,16 @@ fn line(session: &Session, model: &Model, address: u64) -> Option<u32> {
     ((line as usize) < lines).then_some(line)
 }
 
-fn flush_line(session: &Session, model: &mut Guard<'_>, hart: usize, address: u64) {
+fn flush(
+    session: &Session,
+    model: &mut Guard<'_>,
+    address: u64,
+    by: impl FnOnce(&mut Cache<Ram>, u32),
+) {
     if let Some(line) = line(session, model, address)
         && let Some(cache) = &mut model.cache
     {
-        cache.flush_line(hart, line);
+        by(cache, line);
     }
 }
 
@@ -163,7 +171,9 @@ pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
         session.internals.physical(session.cpu(hart), value)
     };
     if let Some(address) = address {
-        flush_line(session, &mut session.model(), hart, address);
+        flush(session, &mut session.model(), address, |cache, line| {
+            cache.flush_line(hart, line);
+        });
     }
 }
 

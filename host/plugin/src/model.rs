@@ -214,6 +214,7 @@ impl Model {
                 device_written: lost.device_written,
                 device_writes: counts.device_writes,
                 flushed_by_line: counts.by_line,
+                flushed_by_register: counts.by_register,
                 flushed_all: counts.all,
                 displaced: counts.displaced,
                 lost_addresses: shown

@@ -65,8 +65,10 @@ pub struct Lines {
     pub device_written: u64,
     /// Stores that found that a device had written to the dirty line before.
     pub device_writes: u64,
-    /// Reached memory by a flush of their address.
+    /// Reached memory by an instruction that flushes their address.
     pub flushed_by_line: u64,
+    /// Reached memory by a register of the cache controller that takes their address.
+    pub flushed_by_register: u64,
     /// Reached memory by a flush of all of a hart's lines.
     pub flushed_all: u64,
     /// Reached memory because others needed their place.

@@ -30,6 +30,10 @@ pub struct Extensions {
     pub float: bool,
     /// V: vector registers.
     pub vector: bool,
+    /// XTheadCmo: T-Head's cache operations.
+    pub xtheadcmo: bool,
+    /// XTheadSync: what waits for these.
+    pub xtheadsync: bool,
 }
 
 impl Extensions {
@@ -49,6 +53,8 @@ impl Extensions {
             zkr: listed("zkr"),
             float: listed("f") && listed("d"),
             vector: listed("v"),
+            xtheadcmo: listed("xtheadcmo"),
+            xtheadsync: listed("xtheadsync"),
         }
     }
 }

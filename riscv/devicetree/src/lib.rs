@@ -13,6 +13,7 @@
 
 mod binding;
 mod bound;
+mod caches;
 mod devices;
 mod fixup;
 mod flash;
@@ -31,6 +32,7 @@ mod salvage;
 mod spare_source;
 
 pub use bound::TooMany;
+pub use caches::{Cache, DataCaches, MAX_CACHES};
 pub use devices::{PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
 pub use flash::{Flash, VaultBank, VaultPlace};
@@ -45,6 +47,6 @@ pub use machine::{
     MAX_SEED, MAX_VIRTIO, Machine,
 };
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
-pub use power_fail::{DataCaches, PowerFail, PowerFailInput};
+pub use power_fail::{PowerFail, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;

@@ -6,14 +6,15 @@ use thiserror::Error;
 
 use crate::binding::Binding;
 use crate::bound::{self, TooMany};
+use crate::caches::{self, DataCaches};
 use crate::devices::{PciHost, Syscon, Uart};
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
-use crate::node::{MAX_DEPTH, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
-use crate::power_fail::{self, DataCaches, PowerFail, PowerFailNode};
+use crate::node::{MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::power_fail::{PowerFail, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
@@ -96,8 +97,7 @@ pub struct Machine {
     /// The line by which the power supply says that the power fails, on a machine whose
     /// RAM is persistent.
     pub power_fail: Option<PowerFail>,
-    /// The write-back caches, on a machine with such a line, where the tree names those of
-    /// all harts.
+    /// The write-back caches, on a machine with such a line.
     pub caches: Option<DataCaches>,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
@@ -205,7 +205,7 @@ impl Machine {
         self.spare_source = spare_source::find(root, &self.interrupts);
         if let Some(node) = self.power_fail_node {
             self.power_fail = node.line(root, &self.interrupts, &self.harts);
-            self.caches = power_fail::caches(root);
+            self.caches = Some(caches::caches(root)?);
             if let Some(page) = self
                 .power_fail
                 .and_then(|line| line.context(&self.interrupts))
@@ -217,6 +217,13 @@ impl Machine {
             return Err(DescriptionError::NoTimer);
         }
         Ok(())
+    }
+
+    /// Whether every hart has an instruction that writes all of its data cache back, and one
+    /// that waits for it.
+    #[must_use]
+    pub fn writes_back_whole(&self) -> bool {
+        (self.harts.iter()).all(|hart| hart.extensions.xtheadcmo && hart.extensions.xtheadsync)
     }
 
     /// Bytes of the smallest cache block of all harts; `None` unless each hart
@@ -439,15 +446,4 @@ fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {
         return ArrayVec::new();
     };
     seed.value().iter().copied().take(MAX_SEED).collect()
-}
-
-/// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
-/// (SiFive's E51) have none.
-fn can_run_os(cpu: FdtNode<'_>) -> bool {
-    let device_type = cpu.property("device_type");
-    device_type.is_some_and(|kind| kind.value() == b"cpu\0")
-        && is_enabled(cpu)
-        && cpu
-            .property("mmu-type")
-            .is_some_and(|kind| kind.value() != b"riscv,none\0")
 }

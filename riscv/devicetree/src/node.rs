@@ -20,6 +20,17 @@ pub(crate) fn is_enabled(node: FdtNode<'_>) -> bool {
         .is_none_or(|status| matches!(status.value().strip_suffix(b"\0"), Some(b"okay" | b"ok")))
 }
 
+/// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
+/// (SiFive's E51) have none.
+pub(crate) fn can_run_os(cpu: FdtNode<'_>) -> bool {
+    let device_type = cpu.property("device_type");
+    device_type.is_some_and(|kind| kind.value() == b"cpu\0")
+        && is_enabled(cpu)
+        && cpu
+            .property("mmu-type")
+            .is_some_and(|kind| kind.value() != b"riscv,none\0")
+}
+
 /// The property's first cell.
 pub(crate) fn cell(node: FdtNode<'_>, name: &str) -> Option<u32> {
     cells(node, name).and_then(|mut list| list.next())

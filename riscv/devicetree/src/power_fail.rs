@@ -1,5 +1,4 @@
-//! The line by which a power supply says that the power fails, and what is behind RAM that
-//! keeps its contents then.
+//! The line by which a power supply says that the power fails.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -125,36 +124,4 @@ fn input(
         source,
         context,
     })
-}
-
-/// The write-back caches, as far as the tree names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataCaches {
-    /// Bytes of the largest data cache of a hart.
-    pub hart_bytes: u32,
-    /// Bytes of all that harts share.
-    pub shared_bytes: u32,
-}
-
-/// What says how large a hart's data cache is.
-const SIZE: &str = "d-cache-size";
-
-/// `None` where a hart's is not named.
-pub(crate) fn caches(root: FdtNode<'_>) -> Option<DataCaches> {
-    let cpus = root.child("cpus")?;
-    // What all have in common may stand in their parent (Devicetree Specification, 3.7).
-    let common = cell(cpus, SIZE);
-    let own = (cpus.children()).filter(|node| node.name_without_address() == "cpu");
-    let own = own.map(|cpu| cell(cpu, SIZE).or(common));
-    let hart_bytes = own.reduce(|most, bytes| Some(most?.max(bytes?)))??;
-    let shared = root.children().chain(cpus.children());
-    let shared = shared.filter(|node| node.compatible().is_some_and(is_shared_cache));
-    Some(DataCaches {
-        hart_bytes,
-        shared_bytes: shared.filter_map(|node| cell(node, "cache-size")).sum(),
-    })
-}
-
-fn is_shared_cache<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
-    names.any(|name| name == "cache")
 }

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
-    DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic, PowerFail,
-    PowerFailInput, SpareSource, VaultPlace, fixup,
+    Cache, DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic,
+    PowerFail, PowerFailInput, SpareSource, VaultPlace, fixup,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -333,29 +333,89 @@ fn caches_are_known_where_all_are_named() {
         "d-cache-size = <0x4000>; riscv,cbom-block-size",
         1,
     );
-    assert_eq!(Machine::read(&compile(&one)).unwrap().caches, None);
+    let caches = |tree: &str| Machine::read(&compile(tree)).unwrap().caches.unwrap();
+    assert_eq!(caches(&one).first, None);
     let all = with_line().replace(
         "riscv,cbom-block-size",
         "d-cache-size = <0x4000>; riscv,cbom-block-size",
     );
-    let mut caches = DataCaches {
-        hart_bytes: 0x4000,
-        shared_bytes: 0,
+    let cache = |bytes, is_lru| Some(Cache { bytes, is_lru });
+    let mut expected = DataCaches {
+        first: cache(0x4000, false),
+        further: cache(0, true),
+        shared: cache(0, true),
+        flush_registers: None,
     };
-    assert_eq!(Machine::read(&compile(&all)).unwrap().caches, Some(caches));
+    assert_eq!(caches(&all), expected);
     let common = with_line().replace(
         "timebase-frequency",
         "d-cache-size = <0x4000>; timebase-frequency",
     );
-    assert_eq!(
-        Machine::read(&compile(&common)).unwrap().caches,
-        Some(caches)
-    );
+    assert_eq!(caches(&common), expected);
+    let lru = common.replace("d-cache-size", "poorwill,lru; d-cache-size");
+    assert_eq!(caches(&lru).first, cache(0x4000, true));
     let end = all.rfind("};").unwrap();
     let l2 = "l2 { compatible = \"cache\"; cache-size = <0x80000>; };";
     let both = format!("{}{l2}{}", &all[..end], &all[end..]);
-    caches.shared_bytes = 0x8_0000;
-    assert_eq!(Machine::read(&compile(&both)).unwrap().caches, Some(caches));
+    expected.shared = cache(0x8_0000, false);
+    assert_eq!(caches(&both), expected);
+    let sizeless = both.replace("cache-size = <0x80000>;", "");
+    assert_eq!(caches(&sizeless).shared, None, "it is there");
+}
+
+/// Each hart has a cache of its own behind its first, and all have one behind that.
+#[test]
+fn caches_are_those_that_harts_name() {
+    let line = |harts: &str, own: &str| {
+        let mut tree = source("virt-aia.dts");
+        let end = tree.rfind("};").unwrap();
+        let l3 = "cache-controller@2010000 { compatible = \"sifive,fu740-c000-ccache\", \"cache\";
+            reg = <0 0x2010000 0 0x1000>; cache-size = <0x200000>; phandle = <0x903>; };";
+        tree.insert_str(end, &format!("{}{own}", power_fail(7, 60)));
+        tree += &format!("/ {{ soc {{ {l3} }}; }};");
+        let mut harts = harts.split(',');
+        while tree.contains("riscv,cbom-block-size") {
+            let next = harts.next().map_or(String::new(), |next| {
+                format!("next-level-cache = <{next}>;")
+            });
+            tree = tree.replacen(
+                "riscv,cbom-block-size",
+                &format!("d-cache-size = <0x4000>; {next} block-size"),
+                1,
+            );
+        }
+        Machine::read(&compile(&tree)).unwrap().caches.unwrap()
+    };
+    let l2 = |phandle: u32, size: u32, next: &str| {
+        format!(
+            "l2-{phandle} {{ compatible = \"cache\"; cache-size = <{size:#x}>; {next} phandle = <{phandle}>; }};"
+        )
+    };
+    let cache = |bytes, is_lru| Some(Cache { bytes, is_lru });
+    let to_l3 = "next-level-cache = <0x903>;";
+    let own = l2(0x901, 0x8000, to_l3) + &l2(0x902, 0x1_0000, to_l3);
+    let all = line("0x901,0x902", &own);
+    assert_eq!(all.flush_registers, Some(0x201_0000));
+    assert_eq!(all.further, cache(0x1_0000, false));
+    assert_eq!(all.shared, cache(0x20_8000, false));
+    // Named by one, or by nobody: it is emptied by the first hart all the same.
+    let all = line("0x903", "");
+    assert_eq!(
+        (all.further, all.shared),
+        (cache(0, true), cache(0x20_0000, false))
+    );
+    let nobody = line("", "");
+    assert_eq!((nobody.further, nobody.shared), (all.further, all.shared));
+    // One that is not there, of whichever hart, and one that is behind itself.
+    assert_eq!(line("0x904", "").shared, None);
+    assert_eq!(line("0x903,0x904", "").further, None);
+    assert_eq!(
+        line("0x901", &l2(0x901, 1, "next-level-cache = <0x901>;")).shared,
+        None
+    );
+    // Who has two does not know whose a line is.
+    let second = "ccache@3000000 { compatible = \"sifive,ccache0\", \"cache\"; reg = <0 0x3000000 0 0x1000>; cache-size = <64>; };";
+    assert_eq!(line("", second).flush_registers, None);
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub struct PowerOn {
     /// The caches may lose what was not written back, though it switches itself off.
     #[serde(default)]
     pub loses: bool,
+    /// By what caches were written back, among others, before it was switched off.
+    pub written_back_by: Option<WrittenBackBy>,
     /// Only its first so many disks are attached.
     pub disks: Option<usize>,
     /// Errors of the last disk.
@@ -112,6 +114,7 @@ impl PowerOn {
             fails: None,
             fails_again: None,
             loses: false,
+            written_back_by: None,
             disks: None,
             faults: Vec::new(),
             typed: Vec::new(),
@@ -122,6 +125,20 @@ impl PowerOn {
             writes_nothing: false,
         }
     }
+}
+
+/// By what lines of cache reach memory.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum WrittenBackBy {
+    /// An instruction that names a line.
+    Line,
+    /// One for all of a hart's cache.
+    Whole,
+    /// A register of the cache controller.
+    Register,
+    /// Reading through the cache.
+    Reading,
 }
 
 /// How a power-on ends.

@@ -122,11 +122,13 @@ impl Run<'_> {
         }
         let file = self.folder.join("tree.dtb");
         let qemu = self.setup.qemu.clone().map_err(anyhow::Error::msg)?;
-        let mut source = board.tree.clone().unwrap_or_default();
+        let mut source = String::new();
         if let Some(hold_up_us) = board.hold_up_us {
             let cache = Geometry::default().bytes();
             source += &power_fail(machine.interrupts, hold_up_us, cache);
         }
+        // Last: it may take away what that has put in.
+        source += board.tree.as_deref().unwrap_or_default();
         write(machine, &qemu, &source, &file)?;
         if let Some(node) = &board.damaged_at {
             tree::damage(&file, node)?;

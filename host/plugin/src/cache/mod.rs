@@ -32,8 +32,10 @@ use ways::Ways;
 /// Why a line was written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushKind {
-    /// Its address was named.
+    /// An instruction named its address.
     Line,
+    /// Its address was stored to a controller's register.
+    Register,
     /// All of its hart's lines were flushed.
     All,
     /// Another needed its place.
@@ -43,8 +45,10 @@ pub enum FlushKind {
 /// Lines that reached memory, by why, and devices that wrote between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By their address.
+    /// By an instruction, by their address.
     pub by_line: u64,
+    /// By a controller's register.
+    pub by_register: u64,
     /// With all of a hart's.
     pub all: u64,
     /// By others that needed their place.
@@ -236,6 +240,7 @@ impl<V: Visible> Cache<V> {
     fn count(&mut self, kind: FlushKind) {
         match kind {
             FlushKind::Line => self.counts.by_line += 1,
+            FlushKind::Register => self.counts.by_register += 1,
             FlushKind::All => self.counts.all += 1,
             FlushKind::Displaced => self.counts.displaced += 1,
         }
@@ -243,8 +248,17 @@ impl<V: Visible> Cache<V> {
 
     /// `hart` flushes one line, in whichever cache it is.
     pub fn flush_line(&mut self, hart: usize, line: u32) {
+        self.flush_if_dirty(hart, line, FlushKind::Line);
+    }
+
+    /// `hart` has a controller flush one line, in whichever cache it is.
+    pub fn flush_by_register(&mut self, hart: usize, line: u32) {
+        self.flush_if_dirty(hart, line, FlushKind::Register);
+    }
+
+    fn flush_if_dirty(&mut self, hart: usize, line: u32, kind: FlushKind) {
         if self.is_dirty(line) {
-            self.flush(hart, line, FlushKind::Line);
+            self.flush(hart, line, kind);
         }
     }
 

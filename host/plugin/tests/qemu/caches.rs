@@ -136,7 +136,7 @@ fn the_flush_register_flushes_for_the_hart_that_writes_to_it() {
         sleep";
     let ended = Machine::new(source).run("flush-register=0x2010000");
     let lines = ended.report(0).lines.clone().expect("caches");
-    assert_eq!((lines.flushed_by_line, lines.lost), (2, 2));
+    assert_eq!((lines.flushed_by_register, lines.lost), (2, 2));
     assert_eq!([0, 1, 2, 3].map(|line| ended.line(line)), [1, 1, OLD, OLD]);
 }
 

@@ -142,5 +142,7 @@ impl StopMachine for FakeRecord {
         self.ticks
     }
 
-    fn flush(&self) {}
+    fn flush(&self) -> Result<(), CutReason> {
+        Ok(())
+    }
 }

@@ -15,6 +15,7 @@
 //! mode has, and only while the machine runs; and the vault counts cuts ([`Guard`]), so that
 //! a record is of the last power-on, or refused.
 
+mod caches;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod find;
@@ -28,6 +29,7 @@ mod stop;
 
 use poorwill_image::Digest;
 
+pub use caches::{CacheError, CacheMeans, CacheOperations, CachePlan, CacheSize, LineMeans};
 pub use find::{CutReport, Found, Look, Newest, find};
 pub use go::{GoMachine, NoGo, Ready, discard, go};
 pub use guard::Guard;

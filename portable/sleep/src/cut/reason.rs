@@ -13,6 +13,9 @@ pub enum CutReason {
     /// A hart holds what cannot be kept.
     #[error("hart {0} holds what cannot be kept")]
     HartState(u64),
+    /// A hart may not write its caches back, as others may.
+    #[error("hart {0} cannot write its caches back")]
+    CachesLeft(u64),
     /// What is to be kept has more bytes than there is room for.
     #[error("a part of {0} bytes has no room")]
     NoRoom(u64),
@@ -62,6 +65,7 @@ impl CutReason {
             CutReason::HartNotStopped(hart) => (1, hart),
             CutReason::HartState(hart) => (2, hart),
             CutReason::NoRoom(bytes) => (3, bytes),
+            CutReason::CachesLeft(hart) => (4, hart),
             CutReason::Damaged => (5, 0),
             CutReason::Misfit => (6, 0),
             CutReason::LiveFunction(function) => (7, function.routing_id().into()),
@@ -83,6 +87,7 @@ impl CutReason {
             1 => CutReason::HartNotStopped(value),
             2 => CutReason::HartState(value),
             3 => CutReason::NoRoom(value),
+            4 => CutReason::CachesLeft(value),
             5 => CutReason::Damaged,
             6 => CutReason::Misfit,
             7 => CutReason::LiveFunction(function(value)),

@@ -49,7 +49,11 @@ pub trait StopMachine {
     fn ticks(&self) -> u64;
 
     /// Writes all caches back: all that any hart has stored is in memory when this returns.
-    fn flush(&self);
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason::CachesLeft`].
+    fn flush(&self) -> Result<(), CutReason>;
 }
 
 /// That a cut is committed. Nothing else makes one.
@@ -82,7 +86,7 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
         .and_then(Gathered::capture)
         .and_then(Captured::quiet)
         .and_then(Quiet::prove)
-        .map(Proven::flush);
+        .and_then(Proven::flush);
     match flushed {
         Ok(flushed) => Ok(flushed.commit()),
         Err(reason) => {
@@ -92,7 +96,8 @@ pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
                 &Line::begun(sequence, reason),
             );
             machine.forget();
-            machine.flush();
+            // The record has another reason already.
+            _ = machine.flush();
             Err(reason)
         }
     }
@@ -146,10 +151,10 @@ impl<'m, M: StopMachine> Quiet<'m, M> {
 }
 
 impl<'m, M: StopMachine> Proven<'m, M> {
-    fn flush(self) -> Flushed<'m, M> {
+    fn flush(self) -> Result<Flushed<'m, M>, CutReason> {
         let Proven(signalled, digest, is_tagged) = self;
-        signalled.machine.flush();
-        Flushed(signalled, digest, is_tagged)
+        signalled.machine.flush()?;
+        Ok(Flushed(signalled, digest, is_tagged))
     }
 }
 

@@ -94,6 +94,8 @@ pub(crate) struct Machine {
     pub(crate) left: RefCell<Option<Kept>>,
     /// One hart does not stop.
     pub(crate) stuck: Cell<Option<u64>>,
+    /// One hart cannot write its caches back.
+    pub(crate) unclean: Cell<Option<u64>>,
     pub(crate) steps: Cell<usize>,
     /// A step that is left out, to see that it is missed.
     pub(crate) mutant: Cell<Option<Mutant>>,
@@ -128,6 +130,7 @@ impl Machine {
             fuel: Cell::new(None),
             left: RefCell::new(None),
             stuck: Cell::new(None),
+            unclean: Cell::new(None),
             steps: Cell::new(0),
             mutant: Cell::new(None),
             failing_write: Cell::new(0),
@@ -285,12 +288,16 @@ impl StopMachine for Machine {
         17
     }
 
-    fn flush(&self) {
+    fn flush(&self) -> Result<(), CutReason> {
         if self.mutant.get() == Some(Mutant::NoFlush) {
-            return;
+            return Ok(());
+        }
+        if let Some(hart) = self.unclean.get() {
+            return Err(CutReason::CachesLeft(hart));
         }
         let all: Vec<At> = self.dirty.borrow().keys().copied().collect();
         all.into_iter().for_each(|at| self.clean(at));
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A cut whose every step may be the last one: lines of cache that were not written back
 //! have reached memory then, or not, or in part; a word of flash is written, or not.
 
+mod caches;
 mod flash;
 mod given_up;
 mod machine;
@@ -204,6 +205,13 @@ fn what_was_not_finished_says_why() {
         let left = machine.power_off(0);
         assert_eq!(found(&left), Found::Refused(reason));
         assert!(!left.has_key(), "nothing is left of it there either");
+
+        let machine = Machine::new(kept.clone());
+        machine.proof.replace(kept.flash.proof());
+        machine.unclean.set(Some(1));
+        let reason = CutReason::CachesLeft(1);
+        assert_eq!(stop(&machine).err(), Some(reason));
+        assert_eq!(found(&machine.power_off(0)), Found::Refused(reason));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::entry::stack;
 use crate::hart::this_hart;
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::platform::power_fail::PowerFail;
+use crate::platform::power_fail::{self, PowerFail};
 
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{pages_needed, take_memory};
@@ -33,11 +33,11 @@ pub(crate) fn arm() {
             Ok(()) => line.arm(),
             Err(fault) => say!("cut: not armed: {fault}"),
         },
-        // The memory is there wherever the tree names a line.
-        None if record::record().is_some() => {
-            say!("cut: not armed: the device tree does not name the caches of all harts");
+        None => {
+            if let Some(reason) = power_fail::refused() {
+                say!("cut: not armed: {reason}");
+            }
         }
-        None => {}
     }
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn power_off(switch: impl FnOnce() -> Infallible) -> ! {
     key::forget();
     let end = || {
         if let Some(line) = &platform().power_fail {
-            line.displace();
-            line.displace_shared();
+            // A hart that cannot was not to be armed for.
+            _ = line.write_back_rest();
         }
         switch()
     };

@@ -136,12 +136,17 @@ impl CutMemory for Record {
 
     fn write_back(&self, place: Place) {
         let start = self.base as u64 + self.layout.line_offset(place) as u64;
-        fence::everything();
-        match platform().cache_block {
-            Some(block) => cache::write_back(PhysRange::new(start, LINE_BYTES as u64), block),
-            None => super::line().displace(),
+        let bytes = PhysRange::new(start, LINE_BYTES as u64);
+        match (&platform().power_fail, platform().cache_block) {
+            (Some(line), _) => line.write_back(bytes),
+            // Nothing is cut here; what another firmware has cut is given up as well as it can be.
+            (None, Some(block)) => {
+                fence::everything();
+                cache::write_back(bytes, block);
+                fence::everything();
+            }
+            (None, None) => fence::everything(),
         }
-        fence::everything();
     }
 
     fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {

@@ -57,9 +57,8 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
             sequence => break sequence,
         }
     };
-    match machine.save(sequence) {
+    match machine.save(sequence).and_then(|()| machine.write_back()) {
         Ok(()) => {
-            line().displace();
             GATHERED.fetch_add(1, Ordering::Release);
         }
         Err(reason) => {
@@ -92,6 +91,14 @@ impl Stopping<'_> {
         };
         self.record.enter(part, sequence, bytes);
         Ok(())
+    }
+
+    /// Writes back what caches the calling hart has to itself, the last of what it stores.
+    fn write_back(&self) -> Result<(), CutReason> {
+        match line().write_back_own() {
+            true => Ok(()),
+            false => Err(CutReason::CachesLeft(self.own.id())),
+        }
     }
 
     /// Writes the part of what all harts share.
@@ -176,10 +183,12 @@ impl StopMachine for Stopping<'_> {
         now.saturating_sub(power_fail::since())
     }
 
-    fn flush(&self) {
+    fn flush(&self) -> Result<(), CutReason> {
         // The other harts have written their own back.
-        line().displace();
-        line().displace_shared();
+        match line().write_back_rest() {
+            true => Ok(()),
+            false => Err(CutReason::CachesLeft(self.own.id())),
+        }
     }
 }
 

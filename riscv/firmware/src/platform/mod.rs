@@ -1,6 +1,7 @@
 //! The machine: what its device tree says, and the devices that machine mode
 //! drives.
 
+mod caches;
 pub(crate) mod console;
 pub(crate) mod domain;
 pub(crate) mod entropy;
@@ -198,6 +199,7 @@ pub(crate) unsafe fn start(
         let has_plics = pmp::start(domain, closed, plics, readable, protection)?;
         let identity = machine.identity(memory.ranges());
         Platform {
+            power_fail: power_fail::find(machine, memory.ranges(), data),
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,
             last_attempt: warm_reset.attempt(),
@@ -208,7 +210,6 @@ pub(crate) unsafe fn start(
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
-            power_fail: power_fail::PowerFail::new(machine),
             iommus: (machine.iommus.iter())
                 .map(|address| (*address, Iommu::new(Mmio::new(*address))))
                 .collect(),

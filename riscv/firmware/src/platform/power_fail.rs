@@ -2,12 +2,15 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_arch::{Mmio, cache, csr, imsic};
-use poorwill_devicetree::{DataCaches, Machine, PowerFailInput};
+use poorwill_arch::{Mmio, csr, imsic};
+use poorwill_devicetree::{Machine, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
 use poorwill_memory::PhysRange;
+use poorwill_sleep::cut::CacheError;
+use spin::Once;
 
+use super::caches::Caches;
 use super::platform;
 
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
@@ -18,6 +21,31 @@ static IS_FAILING: AtomicBool = AtomicBool::new(false);
 
 /// `time` when that was noticed.
 static SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// Why no cut is to be taken on a machine with such a line.
+static REFUSED: Once<CacheError> = Once::new();
+
+/// Why none is.
+pub(crate) fn refused() -> Option<CacheError> {
+    REFUSED.get().copied()
+}
+
+/// The line that the tree names, on a machine whose caches can be written back, whose OS has
+/// this memory, beside the firmware's own.
+///
+/// # Safety
+///
+/// `machine` describes this machine.
+pub(super) unsafe fn find(
+    machine: &Machine,
+    memory: &[PhysRange],
+    own: PhysRange,
+) -> Option<PowerFail> {
+    // SAFETY: passed on to the caller.
+    let line = unsafe { PowerFail::new(machine, memory, own) }?;
+    line.inspect_err(|error| _ = REFUSED.call_once(|| *error))
+        .ok()
+}
 
 /// Whether every hart is to stop.
 pub(crate) fn is_failing() -> bool {
@@ -34,21 +62,25 @@ pub(crate) fn since() -> u64 {
 pub(crate) struct PowerFail {
     line: PowerFailLine<Mmio>,
     hold_up_us: u32,
-    caches: DataCaches,
+    caches: Caches,
 }
 
-/// How much more than a cache's bytes are read to have all its lines written back, whatever
-/// it replaces by: with lines chosen at random, one is left in fewer than one of 10^8 tries
-/// for each of a cache's lines.
-const DISPLACEMENT: u64 = 20;
-
 impl PowerFail {
-    /// The line that the tree names, on a machine whose caches can be written back.
+    /// The line that the tree names, on a machine whose OS has this memory, beside the
+    /// firmware's own. `None`: there is no line.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError`]: its caches cannot be written back.
     ///
     /// # Safety
     ///
     /// `machine` describes this machine.
-    pub(super) unsafe fn new(machine: &Machine) -> Option<Self> {
+    unsafe fn new(
+        machine: &Machine,
+        memory: &[PhysRange],
+        own: PhysRange,
+    ) -> Option<Result<Self, CacheError>> {
         let described = machine.power_fail?;
         // SAFETY: the tree, which is right, says the caller, names these addresses as
         // controllers of this machine.
@@ -75,11 +107,14 @@ impl PowerFail {
                 context,
             },
         };
-        Some(PowerFail {
+        let hold_up_us = described.hold_up_us;
+        // SAFETY: passed on to the caller.
+        let caches = unsafe { Caches::new(machine, memory, own, hold_up_us) };
+        Some(caches.map(|caches| PowerFail {
             line,
-            hold_up_us: described.hold_up_us,
-            caches: machine.caches?,
-        })
+            hold_up_us,
+            caches,
+        }))
     }
 
     /// Takes it from the OS.
@@ -137,24 +172,19 @@ impl PowerFail {
         platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)
     }
 
-    /// Has the calling hart's own cache written back, by reading other memory through it.
-    pub(crate) fn displace(&self) {
-        read_through(u64::from(self.caches.hart_bytes));
+    /// Writes back what caches the calling hart has to itself; whether it can.
+    pub(crate) fn write_back_own(&self) -> bool {
+        self.caches.write_back_own()
     }
 
-    /// The same of what all harts share, once their own are written back to there.
-    pub(crate) fn displace_shared(&self) {
-        read_through(u64::from(self.caches.shared_bytes));
+    /// Writes back all that is left once the other harts have written back their own; whether
+    /// it can.
+    pub(crate) fn write_back_rest(&self) -> bool {
+        self.caches.write_back_rest()
     }
-}
 
-/// Reads as much memory as leaves nothing else in a cache of that many bytes.
-fn read_through(bytes: u64) {
-    // As large as any cache, and larger: memory that begins where the OS's does.
-    if let Some(range) = platform().memory.ranges().first() {
-        let end = range.end.min(range.start + bytes * DISPLACEMENT);
-        let start = range.start;
-        // SAFETY: memory, says the tree.
-        unsafe { cache::read_through(PhysRange { start, end }) };
+    /// Writes back a few bytes that the calling hart has stored.
+    pub(crate) fn write_back(&self, bytes: PhysRange) {
+        self.caches.write_back(bytes);
     }
 }

@@ -1,0 +1,129 @@
+//! The caches, as they are written back when the power fails: what `sleep::cut` has chosen,
+//! on this machine.
+
+use arrayvec::ArrayVec;
+use poorwill_arch::{Mmio, cache, fence};
+use poorwill_devicetree::{Cache, Machine};
+use poorwill_drivers::FlushRegisters;
+use poorwill_memory::{MAX_RANGES, PhysRange};
+use poorwill_sleep::cut::{
+    CacheError, CacheMeans, CacheOperations, CachePlan, CacheSize, LineMeans,
+};
+
+use super::platform;
+
+/// The caches.
+#[derive(Debug)]
+pub(super) struct Caches {
+    plan: CachePlan,
+    /// Harts have to be allowed the instruction by which it goes.
+    needs_whole: bool,
+    registers: Option<FlushRegisters<Mmio>>,
+}
+
+impl Caches {
+    /// Those that the tree names, on a machine whose power lasts so long, and whose OS has
+    /// this memory, beside the firmware's.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError`].
+    ///
+    /// # Safety
+    ///
+    /// `machine` describes this machine.
+    pub(super) unsafe fn new(
+        machine: &Machine,
+        memory: &[PhysRange],
+        own: PhysRange,
+        hold_up_us: u32,
+    ) -> Result<Self, CacheError> {
+        let described = machine.caches.ok_or(CacheError::Unknown)?;
+        let needs_whole = machine.writes_back_whole() && cache::allow_whole();
+        let registers = described.flush_registers.map(|address| {
+            // SAFETY: the tree, which is right, says the caller, names a controller there.
+            FlushRegisters::new(unsafe { Mmio::new(address) })
+        });
+        let size = |cache: Cache| CacheSize {
+            bytes: cache.bytes,
+            is_lru: cache.is_lru,
+        };
+        let means = CacheMeans {
+            first: described.first.map(size),
+            further: described.further.map(size),
+            shared: described.shared.map(size),
+            has_whole: needs_whole,
+            block: machine.cache_block(),
+            has_register: registers.is_some(),
+        };
+        let all: ArrayVec<PhysRange, { MAX_RANGES + 1 }> =
+            memory.iter().copied().chain([own]).collect();
+        Ok(Caches {
+            plan: means.plan(&all, hold_up_us)?,
+            needs_whole,
+            registers,
+        })
+    }
+
+    /// Writes back what the calling hart has to itself; whether it can.
+    pub(super) fn write_back_own(&self) -> bool {
+        let can = self.can_write_back();
+        if can {
+            self.plan.own(self);
+        }
+        can
+    }
+
+    /// Writes back all that is left once the others have written back their own; whether it
+    /// can.
+    pub(super) fn write_back_rest(&self) -> bool {
+        let can = self.can_write_back();
+        if can {
+            self.plan.rest(self);
+        }
+        can
+    }
+
+    /// Writes a few bytes back.
+    pub(super) fn write_back(&self, bytes: PhysRange) {
+        self.plan.few(self, bytes);
+    }
+
+    /// Whether the calling hart has what the others have.
+    fn can_write_back(&self) -> bool {
+        !self.needs_whole || cache::allow_whole()
+    }
+}
+
+impl CacheOperations for Caches {
+    fn write_back_whole(&self) {
+        cache::write_back_whole();
+    }
+
+    fn write_back(&self, bytes: PhysRange, means: LineMeans) {
+        match (means, &self.registers) {
+            (LineMeans::Instruction(block), _) => cache::write_back(bytes, block),
+            (LineMeans::Register, Some(registers)) => registers.write_back(bytes),
+            (LineMeans::Register, None) => unreachable!("the register was there"),
+        }
+    }
+
+    fn read(&self, bytes: u64) {
+        let ranges = platform().memory.ranges().iter();
+        if let Some(range) = ranges.max_by_key(|range| range.length()) {
+            let end = range.end.min(range.start + bytes);
+            let start = range.start;
+            // SAFETY: memory, says the tree.
+            unsafe { cache::read_through(PhysRange { start, end }) };
+        }
+    }
+
+    fn fence(&self) {
+        fence::everything();
+    }
+
+    fn memory(&self) -> impl Iterator<Item = PhysRange> {
+        let [_, own] = platform().firmware;
+        platform().memory.ranges().iter().copied().chain([own])
+    }
+}
