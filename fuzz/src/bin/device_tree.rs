@@ -30,6 +30,7 @@ const FIXUPS: Fixups<'_> = Fixups {
     }),
     report: &[b'r'; 128],
     log: &[b'l'; 512],
+    cut: Some(&[b'c'; 128]),
 };
 
 /// As the firmware gives it.
@@ -49,6 +50,8 @@ fn run(blob: &[u8]) {
             *FIXUPS.report
         );
         assert_eq!(buffer[placed.log..][..FIXUPS.log.len()], *FIXUPS.log);
+        let cut = placed.cut.zip(FIXUPS.cut).expect("it was asked for");
+        assert_eq!(buffer[cut.0..][..cut.1.len()], *cut.1);
         let after = Machine::read(&buffer[..total_size(&buffer)]);
         compare(&before, &after.expect("what is handed on can be read"));
         assert_eq!(tight, Err(FixupError::NoRoom(blob.len())));

@@ -82,13 +82,7 @@ impl Startup<'_> {
             Protection::There => "",
             Protection::Missing => UNPROTECTED,
         };
-        let mut line = Line {
-            text: [0; REPORT_BYTES],
-            length: 0,
-            most: REPORT_BYTES - 1 - note.len(),
-        };
-        // An error says that the text is full: it ends there.
-        write!(line, "{self}").unwrap_or_default();
+        let mut line = Line::of(self, REPORT_BYTES - 1 - note.len());
         line.most += note.len();
         line.write_str(note).unwrap_or_default();
         line.text
@@ -153,6 +147,25 @@ struct Line {
     length: usize,
     /// How long it may get.
     most: usize,
+}
+
+impl Line {
+    /// As much of its words as fits.
+    fn of(words: &impl fmt::Display, most: usize) -> Self {
+        let mut line = Line {
+            text: [0; REPORT_BYTES],
+            length: 0,
+            most,
+        };
+        // An error says that the text is full: it ends there.
+        write!(line, "{words}").unwrap_or_default();
+        line
+    }
+}
+
+/// A text for an OS; what does not fit is left out.
+pub(crate) fn text_of(words: &impl fmt::Display) -> ReportText {
+    Line::of(words, REPORT_BYTES - 1).text
 }
 
 impl Write for Line {

@@ -54,6 +54,9 @@ pub struct Fixups<'a> {
     pub report: &'a [u8],
     /// The firmware's log, likewise.
     pub log: &'a [u8],
+    /// What a power failure would come to, likewise, where the tree describes a power-fail
+    /// line.
+    pub cut: Option<&'a [u8]>,
 }
 
 /// Where the values of our properties of `/chosen` lie within the blob.
@@ -63,11 +66,14 @@ pub struct Placed {
     pub report: usize,
     /// The log's.
     pub log: usize,
+    /// What is told of cuts, if anything.
+    pub cut: Option<usize>,
 }
 
 /// Our properties of `/chosen`.
 const REPORT: &str = "poorwill,boot";
 const LOG: &str = "poorwill,log";
+const CUT: &str = "poorwill,cut";
 
 /// Turns the blob at the start of `buffer` into the one for the next stage, in
 /// place; the rest of the buffer is room to grow.
@@ -79,8 +85,8 @@ const LOG: &str = "poorwill,log";
 ///
 /// Where the machine can have a generation ID, a node describes it.
 ///
-/// The report becomes `/chosen/poorwill,boot`, the log `/chosen/poorwill,log`; where
-/// their values lie is returned. A seed that the firmware was given is replaced.
+/// The report becomes `/chosen/poorwill,boot`, the log `/chosen/poorwill,log`, what is told
+/// of cuts `/chosen/poorwill,cut`; where their values lie is returned. A seed that the firmware was given is replaced.
 ///
 /// # Errors
 ///
@@ -176,9 +182,16 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     if chosen.remove_property(SEED) {
         chosen.add_property(SEED, &fixups.seed[..]).ok()?;
     }
-    for (name, value) in [(REPORT, fixups.report), (LOG, fixups.log)] {
+    let told = [
+        (REPORT, Some(fixups.report)),
+        (LOG, Some(fixups.log)),
+        (CUT, fixups.cut),
+    ];
+    for (name, value) in told {
         chosen.remove_property(name);
-        chosen.add_property(name, value).ok()?;
+        if let Some(value) = value {
+            chosen.add_property(name, value).ok()?;
+        }
     }
     Some(())
 }
@@ -195,6 +208,7 @@ fn placed(blob: &[u8]) -> Option<Placed> {
     Some(Placed {
         report: offset(REPORT)?,
         log: offset(LOG)?,
+        cut: offset(CUT),
     })
 }
 

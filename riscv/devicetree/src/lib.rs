@@ -47,6 +47,6 @@ pub use machine::{
     MAX_SEED, MAX_VIRTIO, Machine,
 };
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
-pub use power_fail::{PowerFail, PowerFailInput};
+pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;

@@ -14,7 +14,7 @@ use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
 use crate::node::{MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
-use crate::power_fail::{PowerFail, PowerFailNode};
+use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
@@ -97,6 +97,8 @@ pub struct Machine {
     /// The line by which the power supply says that the power fails, on a machine whose
     /// RAM is persistent.
     pub power_fail: Option<PowerFail>,
+    /// Why there is none, where a node describes one.
+    pub power_fail_error: Option<PowerFailError>,
     /// The write-back caches, on a machine with such a line.
     pub caches: Option<DataCaches>,
     /// PCI host bridges with ECAM.
@@ -122,7 +124,7 @@ pub struct Machine {
     /// Memory is zero at power-on, except what the emulator loads: QEMU's `virt` machine
     /// guarantees that. Boards do not.
     pub starts_clear: bool,
-    power_fail_node: Option<PowerFailNode>,
+    power_fail_node: Option<Result<PowerFailNode, PowerFailError>>,
     fingerprint: Fingerprint,
 }
 
@@ -158,6 +160,7 @@ impl Machine {
             interrupts: Interrupts::default(),
             spare_source: None,
             power_fail: None,
+            power_fail_error: None,
             caches: None,
             power_fail_node: None,
             pci: ArrayVec::new(),
@@ -204,7 +207,9 @@ impl Machine {
         // Walking a tree to its end takes one that is not too deep.
         self.spare_source = spare_source::find(root, &self.interrupts);
         if let Some(node) = self.power_fail_node {
-            self.power_fail = node.line(root, &self.interrupts, &self.harts);
+            let line = node.and_then(|node| node.line(root, &self.interrupts, &self.harts));
+            self.power_fail_error = line.err();
+            self.power_fail = line.ok();
             self.caches = Some(caches::caches(root)?);
             if let Some(page) = self
                 .power_fail
@@ -344,7 +349,9 @@ impl Machine {
             }
             Some(Binding::Reset) => self.reset = Syscon::read(root, node).or(self.reset),
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
-            Some(Binding::PowerFail) => self.power_fail_node = PowerFailNode::read(node),
+            Some(Binding::PowerFail) => {
+                self.power_fail_node = Some(PowerFailNode::read(node));
+            }
             Some(Binding::Iommu) => {
                 if let Some(range) = reg(node, 0) {
                     bound::push(&mut self.iommus, "IOMMUs", range.start)?;

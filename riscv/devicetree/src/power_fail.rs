@@ -4,6 +4,7 @@ use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 
 use poorwill_memory::PhysRange;
+use thiserror::Error;
 
 use crate::hart::Hart;
 use crate::interrupts::{Interrupts, MACHINE_EXTERNAL};
@@ -60,6 +61,30 @@ pub enum PowerFailInput {
     },
 }
 
+/// Why a power-fail node is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PowerFailError {
+    /// It has no such property.
+    #[error("the power-fail node has no {0}")]
+    Missing(&'static str),
+    /// The power does not last at all.
+    #[error("the power-fail node's {HOLD_UP} is 0")]
+    NoHoldUp,
+    /// The line ends at something else than an APLIC's root domain or a PLIC.
+    #[error("the power-fail line does not end at an interrupt controller of machine mode's")]
+    Controller,
+    /// The controller has no source of that number.
+    #[error("the power-fail line ends at source {0}, which its controller does not have")]
+    Source(u32),
+    /// Machine mode on the first hart is not interrupted by that controller.
+    #[error("the power-fail line's controller does not interrupt the first hart in machine mode")]
+    FirstHart,
+}
+
+/// Its properties.
+const LINE: &str = "interrupts-extended";
+const HOLD_UP: &str = "hold-up-us";
+
 /// The node's binding.
 pub(crate) const POWER_FAIL: &str = "poorwill,power-fail";
 
@@ -72,56 +97,100 @@ pub(crate) struct PowerFailNode {
 }
 
 impl PowerFailNode {
-    /// `None` without the properties that say where the line ends and what is behind it.
-    pub(crate) fn read(node: FdtNode<'_>) -> Option<Self> {
-        let mut cells = cells(node, "interrupts-extended")?;
-        Some(PowerFailNode {
-            controller: cells.next()?,
-            source: cells.next()?,
-            hold_up_us: cell(node, "hold-up-us").filter(|us| *us != 0)?,
-        })
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`PowerFailError`]: it does not say where the line ends, or what is behind it.
+    pub(crate) fn read(node: FdtNode<'_>) -> Result<Self, PowerFailError> {
+        let mut cells = cells(node, LINE).into_iter().flatten();
+        let mut line = || cells.next().ok_or(PowerFailError::Missing(LINE));
+        let (controller, source) = (line()?, line()?);
+        match cell(node, HOLD_UP) {
+            None => Err(PowerFailError::Missing(HOLD_UP)),
+            Some(0) => Err(PowerFailError::NoHoldUp),
+            Some(hold_up_us) => Ok(PowerFailNode {
+                controller,
+                source,
+                hold_up_us,
+            }),
+        }
     }
 
-    /// The line, if it ends where machine mode can take it.
+    /// The line.
+    ///
+    /// # Errors
+    ///
+    /// [`PowerFailError`]: it does not end where machine mode can take it.
     pub(crate) fn line(
         self,
         root: FdtNode<'_>,
         interrupts: &Interrupts,
         harts: &[Hart],
-    ) -> Option<PowerFail> {
-        let (controller, source) = (self.controller, self.source);
-        Some(PowerFail {
-            input: input(root, interrupts, harts, controller, source)?,
+    ) -> Result<PowerFail, PowerFailError> {
+        let mut aplics = interrupts.machine_aplics.iter();
+        let aplic = aplics.position(|aplic| aplic.phandle() == Some(self.controller));
+        let input = match aplic {
+            Some(place) => self.aplic(place, interrupts, harts)?,
+            None => self.plic(root, interrupts, harts)?,
+        };
+        Ok(PowerFail {
+            input,
             hold_up_us: self.hold_up_us,
         })
     }
-}
 
-fn input(
-    root: FdtNode<'_>,
-    interrupts: &Interrupts,
-    harts: &[Hart],
-    controller: u32,
-    source: u32,
-) -> Option<PowerFailInput> {
-    let mut aplics = interrupts.machine_aplics.iter();
-    if let Some(place) = aplics.position(|aplic| aplic.phandle() == Some(controller)) {
-        let is_there = (1..=interrupts.machine_aplics[place].sources).contains(&source);
-        return is_there.then_some(PowerFailInput::Aplic { place, source });
+    /// The line at an APLIC's root domain, which interrupts by the first hart's IMSIC file.
+    fn aplic(
+        self,
+        place: usize,
+        interrupts: &Interrupts,
+        harts: &[Hart],
+    ) -> Result<PowerFailInput, PowerFailError> {
+        let source = self.source_of(interrupts.machine_aplics[place].sources)?;
+        let file = harts.first().and_then(|first| first.machine_imsic);
+        match file.zip(interrupts.machine_imsic) {
+            Some(_) => Ok(PowerFailInput::Aplic { place, source }),
+            None => Err(PowerFailError::FirstHart),
+        }
     }
-    let soc = root.child("soc").map(|soc| soc.children());
-    let mut nodes = root.children().chain(soc.into_iter().flatten());
-    let node = nodes.find(|node| phandle(*node) == Some(controller))?;
-    let base = reg(node, 0)?.start;
-    let place = (interrupts.plics.iter()).position(|plic| plic.base == base)?;
-    let first = (harts.first()?.controller, MACHINE_EXTERNAL);
-    let (context, _) = (0..)
-        .zip(hart_interrupts(node))
-        .find(|(_, to)| *to == first)?;
-    let is_there = (1..=interrupts.plics[place].sources).contains(&source);
-    is_there.then_some(PowerFailInput::Plic {
-        place,
-        source,
-        context,
-    })
+
+    /// The line at a PLIC, which has a context of machine mode's for the first hart.
+    fn plic(
+        self,
+        root: FdtNode<'_>,
+        interrupts: &Interrupts,
+        harts: &[Hart],
+    ) -> Result<PowerFailInput, PowerFailError> {
+        let soc = root.child("soc").map(|soc| soc.children());
+        let mut nodes = root.children().chain(soc.into_iter().flatten());
+        let node = nodes.find(|node| phandle(*node) == Some(self.controller));
+        let place = node.and_then(|node| {
+            let base = reg(node, 0)?.start;
+            let mut plics = interrupts.plics.iter();
+            Some((node, plics.position(|plic| plic.base == base)?))
+        });
+        let (node, place) = place.ok_or(PowerFailError::Controller)?;
+        let source = self.source_of(interrupts.plics[place].sources)?;
+        let first = harts
+            .first()
+            .map(|first| (first.controller, MACHINE_EXTERNAL));
+        let mut contexts = (0..).zip(hart_interrupts(node));
+        let context = contexts.find(|(_, to)| Some(*to) == first);
+        let (context, _) = context.ok_or(PowerFailError::FirstHart)?;
+        Ok(PowerFailInput::Plic {
+            place,
+            source,
+            context,
+        })
+    }
+
+    /// The line's source, of a controller with that many.
+    fn source_of(self, sources: u32) -> Result<u32, PowerFailError> {
+        if (1..=sources).contains(&self.source) {
+            Ok(self.source)
+        } else {
+            Err(PowerFailError::Source(self.source))
+        }
+    }
 }

@@ -9,7 +9,7 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
     Cache, DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic,
-    PowerFail, PowerFailInput, SpareSource, VaultPlace, fixup,
+    PowerFail, PowerFailError, PowerFailInput, SpareSource, VaultPlace, fixup,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -75,6 +75,7 @@ const FIXUPS: Fixups<'_> = Fixups {
     }),
     report: &[b'r'; 128],
     log: &[b'l'; 512],
+    cut: Some(&[b'c'; 128]),
 };
 
 #[test]
@@ -248,7 +249,11 @@ fn each_socket_has_interrupt_files_of_its_own() {
 
 /// A tree with these nodes below the root, beside its own.
 fn with_nodes(name: &str, nodes: &str) -> Result<Machine, DescriptionError> {
-    let tree = source(name);
+    with_nodes_in(&source(name), nodes)
+}
+
+/// The same, of a tree's source.
+fn with_nodes_in(tree: &str, nodes: &str) -> Result<Machine, DescriptionError> {
     let end = tree.rfind("};").unwrap();
     Machine::read(&compile(&format!(
         "{}{nodes}{}",
@@ -295,9 +300,6 @@ fn the_power_supply_tells_when_the_power_fails() {
         hold_up_us: 16_000,
     };
     assert_eq!(of("virt-aia.dts", 7, 60), Some(expected(aplic)));
-    // Not the OS's own domain, and no source that is not there.
-    assert_eq!(of("virt-aia.dts", 8, 60), None);
-    assert_eq!(of("virt-aia.dts", 7, 97), None);
     // The first hart of the tree has the controller 4, and its contexts come first.
     let plic = PowerFailInput::Plic {
         place: 0,
@@ -308,8 +310,8 @@ fn the_power_supply_tells_when_the_power_fails() {
     let plic = with_nodes("virt-plic.dts", &power_fail(5, 60)).unwrap();
     let context = PhysRange::new(0xc20_0000, 0x1000);
     assert!(plic.machine_only.contains(&context));
-    assert_eq!(of("virt-plic.dts", 5, 0), None);
     assert_eq!(machine("virt-aia.dts").power_fail, None);
+    assert_eq!(machine("virt-aia.dts").power_fail_error, None);
     // The OS is not to wait for it, nor is the source one for the firmware to raise.
     let mut tree = source("virt-aia.dts");
     let end = tree.rfind("};").unwrap();
@@ -318,6 +320,63 @@ fn the_power_supply_tells_when_the_power_fails() {
     assert_ne!(Machine::read(&blob).unwrap().power_fail, None);
     assert_eq!(spare(&blob), Some((95, 8)));
     assert_eq!(handed_on(&blob, &[]).power_fail, None);
+}
+
+#[test]
+fn a_power_fail_node_that_is_passed_over_is_told_by_name() {
+    let error = |tree: &str, node: &str| {
+        let machine = with_nodes(tree, node).unwrap();
+        assert_eq!(
+            machine.power_fail.is_none(),
+            machine.power_fail_error.is_some()
+        );
+        machine.power_fail_error
+    };
+    let node = |properties: &str| {
+        format!("power-fail {{ compatible = \"poorwill,power-fail\"; {properties} }};")
+    };
+    // The OS's own domain, the interrupt controller of a hart, and nothing.
+    for (tree, controller) in [
+        ("virt-aia.dts", 8),
+        ("virt-plic.dts", 4),
+        ("virt-plic.dts", 99),
+    ] {
+        let found = error(tree, &power_fail(controller, 60));
+        assert_eq!(found, Some(PowerFailError::Controller), "{controller}");
+    }
+    for (tree, controller, source) in [("virt-aia.dts", 7, 97), ("virt-plic.dts", 5, 0)] {
+        let found = error(tree, &power_fail(controller, source));
+        assert_eq!(found, Some(PowerFailError::Source(source)));
+    }
+    for (properties, expected) in [
+        (
+            "hold-up-us = <1>;",
+            PowerFailError::Missing("interrupts-extended"),
+        ),
+        (
+            "hold-up-us = <1>; interrupts-extended = <7>;",
+            PowerFailError::Missing("interrupts-extended"),
+        ),
+        (
+            "interrupts-extended = <7 60 4>;",
+            PowerFailError::Missing("hold-up-us"),
+        ),
+        (
+            "interrupts-extended = <7 60 4>; hold-up-us = <0>;",
+            PowerFailError::NoHoldUp,
+        ),
+    ] {
+        assert_eq!(error("virt-aia.dts", &node(properties)), Some(expected));
+    }
+    // An APLIC without messages, and a PLIC that interrupts the first hart in S-mode alone.
+    for (tree, from, to, controller) in [
+        ("virt-aia.dts", "riscv,imsics", "none", 7),
+        ("virt-plic.dts", "0x04 0x0b 0x04 0x09", "0x04 0x09", 5),
+    ] {
+        let tree = source(tree).replace(from, to);
+        let machine = with_nodes_in(&tree, &power_fail(controller, 60)).unwrap();
+        assert_eq!(machine.power_fail_error, Some(PowerFailError::FirstHart));
+    }
 }
 
 #[test]
@@ -753,6 +812,7 @@ fn the_next_stage_is_told_how_the_machine_came_up() {
         let placed = fixup(&mut buffer, &FIXUPS).unwrap();
         assert_eq!(buffer[placed.report..][..128], [b'r'; 128]);
         assert_eq!(buffer[placed.log..][..512], [b'l'; 512]);
+        assert_eq!(buffer[placed.cut.unwrap()..][..128], [b'c'; 128]);
         let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
         let tree = Fdt::new(&buffer[..total]).unwrap();
         let chosen = tree.find_node("/chosen").unwrap();
@@ -843,9 +903,10 @@ fn the_next_stage_finds_its_generation_id() {
     buffer.resize(length + 4096, 0);
     let without = Fixups {
         generation_id: None,
+        cut: None,
         ..FIXUPS
     };
-    fixup(&mut buffer, &without).unwrap();
+    assert_eq!(fixup(&mut buffer, &without).unwrap().cut, None);
     let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
     let tree = Fdt::new(&buffer[..total]).unwrap();
     let mut nodes = tree.root().children();

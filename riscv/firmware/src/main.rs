@@ -102,7 +102,7 @@ fn boot(
     let domain = domain::of(own.id());
     // SAFETY: the machine boots cold, and nobody has read the tree since the start.
     let resume = early(|| unsafe { next_stage::prepare(&next, platform(), domain, reason) })?;
-    cut::arm();
+    early(|| cut::begin(own));
     // This hart waits to be started, as all do.
     own.start(Task::Start(resume))?;
     own.wait()

@@ -9,6 +9,7 @@ use poorwill_image::PIECE_PAGES;
 use poorwill_log::{Log, ToldLog};
 use poorwill_manifest::{DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
 
 use crate::entry::stack;
@@ -38,12 +39,13 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The sections of the machine's state that are read at a wake.
-const SECTIONS: [SectionVersion; 11] = {
+const SECTIONS: [SectionVersion; 12] = {
     let [csrs, float, vector, file] = section::TAGS;
     let [plic, aplic] = Controllers::<Mmio>::SECTIONS;
     [
         of(Core::SECTION),
         of(Report::SECTION),
+        of(ToldStatus::SECTION),
         of(Log::SECTION),
         of(ToldLog::SECTION),
         of((csrs, section::VERSION)),

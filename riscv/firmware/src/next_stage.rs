@@ -6,9 +6,11 @@ use poorwill_domain::{Domain, FwDynamic};
 use poorwill_hart::Resume;
 use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
 use poorwill_memory::PhysRange;
+use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{Report, Startup};
 use thiserror::Error;
 
+use crate::cut;
 use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
 use crate::sleep::ColdBoot;
@@ -88,12 +90,16 @@ pub(crate) unsafe fn prepare(
         generation_id,
         report: &text,
         log: &NO_LOG,
+        cut: cut::has_line().then_some(&ToldStatus::NOTHING),
     };
     let placed = fixup(buffer, &fixups)?;
     report::remember(Report {
         address: stage.tree.start + placed.report as u64,
         text,
     });
+    report::remember_cut_status(
+        (placed.cut).map(|place| ToldStatus::at(stage.tree.start + place as u64)),
+    );
     let place = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
     let address = stage.tree.start + placed.log as u64;
     report::remember_log(

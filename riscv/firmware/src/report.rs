@@ -1,10 +1,14 @@
-//! How the machine came up, and the log, for the OS: `/chosen/poorwill,boot` and
-//! `/chosen/poorwill,log` of its device tree.
+//! How the machine came up, the log, and what a power failure would come to, for the OS:
+//! `/chosen/poorwill,boot`, `/chosen/poorwill,log` and `/chosen/poorwill,cut` of its device
+//! tree.
 //!
 //! An OS that wakes has its tree in memory, as it was at the cold boot. The firmware
 //! knows where it put the values then, and writes over them.
 
+use core::fmt::Display;
+
 use poorwill_log::{LogText, ToldLog};
+use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{Report, ReportText, Startup};
 use spin::Mutex;
 
@@ -15,6 +19,34 @@ static CURRENT: Mutex<Option<Report>> = Mutex::new(None);
 
 /// Which log it was given.
 static LOG: Mutex<Option<ToldLog>> = Mutex::new(None);
+
+/// What it was told of cuts.
+static CUT: Mutex<Option<ToldStatus>> = Mutex::new(None);
+
+/// What the running OS was told of cuts, and where; for the image of a sleep, and for a cut.
+pub(crate) fn cut_status() -> Option<ToldStatus> {
+    *CUT.lock()
+}
+
+/// Keeps what the OS was told of cuts, and where.
+pub(crate) fn remember_cut_status(told: Option<ToldStatus>) {
+    *CUT.lock() = told;
+}
+
+/// Tells the OS what a power failure would come to, where it was told before and has not
+/// moved its tree. To be called while none of it runs.
+pub(crate) fn tell_cut_status(status: &impl Display) {
+    let told = cut_status();
+    remember_cut_status(told.and_then(|told| {
+        let place = os_memory::<ReportText>(told.address())?;
+        // SAFETY: OS memory, while no OS runs; bytes need no alignment.
+        let found = unsafe { place.read() };
+        let (next, text) = told.succeed(&found, status)?;
+        // SAFETY: as above.
+        unsafe { place.write(text) };
+        Some(next)
+    }));
+}
 
 /// Which log the running OS was given, and where; for the image of a sleep.
 pub(crate) fn log() -> Option<ToldLog> {

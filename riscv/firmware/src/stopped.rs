@@ -54,7 +54,7 @@ extern "C" fn wait_for_start() -> ! {
         Task::Wake(resume) => {
             sleep::restore_hart();
             // What it holds for the OS is in no other place any more.
-            cut::arm();
+            cut::begin(own);
             resume
         }
         Task::Go => {

@@ -245,9 +245,14 @@ fn registers_that_are_too_long_are_named() {
     let error = HartContext::capture(&hart).expect_err("they do not fit");
     assert_eq!(error, CaptureError::VectorLength(256));
     assert!(error.to_string().contains("256 bytes"), "{error}");
-    // An OS that has the unit off has nothing in it.
+    // An OS that has the unit off has nothing in it, and may turn it on.
     hart.set_status(FS_DIRTY);
     assert!(HartContext::capture(&hart).is_ok());
+    assert_eq!(HartContext::check_capture(&hart), Err(error));
+    for vlenb in [None, Some(16)] {
+        hart.vlenb = vlenb;
+        assert_eq!(HartContext::check_capture(&hart), Ok(()));
+    }
 }
 
 #[test]

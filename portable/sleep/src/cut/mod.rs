@@ -25,6 +25,7 @@ mod layout;
 mod line;
 mod proof;
 mod reason;
+mod status;
 mod stop;
 
 use poorwill_image::Digest;
@@ -37,6 +38,7 @@ pub use layout::{Layout, Place};
 pub use line::{LINE_BYTES, Line, PartEntry};
 pub use proof::Proof;
 pub use reason::CutReason;
+pub use status::{CutStatus, ToldStatus};
 pub use stop::{CutCommitted, StopMachine, stop};
 
 /// The record, in the firmware's own part of RAM.

@@ -171,7 +171,7 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         }
     }
     // Once each has its task: a power that fails again finds them on their way.
-    super::arm();
+    super::status::arm();
     own.wait()
 }
 

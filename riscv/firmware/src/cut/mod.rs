@@ -12,34 +12,20 @@ mod go;
 mod key;
 mod record;
 mod shared;
+mod status;
 mod stop;
 
 use core::convert::Infallible;
 
 use crate::entry::stack;
 use crate::hart::this_hart;
-use crate::platform::console::say;
 use crate::platform::platform;
-use crate::platform::power_fail::{self, PowerFail};
+use crate::platform::power_fail::PowerFail;
 
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{pages_needed, take_memory};
+pub(crate) use status::{begin, has_line};
 pub(crate) use stop::stop;
-
-/// Lets the line interrupt the machine from now on, where its caches can be written back.
-pub(crate) fn arm() {
-    match &platform().power_fail {
-        Some(line) => match key::is_kept() {
-            Ok(()) => line.arm(),
-            Err(fault) => say!("cut: not armed: {fault}"),
-        },
-        None => {
-            if let Some(reason) = power_fail::refused() {
-                say!("cut: not armed: {reason}");
-            }
-        }
-    }
-}
 
 /// Switches the power off by `switch` where nothing was cut, and leaves no key in memory that
 /// outlives it.

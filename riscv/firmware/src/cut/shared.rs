@@ -9,7 +9,7 @@ use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_log::ToldLog;
 use poorwill_memory::{MachineIdentity, Page};
 use poorwill_sleep::Report;
-use poorwill_sleep::cut::{CutMemory, Layout, Place};
+use poorwill_sleep::cut::{CutMemory, Layout, Place, ToldStatus};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::record::Record;
@@ -93,6 +93,9 @@ pub(super) fn write(record: &Record, into: &mut StateWriter<'_>) -> Result<(), S
     if let Some(report) = report::current() {
         report.write(into)?;
     }
+    if let Some(told) = report::cut_status() {
+        told.write(into)?;
+    }
     let interrupts = &platform().interrupts;
     interrupts.save(into)?;
     interrupts.save_pending(into)
@@ -147,6 +150,7 @@ pub(super) struct Shared {
     generation: Option<generation_id::Bytes>,
     log: Option<ToldLog>,
     report: Option<Report>,
+    status: Option<ToldStatus>,
     controllers: ControllerState<'static>,
 }
 
@@ -159,6 +163,7 @@ impl Shared {
     pub(super) fn read(pages: &'static [Page], bytes: u64) -> Result<Self, StateError> {
         let mut sections = StateSections::parse(pages, bytes)?;
         let report = Report::read(&mut sections)?;
+        let status = ToldStatus::read(&mut sections)?;
         let controllers = platform().interrupts.read(&mut sections)?;
         Ok(Shared {
             head: take(&mut sections, section::HEAD)?,
@@ -170,6 +175,7 @@ impl Shared {
             generation: take(&mut sections, section::GENERATION).ok(),
             log: take(&mut sections, ToldLog::SECTION).ok(),
             report,
+            status,
             controllers,
         })
     }
@@ -193,6 +199,7 @@ impl Shared {
         }
         report::remember_log(self.log);
         report::restore(self.report);
+        report::remember_cut_status(self.status);
     }
 
     /// `time` at the cut.

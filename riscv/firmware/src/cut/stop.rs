@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use poorwill_image::StateWriter;
-use poorwill_memory::Page;
 use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, Proof, StopMachine};
 use spin::Once;
 use zerocopy::IntoBytes;
@@ -100,24 +99,33 @@ impl Stopping<'_> {
             false => Err(CutReason::CachesLeft(self.own.id())),
         }
     }
+}
 
-    /// Writes the part of what all harts share.
-    fn save_shared(&self, into: &'static mut [Page]) -> Result<u64, CutReason> {
-        let mut writer = StateWriter::new(into);
-        shared::write(&self.record, &mut writer).map_err(context::no_room)?;
-        Ok(writer.finish())
-    }
-
-    /// Copies the memory that the loader writes at a power-on: the device tree.
-    fn save_tree(&self, into: &'static mut [Page]) -> Result<u64, CutReason> {
-        // SAFETY: no hart runs the OS.
-        let tree = unsafe { super::go::loaded_memory(self.own) };
-        let bytes = into.as_mut_bytes();
-        let room = bytes.get_mut(..tree.len());
-        let room = room.ok_or(CutReason::NoRoom(tree.len() as u64))?;
-        room.copy_from_slice(tree);
-        Ok(tree.len() as u64)
-    }
+/// Writes the parts of what all harts share and of the memory that the loader writes at a
+/// power-on, the device tree. Returns their numbers and bytes.
+///
+/// # Errors
+///
+/// [`CutReason::NoRoom`].
+///
+/// # Safety
+///
+/// No hart runs the OS, and nobody else uses these parts.
+pub(super) unsafe fn write_shared(
+    record: &Record,
+    own: ThisHart,
+) -> Result<[(usize, u64); 2], CutReason> {
+    let [shared, tree] = [Layout::SHARED, Layout::TREE];
+    // SAFETY: as the caller says.
+    let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
+    shared::write(record, &mut writer).map_err(context::no_room)?;
+    // SAFETY: likewise.
+    let (memory, room) = unsafe { (super::go::loaded_memory(own), record.part_mut(tree)) };
+    let bytes = memory.len() as u64;
+    let room = room.as_mut_bytes().get_mut(..memory.len());
+    room.ok_or(CutReason::NoRoom(bytes))?
+        .copy_from_slice(memory);
+    Ok([(shared, writer.finish()), (tree, bytes)])
 }
 
 impl StopMachine for Stopping<'_> {
@@ -151,13 +159,11 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
-        // SAFETY: the coordinator alone writes them.
-        let [shared, tree] =
-            [Layout::SHARED, Layout::TREE].map(|part| unsafe { self.record.part_mut(part) });
-        let bytes = self.save_shared(shared)?;
-        self.record.enter(Layout::SHARED, sequence, bytes);
-        let bytes = self.save_tree(tree)?;
-        self.record.enter(Layout::TREE, sequence, bytes);
+        // SAFETY: no hart runs the OS, and the coordinator alone writes them.
+        let written = unsafe { write_shared(&self.record, self.own) }?;
+        for (part, bytes) in written {
+            self.record.enter(part, sequence, bytes);
+        }
         Ok(())
     }
 

@@ -20,7 +20,9 @@ use core::slice;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
-use poorwill_devicetree::{MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, place};
+use poorwill_devicetree::{
+    MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, PowerFailError, place,
+};
 use poorwill_domain::HartSetError;
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
@@ -56,6 +58,8 @@ pub(crate) struct Platform {
     pub(crate) generation_id: Option<generation_id::GenerationId>,
     /// The power-fail line, on a machine that can be cut.
     pub(crate) power_fail: Option<power_fail::PowerFail>,
+    /// Why there is none, where the tree describes one.
+    pub(crate) power_fail_error: Option<PowerFailError>,
     /// IOMMUs, by their addresses.
     pub(crate) iommus: ArrayVec<(u64, Iommu<Mmio>), MAX_IOMMUS>,
     /// PCI host bridges.
@@ -210,6 +214,7 @@ pub(crate) unsafe fn start(
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
+            power_fail_error: machine.power_fail_error,
             iommus: (machine.iommus.iter())
                 .map(|address| (*address, Iommu::new(Mmio::new(*address))))
                 .collect(),

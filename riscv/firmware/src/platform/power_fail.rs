@@ -167,6 +167,11 @@ impl PowerFail {
         self.line.is_raised()
     }
 
+    /// Microseconds for which the power lasts from then on.
+    pub(crate) fn hold_up_us(&self) -> u32 {
+        self.hold_up_us
+    }
+
     /// How long the power lasts from then on, in ticks of `time`.
     pub(crate) fn hold_up_ticks(&self) -> u64 {
         platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)

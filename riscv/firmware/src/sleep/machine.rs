@@ -166,6 +166,7 @@ impl Machine for Firmware {
         if !report::tell(state.report, &Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
+        report::remember_cut_status(state.cut_status);
         if let Some((log, told)) = state.log {
             console::with_log(|own| own.prepend(log.text()));
             report::remember_log(Some(told));

@@ -5,6 +5,7 @@ use poorwill_drivers::ControllerState;
 use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Section, section};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_log::{Log, ToldLog};
+use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{Core, Moment, Report, StateRefusal, WakeVector};
 
 use crate::hart::this_hart;
@@ -20,6 +21,8 @@ pub(super) struct MachineState<'a> {
     pub(super) devices: ControllerState<'a>,
     /// What the OS was told of how it came up.
     pub(super) report: Option<Report>,
+    /// What it was told of cuts.
+    pub(super) cut_status: Option<ToldStatus>,
     /// The log of before, and where the OS has it.
     pub(super) log: Option<(&'a Log, ToldLog)>,
 }
@@ -33,6 +36,9 @@ pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     capture_hart(vector, into)?;
     if let Some(report) = report::current() {
         report.write(into)?;
+    }
+    if let Some(told) = report::cut_status() {
+        told.write(into)?;
     }
     platform().interrupts.save(into)?;
     capture_log(into);
@@ -78,6 +84,7 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
     let core = Core::read(sections)?;
     check(&core)?;
     let report = Report::read(sections)?;
+    let cut_status = ToldStatus::read(sections)?;
     let log = read_log(sections)?;
     let devices = platform().interrupts.read(sections)?;
     let mut hart = read_hart(sections)?;
@@ -87,6 +94,7 @@ pub(super) fn read<'a>(sections: &mut StateSections<'a>) -> Result<MachineState<
         hart,
         devices,
         report,
+        cut_status,
         log,
     })
 }

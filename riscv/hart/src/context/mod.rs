@@ -115,6 +115,21 @@ impl HartContext {
         Ok(())
     }
 
+    /// Whether all that the calling hart may come to hold can be captured, whatever it holds
+    /// now.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`].
+    pub fn check_capture(hart: &impl HartAccess) -> Result<(), CaptureError> {
+        match hart.vector_bytes() {
+            Some(vlenb) if VectorRegisters::new(vlenb).is_none() => {
+                Err(CaptureError::VectorLength(vlenb))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it can be put back on a hart like the calling one.
     ///
     /// # Errors

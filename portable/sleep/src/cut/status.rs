@@ -1,0 +1,113 @@
+use core::fmt::{self, Display};
+
+use poorwill_image::{StateError, StateSections, StateWriter};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::report::{ReportText, text_of};
+
+/// What a power failure would come to, as far as that is known before it. `E` is why not to
+/// a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutStatus<E> {
+    /// To a cut, unless something in use then stands in its way.
+    Armed {
+        /// Microseconds for which the power lasts.
+        hold_up_us: u32,
+    },
+    /// To nothing: the line is not looked at.
+    NotArmed(E),
+}
+
+impl<E: Display> Display for CutStatus<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CutStatus::Armed { hold_up_us } => write!(f, "armed hold_up_us={hold_up_us}"),
+            CutStatus::NotArmed(reason) => write!(f, "not armed: {reason}"),
+        }
+    }
+}
+
+/// What an OS was told of that, and where (`/chosen/poorwill,cut`). An image and a cut keep
+/// it as it is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ToldStatus {
+    /// Physical address of the text.
+    address: u64,
+    /// What the firmware wrote there.
+    text: ReportText,
+}
+
+impl ToldStatus {
+    /// Owner and version of its section of an image's state.
+    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"CUTS"), 1);
+
+    /// What stands in the text's place until that is known.
+    pub const NOTHING: ReportText = [0; size_of::<ReportText>()];
+
+    /// [Nothing](Self::NOTHING) so far, at that address.
+    #[must_use]
+    pub const fn at(address: u64) -> Self {
+        ToldStatus {
+            address,
+            text: Self::NOTHING,
+        }
+    }
+
+    /// Physical address of the text.
+    #[must_use]
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The text that is to stand in its place, where `found` lies now. `None` where that is
+    /// no longer what was told: the OS may have moved its tree.
+    #[must_use]
+    pub fn succeed(&self, found: &ReportText, status: &impl Display) -> Option<(Self, ReportText)> {
+        let text = text_of(status);
+        let next = ToldStatus { text, ..*self };
+        (*found == self.text).then_some((next, text))
+    }
+
+    /// Writes it into a state.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoRoom`].
+    pub fn write(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+        let (owner, version) = Self::SECTION;
+        into.section(owner, 0, version, self)
+    }
+
+    /// Takes it out of a state; `None` where the OS was told nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Payload`].
+    pub fn read(sections: &mut StateSections<'_>) -> Result<Option<Self>, StateError> {
+        let (owner, version) = Self::SECTION;
+        let section = sections.take(owner, 0);
+        section
+            .map(|section| section.read::<Self>(version).copied())
+            .transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cut::CutReason;
+
+    #[test]
+    fn a_text_succeeds_where_the_last_one_still_lies() {
+        let told = ToldStatus::at(0x8020_0000);
+        let armed = CutStatus::<CutReason>::Armed { hold_up_us: 16_000 };
+        let (next, text) = told.succeed(&ToldStatus::NOTHING, &armed).unwrap();
+        assert!(text.starts_with(b"armed hold_up_us=16000\0"));
+        assert_eq!(next.address(), told.address());
+        assert_eq!(told.succeed(&text, &armed), None);
+        let reason = CutStatus::NotArmed(CutReason::NoRoom(70_000));
+        let (_, text) = next.succeed(&text, &reason).unwrap();
+        assert!(text.starts_with(b"not armed: a part of 70000 bytes has no room\0"));
+    }
+}
