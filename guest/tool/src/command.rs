@@ -12,6 +12,8 @@ Chooses how this machine sleeps. It counts from the next sleep on.
                                       file would still wake
   poorwill-guest log                  the firmware's last lines, of the sleeps before
                                       this wake too, and of a panic
+  poorwill-guest cut check            whether a power failure now would be a cut, and what
+                                      is in the way
   poorwill-guest mode MODE            by one of these:
       persist   save memory to the disk and power off
       retain    keep memory powered
@@ -27,7 +29,7 @@ Chooses how this machine sleeps. It counts from the next sleep on.
   poorwill-guest help                 this
 
 Any of them but help needs root.
-Exit status: 0 done, 1 failed, 2 wrong usage.
+Exit status: 0 done, 1 failed or something is in the way, 2 wrong usage.
 ";
 
 /// What is asked for.
@@ -37,6 +39,8 @@ pub(crate) enum Command<'w> {
     Status,
     /// Show the firmware's log.
     Log,
+    /// Tell what is in the way of a cut.
+    CheckCut,
     /// Tell which images the firmware in this file would wake.
     Foretell(&'w str),
     Set(Setting),
@@ -59,7 +63,9 @@ pub(crate) enum Setting {
 /// Why words make no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum UsageError<'w> {
-    #[error("a command is missing: status, log, mode, delay, break-even, snapshot, well or help")]
+    #[error(
+        "a command is missing: status, log, cut, mode, delay, break-even, snapshot, well or help"
+    )]
     NoCommand,
     #[error("there is no command {0:?}")]
     UnknownCommand(&'w str),
@@ -85,6 +91,9 @@ impl<'w> Command<'w> {
             ("help" | "--help" | "-h", []) => Ok(Command::Help),
             ("status", []) => Ok(Command::Status),
             ("log", []) => Ok(Command::Log),
+            ("cut", ["check"]) => Ok(Command::CheckCut),
+            ("cut", []) => Err(UsageError::Incomplete(name, "`check`")),
+            ("cut", ["check", more, ..] | [more, ..]) => Err(UsageError::TooMuch(name, more)),
             ("status", ["--for", file]) => Ok(Command::Foretell(file)),
             ("status", ["--for"]) => Err(UsageError::Incomplete("--for", "a firmware's file")),
             ("status", ["--for", _, more, ..]) => Err(UsageError::TooMuch(name, more)),
@@ -155,7 +164,7 @@ mod tests {
     fn commands_are_understood() {
         let set = |setting| Ok(Command::Set(setting));
         let kiosk = "kiosk 1".parse().unwrap();
-        let cases: [(&[&str], _); 13] = [
+        let cases: [(&[&str], _); 14] = [
             (&["help"], Ok(Command::Help)),
             (&["--help"], Ok(Command::Help)),
             (&["status"], Ok(Command::Status)),
@@ -172,6 +181,7 @@ mod tests {
             (&["snapshot"], Ok(Command::Snapshot(Name::NONE))),
             (&["snapshot", "kiosk 1"], Ok(Command::Snapshot(kiosk))),
             (&["well"], Ok(Command::Well)),
+            (&["cut", "check"], Ok(Command::CheckCut)),
         ];
         for (words, command) in cases {
             assert_eq!(Command::parse(words), command, "{words:?}");
@@ -180,7 +190,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_its_reason() {
-        let cases: [(&[&str], &str); 18] = [
+        let cases: [(&[&str], &str); 21] = [
             (&[], "a command is missing"),
             (&["sleep"], "there is no command \"sleep\""),
             (&["Status"], "there is no command"),
@@ -207,6 +217,9 @@ mod tests {
             (&["break-even", "0s"], "a break-even of 0 ms: at least 1 ms"),
             (&["snapshot", " a"], "\" a\" is not a name: up to 32"),
             (&["snapshot", "a", "b"], "\"b\" is too much for snapshot"),
+            (&["cut"], "cut wants `check`"),
+            (&["cut", "now"], "\"now\" is too much for cut"),
+            (&["cut", "check", "a"], "\"a\" is too much for cut"),
             (&["well", "a"], "\"a\" is too much for well"),
         ];
         for (words, reason) in cases {
@@ -248,6 +261,7 @@ mod tests {
         let names = SleepMode::ALL.map(SleepMode::name);
         for word in names.iter().chain(&[
             "status",
+            "cut check",
             "mode",
             "delay",
             "break-even",

@@ -37,6 +37,14 @@ pub(crate) enum Error {
     NotTaken,
     #[error("a path or a name is longer than any of Linux's")]
     LongName,
+    #[error("a power failure now would not be a cut")]
+    NoCut,
+    #[error("cannot read what Linux has of a PCI function: {reason}", reason = Reason(.0))]
+    Function(Errno),
+    #[error("cannot read what Linux has of a virtio device: {reason}", reason = Reason(.0))]
+    Virtio(Errno),
+    #[error("cannot list what Linux has of devices: {reason}", reason = Reason(.0))]
+    Sysfs(Errno),
     #[error("cannot write the answer")]
     Output,
     #[error(transparent)]

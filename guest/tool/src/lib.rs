@@ -12,6 +12,7 @@
 extern crate std;
 
 mod command;
+mod cut;
 mod device;
 mod disks;
 mod duration;
@@ -46,6 +47,14 @@ pub struct Places<'p> {
     pub told: &'p str,
     /// The firmware's log: `/proc/device-tree/chosen/poorwill,log`.
     pub log: &'p str,
+    /// What it has told of cuts: `/proc/device-tree/chosen/poorwill,cut`.
+    pub cut: &'p str,
+    /// PCI's functions: `/sys/bus/pci/devices`.
+    pub pci: &'p str,
+    /// Devices that are not on a bus which tells of them: `/sys/bus/platform/devices`.
+    pub platform: &'p str,
+    /// IOMMUs that have a driver: `/sys/class/iommu`.
+    pub iommus: &'p str,
     /// What is mounted: `/proc/self/mounts`.
     pub mounts: &'p str,
     /// What it swaps to: `/proc/swaps`.
@@ -81,6 +90,7 @@ pub fn run(
         Command::Help => out.write_str(HELP).map_err(Error::from),
         Command::Status => show(places, out, complaints),
         Command::Log => show_log(places, out),
+        Command::CheckCut => cut::check(places, out),
         Command::Foretell(firmware) => foretell(firmware, places, out, complaints),
         Command::Set(setting) => set(setting, places, out, complaints),
         Command::Snapshot(name) => snapshot::take(name, places, out, complaints),

@@ -23,13 +23,21 @@ const AHCI: u32 = 0x01_06_01;
 const I82574L: u32 = 0x10d3_8086;
 
 impl Kind {
-    /// The kind of a function, if it has a keeper.
-    pub(crate) fn of(listed: &Listed) -> Option<Self> {
+    /// The kind of a function that is in use: it has access to memory. `None`: it is not, or
+    /// it is a bridge.
+    ///
+    /// # Errors
+    ///
+    /// [`KeeperError::NoKeeper`].
+    pub(crate) fn of_used(listed: &Listed) -> Result<Option<Self>, KeeperError> {
+        if !listed.is_master || listed.is_bridge {
+            return Ok(None);
+        }
         match (listed.class, listed.id) {
-            (NVME, _) => Some(Kind::Nvme),
-            (AHCI, _) => Some(Kind::Ahci),
-            (_, I82574L) => Some(Kind::E1000e),
-            _ => None,
+            (NVME, _) => Ok(Some(Kind::Nvme)),
+            (AHCI, _) => Ok(Some(Kind::Ahci)),
+            (_, I82574L) => Ok(Some(Kind::E1000e)),
+            _ => Err(KeeperError::NoKeeper(listed.function)),
         }
     }
 }

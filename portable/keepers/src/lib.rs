@@ -5,7 +5,7 @@
 //! What it writes are sections of a record: the configuration of every function, and what
 //! the keeper of each device in use needs. [`check()`], [`put_back()`] and [`announce()`]
 //! are the way back; the last has devices interrupt again, and so comes behind all that
-//! interrupts go to.
+//! interrupts go to. [`Survey`] tells beforehand what would refuse a stop.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]
@@ -24,6 +24,7 @@ mod machine;
 mod nvme;
 mod pci;
 mod stop;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -31,3 +32,4 @@ pub use error::KeeperError;
 pub use go::{announce, check, give_up, put_back};
 pub use machine::{Machine, Window};
 pub use stop::{MAX_DEVICES, stop};
+pub use survey::Survey;

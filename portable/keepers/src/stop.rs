@@ -59,8 +59,7 @@ fn save_all<'m, M: Machine>(
                 host,
                 function,
             };
-            if listed.is_master && !listed.is_bridge {
-                let kind = Kind::of(&listed).ok_or(KeeperError::NoKeeper(function))?;
+            if let Some(kind) = Kind::of_used(&listed)? {
                 let too_many = KeeperError::TooMany(function);
                 live.try_push((device, kind)).map_err(|_| too_many)?;
             }

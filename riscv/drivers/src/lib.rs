@@ -43,4 +43,4 @@ pub use plic_enables::{FixedRegister, PlicEnables};
 pub use power_fail::PowerFailLine;
 pub use registers::Registers;
 pub use syscon::Syscon;
-pub use virtio_mmio::VirtioMmio;
+pub use virtio_mmio::{VirtioMmio, is_driven};

@@ -33,8 +33,14 @@ impl<R: Registers<u32>> VirtioMmio<R> {
     pub fn is_live(&self) -> bool {
         self.registers.read(register::MAGIC) == MAGIC
             && self.registers.read(register::DEVICE) != 0
-            && self.registers.read(register::STATUS) & DRIVER_OK != 0
+            && is_driven(self.registers.read(register::STATUS))
     }
+}
+
+/// Whether a driver uses the device that has this status (2.1).
+#[must_use]
+pub const fn is_driven(status: u32) -> bool {
+    status & DRIVER_OK != 0
 }
 
 #[cfg(test)]

@@ -93,17 +93,19 @@ impl Machine {
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Outcome {
-        let [blocks, nodes, told, log, mounts, swaps, power] =
-            ["blocks", "dev", "told", "log", "mounts", "swaps", "power"]
-                .map(|name| self.path(name));
+        let place = |name: &str| self.path(name).to_str().unwrap().to_owned();
         let places = Places {
-            blocks: blocks.to_str().unwrap(),
-            nodes: nodes.to_str().unwrap(),
-            told: told.to_str().unwrap(),
-            log: log.to_str().unwrap(),
-            mounts: mounts.to_str().unwrap(),
-            swaps: swaps.to_str().unwrap(),
-            power: power.to_str().unwrap(),
+            blocks: &place("blocks"),
+            nodes: &place("dev"),
+            told: &place("told"),
+            log: &place("log"),
+            cut: &place("cut"),
+            pci: &place("pci"),
+            platform: &place("platform"),
+            iommus: &place("iommus"),
+            mounts: &place("mounts"),
+            swaps: &place("swaps"),
+            power: &place("power"),
         };
         let (mut out, mut err) = (String::new(), String::new());
         let status = run(words, &places, &mut out, &mut err);

@@ -5,6 +5,7 @@ mod board;
 mod e1000e;
 mod machine;
 mod nvme;
+mod survey;
 
 use std::vec;
 use std::vec::Vec;
