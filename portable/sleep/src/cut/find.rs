@@ -25,7 +25,7 @@ pub enum Found {
     Nothing,
     /// One that is to be gone on with.
     Cut(CutReport),
-    /// One that is of no use.
+    /// One that is of no use, or that has come to nothing.
     Refused(CutReason),
 }
 
@@ -37,8 +37,18 @@ pub fn find(memory: &impl CutMemory, guard: &Guard) -> Found {
             Ok(report) => Found::Cut(report),
             Err(reason) => Found::Refused(reason),
         },
-        _ => Found::Nothing,
+        // Of one that was gone on with the harts ran, or were just to be released.
+        _ => running(memory).map_or(Found::Nothing, |sequence| {
+            Found::Refused(CutReason::NoOther(sequence))
+        }),
     }
+}
+
+/// The cut that the machine went on with, and has not ended in order behind since: the newest
+/// that the record knows of.
+pub(super) fn running(memory: &impl CutMemory) -> Option<u64> {
+    let running = memory.line(Place::Consumed).read_running();
+    running.filter(|sequence| *sequence == last_sequence(memory))
 }
 
 /// The newest cut that a record knows of.
@@ -65,11 +75,19 @@ impl Newest {
     #[must_use]
     pub fn in_record(memory: &impl CutMemory) -> Option<Self> {
         let sequence = last_sequence(memory);
-        let consumed = memory.line(Place::Consumed).read_consumed();
-        (sequence > 0).then_some(Newest {
-            sequence,
-            is_consumed: consumed >= Some(sequence),
-        })
+        let newest = match memory.line(Place::Begun).read_begun() {
+            // There is none of that number yet, and the one before is over, whatever the line
+            // says that consumes it: that may be in memory in part.
+            Some((next, CutReason::Ended)) if next == sequence => Newest {
+                sequence: sequence.saturating_sub(1),
+                is_consumed: true,
+            },
+            _ => Newest {
+                sequence,
+                is_consumed: memory.line(Place::Consumed).read_consumed() >= Some(sequence),
+            },
+        };
+        (newest.sequence > 0).then_some(newest)
     }
 
     /// What is told of it where the machine has no vault, or none at hand.

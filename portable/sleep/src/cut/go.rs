@@ -2,7 +2,7 @@
 
 use poorwill_vault::{CutVault, Key};
 
-use super::find::{CutReport, Found, find, last_sequence};
+use super::find::{CutReport, Found, find, last_sequence, running};
 use super::guard::{Guard, advance};
 use super::layout::Place;
 use super::line::Line;
@@ -73,8 +73,21 @@ pub enum NoGo {
 
 /// Gives up whatever cut there is: the next start will know of none.
 pub fn discard(memory: &impl CutMemory) {
+    // Of a line that is written over half may be in memory when the power goes: where this one
+    // says of which cut the machine ran, another must say first that it is over.
+    end(memory);
     let consumed = Line::consumed(last_sequence(memory));
     put(memory, Place::Consumed, &consumed);
+}
+
+/// Says that the OS ends in order: it has the machine switched off or reset, or sleeps. Where
+/// a machine that was gone on with ends without this, and without another cut, the next start
+/// says so.
+pub fn end(memory: &impl CutMemory) {
+    if let Some(sequence) = running(memory) {
+        let ended = Line::begun(sequence.saturating_add(1), CutReason::Ended);
+        put(memory, Place::Begun, &ended);
+    }
 }
 
 /// Goes on with a cut that was [found](find()), as far as the harts' release; or gives up
@@ -131,7 +144,7 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
     let record = machine.record();
     match next(machine) {
         Ok(proof) => {
-            put(record, Place::Consumed, &Line::consumed(report.sequence));
+            put(record, Place::Consumed, &Line::running(report.sequence));
             machine.keep(Ok(proof));
             Ok(Ready(report))
         }

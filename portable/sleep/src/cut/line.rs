@@ -27,6 +27,9 @@ mod kind {
 #[repr(C, align(64))]
 pub struct Line([u64; WORDS]);
 
+/// What a consumed line says of a cut that was gone on with, until its OS ends in order.
+const RUNS: u64 = 1;
+
 /// What a line says.
 type Says = [u64; WORDS - 3];
 
@@ -101,8 +104,19 @@ impl Line {
         Self::new(kind::CONSUMED, sequence, [0; _])
     }
 
+    /// The same, and the machine runs behind the last of them.
+    pub(super) fn running(sequence: u64) -> Self {
+        Self::new(kind::CONSUMED, sequence, [RUNS, 0, 0, 0, 0])
+    }
+
     pub(super) fn read_consumed(&self) -> Option<u64> {
         Some(self.read(kind::CONSUMED)?.0)
+    }
+
+    /// The cut that the machine runs behind, or ran behind when it ended.
+    pub(super) fn read_running(&self) -> Option<u64> {
+        let (sequence, [state, ..]) = self.read(kind::CONSUMED)?;
+        (state == RUNS).then_some(sequence)
     }
 
     /// What a part holds, in the cut of that number.
@@ -158,6 +172,10 @@ mod tests {
         assert_eq!(Line::consumed(8).read_consumed(), Some(8));
         assert_eq!(Line::consumed(8).read_committed(), None);
         assert_eq!(Line::EMPTY.read_consumed(), None);
+        let running = Line::running(8);
+        assert_eq!(running.read_consumed(), Some(8));
+        assert_eq!(running.read_running(), Some(8));
+        assert_eq!(Line::consumed(8).read_running(), None);
     }
 
     proptest! {

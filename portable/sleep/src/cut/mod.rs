@@ -32,7 +32,7 @@ use poorwill_image::Digest;
 
 pub use caches::{CacheError, CacheMeans, CacheOperations, CachePlan, CacheSize, LineMeans};
 pub use find::{CutReport, Found, Look, Newest, find};
-pub use go::{GoMachine, NoGo, Ready, discard, go};
+pub use go::{GoMachine, NoGo, Ready, discard, end, go};
 pub use guard::Guard;
 pub use layout::{Layout, Place};
 pub use line::{LINE_BYTES, Line, PartEntry};

@@ -52,6 +52,13 @@ pub enum CutReason {
     /// There is a vault, and it cannot be used.
     #[error("the vault cannot be used, which tells whether the record is authentic and the latest")]
     Vault,
+    /// The machine went on with the cut of that number. Then its power was lost without a word
+    /// of the power supply's, or it was reset, and not by its OS.
+    #[error("cut {0} was gone on with, and the machine ended without another")]
+    NoOther(u64),
+    /// None has begun: the OS has ended in order before. Nobody is told of it.
+    #[error("the machine was switched off")]
+    Ended,
     /// A later version's.
     #[error("reason {0}")]
     Other(u64),
@@ -77,6 +84,8 @@ impl CutReason {
             CutReason::Forged => (17, 0),
             CutReason::NoVault => (18, 0),
             CutReason::Vault => (19, 0),
+            CutReason::NoOther(sequence) => (20, sequence),
+            CutReason::Ended => (21, 0),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -99,6 +108,8 @@ impl CutReason {
             17 => CutReason::Forged,
             18 => CutReason::NoVault,
             19 => CutReason::Vault,
+            20 => CutReason::NoOther(value),
+            21 => CutReason::Ended,
             other => CutReason::Other(other),
         }
     }

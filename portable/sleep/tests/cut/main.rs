@@ -9,7 +9,7 @@ mod vault;
 
 use flash::Flash;
 use machine::{At, HARTS, Kept, Machine, Memory, Mutant, Os, Words, layout};
-use poorwill_sleep::cut::{CutReason, Found, GoMachine, Guard, NoGo, Place, find, go, stop};
+use poorwill_sleep::cut::{CutReason, Found, GoMachine, Guard, NoGo, Place, end, find, go, stop};
 use proptest::prelude::*;
 
 /// Of the lines of cache, those that reach memory.
@@ -138,8 +138,80 @@ fn a_cut_is_gone_on_with_once() {
         );
         let (os, kept) = power_on(cut.kept, &[]);
         assert_eq!(os, Some(cut.os));
-        assert_eq!(found(&kept), Found::Nothing);
+        assert_eq!(found(&kept), found_behind(true));
+        let (started, kept) = start(kept, None);
+        assert!(matches!(started, Start::Cold(Some(CutReason::NoOther(1)))));
+        assert_eq!(found(&kept), Found::Nothing, "it is said once");
         assert!(matches!(start(kept, None).0, Start::Cold(None)));
+    }
+}
+
+/// What a start finds where the first cut was gone on with last, and no other followed; and
+/// where none was.
+fn found_behind(went_on: bool) -> Found {
+    match went_on {
+        true => Found::Refused(CutReason::NoOther(1)),
+        false => Found::Nothing,
+    }
+}
+
+/// The OS shuts down, or sleeps, and any step of that may be the last.
+#[test]
+fn a_machine_that_ends_in_order_is_not_told_of() {
+    for kept in started() {
+        let cut = run_and_stop(&kept, 5, None, 0);
+        let (_, running) = power_on(cut.kept, &[]);
+        for at in [None, Some(1), Some(2)] {
+            for keep in KEEPS {
+                let machine = Machine::new(running.clone());
+                machine.fuel.set(at.map(|at| (at, keep)));
+                end(&machine);
+                assert_eq!(machine.is_on(), at.is_none());
+                let left = machine.power_off(0);
+                let found = found(&left);
+                // Before it is in memory it may be told of all the same.
+                let is_late = at.is_some() && found == found_behind(true);
+                assert!(is_late || found == found_behind(false), "{at:?} {keep:x}");
+                let next = run_and_stop(&left, 6, None, 0);
+                assert_eq!(power_on(next.kept, &[]).0, Some(next.os));
+            }
+        }
+        // A machine that boots cold has nothing to end.
+        let machine = Machine::new(kept);
+        end(&machine);
+        assert_eq!(machine.steps.get(), 0);
+    }
+}
+
+/// The start that tells of it is cut short, and so is the next.
+#[test]
+fn a_cut_that_was_gone_on_with_stays_over_when_that_is_told() {
+    for kept in started() {
+        let cut = run_and_stop(&kept, 5, None, 0);
+        let (_, running) = power_on(cut.kept, &[]);
+        for at in 1..16 {
+            for keep in KEEPS {
+                let (_, left) = start(running.clone(), Some((at, keep)));
+                assert!(!matches!(found(&left), Found::Cut(_)), "{at} {keep:x}");
+                let (os, left) = power_on(left, &[(at, keep)]);
+                assert_eq!(os, None, "{at} {keep:x}");
+                let next = run_and_stop(&left, 6, None, 0);
+                assert_eq!(power_on(next.kept, &[]).0, Some(next.os));
+            }
+        }
+    }
+}
+
+/// The power fails again, and what comes of that is told, not what was before.
+#[test]
+fn another_cut_is_told_of_in_place_of_the_one_before() {
+    for kept in started() {
+        let cut = run_and_stop(&kept, 5, None, 0);
+        let (_, running) = power_on(cut.kept, &[]);
+        let late = run_and_stop(&running, 6, Some((4, 0)), 0);
+        assert_eq!(found(&late.kept), Found::Refused(CutReason::PowerLost));
+        let next = run_and_stop(&running, 6, None, 0);
+        assert!(matches!(found(&next.kept), Found::Cut(_)));
     }
 }
 
@@ -178,10 +250,14 @@ fn every_step_of_go_may_be_the_last_and_the_next_too() {
                 for keep in KEEPS {
                     let fuel = [(first, keep), (second, keep)];
                     let (os, left) = power_on(cut.kept.clone(), &fuel);
+                    assert_eq!(
+                        found(&left),
+                        found_behind(os.is_some()),
+                        "{first} {second} {keep:x}"
+                    );
                     if let Some(os) = os {
                         assert_eq!(os, cut.os);
                     }
-                    assert_eq!(found(&left), Found::Nothing);
                 }
             }
         }

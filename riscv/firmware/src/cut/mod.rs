@@ -19,17 +19,31 @@ use core::convert::Infallible;
 
 use crate::entry::stack;
 use crate::hart::this_hart;
-use crate::platform::platform;
 use crate::platform::power_fail::PowerFail;
+use crate::platform::{platform, power};
 
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{pages_needed, take_memory};
 pub(crate) use status::{begin, has_line};
 pub(crate) use stop::stop;
 
+/// Resets the machine, as its OS wants it.
+pub(crate) fn reset() -> ! {
+    end();
+    power::reset()
+}
+
+/// Says in the record that the OS ends in order.
+fn end() {
+    if let Some(record) = record::record() {
+        poorwill_sleep::cut::end(&record);
+    }
+}
+
 /// Switches the power off by `switch` where nothing was cut, and leaves no key in memory that
 /// outlives it.
 pub(crate) fn power_off(switch: impl FnOnce() -> Infallible) -> ! {
+    end();
     let Some(record) = record::record().filter(|_| stack::leaves_nothing()) else {
         match switch() {}
     };

@@ -37,7 +37,7 @@ fn system_reset(kind: u32, reason: u32) -> SbiRet {
     match kind {
         RESET_TYPE_SHUTDOWN if power::can_power_off() => cut::power_off(|| power::power_off()),
         // Memory is not kept over either, as nothing here relies on it.
-        RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => power::reset(),
+        RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => cut::reset(),
         RESET_TYPE_SHUTDOWN..=RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),
         VENDOR.. => SbiRet::not_supported(),
         _ => SbiRet::invalid_param(),
