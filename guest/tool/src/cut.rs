@@ -34,6 +34,15 @@ pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Erro
     match told.as_deref() {
         Some(text) if text.starts_with(b"armed ") => {
             writeln!(found.out, "firmware     {}", Told(Some(text)))?;
+            if text
+                .split(|byte| *byte == b' ')
+                .any(|word| word.starts_with(b"slow_disks="))
+            {
+                found.tell(format_args!(
+                    "a disk may take longer to write its cache than the power lasts: \
+                     poorwill-guest log tells which"
+                ))?;
+            }
         }
         Some(text) => found.tell(format_args!("{}", Told(Some(text))))?,
         None => found.tell(format_args!(

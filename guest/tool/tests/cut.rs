@@ -143,6 +143,14 @@ fn what_the_firmware_has_told_is_in_the_way_too() {
         &["in the way   the firmware was told of no power-fail line"],
         &[NOT_A_CUT],
     );
+    fs::write(
+        machine.path("cut"),
+        b"armed hold_up_us=16000 slow_disks=1\0",
+    )
+    .unwrap();
+    let outcome = machine.run(&["cut", "check"]);
+    let slow = "in the way   a disk may take longer to write its cache";
+    outcome.says(1, &["slow_disks=1\n", slow], &[NOT_A_CUT]);
     let reason = "not armed: the device tree does not name the caches of all harts";
     fs::write(machine.path("cut"), format!("{reason}\0\0")).unwrap();
     let outcome = machine.run(&["cut", "check"]);

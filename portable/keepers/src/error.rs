@@ -20,6 +20,9 @@ pub enum KeeperError {
     /// It has not put in order what it was to keep.
     #[error("the PCI function {0} did not finish in time")]
     NotDone(Function),
+    /// A disk takes so many microseconds to put it in order, which are more than are left.
+    #[error("the PCI function {0} may take {1} us to write its cache, and there is less time")]
+    TooSlow(Function, u32),
     /// Another device answers than the record is of, or none.
     #[error("the PCI function {0} is not what it was")]
     Changed(Function),

@@ -1,4 +1,5 @@
-use poorwill_medium::pci::{ConfigSpace, HostBridge};
+use poorwill_medium::nvme::ShutdownFacts;
+use poorwill_medium::pci::{ConfigSpace, Function, HostBridge};
 
 /// Registers, or memory, of a device.
 pub trait Window {
@@ -59,6 +60,13 @@ pub trait Machine {
 
     /// The address of a page that is no OS's, and that devices reach.
     fn scratch(&self) -> u64;
+
+    /// What is known of how an NVMe controller shuts down: while its driver has it, it cannot
+    /// be asked.
+    fn shutdown_facts(&self, host: usize, function: Function) -> Option<ShutdownFacts>;
+
+    /// Keeps the same for the next stop.
+    fn keep_shutdown_facts(&self, host: usize, function: Function, facts: ShutdownFacts);
 
     /// Microseconds since some fixed moment.
     fn microseconds(&self) -> u64;

@@ -16,6 +16,10 @@ pub(crate) fn put_back<M: Machine>(
 ) -> Result<(), KeeperError> {
     let kept = Kept::read(section)?;
     let state = kept.state;
+    if let Some(facts) = state.shutdown_facts() {
+        let (host, function) = (device.host, device.function);
+        device.machine.keep_shutdown_facts(host, function, facts);
+    }
     let registers = device.window(0, 0, DOORBELLS)?;
     // At a second try it may be enabled.
     registers.write32(CC, 0);

@@ -11,9 +11,11 @@ mod go;
 mod registers;
 mod replay;
 mod rings;
+mod shutdown;
 mod state;
 mod stop;
 
 pub(crate) use go::{announce, put_back};
+pub use shutdown::shuts_down_within;
 pub(crate) use state::{TAG, check};
 pub(crate) use stop::{Stopping, begin};

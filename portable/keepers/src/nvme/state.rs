@@ -1,4 +1,5 @@
 use poorwill_image::StateSection;
+use poorwill_medium::nvme::ShutdownFacts;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::admin::AdminQueue;
@@ -9,7 +10,7 @@ use crate::{KeeperError, Machine};
 /// Of its sections.
 pub(crate) const TAG: &[u8; 3] = b"NVM";
 
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// What Go does with a controller.
 pub(super) mod action {
@@ -19,6 +20,15 @@ pub(super) mod action {
     pub(crate) const EVENT: u32 = 1;
     /// It is enabled, and executes commands again.
     pub(crate) const REPLAY: u32 = 2;
+}
+
+/// What is known of a controller's shutdown.
+pub(super) mod known {
+    pub(crate) const NOTHING: u32 = 0;
+    /// How long it takes, and that no cache is lost by an abrupt one.
+    pub(crate) const NO_CACHE: u32 = 1;
+    /// The same with a volatile cache.
+    pub(crate) const CACHE: u32 = 2;
 }
 
 /// What a controller is put back by.
@@ -41,6 +51,10 @@ pub(super) struct State {
     pub(super) message_data: u32,
     /// Commands that are executed again.
     pub(super) commands: u32,
+    /// Microseconds that a normal shutdown may take, for the next cut.
+    pub(super) normal_us: u32,
+    /// One of [`known`].
+    pub(super) known: u32,
 }
 
 /// What a section holds: the state, and the queues whose commands are executed again.
@@ -110,7 +124,11 @@ impl<'s> Kept<'s> {
         let mut rest = queues;
         rest.by_ref().for_each(drop);
         let is_whole = rest.0.is_empty();
-        if section.version != VERSION || state.action > action::REPLAY || !is_whole {
+        if section.version != VERSION
+            || state.action > action::REPLAY
+            || state.known > known::CACHE
+            || !is_whole
+        {
             return Err(refused());
         }
         Ok(Kept { state, queues })
@@ -118,6 +136,23 @@ impl<'s> Kept<'s> {
 }
 
 impl State {
+    /// Keeps what is known of the controller's shutdown.
+    pub(super) fn keep(&mut self, facts: Option<ShutdownFacts>) {
+        (self.normal_us, self.known) = match facts {
+            None => (0, known::NOTHING),
+            Some(facts) if facts.has_cache => (facts.normal_us, known::CACHE),
+            Some(facts) => (facts.normal_us, known::NO_CACHE),
+        };
+    }
+
+    /// What is known of it.
+    pub(super) fn shutdown_facts(&self) -> Option<ShutdownFacts> {
+        (self.known != known::NOTHING).then_some(ShutdownFacts {
+            normal_us: self.normal_us,
+            has_cache: self.known == known::CACHE,
+        })
+    }
+
     /// Its admin queue.
     pub(super) fn admin<'d, 'a, M: Machine>(
         &self,

@@ -7,7 +7,8 @@ use poorwill_medium::nvme::register::{
 use super::admin::Found;
 use super::registers::{CAP_CMBS, CMBMSC};
 use super::replay;
-use super::state::{State, TAG, VERSION, action};
+use super::shutdown::Shutdown;
+use super::state::{State, TAG, VERSION, action, known};
 use crate::device::Device;
 use crate::interrupts::Interrupts;
 use crate::machine::wait_until;
@@ -55,7 +56,11 @@ pub(crate) fn begin<M: Machine>(
         message_address: 0,
         message_data: 0,
         commands: 0,
+        normal_us: 0,
+        known: known::NOTHING,
     };
+    let facts = device.machine.shutdown_facts(device.host, device.function);
+    state.keep(facts);
     let is_enabled = configuration & CC_EN != 0;
     let is_running = is_enabled && status & CSTS_RDY != 0;
     if is_enabled && !is_running {
@@ -66,7 +71,10 @@ pub(crate) fn begin<M: Machine>(
         if configuration & CC_SHN == 0 {
             settle(device, &state, until)?;
         }
-        registers.write32(CC, configuration & !CC_SHN | CC_SHN_NORMAL);
+        let left_us = until.saturating_sub(device.machine.microseconds());
+        let too_slow = KeeperError::TooSlow(device.function, state.normal_us);
+        let shutdown = Shutdown::within(left_us, facts).ok_or(too_slow)?;
+        registers.write32(CC, configuration & !CC_SHN | shutdown.notification());
     }
     Ok(Stopping {
         registers,

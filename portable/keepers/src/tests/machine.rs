@@ -1,9 +1,10 @@
 use std::boxed::Box;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
+use poorwill_medium::nvme::ShutdownFacts;
 use poorwill_medium::pci::model::{COMMAND, MSI, MSI_X, Node, host};
 use poorwill_medium::pci::{ConfigSpace, Function, HostBridge, bar_address};
 
@@ -52,6 +53,8 @@ pub(super) struct Fake {
     device: Shared,
     bars: Vec<u8>,
     host: HostBridge,
+    /// What is known of the device's shutdown.
+    pub(super) facts: Rc<Cell<Option<ShutdownFacts>>>,
 }
 
 pub(super) struct Config(Rc<Board>);
@@ -73,6 +76,7 @@ impl Fake {
             board,
             bars: bars.to_vec(),
             host: host(),
+            facts: Rc::default(),
         };
         machine.device.borrow_mut().power_on(&machine.board);
         for bar in bars {
@@ -97,6 +101,7 @@ impl Fake {
             device: self.device.clone(),
             bars: self.bars.clone(),
             host: self.host.clone(),
+            facts: self.facts.clone(),
         }
     }
 
@@ -108,6 +113,7 @@ impl Fake {
     /// The power goes, and comes back.
     pub(super) fn power_cycle(&self) {
         self.board.power_cycle();
+        self.facts.set(None);
         self.device.borrow_mut().power_on(&self.board);
     }
 
@@ -213,6 +219,16 @@ impl Machine for Fake {
 
     fn scratch(&self) -> u64 {
         SCRATCH
+    }
+
+    fn shutdown_facts(&self, host: usize, function: Function) -> Option<ShutdownFacts> {
+        assert_eq!((host, function), (0, FUNCTION));
+        self.facts.get()
+    }
+
+    fn keep_shutdown_facts(&self, host: usize, function: Function, facts: ShutdownFacts) {
+        assert_eq!((host, function), (0, FUNCTION));
+        self.facts.set(Some(facts));
     }
 
     fn microseconds(&self) -> u64 {

@@ -3,7 +3,7 @@ use arrayvec::ArrayVec;
 use super::command::{Command, Data};
 use super::device::Device;
 use super::engine::Engine;
-use super::identify::{self, ControllerFacts, Namespace};
+use super::identify::{self, ControllerFacts, Namespace, ShutdownFacts};
 use super::queue::Queue;
 use super::shared::Shared;
 use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
@@ -103,6 +103,15 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         &self.namespaces
     }
 
+    /// What it says of its shutdown; `None`: it has not come up.
+    #[must_use]
+    pub fn shutdown_facts(&self) -> Option<ShutdownFacts> {
+        self.facts.map(|facts| ShutdownFacts {
+            normal_us: facts.shutdown_us,
+            has_cache: facts.has_cache,
+        })
+    }
+
     /// Whether there are more namespaces than are listed.
     #[must_use]
     pub fn has_more_namespaces(&self) -> bool {
@@ -143,7 +152,8 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         let shut_down = match (how, self.facts) {
             (Stop::PowerOff, Some(facts)) if self.engine.is_running() => {
                 let (least, most) = SHUTDOWN_MS;
-                self.device.shut_down(facts.shutdown.clamp(least, most))
+                self.device
+                    .shut_down(facts.shutdown_us.div_ceil(1000).clamp(least, most))
             }
             _ => Ok(()),
         };

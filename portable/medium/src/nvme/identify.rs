@@ -16,8 +16,8 @@ pub(super) struct ControllerFacts {
     pub(super) takes_sgl: bool,
     /// The highest number that a namespace may have.
     pub(super) namespaces: u32,
-    /// How long a shutdown may take, in milliseconds; 0 when not stated.
-    pub(super) shutdown: u32,
+    /// How long a normal shutdown may take, in microseconds (RTD3E); 0 when not stated.
+    pub(super) shutdown_us: u32,
 }
 
 impl ControllerFacts {
@@ -28,9 +28,20 @@ impl ControllerFacts {
             has_cache: bits(answer, 525, 8) & 1 == 1,
             takes_sgl: matches!(bits(answer, 536, 2), 0b01 | 0b10),
             namespaces: bits(answer, 516, 32),
-            shutdown: bits(answer, 88, 32).div_ceil(1000),
+            shutdown_us: bits(answer, 88, 32),
         }
     }
+}
+
+/// What a controller says of its shutdown (figure 275).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownFacts {
+    /// How long a normal one may take, in microseconds (RTD3 entry latency); 0 when not
+    /// stated.
+    pub normal_us: u32,
+    /// Whether completed writes may still be volatile: a normal shutdown writes them, an
+    /// abrupt one need not.
+    pub has_cache: bool,
 }
 
 /// A namespace as the controller describes it.

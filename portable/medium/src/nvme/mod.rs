@@ -31,7 +31,7 @@ mod slots;
 
 pub use controller::{ADMIN_TIMEOUT_MS, Controller, MAX_NAMESPACES, Stop};
 pub use error::NvmeError;
-pub use identify::Namespace;
+pub use identify::{Namespace, ShutdownFacts};
 pub use medium::{FLUSH_TIMEOUT_MS, NvmeMedium, TRANSFER_TIMEOUT_MS};
 pub use memory::{DEPTH, QueueMemory, physical_address};
 pub use region::{MemoryRegion, region_bar};

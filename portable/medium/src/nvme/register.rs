@@ -27,6 +27,8 @@ pub const CC_EN: u32 = 1;
 pub const CC_SHN: u32 = 0b11 << 14;
 /// CC: that of a normal shutdown.
 pub const CC_SHN_NORMAL: u32 = 0b01 << 14;
+/// CC: that of an abrupt one.
+pub const CC_SHN_ABRUPT: u32 = 0b10 << 14;
 
 /// CSTS: ready.
 pub const CSTS_RDY: u32 = 1;

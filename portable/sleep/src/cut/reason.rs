@@ -31,6 +31,9 @@ pub enum CutReason {
     /// A disk has not put in order what it was to keep.
     #[error("the PCI function {0} did not finish in time")]
     FunctionNotDone(Function),
+    /// A disk takes so many microseconds to put it in order, which were more than were left.
+    #[error("the PCI function {0} may take {1} us to write its cache, and there was less time")]
+    FunctionTooSlow(Function, u32),
     /// Another function answers than the record is of, or none.
     #[error("the PCI function {0} is not what it was")]
     FunctionChanged(Function),
@@ -80,6 +83,9 @@ impl CutReason {
             CutReason::FunctionState(function) => (9, function.routing_id().into()),
             CutReason::FunctionNotDone(function) => (10, function.routing_id().into()),
             CutReason::FunctionChanged(function) => (11, function.routing_id().into()),
+            CutReason::FunctionTooSlow(function, us) => {
+                (12, u64::from(us) << 16 | u64::from(function.routing_id()))
+            }
             CutReason::Old => (16, 0),
             CutReason::Forged => (17, 0),
             CutReason::NoVault => (18, 0),
@@ -90,6 +96,10 @@ impl CutReason {
         }
     }
 
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "what was written has 32 bits"
+    )]
     pub(super) fn from_words(code: u64, value: u64) -> Self {
         match code {
             0 => CutReason::PowerLost,
@@ -104,6 +114,7 @@ impl CutReason {
             9 => CutReason::FunctionState(function(value)),
             10 => CutReason::FunctionNotDone(function(value)),
             11 => CutReason::FunctionChanged(function(value)),
+            12 => CutReason::FunctionTooSlow(function(value), (value >> 16) as u32),
             16 => CutReason::Old,
             17 => CutReason::Forged,
             18 => CutReason::NoVault,
@@ -140,6 +151,9 @@ mod tests {
         let reason = CutReason::LiveFunction(function);
         let (code, value) = reason.to_words();
         assert_eq!(CutReason::from_words(code, value), reason);
+        let slow = CutReason::FunctionTooSlow(function, u32::MAX);
+        let (code, value) = slow.to_words();
+        assert_eq!(CutReason::from_words(code, value), slow);
         assert!(reason.to_string().starts_with("the PCI function 01:02.3 "));
     }
 }

@@ -13,6 +13,8 @@ pub enum CutStatus<E> {
     Armed {
         /// Microseconds for which the power lasts.
         hold_up_us: u32,
+        /// How many disks would refuse it, once in use, as they are too slow.
+        slow_disks: usize,
     },
     /// To nothing: the line is not looked at.
     NotArmed(E),
@@ -21,7 +23,16 @@ pub enum CutStatus<E> {
 impl<E: Display> Display for CutStatus<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CutStatus::Armed { hold_up_us } => write!(f, "armed hold_up_us={hold_up_us}"),
+            CutStatus::Armed {
+                hold_up_us,
+                slow_disks,
+            } => {
+                write!(f, "armed hold_up_us={hold_up_us}")?;
+                match slow_disks {
+                    0 => Ok(()),
+                    _ => write!(f, " slow_disks={slow_disks}"),
+                }
+            }
             CutStatus::NotArmed(reason) => write!(f, "not armed: {reason}"),
         }
     }
@@ -95,13 +106,20 @@ impl ToldStatus {
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString;
+
     use super::*;
     use crate::cut::CutReason;
 
     #[test]
     fn a_text_succeeds_where_the_last_one_still_lies() {
         let told = ToldStatus::at(0x8020_0000);
-        let armed = CutStatus::<CutReason>::Armed { hold_up_us: 16_000 };
+        let armed = |slow_disks| CutStatus::<CutReason>::Armed {
+            hold_up_us: 16_000,
+            slow_disks,
+        };
+        assert_eq!(armed(2).to_string(), "armed hold_up_us=16000 slow_disks=2");
+        let armed = armed(0);
         let (next, text) = told.succeed(&ToldStatus::NOTHING, &armed).unwrap();
         assert!(text.starts_with(b"armed hold_up_us=16000\0"));
         assert_eq!(next.address(), told.address());

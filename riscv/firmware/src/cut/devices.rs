@@ -6,10 +6,12 @@ use poorwill_arch::pci::{DeviceWindow, Ecam, config_space};
 use poorwill_drivers::Registers;
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_keepers::{self as keepers, KeeperError, Machine};
-use poorwill_medium::pci::HostBridge;
+use poorwill_medium::nvme::ShutdownFacts;
+use poorwill_medium::pci::{Function, HostBridge};
 use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::cut::CutReason;
 
+use super::disks;
 use super::record::Record;
 use crate::hart::this_hart;
 use crate::platform::console::say;
@@ -137,6 +139,14 @@ impl Machine for Devices {
         self.0.scratch().start
     }
 
+    fn shutdown_facts(&self, host: usize, function: Function) -> Option<ShutdownFacts> {
+        disks::facts_of(host, function)
+    }
+
+    fn keep_shutdown_facts(&self, host: usize, function: Function, facts: ShutdownFacts) {
+        disks::kept(host, function, facts);
+    }
+
     fn microseconds(&self) -> u64 {
         platform().time.microseconds_in(platform().time.ticks())
     }
@@ -152,6 +162,7 @@ fn reason(error: KeeperError) -> CutReason {
             CutReason::FunctionState(function)
         }
         KeeperError::NotDone(function) => CutReason::FunctionNotDone(function),
+        KeeperError::TooSlow(function, us) => CutReason::FunctionTooSlow(function, us),
         KeeperError::Changed(function) => CutReason::FunctionChanged(function),
         KeeperError::Record(StateError::NoRoom { needed, .. }) => CutReason::NoRoom(needed as u64),
         KeeperError::Pci(_) | KeeperError::Record(_) => CutReason::Misfit,

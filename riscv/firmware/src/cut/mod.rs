@@ -8,6 +8,7 @@
 
 mod context;
 mod devices;
+pub(crate) mod disks;
 mod go;
 mod key;
 mod record;

@@ -9,7 +9,7 @@ use spin::Once;
 use thiserror::Error;
 
 use super::record::{self, Record, place_of};
-use super::{key, stop};
+use super::{disks, key, stop};
 use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::platform::console::say;
@@ -84,6 +84,7 @@ pub(crate) fn begin(own: ThisHart) {
     let status = match line {
         Ok(line) => CutStatus::Armed {
             hold_up_us: line.hold_up_us(),
+            slow_disks: tell_slow_disks(line),
         },
         Err(reason) => CutStatus::NotArmed(reason),
     };
@@ -93,6 +94,16 @@ pub(crate) fn begin(own: ThisHart) {
     if let Ok(line) = line {
         line.arm();
     }
+}
+
+/// Says which disks would refuse a cut once they are in use, and returns how many.
+fn tell_slow_disks(line: &PowerFail) -> usize {
+    let left_us = platform().time.microseconds_in(line.quiet_ticks());
+    disks::too_slow(left_us, |location, us| {
+        say!(
+            "cut: NVMe at {location} may take {us} us to write its cache: no cut while it is in use"
+        );
+    })
 }
 
 /// Finds what Stop would find of this machine whatever the OS does, by what Stop does.

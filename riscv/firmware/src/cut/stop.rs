@@ -176,7 +176,7 @@ impl StopMachine for Stopping<'_> {
         }
         // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
         let devices = unsafe { Devices::new(self.record) };
-        let until = power_fail::since() + line().hold_up_ticks() / 4 * 3;
+        let until = power_fail::since() + line().quiet_ticks();
         // SAFETY: the coordinator alone writes it.
         let part = unsafe { self.record.part_mut(Layout::DEVICES) };
         let bytes = devices.stop(until, part)?;

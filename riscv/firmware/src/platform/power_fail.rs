@@ -177,6 +177,11 @@ impl PowerFail {
         platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)
     }
 
+    /// How much of that devices have to be quiet, in ticks of `time` from the line on.
+    pub(crate) fn quiet_ticks(&self) -> u64 {
+        self.hold_up_ticks() / 4 * 3
+    }
+
     /// Writes back what caches the calling hart has to itself; whether it can.
     pub(crate) fn write_back_own(&self) -> bool {
         self.caches.write_back_own()

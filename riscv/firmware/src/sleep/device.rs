@@ -15,6 +15,7 @@ use poorwill_memory::PhysRange;
 use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
 use super::queues;
+use crate::cut::disks;
 use crate::platform::console::say;
 use crate::platform::platform;
 
@@ -124,7 +125,7 @@ fn run<R>(
     let started = match place.location.kind() {
         Kind::Nvme => {
             let region = region_range(place, handle, config);
-            start_controller(handle, config, region, queues)
+            start_controller(place, handle, config, region, queues)
         }
         Kind::SharedMemory => start_memory(handle, config),
     };
@@ -153,6 +154,7 @@ fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Opti
 }
 
 fn start_controller<'a, 'r>(
+    place: &Place,
     handle: &'r DeviceHandle,
     config: &'r Ecam,
     region: Option<PhysRange>,
@@ -160,6 +162,9 @@ fn start_controller<'a, 'r>(
 ) -> Result<Running<'a, 'r>, AreaError> {
     let registers = NvmeRegisters::new(handle, config);
     let controller = Controller::start(registers, &platform().time, queues)?;
+    if let Some(facts) = controller.shutdown_facts() {
+        disks::found(place.host, &place.location, facts);
+    }
     let start = |range| -> Result<_, AreaError> {
         let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
         let region = MemoryRegion::enable(registers, care, &platform().time)?;

@@ -5,11 +5,12 @@ mod model;
 
 use std::vec::Vec;
 
+use poorwill_medium::nvme::ShutdownFacts;
 use proptest::prelude::*;
 
 use self::driver::{Driver, OTHERS, REQUEST, STEPS};
 use self::model::*;
-use super::{go, go_with_power_failures, stop};
+use super::{HOLD_UP_US, go, go_with_power_failures, stop};
 use crate::KeeperError;
 use crate::tests::machine::FUNCTION;
 
@@ -156,6 +157,67 @@ fn what_cannot_be_kept_or_does_not_finish_is_refused() {
     driver.write(ACQ, 0x1000);
     let refused = stop(&driver.machine).map(|_| ());
     assert_eq!(refused, Err(KeeperError::State(FUNCTION)));
+}
+
+/// A driver of a controller whose shutdown takes that long, with a write in its cache or on
+/// its medium.
+fn slow(shuts_us: u64, has_cache: bool) -> Driver {
+    let mut driver = Driver::serving();
+    driver.write_block(3, 33);
+    let mut model = driver.model.borrow_mut();
+    model.shuts_us = shuts_us;
+    if !has_cache {
+        model.write_cache();
+    }
+    drop(model);
+    driver.machine.facts.set(Some(ShutdownFacts {
+        normal_us: shuts_us.try_into().unwrap(),
+        has_cache,
+    }));
+    driver
+}
+
+#[test]
+fn a_controller_is_shut_down_in_the_way_that_fits_and_loses_nothing() {
+    for (shuts_us, has_cache, told) in [
+        (0, true, NORMAL),
+        (HOLD_UP_US / 2, true, NORMAL),
+        (HOLD_UP_US / 2, false, NORMAL),
+        (HOLD_UP_US * 2, false, ABRUPT),
+    ] {
+        let driver = slow(shuts_us, has_cache);
+        let facts = driver.machine.facts.get();
+        let record = stop(&driver.machine).unwrap();
+        assert_eq!(driver.model.borrow().notifications[0], told, "{shuts_us}");
+        driver.machine.power_cycle();
+        go(&driver.machine, &record).unwrap();
+        assert_eq!(driver.model.borrow().blocks, [(3, 33)].into());
+        // It may be cut again, though nobody has asked the controller since.
+        assert_eq!(driver.machine.facts.get(), facts);
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_in_time_refuses_the_cut() {
+    let driver = slow(HOLD_UP_US * 2, true);
+    let refused = stop(&driver.machine).map(|_| ());
+    let normal_us = u32::try_from(HOLD_UP_US * 2).unwrap();
+    assert_eq!(refused, Err(KeeperError::TooSlow(FUNCTION, normal_us)));
+    assert_eq!(driver.model.borrow().notifications, []);
+    // One that does not say how long it takes is waited for.
+    for facts in [None, Some((0, true))] {
+        let driver = slow(HOLD_UP_US * 2, true);
+        driver
+            .machine
+            .facts
+            .set(facts.map(|(normal_us, has_cache)| ShutdownFacts {
+                normal_us,
+                has_cache,
+            }));
+        let refused = stop(&driver.machine).map(|_| ());
+        assert_eq!(refused, Err(KeeperError::NotDone(FUNCTION)));
+        assert_eq!(driver.model.borrow().notifications, [NORMAL]);
+    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(super) const DOORBELLS: u64 = 0x1000;
 
 const ENABLE: u32 = 1;
 const SHUTDOWN: u32 = 0b11 << 14;
+pub(super) const NORMAL: u32 = 0b01 << 14;
+pub(super) const ABRUPT: u32 = 0b10 << 14;
 const READY: u32 = 1;
 const SHUT: u32 = 0b10 << 2;
 
@@ -79,6 +81,13 @@ pub(super) struct Model {
     pub(super) stuck_opcode: Option<u32>,
     /// It does not shut down.
     pub(super) never_shuts: bool,
+    /// How long a normal shutdown takes, in microseconds; an abrupt one takes no time, and
+    /// writes no cache.
+    pub(super) shuts_us: u64,
+    /// When one that is under way is done, and whether its cache is written then.
+    done_at: Option<(u64, bool)>,
+    /// What it was told of shutdowns.
+    pub(super) notifications: Vec<u32>,
 }
 
 impl Model {
@@ -94,15 +103,21 @@ impl Model {
         self.get(CC) & ENABLE != 0
     }
 
-    fn configure(&mut self, value: u32) {
+    fn configure(&mut self, now: u64, value: u32) {
         let was = self.get(CC);
         self.registers.insert(CC, value);
-        if value & SHUTDOWN != 0 && was & SHUTDOWN == 0 && !self.never_shuts {
-            self.blocks.append(&mut self.cache);
-            let status = self.get(CSTS) | SHUT;
-            self.registers.insert(CSTS, status);
+        let told = value & SHUTDOWN;
+        if told != 0 && was & SHUTDOWN == 0 && !self.never_shuts {
+            self.notifications.push(told);
+            let (takes, writes) = match told {
+                NORMAL => (self.shuts_us, true),
+                _ => (0, false),
+            };
+            self.done_at = Some((now + takes, writes));
+            self.pass(now);
         }
         if value & SHUTDOWN == 0 {
+            self.done_at = None;
             let status = self.get(CSTS) & !SHUT;
             self.registers.insert(CSTS, status);
         }
@@ -147,6 +162,24 @@ impl Model {
             if let Some(status) = status {
                 self.complete(board, id, (command[0] >> 16, status));
             }
+        }
+    }
+
+    /// Writes its cache to the medium.
+    pub(super) fn write_cache(&mut self) {
+        self.blocks.append(&mut self.cache);
+    }
+
+    /// Ends a shutdown whose time has come.
+    fn pass(&mut self, now: u64) {
+        if let Some((at, writes)) = self.done_at
+            && at <= now
+        {
+            if writes {
+                self.blocks.append(&mut self.cache);
+            }
+            let status = self.get(CSTS) | SHUT;
+            self.registers.insert(CSTS, status);
         }
     }
 
@@ -246,7 +279,8 @@ impl Model {
 }
 
 impl Registers for Model {
-    fn read(&mut self, _: &Board, bar: u8, offset: u64) -> u32 {
+    fn read(&mut self, board: &Board, bar: u8, offset: u64) -> u32 {
+        self.pass(board.now());
         let place = usize::try_from(offset / 4).unwrap();
         match (bar, offset) {
             // A unit of time-out, doorbells side by side.
@@ -259,7 +293,7 @@ impl Registers for Model {
     fn write(&mut self, board: &Board, bar: u8, offset: u64, value: u32) {
         let place = usize::try_from(offset / 4).unwrap();
         match (bar, offset) {
-            (0, CC) => self.configure(value),
+            (0, CC) => self.configure(board.now(), value),
             (0, DOORBELLS..) => {
                 let number = u32::try_from((offset - DOORBELLS) / 4).unwrap();
                 // Completions that were seen are of no interest.
@@ -280,6 +314,7 @@ impl Registers for Model {
         *self = Model {
             table: [[0, 0, 0, 1]; 4].concat(),
             blocks: core::mem::take(&mut self.blocks),
+            notifications: core::mem::take(&mut self.notifications),
             ..Model::default()
         };
     }
