@@ -6,7 +6,7 @@ use std::fs;
 
 use common::Machine;
 use poorwill_manifest::{
-    DataRange, Formats, MAX_TERMS, Manifest, MemoryLayout, SectionVersion, Versions,
+    CutRecord, DataRange, Formats, MAX_TERMS, Manifest, MemoryLayout, SectionVersion, Versions,
 };
 use poorwill_medium::Window;
 use poorwill_medium::fake::FakeMedium;
@@ -36,6 +36,7 @@ fn saver() -> Manifest {
                 hart_pages: 0,
                 pages_per_page: [0; MAX_TERMS],
             },
+            cut: CutRecord::default(),
         },
         sections: [SectionVersion {
             owner: CORE,

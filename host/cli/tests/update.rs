@@ -13,7 +13,8 @@ use poorwill_devicetree::{
     IDENTITY_RULE, PLACEMENT_RULE, harts_fingerprint, memory_fingerprint, place,
 };
 use poorwill_manifest::{
-    DataRange, Formats, MANIFEST_BYTES, Manifest, MemoryLayout, SectionVersion, Versions,
+    CUT_SECTION, CutRecord, DataRange, Formats, MANIFEST_BYTES, Manifest, MemoryLayout,
+    SectionVersion, Versions,
 };
 use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, PhysRange, checksum};
 use poorwill_store::Purpose;
@@ -35,6 +36,7 @@ fn saver() -> Manifest {
                 hart_pages: 2,
                 pages_per_page: [1024, 0, 0, 0],
             },
+            cut: CutRecord::default(),
         },
         sections: [CORE, CSRS]
             .map(|owner| SectionVersion { owner, version: 1 })
@@ -51,8 +53,13 @@ const OS_PAGES: u64 = 1200;
 
 /// The machine of these tests: what its memory is, and that its OS has the rest.
 fn identity(memory: &[PhysRange]) -> MachineIdentity {
+    identity_with(memory, DATA_BYTES)
+}
+
+/// The same, of a firmware with another second range.
+fn identity_with(memory: &[PhysRange], data_bytes: u64) -> MachineIdentity {
     let loaded = saver().layout.loaded;
-    let data = place(memory, &[loaded], DATA_BYTES).unwrap();
+    let data = place(memory, &[loaded], data_bytes).unwrap();
     let os = MemoryMap::new(memory, &[loaded, data]).unwrap();
     MachineIdentity {
         memory: memory_fingerprint(os.ranges()),
@@ -70,6 +77,16 @@ fn plain() -> MachineIdentity {
 
 /// A disk whose machine sleeps.
 fn asleep(flash: Option<&str>, purpose: Purpose, identity: MachineIdentity) -> World {
+    asleep_with(flash, purpose, identity, &[(CORE, 1), (CSRS, 1)])
+}
+
+/// The same with such sections of its state.
+fn asleep_with(
+    flash: Option<&str>,
+    purpose: Purpose,
+    identity: MachineIdentity,
+    state: &'static [(u32, u16)],
+) -> World {
     let world = World::empty();
     let made = world.run(&["disk", "create", "disk", "--area", "16M"]);
     assert_eq!(made.code, Some(0), "{made:#?}");
@@ -82,7 +99,7 @@ fn asleep(flash: Option<&str>, purpose: Purpose, identity: MachineIdentity) -> W
         consume: false,
         purpose,
         identity,
-        state: &[(CORE, 1), (CSRS, 1)],
+        state,
     };
     asleep.on(&world, "disk");
     world
@@ -181,6 +198,41 @@ fn a_state_section_that_is_not_read_is_named() {
     says(&ask(&once(), &manifest, &[]), 1, words);
     manifest.sections.pop();
     says(&ask(&once(), &manifest, &[]), 1, words);
+}
+
+#[test]
+fn a_machine_with_a_power_fail_line_leaves_its_os_less_memory() {
+    let with_cuts = |fixed_bytes| {
+        let mut manifest = saver();
+        manifest.layout.cut.fixed_bytes = fixed_bytes;
+        manifest.sections.push(SectionVersion {
+            owner: CUT_SECTION,
+            version: 1,
+        });
+        manifest
+    };
+    // Beside its 16 pages, this makes it 4 MiB.
+    let (record, data_bytes) = (2 << 20, 4 << 20);
+    says(&ask(&once(), &with_cuts(record), &[]), 0, WAKES);
+    let bytes = saver().layout.loaded.length() + data_bytes + OS_PAGES * PAGE_BYTES;
+    let memory = [PhysRange::new(0x8000_0000, bytes)];
+    let world = |flash| {
+        let identity = identity_with(&memory, data_bytes);
+        let state = &[(CORE, 1), (CSRS, 1), (CUT_SECTION, 1)];
+        asleep_with(flash, Purpose::Once, identity, state)
+    };
+    says(&ask(&world(None), &with_cuts(record), &[]), 0, WAKES);
+    let words = "another memory map: that firmware reserves 0x200000 bytes";
+    says(&ask(&world(None), &with_cuts(0), &[]), 1, words);
+    // Whether its machine has a line a sealed image tells with its flash alone.
+    let sealed = world(Some("flash"));
+    let words = "cannot be told: the image is sealed";
+    says(&ask(&sealed, &with_cuts(record), &[]), 1, words);
+    says(
+        &ask(&sealed, &with_cuts(record), &["--flash", "flash"]),
+        0,
+        WAKES,
+    );
 }
 
 #[test]

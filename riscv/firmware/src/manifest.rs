@@ -2,16 +2,19 @@
 //! before an update.
 
 use poorwill_arch::Mmio;
-use poorwill_devicetree::{IDENTITY_RULE, PLACEMENT_RULE};
+use poorwill_devicetree::{IDENTITY_RULE, MAX_HARTS, PLACEMENT_RULE};
 use poorwill_drivers::Controllers;
 use poorwill_hart::section;
 use poorwill_image::PIECE_PAGES;
 use poorwill_log::{Log, ToldLog};
-use poorwill_manifest::{DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion};
+use poorwill_manifest::{
+    CUT_SECTION, CutRecord, DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion,
+};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
 
+use crate::cut;
 use crate::entry::stack;
 use crate::sleep;
 
@@ -33,6 +36,7 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
         placement_rule: PLACEMENT_RULE,
         identity_rule: IDENTITY_RULE,
         data: DATA,
+        cut: CUT,
     },
     sections: &SECTIONS,
 }
@@ -75,6 +79,26 @@ const DATA: DataRange = DataRange {
     fixed_pages: sleep::pages_needed(0) + stack::pages_needed(0) as u64,
     hart_pages: (stack::pages_needed(1) - stack::pages_needed(0)) as u64,
     pages_per_page: [MAP_TERM, DIGEST_TERM, 0, 0],
+};
+
+/// How much larger it is for cuts.
+const CUT: CutRecord = CutRecord {
+    fixed_bytes: cut::BYTES.0 as u64,
+    hart_bytes: cut::BYTES.1 as u64,
+};
+
+/// Checks that rule, and by what an image of a machine with a power-fail line is known.
+const _: () = {
+    let mut harts = 1;
+    while harts <= MAX_HARTS {
+        let taken = cut::pages_with(harts) as u64;
+        assert!(CUT.pages(harts as u64) == taken, "cuts follow another rule");
+        harts += 1;
+    }
+    assert!(
+        ToldStatus::SECTION.0 == CUT_SECTION,
+        "another section tells"
+    );
 };
 
 /// Pages of memory for which a page of map has bits.

@@ -127,6 +127,22 @@ pub enum State<'a> {
     Unreadable,
 }
 
+/// Owner of the section by which an image tells that its machine has a power-fail line: what
+/// the OS was told of cuts.
+pub const CUT_SECTION: u32 = u32::from_le_bytes(*b"CUTS");
+
+/// Whether an image's machine has a power-fail line, by its state; `None`: that cannot be
+/// read.
+fn has_power_fail(state: &State<'_>) -> Option<bool> {
+    match state {
+        State::Sections(sections) => {
+            let mut owners = sections.left().iter().map(|section| section.owner);
+            Some(owners.any(|owner| owner == CUT_SECTION))
+        }
+        State::Sealed | State::Unreadable => None,
+    }
+}
+
 /// An owner as its four letters.
 struct Tag(u32);
 
@@ -206,15 +222,27 @@ impl Manifest {
         let Ok(header) = header else {
             return Forecast::Unknown(Gap::Image(found));
         };
-        match (self.check_memory(header), self.check_state(state)) {
+        let memory = match has_power_fail(&state) {
+            Some(has_power_fail) => self.check_memory(header, has_power_fail),
+            // That the state cannot be read is told where nothing else is.
+            None => match self.check_memory(header, false) {
+                Forecast::Wakes => Forecast::Wakes,
+                other => match self.check_memory(header, true) {
+                    Forecast::Wakes => Forecast::Wakes,
+                    _ => other,
+                },
+            },
+        };
+        match (memory, self.check_state(state)) {
             (refused @ Forecast::Refused(_), _) | (_, refused @ Forecast::Refused(_)) => refused,
             (unknown @ Forecast::Unknown(_), _) | (_, unknown @ Forecast::Unknown(_)) => unknown,
             (Forecast::Wakes, Forecast::Wakes) => Forecast::Wakes,
         }
     }
 
-    fn check_memory(&self, header: &Header) -> Forecast {
-        match forecast(&self.layout, header.os_pages, &header.identity) {
+    fn check_memory(&self, header: &Header, has_power_fail: bool) -> Forecast {
+        let (os_pages, identity) = (header.os_pages, &header.identity);
+        match forecast(&self.layout, os_pages, identity, has_power_fail) {
             MemoryForecast::Same => Forecast::Wakes,
             MemoryForecast::Other { data_bytes } => {
                 Forecast::Refused(Obstacle::MemoryMap { data_bytes })

@@ -16,6 +16,41 @@ pub struct MemoryLayout {
     pub identity_rule: u16,
     /// How large the second range is.
     pub data: DataRange,
+    /// How much larger it is on a machine whose device tree has a power-fail line.
+    pub cut: CutRecord,
+}
+
+impl MemoryLayout {
+    /// How large the second range is on a machine with so many harts, which has a power-fail
+    /// line or none.
+    #[must_use]
+    pub const fn data_with(&self, harts: u64, has_power_fail: bool) -> DataRange {
+        let mut data = self.data;
+        if has_power_fail {
+            data.fixed_pages = data.fixed_pages.saturating_add(self.cut.pages(harts));
+        }
+        data
+    }
+}
+
+/// The record of a cut, and what else a firmware keeps for cuts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutRecord {
+    /// Bytes on every machine.
+    pub fixed_bytes: u64,
+    /// Bytes for each hart.
+    pub hart_bytes: u64,
+}
+
+impl CutRecord {
+    /// Pages that it takes on a machine with so many harts; capped at the top.
+    #[must_use]
+    pub const fn pages(&self, harts: u64) -> u64 {
+        let of_harts = self.hart_bytes.saturating_mul(harts);
+        self.fixed_bytes
+            .saturating_add(of_harts)
+            .div_ceil(PAGE_BYTES)
+    }
 }
 
 /// How large a firmware's second range is: the pages that are needed, rounded up by the
@@ -95,6 +130,24 @@ mod tests {
         assert_eq!(DATA.pages(1025, 4), 16 + 8 + 2 + 3);
         assert_eq!(DATA.bytes(1025, 4), Some(2 << 20));
         assert_eq!(DATA.bytes(u64::MAX, u64::MAX), None);
+    }
+
+    #[test]
+    fn a_power_fail_line_makes_it_larger() {
+        let layout = MemoryLayout {
+            loaded: PhysRange::new(0, 0),
+            placement_rule: 1,
+            identity_rule: 1,
+            data: DATA,
+            cut: CutRecord {
+                fixed_bytes: 2 * PAGE_BYTES + 1,
+                hart_bytes: PAGE_BYTES / 2,
+            },
+        };
+        assert_eq!(layout.data_with(3, false), DATA);
+        assert_eq!(layout.data_with(3, true).pages(1, 3), DATA.pages(1, 3) + 4);
+        assert_eq!(layout.data_with(4, true).pages(1, 4), DATA.pages(1, 4) + 5);
+        assert_eq!(layout.data_with(u64::MAX, true).bytes(1, 1), None);
     }
 
     #[test]

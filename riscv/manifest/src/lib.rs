@@ -19,8 +19,8 @@ mod memory;
 mod raw;
 mod search;
 
-pub use check::{Forecast, Gap, Obstacle, State};
+pub use check::{CUT_SECTION, Forecast, Gap, Obstacle, State};
 pub use formats::{Formats, Versions};
-pub use layout::{DataRange, MAX_TERMS, MemoryLayout};
+pub use layout::{CutRecord, DataRange, MAX_TERMS, MemoryLayout};
 pub use raw::{MANIFEST_BYTES, MANIFEST_VERSION, MAX_SECTIONS, Manifest, Parts, SectionVersion};
 pub use search::{ManifestError, read};

@@ -37,11 +37,12 @@ pub(crate) enum MemoryForecast {
 }
 
 /// What is to be expected of the memory map of an image of `os_pages` pages, of the
-/// machine `saved`.
+/// machine `saved`, which has a power-fail line or none.
 pub(crate) fn forecast(
     layout: &MemoryLayout,
     os_pages: u64,
     saved: &MachineIdentity,
+    has_power_fail: bool,
 ) -> MemoryForecast {
     if layout.identity_rule != IDENTITY_RULE {
         return MemoryForecast::OtherIdentity {
@@ -57,7 +58,8 @@ pub(crate) fn forecast(
     };
     let fits = |loaded, bytes| os_memory(loaded, bytes, os_pages) == Some(saved.memory);
     let loaded_pages = layout.loaded.length().div_ceil(PAGE_BYTES);
-    let mut expected = layout.data.bytes_for_os(os_pages, loaded_pages, harts);
+    let data = layout.data_with(harts, has_power_fail);
+    let mut expected = data.bytes_for_os(os_pages, loaded_pages, harts);
     let Some(data_bytes) = expected.next() else {
         return MemoryForecast::Unknown;
     };

@@ -7,13 +7,17 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::formats::{Formats, Versions};
-use crate::layout::{DataRange, MAX_TERMS, MemoryLayout};
+use crate::layout::{CutRecord, DataRange, MAX_TERMS, MemoryLayout};
 
 /// Marks a manifest, for every version.
 pub(crate) const MAGIC: [u8; 16] = *b"POORWILL FORMATS";
 
-/// The version of the manifest that this crate writes, and the only one it reads.
-pub const MANIFEST_VERSION: u16 = 1;
+/// The version of the manifest that this crate writes. It reads version 1, too, which says
+/// nothing of cuts.
+pub const MANIFEST_VERSION: u16 = 2;
+
+/// The oldest version that is read.
+const OLDEST_VERSION: u16 = 1;
 
 /// Bytes of a manifest.
 pub const MANIFEST_BYTES: usize = 512;
@@ -87,7 +91,10 @@ struct RawManifest {
     section_count: U16,
     zero_again: U16,
     sections: [RawSection; MAX_SECTIONS],
-    later: [u8; 132],
+    zero_last: U32,
+    cut_fixed_bytes: U64,
+    cut_hart_bytes: U64,
+    later: [u8; 112],
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -167,7 +174,10 @@ impl Parts<'_> {
             section_count: U16::new(self.sections.len() as u16),
             zero_again: U16::ZERO,
             sections: raw_sections(self.sections),
-            later: [0; 132],
+            zero_last: U32::ZERO,
+            cut_fixed_bytes: U64::new(self.layout.cut.fixed_bytes),
+            cut_hart_bytes: U64::new(self.layout.cut.hart_bytes),
+            later: [0; 112],
         };
         zerocopy::transmute!(raw)
     }
@@ -235,7 +245,7 @@ impl RawManifest {
     fn read(&self, bytes: &[u8; MANIFEST_BYTES]) -> Result<Manifest, Unreadable> {
         // Another version may be longer or shorter, so that its checksum cannot be
         // checked here; nothing of it is used but the number.
-        if self.version.get() != MANIFEST_VERSION {
+        if !(OLDEST_VERSION..=MANIFEST_VERSION).contains(&self.version.get()) {
             return Err(Unreadable::Version(self.version.get()));
         }
         let mut cleared = *bytes;
@@ -254,9 +264,15 @@ impl RawManifest {
         let unused = self.sections[count..].as_bytes();
         let start = self.loaded_start.get();
         let end = start.checked_add(self.loaded_bytes.get())?;
+        let cut = CutRecord {
+            fixed_bytes: self.cut_fixed_bytes.get(),
+            hart_bytes: self.cut_hart_bytes.get(),
+        };
         let is_clean = zeros == [0; 2]
             && self.zero_too.get() == 0
-            && self.later == [0; 132]
+            && self.zero_last.get() == 0
+            && (self.version.get() > 1 || cut == CutRecord::default())
+            && self.later == [0; 112]
             && usize::from(self.bytes.get()) == MANIFEST_BYTES
             && unused.iter().all(|byte| *byte == 0)
             && used.iter().all(|section| section.zero.get() == 0);
@@ -278,6 +294,7 @@ impl RawManifest {
                     hart_pages: self.hart_pages.get(),
                     pages_per_page: self.pages_per_page.map(U64::get),
                 },
+                cut,
             },
             sections: used
                 .iter()
@@ -304,7 +321,7 @@ mod tests {
     #[test]
     fn the_layout_is_pinned() {
         assert_eq!(&MAGIC, b"POORWILL FORMATS");
-        assert_eq!(MANIFEST_VERSION, 1);
+        assert_eq!(MANIFEST_VERSION, 2);
         assert_eq!(CHECKSUM_AT, offset_of!(RawManifest, checksum));
         let offsets = [
             (offset_of!(RawManifest, magic), 0),
@@ -328,7 +345,10 @@ mod tests {
             (offset_of!(RawManifest, section_count), 120),
             (offset_of!(RawManifest, zero_again), 122),
             (offset_of!(RawManifest, sections), 124),
-            (offset_of!(RawManifest, later), 380),
+            (offset_of!(RawManifest, zero_last), 380),
+            (offset_of!(RawManifest, cut_fixed_bytes), 384),
+            (offset_of!(RawManifest, cut_hart_bytes), 392),
+            (offset_of!(RawManifest, later), 400),
         ];
         for (number, (found, right)) in offsets.into_iter().enumerate() {
             assert_eq!(found, right, "line {number}");

@@ -14,7 +14,9 @@ pub enum ManifestError<E> {
     #[error("its manifest is damaged")]
     Damaged,
     /// A manifest of another version.
-    #[error("its manifest has version {found}, and version {MANIFEST_VERSION} is read here")]
+    #[error(
+        "its manifest has version {found}, and versions up to {MANIFEST_VERSION} are read here"
+    )]
     Version {
         /// The manifest's version.
         found: u16,

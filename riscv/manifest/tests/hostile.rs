@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use arrayvec::ArrayVec;
 use poorwill_manifest::{
-    DataRange, Formats, MANIFEST_BYTES, MAX_SECTIONS, MAX_TERMS, Manifest, ManifestError,
-    MemoryLayout, SectionVersion, Versions, read,
+    CutRecord, DataRange, Formats, MANIFEST_BYTES, MAX_SECTIONS, MAX_TERMS, Manifest,
+    ManifestError, MemoryLayout, SectionVersion, Versions, read,
 };
 use poorwill_memory::PhysRange;
 use proptest::prelude::*;
@@ -25,6 +25,7 @@ prop_compose! {
         bytes in 0..u64::MAX / 2,
         rules: [u16; 2],
         pages: [u64; 2],
+        cut: [u64; 2],
         pages_per_page: [u64; MAX_TERMS],
         sections in prop::collection::vec((any::<u32>(), any::<u16>()), 0..=MAX_SECTIONS),
     ) -> Manifest {
@@ -41,6 +42,10 @@ prop_compose! {
                     hart_pages: pages[1],
                     pages_per_page,
                 },
+                cut: CutRecord {
+                    fixed_bytes: cut[0],
+                    hart_bytes: cut[1],
+                },
             },
             sections: sections
                 .into_iter()
@@ -48,6 +53,21 @@ prop_compose! {
                 .collect::<ArrayVec<_, MAX_SECTIONS>>(),
         }
     }
+}
+
+/// Makes the checksum fit.
+fn seal(bytes: &mut [u8; MANIFEST_BYTES]) {
+    bytes[20..24].fill(0);
+    let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&*bytes);
+    bytes[20..24].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A manifest as if it had another version.
+fn sealed(manifest: &Manifest, version: u16) -> [u8; MANIFEST_BYTES] {
+    let mut bytes = manifest.encode();
+    bytes[16..18].copy_from_slice(&version.to_le_bytes());
+    seal(&mut bytes);
+    bytes
 }
 
 /// Reads `file` in pieces of these lengths, over and over.
@@ -101,6 +121,19 @@ proptest! {
         prop_assert_eq!(found(&file, &[piece]), Ok(manifest));
     }
 
+    /// Version 1 has zeros where a later one tells of cuts.
+    #[test]
+    fn one_of_version_1_is_read_and_says_nothing_of_cuts(manifest in manifest()) {
+        let mut expected = manifest;
+        let with_cuts = sealed(&expected, 1);
+        expected.layout.cut = CutRecord::default();
+        let without = sealed(&expected, 1);
+        if without != with_cuts {
+            prop_assert_eq!(found(&with_cuts, &[4096]), Err(ManifestError::Damaged));
+        }
+        prop_assert_eq!(found(&without, &[4096]), Ok(expected));
+    }
+
     /// The checksum is made to fit, so that the contents are looked at.
     #[test]
     fn no_contents_lead_astray(
@@ -111,9 +144,7 @@ proptest! {
     ) {
         let mut bytes = manifest.encode();
         bytes[at] = byte;
-        bytes[20..24].fill(0);
-        let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&bytes);
-        bytes[20..24].copy_from_slice(&crc.to_le_bytes());
+        seal(&mut bytes);
         match found(&bytes, &[4096]) {
             Ok(read) => {
                 prop_assert_eq!(read.encode(), bytes);

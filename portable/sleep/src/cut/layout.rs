@@ -78,11 +78,22 @@ impl Layout {
     /// Pages of all of it.
     #[must_use]
     pub const fn pages(&self) -> usize {
-        self.line_pages() + SHARED_PAGES + DEVICE_PAGES + self.tree_pages + self.harts * HART_PAGES
+        self.bytes().div_ceil(size_of::<Page>())
+    }
+
+    /// Bytes of all of it, without those between the lines and the next page.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        let parts = SHARED_PAGES + DEVICE_PAGES + self.tree_pages + self.harts * HART_PAGES;
+        self.line_bytes() + parts * size_of::<Page>()
     }
 
     const fn line_pages(&self) -> usize {
-        ((HEAD_LINES + self.parts()) * LINE_BYTES).div_ceil(size_of::<Page>())
+        self.line_bytes().div_ceil(size_of::<Page>())
+    }
+
+    const fn line_bytes(&self) -> usize {
+        (HEAD_LINES + self.parts()) * LINE_BYTES
     }
 
     /// Which of the record's pages are a part's.

@@ -24,7 +24,7 @@ use crate::platform::power_fail::PowerFail;
 use crate::platform::{platform, power};
 
 pub(crate) use go::{go, go_on};
-pub(crate) use record::{pages_needed, take_memory};
+pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use status::{begin, has_line};
 pub(crate) use stop::stop;
 

@@ -33,10 +33,25 @@ static RECORD: Once<Record> = Once::new();
 /// Pages that cuts need: none on a machine without a power-fail line.
 pub(crate) fn pages_needed(machine: &Machine) -> usize {
     let harts = machine.harts.len();
-    let pages = Layout::new(harts, Layout::TREE_PAGES).pages();
-    let pages = pages + harts * STACK_PAGES + SCRATCH_PAGES;
-    machine.power_fail.map_or(0, |_| pages)
+    machine.power_fail.map_or(0, |_| pages_with(harts))
 }
+
+/// The same on one with a line, and so many harts.
+pub(crate) const fn pages_with(harts: usize) -> usize {
+    let record = Layout::new(harts, Layout::TREE_PAGES);
+    record.pages() + harts * STACK_PAGES + SCRATCH_PAGES
+}
+
+/// The same in bytes, of which the sum is rounded up to pages: on every such machine, and for
+/// each hart.
+pub(crate) const BYTES: (usize, usize) = {
+    let [none, one] = [
+        Layout::new(0, Layout::TREE_PAGES).bytes(),
+        Layout::new(1, Layout::TREE_PAGES).bytes(),
+    ];
+    let page = size_of::<Page>();
+    (none + SCRATCH_PAGES * page, one - none + STACK_PAGES * page)
+};
 
 /// Gives cuts their memory, once: [`pages_needed`] of it. What is in it is the record of the
 /// last one.
