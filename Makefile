@@ -50,6 +50,11 @@ soak-cut: setup build guest test-kernel loader plugin ## Let the power fail at r
 	@echo "soak-cut: about 7 minutes for each of $(ROUNDS_OF_CUTS) rounds"
 	@for round in $$(seq $(ROUNDS_OF_CUTS)); do for row in cut-random cut-instant cut-disks cut-vault-disks cut-sata cut-nvme-reset; do POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test machines -- --include-ignored $$row || exit 1; done; done
 
+.PHONY: figures-cut
+figures-cut: setup build guest loader plugin ## Count what Stop and Go take on 1 and 8 harts, ROUNDS=20 times each: build/figures-cut.md
+	@echo "figures-cut: about 15 minutes"
+	@POORWILL_ROUNDS=$(if $(filter command line,$(origin ROUNDS)),$(ROUNDS)) $(CARGO) test --locked --quiet --release -p poorwill-tests --test figures
+
 WAKES ?= 200
 
 .PHONY: soak-snapshot

@@ -50,6 +50,15 @@ impl Instant {
     }
 }
 
+/// The address of a symbol.
+///
+/// # Errors
+///
+/// The firmware's file has none of that name.
+pub(crate) fn symbol(firmware: &Path, name: &str) -> anyhow::Result<u64> {
+    Ok(find(firmware, name)?[0].start)
+}
+
 /// The addresses of what a source file or a symbol has become, in order and apart.
 fn find(firmware: &Path, within: &str) -> anyhow::Result<Vec<Range<u64>>> {
     let bytes = fs::read(firmware).with_context(|| firmware.display().to_string())?;

@@ -13,6 +13,7 @@ mod disks;
 mod evidence;
 mod expand;
 mod faults;
+pub mod figures;
 #[cfg(test)]
 mod house;
 mod instant;

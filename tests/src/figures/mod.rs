@@ -1,0 +1,152 @@
+//! Figures of cuts: what Stop and Go take, in instructions and in the time of a machine of
+//! a given clock, as LightPC has them (section VI). See `docs/cut.md`.
+
+mod machine;
+mod time;
+
+use std::fmt;
+
+use anyhow::{Context, ensure};
+use poorwill_plugin::report::Report;
+
+use crate::setup::Setup;
+use machine::Bench;
+pub use machine::{Load, Subject};
+pub use time::Costs;
+
+/// Bytes of each hart's cache.
+pub(crate) const CACHE: usize = 16 << 10;
+
+/// When the power fails behind a Go, in nanoseconds since the power-on: the OS is at work.
+const FAILS_AT: u64 = 40_000_000;
+
+/// Most instructions of Stop's critical path, without caches and devices: a millisecond.
+pub const MOST_STOP: u64 = 264_000;
+
+/// Most instructions of Go: 12.8 million cycles at the paper's 0.64 of them in one.
+pub const MOST_GO: u64 = 8_200_000;
+
+/// One cut, and the Go behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    /// Instructions of the longest hart from the line to the power-off.
+    stop: u64,
+    /// Accesses to devices by the coordinator.
+    accesses: u64,
+    /// Nanoseconds of the fair time base, each an instruction, from the power-on until the last
+    /// hart was released.
+    go: u64,
+}
+
+/// Several cuts of one machine.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Which machine.
+    pub subject: Subject,
+    /// Whether all runs were the same.
+    pub is_repeated: bool,
+    /// How many.
+    pub runs: usize,
+    /// Instructions of Stop by the longest hart: the median, and the worst.
+    pub stop: (u64, u64),
+    /// Of these the caches' displacement.
+    pub displacement: u64,
+    /// Accesses to devices by the coordinator, in the worst run.
+    pub accesses: u64,
+    /// Lines of all caches, each of which may be dirty.
+    pub lines: u64,
+    /// Instructions from the power-on until the last hart was released: the worst.
+    pub go: u64,
+}
+
+impl Figures {
+    /// Instructions of Stop's critical path without caches and devices, in the worst run.
+    #[must_use]
+    pub fn path(&self) -> u64 {
+        self.stop.1 - self.displacement.min(self.stop.1)
+    }
+}
+
+/// Cuts a machine so many times.
+///
+/// # Errors
+///
+/// A machine did otherwise than planned.
+pub fn measure(setup: &Setup, subject: Subject, runs: usize) -> anyhow::Result<Figures> {
+    let bench = Bench::begin(setup, subject, CACHE)?;
+    let cuts = (0..runs).map(|_| cut(&bench));
+    let cuts: Vec<_> = cuts.collect::<anyhow::Result<_>>()?;
+    // With caches of twice the size displacement takes twice as long, and nothing else.
+    let twice = Bench::begin(setup, subject, 2 * CACHE)?;
+    let twice = median(&[cut(&twice)?].map(|cut| cut.stop));
+    let stops: Vec<_> = cuts.iter().map(|cut| cut.stop).collect();
+    let worst = cuts.iter().max_by_key(|cut| cut.stop).context("no run")?;
+    let usual = median(&stops);
+    Ok(Figures {
+        subject,
+        is_repeated: cuts.iter().all(|cut| cut == &cuts[0]),
+        runs,
+        stop: (usual, worst.stop),
+        displacement: twice.saturating_sub(usual),
+        accesses: worst.accesses,
+        lines: u64::from(subject.harts) * (CACHE as u64 / 64),
+        go: cuts.iter().map(|cut| cut.go).max().context("no run")?,
+    })
+}
+
+fn cut(bench: &Bench<'_>) -> anyhow::Result<Cut> {
+    bench.put_back()?;
+    let stopped = bench.power_on(&format!("signal-at={FAILS_AT}"))?;
+    let (stop, accesses) = stop_of(&stopped)?;
+    bench.put_back()?;
+    let gone = bench.power_on(&bench.released()?)?;
+    let signal = gone.signal.context("the harts were not released")?;
+    Ok(Cut {
+        stop,
+        accesses,
+        go: signal.time.context("there is no time base")?,
+    })
+}
+
+fn stop_of(report: &Report) -> anyhow::Result<(u64, u64)> {
+    let since = report.harts.iter().filter_map(|hart| hart.since_signal);
+    let stop = since.max().context("the line was not raised")?;
+    let first = report.harts.first().context("no hart")?;
+    let loads = first.device_loads.context("loads were not seen")?;
+    ensure!(report.unknown_accesses == 0, "accesses were not seen");
+    Ok((stop, loads + first.device_stores))
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (usual, worst) = self.stop;
+        let same = if self.is_repeated {
+            "all the same"
+        } else {
+            "not all the same"
+        };
+        write!(
+            f,
+            "{}: {} runs, {same}; Stop {usual} instructions (worst {worst}), of which {} displace \
+             caches; {} device accesses; Go {}",
+            self.subject, self.runs, self.displacement, self.accesses, self.go
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_one_of_them() {
+        assert_eq!(median(&[3, 1, 2]), 2);
+        assert_eq!(median(&[7]), 7);
+    }
+}
