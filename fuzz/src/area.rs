@@ -91,7 +91,7 @@ pub fn configuration(input: &mut Input<'_>) -> Page {
     }
     page.0[..5].copy_from_slice(&[
         u64::from_le_bytes(*b"PWILCONF"),
-        u64::from(CONFIGURATION_VERSION) | (1 + input.below(4)) << 32,
+        (u64::from(CONFIGURATION_VERSION) - input.below(2)) | (input.below(6) << 32),
         0,
         input.edgy(),
         input.edgy(),

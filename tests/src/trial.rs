@@ -387,8 +387,10 @@ impl Run<'_> {
         if let Some(kept) = power::kept(&lines) {
             self.kept = kept;
         }
-        if ended == End::Off && !on.loses {
-            let instructions = power::check(self.folder, &self.kept, on)?;
+        if ended == End::Off
+            && !on.loses
+            && let Some(instructions) = power::check(self.folder, &self.kept, on)?
+        {
             println!("{}: Stop took {instructions} instructions", self.trial.name);
             if let Some(bytes) = stop_stacks::check(&power::memory(self.folder))? {
                 println!("{}: Stop took {bytes} bytes of a stack", self.trial.name);

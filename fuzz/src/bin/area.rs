@@ -31,7 +31,7 @@ fn run(bytes: &[u8]) {
         return;
     }
     let configured = Configuration {
-        mode: SleepMode::Staged,
+        mode: Some(SleepMode::Staged),
         ..Configuration::default()
     };
     area(&mut medium, &mut scratch)
@@ -64,7 +64,7 @@ fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>)
         assert_eq!(old.check(), Ok(()));
     }
     let new = Configuration {
-        mode: *input.choose(&SleepMode::ALL).unwrap_or(&SleepMode::Auto),
+        mode: input.choose(&SleepMode::ALL).ok().copied(),
         stage_delay_ms: input.edgy(),
         break_even_ms: input.edgy(),
         next_snapshot: input.one_in(2).then_some(Name::NONE),

@@ -19,6 +19,8 @@ Chooses how this machine sleeps. It counts from the next sleep on.
       retain    keep memory powered
       staged    retain, and persist after the stage delay without waking the OS
       auto      as staged, but at the break-even (or else the stage delay)
+      cut       leave all in memory that is persistent, and power off; persist where
+                it is not. So does a machine for which nobody has chosen
   poorwill-guest delay DURATION       the stage delay, such as 90s, 30min, 2h
   poorwill-guest break-even DURATION  from which length on a sleep costs less energy
                                       persisted; `none` for the stage delay
@@ -141,7 +143,10 @@ impl Setting {
     /// A configuration with this changed.
     pub(crate) fn applied_to(self, old: Configuration) -> Configuration {
         match self {
-            Setting::Mode(mode) => Configuration { mode, ..old },
+            Setting::Mode(mode) => Configuration {
+                mode: Some(mode),
+                ..old
+            },
             Setting::StageDelay(stage_delay_ms) => Configuration {
                 stage_delay_ms,
                 ..old
@@ -231,7 +236,7 @@ mod tests {
     #[test]
     fn a_setting_changes_what_it_names() {
         let old = Configuration {
-            mode: SleepMode::Staged,
+            mode: Some(SleepMode::Staged),
             stage_delay_ms: 1,
             break_even_ms: 2,
             ..Configuration::default()
@@ -243,7 +248,10 @@ mod tests {
             Setting::BreakEven(7).applied_to(old),
         ];
         let wanted = [
-            Configuration { mode, ..old },
+            Configuration {
+                mode: Some(mode),
+                ..old
+            },
             Configuration {
                 stage_delay_ms: 7,
                 ..old

@@ -12,7 +12,7 @@ pub(crate) struct Sleeping(pub(crate) Configuration);
 impl fmt::Display for Sleeping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sleeping(configuration) = self;
-        write!(f, "sleep mode   {}", configuration.mode)?;
+        write!(f, "sleep mode   {}", configuration.modes())?;
         match configuration.stage_after_ms() {
             Some(0) | None => writeln!(f)?,
             Some(ms) => writeln!(f, ", persists after {}", Milliseconds(ms))?,
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn every_mode_is_shown() {
-        let shown = |mode, break_even_ms| {
+        let shown_as = |mode: Option<SleepMode>, break_even_ms| {
             let configuration = Configuration {
                 mode,
                 stage_delay_ms: 90_000,
@@ -114,10 +114,19 @@ mod tests {
             };
             Sleeping(configuration).to_string()
         };
+        let shown = |mode, break_even_ms| shown_as(Some(mode), break_even_ms);
         let rest = "stage delay  1min 30s\nbreak-even   not set\n";
         assert_eq!(
             shown(SleepMode::Persist, 0),
             format!("sleep mode   persist\n{rest}")
+        );
+        assert_eq!(
+            shown_as(None, 0),
+            format!("sleep mode   persist, or cut where RAM is persistent\n{rest}")
+        );
+        assert_eq!(
+            shown(SleepMode::Cut, 0),
+            format!("sleep mode   cut, or persist where RAM is not persistent\n{rest}")
         );
         assert_eq!(
             shown(SleepMode::Retain, 0),

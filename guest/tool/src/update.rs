@@ -35,7 +35,7 @@ pub(crate) fn foretell(
     let mut scratch = Page::ZERO;
     let mut area = area_of(&mut device, &mut scratch)?;
     let mut takes_all = true;
-    if let Err(obstacle) = firmware.check_configuration(area.configuration().map(drop)) {
+    if let Err(obstacle) = firmware.check_configuration(area.configuration()) {
         takes_all = false;
         writeln!(out, "              {obstacle}")?;
     }

@@ -31,7 +31,7 @@ fn a_new_area_sleeps_by_persist() {
     outcome.says(
         0,
         &[
-            "/dev/nvme0n1p1, 5 MiB\nsleep mode   persist\nstage delay  30min\n",
+            "/dev/nvme0n1p1, 5 MiB\nsleep mode   persist, or cut where RAM is persistent\nstage delay  30min\n",
             "break-even   not set\nslot 0       never used\nslot 1       never used\n",
             "firmware     woken: generation 3 load_ms=41\n",
         ],
@@ -65,7 +65,7 @@ fn what_is_set_is_what_the_firmware_reads() {
         .run(&["break-even", "55min"])
         .says(0, &["break-even   55min\n"], &[]);
     let mut wanted = Configuration {
-        mode: SleepMode::Staged,
+        mode: Some(SleepMode::Staged),
         stage_delay_ms: 90_000,
         break_even_ms: 3_300_000,
         ..Configuration::default()
@@ -77,7 +77,7 @@ fn what_is_set_is_what_the_firmware_reads() {
     machine
         .run(&["break-even", "none"])
         .says(0, &["auto, persists after 1min 30s\n"], &[]);
-    (wanted.mode, wanted.break_even_ms) = (SleepMode::Auto, 0);
+    (wanted.mode, wanted.break_even_ms) = (Some(SleepMode::Auto), 0);
     assert_eq!(configuration(&machine), wanted);
     let outcome = machine.run(&["status"]);
     outcome.says(0, &["sleep mode   auto, persists after 1min 30s\n"], &[]);
@@ -126,7 +126,7 @@ fn other_devices_do_not_count() {
     machine.add_disk("nvme0c0n1", 1);
     machine.attribute("nvme0c0n1", "hidden", 1);
     machine.run(&["mode", "retain"]).says(0, &["retain"], &[]);
-    assert_eq!(configuration(&machine).mode, SleepMode::Retain);
+    assert_eq!(configuration(&machine).mode, Some(SleepMode::Retain));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_damaged_configuration_is_named_and_mended() {
     let outcome = machine.run(&["status"]);
     outcome.says(
         1,
-        &["sleep mode   persist\n"],
+        &["sleep mode   persist, or cut where RAM is persistent\n"],
         &["damaged", "poorwill-guest mode"],
     );
     let outcome = machine.run(&["mode", "auto"]);

@@ -350,7 +350,7 @@ fn set(world: &World, change: &[&str]) {
 fn the_sleep_mode_is_shown_and_set() {
     let world = world_with_disk();
     let outcome = world.run(&["area", "disk"]);
-    let words = "sleep mode: persist\n    stage delay 30m, break-even not set\n";
+    let words = "sleep mode: persist, or cut where RAM is persistent\n    stage delay 30m, break-even not set\n";
     assert!(outcome.out.contains(words), "{outcome:#?}");
 
     set(&world, &["--mode", "staged", "--delay", "90s"]);

@@ -123,10 +123,11 @@ fn plugin_arguments(
     socket: &Path,
     cache: Geometry,
 ) -> [OsString; 4] {
-    // A comma in a name is doubled.
+    // Caches are written back by loads, in a sleep too, of which no signal tells. A comma in a
+    // name is doubled.
     let name = |file: &Path| file.to_string_lossy().replace(',', ",,");
     let plugin = format!(
-        "{},ram={},l1={},ways={},irq={SOURCE},control={},hold-up={},grace={GRACE_US}",
+        "{},ram={},l1={},ways={},loads=always,irq={SOURCE},control={},hold-up={},grace={GRACE_US}",
         name(&supply.plugin),
         name(ram),
         cache.bytes(),

@@ -18,7 +18,8 @@ pub const MAX_DEVICES: usize = 16;
 ///
 /// # Errors
 ///
-/// [`KeeperError`]. Where a device has no keeper, none was touched.
+/// [`KeeperError`]. Where a device has no keeper, none was touched; of those that were quieted
+/// all the same, what is written puts them back.
 pub fn stop<M: Machine>(
     machine: &M,
     until: u64,
@@ -26,12 +27,18 @@ pub fn stop<M: Machine>(
 ) -> Result<(), KeeperError> {
     let live = save_all(machine, into)?;
     let mut stopping = ArrayVec::<(Device<'_, M>, Stopping<M>), MAX_DEVICES>::new();
+    let mut quieted = Ok(());
     for (device, kind) in live {
-        stopping.push((device, kind.begin(&device, until)?));
+        match kind.begin(&device, until) {
+            Ok(begun) => stopping.push((device, begun)),
+            Err(error) => quieted = quieted.and(Err(error)),
+        }
     }
     for (device, stopping) in stopping {
-        stopping.finish(&device, until, into)?;
+        let finished = stopping.finish(&device, until, into);
+        quieted = quieted.and(finished);
     }
+    quieted?;
     for host in 0..machine.hosts() {
         let config = machine.config(host);
         for listed in pci::list(&config, machine.host(host))? {

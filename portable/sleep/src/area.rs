@@ -6,7 +6,7 @@ use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
-    Area, AreaLocation, PartitionFingerprints, find_areas, fingerprint_partitions,
+    Area, AreaLocation, Configuration, PartitionFingerprints, find_areas, fingerprint_partitions,
 };
 use poorwill_vault::RollbackCounter;
 
@@ -102,6 +102,31 @@ pub(crate) fn with_area<M: Machine, R>(
                 on_area(machine, device, found, work, needs, job)
             })
         }
+    }
+}
+
+/// How the machine is to sleep, by its sleep area. Without one, with several, and where it
+/// cannot be read, that is the default. What the vault says is not asked for.
+pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Configuration {
+    let mut areas = Areas::default();
+    let mut configuration = Ok(Configuration::default());
+    on_each_device(machine, &machine.devices(), &mut |number, device| {
+        let record = &mut *work.record;
+        visit(device, work.scratch, &mut |mut disk, found, _| {
+            let window = Window::new(&mut disk, found.area.start, found.area.length);
+            let mut window = window.map_err(|error| AreaError::Store(error.into()))?;
+            areas.add(number, found);
+            configuration = Configuration::read(&mut window, record);
+            Ok(())
+        })
+    });
+    match (areas.the_only(), configuration) {
+        (Ok(_), Ok(configuration)) => configuration,
+        (Ok(_), Err(error)) => {
+            machine.say(&Event::Configuration(error));
+            Configuration::default()
+        }
+        (Err(_), _) => Configuration::default(),
     }
 }
 

@@ -24,6 +24,11 @@ impl<'m> Quiesced<'m> {
         Quiesced { memory, vector }
     }
 
+    /// Where it is to go on.
+    pub(crate) fn vector(&self) -> WakeVector {
+        self.vector
+    }
+
     /// Its memory.
     pub(crate) fn memory(&self) -> &OsMemory {
         self.memory

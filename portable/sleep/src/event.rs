@@ -6,6 +6,7 @@ use poorwill_memory::linux::FreeListError;
 use poorwill_store::{ConfigurationError, Failure, SleepMode, StoreError};
 use poorwill_vault::VaultError;
 
+use crate::cut::NoCut;
 use crate::error::{AreaError, NoSleep, NotArmed};
 use crate::retain::{Cause, Source};
 use crate::vault_state::VaultFault;
@@ -18,6 +19,12 @@ pub enum Event<'e> {
     NotArmed(NotArmed),
     /// It rests on: it was to be saved by now.
     RestsOn(NoSleep),
+    /// It is to be cut.
+    Cut,
+    /// It was to be cut, and is not.
+    NotCut(NoCut),
+    /// It wakes from a cut that it had asked for.
+    WokenFromCut(CutWake),
     /// It rests with its RAM powered, for good or for so many ms.
     Rests(Option<u64>),
     /// It is to be saved.
@@ -97,6 +104,9 @@ impl fmt::Display for Event<'_> {
         match self {
             Event::NotArmed(lacks) => write!(f, "the machine cannot be saved: {lacks}"),
             Event::RestsOn(error) => write!(f, "the machine cannot be saved and rests on: {error}"),
+            Event::Cut => write!(f, "sleep mode={}", SleepMode::Cut),
+            Event::NotCut(error) => write!(f, "the machine cannot be cut: {error}"),
+            Event::WokenFromCut(wake) => wake.fmt(f),
             Event::Rests(Some(ms)) => write!(f, "sleep mode=staged stage_after_ms={ms}"),
             Event::Rests(None) => f.write_str("sleep mode=retain"),
             Event::Staged { cause, slept_ms } => {
@@ -149,6 +159,35 @@ impl fmt::Display for Event<'_> {
             }
             Event::PressKey(ms) => write!(f, "snapshot: press a key within {ms} ms to boot cold"),
         }
+    }
+}
+
+/// A wake from a cut that the machine had asked for, with its words for the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutWake {
+    /// Bytes of the record.
+    pub bytes: u64,
+    /// How long it took from the OS's call to the commit, in microseconds.
+    pub sleep_us: u64,
+    /// How long the machine slept, in ms.
+    pub slept_ms: u64,
+    /// How long it took from the power-on until everything was put back, in microseconds.
+    pub us: u64,
+}
+
+impl fmt::Display for CutWake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CutWake {
+            bytes,
+            sleep_us,
+            slept_ms,
+            us,
+        } = self;
+        write!(
+            f,
+            "wake mode={} bytes={bytes} sleep_us={sleep_us} slept_ms={slept_ms} us={us}",
+            SleepMode::Cut
+        )
     }
 }
 

@@ -18,6 +18,8 @@ use poorwill_memory::{MachineIdentity, OsMemory, OsPage, PAGE_BYTES, Page, PageM
 use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES, partition_table};
 use poorwill_vault::KeyVault;
 
+use crate::cut::fake::FakeRecord;
+use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
     AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, MAX_MEDIA, Machine,
@@ -65,6 +67,10 @@ pub struct FakeMachine<'f> {
     pub has_key: bool,
     /// The snapshot's wake that ran before a reset, or that runs.
     pub attempt: Cell<Option<BootAttempt>>,
+    /// The record of its cuts, if it can be cut.
+    pub record: Option<FakeRecord>,
+    /// Its power fails as it asks to be cut.
+    pub power_fails: bool,
     /// What keeps it from being saved.
     pub obstacle: Cell<Option<Obstacle>>,
     /// Why it does not know what its OS has free.
@@ -108,6 +114,8 @@ impl<'f> FakeMachine<'f> {
             on_capture: None,
             has_key: false,
             attempt: Cell::new(None),
+            record: None,
+            power_fails: false,
             obstacle: Cell::new(None),
             free_list: FreeListError::NoPageTables,
             load_mark: Cell::new(LoadMark::Clear),
@@ -246,6 +254,17 @@ impl Machine for FakeMachine<'_> {
 
     fn obstacle(&self) -> Option<Obstacle> {
         self.obstacle.get()
+    }
+
+    fn can_be_cut(&self) -> bool {
+        self.record.is_some()
+    }
+
+    fn cut(&self, _: WakeVector, _: u64) -> Result<CutCommitted, NoCut> {
+        match &self.record {
+            Some(record) if !self.power_fails => Ok(record.request()?),
+            _ => Err(NoCut::PowerFails),
+        }
     }
 
     fn last_load_mark(&self) -> LoadMark {

@@ -4,7 +4,7 @@
 //! fake. [`sleep()`] chooses the mode; [`persist`](mod@persist) saves the machine,
 //! [`retain`] rests with its RAM powered; [`wake()`] finds an image at power-on and
 //! brings it back, or says why the machine boots cold. [`Event`] has the words for
-//! all of it.
+//! all of it. A sleep that is a [`cut`] leaves everything where it is.
 //!
 //! A sleep that saves is a chain of values, each made from the one before and none
 //! to be had otherwise: [`Quiesced`], [`Captured`], [`Written`],
@@ -20,6 +20,7 @@ extern crate std;
 mod area;
 mod bar;
 mod chain;
+mod choice;
 mod core_state;
 pub mod cut;
 mod device;
@@ -46,7 +47,7 @@ pub use chain::{Captured, Quiesced, Written};
 pub use core_state::{Core, Moment};
 pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use error::{AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Obstacle, Refusal, StateRefusal};
-pub use event::{Event, ImageUse, SleepReport, WakeReport};
+pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{Checkpoint, Job, Machine, WakeVector};
 pub use report::{Protection, REPORT_BYTES, Report, ReportText, Startup};
 pub use sleep::{Slept, sleep};

@@ -7,6 +7,7 @@ use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 
+use crate::cut::{CutCommitted, NoCut};
 use crate::device::{Device, MAX_DEVICES};
 use crate::error::{AreaError, Obstacle, StateRefusal};
 use crate::event::{Event, WakeReport};
@@ -129,6 +130,17 @@ pub trait Machine {
     /// Puts back all but what only the waking hart can, and tells the OS of `wake`.
     /// Its memory is loaded.
     fn restore(&self, state: Self::State<'_>, wake: &WakeReport) -> Self::Resume;
+
+    /// Whether it can be cut: its RAM is persistent, and it can switch its power off.
+    fn can_be_cut(&self) -> bool;
+
+    /// Has it cut, to go on at `vector` at the next power-on; see
+    /// [`request`](crate::cut::request). The sleep began at `began`, in ticks.
+    ///
+    /// # Errors
+    ///
+    /// [`NoCut`]: everything is as it was.
+    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut>;
 
     /// The snapshot's wake that ran when the machine was reset, if that is known.
     fn last_attempt(&self) -> Option<BootAttempt>;

@@ -10,6 +10,7 @@ use poorwill_store::{
 
 use crate::area::{AnyArea, OpenArea, with_area};
 use crate::chain::{Plan, Quiesced};
+use crate::choice::{Choice, choose};
 use crate::error::{NoSleep, NotArmed, Obstacle};
 use crate::event::{Event, SleepReport};
 use crate::machine::{Checkpoint, Job, Machine};
@@ -242,10 +243,10 @@ impl<M: Machine> Persist<'_, M> {
 
 /// What a configuration wants the machine to be saved for, unless it is to rest first.
 fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
-    match (configuration.next_snapshot, configuration.stage_after_ms()) {
-        (Some(name), _) => Ok(Purpose::Snapshot(name)),
-        (None, Some(0)) => Ok(Purpose::Once),
-        (None, rest) => Err(NotSaved::Rests(rest)),
+    match choose(configuration, false) {
+        Choice::Save(purpose) => Ok(purpose),
+        Choice::Rest(stage_after_ms) => Err(NotSaved::Rests(stage_after_ms)),
+        Choice::Cut => Ok(Purpose::Once),
     }
 }
 

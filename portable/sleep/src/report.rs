@@ -52,6 +52,11 @@ pub enum Startup<'s> {
     Cold(&'s ColdBoot),
     /// From an image.
     Image(&'s WakeReport),
+    /// From its RAM, which is persistent: it had asked for a cut.
+    Cut {
+        /// How long it had slept.
+        slept_ms: u64,
+    },
     /// From its RAM, which was powered.
     Ram {
         /// What woke it.
@@ -66,6 +71,7 @@ impl fmt::Display for Startup<'_> {
         match self {
             Startup::Cold(reason) => write!(f, "cold boot: {reason}"),
             Startup::Image(wake) => wake.fmt(f),
+            Startup::Cut { slept_ms } => write!(f, "woken: from a cut slept_ms={slept_ms}"),
             Startup::Ram { source, slept_ms } => {
                 write!(f, "woken: from RAM source={source} slept_ms={slept_ms}")
             }

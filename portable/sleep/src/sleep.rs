@@ -1,9 +1,12 @@
 use poorwill_store::{Committed, StoreError};
 
+use crate::area::configuration;
 use crate::chain::Quiesced;
+use crate::choice::{Choice, choose};
+use crate::cut::{CutCommitted, NoCut};
 use crate::error::NoSleep;
 use crate::event::Event;
-use crate::machine::Machine;
+use crate::machine::{Machine, WakeVector};
 use crate::persist::{NotSaved, Order, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
@@ -13,6 +16,8 @@ use crate::work::Work;
 pub enum Slept {
     /// The image is committed: the power is to be switched off.
     Asleep(Committed),
+    /// The cut is committed: the power is to be switched off.
+    Cut(CutCommitted),
     /// Nobody can tell whether it is. Were the OS to go on, an image that did get
     /// committed would be woken over what it has done since: the power is to be
     /// switched off.
@@ -23,12 +28,24 @@ pub enum Slept {
     Refused(NoSleep),
 }
 
-/// Puts the machine to sleep in the mode that its sleep area is configured for, or
-/// where it cannot be saved, with its RAM powered. Memory and disk are as the OS left
+/// Puts the machine to sleep in the mode that its sleep area is configured for: one that is
+/// to be cut, and is not, is saved, and where it cannot be, it rests with its RAM powered. Memory and disk are as the OS left
 /// them, unless the image is committed or may be.
 pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Work<'_>) -> Slept {
     let mut order = Order::AsConfigured;
     let began = machine.ticks();
+    match cut_if_chosen(machine, quiesced.vector(), began, work) {
+        None => {}
+        Some(Ok(committed)) => return Slept::Cut(committed),
+        Some(Err(refused)) => {
+            machine.say(&Event::NotCut(refused));
+            if refused == NoCut::PowerFails {
+                // The OS goes on, for the instant at which it is cut.
+                rest(machine, None);
+                return Slept::Awake;
+            }
+        }
+    }
     loop {
         let stage_after_ms = match persist(machine, &mut quiesced, order, work) {
             Ok(committed) => return Slept::Asleep(committed),
@@ -56,6 +73,24 @@ pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Wor
             End::Staged(_) => order = Order::Staged,
         }
     }
+}
+
+/// Cuts the machine, if it can be, and nobody has chosen another mode by name; `None` where
+/// that is not so.
+// Its frame is gone before a save needs the stack.
+#[inline(never)]
+fn cut_if_chosen<M: Machine>(
+    machine: &M,
+    vector: WakeVector,
+    began: u64,
+    work: &mut Work<'_>,
+) -> Option<Result<CutCommitted, NoCut>> {
+    let is_chosen =
+        machine.can_be_cut() && choose(&configuration(machine, work), true) == Choice::Cut;
+    is_chosen.then(|| {
+        machine.say(&Event::Cut);
+        machine.cut(vector, began)
+    })
 }
 
 /// Sleeps with the RAM powered, and says so.

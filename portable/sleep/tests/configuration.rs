@@ -21,7 +21,7 @@ const RULES: SnapshotRules = SnapshotRules {
 const OLD: Configuration = Configuration {
     next_snapshot: None,
     snapshots: RULES,
-    mode: SleepMode::Staged,
+    mode: Some(SleepMode::Staged),
     stage_delay_ms: 90_000,
     break_even_ms: 0,
 };
@@ -29,7 +29,7 @@ const OLD: Configuration = Configuration {
 const NEW: Configuration = Configuration {
     next_snapshot: Some(Name::NONE),
     snapshots: RULES,
-    mode: SleepMode::Auto,
+    mode: Some(SleepMode::Auto),
     stage_delay_ms: 7_200_000,
     break_even_ms: 3_300_000,
 };

@@ -7,14 +7,19 @@ use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
 use poorwill_memory::Page;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::linux::FreeListError;
+use poorwill_sleep::cut::fake::FakeRecord;
+use poorwill_sleep::cut::{CutCause, CutReason, Found, Guard, find};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, WakeVector, Woke, sleep, wake,
+    ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, WakeVector, Woke, sleep, wake,
 };
 use poorwill_store::{Configuration, Name, NoImage, SleepMode, SnapshotRules};
 
 const MS: u64 = 1_000_000;
+
+/// Why a cut is refused.
+const UNKEPT: CutReason = CutReason::LiveDevice(0x1000_8000);
 
 const STAGED: Configuration = Configuration {
     next_snapshot: None,
@@ -23,7 +28,7 @@ const STAGED: Configuration = Configuration {
         trial_ms: 60_000,
         key_ms: 0,
     },
-    mode: SleepMode::Staged,
+    mode: Some(SleepMode::Staged),
     stage_delay_ms: 5_000,
     break_even_ms: 0,
 };
@@ -35,6 +40,22 @@ fn configured(configuration: Configuration) -> FakeMedium {
     let mut area = area(&mut disk, &mut scratch).unwrap();
     area.configure(&configuration).unwrap();
     disk
+}
+
+/// A configuration that says this mode, and nothing else.
+fn of_mode(mode: Option<SleepMode>) -> Configuration {
+    Configuration {
+        mode,
+        stage_delay_ms: 5_000,
+        ..Configuration::default()
+    }
+}
+
+/// The record of a machine of two harts, of which one runs; its cuts fail for that.
+fn persistent(fails: Option<CutReason>) -> FakeRecord {
+    let mut record = FakeRecord::new(&[true, false]);
+    record.fails = fails;
+    record
 }
 
 /// Memory of a few pages, each of which holds something else.
@@ -96,6 +117,138 @@ fn a_new_area_has_the_machine_saved_at_once() {
     assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
     assert_said(&said, &["free pages are saved too", "sleep mode=persist"]);
     assert!(has_image(&mut disk));
+}
+
+#[test]
+fn a_machine_with_persistent_ram_is_cut_unless_another_mode_was_chosen_by_name() {
+    let mut new = disk();
+    let mut with_delay_alone = configured(of_mode(None));
+    let mut cut_by_name = configured(of_mode(Some(SleepMode::Cut)));
+    for disk in [&mut new, &mut with_delay_alone, &mut cut_by_name] {
+        let (slept, said) = put_to_sleep(disk, |machine| machine.record = Some(persistent(None)));
+        assert!(matches!(slept, Slept::Cut(_)), "{slept:?}");
+        assert_said(&said, &["sleep mode=cut"]);
+        assert!(!has_image(disk));
+    }
+    let mut disk = configured(of_mode(Some(SleepMode::Persist)));
+    let (slept, said) = put_to_sleep(&mut disk, |machine| machine.record = Some(persistent(None)));
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    assert_said(&said, &["free pages are saved too", "sleep mode=persist"]);
+    for mode in [SleepMode::Retain, SleepMode::Staged, SleepMode::Auto] {
+        let mut disk = configured(of_mode(Some(mode)));
+        let (slept, said) = put_to_sleep(&mut disk, |machine| {
+            machine.record = Some(persistent(None));
+            machine.wakes_at = Some((Source::Timer, 4_999 * MS));
+        });
+        assert!(matches!(slept, Slept::Awake), "{slept:?}");
+        assert!(said[0].starts_with("sleep mode="), "{said:?}");
+        assert!(!said[0].contains("cut"), "{said:?}");
+    }
+    let mut disk = configured(SNAPSHOT);
+    let (slept, _) = put_to_sleep(&mut disk, |machine| machine.record = Some(persistent(None)));
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+}
+
+#[test]
+fn without_an_area_it_is_cut_too_and_one_that_cannot_be_read_is_as_none() {
+    let mut disk = configured(of_mode(Some(SleepMode::Persist)));
+    let (slept, _) = put_to_sleep(&mut disk, |machine| {
+        machine.record = Some(persistent(None));
+        machine.has_area = false;
+    });
+    assert!(matches!(slept, Slept::Cut(_)), "{slept:?}");
+    disk.inject(Fault {
+        command: Some(Command::Read),
+        ..Fault::from(0, Effect::Fail)
+    });
+    let (slept, said) = put_to_sleep(&mut disk, |machine| machine.record = Some(persistent(None)));
+    assert!(matches!(slept, Slept::Cut(_)), "{slept:?}");
+    assert_said(
+        &said,
+        &[
+            "the sleep area's configuration cannot be read",
+            "sleep mode=cut",
+        ],
+    );
+}
+
+/// It falls back to what comes next, and says why.
+#[test]
+fn a_cut_that_is_refused_is_a_sleep_that_saves_or_rests() {
+    let refused = [
+        "sleep mode=cut",
+        "the machine cannot be cut: the device at 0x10008000 is in use",
+    ];
+    for mode in [None, Some(SleepMode::Cut)] {
+        let mut disk = configured(of_mode(mode));
+        let (slept, said) = put_to_sleep(&mut disk, |machine| {
+            machine.record = Some(persistent(Some(UNKEPT)));
+        });
+        assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+        let saved = ["free pages are saved too", "sleep mode=persist"];
+        assert_said(&said, &[&refused[..], &saved[..]].concat());
+        assert!(has_image(&mut disk));
+    }
+    let mut disk = disk();
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.record = Some(persistent(Some(UNKEPT)));
+        machine.has_area = false;
+        machine.wakes_at = Some((Source::Console, 9_000 * MS));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let rested = [
+        "the machine cannot be saved: no sleep area",
+        "sleep mode=retain",
+        "wake mode=retain source=console",
+    ];
+    assert_said(&said, &[&refused[..], &rested[..]].concat());
+    let mut disk = configured(of_mode(None));
+    let (slept, _) = put_to_sleep(&mut disk, |machine| {
+        machine.record = Some(persistent(Some(UNKEPT)));
+        machine
+            .obstacle
+            .set(Some(Obstacle::LiveDevice(0x1000_8000)));
+    });
+    assert!(
+        matches!(slept, Slept::Refused(NoSleep::Obstacle(_))),
+        "{slept:?}"
+    );
+}
+
+/// The OS goes on, for the instant at which it is cut; nothing is saved meanwhile.
+#[test]
+fn a_machine_whose_power_fails_as_it_is_to_be_cut_wakes() {
+    let mut disk = disk();
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.record = Some(persistent(None));
+        machine.power_fails = true;
+        machine.wakes_at = Some((Source::PowerFail, 0));
+    });
+    assert!(matches!(slept, Slept::Awake), "{slept:?}");
+    let wanted = [
+        "sleep mode=cut",
+        "the machine cannot be cut: the power fails",
+        "sleep mode=retain",
+        "wake mode=retain source=power-fail",
+    ];
+    assert_said(&said, &wanted);
+    assert!(!has_image(&mut disk));
+}
+
+/// One that was refused is nothing that the next start has to say, and the next is told from
+/// one by the line.
+#[test]
+fn a_refused_cut_leaves_no_trace_and_the_next_is_one() {
+    let mut record = persistent(Some(UNKEPT));
+    let found = |record: &FakeRecord| find(record, &Guard::at_start(VaultState::Absent));
+    record.request().unwrap_err();
+    assert_eq!(found(&record), Found::Nothing);
+    record.fails = None;
+    record.request().unwrap();
+    let Found::Cut(report) = found(&record) else {
+        panic!("it is committed");
+    };
+    assert_eq!((report.sequence, report.cause), (2, CutCause::Requested));
 }
 
 #[test]

@@ -155,9 +155,7 @@ impl<'a, M: Medium> Area<'a, M> {
     ///
     /// See [`ConfigurationError`]: the default counts.
     pub fn configuration(&mut self) -> Result<Configuration, ConfigurationError> {
-        let page = core::slice::from_mut(self.scratch);
-        self.medium.read(CONFIGURATION_OFFSET, page)?;
-        Configuration::parse(self.scratch)
+        Configuration::read(&mut self.medium, self.scratch)
     }
 
     /// Keeps how the machine is to sleep, durably. Images stay as they are.

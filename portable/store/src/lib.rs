@@ -36,7 +36,9 @@ pub use admit::Admitted;
 pub use area::{Area, CommittedImage};
 pub use choice::{NoImage, choose};
 pub use commit::{Committed, OpenSlot, Purpose};
-pub use configuration::{CONFIGURATION_VERSION, Configuration, ConfigurationError};
+pub use configuration::{
+    CONFIGURATION_VERSION, Configuration, ConfigurationError, OLDEST_CONFIGURATION_VERSION,
+};
 pub use delay::{DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS, LONGEST_KEY_MS};
 pub use error::{CommitError, StoreError};
 pub use failure::Failure;

@@ -4,11 +4,10 @@ use core::str::FromStr;
 use thiserror::Error;
 
 /// How a machine sleeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SleepMode {
     /// Save the machine to the sleep area, and power off.
-    #[default]
     Persist = 1,
     /// Keep RAM powered and the harts parked.
     Retain = 2,
@@ -16,25 +15,30 @@ pub enum SleepMode {
     Staged = 3,
     /// As staged, at the machine's break-even.
     Auto = 4,
+    /// Leave everything in RAM that is persistent, and power off; [`Persist`](Self::Persist)
+    /// where it is not.
+    Cut = 5,
 }
 
 impl SleepMode {
     /// Each of them.
-    pub const ALL: [SleepMode; 4] = [
+    pub const ALL: [SleepMode; 5] = [
         SleepMode::Persist,
         SleepMode::Retain,
         SleepMode::Staged,
         SleepMode::Auto,
+        SleepMode::Cut,
     ];
 
     /// Its name, the same everywhere.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             SleepMode::Persist => "persist",
             SleepMode::Retain => "retain",
             SleepMode::Staged => "staged",
             SleepMode::Auto => "auto",
+            SleepMode::Cut => "cut",
         }
     }
 }
@@ -47,7 +51,7 @@ impl fmt::Display for SleepMode {
 
 /// A text that names no sleep mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("not a sleep mode: there are persist, retain, staged and auto")]
+#[error("not a sleep mode: there are persist, retain, staged, auto and cut")]
 pub struct UnknownMode;
 
 impl FromStr for SleepMode {
@@ -69,8 +73,8 @@ mod tests {
 
     #[test]
     fn the_modes_are_pinned() {
-        assert_eq!(SleepMode::ALL.map(|mode| mode as u32), [1, 2, 3, 4]);
-        let names = ["persist", "retain", "staged", "auto"];
+        assert_eq!(SleepMode::ALL.map(|mode| mode as u32), [1, 2, 3, 4, 5]);
+        let names = ["persist", "retain", "staged", "auto", "cut"];
         assert_eq!(SleepMode::ALL.map(SleepMode::name), names);
         for mode in SleepMode::ALL {
             assert_eq!(mode.to_string().parse(), Ok(mode));

@@ -19,6 +19,7 @@ mod remote_fence;
 mod report;
 mod sbi;
 mod sleep;
+mod sleeper;
 mod stopped;
 mod trap;
 mod workers;

@@ -8,7 +8,7 @@ use crate::cut;
 use crate::entry::stack;
 use crate::hart::this_hart;
 use crate::platform::power_fail;
-use crate::sleep;
+use crate::sleeper;
 use crate::workers;
 
 /// Where entry.S brings a hart whose call chain has ended, on its empty stack. It is
@@ -52,7 +52,7 @@ extern "C" fn wait_for_start() -> ! {
     let resume = match starting.task() {
         Task::Start(resume) => resume,
         Task::Wake(resume) => {
-            sleep::restore_hart();
+            sleeper::restore_hart();
             // What it holds for the OS is in no other place any more.
             cut::begin(own);
             resume

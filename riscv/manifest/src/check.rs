@@ -1,5 +1,5 @@
 use poorwill_image::{FORMAT_VERSION, Header, HeaderError, StateSections};
-use poorwill_store::{CONFIGURATION_VERSION, ConfigurationError};
+use poorwill_store::{Configuration, ConfigurationError};
 use poorwill_store::{RECORD_VERSION, RecordError, SlotStatus};
 use thiserror::Error;
 
@@ -180,11 +180,13 @@ impl Manifest {
     /// [`Obstacle::Configuration`].
     pub fn check_configuration(
         &self,
-        configuration: Result<(), ConfigurationError>,
+        configuration: Result<Configuration, ConfigurationError>,
     ) -> Result<(), Obstacle> {
         let found = match configuration {
+            Ok(configuration) => configuration.format(),
             Err(ConfigurationError::Version { found, .. }) => found,
-            Ok(()) | Err(_) => CONFIGURATION_VERSION,
+            // Whatever it is, its format is not what is in the way.
+            Err(_) => return Ok(()),
         };
         let known = self.formats.configuration;
         match known.contains(found) {

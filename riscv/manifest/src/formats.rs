@@ -1,7 +1,7 @@
 use core::fmt;
 
 use poorwill_image::FORMAT_VERSION;
-use poorwill_store::{CONFIGURATION_VERSION, RECORD_VERSION};
+use poorwill_store::{CONFIGURATION_VERSION, OLDEST_CONFIGURATION_VERSION, RECORD_VERSION};
 use poorwill_vault::{OLDEST_VAULT_VERSION, VAULT_VERSION};
 
 /// The versions of a format that a firmware reads. It writes the newest.
@@ -58,7 +58,10 @@ impl Formats {
     pub const BUILT: Formats = Formats {
         image: Versions::only(FORMAT_VERSION),
         record: Versions::only(RECORD_VERSION),
-        configuration: Versions::only(CONFIGURATION_VERSION),
+        configuration: Versions {
+            oldest: OLDEST_CONFIGURATION_VERSION,
+            newest: CONFIGURATION_VERSION,
+        },
         vault: Versions {
             oldest: OLDEST_VAULT_VERSION,
             newest: VAULT_VERSION,

@@ -104,6 +104,13 @@ impl Shown {
         let mut text = format!("{ram}: cut {number}, {}\n", state(record));
         let mut line = |name: &str, value: String| text += &format!("    {name:8} {value}\n");
         line("place", format!("{:#x}", record.offset));
+        if let Some(is_requested) = record.requested {
+            let cause = match is_requested {
+                true => "the machine was to sleep",
+                false => "the power failed",
+            };
+            line("cause", cause.to_owned());
+        }
         if let (Some(harts), Some(all)) = (record.harts, record.machine_harts) {
             line("harts", format!("{harts} of {all} were running"));
         }

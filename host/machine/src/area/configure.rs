@@ -81,7 +81,7 @@ impl Change {
             Err(error) => (Configuration::default(), Some(error)),
         };
         let new = Configuration {
-            mode: self.mode.unwrap_or(old.mode),
+            mode: self.mode.or(old.mode),
             stage_delay_ms: self.stage_delay_ms.unwrap_or(old.stage_delay_ms),
             break_even_ms: self.break_even_ms.unwrap_or(old.break_even_ms),
             next_snapshot: self.next_snapshot.or(old.next_snapshot),

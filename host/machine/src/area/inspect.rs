@@ -238,7 +238,7 @@ fn describe_configuration(
     found: Result<Configuration, ConfigurationError>,
     firmware: Option<&Manifest>,
 ) -> ConfigurationReport {
-    let checked = firmware.map(|firmware| firmware.check_configuration(found.map(drop)));
+    let checked = firmware.map(|firmware| firmware.check_configuration(found));
     ConfigurationReport {
         refused: checked.and_then(Result::err).map(|error| error.to_string()),
         ..ConfigurationReport::of(found)

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use humantime::format_duration;
 use poorwill_manifest::Forecast;
-use poorwill_store::{Configuration, ConfigurationError, SnapshotRules};
+use poorwill_store::{Configuration, ConfigurationError, SleepMode, SnapshotRules};
 use serde::Serialize;
 
 use crate::size::Bytes;
@@ -28,8 +28,13 @@ pub struct AreaReport {
 /// How the machine of a sleep area sleeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigurationReport {
-    /// `persist`, `retain`, `staged` or `auto`.
+    /// `persist`, `retain`, `staged`, `auto` or `cut`.
     pub mode: &'static str,
+    /// Somebody has chosen it; if not, a machine whose RAM is persistent is cut.
+    pub mode_is_chosen: bool,
+    /// The words for both.
+    #[serde(skip)]
+    pub modes: &'static str,
     /// How long `staged` retains, in ms.
     pub stage_delay_ms: u64,
     /// How long `auto` retains, in ms, if that is set.
@@ -188,7 +193,9 @@ impl ConfigurationReport {
     pub fn of(found: Result<Configuration, ConfigurationError>) -> Self {
         let configuration = found.unwrap_or_default();
         ConfigurationReport {
-            mode: configuration.mode.name(),
+            mode: configuration.mode.unwrap_or(SleepMode::Persist).name(),
+            mode_is_chosen: configuration.mode.is_some(),
+            modes: configuration.modes(),
             stage_delay_ms: configuration.stage_delay_ms,
             break_even_ms: Some(configuration.break_even_ms).filter(|ms| *ms != 0),
             stage_after_ms: configuration.stage_after_ms(),
@@ -269,7 +276,7 @@ impl fmt::Display for AreaReport {
 impl fmt::Display for ConfigurationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |ms| format_duration(Duration::from_millis(ms));
-        write!(f, "  sleep mode: {}", self.mode)?;
+        write!(f, "  sleep mode: {}", self.modes)?;
         match self.stage_after_ms {
             Some(0) | None => writeln!(f)?,
             Some(ms) => writeln!(f, ", persists after {}", time(ms))?,

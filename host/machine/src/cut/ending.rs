@@ -7,7 +7,7 @@ use super::report::RecordReport;
 /// How a machine with a power supply has ended, if it did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The power failed, and the next power-on goes on.
+    /// The power failed, or it sleeps, and the next power-on goes on.
     Cut(RecordReport),
     /// It switched itself off, or was switched off.
     Off,
@@ -77,6 +77,7 @@ mod tests {
             number,
             state,
             reason,
+            requested: None,
             harts: None,
             machine_harts: None,
             bytes: None,

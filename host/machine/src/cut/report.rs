@@ -1,4 +1,4 @@
-use poorwill_sleep::cut::{CutReason, Look, Newest};
+use poorwill_sleep::cut::{CutCause, CutReason, Look, Newest};
 use serde::Serialize;
 
 /// The record of a cut in a memory file.
@@ -12,6 +12,8 @@ pub struct RecordReport {
     pub state: RecordState,
     /// Why it cannot be gone on with, where there is a reason.
     pub reason: Option<String>,
+    /// The OS had asked for it, as a sleep: its power did not fail.
+    pub requested: Option<bool>,
     /// How many harts were running.
     pub harts: Option<usize>,
     /// How many the machine has.
@@ -62,6 +64,7 @@ impl RecordReport {
             number: newest.sequence,
             state,
             reason: outcome.err().map(|reason| reason.to_string()),
+            requested: report.map(|report| report.cause == CutCause::Requested),
             harts: report.map(|_| running),
             machine_harts: report.map(|_| harts),
             bytes: report.map(|report| report.bytes),

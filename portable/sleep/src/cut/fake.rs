@@ -8,14 +8,15 @@ use std::vec::Vec;
 
 use poorwill_image::Digest;
 use poorwill_memory::Page;
-use poorwill_vault::Key;
+use poorwill_vault::{CutVault, Key};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::find::last_sequence;
 use super::{
-    CutCommitted, CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, Proof,
-    StopMachine, stop,
+    CutCommitted, CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, Proof, Prover,
+    RequestMachine, StopMachine, request, stop,
 };
+use crate::vault_state::{VaultFault, VaultState};
 
 /// Bytes of a page.
 const PAGE: usize = size_of::<Page>();
@@ -70,13 +71,23 @@ impl FakeRecord {
         stop(self)
     }
 
+    /// The OS asks for a cut.
+    ///
+    /// # Errors
+    ///
+    /// What [`fails`](Self::fails) says.
+    pub fn request(&self) -> Result<CutCommitted, CutReason> {
+        self.number.set(last_sequence(self) + 1);
+        request(self)
+    }
+
     /// Writes a part of so many bytes.
     fn write_part(&self, part: usize, sequence: u64, bytes: usize) {
         let start = self.layout.part_pages(part).start * PAGE;
         self.pages.borrow_mut().as_mut_bytes()[start..start + bytes].fill(0x5a);
         let bytes = bytes as u64;
         let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
-        let digest = digest.expect("it is in its pages");
+        let digest = digest.ok().flatten().expect("it is in its pages");
         let entry = PartEntry { bytes, digest };
         self.store(Place::Part(part), &Line::part(sequence, entry));
     }
@@ -112,10 +123,10 @@ impl StopMachine for FakeRecord {
         self
     }
 
-    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
-        job(&self.key.map_or(Proof::Checksums, |key| {
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
+        Ok(job(&self.key.map_or(Proof::Checksums, |key| {
             Proof::tags(&Key::new(&key), self.number.get())
-        }))
+        })))
     }
 
     fn forget(&self) {}
@@ -145,4 +156,20 @@ impl StopMachine for FakeRecord {
     fn flush(&self) -> Result<(), CutReason> {
         Ok(())
     }
+}
+
+impl Prover for FakeRecord {
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
+        job(VaultState::Absent)
+    }
+
+    fn new_key(&self) -> Key {
+        Key::new(&[7; 32])
+    }
+
+    fn keep(&self, _: Result<Proof, VaultFault>) {}
+}
+
+impl RequestMachine for FakeRecord {
+    fn resume(&self) {}
 }

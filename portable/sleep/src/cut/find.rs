@@ -3,7 +3,7 @@
 use super::CutMemory;
 use super::guard::Guard;
 use super::layout::Place;
-use super::line::{Commit, PartEntry};
+use super::line::{Commit, CutCause, PartEntry};
 use super::proof::Proof;
 use super::reason::CutReason;
 
@@ -14,8 +14,10 @@ pub struct CutReport {
     pub sequence: u64,
     /// Bytes of the record's parts.
     pub bytes: u64,
-    /// Ticks of `time` from the line to the commit.
+    /// Ticks of `time` from the line, or the OS's call, to the commit.
     pub ticks: u64,
+    /// Why it is one.
+    pub cause: CutCause,
 }
 
 /// What a start finds.
@@ -128,6 +130,7 @@ impl Newest {
             sequence: self.sequence,
             bytes,
             ticks: commit.ticks,
+            cause: commit.cause,
         }
     }
 }

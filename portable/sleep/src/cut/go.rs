@@ -1,9 +1,7 @@
 //! Go: from a power-on to the instruction at which the power failed.
 
-use poorwill_vault::{CutVault, Key};
-
 use super::find::{CutReport, Found, find, last_sequence, running};
-use super::guard::{Guard, advance};
+use super::guard::{Guard, Prover, advance};
 use super::layout::Place;
 use super::line::Line;
 use super::proof::Proof;
@@ -13,21 +11,12 @@ use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
 
 /// The machine that goes on.
-pub trait GoMachine {
+pub trait GoMachine: Prover {
     /// The record.
     fn record(&self) -> &impl CutMemory;
 
     /// What is needed to put everything back.
     type State;
-
-    /// Runs `job` with what the machine has for a vault.
-    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R;
-
-    /// A new key for the vault, which is told of on the console.
-    fn new_key(&self) -> Key;
-
-    /// Keeps what the next cut is proven by; or knows why none is to be taken.
-    fn keep(&self, proof: Result<Proof, VaultFault>);
 
     /// Reads all of the record, and finds that it fits this machine. Nothing is touched.
     ///
@@ -110,7 +99,7 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
             Err(reason) => Some(reason),
         },
     };
-    give_up(machine);
+    give_up(machine, machine.record());
     Err(NoGo::Cold(reason))
 }
 
@@ -137,7 +126,7 @@ fn prepare<M: GoMachine>(machine: &M) -> Result<M::State, CutReason> {
 /// stop again.
 fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<Ready, NoGo> {
     if let Err(reason) = machine.restore(state) {
-        give_up(machine);
+        give_up(machine, machine.record());
         return Err(NoGo::Cold(Some(reason)));
     }
     machine.wait_for_power();
@@ -157,8 +146,7 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
 }
 
 /// Sees to it that no cut up to now is gone on with.
-fn give_up<M: GoMachine>(machine: &M) {
-    let record = machine.record();
+pub(super) fn give_up(machine: &impl Prover, record: &impl CutMemory) {
     let proof = next(machine);
     match &proof {
         // Numbers that are not the vault's would hide those that will be.
@@ -172,6 +160,6 @@ fn give_up<M: GoMachine>(machine: &M) {
     machine.keep(proof);
 }
 
-fn next<M: GoMachine>(machine: &M) -> Result<Proof, VaultFault> {
+fn next(machine: &impl Prover) -> Result<Proof, VaultFault> {
     machine.with_vault(|vault| advance(vault, || machine.new_key()))
 }

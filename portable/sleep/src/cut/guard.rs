@@ -1,11 +1,23 @@
 //! What the machine's vault says of cuts.
 
-use poorwill_vault::CutVault;
+use poorwill_vault::{CutVault, Key};
 
 use super::proof::Proof;
 use super::reason::CutReason;
 use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
+
+/// A machine that knows what proves its next cut.
+pub trait Prover {
+    /// Runs `job` with what the machine has for a vault.
+    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R;
+
+    /// A new key for the vault, which is told of on the console.
+    fn new_key(&self) -> Key;
+
+    /// Keeps what the next cut is proven by; or knows why none is to be taken.
+    fn keep(&self, proof: Result<Proof, VaultFault>);
+}
 
 /// Which cut may be gone on with, by the machine's vault.
 #[derive(Debug)]
@@ -63,7 +75,7 @@ impl Guard {
 /// [`VaultFault`]: there is a vault, and it cannot be used. Nothing is to be cut.
 pub(super) fn advance(
     state: VaultState<'_, dyn CutVault + '_>,
-    new_key: impl FnOnce() -> poorwill_vault::Key,
+    new_key: impl FnOnce() -> Key,
 ) -> Result<Proof, VaultFault> {
     let vault = match state {
         VaultState::Absent => return Ok(Proof::Checksums),

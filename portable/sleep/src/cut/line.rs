@@ -33,6 +33,15 @@ const RUNS: u64 = 1;
 /// What a line says.
 type Says = [u64; WORDS - 3];
 
+/// Why a machine is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutCause {
+    /// Its power fails.
+    PowerFailed,
+    /// Its OS asks for a sleep.
+    Requested,
+}
+
 /// What the commit says of a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Commit {
@@ -42,6 +51,8 @@ pub(super) struct Commit {
     pub(super) is_tagged: bool,
     /// Ticks of `time` that Stop took.
     pub(super) ticks: u64,
+    /// Why it is one.
+    pub(super) cause: CutCause,
 }
 
 /// What a part of the record holds.
@@ -85,16 +96,22 @@ impl Line {
     /// A cut is complete.
     pub(super) fn committed(sequence: u64, commit: Commit) -> Self {
         let [low, high] = commit.digest.to_words();
-        let says = [low, commit.ticks, high, commit.is_tagged.into(), 0];
+        let is_requested = commit.cause == CutCause::Requested;
+        let flags = [commit.is_tagged, is_requested].map(u64::from);
+        let says = [low, commit.ticks, high, flags[0], flags[1]];
         Self::new(kind::COMMITTED, sequence, says)
     }
 
     pub(super) fn read_committed(&self) -> Option<(u64, Commit)> {
-        let (sequence, [low, ticks, high, is_tagged, _]) = self.read(kind::COMMITTED)?;
+        let (sequence, [low, ticks, high, is_tagged, is_requested]) = self.read(kind::COMMITTED)?;
         let commit = Commit {
             digest: Digest::from_words([low, high]),
             is_tagged: is_tagged != 0,
             ticks,
+            cause: match is_requested {
+                0 => CutCause::PowerFailed,
+                _ => CutCause::Requested,
+            },
         };
         Some((sequence, commit))
     }
@@ -159,6 +176,7 @@ mod tests {
             digest: Digest::from_words([9, 11]),
             is_tagged: true,
             ticks: 10,
+            cause: CutCause::Requested,
         };
         assert_eq!(
             Line::committed(8, commit).read_committed(),
@@ -187,6 +205,7 @@ mod tests {
                 digest: Digest::from_words([old, new]),
                 is_tagged: true,
                 ticks: new,
+                cause: CutCause::PowerFailed,
             };
             let (old, new) = (Line::consumed(old), Line::committed(new, commit));
             let torn = Line(core::array::from_fn(|word| {

@@ -6,6 +6,9 @@
 //! power-on [`find()`] tells whether there is a cut, and [`go()`] puts everything back and
 //! lets the harts go on. Memory stays where it is: a record holds only what memory does not.
 //!
+//! A machine whose OS asks for a sleep may be cut, too ([`request()`]): its other harts are
+//! stopped already, and the OS goes on at its wake vector.
+//!
 //! The record is lines and parts ([`Layout`]). A line that the machine has not
 //! [written back](CutMemory::write_back) may have reached memory or not when the power is
 //! gone, or in pieces: each has a checksum, and what it says is true of memory only where
@@ -25,6 +28,7 @@ mod layout;
 mod line;
 mod proof;
 mod reason;
+mod request;
 mod status;
 mod stop;
 
@@ -33,11 +37,12 @@ use poorwill_image::Digest;
 pub use caches::{CacheError, CacheMeans, CacheOperations, CachePlan, CacheSize, LineMeans};
 pub use find::{CutReport, Found, Look, Newest, find};
 pub use go::{GoMachine, NoGo, Ready, discard, end, go};
-pub use guard::Guard;
+pub use guard::{Guard, Prover};
 pub use layout::{Layout, Place};
-pub use line::{LINE_BYTES, Line, PartEntry};
+pub use line::{CutCause, LINE_BYTES, Line, PartEntry};
 pub use proof::Proof;
 pub use reason::CutReason;
+pub use request::{NoCut, RequestMachine, request};
 pub use status::{CutStatus, ToldStatus};
 pub use stop::{CutCommitted, StopMachine, stop};
 

@@ -4,7 +4,7 @@ use poorwill_image::Digest;
 
 use super::find::last_sequence;
 use super::layout::Place;
-use super::line::{Commit, Line};
+use super::line::{Commit, CutCause, Line};
 use super::proof::Proof;
 use super::reason::CutReason;
 use super::{CutMemory, put};
@@ -16,7 +16,11 @@ pub trait StopMachine {
 
     /// Runs `job` with what proves this cut. Nothing that `job` leaves on its stack stays
     /// there.
-    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R;
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason::Vault`]: nothing proves it any more.
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason>;
 
     /// Forgets what proves it: the key is in no hart's store any more, and in memory no
     /// longer than until the next [flush](Self::flush).
@@ -45,7 +49,7 @@ pub trait StopMachine {
     /// [`CutReason`]: one cannot be kept.
     fn quiet(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Ticks of `time` since the line was raised.
+    /// Ticks of `time` since the line was raised, or the OS asked.
     fn ticks(&self) -> u64;
 
     /// Writes all caches back: all that any hart has stored is in memory when this returns.
@@ -61,9 +65,10 @@ pub trait StopMachine {
 pub struct CutCommitted(());
 
 /// Each step of Stop takes the one before.
-struct Signalled<'m, M> {
+pub(super) struct Signalled<'m, M> {
     machine: &'m M,
     sequence: u64,
+    cause: CutCause,
 }
 struct Gathered<'m, M>(Signalled<'m, M>);
 struct Captured<'m, M>(Signalled<'m, M>);
@@ -79,41 +84,46 @@ struct Flushed<'m, M>(Signalled<'m, M>, Digest, bool);
 ///
 /// [`CutReason`].
 pub fn stop(machine: &impl StopMachine) -> Result<CutCommitted, CutReason> {
-    let signalled = Signalled::begin(machine);
-    let sequence = signalled.sequence;
-    let flushed = signalled
-        .gather()
-        .and_then(Gathered::capture)
-        .and_then(Captured::quiet)
-        .and_then(Quiet::prove)
-        .and_then(Proven::flush);
-    match flushed {
-        Ok(flushed) => Ok(flushed.commit()),
-        Err(reason) => {
-            put(
-                machine.record(),
-                Place::Begun,
-                &Line::begun(sequence, reason),
-            );
-            machine.forget();
-            // The record has another reason already.
-            _ = machine.flush();
-            Err(reason)
-        }
-    }
+    let begun = Signalled::begin(machine, CutCause::PowerFailed);
+    let sequence = match &begun {
+        Ok(signalled) => signalled.sequence,
+        Err(_) => last_sequence(machine.record()) + 1,
+    };
+    begun.and_then(Signalled::stop).inspect_err(|reason| {
+        let begun = Line::begun(sequence, *reason);
+        put(machine.record(), Place::Begun, &begun);
+        machine.forget();
+        // The record has another reason already.
+        _ = machine.flush();
+    })
 }
 
 impl<'m, M: StopMachine> Signalled<'m, M> {
     /// Says in the record that a cut has begun.
-    fn begin(machine: &'m M) -> Self {
+    pub(super) fn begin(machine: &'m M, cause: CutCause) -> Result<Self, CutReason> {
         let given = machine.with_proof(|proof| match proof {
             Proof::Checksums => None,
             Proof::Tags { number, .. } => Some(*number),
-        });
+        })?;
         let sequence = given.unwrap_or_else(|| last_sequence(machine.record()) + 1);
         let begun = Line::begun(sequence, CutReason::PowerLost);
         put(machine.record(), Place::Begun, &begun);
-        Signalled { machine, sequence }
+        Ok(Signalled {
+            machine,
+            sequence,
+            cause,
+        })
+    }
+
+    /// All that follows.
+    pub(super) fn stop(self) -> Result<CutCommitted, CutReason> {
+        let flushed = self
+            .gather()
+            .and_then(Gathered::capture)
+            .and_then(Captured::quiet)
+            .and_then(Quiet::prove)
+            .and_then(Proven::flush);
+        flushed.map(Flushed::commit)
     }
 
     fn gather(self) -> Result<Gathered<'m, M>, CutReason> {
@@ -139,11 +149,13 @@ impl<'m, M: StopMachine> Captured<'m, M> {
 impl<'m, M: StopMachine> Quiet<'m, M> {
     /// Nothing of the key is left where there is a commit: it is forgotten before the flush.
     fn prove(self) -> Result<Proven<'m, M>, CutReason> {
-        let Signalled { machine, sequence } = self.0;
+        let Signalled {
+            machine, sequence, ..
+        } = self.0;
         let (digest, is_tagged) = machine.with_proof(|proof| {
             let digest = proof.of_entries(machine.record(), sequence);
             (digest, proof.is_tags())
-        });
+        })?;
         machine.forget();
         let digest = digest.ok_or(CutReason::Damaged)?;
         Ok(Proven(self.0, digest, is_tagged))
@@ -161,10 +173,16 @@ impl<'m, M: StopMachine> Proven<'m, M> {
 impl<M: StopMachine> Flushed<'_, M> {
     /// Writes the line that makes it a cut, once all that it stands for is in memory.
     fn commit(self) -> CutCommitted {
-        let Flushed(Signalled { machine, sequence }, digest, is_tagged) = self;
+        let Flushed(signalled, digest, is_tagged) = self;
+        let Signalled {
+            machine,
+            sequence,
+            cause,
+        } = signalled;
         let commit = Commit {
             digest,
             is_tagged,
+            cause,
             ticks: machine.ticks(),
         };
         let line = Line::committed(sequence, commit);

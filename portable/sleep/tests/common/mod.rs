@@ -122,6 +122,7 @@ impl Machine {
             Slept::Refused(error) => Err(NotAsleep::Refused(error)),
             Slept::InDoubt(error) => Err(NotAsleep::InDoubt(error)),
             Slept::Awake => Err(NotAsleep::Awake),
+            Slept::Cut(_) => unreachable!("its RAM is not persistent"),
         }
     }
 

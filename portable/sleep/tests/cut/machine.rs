@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use poorwill_image::Digest;
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{
-    CutMemory, CutReason, GoMachine, Layout, Line, PartEntry, Place, Proof, StopMachine,
+    CutMemory, CutReason, GoMachine, Layout, Line, PartEntry, Place, Proof, Prover, RequestMachine,
+    StopMachine,
 };
 use poorwill_sleep::{VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
@@ -106,6 +107,10 @@ pub(crate) struct Machine {
     pub(crate) changed: Cell<Option<CutReason>>,
     /// Why no cut is to be taken.
     pub(crate) fault: Cell<Option<VaultFault>>,
+    /// What cannot be kept: a device, or a hart's state.
+    pub(crate) unkept: Cell<Option<CutReason>>,
+    /// Devices are quiet.
+    pub(crate) is_quiet: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +121,8 @@ pub(crate) enum Mutant {
     NoNextCut,
     /// The key is not forgotten.
     NotForgotten,
+    /// Devices that were quieted stay so.
+    NotResumed,
 }
 
 impl Machine {
@@ -137,6 +144,8 @@ impl Machine {
             proof: RefCell::new(None),
             changed: Cell::new(None),
             fault: Cell::new(None),
+            unkept: Cell::new(None),
+            is_quiet: Cell::new(false),
         }
     }
 
@@ -184,7 +193,7 @@ impl Machine {
         self.write(At::Part(part), words);
         let bytes = size_of::<Words>() as u64;
         let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
-        let digest = digest.unwrap();
+        let digest = digest.unwrap().unwrap();
         self.store(
             Place::Part(part),
             &Line::part(sequence, PartEntry { bytes, digest }),
@@ -203,6 +212,13 @@ impl Machine {
         for line in 0..OS_LINES {
             self.write(At::Os(line), [seed ^ line as u64; PART_WORDS]);
         }
+    }
+
+    /// All of memory, caches and all.
+    pub(crate) fn as_harts_see(&self) -> Memory {
+        let mut memory = self.memory.borrow().clone();
+        memory.extend(self.dirty.borrow().iter());
+        memory
     }
 
     /// What the next power-on finds.
@@ -250,8 +266,9 @@ impl StopMachine for Machine {
         self
     }
 
-    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
-        job(self.proof.borrow().as_ref().expect("a cut is armed"))
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
+        let proof = self.proof.borrow();
+        proof.as_ref().map(job).ok_or(CutReason::Vault)
     }
 
     fn forget(&self) {
@@ -279,8 +296,10 @@ impl StopMachine for Machine {
     }
 
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
-        self.write_part(Layout::DEVICES, sequence, [9; PART_WORDS]);
+        self.is_quiet.set(true);
         self.step();
+        self.unkept.get().map_or(Ok(()), Err)?;
+        self.write_part(Layout::DEVICES, sequence, [9; PART_WORDS]);
         Ok(())
     }
 
@@ -301,13 +320,16 @@ impl StopMachine for Machine {
     }
 }
 
-impl GoMachine for Machine {
-    type State = [u64; HARTS];
-
-    fn record(&self) -> &impl CutMemory {
-        self
+impl RequestMachine for Machine {
+    fn resume(&self) {
+        if self.mutant.get() != Some(Mutant::NotResumed) {
+            self.is_quiet.set(false);
+        }
+        self.step();
     }
+}
 
+impl Prover for Machine {
     fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
         match self.flash.get() {
             Flash::Absent => job(VaultState::Absent),
@@ -326,6 +348,14 @@ impl GoMachine for Machine {
             self.write(At::Key, [*number; PART_WORDS]);
         }
         self.proof.replace(proof.ok());
+    }
+}
+
+impl GoMachine for Machine {
+    type State = [u64; HARTS];
+
+    fn record(&self) -> &impl CutMemory {
+        self
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {

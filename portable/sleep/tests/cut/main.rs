@@ -5,11 +5,12 @@ mod caches;
 mod flash;
 mod given_up;
 mod machine;
+mod request;
 mod vault;
 
 use flash::Flash;
 use machine::{At, HARTS, Kept, Machine, Memory, Mutant, Os, Words, layout};
-use poorwill_sleep::cut::{CutReason, Found, GoMachine, Guard, NoGo, Place, end, find, go, stop};
+use poorwill_sleep::cut::{CutReason, Found, Guard, NoGo, Place, Prover, end, find, go, stop};
 use proptest::prelude::*;
 
 /// Of the lines of cache, those that reach memory.

@@ -166,6 +166,7 @@ impl Machine {
             Outcome::Asleep(_) => Slept::Committed,
             Outcome::InDoubt(_) => Slept::InDoubt,
             Outcome::Refused(_) => Slept::Not,
+            Outcome::Cut(_) => unreachable!("its RAM is not persistent"),
             Outcome::Awake => unreachable!("the area says that it is to be saved"),
         }
     }

@@ -34,13 +34,27 @@ impl Devices {
     // The stack that a stopping hart has is short: what is in here is not in the frame of
     // who calls it.
     /// Quiets all of them by the time given, in ticks, and writes down what puts them back.
-    /// Returns the bytes that it takes.
+    /// Returns the bytes that it takes, and whether all are quiet.
     #[inline(never)]
-    pub(super) fn stop(&self, until: u64, into: &mut [Page]) -> Result<u64, CutReason> {
+    pub(super) fn stop(&self, until: u64, into: &mut [Page]) -> (u64, Result<(), CutReason>) {
         let mut writer = StateWriter::new(into);
         let until = platform().time.microseconds_in(until);
-        keepers::stop(self, until, &mut writer).map_err(reason)?;
-        Ok(writer.finish())
+        let quieted = keepers::stop(self, until, &mut writer).map_err(reason);
+        (writer.finish(), quieted)
+    }
+
+    /// Has those work again that were quieted, while the power has been on.
+    #[inline(never)]
+    pub(super) fn resume(&self, pages: &[Page], bytes: u64) {
+        let sections = StateSections::parse(pages, bytes).map_err(KeeperError::from);
+        let resumed = sections.and_then(|sections| {
+            keepers::put_back(self, &sections)?;
+            keepers::announce(self, &sections)
+        });
+        if let Err(error) = resumed {
+            // Its driver will find out.
+            say!("cut: {error}");
+        }
     }
 
     /// Finds that what was kept can be put back.

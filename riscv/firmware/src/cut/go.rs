@@ -8,8 +8,10 @@ use poorwill_arch::csr;
 use poorwill_hart::{Execution, HartContext, Request};
 use poorwill_image::StateSections;
 use poorwill_memory::Page;
-use poorwill_sleep::cut::{self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof};
-use poorwill_sleep::{Event, VaultFault, VaultState};
+use poorwill_sleep::cut::{
+    self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof, Prover,
+};
+use poorwill_sleep::{Core, CutWake, Event, Startup, VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
 use zerocopy::IntoBytes;
 
@@ -20,7 +22,8 @@ use super::{context, key};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
-use crate::platform::{domain, entropy, platform, power_fail, vault};
+use crate::platform::{domain, platform, power_fail};
+use crate::{report, sleeper};
 
 /// The memory that the loader writes at a power-on: the device tree.
 ///
@@ -39,8 +42,19 @@ struct Going {
     own: ThisHart,
     /// `time` at power-on.
     began: u64,
-    /// What was put back: how harts start, and how long that took, in ticks.
-    restored: Cell<(&'static [HartStart], u64)>,
+    /// What was put back.
+    restored: Cell<Restored>,
+}
+
+/// What was put back.
+#[derive(Clone, Copy, Default)]
+struct Restored {
+    /// How harts start.
+    starts: &'static [HartStart],
+    /// How long it took from the power-on, in ticks.
+    took: u64,
+    /// How long a machine slept that had asked for it, in ticks.
+    slept: u64,
 }
 
 impl Going {
@@ -49,31 +63,25 @@ impl Going {
     }
 }
 
-impl GoMachine for Going {
-    type State = (Shared, StateSections<'static>);
-
-    fn record(&self) -> &impl CutMemory {
-        &self.record
-    }
-
+impl Prover for Going {
     fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
-        vault::with(|state| {
-            job(match state {
-                vault::State::Absent => VaultState::Absent,
-                vault::State::Broken(fault) => VaultState::Broken(*fault),
-                vault::State::Open(vault) => VaultState::Open(vault),
-            })
-        })
+        key::with_vault(job)
     }
 
     fn new_key(&self) -> Key {
-        let key = Key::new(&entropy::key());
-        say!("{}", Event::NewKey);
-        key
+        key::new()
     }
 
     fn keep(&self, proof: Result<Proof, VaultFault>) {
         key::keep(proof);
+    }
+}
+
+impl GoMachine for Going {
+    type State = (Shared, StateSections<'static>, Option<Core>);
+
+    fn record(&self) -> &impl CutMemory {
+        &self.record
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {
@@ -87,17 +95,21 @@ impl GoMachine for Going {
         if self.part(Layout::TREE)?.1 != unsafe { loaded_memory(self.own) }.len() as u64 {
             return Err(CutReason::Misfit);
         }
+        let mut sleeper = None;
         for (place, start) in shared.starts.iter().enumerate() {
+            let part = Layout::hart(place);
             if start.goes_on() {
-                let part = Layout::hart(place);
                 execution_of(&read_part(&self.record, self.own, part)?)?;
+            } else if start.wakes() {
+                let (core, _) = read_sleeper(&self.record, part)?;
+                sleeper = Some(core);
             }
         }
         // SAFETY: no hart runs the OS, and devices have just been powered.
         let devices = unsafe { Devices::new(self.record) };
         let (kept, bytes) = self.part(Layout::DEVICES)?;
         let kept = devices.check(kept, bytes)?;
-        Ok((shared, kept))
+        Ok((shared, kept, sleeper))
     }
 
     fn wait_for_power(&self) {
@@ -106,7 +118,7 @@ impl GoMachine for Going {
         }
     }
 
-    fn restore(&self, (shared, kept): Self::State) -> Result<(), CutReason> {
+    fn restore(&self, (shared, kept, sleeper): Self::State) -> Result<(), CutReason> {
         // SAFETY: as in `check`.
         unsafe { Devices::new(self.record) }.put_back(&kept)?;
         // SAFETY: no hart runs the OS.
@@ -116,8 +128,16 @@ impl GoMachine for Going {
         shared.restore();
         let time = &platform().time;
         let took = time.ticks().saturating_sub(self.began);
-        self.restored.set((shared.starts, took));
-        time.set_ticks(shared.ticks());
+        // Behind a sleep it has gone on, as behind any other.
+        let ticks = sleeper.map_or(shared.ticks(), |core| {
+            core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns))
+        });
+        self.restored.set(Restored {
+            starts: shared.starts,
+            took,
+            slept: ticks.saturating_sub(shared.ticks()),
+        });
+        time.set_ticks(ticks);
         Ok(())
     }
 }
@@ -127,6 +147,19 @@ impl GoMachine for Going {
 fn read_part(record: &Record, own: ThisHart, part: usize) -> Result<HartContext, CutReason> {
     let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
     context::read(own, part, bytes)
+}
+
+/// The part of a hart that had asked for a sleep.
+#[inline(never)]
+fn read_sleeper(record: &Record, part: usize) -> Result<(Core, HartContext), CutReason> {
+    let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
+    let sections = StateSections::parse(part, bytes);
+    let mut sections = sections.map_err(|_| CutReason::Misfit)?;
+    let sleeper = sleeper::read(&mut sections).map_err(|_| CutReason::Misfit)?;
+    match sections.left() {
+        [] => Ok(sleeper),
+        _ => Err(CutReason::Misfit),
+    }
 }
 
 /// Where the OS was, and the `mstatus` to go there with.
@@ -154,25 +187,58 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         record,
         own,
         began,
-        restored: Cell::new((&[], 0)),
+        restored: Cell::default(),
     };
     let ready = match stack::leaves_nothing() {
         true => stack::apart(|| cut::go(&going)),
         false => cut::go(&going),
     }?;
-    let (starts, took) = going.restored.get();
+    let Restored {
+        starts,
+        took,
+        slept,
+    } = going.restored.get();
+    if let Some(place) = starts.iter().position(HartStart::wakes) {
+        wake(&record, Layout::hart(place), &ready.report(), took, slept);
+    }
     let running = starts.iter().filter(|start| start.goes_on());
     let running = running.count();
     NOT_READY.store(running, Ordering::Release);
-    tell(running, &ready.report(), took);
+    if running > 0 {
+        tell(running, &ready.report(), took);
+    }
     for (hart, start) in hart::all().iter().zip(starts) {
         if let Some(task) = start.task() {
             hart.start(task).expect("every hart waits to be started");
         }
     }
-    // Once each has its task: a power that fails again finds them on their way.
-    super::status::arm();
+    // Once each has its task: a power that fails again finds them on their way. One that
+    // wakes lets it interrupt once it is as it was.
+    if running > 0 {
+        super::status::arm();
+    }
     own.wait()
+}
+
+/// What is left for a machine that had asked for a sleep, of which that part is the hart's that
+/// wakes; the times are in ticks.
+#[inline(never)]
+fn wake(record: &Record, part: usize, report: &CutReport, took: u64, slept: u64) {
+    let (_, context) = read_sleeper(record, part).expect("the part was checked");
+    sleeper::will_wake(context);
+    announce(*record);
+    let time = &platform().time;
+    let slept_ms = time.milliseconds_in(slept);
+    let event = Event::WokenFromCut(CutWake {
+        bytes: report.bytes,
+        sleep_us: time.microseconds_in(report.ticks),
+        slept_ms,
+        us: time.microseconds_in(took),
+    });
+    say!("{event}");
+    // Where the OS has moved its tree, there is nobody to tell.
+    report::tell(report::current(), &Startup::Cut { slept_ms });
+    report::tell_log();
 }
 
 /// Says how the cut went, and how long it took to go on.

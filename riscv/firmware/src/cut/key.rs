@@ -2,11 +2,14 @@
 //! nothing of it may be left in memory when the power is gone.
 
 use poorwill_memory::PhysRange;
-use poorwill_sleep::VaultFault;
-use poorwill_sleep::cut::Proof;
+use poorwill_sleep::cut::{CutReason, Proof};
+use poorwill_sleep::{Event, VaultFault, VaultState};
+use poorwill_vault::{CutVault, Key};
 use spin::{Once, RwLock};
 
 use crate::entry::{self, stack};
+use crate::platform::console::say;
+use crate::platform::{entropy, vault};
 
 /// `None`: nothing is to be cut, or the key is forgotten.
 static PROOF: RwLock<Option<Proof>> = RwLock::new(None);
@@ -23,12 +26,28 @@ const PATIENCE: u32 = 100_000;
 
 /// Keeps what proves the next cut.
 pub(super) fn keep(proof: Result<Proof, VaultFault>) {
-    match proof {
-        Ok(proof) => *PROOF.write() = Some(proof),
-        Err(fault) => {
-            FAULT.call_once(|| fault);
-        }
+    if let Err(fault) = &proof {
+        FAULT.call_once(|| *fault);
     }
+    *PROOF.write() = proof.ok();
+}
+
+/// Runs `job` with what the machine has for a vault.
+pub(super) fn with_vault<R>(job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
+    vault::with(|state| {
+        job(match state {
+            vault::State::Absent => VaultState::Absent,
+            vault::State::Broken(fault) => VaultState::Broken(*fault),
+            vault::State::Open(vault) => VaultState::Open(vault),
+        })
+    })
+}
+
+/// A new key for the vault.
+pub(super) fn new() -> Key {
+    let key = Key::new(&entropy::key());
+    say!("{}", Event::NewKey);
+    key
 }
 
 /// Whether there is something to prove a cut by.
@@ -42,15 +61,22 @@ pub(super) fn is_kept() -> Result<(), VaultFault> {
 
 /// Runs `job` with it, for a hart that stops, and is on that stack, its own in the record. Of
 /// a key nothing that `job` leaves behind stays in memory.
-pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> R {
+///
+/// # Errors
+///
+/// [`CutReason::Vault`]: it has got lost since a cut was armed.
+pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
     let proof = PROOF.read();
     let Some(proof) = proof.as_ref() else {
-        // Another hart switches the machine off: here is nothing to do any more.
         drop(proof);
+        if FAULT.get().is_some() {
+            return Err(CutReason::Vault);
+        }
+        // Another hart switches the machine off: here is nothing to do any more.
         entry::park()
     };
     if let Proof::Checksums = proof {
-        return job(proof);
+        return Ok(job(proof));
     }
     let base = own.start as usize;
     let top = base + SCRATCH_BYTES;
@@ -64,7 +90,7 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> R {
     let scratch = core::ptr::with_exposed_provenance_mut::<u8>(base);
     // SAFETY: likewise; the job is done.
     unsafe { scratch.write_bytes(0, SCRATCH_BYTES) };
-    result
+    Ok(result)
 }
 
 /// Forgets it. What is stored of that is in memory once the calling hart's cache is written

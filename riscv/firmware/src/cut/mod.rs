@@ -12,11 +12,14 @@ pub(crate) mod disks;
 mod go;
 mod key;
 mod record;
+mod request;
 mod shared;
 mod status;
 mod stop;
 
 use core::convert::Infallible;
+
+use spin::Mutex;
 
 use crate::entry::stack;
 use crate::hart::this_hart;
@@ -25,8 +28,13 @@ use crate::platform::{platform, power};
 
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
-pub(crate) use status::{begin, has_line};
+pub(crate) use request::request;
+pub(crate) use status::{begin, has_line, is_armed};
 pub(crate) use stop::stop;
+
+/// Held by the hart that writes the record: the first where the power fails, or one whose OS
+/// asks for a cut. With a commit it is held for good.
+static WRITER: Mutex<()> = Mutex::new(());
 
 /// Resets the machine, as its OS wants it.
 pub(crate) fn reset() -> ! {

@@ -7,7 +7,9 @@ use poorwill_arch::{cache, fence};
 use poorwill_devicetree::Machine;
 use poorwill_image::Digest;
 use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
-use poorwill_sleep::cut::{CutMemory, LINE_BYTES, Layout, Line, PartEntry, Place, Proof};
+use poorwill_sleep::cut::{
+    CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, Proof,
+};
 use spin::Once;
 
 use super::key;
@@ -102,11 +104,16 @@ impl Record {
     }
 
     /// Says what a part holds, once it is written.
-    pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) {
-        let digest = self.with_proof(|proof| self.digest(part, bytes, proof));
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason::Vault`].
+    pub(super) fn enter(&self, part: usize, sequence: u64, bytes: u64) -> Result<(), CutReason> {
+        let digest = self.with_proof(|proof| self.digest(part, bytes, proof))?;
         let digest = digest.unwrap_or_default();
         let entry = Line::part(sequence, PartEntry { bytes, digest });
         self.store(Place::Part(part), &entry);
+        Ok(())
     }
 
     /// The page by which devices are given commands.
@@ -117,7 +124,11 @@ impl Record {
     }
 
     /// Runs `job` with what proves the next cut, on the calling hart's stack here.
-    pub(super) fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason::Vault`].
+    pub(super) fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
         key::with(self.stack(place_of(&this_hart())), job)
     }
 

@@ -21,6 +21,8 @@ use crate::report;
 const STOPPED: u64 = 0;
 const GOES_ON: u64 = 1;
 const STARTS: u64 = 2;
+/// It wakes, where the OS said as it asked for a sleep.
+const WAKES: u64 = 3;
 
 /// How a hart is to be started.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -65,17 +67,22 @@ mod section {
     pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
 }
 
-/// Writes down what all harts share, while none runs the OS.
+/// Writes down what all harts share, while none runs the OS. The one that asked for a sleep, if
+/// that is so, is to wake there.
 ///
 /// # Errors
 ///
 /// [`StateError::NoRoom`].
-pub(super) fn write(record: &Record, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+pub(super) fn write(
+    record: &Record,
+    vector: Option<Resume>,
+    into: &mut StateWriter<'_>,
+) -> Result<(), StateError> {
     let mut section = |(owner, version), payload: &[u8]| into.section(owner, 0, version, payload);
     section(section::HEAD, Head::now().as_bytes())?;
     let harts = hart::all().iter().enumerate();
     let starts: ArrayVec<HartStart, MAX_HARTS> = harts
-        .map(|(place, hart)| HartStart::of(record, place, hart))
+        .map(|(place, hart)| HartStart::of(record, place, hart, vector))
         .collect();
     section(section::HARTS, starts.as_bytes())?;
     if let Some(uart) = console::capture() {
@@ -102,21 +109,23 @@ pub(super) fn write(record: &Record, into: &mut StateWriter<'_>) -> Result<(), S
 }
 
 impl HartStart {
-    fn of(record: &Record, place: usize, hart: &Hart) -> Self {
+    fn of(record: &Record, place: usize, hart: &Hart, vector: Option<Resume>) -> Self {
         let entry = record.line(Place::Part(Layout::hart(place))).read_part();
         let is_running = entry.is_some_and(|(_, entry)| entry.bytes != 0);
         let pending = hart.pending_start();
-        let resume = pending.unwrap_or(Resume {
+        let (does, resume) = match (is_running, vector, pending) {
+            (true, Some(vector), _) => (WAKES, Some(vector)),
+            (true, None, _) => (GOES_ON, None),
+            (false, _, Some(pending)) => (STARTS, Some(pending)),
+            (false, _, None) => (STOPPED, None),
+        };
+        let resume = resume.unwrap_or(Resume {
             address: 0,
             argument: 0,
         });
         HartStart {
             id: hart.id(),
-            does: match (is_running, pending) {
-                (true, _) => GOES_ON,
-                (false, Some(_)) => STARTS,
-                (false, None) => STOPPED,
-            },
+            does,
             address: resume.address,
             argument: resume.argument,
         }
@@ -127,14 +136,21 @@ impl HartStart {
         self.does == GOES_ON
     }
 
+    /// Whether it had asked for a sleep, and wakes.
+    pub(super) fn wakes(&self) -> bool {
+        self.does == WAKES
+    }
+
     /// What it is to do, if anything.
     pub(super) fn task(&self) -> Option<Task> {
+        let resume = Resume {
+            address: self.address,
+            argument: self.argument,
+        };
         match self.does {
             GOES_ON => Some(Task::Go),
-            STARTS => Some(Task::Start(Resume {
-                address: self.address,
-                argument: self.argument,
-            })),
+            STARTS => Some(Task::Start(resume)),
+            WAKES => Some(Task::Wake(resume)),
             _ => None,
         }
     }

@@ -1,6 +1,8 @@
 //! What a power failure would come to, as far as that is known before it: told at each
 //! start, and to the OS.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use poorwill_devicetree::PowerFailError;
 use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
@@ -60,10 +62,24 @@ fn line() -> Option<Result<&'static PowerFail, NotArmed>> {
     Some(check())
 }
 
+/// The line may interrupt the machine.
+static IS_ARMED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the machine can be cut.
+pub(crate) fn is_armed() -> bool {
+    IS_ARMED.load(Ordering::Relaxed) && matches!(line(), Some(Ok(_)))
+}
+
+/// Lets the line interrupt the machine from now on.
+fn arm_line(line: &PowerFail) {
+    line.arm();
+    IS_ARMED.store(true, Ordering::Relaxed);
+}
+
 /// Lets the line interrupt the machine from now on, if it can be cut.
 pub(super) fn arm() {
     match line() {
-        Some(Ok(line)) => line.arm(),
+        Some(Ok(line)) => arm_line(line),
         Some(Err(reason)) => say!("cut: {}", CutStatus::NotArmed(reason)),
         None => {}
     }
@@ -92,7 +108,7 @@ pub(crate) fn begin(own: ThisHart) {
     report::tell_cut_status(&status);
     report::tell_log();
     if let Ok(line) = line {
-        line.arm();
+        arm_line(line);
     }
 }
 
@@ -110,5 +126,5 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
 fn rehearse(record: &Record, own: ThisHart) -> Result<(), CutReason> {
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
     // SAFETY: no OS runs, and nothing is armed: nobody else uses the record's parts.
-    unsafe { stop::write_shared(record, own) }.map(|_| ())
+    unsafe { stop::write_shared(record, own, None) }.map(|_| ())
 }

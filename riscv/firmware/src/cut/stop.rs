@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use poorwill_hart::Resume;
 use poorwill_image::StateWriter;
 use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, Proof, StopMachine};
 use spin::Once;
@@ -9,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
-use super::{context, key, line, shared};
+use super::{WRITER, context, key, line, shared};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::{platform, power, power_fail, virtio};
@@ -44,6 +45,13 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
         frame,
     };
     if own.is_first() {
+        // Whoever has asked for a cut is done with the record, or commits it.
+        let _writer = loop {
+            match WRITER.try_lock() {
+                Some(writer) => break writer,
+                None => own.serve_fence(),
+            }
+        };
         // Where it is not committed, the record says why.
         match cut::stop(&machine) {
             Ok(committed) => power::power_off_cut(committed),
@@ -56,7 +64,7 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
             sequence => break sequence,
         }
     };
-    match machine.save(sequence).and_then(|()| machine.write_back()) {
+    match machine.save_last(sequence) {
         Ok(()) => {
             GATHERED.fetch_add(1, Ordering::Release);
         }
@@ -72,27 +80,33 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
 }
 
 /// The machine on its way to a cut, as the hart sees it that stops.
-struct Stopping<'a> {
-    record: Record,
-    own: ThisHart,
-    place: usize,
-    frame: Option<&'a TrapFrame>,
+pub(super) struct Stopping<'a> {
+    pub(super) record: Record,
+    pub(super) own: ThisHart,
+    pub(super) place: usize,
+    /// Of the trap in which it stops; `None` where it runs no OS.
+    pub(super) frame: Option<&'a TrapFrame>,
 }
 
 impl Stopping<'_> {
     /// Writes the calling hart's part.
-    fn save(&self, sequence: u64) -> Result<(), CutReason> {
+    pub(super) fn save(&self, sequence: u64) -> Result<(), CutReason> {
         let part = Layout::hart(self.place);
         let bytes = match self.frame {
             // SAFETY: only this hart writes its part, and others read it later.
             Some(frame) => context::write(self.own, frame, unsafe { self.record.part_mut(part) })?,
             None => 0,
         };
-        self.record.enter(part, sequence, bytes);
-        Ok(())
+        self.record.enter(part, sequence, bytes)
     }
 
-    /// Writes back what caches the calling hart has to itself, the last of what it stores.
+    /// The same, as the last that the calling hart stores: its caches are written back then.
+    pub(super) fn save_last(&self, sequence: u64) -> Result<(), CutReason> {
+        self.save(sequence)?;
+        self.write_back()
+    }
+
+    /// Writes back what caches the calling hart has to itself.
     fn write_back(&self) -> Result<(), CutReason> {
         match line().write_back_own() {
             true => Ok(()),
@@ -102,7 +116,8 @@ impl Stopping<'_> {
 }
 
 /// Writes the parts of what all harts share and of the memory that the loader writes at a
-/// power-on, the device tree. Returns their numbers and bytes.
+/// power-on, the device tree. `vector` is where the OS goes on that has asked for a sleep.
+/// Returns their numbers and bytes.
 ///
 /// # Errors
 ///
@@ -114,11 +129,12 @@ impl Stopping<'_> {
 pub(super) unsafe fn write_shared(
     record: &Record,
     own: ThisHart,
+    vector: Option<Resume>,
 ) -> Result<[(usize, u64); 2], CutReason> {
     let [shared, tree] = [Layout::SHARED, Layout::TREE];
     // SAFETY: as the caller says.
     let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
-    shared::write(record, &mut writer).map_err(context::no_room)?;
+    shared::write(record, vector, &mut writer).map_err(context::no_room)?;
     // SAFETY: likewise.
     let (memory, room) = unsafe { (super::go::loaded_memory(own), record.part_mut(tree)) };
     let bytes = memory.len() as u64;
@@ -133,7 +149,7 @@ impl StopMachine for Stopping<'_> {
         &self.record
     }
 
-    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> R {
+    fn with_proof<R>(&self, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
         self.record.with_proof(job)
     }
 
@@ -159,29 +175,14 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
-        // SAFETY: no hart runs the OS, and the coordinator alone writes them.
-        let written = unsafe { write_shared(&self.record, self.own) }?;
-        for (part, bytes) in written {
-            self.record.enter(part, sequence, bytes);
-        }
-        Ok(())
+        self.capture_for(sequence, None)
     }
 
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
-        let mut iommus = platform().iommus.iter();
-        let iommu = iommus.find(|(_, iommu)| iommu.is_on());
-        let live = iommu.map(|(address, _)| *address).or_else(virtio::live);
-        if let Some(address) = live {
-            return Err(CutReason::LiveDevice(address));
-        }
-        // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
-        let devices = unsafe { Devices::new(self.record) };
         let until = power_fail::since() + line().quiet_ticks();
-        // SAFETY: the coordinator alone writes it.
-        let part = unsafe { self.record.part_mut(Layout::DEVICES) };
-        let bytes = devices.stop(until, part)?;
-        self.record.enter(Layout::DEVICES, sequence, bytes);
-        Ok(())
+        let (bytes, quieted) = self.quiet_until(until)?;
+        quieted?;
+        self.record.enter(Layout::DEVICES, sequence, bytes)
     }
 
     fn ticks(&self) -> u64 {
@@ -199,8 +200,46 @@ impl StopMachine for Stopping<'_> {
 }
 
 impl Stopping<'_> {
+    /// Writes the parts of what harts share, and the device tree's. `vector` is where the OS
+    /// goes on that has asked for a sleep.
+    pub(super) fn capture_for(
+        &self,
+        sequence: u64,
+        vector: Option<Resume>,
+    ) -> Result<(), CutReason> {
+        // SAFETY: no hart runs the OS, and the coordinator alone writes them.
+        let written = unsafe { write_shared(&self.record, self.own, vector) }?;
+        for (part, bytes) in written {
+            self.record.enter(part, sequence, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Quiets devices by that time, in ticks. Returns the bytes of what puts back those that
+    /// it has touched, and whether all are quiet.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be kept, and none was touched.
+    pub(super) fn quiet_until(
+        &self,
+        until: u64,
+    ) -> Result<(u64, Result<(), CutReason>), CutReason> {
+        let mut iommus = platform().iommus.iter();
+        let iommu = iommus.find(|(_, iommu)| iommu.is_on());
+        let live = iommu.map(|(address, _)| *address).or_else(virtio::live);
+        if let Some(address) = live {
+            return Err(CutReason::LiveDevice(address));
+        }
+        // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
+        let devices = unsafe { Devices::new(self.record) };
+        // SAFETY: the coordinator alone writes it.
+        let part = unsafe { self.record.part_mut(Layout::DEVICES) };
+        Ok(devices.stop(until, part))
+    }
+
     /// A hart that has not written its part.
-    fn missing(&self, sequence: u64) -> CutReason {
+    pub(super) fn missing(&self, sequence: u64) -> CutReason {
         let mut harts = hart::all().iter().enumerate();
         let missing = harts.find(|(place, _)| {
             let entry = self

@@ -106,18 +106,34 @@ unsafe fn clear_lowest(bytes: usize) {
 /// Bytes of the deep stack for what leaves nothing there.
 const APART_BYTES: usize = DEEP_STACK_BYTES / 2;
 
+/// Whether the calling hart is on the upper part of the deep stack: [`apart`] is its own.
+pub(crate) fn is_on_upper_deep() -> bool {
+    let base = (&raw const DEEP_STACK).addr();
+    let upper = base + APART_BYTES..base + DEEP_STACK_BYTES;
+    is_on_deep() && upper.contains(&(&raw const upper).addr())
+}
+
 /// Runs `job` for the hart that is on the deep stack, further down, and leaves nothing of it
 /// there: bytes that nobody has set go wherever a value is moved, out of whatever was on the
 /// stack before.
 pub(crate) fn apart<F: FnOnce() -> R, R>(job: F) -> R {
-    let base = (&raw const DEEP_STACK).addr();
-    let top = base + APART_BYTES;
-    let here = (&raw const job).addr();
     assert!(
-        is_on_deep() && (top..base + DEEP_STACK_BYTES).contains(&here),
+        is_on_upper_deep(),
         "the hart is on the upper part of the deep stack"
     );
     // SAFETY: the hart is on the part above.
+    unsafe { apart_from_above(job) }
+}
+
+/// The same for a hart that has gone from the upper part of the deep stack to another one.
+///
+/// # Safety
+///
+/// It was [there](is_on_upper_deep), and is the one that is on the deep stack.
+pub(crate) unsafe fn apart_from_above<F: FnOnce() -> R, R>(job: F) -> R {
+    let base = (&raw const DEEP_STACK).addr();
+    let top = base + APART_BYTES;
+    // SAFETY: as the caller says: the part below is nobody's.
     let result = unsafe { on(top, job) };
     assert!(
         painted(base, 1) == 1,

@@ -2,11 +2,11 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::uninterrupted;
-use poorwill_hart::HartContext;
 use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
+use poorwill_sleep::cut::{CutCommitted, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
     AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine,
@@ -17,11 +17,13 @@ use spin::Mutex;
 use super::device::{self, Place};
 use super::retain::Resting;
 use super::state::{self, MachineState};
+use crate::cut;
 use crate::entry;
 use crate::hart::this_hart;
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, vault, virtio};
 use crate::report;
+use crate::sleeper;
 use crate::workers::StoppedHarts;
 
 /// The machine that this firmware runs on.
@@ -30,19 +32,6 @@ pub(super) struct Firmware;
 
 /// The bar that is on the console.
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
-
-/// The state that the waking hart takes over.
-static WAKING: Mutex<Option<HartContext>> = Mutex::new(None);
-
-/// Puts back what is the calling hart's own; run as it starts for a wake.
-pub(crate) fn restore_hart() {
-    // Not moved: a hart's stack is small.
-    let mut waking = WAKING.lock();
-    if let Some(context) = waking.as_ref() {
-        context.restore(&this_hart().access());
-    }
-    *waking = None;
-}
 
 impl Machine for Firmware {
     type Place = Place;
@@ -176,8 +165,16 @@ impl Machine for Firmware {
             id.renew();
             id.announce(&platform.interrupts);
         }
-        *WAKING.lock() = Some(state.hart);
+        sleeper::will_wake(state.hart);
         state.core
+    }
+
+    fn can_be_cut(&self) -> bool {
+        cut::is_armed() && self.can_power_off()
+    }
+
+    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut> {
+        cut::request(vector, began)
     }
 
     fn last_attempt(&self) -> Option<BootAttempt> {

@@ -20,7 +20,6 @@ use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use crate::report;
 use machine::Firmware;
-pub(crate) use machine::restore_hart;
 
 /// Puts the machine to sleep. Returns when it is awake again without its power
 /// having been off.
@@ -48,6 +47,7 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
             say_stacks();
             cut::power_off(|| power::power_off_asleep(committed))
         }
+        Slept::Cut(committed) => power::power_off_cut(committed),
         Slept::InDoubt(_) => cut::power_off(|| power::power_off()),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use humantime::format_duration;
+use humantime::{FormattedDuration, format_duration};
 use poorwill_machine::cut::{Ending, RecordReport, RecordState, look};
 use poorwill_machine::{Clock, Machine, PowerSupply, paths};
 
@@ -78,11 +78,18 @@ impl<'m> CutRun<'m> {
         }))
     }
 
-    /// Says how the machine has ended; whether the power failed.
+    /// Says how the machine has ended; whether it was cut.
     pub(super) fn end(&self, status: ExitStatus) -> anyhow::Result<bool> {
         let after = look(self.ram)?;
         match Ending::of(status, &self.before, &after)? {
             Ending::Off => Ok(false),
+            Ending::Cut(record) if record.requested == Some(true) => {
+                eprintln!(
+                    "\npoorwill: asleep in its memory ({}): run the same command again to wake it",
+                    took(&record, self.supply)
+                );
+                Ok(true)
+            }
             Ending::Cut(record) => {
                 eprintln!(
                     "\npoorwill: the power failed, and the machine was cut ({}): run the same \
@@ -123,15 +130,20 @@ fn announce(ram: &Path, record: &RecordReport) {
 
 fn told(record: &RecordReport, supply: &PowerSupply) -> String {
     let harts = record.harts.unwrap_or_default();
-    let took = supply
-        .clock
-        .time_of_ticks(record.stop_ticks.unwrap_or_default());
-    let took = Duration::from_micros(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     format!(
         "{harts} harts, in {} of {}",
-        format_duration(took),
+        took(record, supply),
         format_duration(supply.hold_up)
     )
+}
+
+/// How long Stop took.
+fn took(record: &RecordReport, supply: &PowerSupply) -> FormattedDuration {
+    let ticks = record.stop_ticks.unwrap_or_default();
+    let took = supply.clock.time_of_ticks(ticks).as_micros();
+    format_duration(Duration::from_micros(
+        u64::try_from(took).unwrap_or(u64::MAX),
+    ))
 }
 
 #[cfg(test)]
@@ -144,6 +156,7 @@ mod tests {
             number: 1,
             state,
             reason: None,
+            requested: Some(false),
             harts: Some(1),
             machine_harts: Some(harts),
             bytes: Some(1),

@@ -66,6 +66,7 @@ mod tests {
             number: 1,
             state: RecordState::Whole,
             reason: None,
+            requested: Some(false),
             harts: Some(2),
             machine_harts: Some(2),
             bytes: Some(18_438),

@@ -1,0 +1,79 @@
+//! Which way a sleep takes.
+
+use poorwill_store::{Configuration, Purpose, SleepMode};
+
+/// What becomes of a machine that is to sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// It is cut: everything stays in RAM, which is persistent.
+    Cut,
+    /// It is saved at once, for that.
+    Save(Purpose),
+    /// It rests with its RAM powered, for good or for so many ms.
+    Rest(Option<u64>),
+}
+
+/// What a configuration wants, on a machine that can be cut or cannot. One that cannot, or
+/// was to be and was refused, is saved.
+pub(crate) fn choose(configuration: &Configuration, can_be_cut: bool) -> Choice {
+    match (configuration.next_snapshot, configuration.mode) {
+        (Some(name), _) => Choice::Save(Purpose::Snapshot(name)),
+        (None, None | Some(SleepMode::Cut)) if can_be_cut => Choice::Cut,
+        (None, _) => match configuration.stage_after_ms() {
+            Some(0) => Choice::Save(Purpose::Once),
+            rest => Choice::Rest(rest),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use poorwill_store::Name;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn configurations() -> impl Strategy<Value = Configuration> {
+        let mode = prop::option::of(prop::sample::select(&SleepMode::ALL[..]));
+        (mode, 1u64..10, 0u64..10, any::<bool>()).prop_map(
+            |(mode, stage_delay_ms, break_even_ms, is_snapshot)| Configuration {
+                mode,
+                stage_delay_ms,
+                break_even_ms,
+                next_snapshot: is_snapshot.then_some(Name::NONE),
+                ..Configuration::default()
+            },
+        )
+    }
+
+    proptest! {
+        /// A mode that somebody has chosen by name is what the machine sleeps in, and so is a
+        /// snapshot.
+        #[test]
+        fn what_was_chosen_by_name_counts(configuration in configurations(), can_be_cut: bool) {
+            let choice = choose(&configuration, can_be_cut);
+            let may_be_cut = matches!(configuration.mode, None | Some(SleepMode::Cut))
+                && configuration.next_snapshot.is_none();
+            prop_assert_eq!(choice == Choice::Cut, can_be_cut && may_be_cut);
+            if let Some(name) = configuration.next_snapshot {
+                prop_assert_eq!(choice, Choice::Save(Purpose::Snapshot(name)));
+            } else if let Some(SleepMode::Retain | SleepMode::Staged | SleepMode::Auto) =
+                configuration.mode
+            {
+                prop_assert_eq!(choice, Choice::Rest(configuration.stage_after_ms()));
+            } else if choice != Choice::Cut {
+                prop_assert_eq!(choice, Choice::Save(Purpose::Once));
+            }
+        }
+
+        /// Whether the machine can be cut changes nothing else.
+        #[test]
+        fn without_persistent_ram_nothing_is_cut(configuration in configurations()) {
+            let without = choose(&configuration, false);
+            let with = choose(&configuration, true);
+            prop_assert!(without != Choice::Cut);
+            prop_assert!(with == without
+                || with == Choice::Cut && without == Choice::Save(Purpose::Once));
+        }
+    }
+}

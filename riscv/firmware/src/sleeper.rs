@@ -1,0 +1,104 @@
+//! The hart that sleeps for the machine: what it holds for its OS, and where that goes on, in
+//! an image or in the record of a cut; and what it takes over as it wakes.
+
+use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Section, section};
+use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_sleep::{Core, Moment, StateRefusal, WakeVector};
+use spin::Mutex;
+
+use crate::hart::this_hart;
+use crate::platform::{domain, platform};
+
+/// The state that the waking hart takes over.
+static WAKING: Mutex<Option<HartContext>> = Mutex::new(None);
+
+/// Keeps what a hart is to have when it wakes.
+pub(crate) fn will_wake(hart: HartContext) {
+    *WAKING.lock() = Some(hart);
+}
+
+/// Puts back what is the calling hart's own; run as it starts for a wake.
+pub(crate) fn restore_hart() {
+    // Not moved: a hart's stack is small.
+    let mut waking = WAKING.lock();
+    if let Some(context) = waking.as_ref() {
+        context.restore(&this_hart().access());
+    }
+    *waking = None;
+}
+
+/// Writes down what the calling hart holds for its OS, which goes on at `vector`.
+///
+/// # Errors
+///
+/// [`StateError::NoRoom`], also for vector registers longer than an image can have.
+// A context is large: it is to be gone before the controllers are captured.
+#[inline(never)]
+pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+    let clock = &platform().time;
+    let context = HartContext::capture(&this_hart().access()).map_err(no_room)?;
+    let now = Moment {
+        ticks: clock.ticks(),
+        now_ns: clock.now_ns(),
+    };
+    Core::new(this_hart().id(), vector, now, context.deadline).write(into)?;
+    for section in context.sections() {
+        into.section(section.tag, 0, section.version, section.bytes)?;
+    }
+    Ok(())
+}
+
+/// Takes that out of a machine's state again, once it is found to fit, before anything is
+/// touched.
+///
+/// # Errors
+///
+/// [`StateRefusal`].
+pub(crate) fn read(sections: &mut StateSections<'_>) -> Result<(Core, HartContext), StateRefusal> {
+    let core = Core::read(sections)?;
+    check(&core)?;
+    let mut hart = read_hart(sections)?;
+    hart.deadline = Some(core.deadline());
+    Ok((core, hart))
+}
+
+/// The context of the hart that slept, once it is found to fit a hart like the
+/// calling one.
+fn read_hart(sections: &mut StateSections<'_>) -> Result<HartContext, StateError> {
+    let hart = this_hart().access();
+    let mut context = HartContext::default();
+    for tag in section::TAGS {
+        let Some(section) = sections.take(tag, 0) else {
+            continue;
+        };
+        let read = Section {
+            tag,
+            version: section.version,
+            bytes: section.payload,
+        };
+        // What was read before fits, so this one is at fault.
+        let fits = context.read(read).is_ok() && context.check(&hart).is_ok();
+        fits.then_some(()).ok_or_else(|| section.refuse())?;
+    }
+    Ok(context)
+}
+
+/// A hart that holds more than a section can have.
+fn no_room(error: CaptureError) -> StateError {
+    let CaptureError::VectorLength(vlenb) = error;
+    StateError::NoRoom {
+        owner: section::VECTOR,
+        needed: vlenb as usize,
+        left: MAX_VLENB,
+    }
+}
+
+/// Whether there are a hart and a place to go on with.
+fn check(core: &Core) -> Result<(), StateRefusal> {
+    let hart = crate::hart::find(core.hart()).ok_or(StateRefusal::NoHart(core.hart()))?;
+    let address = core.vector().address;
+    match domain::of(hart.id()).executable(address) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(StateRefusal::WakeVector(address)),
+    }
+}
