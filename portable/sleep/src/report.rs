@@ -9,12 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::error::ColdBoot;
 use crate::event::WakeReport;
 use crate::retain::Source;
-
-/// Bytes of the text.
-pub const REPORT_BYTES: usize = 128;
-
-/// The text, filled up with zeros, of which there is at least one.
-pub type ReportText = [u8; REPORT_BYTES];
+use crate::text::{Line, REPORT_BYTES, ReportText};
 
 /// Owner of the section of an image's state that holds a [`Report`].
 const OWNER: u32 = u32::from_le_bytes(*b"REPT");
@@ -89,9 +84,9 @@ impl Startup<'_> {
             Protection::Missing => UNPROTECTED,
         };
         let mut line = Line::of(self, REPORT_BYTES - 1 - note.len());
-        line.most += note.len();
+        line.lengthen(note.len());
         line.write_str(note).unwrap_or_default();
-        line.text
+        line.text()
     }
 }
 
@@ -144,78 +139,5 @@ impl Report {
         section
             .map(|section| section.read::<Report>(VERSION).copied())
             .transpose()
-    }
-}
-
-/// A text on its way into a value.
-struct Line {
-    text: ReportText,
-    length: usize,
-    /// How long it may get.
-    most: usize,
-}
-
-impl Line {
-    /// As much of its words as fits.
-    fn of(words: &impl fmt::Display, most: usize) -> Self {
-        let mut line = Line {
-            text: [0; REPORT_BYTES],
-            length: 0,
-            most,
-        };
-        // An error says that the text is full: it ends there.
-        write!(line, "{words}").unwrap_or_default();
-        line
-    }
-}
-
-/// A text for an OS; what does not fit is left out.
-pub(crate) fn text_of(words: &impl fmt::Display) -> ReportText {
-    Line::of(words, REPORT_BYTES - 1).text
-}
-
-impl Write for Line {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        part.chars().try_for_each(|character| {
-            let end = self.length + character.len_utf8();
-            if end > self.most {
-                return Err(fmt::Error);
-            }
-            character.encode_utf8(&mut self.text[self.length..end]);
-            self.length = end;
-            Ok(())
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::string::String;
-
-    use super::*;
-
-    /// The text of so many letters and an umlaut, as far as it fits.
-    fn text(letters: usize) -> (String, usize, bool) {
-        let mut line = Line {
-            text: [0; REPORT_BYTES],
-            length: 0,
-            most: REPORT_BYTES - 1,
-        };
-        let words = std::format!("{}\u{e4}z", "a".repeat(letters));
-        let fits = line.write_str(&words).is_ok();
-        let text = core::str::from_utf8(&line.text[..line.length]).unwrap();
-        assert!(words.starts_with(text));
-        assert!(line.text[line.length..].iter().all(|byte| *byte == 0));
-        (text.into(), line.length, fits)
-    }
-
-    #[test]
-    fn a_character_is_not_torn_and_nothing_follows_a_cut() {
-        assert_eq!(text(REPORT_BYTES - 4).1, REPORT_BYTES - 1);
-        assert!(text(REPORT_BYTES - 4).2);
-        assert_eq!(text(REPORT_BYTES - 3).1, REPORT_BYTES - 1);
-        assert!(!text(REPORT_BYTES - 3).2);
-        assert_eq!(text(REPORT_BYTES - 2).1, REPORT_BYTES - 2);
-        assert!(!text(REPORT_BYTES - 2).2);
     }
 }

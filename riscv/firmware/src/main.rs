@@ -102,7 +102,9 @@ fn boot(
     say!("cold boot: {reason}");
     let domain = domain::of(own.id());
     // SAFETY: the machine boots cold, and nobody has read the tree since the start.
-    let resume = early(|| unsafe { next_stage::prepare(&next, platform(), domain, reason) })?;
+    let resume = early(|| unsafe {
+        next_stage::prepare(&next, platform(), domain, reason, cut::has_line())
+    })?;
     early(|| cut::begin(own));
     // This hart waits to be started, as all do.
     own.start(Task::Start(resume))?;

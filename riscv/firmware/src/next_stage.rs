@@ -10,7 +10,6 @@ use poorwill_sleep::cut::ToldStatus;
 use poorwill_sleep::{Report, Startup};
 use thiserror::Error;
 
-use crate::cut;
 use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
 use crate::sleep::ColdBoot;
@@ -52,7 +51,7 @@ pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
 }
 
 /// Makes the device tree ready for the next stage, and tells it why the machine boots
-/// cold; returns where it starts, and with what.
+/// cold, with room for what is told of cuts where the machine has a power-fail line; returns where it starts, and with what.
 ///
 /// # Errors
 ///
@@ -67,6 +66,7 @@ pub(crate) unsafe fn prepare(
     platform: &Platform,
     domain: &Domain,
     reason: ColdBoot,
+    has_line: bool,
 ) -> Result<Resume, NextStageError> {
     let entry = domain.entry();
     let entry = entry.map_err(|_| NextStageError::Address(stage.address))?;
@@ -90,7 +90,7 @@ pub(crate) unsafe fn prepare(
         generation_id,
         report: &text,
         log: &NO_LOG,
-        cut: cut::has_line().then_some(&ToldStatus::NOTHING),
+        cut: has_line.then_some(&ToldStatus::NOTHING),
     };
     let placed = fixup(buffer, &fixups)?;
     report::remember(Report {

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 
 use super::bus::{Bus, Present};
 use super::register::{BAR0, CLASS, COMMAND, COMMAND_MASTER, ID, Kept, is_bridge};
-use super::{ConfigSpace, Function, HostBridge, MAX_FUNCTIONS, PciError};
+use super::{ConfigSpace, Function, HostBridge, Location, MAX_FUNCTIONS, PciError};
 
 /// A function that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,20 @@ pub fn list(
         }
     }
     Ok(listed)
+}
+
+/// The function at a location, while the bridges above it have the numbers of their buses.
+#[must_use]
+pub fn function_at(
+    config: &impl ConfigSpace,
+    host: &HostBridge,
+    location: &Location,
+) -> Option<Function> {
+    let mut bus = Bus::root(host);
+    for step in &location.bridges {
+        bus = bus.behind_numbered(config, bus.at(*step))?;
+    }
+    Some(bus.at(location.function))
 }
 
 /// The address on the bus that a BAR for memory holds; `None` where it is another one, or

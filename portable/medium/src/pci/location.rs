@@ -2,8 +2,7 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 
-use super::bus::Bus;
-use super::{ConfigSpace, Function, HostBridge, Kind};
+use super::Kind;
 
 /// How many bridges may stand between the host bridge and a device.
 pub const MAX_DEPTH: usize = 7;
@@ -40,16 +39,6 @@ impl Location {
             function,
             kind,
         })
-    }
-
-    /// The function there, while the bridges above it have the numbers of their buses.
-    #[must_use]
-    pub fn function(&self, config: &impl ConfigSpace, host: &HostBridge) -> Option<Function> {
-        let mut bus = Bus::root(host);
-        for step in &self.bridges {
-            bus = bus.behind_numbered(config, bus.at(*step))?;
-        }
-        Some(bus.at(self.function))
     }
 
     /// What is there.

@@ -3,7 +3,7 @@ use core::fmt::{self, Display};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::report::{ReportText, text_of};
+use crate::text::{ReportText, text_of};
 
 /// What a power failure would come to, as far as that is known before it. `E` is why not to
 /// a cut.

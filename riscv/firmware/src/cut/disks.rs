@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use poorwill_arch::pci::config_space;
 use poorwill_keepers::MAX_DEVICES;
 use poorwill_medium::nvme::ShutdownFacts;
-use poorwill_medium::pci::{Function, Location};
+use poorwill_medium::pci::{self, Function, Location};
 use spin::Mutex;
 
 use crate::platform::platform;
@@ -58,7 +58,7 @@ pub(super) fn facts_of(host: usize, function: Function) -> Option<ShutdownFacts>
     let mut of_host = disks.iter().filter(|disk| disk.host == host);
     let disk = of_host.find(|disk| match &disk.place {
         Place::Location(location) => {
-            location.function(&config, &described.bridge) == Some(function)
+            pci::function_at(&config, &described.bridge, location) == Some(function)
         }
         Place::Function(kept) => *kept == function,
     });

@@ -22,19 +22,8 @@ use super::{context, key};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
-use crate::platform::{domain, platform, power_fail};
+use crate::platform::{platform, power_fail};
 use crate::{report, sleeper};
-
-/// The memory that the loader writes at a power-on: the device tree.
-///
-/// # Safety
-///
-/// No hart runs the OS, and nobody else refers to that memory.
-pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
-    let tree = domain::of(own.id()).next_stage.tree;
-    // SAFETY: memory of the OS, and as the caller says.
-    unsafe { crate::next_stage::tree(tree) }
-}
 
 /// The machine that goes on, as the hart sees it that boots.
 struct Going {
@@ -92,7 +81,7 @@ impl GoMachine for Going {
             return Err(CutReason::Misfit);
         }
         // SAFETY: no hart runs the OS.
-        if self.part(Layout::TREE)?.1 != unsafe { loaded_memory(self.own) }.len() as u64 {
+        if self.part(Layout::TREE)?.1 != unsafe { shared::loaded_memory(self.own) }.len() as u64 {
             return Err(CutReason::Misfit);
         }
         let mut sleeper = None;
@@ -122,7 +111,7 @@ impl GoMachine for Going {
         // SAFETY: as in `check`.
         unsafe { Devices::new(self.record) }.put_back(&kept)?;
         // SAFETY: no hart runs the OS.
-        let memory = unsafe { loaded_memory(self.own) };
+        let memory = unsafe { shared::loaded_memory(self.own) };
         let tree = self.record.part(Layout::TREE).as_bytes();
         memory.copy_from_slice(&tree[..memory.len()]);
         shared.restore();

@@ -13,9 +13,20 @@ use poorwill_sleep::cut::{CutMemory, Layout, Place, ToldStatus};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::record::Record;
-use crate::hart::{self, Hart};
-use crate::platform::{console, generation_id, platform};
+use crate::hart::{self, Hart, ThisHart};
+use crate::platform::{console, domain, generation_id, platform};
 use crate::report;
+
+/// The memory that the loader writes at a power-on: the device tree.
+///
+/// # Safety
+///
+/// No hart runs the OS, and nobody else refers to that memory.
+pub(super) unsafe fn loaded_memory(own: ThisHart) -> &'static mut [u8] {
+    let tree = domain::of(own.id()).next_stage.tree;
+    // SAFETY: memory of the OS, and as the caller says.
+    unsafe { crate::next_stage::tree(tree) }
+}
 
 /// What a hart does after a power-on.
 const STOPPED: u64 = 0;

@@ -136,7 +136,7 @@ pub(super) unsafe fn write_shared(
     let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
     shared::write(record, vector, &mut writer).map_err(context::no_room)?;
     // SAFETY: likewise.
-    let (memory, room) = unsafe { (super::go::loaded_memory(own), record.part_mut(tree)) };
+    let (memory, room) = unsafe { (shared::loaded_memory(own), record.part_mut(tree)) };
     let bytes = memory.len() as u64;
     let room = room.as_mut_bytes().get_mut(..memory.len());
     room.ok_or(CutReason::NoRoom(bytes))?
