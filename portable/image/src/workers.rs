@@ -1,3 +1,10 @@
+use thiserror::Error;
+
+/// The power fails: whatever takes long is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the power fails")]
+pub struct PowerFails;
+
 /// The worker harts of a save or a load, and how the coordinator reaches them.
 ///
 /// In tests they are threads; with [`NoWorkers`] the calling hart is alone.
@@ -5,6 +12,16 @@ pub trait Workers: Sync {
     /// Runs `coordinate` on the calling hart and, meanwhile, `work` on every idle hart.
     /// Returns when all of them have returned. Workers may join late, or not at all.
     fn run(&self, coordinate: &mut dyn FnMut(), work: &(dyn Fn() + Sync));
+
+    /// Whether a save may go on. Once it may not, it never may again. All harts ask, at the
+    /// latest after each page that they have hashed or sealed: it is to cost little.
+    ///
+    /// # Errors
+    ///
+    /// [`PowerFails`].
+    fn go_on(&self) -> Result<(), PowerFails> {
+        Ok(())
+    }
 
     /// Wakes idle workers: there is work.
     fn call(&self) {}

@@ -32,5 +32,5 @@ pub use error::KeeperError;
 pub use go::{announce, check, give_up, put_back};
 pub use machine::{Machine, Window};
 pub use nvme::shuts_down_within;
-pub use stop::{MAX_DEVICES, stop};
+pub use stop::{MAX_DEVICES, reach_memory, stop};
 pub use survey::Survey;

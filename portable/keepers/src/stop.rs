@@ -48,6 +48,24 @@ pub fn stop<M: Machine>(
     Ok(())
 }
 
+/// Whether any device, but for bridges, has access to memory.
+///
+/// # Errors
+///
+/// [`KeeperError::Pci`].
+pub fn reach_memory<M: Machine>(machine: &M) -> Result<bool, KeeperError> {
+    for host in 0..machine.hosts() {
+        let listed = pci::list(&machine.config(host), machine.host(host))?;
+        if listed
+            .iter()
+            .any(|listed| listed.is_master && !listed.is_bridge)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 type Live<'m, M> = ArrayVec<(Device<'m, M>, Kind), MAX_DEVICES>;
 
 // Tables are long: neither is in the other's frame.

@@ -117,28 +117,29 @@ pub struct Written<'q, 'k> {
 }
 
 impl Written<'_, '_> {
-    /// Commits the image; `sleep_ms` is how long the sleep has taken.
+    /// Commits the image; `sleep_ms` is how long the sleep has taken. From here on the way is
+    /// shorter to its end than back, whatever comes.
     ///
     /// # Errors
     ///
-    /// [`CommitError`]; memory is as it was then.
+    /// [`CommitError`]; memory is as it was then, but for what the power leaves sealed.
     pub(crate) fn commit<M: Medium>(
         self,
+        machine: &impl Machine,
         slot: OpenSlot<'_, '_, M>,
         workspace: &mut Workspace<'_>,
-        workers: &dyn Workers,
         sleep_ms: u32,
     ) -> Result<(Committed, Saved), CommitError> {
-        match slot.commit(&self.saved, sleep_ms) {
+        match machine.to_the_end(|| slot.commit(&self.saved, sleep_ms)) {
             Ok(committed) => Ok((committed, self.saved)),
             Err(error) => {
-                self.abandon(workspace, workers);
+                self.abandon(workspace, machine.workers());
                 Err(error)
             }
         }
     }
 
-    /// Gives the image up: memory is as it was.
+    /// Gives the image up: memory is as it was, but for what the power leaves sealed.
     pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Workers) {
         give_back(&self.request, self.memory, workspace, workers);
     }

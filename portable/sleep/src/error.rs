@@ -1,6 +1,6 @@
 use core::fmt;
 
-use poorwill_image::{NoRoom, OpenError, SaveError, StateError};
+use poorwill_image::{NoRoom, OpenError, PowerFails, SaveError, StateError};
 use poorwill_medium::MediumError;
 use poorwill_medium::mapped::MappedError;
 use poorwill_medium::nvme::NvmeError;
@@ -89,6 +89,9 @@ pub enum NoSleep {
     /// The commit, which is certain to have failed.
     #[error("the image was not committed: {0}")]
     Commit(StoreError),
+    /// The power fails: the machine is to be cut.
+    #[error(transparent)]
+    PowerFails(#[from] PowerFails),
 }
 
 /// What of a machine is in the way of a sleep.

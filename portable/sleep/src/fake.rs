@@ -4,13 +4,16 @@
 extern crate std;
 
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::borrow::ToOwned;
 use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
 use arrayvec::ArrayVec;
-use poorwill_image::{NoWorkers, Progress, StateError, StateSections, StateWriter, Workers};
+use poorwill_image::{
+    NoWorkers, PowerFails, Progress, StateError, StateSections, StateWriter, Workers,
+};
 use poorwill_medium::nvme::Stop;
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::linux::{Free, FreeListError};
@@ -83,6 +86,36 @@ pub struct FakeMachine<'f> {
     pub said: RefCell<Vec<String>>,
     /// What the OS was told.
     pub told: RefCell<Option<String>>,
+    /// Its harts.
+    pub harts: FakeHarts,
+}
+
+/// The harts of a [`FakeMachine`]: one.
+#[derive(Debug, Default)]
+pub struct FakeHarts {
+    /// How often it has asked whether it may go on.
+    pub looks: AtomicU64,
+    /// The first time at which it may not, from 0.
+    pub power_fails_at: Option<u64>,
+    /// It does not look: what it does is done to its end.
+    pub to_the_end: AtomicBool,
+}
+
+impl Workers for FakeHarts {
+    fn run(&self, coordinate: &mut dyn FnMut(), work: &(dyn Fn() + Sync)) {
+        NoWorkers.run(coordinate, work);
+    }
+
+    fn go_on(&self) -> Result<(), PowerFails> {
+        if self.to_the_end.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let look = self.looks.fetch_add(1, Ordering::Relaxed);
+        match self.power_fails_at {
+            Some(at) if look >= at => Err(PowerFails),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl core::fmt::Debug for FakeMachine<'_> {
@@ -122,6 +155,7 @@ impl<'f> FakeMachine<'f> {
             load_marks: RefCell::default(),
             said: RefCell::new(Vec::new()),
             told: RefCell::new(None),
+            harts: FakeHarts::default(),
         }
     }
 
@@ -179,7 +213,14 @@ impl Machine for FakeMachine<'_> {
     }
 
     fn workers(&self) -> &dyn Workers {
-        &NoWorkers
+        &self.harts
+    }
+
+    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
+        self.harts.to_the_end.store(true, Ordering::Relaxed);
+        let result = job();
+        self.harts.to_the_end.store(false, Ordering::Relaxed);
+        result
     }
 
     fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {

@@ -155,6 +155,12 @@ pub trait Machine {
     /// memory that follows, and after all that came before.
     fn set_load_mark(&self, mark: LoadMark);
 
+    /// Runs `job`, which is not ended halfway as the power fails: its waits are what they are
+    /// at other times.
+    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
+        job()
+    }
+
     /// Runs `job` with what rests for the machine; then the calling hart is as the
     /// OS left it, but for what has come meanwhile.
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;

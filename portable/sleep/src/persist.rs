@@ -1,6 +1,6 @@
 //! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{Salt, Saved, Seal, Workspace};
+use poorwill_image::{PowerFails, Salt, Saved, Seal, SealedMemory, Workspace};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::FreeListError;
 use poorwill_memory::{FreeContents, OsMemory};
@@ -40,8 +40,26 @@ pub(crate) enum NotSaved {
     Failed(NoSleep),
     /// Something wakes it; nothing is committed.
     Abandoned(Source),
+    /// The power fails, and the machine is to be cut; nothing is committed. Some of memory may
+    /// still be sealed.
+    PowerFails(Option<SealedMemory>),
     /// Nobody can tell whether the image is committed.
     InDoubt(StoreError),
+}
+
+impl NotSaved {
+    /// The same, or that the power fails: then it is for that, whatever was in the way of what
+    /// was given up. `left_sealed` tells what of memory is sealed.
+    fn power_fails<M: Machine>(
+        self,
+        machine: &M,
+        left_sealed: impl FnOnce() -> Option<SealedMemory>,
+    ) -> Self {
+        match (self, machine.workers().go_on()) {
+            (NotSaved::InDoubt(_) | NotSaved::PowerFails(_), _) | (_, Ok(())) => self,
+            (_, Err(PowerFails)) => NotSaved::PowerFails(left_sealed()),
+        }
+    }
 }
 
 impl<E: Into<NoSleep>> From<E> for NotSaved {
@@ -58,6 +76,17 @@ impl From<NotArmed> for NotSaved {
 
 /// Saves the machine; the proof is what switches the power off.
 pub(crate) fn persist<M: Machine>(
+    machine: &M,
+    quiesced: &mut Quiesced<'_>,
+    order: Order,
+    work: &mut Work<'_>,
+) -> Result<Committed, NotSaved> {
+    let saved = save_machine(machine, quiesced, order, work);
+    // Whatever came of what was given up for that.
+    saved.map_err(|error| error.power_fails(machine, || None))
+}
+
+fn save_machine<M: Machine>(
     machine: &M,
     quiesced: &mut Quiesced<'_>,
     order: Order,
@@ -153,7 +182,9 @@ impl<M: Machine> Persist<'_, M> {
         let saving_began = self.machine.ticks();
         let result = self.save(open.area, quiesced, &mut workspace, purpose, fingerprints);
         self.machine.end_show();
-        let (committed, saved) = result?;
+        let left_sealed = || workspace.take_left_sealed();
+        let (committed, saved) =
+            result.map_err(|error| error.power_fails(self.machine, left_sealed))?;
         if let Err(error) = committed.older() {
             self.machine.say(&Event::NotDiscarded(error));
         }
@@ -223,15 +254,16 @@ impl<M: Machine> Persist<'_, M> {
         }
         let took_ms = u32::try_from(machine.milliseconds_since(self.began)).unwrap_or(u32::MAX);
         written
-            .commit(slot, workspace, workers, took_ms)
+            .commit(machine, slot, workspace, took_ms)
             .map_err(|error| match error {
                 CommitError::NotCommitted(error) => NotSaved::Failed(NoSleep::Commit(error)),
                 CommitError::InDoubt(error) => NotSaved::InDoubt(error),
             })
     }
 
-    /// Whether a sleep that has rested is to be abandoned here.
+    /// Whether the sleep is to be abandoned here.
     fn look(&self, at: Checkpoint) -> Result<(), NotSaved> {
+        self.machine.workers().go_on()?;
         match self.order {
             Order::AsConfigured => Ok(()),
             Order::Staged => {

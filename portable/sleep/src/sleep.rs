@@ -1,3 +1,4 @@
+use poorwill_image::SealedMemory;
 use poorwill_store::{Committed, StoreError};
 
 use crate::area::configuration;
@@ -26,6 +27,14 @@ pub enum Slept {
     Awake,
     /// The machine was to be saved at once, and could not: the OS's call fails.
     Refused(NoSleep),
+    /// The power fails: the machine is to be cut, where its OS goes on.
+    PowerFails {
+        /// The machine has slept with its RAM powered: the OS goes on at its wake vector.
+        /// Else its call fails.
+        has_slept: bool,
+        /// What of memory is still sealed. It is opened before the OS goes on.
+        sealed: Option<SealedMemory>,
+    },
 }
 
 /// Puts the machine to sleep in the mode that its sleep area is configured for: one that is
@@ -55,6 +64,12 @@ pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Wor
                 machine.say(&Event::Abandoned(source));
                 woken(machine, source, began);
                 return Slept::Awake;
+            }
+            Err(NotSaved::PowerFails(sealed)) => {
+                return Slept::PowerFails {
+                    has_slept: order == Order::Staged,
+                    sealed,
+                };
             }
             Err(NotSaved::NotArmed(lacks)) => {
                 machine.say(&Event::NotArmed(lacks));

@@ -16,6 +16,7 @@ use poorwill_hart::{
 };
 use spin::Once;
 
+use crate::cut;
 use crate::entry;
 use crate::platform::{platform, pmp, power_fail};
 use crate::remote_fence;
@@ -65,6 +66,11 @@ pub(crate) fn all() -> &'static [Hart] {
 pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     let own = this_hart();
     all().iter().filter(move |hart| !own.is(hart))
+}
+
+/// Has all others stop, as the power fails.
+pub(crate) fn tell_power_fails() {
+    others().for_each(|hart| hart.send_ipi(Request::Cut));
 }
 
 /// The proof that no hart but the calling one runs the OS, or is about to.
@@ -225,7 +231,7 @@ impl ThisHart {
     fn look_for_power_fail(self) {
         let line = platform().power_fail.as_ref();
         if line.is_some_and(|line| self.is_first() && line.begins()) {
-            others().for_each(|hart| hart.send_ipi(Request::Cut));
+            tell_power_fails();
         }
     }
 
@@ -236,8 +242,9 @@ impl ThisHart {
     /// The address is the OS's to execute.
     pub(crate) unsafe fn enter(self, resume: Resume) -> ! {
         if power_fail::is_failing() {
-            // The call may have taken the interrupt that is to stop this hart.
-            self.send_ipi(Request::Cut);
+            // The call may have taken the interrupt that is to stop this hart, and memory may
+            // be sealed.
+            cut::stop(Some(&entry::frame_at(resume)));
         }
         // SAFETY: as the caller says.
         unsafe { entry::enter(resume, self.stack_top()) }

@@ -3,11 +3,12 @@
 
 use poorwill_arch::{interruptible, uninterrupted};
 use poorwill_hart::{HsmState, JobGate, Request, Worker};
+use poorwill_image::PowerFails;
 use spin::{Mutex, Once};
 
 use crate::hart::{self, this_hart};
 use crate::platform::console::say;
-use crate::platform::platform;
+use crate::platform::{platform, power_fail};
 
 /// How long the coordinator waits, once its own run has ended, before it names the harts
 /// that do not come back.
@@ -49,6 +50,13 @@ impl poorwill_image::Workers for StoppedHarts {
         gate().close();
         wait_for_all();
         *JOB.lock() = None;
+    }
+
+    fn go_on(&self) -> Result<(), PowerFails> {
+        match power_fail::goes_on() {
+            true => Ok(()),
+            false => Err(PowerFails),
+        }
     }
 
     fn call(&self) {

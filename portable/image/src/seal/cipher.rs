@@ -75,6 +75,13 @@ impl Cipher {
         Cipher(hchacha::<R20>(&Array(key.0), &Array(nonce)).0)
     }
 
+    /// The message of a part, to [unseal](Message::unseal) it from its page `page` on.
+    pub(crate) fn message_from(&self, part: Part, page: u32) -> Message {
+        let mut message = self.message(part);
+        message.stream.set_block_pos(1 + page * PAGE_BLOCKS);
+        message
+    }
+
     /// Begins the message of a part.
     pub(crate) fn message(&self, part: Part) -> Message {
         let mut nonce = [0; 12];
@@ -110,6 +117,11 @@ impl Cipher {
         message.end(size_of::<Page>() as u64)
     }
 }
+
+/// Blocks of key stream, of 64 bytes, that a page takes.
+const PAGE_BLOCKS: u32 = 64;
+
+const _: () = assert!(size_of::<Page>() == PAGE_BLOCKS as usize * 64);
 
 /// Words of key stream that the cipher makes at a time.
 const STREAM_WORDS: usize = 64;

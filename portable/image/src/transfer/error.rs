@@ -2,6 +2,7 @@ use poorwill_medium::MediumError;
 use thiserror::Error;
 
 use super::workspace::NoRoom;
+use crate::workers::PowerFails;
 
 /// Why a machine was not saved. Nothing is committed then, and the OS goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -22,6 +23,9 @@ pub enum SaveError {
     /// The medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
+    /// The power fails.
+    #[error(transparent)]
+    PowerFails(#[from] PowerFails),
 }
 
 /// Why memory could not be restored. It is then neither the old machine's nor a

@@ -6,6 +6,7 @@ pub(crate) mod load;
 pub(crate) mod open;
 mod pieces;
 pub(crate) mod save;
+pub(crate) mod sealed;
 pub(crate) mod verify;
 pub(crate) mod work;
 pub(crate) mod workspace;

@@ -1,7 +1,7 @@
 //! Pieces of page data in flight between memory and medium, and the harts that hash, seal or
 //! open them.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use poorwill_memory::{OsMemory, PageHasher, page_words_hash, to_usize};
 use spin::{Mutex, MutexGuard};
@@ -10,7 +10,7 @@ use crate::format::digest::Digest;
 use crate::format::layout::Batch;
 use crate::seal::{Cipher, CipherDirection, Part};
 use crate::work_state::WorkState;
-use crate::workers::Workers;
+use crate::workers::{PowerFails, Workers};
 
 /// Pieces in flight at once: enough to keep a device busy while every hart works on one.
 pub(crate) const AHEAD: u64 = 16;
@@ -20,6 +20,15 @@ pub(crate) const AHEAD: u64 = 16;
 pub(crate) struct Piece {
     pub(crate) number: u64,
     pub(crate) pages: Batch,
+    /// How many of them, the first, are sealed where they lie.
+    pub(crate) sealed: AtomicU32,
+}
+
+impl Piece {
+    /// How many of its pages, the first, are sealed where they lie.
+    pub(crate) fn sealed(&self) -> u32 {
+        self.sealed.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -38,6 +47,7 @@ impl Entry {
             piece: Mutex::new(Piece {
                 number: 0,
                 pages: Batch::new(),
+                sealed: AtomicU32::new(0),
             }),
             digest: [AtomicU64::new(0), AtomicU64::new(0)],
         }
@@ -81,6 +91,7 @@ impl<'c> Pieces<'c> {
         let mut piece = self.entry(number).piece.lock();
         piece.number = number;
         piece.pages.clear();
+        piece.sealed = AtomicU32::new(0);
         piece
     }
 
@@ -137,6 +148,11 @@ impl<'c> Pieces<'c> {
         }
     }
 
+    /// See [`Workers::go_on`].
+    pub(crate) fn go_on(&self) -> Result<(), PowerFails> {
+        self.workers.go_on()
+    }
+
     /// See [`Workers::pause`].
     pub(crate) fn pause(&self) {
         self.workers.pause();
@@ -149,19 +165,28 @@ impl<'c> Pieces<'c> {
     }
 }
 
-/// The digest of a piece of plain page data, or its tag: then it is sealed where it lies.
+/// The digest of a piece of plain page data, or its tag: then it is sealed where it lies. Of
+/// one that may not go on to its end neither is of any use.
 // Placed by its name (firmware.ld).
 #[inline(never)]
-pub(crate) fn digest_or_seal(piece: &Piece, memory: &OsMemory, cipher: Option<&Cipher>) -> Digest {
-    let pages = piece.pages.iter().map(|page| memory.words(*page));
-    match cipher {
-        Some(cipher) => {
-            let mut message = cipher.message(Part::Piece(piece.number));
-            pages.for_each(|words| message.page(CipherDirection::Seal, words));
-            message.finish()
+pub(crate) fn digest_or_seal(
+    piece: &Piece,
+    memory: &OsMemory,
+    cipher: Option<&Cipher>,
+    workers: &dyn Workers,
+) -> Digest {
+    let Some(cipher) = cipher else {
+        return digest(piece, memory);
+    };
+    let mut message = cipher.message(Part::Piece(piece.number));
+    for (sealed, page) in (1..).zip(&piece.pages) {
+        if workers.go_on().is_err() {
+            break;
         }
-        None => digest(piece, memory),
+        message.page(CipherDirection::Seal, memory.words(*page));
+        piece.sealed.store(sealed, Ordering::Relaxed);
     }
+    message.finish()
 }
 
 /// The digest of a piece of plain page data.
@@ -204,6 +229,7 @@ mod tests {
     use super::*;
     use crate::format::seal_mark::Salt;
     use crate::seal::SealingKey;
+    use crate::workers::NoWorkers;
 
     #[test]
     fn a_piece_is_opened_only_if_its_tag_is_right() {
@@ -217,8 +243,9 @@ mod tests {
         let piece = Piece {
             number: 9,
             pages: os.iter().map(|(_, page)| page).collect(),
+            sealed: AtomicU32::new(0),
         };
-        let tag = digest_or_seal(&piece, os, Some(&cipher));
+        let tag = digest_or_seal(&piece, os, Some(&cipher), &NoWorkers);
         let sealed = memory.contents();
         let os = memory.os();
         assert_eq!(open(&piece, os, &cipher, |_| false), tag);

@@ -1,15 +1,18 @@
+use core::slice;
+
 use poorwill_medium::{Medium, MediumError};
-use poorwill_memory::{MachineIdentity, OsMemory, PAGE_BYTES, Page, PageMap, to_usize};
+use poorwill_memory::{MachineIdentity, OsMemory, PAGE_BYTES, Page, PageHasher, PageMap, to_usize};
 
 use super::error::SaveError;
+use super::sealed::{NotOpened, SealedMemory, SealedPieces, open_sealed};
 use super::workspace::Workspace;
-use super::write::{unseal_memory, write_memory};
+use super::write::write_memory;
 use crate::Progress;
 use crate::format::digest::Digest;
 use crate::format::header::{Header, ImageKind, Section};
 use crate::format::layout::{self, DIGEST_BYTES, Layout};
-use crate::seal::{Cipher, CipherDirection, Part, Seal};
-use crate::workers::Workers;
+use crate::seal::{Cipher, CipherDirection, Message, Part, Seal, SealingKey};
+use crate::workers::{PowerFails, Workers};
 
 /// What a save has to know beside memory.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +84,8 @@ impl Saved {
 ///
 /// # Errors
 ///
-/// See [`SaveError`]. Memory is unchanged then, and no DMA is under way.
+/// See [`SaveError`]. Memory is unchanged then, but for what is
+/// [left sealed](Workspace::take_left_sealed) where the power fails, and no DMA is under way.
 pub fn save<M: Medium>(
     slot: &mut M,
     memory: &mut OsMemory,
@@ -91,10 +95,32 @@ pub fn save<M: Medium>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Saved, SaveError> {
     workspace.check_room(memory.pages(), request.state_bytes)?;
+    let free_bytes = workspace.take_survey(memory.pages())?;
+    workspace.sealed_pieces = SealedPieces::NONE;
+    workspace.sealed_map_pages = 0;
+    let saved = save_all(
+        slot, memory, request, free_bytes, workspace, workers, progress,
+    );
+    if saved.is_err() {
+        slot.quiesce();
+        give_back(request, memory, workspace, workers);
+    }
+    saved
+}
+
+/// [Saves](save), and leaves what is sealed in memory so where that fails.
+fn save_all<M: Medium>(
+    slot: &mut M,
+    memory: &OsMemory,
+    request: &SaveRequest<'_>,
+    free_bytes: u64,
+    workspace: &mut Workspace<'_>,
+    workers: &dyn Workers,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Saved, SaveError> {
     let cipher = request.cipher();
     let cipher = cipher.as_ref();
     let layout = Layout::new(memory.pages(), request.state_bytes);
-    let free_bytes = workspace.take_survey(memory.pages())?;
     let written = write_memory(
         slot,
         memory,
@@ -110,13 +136,9 @@ pub fn save<M: Medium>(
         free_bytes,
         strided_fill_bytes: written.strided_fill_bytes,
     };
-    let header = finish_sections(request, &amounts, workspace, cipher);
+    let header = finish_sections(request, &amounts, workspace, cipher, workers)?;
     let header_checksum = finish_header(&header, workspace.header, cipher);
-    if let Err(error) = write_sections(slot, &header, workspace) {
-        slot.quiesce();
-        give_back(request, memory, workspace, workers);
-        return Err(error.into());
-    }
+    write_sections(slot, &header, workspace)?;
     Ok(Saved {
         generation: request.generation,
         kind: request.kind,
@@ -127,7 +149,8 @@ pub fn save<M: Medium>(
 }
 
 /// Decrypts the pages that [`save`] has encrypted in place, when the image was not committed
-/// and the OS continues. After a plain save there is nothing to do.
+/// and the OS continues; what is [left sealed](Workspace::take_left_sealed) where the power
+/// fails is opened later. After a plain save there is nothing to do.
 ///
 /// `request` and `workspace` are those of the save.
 pub fn give_back(
@@ -136,19 +159,36 @@ pub fn give_back(
     workspace: &mut Workspace<'_>,
     workers: &dyn Workers,
 ) {
-    let Some(cipher) = request.cipher() else {
+    let Some((cipher, seal)) = request.cipher().zip(request.seal) else {
         return;
     };
-    let map_pages = to_usize(PageMap::pages_needed(memory.pages()));
-    let _ = cipher.pages(
-        Part::Map,
-        CipherDirection::Open,
-        &mut workspace.map[..map_pages],
+    let sealed = SealedMemory::new(
+        (request.generation, seal.salt),
+        workspace.sealed_map_pages,
+        workspace.sealed_pieces,
     );
-    // The map is the one that the save made: it names no other pages.
-    if let Ok(map) = PageMap::from_saved(workspace.map, memory.pages()) {
-        unseal_memory(memory, &map, &cipher, workers, &|_| true);
-    }
+    workspace.left_sealed = match open_sealed(sealed, &cipher, memory, workspace.map, workers) {
+        // The map is the one that the save made: it names no other pages.
+        Ok(()) | Err(NotOpened::Map(_)) => None,
+        Err(NotOpened::PowerFails(left)) => Some(left),
+    };
+}
+
+/// Opens where it lies what a save has sealed in memory. `workspace` is as the save has left
+/// it.
+///
+/// # Errors
+///
+/// [`NotOpened`].
+pub fn open_in_place(
+    sealed: SealedMemory,
+    key: &SealingKey,
+    memory: &mut OsMemory,
+    workspace: &mut Workspace<'_>,
+    workers: &dyn Workers,
+) -> Result<(), NotOpened> {
+    let cipher = sealed.cipher(key);
+    open_sealed(sealed, &cipher, memory, workspace.map, workers)
 }
 
 impl SaveRequest<'_> {
@@ -173,25 +213,17 @@ fn finish_sections(
     amounts: &Amounts,
     workspace: &mut Workspace<'_>,
     cipher: Option<&Cipher>,
-) -> Header {
-    let Amounts {
-        os_pages,
-        saved_pages,
-        free_bytes,
-        strided_fill_bytes,
-    } = *amounts;
+    workers: &dyn Workers,
+) -> Result<Header, PowerFails> {
+    let (os_pages, saved_pages) = (amounts.os_pages, amounts.saved_pages);
     let layout = Layout::new(os_pages, request.state_bytes);
-    let section = |part, first_page, bytes, pages: &mut [Page]| {
-        let pages = &mut pages[..to_usize(layout::pages_of(bytes))];
-        Section {
-            first_page,
-            bytes,
-            digest: finish_part(cipher, part, pages),
-        }
+    let section = |part, first_page, bytes, pages: &mut [Page], done: &mut u64| {
+        finish_slowly((cipher, workers), part, first_page, bytes, pages, done)
     };
+    let sealed_map_pages = &mut workspace.sealed_map_pages;
     let map_bytes = PageMap::pages_needed(os_pages) * PAGE_BYTES;
     let digest_bytes = layout::pieces(saved_pages) * DIGEST_BYTES;
-    Header {
+    Ok(Header {
         checksum: 0,
         generation: request.generation,
         kind: request.kind,
@@ -205,27 +237,69 @@ fn finish_sections(
             layout.state,
             request.state_bytes,
             workspace.state,
-        ),
-        map: section(Part::Map, layout.map, map_bytes, workspace.map),
-        free: section(Part::Free, layout.free, free_bytes, workspace.free),
+            &mut 0,
+        )?,
+        map: section(
+            Part::Map,
+            layout.map,
+            map_bytes,
+            workspace.map,
+            sealed_map_pages,
+        )?,
+        free: section(
+            Part::Free,
+            layout.free,
+            amounts.free_bytes,
+            workspace.free,
+            &mut 0,
+        )?,
         strided_fills: section(
             Part::StridedFills,
             layout.strided_fills,
-            strided_fill_bytes,
+            amounts.strided_fill_bytes,
             workspace.strided_fills,
-        ),
+            &mut 0,
+        )?,
         digests: section(
             Part::Digests,
             layout.digests,
             digest_bytes,
             workspace.digests,
-        ),
+            &mut 0,
+        )?,
         data: Section {
             first_page: layout.data,
             bytes: saved_pages * PAGE_BYTES,
             digest: Digest::ZERO,
         },
+    })
+}
+
+/// The section of a part, which is [finished](finish_part) page by page, as long as the power
+/// does not fail; `done` counts the pages.
+fn finish_slowly(
+    (cipher, workers): (Option<&Cipher>, &dyn Workers),
+    part: Part,
+    first_page: u64,
+    bytes: u64,
+    pages: &mut [Page],
+    done: &mut u64,
+) -> Result<Section, PowerFails> {
+    let mut message = cipher.map(|cipher| cipher.message(part));
+    let mut hasher = PageHasher::new();
+    for page in &mut pages[..to_usize(layout::pages_of(bytes))] {
+        workers.go_on()?;
+        match &mut message {
+            Some(message) => message.pages(CipherDirection::Seal, slice::from_mut(page)),
+            None => hasher.page(page),
+        }
+        *done += 1;
     }
+    Ok(Section {
+        first_page,
+        bytes,
+        digest: message.map_or_else(|| Digest::of(&hasher), Message::finish),
+    })
 }
 
 /// Seals the pages of a part, if there is a cipher; their digest.
@@ -262,6 +336,6 @@ pub(crate) fn write_sections<M: Medium>(
             slot.write(section.first_page * PAGE_BYTES, pages)?;
         }
     }
-    slot.write(0, core::slice::from_ref(workspace.header))?;
+    slot.write(0, slice::from_ref(workspace.header))?;
     slot.flush()
 }

@@ -1,3 +1,5 @@
+use core::sync::atomic::AtomicU32;
+
 use poorwill_memory::{OsMemory, OsPage, to_usize};
 
 use super::pieces::{Piece, open};
@@ -28,7 +30,13 @@ impl CipherWork {
         pages: impl Iterator<Item = OsPage>,
     ) -> Digest {
         let pages: Batch = pages.take(to_usize(PIECE_PAGES)).collect();
-        open(&Piece { number, pages }, memory, &self.0, |_| true)
+        let sealed = AtomicU32::new(0);
+        let piece = Piece {
+            number,
+            pages,
+            sealed,
+        };
+        open(&piece, memory, &self.0, |_| true)
     }
 }
 

@@ -1,6 +1,7 @@
 use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
 use thiserror::Error;
 
+use super::sealed::{SealedMemory, SealedPieces};
 use crate::format::layout::{digest_pages, pages_of};
 use crate::format::{free, strided_fills};
 
@@ -22,6 +23,11 @@ pub struct Workspace<'a> {
     /// The map holds the pages that the next save is to look at, and `free` a
     /// list of so many bytes.
     surveyed: Option<u64>,
+    /// What of memory, and of the map, the latest save has sealed in place.
+    pub(crate) sealed_pieces: SealedPieces,
+    pub(crate) sealed_map_pages: u64,
+    /// What of that is left so, as the power fails.
+    pub(crate) left_sealed: Option<SealedMemory>,
 }
 
 /// The workspace is too small for this machine's memory.
@@ -68,6 +74,9 @@ impl<'a> Workspace<'a> {
             strided_fills,
             digests,
             surveyed: None,
+            sealed_pieces: SealedPieces::NONE,
+            sealed_map_pages: 0,
+            left_sealed: None,
         })
     }
 }
@@ -83,7 +92,15 @@ impl Workspace<'_> {
             strided_fills: self.strided_fills,
             digests: self.digests,
             surveyed: self.surveyed,
+            sealed_pieces: self.sealed_pieces,
+            sealed_map_pages: self.sealed_map_pages,
+            left_sealed: self.left_sealed,
         }
+    }
+
+    /// What a save has left sealed in memory, as the power fails: told once.
+    pub fn take_left_sealed(&mut self) -> Option<SealedMemory> {
+        self.left_sealed.take()
     }
 
     /// Excludes pages from the next save: those that `find` adds to the set that it is given,

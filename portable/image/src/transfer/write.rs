@@ -2,18 +2,19 @@
 
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{
-    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageHasher, PageMap, PageWalk, to_usize,
+    OsMemory, OsPage, PAGE_BYTES, Page, PageCursor, PageHasher, PageMap, to_usize,
 };
 
 use super::error::SaveError;
 use super::pieces::{AHEAD, Piece, Pieces, digest_or_seal};
+use super::sealed::SealedPieces;
 use super::workspace::{Workspace, no_map};
 use crate::Progress;
 use crate::format::digest::Digest;
 use crate::format::layout::{PIECE_PAGES, digest_pages};
 use crate::scan::scanner::{Holds, PageScanner, ScanCursor};
 use crate::scan::strided_fills::Finder;
-use crate::seal::{Cipher, Part};
+use crate::seal::Cipher;
 use crate::workers::Workers;
 
 /// What [`write_memory`] has written.
@@ -27,7 +28,8 @@ pub(crate) struct Written {
 
 /// Writes the pages of the workspace's map that are neither zero nor in a strided fill to
 /// the slot, from its page `data` on. Removes the others from the map, and fills in the
-/// lists of strided fills and digests. After an error memory is unchanged.
+/// lists of strided fills and digests. Which pieces are sealed in memory, also after an error,
+/// is in the workspace then.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -45,7 +47,7 @@ pub(crate) fn write_memory<M: Medium>(
     digests.fill(0);
     let pieces = Pieces::new(workers);
     let scanner = PageScanner::new(workers, memory, cipher.is_none());
-    let work = |piece: &Piece| digest_or_seal(piece, memory, cipher);
+    let work = |piece: &Piece| digest_or_seal(piece, memory, cipher, workers);
     let mut writer = Writer {
         batch_pages: (slot.max_pages() as u64).clamp(1, PIECE_PAGES),
         slot,
@@ -76,14 +78,14 @@ pub(crate) fn write_memory<M: Medium>(
     );
     if result.is_err() {
         writer.slot.quiesce();
-        if let Some(cipher) = cipher {
-            writer.unseal(cipher, workers);
-        }
     }
-    result.map(|()| Written {
+    let sealed = writer.sealed_pieces();
+    let written = Written {
         pages: writer.saved,
         strided_fill_bytes: writer.strided_fills.bytes(),
-    })
+    };
+    workspace.sealed_pieces = sealed;
+    result.map(|()| written)
 }
 
 /// Pages scanned between two calls of `progress`: 16 MiB.
@@ -133,6 +135,7 @@ impl<M: Medium> Writer<'_, M> {
             return Err(self.too_small(0));
         }
         loop {
+            self.pieces.go_on()?;
             let mut moved = self.reap()?;
             while self.send()? {
                 moved = true;
@@ -150,12 +153,16 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// Decrypts what has been encrypted in place so far.
-    fn unseal(&self, cipher: &Cipher, workers: &dyn Workers) {
-        // Beyond these pieces the map still has pages that were not scanned.
-        let is_sealed =
-            |number| number < self.retired || number < self.filled && self.pieces.is_done(number);
-        unseal_memory(self.memory, &self.map, cipher, workers, &is_sealed);
+    /// What has been sealed in place so far. Behind the pieces that are filled the map has
+    /// pages that were not scanned.
+    fn sealed_pieces(&self) -> SealedPieces {
+        if !self.sealed {
+            return SealedPieces::NONE;
+        }
+        SealedPieces::first(self.retired, |number| match number < self.filled {
+            true => self.pieces.piece(number).sealed(),
+            false => 0,
+        })
     }
 
     /// Collects the next piece; false if there are no more pages.
@@ -163,6 +170,7 @@ impl<M: Medium> Writer<'_, M> {
         let mut piece = self.pieces.begin(self.filled);
         let mut hasher = PageHasher::new();
         while !piece.pages.is_full() {
+            self.pieces.go_on()?;
             let Some((index, page, holds)) = self.next_page() else {
                 self.scanned = self.memory.pages();
                 break;
@@ -236,13 +244,15 @@ impl<M: Medium> Writer<'_, M> {
     }
 
     /// Starts the next transfer; false if there is none, or no room for it.
-    fn send(&mut self) -> Result<bool, MediumError> {
+    fn send(&mut self) -> Result<bool, SaveError> {
         let number = self.sent / PIECE_PAGES;
         let begun = self.sent % PIECE_PAGES;
         let none = self.sent == self.saved || self.in_flight >= self.slot.depth();
         if none || !self.pieces.is_done(number) {
             return Ok(false);
         }
+        // A piece that is done is sealed as a whole, unless the power fails.
+        self.pieces.go_on()?;
         let piece = self.pieces.piece(number);
         let rest = &piece.pages[to_usize(begun)..];
         let pages = &rest[..rest.len().min(to_usize(self.batch_pages))];
@@ -298,6 +308,7 @@ impl<M: Medium> Writer<'_, M> {
         let mut rest = self.map.members();
         rest.skip_to(self.scanned);
         let rest = rest
+            .take_while(|_| self.pieces.go_on().is_ok())
             .filter_map(|index| cursor.seek(self.memory, index))
             .filter(|page| !self.memory.page(*page).is_zero());
         SaveError::TooSmall {
@@ -305,50 +316,4 @@ impl<M: Medium> Writer<'_, M> {
             slot_bytes: self.slot.capacity(),
         }
     }
-}
-
-/// Decrypts the pieces of the pages in `map` that are encrypted in place.
-pub(crate) fn unseal_memory(
-    memory: &OsMemory,
-    map: &PageMap<'_>,
-    cipher: &Cipher,
-    workers: &dyn Workers,
-    is_sealed: &dyn Fn(u64) -> bool,
-) {
-    let pieces = Pieces::new(workers);
-    let work = |piece: &Piece| {
-        let mut message = cipher.message(Part::Piece(piece.number));
-        for page in &piece.pages {
-            message.unseal(memory.words(*page));
-        }
-        Digest::ZERO
-    };
-    let mut pages = PageWalk::new(map.members());
-    workers.run(
-        &mut || {
-            let (mut filled, mut retired, mut ended) = (0, 0, false);
-            while !ended || retired < filled {
-                if !ended && filled - retired < AHEAD {
-                    let mut piece = pieces.begin(filled);
-                    let rest = core::iter::from_fn(|| pages.next(memory));
-                    piece.pages.extend(rest.take(to_usize(PIECE_PAGES)));
-                    ended = piece.pages.is_empty();
-                    drop(piece);
-                    if !ended && is_sealed(filled) {
-                        pieces.set_ready(filled);
-                    } else {
-                        pieces.set_done(filled, Digest::ZERO);
-                    }
-                    filled += 1;
-                } else if pieces.is_done(retired) {
-                    pieces.retire(retired);
-                    retired += 1;
-                } else if !pieces.work_on_one(&work) {
-                    pieces.pause();
-                }
-            }
-            pieces.end();
-        },
-        &|| pieces.help(&work, || false),
-    );
 }

@@ -8,8 +8,9 @@ use crate::{Direction, Medium, MediumError, check_range};
 /// Bytes of a block: offsets must be multiples of it.
 pub const BLOCK_BYTES: u32 = 512;
 
-/// Pages that one transfer may move at most: a mebibyte.
-pub const MAX_PAGES: usize = 256;
+/// Pages that one transfer may move at most: the hart that copies them looks at nothing else
+/// meanwhile.
+pub const MAX_PAGES: usize = 64;
 
 /// Transfers that may wait to be asked for: while one is, the next is moved.
 pub const DEPTH: usize = 2;

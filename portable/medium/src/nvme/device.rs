@@ -6,7 +6,7 @@ use super::register::{
 };
 use super::registers::Registers;
 use crate::Clock;
-use crate::clock::wait_for;
+use crate::clock::{wait_firmly, wait_for};
 
 /// Entries of 64 bytes (2^6) and 16 bytes (2^4), 4 KiB pages, NVM command set.
 const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;
@@ -115,7 +115,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
         if configuration & CC_EN != 0 {
             // Disabling is defined for a controller that is ready (3.5.4), and after a shutdown in
             // progress has ended. A controller that reaches neither is disabled nevertheless.
-            self.wait(|status| {
+            self.wait_firmly(|status| {
                 let settled = match status & CSTS_SHST {
                     CSTS_SHST_BUSY => false,
                     CSTS_SHST_DONE => true,
@@ -127,7 +127,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
                 .write32(CC, configuration & !(CC_EN | CC_SHN));
         }
         let stopped =
-            self.wait(|status| (status & CSTS_RDY == 0 || status == ALL_ONES).then_some(()));
+            self.wait_firmly(|status| (status & CSTS_RDY == 0 || status == ALL_ONES).then_some(()));
         stopped.ok_or_else(|| {
             self.registers.cut_dma();
             NvmeError::WillNotStop(self.patience)
@@ -160,6 +160,13 @@ impl<R: Registers, K: Clock> Device<R, K> {
 
     fn wait<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
         wait_for(&self.clock, u64::from(self.patience), || {
+            judge(self.registers.read32(CSTS))
+        })
+    }
+
+    /// The same, whether the power fails or not.
+    fn wait_firmly<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
+        wait_firmly(&self.clock, u64::from(self.patience), || {
             judge(self.registers.read32(CSTS))
         })
     }

@@ -16,6 +16,9 @@ pub const TRANSFER_TIMEOUT_MS: u32 = 30_000;
 /// The same, in milliseconds, while transfers are only drained and their results dropped.
 const QUIESCE_TIMEOUT_MS: u32 = 2_000;
 
+/// The same, in milliseconds, while the power fails: a quarter of the shortest hold-up.
+const POWER_FAILS_MS: u32 = 4;
+
 /// How long a flush may take, in milliseconds: it may have to move all that a
 /// cache holds.
 pub const FLUSH_TIMEOUT_MS: u32 = 60_000;
@@ -120,6 +123,10 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
     /// Takes what has completed. The outer error means that the device had to
     /// be stopped; the inner one is that of a command.
     fn progress(&mut self, limit: u32) -> Result<Result<(), MediumError>, MediumError> {
+        let limit = match self.device.clock.power_fails() {
+            true => limit.min(POWER_FAILS_MS),
+            false => limit,
+        };
         let outcome = self.engine.reap(&self.device.registers);
         if outcome == Err(MediumError::Protocol) {
             self.halt();
@@ -242,10 +249,14 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
 
     /// A device that responds may finish its transfers: it can then be used further, and some
     /// (QEMU's) fail when they are disabled amid transfers. One that does not respond is
-    /// halted.
+    /// halted; and one that has much to finish while the power fails.
     fn quiesce(&mut self) {
+        let began = self.device.clock.milliseconds();
         while !self.engine.is_quiet() {
-            if !self.engine.is_running() {
+            let clock = &self.device.clock;
+            let took = clock.milliseconds().saturating_sub(began);
+            let is_late = clock.power_fails() && took >= u64::from(POWER_FAILS_MS);
+            if is_late || !self.engine.is_running() {
                 self.halt();
                 return;
             }

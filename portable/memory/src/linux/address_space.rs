@@ -19,6 +19,13 @@ pub trait AddressSpace {
         is_found: &dyn Fn(&PhysRange) -> bool,
     ) -> Option<PhysRange>;
 
+    /// Whether the search may go on. Once it may not, it never may again. It is asked at the
+    /// latest after so many pages or blocks as take a hundred thousand instructions, and is to
+    /// cost little.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     /// Whether the kernel's image, and nothing but it, may be at `address`.
     fn is_image(&self, address: u64) -> bool;
 }

@@ -8,6 +8,9 @@ pub(super) const MOST_NOTES: u32 = 8;
 /// takes longer and loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FreeListError {
+    /// The search was not to go on.
+    #[error("the search has been ended")]
+    Ended,
     /// The OS runs without address translation, or in a mode unknown here.
     #[error("the OS does not run on page tables")]
     NoPageTables,

@@ -27,6 +27,14 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         }
     }
 
+    /// Whether the search may go on.
+    pub(super) fn go_on(&self) -> Result<(), FreeListError> {
+        match self.space.goes_on() {
+            true => Ok(()),
+            false => Err(FreeListError::Ended),
+        }
+    }
+
     /// The mapping of an address, which user mode cannot reach.
     fn span(&mut self, address: u64) -> Result<Span, FreeListError> {
         let place = &mut self.recent[to_usize(address / STRIDE) % RECENT];
@@ -47,6 +55,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
     /// The page of OS memory that an address lies in, and the offset within it.
     #[inline(never)]
     fn locate(&mut self, address: u64) -> Result<(OsPage, usize), FreeListError> {
+        self.go_on()?;
         let span = self.span(address)?;
         let page = self
             .memory

@@ -24,16 +24,18 @@ pub(super) fn of_kernel<A: AddressSpace>(
     let memory = kernel.memory;
     let mut found = 0;
     let mut doubt = FreeListError::NoNote;
-    let notes = memory
-        .iter_from(SEARCHED_FIRST)
-        .filter(|page| text_bytes(memory.page(*page)).is_some());
-    for page in notes {
+    for page in memory.iter_from(SEARCHED_FIRST) {
+        kernel.go_on()?;
+        if text_bytes(memory.page(page)).is_none() {
+            continue;
+        }
         found += 1;
         if found > MOST_NOTES {
             return Err(FreeListError::TooManyNotes);
         }
         match follow(kernel, page.address()) {
             Ok(known) => return Ok(known),
+            Err(FreeListError::Ended) => return Err(FreeListError::Ended),
             Err(error) if found == 1 => doubt = error,
             Err(_) => doubt = FreeListError::NotTheKernels,
         }

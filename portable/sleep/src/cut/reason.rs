@@ -37,6 +37,10 @@ pub enum CutReason {
     /// Another function answers than the record is of, or none.
     #[error("the PCI function {0} is not what it was")]
     FunctionChanged(Function),
+    /// A save was under way, and what it has sealed in memory cannot be opened again: there is
+    /// no key, or a device had access to it.
+    #[error("memory was left sealed by a save, and is not to be opened again")]
+    Sealed,
     /// What was committed is not what memory holds.
     #[error("the record is damaged")]
     Damaged,
@@ -86,6 +90,7 @@ impl CutReason {
             CutReason::FunctionTooSlow(function, us) => {
                 (12, u64::from(us) << 16 | u64::from(function.routing_id()))
             }
+            CutReason::Sealed => (13, 0),
             CutReason::Old => (16, 0),
             CutReason::Forged => (17, 0),
             CutReason::NoVault => (18, 0),
@@ -115,6 +120,7 @@ impl CutReason {
             10 => CutReason::FunctionNotDone(function(value)),
             11 => CutReason::FunctionChanged(function(value)),
             12 => CutReason::FunctionTooSlow(function(value), (value >> 16) as u32),
+            13 => CutReason::Sealed,
             16 => CutReason::Old,
             17 => CutReason::Forged,
             18 => CutReason::NoVault,

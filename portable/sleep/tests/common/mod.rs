@@ -68,7 +68,7 @@ pub(crate) struct Machine {
     pub(crate) load_mark: LoadMark,
     /// What it was set to since.
     pub(crate) load_marks: Vec<LoadMark>,
-    work: FakeWork,
+    pub(crate) work: FakeWork,
 }
 
 impl Machine {
@@ -123,6 +123,7 @@ impl Machine {
             Slept::InDoubt(error) => Err(NotAsleep::InDoubt(error)),
             Slept::Awake => Err(NotAsleep::Awake),
             Slept::Cut(_) => unreachable!("its RAM is not persistent"),
+            Slept::PowerFails { .. } => panic!("the power does not fail here"),
         }
     }
 

@@ -168,6 +168,7 @@ impl Machine {
             Outcome::Refused(_) => Slept::Not,
             Outcome::Cut(_) => unreachable!("its RAM is not persistent"),
             Outcome::Awake => unreachable!("the area says that it is to be saved"),
+            Outcome::PowerFails { .. } => unreachable!("the power goes at once here"),
         }
     }
 

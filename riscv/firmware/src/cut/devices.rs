@@ -57,6 +57,12 @@ impl Devices {
         }
     }
 
+    /// Whether one of them may have changed memory since the OS ran, or is to as it is put
+    /// back.
+    pub(super) fn reach_memory(&self) -> Result<bool, CutReason> {
+        keepers::reach_memory(self).map_err(reason)
+    }
+
     /// Finds that what was kept can be put back.
     pub(super) fn check<'p>(
         &self,

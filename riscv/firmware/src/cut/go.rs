@@ -5,8 +5,8 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use poorwill_arch::csr;
-use poorwill_hart::{Execution, HartContext, Request};
-use poorwill_image::StateSections;
+use poorwill_hart::{Execution, HartContext};
+use poorwill_image::{PowerFails, StateSections};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof, Prover,
@@ -18,7 +18,8 @@ use zerocopy::IntoBytes;
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
 use super::shared::{self, HartStart, Shared};
-use super::{context, key};
+use super::stop::stop;
+use super::{context, key, sealed};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
@@ -36,7 +37,7 @@ struct Going {
 }
 
 /// What was put back.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Restored {
     /// How harts start.
     starts: &'static [HartStart],
@@ -44,6 +45,8 @@ struct Restored {
     took: u64,
     /// How long a machine slept that had asked for it, in ticks.
     slept: u64,
+    /// A save was given up for the cut.
+    is_refused: bool,
 }
 
 impl Going {
@@ -79,6 +82,9 @@ impl GoMachine for Going {
         let shared = shared.map_err(|_| CutReason::Misfit)?;
         if !shared.fits() {
             return Err(CutReason::Misfit);
+        }
+        if shared.sealed.is_some() && !sealed::has_key() {
+            return Err(CutReason::Sealed);
         }
         // SAFETY: no hart runs the OS.
         if self.part(Layout::TREE)?.1 != unsafe { shared::loaded_memory(self.own) }.len() as u64 {
@@ -125,6 +131,7 @@ impl GoMachine for Going {
             starts: shared.starts,
             took,
             slept: ticks.saturating_sub(shared.ticks()),
+            is_refused: shared.is_refused,
         });
         time.set_ticks(ticks);
         Ok(())
@@ -186,6 +193,7 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         starts,
         took,
         slept,
+        is_refused,
     } = going.restored.get();
     if let Some(place) = starts.iter().position(HartStart::wakes) {
         wake(&record, Layout::hart(place), &ready.report(), took, slept);
@@ -195,6 +203,9 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
     NOT_READY.store(running, Ordering::Release);
     if running > 0 {
         tell(running, &ready.report(), took);
+    }
+    if is_refused {
+        say!("sleep refused: {PowerFails}");
     }
     for (hart, start) in hart::all().iter().zip(starts) {
         if let Some(task) = start.task() {
@@ -252,6 +263,8 @@ pub(crate) fn go_on() -> ! {
     // SAFETY: the hart's own, and nothing of it is in use.
     let frame = unsafe { stack::on(stack.end as usize, || restore(&record, own, place)) };
     if NOT_READY.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // Where memory is sealed, no device reaches it, and this hart alone was running.
+        sealed::open();
         // What devices interrupt is as it was.
         // SAFETY: as above.
         unsafe { stack::on(stack.end as usize, || announce(record)) };
@@ -262,7 +275,7 @@ pub(crate) fn go_on() -> ! {
     }
     if power_fail::is_failing() {
         // The interrupt that is to stop this hart was taken on the way.
-        own.send_ipi(Request::Cut);
+        stop(Some(&frame));
     }
     // SAFETY: the frame is the OS's, as it was, and this hart's call chain ends here.
     unsafe { entry::return_to(&frame, own.stack_top()) }

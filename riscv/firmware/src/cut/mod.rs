@@ -13,6 +13,7 @@ mod go;
 mod key;
 mod record;
 mod request;
+mod sealed;
 mod shared;
 mod status;
 mod stop;
@@ -29,6 +30,7 @@ use crate::platform::{platform, power};
 pub(crate) use go::{go, go_on};
 pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
+pub(crate) use sealed::leave_sealed;
 pub(crate) use status::{begin, has_line, is_armed};
 pub(crate) use stop::stop;
 

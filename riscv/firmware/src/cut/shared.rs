@@ -5,7 +5,7 @@ use poorwill_devicetree::MAX_HARTS;
 use poorwill_drivers::ControllerState;
 use poorwill_drivers::uart::UartState;
 use poorwill_hart::{Resume, Task};
-use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_image::{SealedMemory, StateError, StateSections, StateWriter};
 use poorwill_log::ToldLog;
 use poorwill_memory::{MachineIdentity, Page};
 use poorwill_sleep::Report;
@@ -13,6 +13,7 @@ use poorwill_sleep::cut::{CutMemory, Layout, Place, ToldStatus};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::record::Record;
+use super::sealed;
 use crate::hart::{self, Hart, ThisHart};
 use crate::platform::{console, domain, generation_id, platform};
 use crate::report;
@@ -76,6 +77,8 @@ mod section {
     pub(super) const GENERATION: (u32, u16) = (u32::from_le_bytes(*b"GENI"), 1);
     pub(super) const ALARM: (u32, u16) = (u32::from_le_bytes(*b"ALRM"), 1);
     pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
+    pub(super) const REFUSED: (u32, u16) = (u32::from_le_bytes(*b"SUSP"), 1);
+    pub(super) const SEALED: (u32, u16) = (u32::from_le_bytes(*b"SEAL"), 1);
 }
 
 /// Writes down what all harts share, while none runs the OS. The one that asked for a sleep, if
@@ -101,6 +104,12 @@ pub(super) fn write(
     }
     if let Some(alarm) = platform().time.alarm() {
         section(section::ALARM, &alarm.to_le_bytes())?;
+    }
+    if sealed::is_refused() {
+        section(section::REFUSED, &[])?;
+    }
+    if let Some(sealed) = sealed::left() {
+        section(section::SEALED, sealed.as_bytes())?;
     }
     if let Some(id) = &platform().generation_id {
         section(section::GENERATION, &id.bytes())?;
@@ -178,6 +187,10 @@ pub(super) struct Shared {
     log: Option<ToldLog>,
     report: Option<Report>,
     status: Option<ToldStatus>,
+    /// A save was given up for the cut.
+    pub(super) is_refused: bool,
+    /// What that has left sealed in memory.
+    pub(super) sealed: Option<SealedMemory>,
     controllers: ControllerState<'static>,
 }
 
@@ -203,6 +216,11 @@ impl Shared {
             log: take(&mut sections, ToldLog::SECTION).ok(),
             report,
             status,
+            is_refused: sections.take(section::REFUSED.0, 0).is_some(),
+            sealed: match sections.take(section::SEALED.0, 0) {
+                Some(sealed) => Some(*sealed.read(section::SEALED.1)?),
+                None => None,
+            },
             controllers,
         })
     }
@@ -227,6 +245,7 @@ impl Shared {
         report::remember_log(self.log);
         report::restore(self.report);
         report::remember_cut_status(self.status);
+        sealed::remember(self.sealed);
     }
 
     /// `time` at the cut.

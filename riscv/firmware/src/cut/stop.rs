@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
-use super::{WRITER, context, key, line, shared};
+use super::{WRITER, context, key, line, sealed, shared};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::{platform, power, power_fail, virtio};
@@ -233,6 +233,9 @@ impl Stopping<'_> {
         }
         // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
         let devices = unsafe { Devices::new(self.record) };
+        if sealed::left().is_some() && devices.reach_memory()? {
+            return Err(CutReason::Sealed);
+        }
         // SAFETY: the coordinator alone writes it.
         let part = unsafe { self.record.part_mut(Layout::DEVICES) };
         Ok(devices.stop(until, part))

@@ -34,13 +34,33 @@ pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
     unsafe {
         core::ptr::with_exposed_provenance_mut::<usize>(head).write(hart);
         csr::write::<{ csr::SATP }>(0);
-        let cleared = status::MPP | status::MPV | status::MPRV | status::SIE | status::SPIE;
-        let mstatus = csr::read::<{ csr::MSTATUS }>() & !cleared;
-        csr::write::<{ csr::MSTATUS }>(mstatus | status::MPP_SUPERVISOR | status::MPIE);
+        csr::write::<{ csr::MSTATUS }>(status_at_entry());
         csr::write::<{ csr::MEPC }>(resume.address);
         fence::all();
         set_thread_pointer(hart);
         enter_supervisor(hart_id(), resume.argument, head)
+    }
+}
+
+/// `mstatus` at the entry of the OS.
+fn status_at_entry() -> u64 {
+    let cleared = status::MPP | status::MPV | status::MPRV | status::SIE | status::SPIE;
+    let mstatus = csr::read::<{ csr::MSTATUS }>() & !cleared;
+    mstatus | status::MPP_SUPERVISOR | status::MPIE
+}
+
+/// The frame of a trap that has interrupted the OS on this hart just as it would have been
+/// [entered](enter); the hart is in that state then.
+pub(crate) fn frame_at(resume: Resume) -> TrapFrame {
+    // SAFETY: machine mode does not use it.
+    unsafe { csr::write::<{ csr::SATP }>(0) };
+    let mut x = [0; 32];
+    x[10] = hart_id() as usize;
+    x[11] = resume.argument as usize;
+    TrapFrame {
+        x,
+        mepc: resume.address as usize,
+        mstatus: status_at_entry() as usize,
     }
 }
 

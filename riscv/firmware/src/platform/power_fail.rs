@@ -6,12 +6,14 @@ use poorwill_arch::{Mmio, csr, imsic};
 use poorwill_devicetree::{Machine, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
+use poorwill_medium::Clock;
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::CacheError;
 use spin::Once;
 
 use super::caches::Caches;
 use super::platform;
+use crate::hart;
 
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
 const IDENTITY: u32 = 2;
@@ -21,6 +23,19 @@ static IS_FAILING: AtomicBool = AtomicBool::new(false);
 
 /// `time` when that was noticed.
 static SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// The line interrupts the machine.
+static IS_ARMED: AtomicBool = AtomicBool::new(false);
+
+/// `time` when some hart has last looked at the line itself.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
+
+/// What is under way is done to its end, whatever comes.
+static TO_THE_END: AtomicBool = AtomicBool::new(false);
+
+/// How often harts that do not let themselves be interrupted look at the line, in ns: an
+/// access to a register is not to be much of what they do.
+const LOOK_EVERY_NS: u64 = 100_000;
 
 /// Why no cut is to be taken on a machine with such a line.
 static REFUSED: Once<CacheError> = Once::new();
@@ -50,6 +65,58 @@ pub(super) unsafe fn find(
 /// Whether every hart is to stop.
 pub(crate) fn is_failing() -> bool {
     IS_FAILING.load(Ordering::Acquire)
+}
+
+/// Whether long work in machine mode may go on, for harts that do not let the line interrupt
+/// them meanwhile. It costs a look at the time, and now and then one at the line.
+pub(crate) fn goes_on() -> bool {
+    if TO_THE_END.load(Ordering::Relaxed) || !IS_ARMED.load(Ordering::Relaxed) {
+        return true;
+    }
+    let time = &platform().time;
+    let now = time.ticks();
+    let since = now.saturating_sub(LOOKED.load(Ordering::Relaxed));
+    if !is_failing() && since >= time.ticks_in(LOOK_EVERY_NS) {
+        LOOKED.store(now, Ordering::Relaxed);
+        let line = platform().power_fail.as_ref();
+        if line.is_some_and(PowerFail::is_raised) && notice() {
+            hart::tell_power_fails();
+        }
+    }
+    !is_failing()
+}
+
+/// Runs `job`, which is to be done to its end whether the power fails or not.
+pub(crate) fn to_the_end<R>(job: impl FnOnce() -> R) -> R {
+    TO_THE_END.store(true, Ordering::Relaxed);
+    let result = job();
+    TO_THE_END.store(false, Ordering::Relaxed);
+    result
+}
+
+/// Notices that the power fails; `false` for whoever is not the first.
+fn notice() -> bool {
+    static IS_NOTICED: AtomicBool = AtomicBool::new(false);
+    if IS_NOTICED.swap(true, Ordering::Relaxed) {
+        return false;
+    }
+    SINCE.store(platform().time.ticks(), Ordering::Relaxed);
+    IS_FAILING.store(true, Ordering::Release);
+    true
+}
+
+/// The machine's clock, for waits that end as the power fails.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitClock<T>(pub(crate) T);
+
+impl<T: Clock> Clock for WaitClock<T> {
+    fn milliseconds(&self) -> u64 {
+        self.0.milliseconds()
+    }
+
+    fn power_fails(&self) -> bool {
+        !goes_on()
+    }
 }
 
 /// `time` when it was noticed that the power fails.
@@ -124,6 +191,7 @@ impl PowerFail {
 
     /// Lets it interrupt the first hart.
     pub(crate) fn arm(&self) {
+        IS_ARMED.store(true, Ordering::Relaxed);
         self.line.arm();
     }
 
@@ -154,12 +222,7 @@ impl PowerFail {
     /// Looks whether it interrupts the calling hart, the first, for the first time: then
     /// all others are to be told.
     pub(crate) fn begins(&self) -> bool {
-        if !self.take() || is_failing() {
-            return false;
-        }
-        SINCE.store(platform().time.ticks(), Ordering::Relaxed);
-        IS_FAILING.store(true, Ordering::Release);
-        true
+        self.take() && notice()
     }
 
     /// Whether it is raised now.

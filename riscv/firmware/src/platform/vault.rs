@@ -13,10 +13,11 @@ use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
 use spin::{Mutex, Once};
 
 use super::flash;
+use super::power_fail::WaitClock;
 use crate::entry::stack;
 
 /// The vault.
-pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, Time>>;
+pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, WaitClock<Time>>>;
 
 /// What the machine has for a vault.
 #[allow(
@@ -110,7 +111,7 @@ fn open(
     if cfi::reads_as_zeros(&registers, block_starts(end)) {
         return Ok(None);
     }
-    let bank = Cfi::start(registers, time)?;
+    let bank = Cfi::start(registers, WaitClock(time))?;
     let is_shared = partition.is_some();
     let last = bank.geometry().bytes - 1;
     let block = bank.geometry().block_at(last).map_or(0, |(_, bytes)| bytes);

@@ -10,6 +10,7 @@ use super::{Call, Caller};
 use crate::entry::stack;
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
+use crate::platform::power_fail;
 use crate::report;
 use crate::sleep;
 
@@ -62,7 +63,10 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         Ok(()) => unsafe { hart.enter(resume) },
         Err(error) => {
             say!("sleep refused: {error}");
-            report::tell_log();
+            // Where the power fails, memory may be sealed, and time is short.
+            if !power_fail::is_failing() {
+                report::tell_log();
+            }
             SbiRet::failed()
         }
     }
@@ -77,7 +81,8 @@ fn wait_for_others(own: ThisHart, time: &Time) -> Result<OthersStopped, &'static
     let began = time.ticks();
     loop {
         let stopped = hart::others_stopped();
-        if stopped.is_ok() || time.milliseconds_since(began) >= STOP_PATIENCE_MS {
+        let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
+        if stopped.is_ok() || is_late || !power_fail::goes_on() {
             return stopped;
         }
         // On its way the hart may ask this one for a fence.

@@ -18,6 +18,7 @@ use super::queues;
 use crate::cut::disks;
 use crate::platform::console::say;
 use crate::platform::platform;
+use crate::platform::power_fail::WaitClock;
 
 /// Where a device is.
 #[derive(Clone, Debug)]
@@ -33,6 +34,11 @@ impl fmt::Display for Place {
     }
 }
 
+/// The clock that devices are waited for by.
+fn clock() -> WaitClock<&'static Time> {
+    WaitClock(&platform().time)
+}
+
 /// The devices that may hold sleep areas. What keeps one from being found is said.
 pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
     let mut places = ArrayVec::new();
@@ -40,7 +46,7 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
         // SAFETY: the device tree describes the bridge, and the OS's harts are
         // stopped or not yet started.
         let config = unsafe { config_space(described) };
-        let search = pci::find(&config, &platform().time, &described.bridge);
+        let search = pci::find(&config, &clock(), &described.bridge);
         if let Some(complaint) = search.complaint {
             say!("PCI: {complaint}");
         }
@@ -62,7 +68,7 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
 enum Running<'a, 'r> {
     /// An NVMe controller, and its memory region if there is one.
     Nvme(
-        Controller<'a, NvmeRegisters<'r>, &'static Time>,
+        Controller<'a, NvmeRegisters<'r>, WaitClock<&'static Time>>,
         Option<MappedMedium<MemoryRegion<NvmeRegisters<'r>, DeviceMemory<'r>>>>,
     ),
     /// Memory.
@@ -80,7 +86,7 @@ pub(super) fn on_device<R>(
     stop: impl Fn(&Result<R, AreaError>) -> Stop,
     job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
 ) -> Result<R, AreaError> {
-    let time = &platform().time;
+    let time = &clock();
     let described = &platform().pci[place.host];
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
@@ -148,7 +154,7 @@ fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Opti
     };
     let host = &platform().pci[place.host].bridge;
     handle
-        .add_memory(config, &platform().time, host, &place.location, bar)
+        .add_memory(config, &clock(), host, &place.location, bar)
         .inspect_err(|error| say!("NVMe memory region: {error}"))
         .ok()
 }
@@ -161,13 +167,13 @@ fn start_controller<'a, 'r>(
     queues: &'a mut QueueMemory,
 ) -> Result<Running<'a, 'r>, AreaError> {
     let registers = NvmeRegisters::new(handle, config);
-    let controller = Controller::start(registers, &platform().time, queues)?;
+    let controller = Controller::start(registers, clock(), queues)?;
     if let Some(facts) = controller.shutdown_facts() {
         disks::found(place.host, &place.location, facts);
     }
     let start = |range| -> Result<_, AreaError> {
         let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
-        let region = MemoryRegion::enable(registers, care, &platform().time)?;
+        let region = MemoryRegion::enable(registers, care, &clock())?;
         // SAFETY: as in `start_memory`.
         let memory = unsafe { MappedMemory::new(range) }?;
         Ok(MappedMedium::new(memory, region)?)

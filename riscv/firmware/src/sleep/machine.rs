@@ -2,10 +2,11 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::uninterrupted;
+use poorwill_hart::PageTables;
 use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
-use poorwill_memory::linux::{Free, FreeListError, free_pages};
-use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
+use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
+use poorwill_memory::{MachineIdentity, OsMemory, PageMap, PhysRange};
 use poorwill_sleep::cut::{CutCommitted, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
@@ -21,7 +22,7 @@ use crate::cut;
 use crate::entry;
 use crate::hart::this_hart;
 use crate::platform::console::{self, print, say};
-use crate::platform::{entropy, platform, vault, virtio};
+use crate::platform::{entropy, platform, power_fail, vault, virtio};
 use crate::report;
 use crate::sleeper;
 use crate::workers::StoppedHarts;
@@ -94,7 +95,7 @@ impl Machine for Firmware {
 
     fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
         let tables = entry::page_tables().ok_or(FreeListError::NoPageTables)?;
-        let found = free_pages(memory, &tables, free)?;
+        let found = free_pages(memory, &KernelSpace(tables), free)?;
         #[cfg(feature = "poison-free")]
         poison(memory, free, found.contents);
         Ok(found)
@@ -193,6 +194,10 @@ impl Machine for Firmware {
         platform().set_load_mark(mark);
     }
 
+    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
+        power_fail::to_the_end(job)
+    }
+
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
         uninterrupted(|| {
             let mut resting = Resting::begin(this_hart());
@@ -205,6 +210,33 @@ impl Machine for Firmware {
     fn tell_os(&self, source: Source, slept_ms: u64) {
         // Where the OS has moved its tree, there is nobody to tell.
         report::tell(report::current(), &Startup::Ram { source, slept_ms });
+    }
+}
+
+/// The kernel's address space, in which nothing is looked for when the power fails.
+struct KernelSpace(PageTables);
+
+impl AddressSpace for KernelSpace {
+    fn span(&self, memory: &OsMemory, address: u64) -> Option<Span> {
+        self.0.span(memory, address)
+    }
+
+    fn find(
+        &self,
+        memory: &OsMemory,
+        first: u64,
+        most: u64,
+        is_found: &dyn Fn(&PhysRange) -> bool,
+    ) -> Option<PhysRange> {
+        self.0.find(memory, first, most, is_found)
+    }
+
+    fn goes_on(&self) -> bool {
+        power_fail::goes_on()
+    }
+
+    fn is_image(&self, address: u64) -> bool {
+        self.0.is_image(address)
     }
 }
 

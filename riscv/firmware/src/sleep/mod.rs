@@ -9,6 +9,7 @@ mod state;
 
 use poorwill_arch::interruptible;
 use poorwill_hart::{Resume, Task};
+use poorwill_image::{NotOpened, PowerFails, SealedMemory, SealingKey, Workspace, open_in_place};
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
 pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
@@ -19,6 +20,7 @@ use crate::cut;
 use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use crate::report;
+use crate::workers::StoppedHarts;
 use machine::Firmware;
 
 /// Puts the machine to sleep. Returns when it is awake again without its power
@@ -42,6 +44,13 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
             Ok(())
         }
         Slept::Refused(error) => Err(error),
+        Slept::PowerFails { has_slept, sealed } => {
+            cut::leave_sealed(sealed);
+            match has_slept {
+                true => Ok(()),
+                false => Err(NoSleep::PowerFails(PowerFails)),
+            }
+        }
         Slept::Asleep(committed) => {
             #[cfg(feature = "stack-marks")]
             say_stacks();
@@ -49,6 +58,29 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
         }
         Slept::Cut(committed) => power::power_off_cut(committed),
         Slept::InDoubt(_) => cut::power_off(|| power::power_off()),
+    }
+}
+
+/// Opens where it lies what a save has left sealed in memory, as the power failed; nothing
+/// else has used the memory that a sleep works in since.
+///
+/// # Errors
+///
+/// [`NotOpened`].
+pub(crate) fn open_sealed(
+    sealed: SealedMemory,
+    key: &SealingKey,
+    stopped: &OthersStopped,
+) -> Result<(), NotOpened> {
+    let mut memory = os_memory(stopped);
+    let mut work = work();
+    let workspace = Workspace::new(work.workspace, memory.pages());
+    let mut workspace = workspace.expect("the save had room");
+    // SAFETY: as for a sleep.
+    unsafe {
+        interruptible(0, || {
+            open_in_place(sealed, key, &mut memory, &mut workspace, &StoppedHarts)
+        })
     }
 }
 

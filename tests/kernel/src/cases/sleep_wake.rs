@@ -7,7 +7,8 @@
 //! same of the real-time clock's alarm, `late_ms=N` for other harts that stop only so
 //! long after the call, `from_ram=1` if the power stays on, `from=other` to sleep
 //! on a hart other than the one that booted, `dma=1` for a device that is to write to
-//! memory while that is saved, and `foreign=1` where some memory belongs to others.
+//! memory while that is saved, `foreign=1` where some memory belongs to others, and
+//! `refusals=N` for so many calls that fail, as the power does, before one is to succeed.
 
 use crate::{
     arch::{
@@ -19,8 +20,10 @@ use crate::{
     memory::Memory,
     say,
     state::{State, check_arguments},
-    verdict, workers,
+    verdict::{self, check_error},
+    workers,
 };
+use sbi_spec::binary::Error::Failed;
 
 pub(super) fn run(machine: &Machine, hart: usize) {
     let other = workers::others(machine, hart).last();
@@ -36,33 +39,22 @@ pub(super) fn run(machine: &Machine, hart: usize) {
 }
 
 fn cycles(machine: &Machine, hart: usize) {
+    let mut refusals = machine.number("refusals", 0);
     // The count is kept in memory alone: if that is lost, so is the count,
     // and the runner sees a start too many.
     for cycle in 1..=machine.number("cycles", 2) {
-        let memory = Memory::new(machine, machine.number("fill_mib", 64));
-        let last = memory.last_dense();
-        let state = State::set_up(machine, hart, cycle, memory);
+        let memory = || Memory::new(machine, machine.number("fill_mib", 64));
+        let first = memory();
+        let last = first.last_dense();
+        let mut state = State::set_up(machine, hart, cycle, first);
         let mut context = Context::default();
         let opaque = (&raw const context).addr();
         say!(
             "cycle {cycle}: sleeping with {} bytes filled",
             state.filled_bytes()
         );
-        let alarm_ms = machine.number("alarm_ms", 0) as u64;
-        if alarm_ms > 0 {
-            let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);
-        }
         let rtc_alarm_ms = machine.number("rtc_alarm_ms", 0) as u64;
-        if rtc_alarm_ms > 0 {
-            clock::set_alarm(machine, rtc_alarm_ms);
-        }
-        let late_ms = machine.number("late_ms", 0) as u64;
-        if late_ms > 0 {
-            for other in workers::others(machine, hart) {
-                check!(workers::start(machine, other), "hart {other} starts");
-                workers::stop_later(machine, other, late_ms);
-            }
-        }
+        prepare(machine, hart);
         if machine.number("dma", 0) == 1 {
             edu::write_later(machine, last);
         }
@@ -70,7 +62,18 @@ fn cycles(machine: &Machine, hart: usize) {
         if has_foreign {
             foreign::overwrite(machine);
         }
-        match sleep::suspend(0, &mut context) {
+        let mut outcome = sleep::suspend(0, &mut context);
+        while refusals > 0
+            && let Outcome::Returned(answer) = outcome
+        {
+            refusals -= 1;
+            check_error("a sleep that the power has ended", answer, &[Failed]);
+            state.check_unchanged(machine, hart);
+            say!("cycle {cycle}: refused, and as it was");
+            state = State::set_up(machine, hart, cycle, memory());
+            outcome = sleep::suspend(0, &mut context);
+        }
+        match outcome {
             Outcome::Returned(answer) => {
                 check!(
                     false,
@@ -92,6 +95,25 @@ fn cycles(machine: &Machine, hart: usize) {
                 state.check_time(machine);
                 state.check_after_wake(machine, hart, &found, from_ram);
             }
+        }
+    }
+}
+
+/// Sets the alarms, and has other harts stop later, as the command line says.
+fn prepare(machine: &Machine, hart: usize) {
+    let alarm_ms = machine.number("alarm_ms", 0) as u64;
+    if alarm_ms > 0 {
+        let _ = sbi_rt::set_timer(arch::time() + alarm_ms * machine.timebase / 1000);
+    }
+    let rtc_alarm_ms = machine.number("rtc_alarm_ms", 0) as u64;
+    if rtc_alarm_ms > 0 {
+        clock::set_alarm(machine, rtc_alarm_ms);
+    }
+    let late_ms = machine.number("late_ms", 0) as u64;
+    if late_ms > 0 {
+        for other in workers::others(machine, hart) {
+            check!(workers::start(machine, other), "hart {other} starts");
+            workers::stop_later(machine, other, late_ms);
         }
     }
 }
