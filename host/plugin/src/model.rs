@@ -17,7 +17,7 @@ pub(crate) type Guard<'a> = MutexGuard<'a, Model>;
 const MOST_MARKS: usize = 1 << 16;
 
 /// Addresses of lost lines that are told.
-const MOST_ADDRESSES: usize = 32;
+const MOST_ADDRESSES: usize = 1024;
 
 /// The signal, and what each hart had executed then.
 #[derive(Debug)]
