@@ -155,6 +155,15 @@ pub trait Machine {
     /// memory that follows, and after all that came before.
     fn set_load_mark(&self, mark: LoadMark);
 
+    /// Waits until the power is good, on a machine that knows: what begins now is to be ended.
+    fn wait_for_power(&self) {}
+
+    /// Runs `job`, which loads an image that is consumed. If the power goes meanwhile, the next
+    /// start says so where it can, and boots cold.
+    fn while_loading<R>(&self, job: impl FnOnce() -> R) -> R {
+        job()
+    }
+
     /// Runs `job`, which is not ended halfway as the power fails: its waits are what they are
     /// at other times.
     fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {

@@ -49,7 +49,7 @@ pub(crate) fn restore<'w, S, M: Machine>(
         let discarded = area.discard_all(DiscardReason::ColdBoot);
         return Restored::Cold(NoWake::LastWakeFailed(failure), noted.and(discarded).err());
     }
-    let (image, state, admitted) = match prepare(area, pages, here, read) {
+    let (image, state, admitted) = match prepare(machine, area, pages, here, read) {
         Ok(prepared) => prepared,
         Err(reason) => {
             let discard = match reason {
@@ -68,12 +68,12 @@ pub(crate) fn restore<'w, S, M: Machine>(
         }
     };
     let loaded = match area.slot(admitted.slot()) {
-        Ok(mut slot) => {
+        Ok(mut slot) => machine.while_loading(|| {
             mark(LoadMark::Set);
             let loaded = load(&mut slot, &image, memory, machine.workers(), progress);
             mark(LoadMark::Clear);
             loaded
-        }
+        }),
         Err(error) => Err(error.into()),
     };
     match loaded {
@@ -87,7 +87,8 @@ pub(crate) fn restore<'w, S, M: Machine>(
 }
 
 /// Everything up to the point of no return: the image is checked, and admitted.
-fn prepare<'w, S>(
+fn prepare<'w, S, M: Machine>(
+    machine: &M,
     area: &mut AnyArea<'_, '_>,
     pages: &'w mut [Page],
     here: &Here<'_>,
@@ -96,6 +97,7 @@ fn prepare<'w, S>(
     let image = area.newest()?;
     check_tries(area, &image)?;
     let (opened, state) = check(area, &image, pages, here, read)?;
+    machine.wait_for_power();
     let admitted = area
         .admit(&image)
         .map_err(|error| match (error, image.kind()) {

@@ -97,7 +97,7 @@ fn boot(
             power::fatal()
         }
     };
-    let reason = sleep::wake(began, &stopped);
+    let reason = sleep::wake(began, &stopped, no_cut);
     let reason = no_cut.map_or(reason, ColdBoot::Cut);
     say!("cold boot: {reason}");
     let domain = domain::of(own.id());

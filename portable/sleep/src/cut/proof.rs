@@ -34,6 +34,15 @@ impl Proof {
         Proof::Tags { number, key }
     }
 
+    /// The number of the cut, where a vault gave it.
+    #[must_use]
+    pub const fn number(&self) -> Option<u64> {
+        match self {
+            Proof::Checksums => None,
+            Proof::Tags { number, .. } => Some(*number),
+        }
+    }
+
     /// Whether these are tags.
     pub(super) const fn is_tags(&self) -> bool {
         matches!(self, Proof::Tags { .. })

@@ -41,6 +41,10 @@ pub enum CutReason {
     /// no key, or a device had access to it.
     #[error("memory was left sealed by a save, and is not to be opened again")]
     Sealed,
+    /// An image was being loaded, which had been consumed: memory is half the one and half the
+    /// other.
+    #[error("the power went before an image was loaded")]
+    Loading,
     /// What was committed is not what memory holds.
     #[error("the record is damaged")]
     Damaged,
@@ -91,6 +95,7 @@ impl CutReason {
                 (12, u64::from(us) << 16 | u64::from(function.routing_id()))
             }
             CutReason::Sealed => (13, 0),
+            CutReason::Loading => (14, 0),
             CutReason::Old => (16, 0),
             CutReason::Forged => (17, 0),
             CutReason::NoVault => (18, 0),
@@ -121,6 +126,7 @@ impl CutReason {
             11 => CutReason::FunctionChanged(function(value)),
             12 => CutReason::FunctionTooSlow(function(value), (value >> 16) as u32),
             13 => CutReason::Sealed,
+            14 => CutReason::Loading,
             16 => CutReason::Old,
             17 => CutReason::Forged,
             18 => CutReason::NoVault,

@@ -3,7 +3,9 @@
 use poorwill_medium::pci::Function;
 use poorwill_sleep::VaultState;
 use poorwill_sleep::cut::fake::FakeRecord;
-use poorwill_sleep::cut::{CutReason, Found, Guard, Newest, NoGo, discard, find, go};
+use poorwill_sleep::cut::{
+    CutReason, Found, Guard, Newest, NoGo, Proof, discard, find, go, note, take_back,
+};
 
 use crate::machine::{Kept, Machine};
 use crate::{KEEPS, found, found_behind, power_on, run_and_stop, started};
@@ -115,5 +117,33 @@ fn a_cut_with_tags_is_discarded() {
         assert_eq!(os, None);
         let next = run_and_stop(&left, 6, None, 0);
         assert_eq!(power_on(next.kept, &[]).0, Some(next.os));
+    }
+}
+
+/// The power goes while an image is loaded, or behind that.
+#[test]
+fn what_is_noted_is_said_unless_it_is_taken_back() {
+    for kept in started() {
+        let proof = kept.flash.proof();
+        let number = proof.as_ref().and_then(Proof::number);
+        for keep in KEEPS {
+            let machine = Machine::new(kept.clone());
+            note(&machine, number, CutReason::Loading);
+            let left = machine.power_off(keep);
+            assert_eq!(found(&left), Found::Refused(CutReason::Loading));
+            let machine = Machine::new(left);
+            let refused = NoGo::Cold(Some(CutReason::Loading));
+            assert_eq!(go(&machine).err(), Some(refused));
+            let next = run_and_stop(&machine.power_off(keep), 6, None, 0);
+            assert_eq!(power_on(next.kept, &[]).0, Some(next.os));
+
+            let machine = Machine::new(kept.clone());
+            note(&machine, number, CutReason::Loading);
+            take_back(&machine);
+            let left = machine.power_off(keep);
+            assert_eq!(found(&left), Found::Nothing);
+            let next = run_and_stop(&left, 6, None, 0);
+            assert_eq!(power_on(next.kept, &[]).0, Some(next.os));
+        }
     }
 }

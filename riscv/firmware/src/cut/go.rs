@@ -108,9 +108,7 @@ impl GoMachine for Going {
     }
 
     fn wait_for_power(&self) {
-        while super::line().is_raised() {
-            core::hint::spin_loop();
-        }
+        super::wait_for_power();
     }
 
     fn restore(&self, (shared, kept, sleeper): Self::State) -> Result<(), CutReason> {

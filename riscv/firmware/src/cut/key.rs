@@ -50,6 +50,11 @@ pub(super) fn new() -> Key {
     key
 }
 
+/// The number of the next cut, where a vault gives it.
+pub(super) fn number() -> Option<u64> {
+    PROOF.read().as_ref().and_then(Proof::number)
+}
+
 /// Whether there is something to prove a cut by.
 ///
 /// # Errors

@@ -20,6 +20,7 @@ mod stop;
 
 use core::convert::Infallible;
 
+use poorwill_sleep::cut::{self, CutReason};
 use spin::Mutex;
 
 use crate::entry::stack;
@@ -47,7 +48,7 @@ pub(crate) fn reset() -> ! {
 /// Says in the record that the OS ends in order.
 fn end() {
     if let Some(record) = record::record() {
-        poorwill_sleep::cut::end(&record);
+        cut::end(&record);
     }
 }
 
@@ -78,6 +79,30 @@ pub(crate) fn power_off(switch: impl FnOnce() -> Infallible) -> ! {
             end()
         })
     } {}
+}
+
+/// Waits until the power is good, on a machine with a power-fail line.
+pub(crate) fn wait_for_power() {
+    if let Some(line) = &platform().power_fail {
+        while line.is_raised() {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Has the next start say why it boots cold, if the power goes before that is
+/// [taken back](take_back).
+pub(crate) fn note(reason: CutReason) {
+    if let Some(record) = record::record() {
+        cut::note(&record, key::number(), reason);
+    }
+}
+
+/// Takes that back.
+pub(crate) fn take_back() {
+    if let Some(record) = record::record() {
+        cut::take_back(&record);
+    }
 }
 
 /// The power-fail line, on a machine that has one.

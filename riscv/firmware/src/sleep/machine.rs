@@ -7,7 +7,7 @@ use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap, PhysRange};
-use poorwill_sleep::cut::{CutCommitted, NoCut};
+use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
     AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine,
@@ -192,6 +192,17 @@ impl Machine for Firmware {
 
     fn set_load_mark(&self, mark: LoadMark) {
         platform().set_load_mark(mark);
+    }
+
+    fn wait_for_power(&self) {
+        cut::wait_for_power();
+    }
+
+    fn while_loading<R>(&self, job: impl FnOnce() -> R) -> R {
+        cut::note(CutReason::Loading);
+        let result = job();
+        cut::take_back();
+        result
     }
 
     fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {

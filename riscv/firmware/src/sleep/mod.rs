@@ -12,6 +12,7 @@ use poorwill_hart::{Resume, Task};
 use poorwill_image::{NotOpened, PowerFails, SealedMemory, SealingKey, Workspace, open_in_place};
 use poorwill_medium::nvme::QueueMemory;
 use poorwill_memory::{OsMemory, Page};
+use poorwill_sleep::cut::CutReason;
 pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
 use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke, Work};
 use spin::{Mutex, MutexGuard, Once};
@@ -85,8 +86,8 @@ pub(crate) fn open_sealed(
 }
 
 /// Wakes the machine if it sleeps. Returns the reason if it does not; `began` is
-/// `time` at power-on.
-pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
+/// `time` at power-on, `no_cut` why a cut was given up.
+pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason>) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);
         // SAFETY: a wake keeps nothing from the OS's timer either.
@@ -99,7 +100,14 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped) -> ColdBoot {
     let core = match woke {
         Woke::Awake(core) => core,
         Woke::Cold(reason) => return reason,
-        Woke::Reset(_) | Woke::Cleared => power::fatal(),
+        Woke::Reset(_) => power::fatal(),
+        Woke::Cleared => {
+            // The next start is the one that boots cold.
+            if let Some(reason) = no_cut {
+                cut::note(reason);
+            }
+            power::fatal()
+        }
     };
     #[cfg(feature = "irqs-off")]
     power::say_irqs_off();
