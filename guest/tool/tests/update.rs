@@ -142,7 +142,7 @@ fn a_snapshot_is_told_of() {
         &machine,
         &configuration,
         1,
-        "the configuration has format 2",
+        "the configuration has format 3",
     );
     assert!(machine.device("nvme0n1p1") == before, "it was written to");
 }

@@ -160,7 +160,7 @@ fn another_version_of_each_format_is_a_reason() {
         ),
         (
             change(|formats, later| formats.configuration = later),
-            "under that firmware: the configuration has format 2, and that firmware reads 900: \
+            "under that firmware: the configuration has format 3, and that firmware reads 900: \
              it would take the default",
         ),
     ];
@@ -369,11 +369,11 @@ fn a_file_without_a_manifest_is_refused_by_name() {
     fs::write(world.path("new.elf"), bytes).unwrap();
     ask().refuses(1, &["new.elf: its manifest is damaged"]);
     let mut bytes = saver().encode();
-    bytes[16] = 2;
+    bytes[16] = 3;
     fs::write(world.path("new.elf"), bytes).unwrap();
     ask().refuses(
         1,
-        &["new.elf: its manifest has version 2, and version 1 is read here"],
+        &["new.elf: its manifest has version 3, and versions up to 2 are read here"],
     );
     fs::write(
         world.path("new.elf"),
