@@ -16,7 +16,6 @@ use poorwill_hart::{
 };
 use spin::Once;
 
-use crate::cut;
 use crate::entry;
 use crate::platform::{platform, pmp, power_fail};
 use crate::remote_fence;
@@ -54,6 +53,7 @@ pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
         });
         harts.collect()
     });
+    power_fail::tell_by(tell_power_fails);
 }
 
 /// All harts that can run the OS.
@@ -69,7 +69,7 @@ pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
 }
 
 /// Has all others stop, as the power fails.
-pub(crate) fn tell_power_fails() {
+fn tell_power_fails() {
     others().for_each(|hart| hart.send_ipi(Request::Cut));
 }
 
@@ -241,11 +241,6 @@ impl ThisHart {
     ///
     /// The address is the OS's to execute.
     pub(crate) unsafe fn enter(self, resume: Resume) -> ! {
-        if power_fail::is_failing() {
-            // The call may have taken the interrupt that is to stop this hart, and memory may
-            // be sealed.
-            cut::stop(Some(&entry::frame_at(resume)));
-        }
         // SAFETY: as the caller says.
         unsafe { entry::enter(resume, self.stack_top()) }
     }

@@ -19,6 +19,7 @@ mod remote_fence;
 mod report;
 mod sbi;
 mod sleep;
+mod sleep_memory;
 mod sleeper;
 mod stopped;
 mod trap;
@@ -29,6 +30,7 @@ use poorwill_devicetree::{DescriptionError, Machine};
 use poorwill_domain::{FwDynamic, FwDynamicError};
 use poorwill_hart::{Request, Task, WrongState};
 use poorwill_memory::PhysRange;
+use poorwill_sleep::ColdBoot;
 use poorwill_sleep::cut::NoGo;
 use thiserror::Error;
 
@@ -37,7 +39,6 @@ use crate::hart::ThisHart;
 use crate::next_stage::NextStageError;
 use crate::platform::console::say;
 use crate::platform::{PlatformError, Started, domain, platform, power};
-use crate::sleep::ColdBoot;
 
 /// Why the machine cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -141,11 +142,11 @@ fn start(
         pages,
     } = early(|| unsafe {
         let cut_pages = cut::pages_needed(&machine);
-        platform::start(&machine, taken, sleep::pages_needed, cut_pages)
+        platform::start(&machine, taken, sleep_memory::pages_needed, cut_pages)
     })?;
     // SAFETY: the tree describes this machine.
     unsafe { hart::start(&machine.harts) };
-    sleep::take_memory(pages);
+    sleep_memory::take_memory(pages);
     cut::take_memory(cut_pages, machine.harts.len());
     let began = platform.time.ticks();
     let place = machine.harts.iter().position(|hart| hart.id == hart_id);

@@ -16,7 +16,7 @@ use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
 
 use crate::cut;
 use crate::entry::stack;
-use crate::sleep;
+use crate::sleep_memory;
 
 /// Nothing in the firmware reads it; the linker script keeps it.
 #[unsafe(link_section = ".manifest")]
@@ -76,7 +76,7 @@ const fn number(digits: &str) -> u64 {
 /// How large the second range is (platform/mod.rs). The terms that grow with the memory
 /// are those of an image's workspace: its map, and the digests of its pieces.
 const DATA: DataRange = DataRange {
-    fixed_pages: sleep::pages_needed(0) + stack::pages_needed(0) as u64,
+    fixed_pages: sleep_memory::pages_needed(0) + stack::pages_needed(0) as u64,
     hart_pages: (stack::pages_needed(1) - stack::pages_needed(0)) as u64,
     pages_per_page: [MAP_TERM, DIGEST_TERM, 0, 0],
 };
@@ -117,7 +117,7 @@ const _: () = {
         let mut pages = (1 << shift) - 1;
         while pages <= (1 << shift) + 1 {
             let rule = DATA.pages(pages, 3);
-            let taken = sleep::pages_needed(pages) + stack::pages_needed(3) as u64;
+            let taken = sleep_memory::pages_needed(pages) + stack::pages_needed(3) as u64;
             assert!(rule == taken, "the second range follows another rule");
             pages += 1;
         }

@@ -7,12 +7,11 @@ use poorwill_hart::Resume;
 use poorwill_log::{LogText, TEXT_BYTES, ToldLog};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::ToldStatus;
-use poorwill_sleep::{Report, Startup};
+use poorwill_sleep::{ColdBoot, Report, Startup};
 use thiserror::Error;
 
 use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
-use crate::sleep::ColdBoot;
 
 /// What stands in the log's place until that is known.
 static NO_LOG: LogText = [0; TEXT_BYTES];

@@ -64,7 +64,7 @@ extern "C" fn wait_for_start() -> ! {
     };
     started(starting);
     // SAFETY: whoever gave the task checked the address.
-    unsafe { own.enter(resume) }
+    unsafe { cut::enter_or_stop(own, resume) }
 }
 
 fn started(starting: Starting<'_>) {

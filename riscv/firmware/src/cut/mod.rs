@@ -33,7 +33,7 @@ pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;
 pub(crate) use status::{begin, has_line, is_armed};
-pub(crate) use stop::stop;
+pub(crate) use stop::{enter_or_stop, stop};
 
 /// Held by the hart that writes the record: the first where the power fails, or one whose OS
 /// asks for a cut. With a commit it is held for good.

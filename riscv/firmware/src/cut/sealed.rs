@@ -11,7 +11,7 @@ use crate::entry::stack;
 use crate::hart::{self, OthersStopped};
 use crate::platform::console::say;
 use crate::platform::vault;
-use crate::sleep;
+use crate::sleep_memory::open_sealed;
 
 /// Whether something is sealed, and what: all of it is set, so that nothing of a key that was
 /// on a stack goes here as it is moved.
@@ -79,7 +79,7 @@ pub(super) fn open() {
 
 fn open_with(key: Option<&SealingKey>, sealed: SealedMemory, stopped: &OthersStopped) {
     let key = key.expect("the key was there as the record was checked");
-    match sleep::open_sealed(sealed, key, stopped) {
+    match open_sealed(sealed, key, stopped) {
         Ok(()) => remember(None),
         Err(NotOpened::PowerFails(left)) => remember(Some(left)),
         Err(error @ NotOpened::Map(_)) => panic!("memory stays sealed: {error}"),

@@ -37,6 +37,21 @@ pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
     entry::park()
 }
 
+/// Enters the OS behind a call that does not return, on the calling hart; or stops it there.
+///
+/// # Safety
+///
+/// The address is the OS's to execute.
+pub(crate) unsafe fn enter_or_stop(own: ThisHart, resume: Resume) -> ! {
+    if power_fail::is_failing() {
+        // The call may have taken the interrupt that is to stop this hart, and memory may be
+        // sealed.
+        stop(Some(&entry::frame_at(resume)));
+    }
+    // SAFETY: as the caller says.
+    unsafe { own.enter(resume) }
+}
+
 fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame>) {
     let machine = Stopping {
         record,

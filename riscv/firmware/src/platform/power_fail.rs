@@ -13,7 +13,6 @@ use spin::Once;
 
 use super::caches::Caches;
 use super::platform;
-use crate::hart;
 
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
 const IDENTITY: u32 = 2;
@@ -36,6 +35,14 @@ static TO_THE_END: AtomicBool = AtomicBool::new(false);
 /// How often harts that do not let themselves be interrupted look at the line, in ns: an
 /// access to a register is not to be much of what they do.
 const LOOK_EVERY_NS: u64 = 100_000;
+
+/// What tells the other harts that the power fails.
+static TELL_OTHERS: Once<fn()> = Once::new();
+
+/// Has `tell` tell the others, where a hart finds out by a look at the line.
+pub(crate) fn tell_by(tell: fn()) {
+    TELL_OTHERS.call_once(|| tell);
+}
 
 /// Why no cut is to be taken on a machine with such a line.
 static REFUSED: Once<CacheError> = Once::new();
@@ -80,7 +87,7 @@ pub(crate) fn goes_on() -> bool {
         LOOKED.store(now, Ordering::Relaxed);
         let line = platform().power_fail.as_ref();
         if line.is_some_and(PowerFail::is_raised) && notice() {
-            hart::tell_power_fails();
+            TELL_OTHERS.get().into_iter().for_each(|tell| tell());
         }
     }
     !is_failing()

@@ -8,6 +8,7 @@ use sbi_spec::hsm::suspend_type::{NON_RETENTIVE, RETENTIVE};
 use sbi_spec::hsm::{HART_GET_STATUS, HART_START, HART_STOP, HART_SUSPEND};
 
 use super::Call;
+use crate::cut;
 use crate::hart::{self, Hart, this_hart};
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -85,5 +86,5 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
         argument: argument as u64,
     };
     // SAFETY: the address was checked, and this hart's call chain ends here.
-    unsafe { hart.enter(resume) }
+    unsafe { cut::enter_or_stop(hart, resume) }
 }

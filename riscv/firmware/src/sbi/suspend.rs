@@ -7,6 +7,7 @@ use sbi_spec::binary::SbiRet;
 use sbi_spec::susp::SUSPEND;
 
 use super::{Call, Caller};
+use crate::cut;
 use crate::entry::stack;
 use crate::hart::{self, Hart, OthersStopped, ThisHart};
 use crate::platform::console::say;
@@ -60,7 +61,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     let resume = Resume { address, argument };
     match stack::deep(|| sleep::sleep(resume, &stopped)) {
         // SAFETY: the address was checked, and this hart's call chain ends here.
-        Ok(()) => unsafe { hart.enter(resume) },
+        Ok(()) => unsafe { cut::enter_or_stop(hart, resume) },
         Err(error) => {
             say!("sleep refused: {error}");
             // Where the power fails, memory may be sealed, and time is short.

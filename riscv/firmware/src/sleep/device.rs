@@ -14,11 +14,11 @@ use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
 
-use super::queues;
 use crate::cut::disks;
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::platform::power_fail::WaitClock;
+use crate::sleep_memory::queues;
 
 /// Where a device is.
 #[derive(Clone, Debug)]

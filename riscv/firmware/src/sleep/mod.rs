@@ -9,19 +9,16 @@ mod state;
 
 use poorwill_arch::interruptible;
 use poorwill_hart::{Resume, Task};
-use poorwill_image::{NotOpened, PowerFails, SealedMemory, SealingKey, Workspace, open_in_place};
-use poorwill_medium::nvme::QueueMemory;
-use poorwill_memory::{OsMemory, Page};
+use poorwill_image::PowerFails;
 use poorwill_sleep::cut::CutReason;
-pub(crate) use poorwill_sleep::{ColdBoot, NoSleep};
-use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke, Work};
-use spin::{Mutex, MutexGuard, Once};
+use poorwill_sleep::{ColdBoot, NoSleep};
+use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke};
 
 use crate::cut;
 use crate::hart::{self, OthersStopped};
 use crate::platform::{platform, power};
 use crate::report;
-use crate::workers::StoppedHarts;
+use crate::sleep_memory::{os_memory, work};
 use machine::Firmware;
 
 /// Puts the machine to sleep. Returns when it is awake again without its power
@@ -62,29 +59,6 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
     }
 }
 
-/// Opens where it lies what a save has left sealed in memory, as the power failed; nothing
-/// else has used the memory that a sleep works in since.
-///
-/// # Errors
-///
-/// [`NotOpened`].
-pub(crate) fn open_sealed(
-    sealed: SealedMemory,
-    key: &SealingKey,
-    stopped: &OthersStopped,
-) -> Result<(), NotOpened> {
-    let mut memory = os_memory(stopped);
-    let mut work = work();
-    let workspace = Workspace::new(work.workspace, memory.pages());
-    let mut workspace = workspace.expect("the save had room");
-    // SAFETY: as for a sleep.
-    unsafe {
-        interruptible(0, || {
-            open_in_place(sealed, key, &mut memory, &mut workspace, &StoppedHarts)
-        })
-    }
-}
-
 /// Wakes the machine if it sleeps. Returns the reason if it does not; `began` is
 /// `time` at power-on, `no_cut` why a cut was given up.
 pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason>) -> ColdBoot {
@@ -119,46 +93,6 @@ pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason
     hart.start(Task::Wake(Resume { address, argument }))
         .expect("every hart waits to be started");
     hart::this_hart().wait()
-}
-
-/// The OS memory of this machine, to read and to write, for the hart that saves or
-/// wakes it.
-fn os_memory(_: &OthersStopped) -> OsMemory {
-    // SAFETY: the map has the machine's memory but for the firmware's own, at its
-    // physical addresses, as machine mode has no translation. No other hart runs the
-    // OS, says the proof; the one that calls makes a value for the length of a sleep
-    // or a wake, of which there is one at a time, and keeps no reference into OS
-    // memory beside it.
-    unsafe { OsMemory::new(platform().memory.clone()) }
-}
-
-/// The memory that a sleep or a wake works in; there is never more than one.
-static WORK: Once<Mutex<Work<'static>>> = Once::new();
-
-/// The queues of the controller that runs; there is one at a time.
-static QUEUES: Once<Mutex<&'static mut QueueMemory>> = Once::new();
-
-fn work() -> MutexGuard<'static, Work<'static>> {
-    WORK.get().expect("memory is taken at the start").lock()
-}
-
-fn queues() -> MutexGuard<'static, &'static mut QueueMemory> {
-    QUEUES.get().expect("memory is taken at the start").lock()
-}
-
-/// Pages that sleeping works in, on a machine with `os_pages` pages of OS memory.
-pub(crate) const fn pages_needed(os_pages: u64) -> u64 {
-    let pages = (size_of::<QueueMemory>() / size_of::<Page>()) as u64;
-    pages + Work::pages_needed(os_pages)
-}
-
-/// Gives sleeping its memory, once: at least [`pages_needed`] of it. What is in it
-/// does not matter.
-pub(crate) fn take_memory(pages: &'static mut [Page]) {
-    let (queues, rest) = QueueMemory::take(pages).expect("room for a controller's queues");
-    let work = Work::take(rest).expect("room for two more pages");
-    QUEUES.call_once(|| Mutex::new(queues));
-    WORK.call_once(|| Mutex::new(work));
 }
 
 #[cfg(feature = "stack-marks")]
