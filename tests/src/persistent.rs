@@ -24,6 +24,14 @@ const COMMITTED: (u8, u64) = (2, 256);
 /// Bytes of a line.
 const LINE: usize = 64;
 
+/// Where machines `cut-wear` have what stands for their memory controller's registers, in
+/// their memory: 7 wear registers, and the one that tells of errors.
+const WEAR: u64 = 0x500_0000;
+const ERROR: u64 = WEAR + 0x100;
+
+/// What the wear registers hold.
+const WORDS: [u64; 7] = [0x11, 0x2222, 3, 0x4444_4444_4444, 5, 6, u64::MAX];
+
 /// A byte of the record's first part: of its first section's payload.
 const PART_BYTE: u64 = PAGE_BYTES + 0x60;
 
@@ -40,6 +48,18 @@ pub(crate) fn apply(what: OnMemory, memory: &Path) -> anyhow::Result<()> {
             let file = open(memory)?;
             flip(&file, find_record(&file)? + COMMITTED.1 + 16)
         }
+        OnMemory::SetWear => Ok(open(memory)?.write_all_at(&wear(), WEAR)?),
+        OnMemory::LoseWear => Ok(open(memory)?.write_all_at(&[0; 8 * WORDS.len()], WEAR)?),
+        OnMemory::CheckWear => {
+            let mut found = [0; 8 * WORDS.len()];
+            open(memory)?.read_exact_at(&mut found, WEAR)?;
+            ensure!(
+                found[..] == wear()[..],
+                "the wear registers hold {found:x?}"
+            );
+            Ok(())
+        }
+        OnMemory::TellError => Ok(open(memory)?.write_all_at(&[1], ERROR)?),
         OnMemory::ForgeCommit => {
             let file = open(memory)?;
             let at = find_record(&file)? + COMMITTED.1;
@@ -54,6 +74,10 @@ pub(crate) fn apply(what: OnMemory, memory: &Path) -> anyhow::Result<()> {
             Ok(file.write_all_at(&sum.to_le_bytes(), at + 56)?)
         }
     }
+}
+
+fn wear() -> Vec<u8> {
+    WORDS.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// Which keys are in a machine's memory.

@@ -304,6 +304,14 @@ pub enum OnMemory {
     FlipCommit,
     /// Likewise, and the line's checksum is made to fit.
     ForgeCommit,
+    /// What stands for the wear registers of its controller holds something.
+    SetWear,
+    /// It is lost with the power.
+    LoseWear,
+    /// It holds what it held.
+    CheckWear,
+    /// The controller tells of an error.
+    TellError,
 }
 
 /// How a machine is to sleep (`poorwill area set`).

@@ -23,6 +23,7 @@ mod identity;
 mod interrupts;
 mod isa;
 mod machine;
+mod memory_controller;
 mod node;
 mod placement;
 mod power_fail;
@@ -46,6 +47,7 @@ pub use machine::{
     DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS,
     MAX_SEED, MAX_VIRTIO, Machine,
 };
+pub use memory_controller::{ControllerBits, MAX_WEAR_RANGES, MemoryController, WearRanges};
 pub use placement::{PLACEMENT_RULE, place, range_bytes};
 pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};

@@ -1,7 +1,7 @@
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
-use poorwill_memory::{MAX_RANGES, MachineIdentity, PhysRange};
+use poorwill_memory::{MAX_RANGES, MachineIdentity, PAGE_BYTES, PhysRange};
 use thiserror::Error;
 
 use crate::binding::Binding;
@@ -13,6 +13,7 @@ use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
+use crate::memory_controller::MemoryController;
 use crate::node::{MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
 use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
@@ -101,6 +102,8 @@ pub struct Machine {
     pub power_fail_error: Option<PowerFailError>,
     /// The write-back caches, on a machine with such a line.
     pub caches: Option<DataCaches>,
+    /// The controller of its RAM, as far as that line's node tells of one.
+    pub memory_controller: MemoryController,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
     /// How to switch the power off.
@@ -162,6 +165,7 @@ impl Machine {
             power_fail: None,
             power_fail_error: None,
             caches: None,
+            memory_controller: MemoryController::default(),
             power_fail_node: None,
             pci: ArrayVec::new(),
             power_off: None,
@@ -211,6 +215,7 @@ impl Machine {
             self.power_fail_error = line.err();
             self.power_fail = line.ok();
             self.caches = Some(caches::caches(root)?);
+            self.close_memory_controller()?;
             if let Some(page) = self
                 .power_fail
                 .and_then(|line| line.context(&self.interrupts))
@@ -351,6 +356,7 @@ impl Machine {
             Some(Binding::Rtc) => self.rtc = reg(node, 0).map(|range| range.start),
             Some(Binding::PowerFail) => {
                 self.power_fail_node = Some(PowerFailNode::read(node));
+                self.memory_controller = MemoryController::read(node)?;
             }
             Some(Binding::Iommu) => {
                 if let Some(range) = reg(node, 0) {
@@ -370,6 +376,23 @@ impl Machine {
             Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
             None if depth < 3 => self.visit_all(root, node, console, depth + 1)?,
             Some(Binding::Flash) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Nobody else may say where memory is, or wipe it.
+    fn close_memory_controller(&mut self) -> Result<(), TooMany> {
+        let controller = &self.memory_controller;
+        let bits = controller.error.into_iter().chain(controller.reset);
+        let bits = bits.map(|bits| PhysRange::new(bits.address, 4));
+        for range in controller.wear_registers.iter().copied().chain(bits) {
+            // Whole pages, of which each counts once: entries of PMP are few.
+            let start = range.start / PAGE_BYTES * PAGE_BYTES;
+            let end = range.end.next_multiple_of(PAGE_BYTES);
+            let pages = PhysRange { start, end };
+            if !self.machine_only.contains(&pages) {
+                bound::push(&mut self.machine_only, MACHINE_ONLY, pages)?;
+            }
         }
         Ok(())
     }

@@ -422,6 +422,41 @@ fn caches_are_known_where_all_are_named() {
     assert_eq!(caches(&sizeless).shared, None, "it is there");
 }
 
+#[test]
+fn the_memory_controller_is_what_the_lines_node_says() {
+    let with = |more: &str| with_nodes("virt-aia.dts", &power_fail(7, 60).replace("};", more));
+    let all = "wear-registers = <0 0x50000000 0 0x18 1 0x60000008 0 0x8>;
+        wear-levelled = <0 0x90000000 0 0x1000000>;
+        memory-error = <0 0x50000100 0x6>; memory-reset = <1 0x60000010 0x1>; };";
+    let machine = with(all).unwrap();
+    let controller = &machine.memory_controller;
+    let range = PhysRange::new;
+    assert_eq!(
+        controller.wear_registers[..],
+        [range(0x5000_0000, 0x18), range(0x1_6000_0008, 8)]
+    );
+    assert_eq!(
+        controller.wear_levelled[..],
+        [range(0x9000_0000, 0x100_0000)]
+    );
+    let error = controller.error.unwrap();
+    assert_eq!((error.address, error.bits), (0x5000_0100, 6));
+    let reset = controller.reset.unwrap();
+    assert_eq!((reset.address, reset.bits), (0x1_6000_0010, 1));
+    // The OS has none of it: two pages, each closed once.
+    for page in [range(0x5000_0000, 0x1000), range(0x1_6000_0000, 0x1000)] {
+        let closed = machine.machine_only.iter();
+        assert_eq!(closed.filter(|closed| **closed == page).count(), 1);
+    }
+    let none = with("};").unwrap().memory_controller;
+    assert_eq!(none, Default::default());
+    // Bits that are none tell nothing.
+    let none = with("memory-error = <0 0x50000100 0>; };").unwrap();
+    assert_eq!(none.memory_controller.error, None);
+    let many = format!("wear-registers = <{}>; }};", "0 0x50000000 0 8 ".repeat(5));
+    assert!(with(&many).is_err());
+}
+
 /// Each hart has a cache of its own behind its first, and all have one behind that.
 #[test]
 fn caches_are_those_that_harts_name() {

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::find::last_sequence;
 use super::{
     CutCommitted, CutMemory, CutReason, LINE_BYTES, Layout, Line, PartEntry, Place, Proof, Prover,
-    RequestMachine, StopMachine, request, stop,
+    RequestMachine, StopMachine, WearWords, request, stop,
 };
 use crate::vault_state::{VaultFault, VaultState};
 
@@ -155,6 +155,14 @@ impl StopMachine for FakeRecord {
 
     fn flush(&self) -> Result<(), CutReason> {
         Ok(())
+    }
+
+    fn has_memory_error(&self) -> bool {
+        false
+    }
+
+    fn wear(&self) -> WearWords {
+        WearWords::new()
     }
 }
 

@@ -18,6 +18,8 @@ pub struct CutReport {
     pub ticks: u64,
     /// Why it is one.
     pub cause: CutCause,
+    /// How many words of wear registers it has.
+    pub wear_words: u64,
 }
 
 /// What a start finds.
@@ -131,6 +133,7 @@ impl Newest {
             bytes,
             ticks: commit.ticks,
             cause: commit.cause,
+            wear_words: commit.wear_words,
         }
     }
 }

@@ -6,6 +6,7 @@ use super::layout::Place;
 use super::line::Line;
 use super::proof::Proof;
 use super::reason::CutReason;
+use super::wear::{self, WearWords};
 use super::{CutMemory, put};
 use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
@@ -17,6 +18,30 @@ pub trait GoMachine: Prover {
 
     /// What is needed to put everything back.
     type State;
+
+    /// Whether the memory controller tells of an error that cannot be corrected.
+    fn has_memory_error(&self) -> bool;
+
+    /// Whether the controller can wipe memory.
+    fn can_wipe(&self) -> bool;
+
+    /// Wipes memory. What was loaded into it at this power-on may be lost with all else: the
+    /// machine is to be reset.
+    fn wipe(&self);
+
+    /// How many words the wear registers have.
+    fn wear_words(&self) -> usize;
+
+    /// Puts the wear registers back: memory that they map is as it was.
+    fn put_back_wear(&self, words: &WearWords);
+
+    /// What they hold. All that was stored to memory that they map is there, and nothing more
+    /// is stored to it until the harts are released.
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason`].
+    fn wear(&self) -> Result<WearWords, CutReason>;
 
     /// Reads all of the record, and finds that it fits this machine. Nothing is touched.
     ///
@@ -87,14 +112,19 @@ pub fn end(memory: &impl CutMemory) {
 ///
 /// [`NoGo`].
 pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
+    // Before anything in memory is believed; told by an earlier Stop, or now.
     let found = {
         let guard = machine.with_vault(Guard::at_start);
         find(machine.record(), &guard)
     };
+    let told = found == Found::Refused(CutReason::MemoryError);
+    if told || machine.has_memory_error() && !matches!(found, Found::Refused(CutReason::Wiped)) {
+        return Err(refuse_memory(machine));
+    }
     let reason = match found {
         Found::Nothing => None,
         Found::Refused(reason) => Some(reason),
-        Found::Cut(report) => match prepare(machine) {
+        Found::Cut(report) => match prepare(machine, report) {
             Ok(state) => return finish(machine, state, report),
             Err(reason) => Some(reason),
         },
@@ -104,7 +134,16 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
 }
 
 /// All that may take long, or fail, before anything is touched.
-fn prepare<M: GoMachine>(machine: &M) -> Result<M::State, CutReason> {
+///
+/// The wear registers come first: before, nobody finds in memory what was there.
+fn prepare<M: GoMachine>(machine: &M, report: CutReport) -> Result<M::State, CutReason> {
+    if report.wear_words != machine.wear_words() as u64 {
+        return Err(CutReason::Misfit);
+    }
+    let words = wear::saved(machine.record(), report.sequence, report.wear_words)?;
+    if !words.is_empty() {
+        machine.put_back_wear(&words);
+    }
     let state = machine.check()?;
     let has_room = machine.with_vault(|vault| match vault {
         VaultState::Open(vault) => vault.make_room().is_ok(),
@@ -125,12 +164,17 @@ fn prepare<M: GoMachine>(machine: &M) -> Result<M::State, CutReason> {
 /// few words of flash and a line, and the harts are released. If the power fails there, they
 /// stop again.
 fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<Ready, NoGo> {
-    if let Err(reason) = machine.restore(state) {
+    if let Err(reason) = restore(machine, state, report) {
         give_up(machine, machine.record());
         return Err(NoGo::Cold(Some(reason)));
     }
     machine.wait_for_power();
     let record = machine.record();
+    if machine.has_memory_error() {
+        // Devices reach memory again.
+        begin_again(record, CutReason::MemoryError);
+        return Err(NoGo::Reset(CutReason::MemoryError));
+    }
     match next(machine) {
         Ok(proof) => {
             put(record, Place::Consumed, &Line::running(report.sequence));
@@ -138,11 +182,46 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
             Ok(Ready(report))
         }
         Err(_) => {
-            let begun = Line::begun(report.sequence.saturating_add(1), CutReason::Vault);
-            put(record, Place::Begun, &begun);
+            begin_again(record, CutReason::Vault);
             Err(NoGo::Reset(CutReason::Vault))
         }
     }
+}
+
+/// Puts everything back. Where memory's wear is levelled, what is stored to it for that may
+/// change its registers: until they are saved again the record says that they are lost, so
+/// that a power that fails without a hold-up leads to a cold boot that says so.
+fn restore<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<(), CutReason> {
+    if report.wear_words == 0 {
+        return machine.restore(state);
+    }
+    wear::forget(machine.record());
+    machine.restore(state)?;
+    wear::save(machine.record(), report.sequence, &machine.wear()?);
+    Ok(())
+}
+
+/// Gives everything up that memory holds, and wipes it, if the controller can. The next start
+/// says why, and wipes nothing more, whatever the controller tells then.
+fn refuse_memory<M: GoMachine>(machine: &M) -> NoGo {
+    give_up(machine, machine.record());
+    if !machine.can_wipe() {
+        return NoGo::Cold(Some(CutReason::MemoryError));
+    }
+    begin_again(machine.record(), CutReason::Wiped);
+    machine.wipe();
+    let is_told = machine.record().line(Place::Begun).read_begun().is_some();
+    match is_told || !machine.has_memory_error() {
+        true => NoGo::Reset(CutReason::MemoryError),
+        // The next start would not know that this one has done it.
+        false => NoGo::Cold(Some(CutReason::MemoryError)),
+    }
+}
+
+/// Has the next start say so.
+fn begin_again(record: &impl CutMemory, reason: CutReason) {
+    let sequence = last_sequence(record).saturating_add(1);
+    put(record, Place::Begun, &Line::begun(sequence, reason));
 }
 
 /// Sees to it that no cut up to now is gone on with.

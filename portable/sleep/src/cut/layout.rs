@@ -15,11 +15,16 @@ pub enum Place {
     Consumed,
     /// What a part holds.
     Part(usize),
+    /// Some of the [wear registers](super::WearWords), in their order.
+    Wear(usize),
 }
 
 /// Lines before those of the parts. The three are on lines of their own as wide as any
 /// cache has: what one says is not to be torn when another is written.
 const HEAD_LINES: usize = 3 * SPREAD;
+
+/// Lines of wear registers, behind those of the parts.
+pub(super) const WEAR_LINES: usize = 4;
 
 /// Lines from one of these to the next: 256 bytes.
 const SPREAD: usize = 4;
@@ -93,7 +98,7 @@ impl Layout {
     }
 
     const fn line_bytes(&self) -> usize {
-        (HEAD_LINES + self.parts()) * LINE_BYTES
+        (HEAD_LINES + self.parts() + WEAR_LINES) * LINE_BYTES
     }
 
     /// Which of the record's pages are a part's.
@@ -123,7 +128,7 @@ impl Layout {
     ///
     /// # Panics
     ///
-    /// The line is that of a part that is not there.
+    /// The line is that of a part or of registers that are not there.
     #[must_use]
     pub fn line_offset(&self, place: Place) -> usize {
         let line = match place {
@@ -133,6 +138,10 @@ impl Layout {
             Place::Part(part) => {
                 assert!(part < self.parts(), "a part of the record");
                 HEAD_LINES + part
+            }
+            Place::Wear(number) => {
+                assert!(number < WEAR_LINES, "a line of wear registers");
+                HEAD_LINES + self.parts() + number
             }
         };
         line * LINE_BYTES
@@ -152,7 +161,8 @@ mod tests {
             let mut bytes = BTreeSet::new();
             let parts = (0..layout.parts()).map(Place::Part);
             let lines = [Place::Begun, Place::Committed, Place::Consumed];
-            for place in lines.into_iter().chain(parts) {
+            let wear = (0..WEAR_LINES).map(Place::Wear);
+            for place in lines.into_iter().chain(parts).chain(wear) {
                 let first = layout.line_offset(place);
                 assert!((first..first + LINE_BYTES).all(|byte| bytes.insert(byte)));
             }

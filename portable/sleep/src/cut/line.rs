@@ -10,6 +10,9 @@ pub const LINE_BYTES: usize = 64;
 /// Words of it.
 const WORDS: usize = LINE_BYTES / 8;
 
+/// Words of what it says.
+pub(super) const SAYS_WORDS: usize = WORDS - 3;
+
 /// What the first word of every line holds, but for its lowest byte: its kind.
 const MAGIC: u64 = u64::from_le_bytes(*b"\0PWCUT\0\x01");
 
@@ -19,6 +22,7 @@ mod kind {
     pub(super) const COMMITTED: u64 = 2;
     pub(super) const CONSUMED: u64 = 3;
     pub(super) const PART: u64 = 4;
+    pub(super) const WEAR: u64 = 5;
 }
 
 /// A line of the record: its kind, the sequence number of the cut, what it says, and a
@@ -30,8 +34,11 @@ pub struct Line([u64; WORDS]);
 /// What a consumed line says of a cut that was gone on with, until its OS ends in order.
 const RUNS: u64 = 1;
 
+/// Where in the last word of a commit the number of wear registers begins.
+const WEAR_WORDS_SHIFT: u32 = 8;
+
 /// What a line says.
-type Says = [u64; WORDS - 3];
+type Says = [u64; SAYS_WORDS];
 
 /// Why a machine is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +60,8 @@ pub(super) struct Commit {
     pub(super) ticks: u64,
     /// Why it is one.
     pub(super) cause: CutCause,
+    /// How many wear registers belong to it.
+    pub(super) wear_words: u64,
 }
 
 /// What a part of the record holds.
@@ -96,22 +105,23 @@ impl Line {
     /// A cut is complete.
     pub(super) fn committed(sequence: u64, commit: Commit) -> Self {
         let [low, high] = commit.digest.to_words();
-        let is_requested = commit.cause == CutCause::Requested;
-        let flags = [commit.is_tagged, is_requested].map(u64::from);
-        let says = [low, commit.ticks, high, flags[0], flags[1]];
+        let is_requested = u64::from(commit.cause == CutCause::Requested);
+        let told = is_requested | commit.wear_words << WEAR_WORDS_SHIFT;
+        let says = [low, commit.ticks, high, commit.is_tagged.into(), told];
         Self::new(kind::COMMITTED, sequence, says)
     }
 
     pub(super) fn read_committed(&self) -> Option<(u64, Commit)> {
-        let (sequence, [low, ticks, high, is_tagged, is_requested]) = self.read(kind::COMMITTED)?;
+        let (sequence, [low, ticks, high, is_tagged, told]) = self.read(kind::COMMITTED)?;
         let commit = Commit {
             digest: Digest::from_words([low, high]),
             is_tagged: is_tagged != 0,
             ticks,
-            cause: match is_requested {
+            cause: match told & 1 {
                 0 => CutCause::PowerFailed,
                 _ => CutCause::Requested,
             },
+            wear_words: told >> WEAR_WORDS_SHIFT,
         };
         Some((sequence, commit))
     }
@@ -151,6 +161,15 @@ impl Line {
         Some((sequence, PartEntry { bytes, digest }))
     }
 
+    /// Some wear registers, as they were when all else of that cut was in memory.
+    pub(super) fn wear(sequence: u64, words: [u64; SAYS_WORDS]) -> Self {
+        Self::new(kind::WEAR, sequence, words)
+    }
+
+    pub(super) fn read_wear(&self) -> Option<(u64, [u64; SAYS_WORDS])> {
+        self.read(kind::WEAR)
+    }
+
     /// All of it.
     pub(super) fn words(&self) -> &[u64; WORDS] {
         &self.0
@@ -177,6 +196,7 @@ mod tests {
             is_tagged: true,
             ticks: 10,
             cause: CutCause::Requested,
+            wear_words: 3,
         };
         assert_eq!(
             Line::committed(8, commit).read_committed(),
@@ -188,6 +208,8 @@ mod tests {
         };
         assert_eq!(Line::part(8, entry).read_part(), Some((8, entry)));
         assert_eq!(Line::consumed(8).read_consumed(), Some(8));
+        let wear = [1, 2, 3, 4, 5];
+        assert_eq!(Line::wear(8, wear).read_wear(), Some((8, wear)));
         assert_eq!(Line::consumed(8).read_committed(), None);
         assert_eq!(Line::EMPTY.read_consumed(), None);
         let running = Line::running(8);
@@ -206,6 +228,7 @@ mod tests {
                 is_tagged: true,
                 ticks: new,
                 cause: CutCause::PowerFailed,
+                wear_words: 0,
             };
             let (old, new) = (Line::consumed(old), Line::committed(new, commit));
             let torn = Line(core::array::from_fn(|word| {

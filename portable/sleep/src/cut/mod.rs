@@ -32,6 +32,7 @@ mod reason;
 mod request;
 mod status;
 mod stop;
+mod wear;
 
 use poorwill_image::Digest;
 
@@ -47,6 +48,7 @@ pub use reason::CutReason;
 pub use request::{NoCut, RequestMachine, request};
 pub use status::{CutStatus, ToldStatus};
 pub use stop::{CutCommitted, StopMachine, stop};
+pub use wear::{MAX_WEAR_WORDS, WearWords};
 
 /// The record, in the firmware's own part of RAM.
 pub trait CutMemory {

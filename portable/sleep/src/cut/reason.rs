@@ -70,6 +70,15 @@ pub enum CutReason {
     /// None has begun: the OS has ended in order before. Nobody is told of it.
     #[error("the machine was switched off")]
     Ended,
+    /// The power went while memory was put back, and did not hold up.
+    #[error("the registers by which the memory's wear is levelled are lost")]
+    WearLost,
+    /// The memory controller has told of an error that cannot be corrected.
+    #[error("memory has an error that cannot be corrected")]
+    MemoryError,
+    /// It has, and all of it was wiped.
+    #[error("memory had an error that cannot be corrected, and was wiped")]
+    Wiped,
     /// A later version's.
     #[error("reason {0}")]
     Other(u64),
@@ -102,6 +111,9 @@ impl CutReason {
             CutReason::Vault => (19, 0),
             CutReason::NoOther(sequence) => (20, sequence),
             CutReason::Ended => (21, 0),
+            CutReason::WearLost => (22, 0),
+            CutReason::MemoryError => (23, 0),
+            CutReason::Wiped => (24, 0),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -133,6 +145,9 @@ impl CutReason {
             19 => CutReason::Vault,
             20 => CutReason::NoOther(value),
             21 => CutReason::Ended,
+            22 => CutReason::WearLost,
+            23 => CutReason::MemoryError,
+            24 => CutReason::Wiped,
             other => CutReason::Other(other),
         }
     }

@@ -7,6 +7,7 @@ use super::layout::Place;
 use super::line::{Commit, CutCause, Line};
 use super::proof::Proof;
 use super::reason::CutReason;
+use super::wear::{self, WearWords};
 use super::{CutMemory, put};
 
 /// The machine that stops; the hart that runs the call coordinates.
@@ -58,6 +59,12 @@ pub trait StopMachine {
     ///
     /// [`CutReason::CachesLeft`].
     fn flush(&self) -> Result<(), CutReason>;
+
+    /// Whether the memory controller has told of an error that cannot be corrected.
+    fn has_memory_error(&self) -> bool;
+
+    /// What the wear registers hold. From here on nothing is written to memory that they map.
+    fn wear(&self) -> WearWords;
 }
 
 /// That a cut is committed. Nothing else makes one.
@@ -117,13 +124,12 @@ impl<'m, M: StopMachine> Signalled<'m, M> {
 
     /// All that follows.
     pub(super) fn stop(self) -> Result<CutCommitted, CutReason> {
-        let flushed = self
-            .gather()
+        self.gather()
             .and_then(Gathered::capture)
             .and_then(Captured::quiet)
             .and_then(Quiet::prove)
-            .and_then(Proven::flush);
-        flushed.map(Flushed::commit)
+            .and_then(Proven::flush)
+            .and_then(Flushed::commit)
     }
 
     fn gather(self) -> Result<Gathered<'m, M>, CutReason> {
@@ -171,22 +177,30 @@ impl<'m, M: StopMachine> Proven<'m, M> {
 }
 
 impl<M: StopMachine> Flushed<'_, M> {
-    /// Writes the line that makes it a cut, once all that it stands for is in memory.
-    fn commit(self) -> CutCommitted {
+    /// Writes the line that makes it a cut, once all that it stands for is in memory; the
+    /// wear registers last, as what is written before may change them.
+    fn commit(self) -> Result<CutCommitted, CutReason> {
         let Flushed(signalled, digest, is_tagged) = self;
         let Signalled {
             machine,
             sequence,
             cause,
         } = signalled;
+        let words = machine.wear();
+        wear::save(machine.record(), sequence, &words);
+        // Behind all that memory was asked for.
+        if machine.has_memory_error() {
+            return Err(CutReason::MemoryError);
+        }
         let commit = Commit {
             digest,
             is_tagged,
             cause,
             ticks: machine.ticks(),
+            wear_words: words.len() as u64,
         };
         let line = Line::committed(sequence, commit);
         put(machine.record(), Place::Committed, &line);
-        CutCommitted(())
+        Ok(CutCommitted(()))
     }
 }

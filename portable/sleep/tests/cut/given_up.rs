@@ -39,6 +39,7 @@ fn a_device_that_is_another_gives_the_cut_up() {
         if left.flash.cut() > 0 {
             // The vault has moved on, as behind every refusal.
             let put_back = Kept {
+                is_levelled: false,
                 memory: cut.kept.memory,
                 flash: left.flash,
             };

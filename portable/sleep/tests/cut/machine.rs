@@ -8,13 +8,14 @@ use poorwill_image::Digest;
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{
     CutMemory, CutReason, GoMachine, Layout, Line, PartEntry, Place, Proof, Prover, RequestMachine,
-    StopMachine,
+    StopMachine, WearWords,
 };
 use poorwill_sleep::{VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::flash::{Flash, TestVault};
+use crate::wear::Wear;
 
 pub(crate) const HARTS: usize = 3;
 pub(crate) const PART_WORDS: usize = 8;
@@ -41,6 +42,8 @@ pub(crate) type Os = ([u64; HARTS], [Words; OS_LINES]);
 pub(crate) struct Kept {
     pub(crate) memory: Memory,
     pub(crate) flash: Flash,
+    /// The OS's memory is wear-levelled.
+    pub(crate) is_levelled: bool,
 }
 
 impl Kept {
@@ -64,17 +67,16 @@ pub(crate) fn layout() -> Layout {
 /// What memory holds when the power has gone: of the dirty lines, those that `keep` says.
 fn lost(machine: &Machine, keep: u64) -> Memory {
     let mut memory = machine.memory.borrow().clone();
+    let mut wear = machine.wear.get();
     for (number, (at, words)) in machine.dirty.borrow().iter().enumerate() {
         match keep >> (2 * number % 64) & 3 {
             0 => {}
             1 => {
                 // Half of its words.
-                let line = memory.entry(*at).or_default();
+                let line = memory.entry(wear.cell(*at)).or_default();
                 line[..PART_WORDS / 2].copy_from_slice(&words[..PART_WORDS / 2]);
             }
-            _ => {
-                memory.insert(*at, *words);
-            }
+            _ => wear.store(&mut memory, *at, *words),
         }
     }
     memory
@@ -85,6 +87,10 @@ fn lost(machine: &Machine, keep: u64) -> Memory {
 pub(crate) struct Machine {
     memory: RefCell<Memory>,
     dirty: RefCell<Memory>,
+    /// The memory controller's registers.
+    wear: Cell<Wear>,
+    /// What they held before the flush, or are to hold behind all else.
+    early: Cell<Wear>,
     pub(crate) flash: Cell<Flash>,
     /// What the flash is to hold once the step is done.
     pub(crate) writes: Cell<Option<Flash>>,
@@ -103,6 +109,12 @@ pub(crate) struct Machine {
     /// A write of the flash that fails, counted from 1.
     pub(crate) failing_write: Cell<usize>,
     pub(crate) proof: RefCell<Option<Proof>>,
+    /// The memory controller tells of an error; from then on that Go puts devices back.
+    pub(crate) has_error: Cell<bool>,
+    pub(crate) fails_in_restore: Cell<bool>,
+    /// It wipes memory, and the record with it.
+    pub(crate) can_wipe: Cell<bool>,
+    pub(crate) wipes_record: Cell<bool>,
     /// A device is not what it was.
     pub(crate) changed: Cell<Option<CutReason>>,
     /// Why no cut is to be taken.
@@ -123,6 +135,13 @@ pub(crate) enum Mutant {
     NotForgotten,
     /// Devices that were quieted stay so.
     NotResumed,
+    /// The wear registers are not put back, or behind all else.
+    NoWear,
+    LateWear,
+    /// They are read before the caches are written back; or not again behind all that Go
+    /// stores.
+    EarlyWear,
+    OldWear,
 }
 
 impl Machine {
@@ -131,6 +150,8 @@ impl Machine {
         Machine {
             memory: RefCell::new(kept.memory),
             dirty: RefCell::default(),
+            wear: Cell::new(Wear::at_power_on(kept.is_levelled)),
+            early: Cell::new(Wear::at_power_on(kept.is_levelled)),
             flash: Cell::new(kept.flash),
             writes: Cell::new(None),
             harts: RefCell::default(),
@@ -142,6 +163,10 @@ impl Machine {
             mutant: Cell::new(None),
             failing_write: Cell::new(0),
             proof: RefCell::new(None),
+            has_error: Cell::new(false),
+            fails_in_restore: Cell::new(false),
+            can_wipe: Cell::new(false),
+            wipes_record: Cell::new(false),
             changed: Cell::new(None),
             fault: Cell::new(None),
             unkept: Cell::new(None),
@@ -163,6 +188,7 @@ impl Machine {
                 // A word of flash is written or not, by its last bit.
                 let torn = self.writes.get().filter(|_| keep & 1 == 1);
                 *self.left.borrow_mut() = Some(Kept {
+                    is_levelled: self.wear.get().is_on,
                     memory: lost(self, keep),
                     flash: torn.unwrap_or(self.flash.get()),
                 });
@@ -178,13 +204,16 @@ impl Machine {
 
     fn read(&self, at: At) -> Words {
         let dirty = self.dirty.borrow().get(&at).copied();
-        let memory = self.memory.borrow().get(&at).copied();
+        let cell = self.wear.get().cell(at);
+        let memory = self.memory.borrow().get(&cell).copied();
         dirty.or(memory).unwrap_or_default()
     }
 
     fn clean(&self, at: At) {
         if let Some(words) = self.dirty.borrow_mut().remove(&at) {
-            self.memory.borrow_mut().insert(at, words);
+            let mut wear = self.wear.get();
+            wear.store(&mut self.memory.borrow_mut(), at, words);
+            self.wear.set(wear);
         }
         self.step();
     }
@@ -221,10 +250,27 @@ impl Machine {
         memory
     }
 
+    /// Loads and stores the OS's memory, as what puts devices back does.
+    fn store_in_go(&self) {
+        if self.mutant.get() != Some(Mutant::LateWear) {
+            self.early.set(self.wear.get());
+        }
+        for line in 0..OS_LINES {
+            let words = self.read(At::Os(line));
+            self.write(At::Os(line), words);
+        }
+        if self.mutant.get() == Some(Mutant::LateWear) {
+            self.wear.set(self.early.get());
+        }
+        // Some of it reaches memory at once.
+        (0..OS_LINES / 2).for_each(|line| self.clean(At::Os(line)));
+    }
+
     /// What the next power-on finds.
     pub(crate) fn power_off(&self, keep: u64) -> Kept {
         let left = self.left.borrow_mut().take();
         left.unwrap_or_else(|| Kept {
+            is_levelled: self.wear.get().is_on,
             memory: lost(self, keep),
             flash: self.flash.get(),
         })
@@ -290,6 +336,7 @@ impl StopMachine for Machine {
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
+        self.early.set(self.wear.get());
         self.write_part(Layout::SHARED, sequence, [sequence; PART_WORDS]);
         self.write_part(Layout::TREE, sequence, [7; PART_WORDS]);
         Ok(())
@@ -317,6 +364,18 @@ impl StopMachine for Machine {
         let all: Vec<At> = self.dirty.borrow().keys().copied().collect();
         all.into_iter().for_each(|at| self.clean(at));
         Ok(())
+    }
+
+    fn has_memory_error(&self) -> bool {
+        self.has_error.get()
+    }
+
+    fn wear(&self) -> WearWords {
+        self.step();
+        match self.mutant.get() {
+            Some(Mutant::EarlyWear) => self.early.get().words(),
+            _ => self.wear.get().words(),
+        }
     }
 }
 
@@ -358,6 +417,44 @@ impl GoMachine for Machine {
         self
     }
 
+    fn has_memory_error(&self) -> bool {
+        self.has_error.get()
+    }
+
+    fn can_wipe(&self) -> bool {
+        self.can_wipe.get()
+    }
+
+    fn wipe(&self) {
+        let is_kept = |at: &At| matches!(at, At::Record(_)) && !self.wipes_record.get();
+        self.memory.borrow_mut().retain(|at, _| is_kept(at));
+        self.dirty.borrow_mut().retain(|at, _| is_kept(at));
+        self.has_error.set(false);
+        self.step();
+    }
+
+    fn wear_words(&self) -> usize {
+        self.wear.get().words().len()
+    }
+
+    fn put_back_wear(&self, words: &WearWords) {
+        self.step();
+        let wear = Wear::of(words);
+        match self.mutant.get() {
+            Some(Mutant::NoWear) => {}
+            Some(Mutant::LateWear) => self.early.set(wear),
+            _ => self.wear.set(wear),
+        }
+    }
+
+    fn wear(&self) -> Result<WearWords, CutReason> {
+        if self.mutant.get() == Some(Mutant::OldWear) {
+            return Ok(self.early.get().words());
+        }
+        StopMachine::flush(self)?;
+        Ok(StopMachine::wear(self))
+    }
+
     fn check(&self) -> Result<Self::State, CutReason> {
         self.step();
         Ok(std::array::from_fn(|place| {
@@ -373,6 +470,11 @@ impl GoMachine for Machine {
         self.step();
         self.changed.get().map_or(Ok(()), Err)?;
         self.harts.replace(state);
+        self.has_error
+            .set(self.has_error.get() || self.fails_in_restore.get());
+        if self.wear.get().is_on {
+            self.store_in_go();
+        }
         Ok(())
     }
 }

@@ -5,8 +5,10 @@ mod caches;
 mod flash;
 mod given_up;
 mod machine;
+mod memory_error;
 mod request;
 mod vault;
+mod wear;
 
 use flash::Flash;
 use machine::{At, HARTS, Kept, Machine, Memory, Mutant, Os, Words, layout};
@@ -28,6 +30,7 @@ fn started() -> [Kept; 2] {
         let machine = Machine::new(Kept {
             memory: Memory::new(),
             flash,
+            is_levelled: false,
         });
         assert_eq!(go(&machine).err(), Some(NoGo::Cold(None)));
         machine.power_off(u64::MAX)

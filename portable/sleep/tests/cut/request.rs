@@ -130,6 +130,7 @@ fn find_now(machine: &Machine) -> Found {
     let kept = Kept {
         memory: machine.as_harts_see(),
         flash: machine.flash.get(),
+        is_levelled: false,
     };
     found(&kept)
 }

@@ -74,6 +74,7 @@ fn another_key_makes_no_record() {
         Flash::Absent,
     ] {
         let other = Kept {
+            is_levelled: false,
             flash,
             ..kept.clone()
         };
@@ -97,6 +98,7 @@ fn an_old_record_is_named() {
     assert!(os.is_some());
     let second = run_and_stop(&running, 6, None, 0).kept;
     let put_back = |memory: &Kept, flash: &Kept| Kept {
+        is_levelled: false,
         memory: memory.memory.clone(),
         flash: flash.flash,
     };
@@ -151,6 +153,7 @@ fn a_vault_that_fails_lets_no_hart_run() {
     let (started, left) = start(machine.power_off(0), None);
     assert!(matches!(started, Start::Cold(Some(CutReason::Vault))));
     let put_back = Kept {
+        is_levelled: false,
         memory: cut.memory,
         flash: left.flash,
     };
@@ -222,6 +225,7 @@ fn what_the_vault_is_for_is_missed_where_it_is_left_out() {
     machine.mutant.set(Some(Mutant::NoNextCut));
     go(&machine).unwrap();
     let put_back = Kept {
+        is_levelled: false,
         memory: cut.memory.clone(),
         flash: machine.power_off(0).flash,
     };

@@ -9,7 +9,7 @@ use poorwill_hart::{Execution, HartContext};
 use poorwill_image::{PowerFails, StateSections};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{
-    self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof, Prover,
+    self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof, Prover, WearWords,
 };
 use poorwill_sleep::{Core, CutWake, Event, Startup, VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
@@ -23,8 +23,16 @@ use super::{context, key, sealed};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::console::say;
-use crate::platform::{platform, power_fail};
+use crate::platform::memory_controller::Controller;
+use crate::platform::platform;
+use crate::platform::power_fail::{self, PowerFail};
 use crate::{report, sleeper};
+
+/// The controller of its memory, on a machine that can be cut.
+fn controller() -> Option<&'static Controller> {
+    let line = platform().power_fail.as_ref();
+    line.map(PowerFail::controller)
+}
 
 /// The machine that goes on, as the hart sees it that boots.
 struct Going {
@@ -74,6 +82,39 @@ impl GoMachine for Going {
 
     fn record(&self) -> &impl CutMemory {
         &self.record
+    }
+
+    fn has_memory_error(&self) -> bool {
+        controller().is_some_and(Controller::has_error)
+    }
+
+    fn can_wipe(&self) -> bool {
+        controller().is_some_and(Controller::can_wipe)
+    }
+
+    fn wipe(&self) {
+        if let Some(controller) = controller() {
+            // Whatever becomes of the record.
+            say!("cut: {}; it is wiped", CutReason::MemoryError);
+            controller.wipe();
+        }
+    }
+
+    fn wear_words(&self) -> usize {
+        controller().map_or(0, Controller::wear_words)
+    }
+
+    fn put_back_wear(&self, words: &WearWords) {
+        if let Some(controller) = controller() {
+            controller.put_back_wear(words);
+        }
+    }
+
+    fn wear(&self) -> Result<WearWords, CutReason> {
+        match super::line().write_back_rest() {
+            true => Ok(super::line().controller().wear()),
+            false => Err(CutReason::CachesLeft(self.own.id())),
+        }
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {

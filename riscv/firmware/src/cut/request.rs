@@ -9,7 +9,7 @@ use poorwill_hart::Resume;
 use poorwill_image::{StateWriter, Workers};
 use poorwill_sleep::cut::{
     self, CutCommitted, CutMemory, CutReason, Layout, NoCut, Proof, Prover, RequestMachine,
-    StopMachine,
+    StopMachine, WearWords,
 };
 use poorwill_sleep::{VaultFault, VaultState, WakeVector};
 use poorwill_vault::{CutVault, Key};
@@ -177,6 +177,14 @@ impl StopMachine for Requesting<'_> {
 
     fn flush(&self) -> Result<(), CutReason> {
         self.stopping.flush()
+    }
+
+    fn has_memory_error(&self) -> bool {
+        self.stopping.has_memory_error()
+    }
+
+    fn wear(&self) -> WearWords {
+        self.stopping.wear()
     }
 }
 

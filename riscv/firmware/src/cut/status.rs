@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use poorwill_devicetree::PowerFailError;
 use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
-use poorwill_sleep::cut::{CacheError, CutReason, CutStatus};
+use poorwill_sleep::cut::{CutReason, CutStatus};
 use spin::Once;
 use thiserror::Error;
 
@@ -16,7 +16,7 @@ use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::platform::power_fail::{self, PowerFail};
+use crate::platform::power_fail::{self, CutObstacle, PowerFail};
 use crate::report;
 
 /// Why no cut is armed.
@@ -25,9 +25,9 @@ enum NotArmed {
     /// The power-fail node is of no use.
     #[error(transparent)]
     Line(#[from] PowerFailError),
-    /// The caches cannot be written back.
+    /// The caches cannot be written back, or wear is levelled where it must not be.
     #[error(transparent)]
-    Caches(#[from] CacheError),
+    Memory(#[from] CutObstacle),
     /// There would be no proof.
     #[error(transparent)]
     Vault(#[from] VaultFault),

@@ -4,7 +4,9 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use poorwill_hart::Resume;
 use poorwill_image::StateWriter;
-use poorwill_sleep::cut::{self, CutMemory, CutReason, Layout, Place, Proof, StopMachine};
+use poorwill_sleep::cut::{
+    self, CutMemory, CutReason, Layout, Place, Proof, StopMachine, WearWords,
+};
 use spin::Once;
 use zerocopy::IntoBytes;
 
@@ -203,6 +205,14 @@ impl StopMachine for Stopping<'_> {
     fn ticks(&self) -> u64 {
         let now = platform().time.ticks();
         now.saturating_sub(power_fail::since())
+    }
+
+    fn has_memory_error(&self) -> bool {
+        line().controller().has_error()
+    }
+
+    fn wear(&self) -> WearWords {
+        line().controller().wear()
     }
 
     fn flush(&self) -> Result<(), CutReason> {

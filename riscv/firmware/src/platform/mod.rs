@@ -9,6 +9,7 @@ mod flash;
 pub(crate) mod generation_id;
 pub(crate) mod interrupts;
 mod mediated;
+pub(crate) mod memory_controller;
 pub(crate) mod pmp;
 pub(crate) mod power;
 pub(crate) mod power_fail;
@@ -21,7 +22,7 @@ use core::slice;
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{
-    MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, Machine, PowerFailError, place,
+    MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, PowerFailError, place,
 };
 use poorwill_domain::HartSetError;
 use poorwill_drivers::Iommu;
@@ -89,8 +90,8 @@ pub(crate) enum PlatformError {
 }
 
 /// What the firmware's second range must keep clear of: what the tree reserves, the
-/// firmware, the next stage and the tree.
-const MAX_TAKEN: usize = MAX_RESERVED + 3;
+/// firmware, the next stage and the tree, and if possible what wear is levelled of.
+const MAX_TAKEN: usize = MAX_RESERVED + 3 + MAX_WEAR_RANGES;
 
 static PLATFORM: Once<Platform> = Once::new();
 
@@ -203,7 +204,7 @@ pub(crate) unsafe fn start(
         let has_plics = pmp::start(domain, closed, plics, readable, protection)?;
         let identity = machine.identity(memory.ranges());
         Platform {
-            power_fail: power_fail::find(machine, memory.ranges(), data),
+            power_fail: power_fail::find(machine, memory.ranges(), [[firmware, data], taken]),
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,
             last_attempt: warm_reset.attempt(),
@@ -256,7 +257,12 @@ fn data_range(
     let mut others: ArrayVec<PhysRange, MAX_TAKEN> = reserved.collect();
     others.push(firmware);
     others.extend(taken);
-    place(&machine.memory, &others, bytes).ok_or(PlatformError::NoRoom(bytes))
+    let all = others.len();
+    // Wherever it can be, it is where memory is found without the controller's registers.
+    others.extend(machine.memory_controller.wear_levelled.iter().copied());
+    place(&machine.memory, &others, bytes)
+        .or_else(|| place(&machine.memory, &others[..all], bytes))
+        .ok_or(PlatformError::NoRoom(bytes))
 }
 
 /// The memory that is the OS's: not the firmware's, nor anybody else's.

@@ -10,8 +10,10 @@ use poorwill_medium::Clock;
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::CacheError;
 use spin::Once;
+use thiserror::Error;
 
 use super::caches::Caches;
+use super::memory_controller::{Controller, WearError};
 use super::platform;
 
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
@@ -45,15 +47,27 @@ pub(crate) fn tell_by(tell: fn()) {
 }
 
 /// Why no cut is to be taken on a machine with such a line.
-static REFUSED: Once<CacheError> = Once::new();
+static REFUSED: Once<CutObstacle> = Once::new();
+
+/// What keeps a machine from being cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum CutObstacle {
+    /// Its caches cannot be written back.
+    #[error(transparent)]
+    Caches(#[from] CacheError),
+    /// Its memory's wear is levelled where it must not be.
+    #[error(transparent)]
+    Wear(#[from] WearError),
+}
 
 /// Why none is.
-pub(crate) fn refused() -> Option<CacheError> {
+pub(crate) fn refused() -> Option<CutObstacle> {
     REFUSED.get().copied()
 }
 
 /// The line that the tree names, on a machine whose caches can be written back, whose OS has
-/// this memory, beside the firmware's own.
+/// this memory. `fixed` is what is there before the memory controller is set up: the firmware's
+/// two ranges, and what is loaded for the next stage.
 ///
 /// # Safety
 ///
@@ -61,10 +75,10 @@ pub(crate) fn refused() -> Option<CacheError> {
 pub(super) unsafe fn find(
     machine: &Machine,
     memory: &[PhysRange],
-    own: PhysRange,
+    fixed: [[PhysRange; 2]; 2],
 ) -> Option<PowerFail> {
     // SAFETY: passed on to the caller.
-    let line = unsafe { PowerFail::new(machine, memory, own) }?;
+    let line = unsafe { PowerFail::new(machine, memory, fixed) }?;
     line.inspect_err(|error| _ = REFUSED.call_once(|| *error))
         .ok()
 }
@@ -137,15 +151,15 @@ pub(crate) struct PowerFail {
     line: PowerFailLine<Mmio>,
     hold_up_us: u32,
     caches: Caches,
+    controller: Controller,
 }
 
 impl PowerFail {
-    /// The line that the tree names, on a machine whose OS has this memory, beside the
-    /// firmware's own. `None`: there is no line.
+    /// The line that the tree names; as [`find`]. `None`: there is no line.
     ///
     /// # Errors
     ///
-    /// [`CacheError`]: its caches cannot be written back.
+    /// [`CutObstacle`].
     ///
     /// # Safety
     ///
@@ -153,8 +167,8 @@ impl PowerFail {
     unsafe fn new(
         machine: &Machine,
         memory: &[PhysRange],
-        own: PhysRange,
-    ) -> Option<Result<Self, CacheError>> {
+        fixed: [[PhysRange; 2]; 2],
+    ) -> Option<Result<Self, CutObstacle>> {
         let described = machine.power_fail?;
         // SAFETY: the tree, which is right, says the caller, names these addresses as
         // controllers of this machine.
@@ -183,11 +197,16 @@ impl PowerFail {
         };
         let hold_up_us = described.hold_up_us;
         // SAFETY: passed on to the caller.
-        let caches = unsafe { Caches::new(machine, memory, own, hold_up_us) };
-        Some(caches.map(|caches| PowerFail {
-            line,
-            hold_up_us,
-            caches,
+        let caches = unsafe { Caches::new(machine, memory, fixed[0][1], hold_up_us) };
+        // SAFETY: likewise.
+        let controller = unsafe { Controller::new(machine, fixed.into_iter().flatten()) };
+        Some(caches.map_err(CutObstacle::from).and_then(|caches| {
+            Ok(PowerFail {
+                line,
+                hold_up_us,
+                caches,
+                controller: controller?,
+            })
         }))
     }
 
@@ -250,6 +269,11 @@ impl PowerFail {
     /// How much of that devices have to be quiet, in ticks of `time` from the line on.
     pub(crate) fn quiet_ticks(&self) -> u64 {
         self.hold_up_ticks() / 4 * 3
+    }
+
+    /// The controller of the machine's memory.
+    pub(crate) fn controller(&self) -> &Controller {
+        &self.controller
     }
 
     /// Writes back what caches the calling hart has to itself; whether it can.
