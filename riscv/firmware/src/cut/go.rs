@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
 use super::shared::{self, HartStart, Shared};
-use super::stop::stop;
+use super::stop::{are_written_back, stop};
 use super::{context, key, sealed};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
@@ -111,10 +111,9 @@ impl GoMachine for Going {
     }
 
     fn wear(&self) -> Result<WearWords, CutReason> {
-        match super::line().write_back_rest() {
-            true => Ok(super::line().controller().wear()),
-            false => Err(CutReason::CachesLeft(self.own.id())),
-        }
+        let line = super::line();
+        are_written_back(self.own, line.write_back_rest())?;
+        Ok(line.controller().wear())
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {

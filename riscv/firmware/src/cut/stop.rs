@@ -125,11 +125,13 @@ impl Stopping<'_> {
 
     /// Writes back what caches the calling hart has to itself.
     fn write_back(&self) -> Result<(), CutReason> {
-        match line().write_back_own() {
-            true => Ok(()),
-            false => Err(CutReason::CachesLeft(self.own.id())),
-        }
+        are_written_back(self.own, line().write_back_own())
     }
+}
+
+/// What comes of writing caches back on a hart, which is done or cannot be.
+pub(super) fn are_written_back(own: ThisHart, is_done: bool) -> Result<(), CutReason> {
+    is_done.then_some(()).ok_or(CutReason::CachesLeft(own.id()))
 }
 
 /// Writes the parts of what all harts share and of the memory that the loader writes at a
@@ -217,10 +219,7 @@ impl StopMachine for Stopping<'_> {
 
     fn flush(&self) -> Result<(), CutReason> {
         // The other harts have written their own back.
-        match line().write_back_rest() {
-            true => Ok(()),
-            false => Err(CutReason::CachesLeft(self.own.id())),
-        }
+        are_written_back(self.own, line().write_back_rest())
     }
 }
 
