@@ -199,6 +199,9 @@ pub enum Guest {
     Linux,
     /// Debian, with the snapshot test as its init.
     LinuxSnapshot,
+    /// Debian, with work on its disk and its network as its init
+    /// (`guest/overlay/usr/local/lib/poorwill/work`).
+    LinuxWork,
     /// A Linux without a root file system, which tests itself (`guest/tiny/init`).
     LinuxTiny,
     /// U-Boot.

@@ -121,7 +121,7 @@ impl Setup {
     pub fn missing_for(&self, trial: &Trial) -> Option<&str> {
         let missing_guest = |guest| match guest {
             Guest::Kernel => self.kernel.as_ref().err(),
-            Guest::Linux | Guest::LinuxSnapshot | Guest::LinuxTiny => {
+            Guest::Linux | Guest::LinuxSnapshot | Guest::LinuxWork | Guest::LinuxTiny => {
                 self.linux_for(trial).as_ref().err()
             }
             Guest::UBoot => self.u_boot.as_ref().err(),

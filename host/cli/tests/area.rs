@@ -359,7 +359,8 @@ fn the_sleep_mode_is_shown_and_set() {
     let words = "sleep mode: staged, persists after 1m 30s\n";
     assert!(outcome.out.contains(words), "{outcome:#?}");
     let staged = serde_json::json!({
-        "mode": "staged", "stage_delay_ms": 90_000, "break_even_ms": null,
+        "mode": "staged", "mode_is_chosen": true, "stage_delay_ms": 90_000,
+        "break_even_ms": null,
         "stage_after_ms": 90_000, "error": null, "next_snapshot": null,
         "snapshot_tries": 3, "snapshot_trial_ms": 60_000, "snapshot_key_ms": 0,
     });
@@ -368,7 +369,8 @@ fn the_sleep_mode_is_shown_and_set() {
     // What is not named stays.
     set(&world, &["--mode", "auto", "--break-even", "55min"]);
     let auto = serde_json::json!({
-        "mode": "auto", "stage_delay_ms": 90_000, "break_even_ms": 3_300_000,
+        "mode": "auto", "mode_is_chosen": true, "stage_delay_ms": 90_000,
+        "break_even_ms": 3_300_000,
         "stage_after_ms": 3_300_000, "error": null, "next_snapshot": "kiosk",
         "snapshot_tries": 0, "snapshot_trial_ms": 5_000, "snapshot_key_ms": 500,
     });
@@ -436,7 +438,7 @@ fn a_damaged_configuration_is_named_and_mended() {
     let outcome = world.run(&["area", "disk"]);
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     for words in [
-        "sleep mode: persist\n",
+        "sleep mode: persist, or cut where RAM is persistent\n",
         "UNUSABLE",
         "damaged",
         "poorwill area set",

@@ -96,16 +96,16 @@ impl Run<'_> {
                 machine.initrd = Some(tiny.initrd);
                 machine.command_line = format!("{TINY_COMMAND_LINE} {}", machine.command_line);
             }
-            Guest::Linux | Guest::LinuxSnapshot => {
+            Guest::Linux | Guest::LinuxSnapshot | Guest::LinuxWork => {
                 let linux = setup.linux_for(trial).clone().map_err(anyhow::Error::msg)?;
                 machine.kernel = Some(linux.kernel);
                 machine.initrd = Some(linux.initrd);
                 machine.command_line = format!(
                     "{DEBIAN_COMMAND_LINE} init=/usr/local/lib/poorwill/{} {}",
-                    if guest == Guest::Linux {
-                        "cycle"
-                    } else {
-                        "snapshot"
+                    match guest {
+                        Guest::LinuxSnapshot => "snapshot",
+                        Guest::LinuxWork => "work",
+                        _ => "cycle",
                     },
                     machine.command_line
                 );
