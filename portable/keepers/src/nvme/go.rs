@@ -35,6 +35,7 @@ pub(crate) fn put_back<M: Machine>(
     if state.action != action::REPLAY {
         return Ok(());
     }
+    replay::check(&state.admin(device)?, &kept)?;
     for queue in replay::queues(device, &kept) {
         queue?.prepare()?;
     }

@@ -94,6 +94,28 @@ pub(super) fn queues<'d, 'a, 's, M: Machine>(
     })
 }
 
+/// Checks that the queues are the admin queue and such as its commands create: behind the
+/// doorbells of those there are other registers, or another device's.
+pub(super) fn check<M: Machine>(
+    admin: &AdminQueue<'_, '_, M>,
+    kept: &Kept<'_>,
+) -> Result<(), KeeperError> {
+    let mut commands = 0;
+    for KeptQueue { head, .. } in kept.queues {
+        let mut is_known = head.id == 0;
+        if is_known {
+            commands = head.commands;
+        }
+        for created in admin.io_queues(commands) {
+            is_known |= u32::from(created?.id) == head.id;
+        }
+        if !is_known {
+            return Err(admin.rings.unkept());
+        }
+    }
+    Ok(())
+}
+
 /// A queue whose commands are executed again, in the OS's own rings.
 pub(super) struct Replay<'d, 'a, 's, M> {
     device: &'d Device<'a, M>,
