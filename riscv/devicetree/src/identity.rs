@@ -90,10 +90,13 @@ pub fn memory_fingerprint(ranges: &[PhysRange]) -> u64 {
     })
 }
 
-fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
+// The page is gone from the stack when the caller goes on.
+#[inline(never)]
+fn digest(feed: impl FnOnce(&mut Digest<'_>)) -> u64 {
+    let mut page = Page::ZERO;
     let mut digest = Digest {
         hasher: PageHasher::new(),
-        page: Page::ZERO,
+        page: &mut page,
         filled: 0,
     };
     feed(&mut digest);
@@ -101,13 +104,13 @@ fn digest(feed: impl FnOnce(&mut Digest)) -> u64 {
 }
 
 /// Collects bytes for the hasher, which takes pages.
-struct Digest {
+struct Digest<'p> {
     hasher: PageHasher,
-    page: Page,
+    page: &'p mut Page,
     filled: usize,
 }
 
-impl Digest {
+impl Digest<'_> {
     /// Hashes a node and up to `depth` levels below it; `None` when there are more.
     fn node(&mut self, node: FdtNode<'_>, depth: u32) -> Option<()> {
         let depth = depth.checked_sub(1)?;
@@ -156,7 +159,7 @@ impl Digest {
 
     fn flush(&mut self) {
         self.page.as_mut_bytes()[self.filled..].fill(0);
-        self.hasher.page(&self.page);
+        self.hasher.page(self.page);
         self.filled = 0;
     }
 
