@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use poorwill_bench::report::plot::{self, Bar};
 use poorwill_machine::interrupt;
 use poorwill_tests::Setup;
 use poorwill_tests::figures::{Costs, Figures, Load, MOST_GO, MOST_STOP, Subject, measure};
@@ -49,8 +50,17 @@ fn main() -> anyhow::Result<()> {
     }
     let table = table(&all, &costs);
     println!("{table}");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/figures-cut.md");
-    std::fs::write(&file, table).with_context(|| file.display().to_string())?;
+    let page = format!("{table}\n{LEGEND}");
+    for (name, text) in [
+        ("figures-cut.md", page),
+        ("figures-cut.svg", plot(&all, &costs)?),
+    ] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../build")
+            .join(name);
+        std::fs::write(&file, text).with_context(|| file.display().to_string())?;
+        println!("figures: {}", file.display());
+    }
     for figures in &all {
         check(figures, &costs).with_context(|| format!("machine {}", figures.subject))?;
     }
@@ -108,6 +118,28 @@ fn table(all: &[Figures], costs: &Costs) -> String {
         );
     }
     text
+}
+
+/// What the plot's colours are.
+const LEGEND: &str = "![Stop](figures-cut.svg)\n\nStop in the worst run, with a line from the median's end to its own: \
+    blue are the instructions without caches, orange the caches' displacement, green the device \
+    accesses, pink the lines.\n";
+
+/// Bars of what Stop takes, in ms.
+fn plot(all: &[Figures], costs: &Costs) -> anyhow::Result<String> {
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    let bars = all.iter().map(|one| {
+        let parts = costs.stop_parts(one).map(ms);
+        let most: f64 = parts.iter().sum();
+        let spread = costs.clock.time_of(one.stop.1) - costs.clock.time_of(one.stop.0);
+        Bar {
+            name: one.subject.to_string(),
+            parts: parts.to_vec(),
+            ends: (most - ms(spread), most),
+        }
+    });
+    let bars: Vec<_> = bars.collect();
+    plot::bars(&bars, "Stop, ms")
 }
 
 /// The bounds, which are the paper's.

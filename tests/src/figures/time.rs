@@ -33,12 +33,23 @@ impl Costs {
     /// How long Stop takes at most, in the worst run, with every line of every cache dirty.
     #[must_use]
     pub fn stop(&self, figures: &Figures) -> Duration {
+        self.stop_parts(figures).into_iter().sum()
+    }
+
+    /// The same in its parts: instructions without caches, the caches' displacement, accesses
+    /// to devices, lines.
+    #[must_use]
+    pub fn stop_parts(&self, figures: &Figures) -> [Duration; 4] {
         let times = |one: Duration, count: u64| {
             one.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
         };
-        self.clock.time_of(figures.stop.1)
-            + times(self.access, figures.accesses)
-            + times(self.line, figures.lines)
+        let path = self.clock.time_of(figures.path());
+        [
+            path,
+            self.clock.time_of(figures.stop.1) - path,
+            times(self.access, figures.accesses),
+            times(self.line, figures.lines),
+        ]
     }
 
     /// How long Go takes.

@@ -4,7 +4,7 @@
 
 mod energy;
 mod figures;
-mod plot;
+pub mod plot;
 mod tables;
 
 use anyhow::Context;

@@ -35,13 +35,15 @@ pub(super) fn css(index: usize) -> String {
 }
 
 /// One bar of parts.
-pub(super) struct Bar {
+#[derive(Clone, Debug)]
+pub struct Bar {
     /// What it is of.
-    pub(super) name: String,
-    /// The parts, from the axis outwards.
-    pub(super) parts: Vec<f64>,
+    pub name: String,
+    /// The parts, from the axis outwards: at most six, which are blue, orange, green, pink,
+    /// violet and red.
+    pub parts: Vec<f64>,
     /// The ends of the whole.
-    pub(super) ends: (f64, f64),
+    pub ends: (f64, f64),
 }
 
 /// One line of points.
@@ -76,8 +78,12 @@ pub(super) struct Axes<'a> {
     pub(super) identity: bool,
 }
 
-/// Bars lying below each other.
-pub(super) fn bars(bars: &[Bar], axis: &str) -> anyhow::Result<String> {
+/// Bars lying below each other, as SVG.
+///
+/// # Errors
+///
+/// They could not be drawn.
+pub fn bars(bars: &[Bar], axis: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
     let count = u32::try_from(bars.len())?;
     let most = bars.iter().map(|bar| bar.ends.1).fold(0.0, f64::max);
