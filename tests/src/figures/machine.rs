@@ -55,8 +55,9 @@ impl Load {
     /// each.
     fn cut_at(self) -> u64 {
         match self {
-            Load::Idle | Load::Nvme => 4_000_000_000,
+            Load::Idle => 4_000_000_000,
             Load::Busy => 1_800_000_000,
+            Load::Nvme => 1_500_000_000,
         }
     }
 
@@ -123,7 +124,8 @@ impl<'a> Bench<'a> {
                 attached: Attached::NvmePrompt,
             };
             let disk = TrialDisk::make(&kind, file.clone(), None)?;
-            machine.disks.extend(disk.plain());
+            let arguments = disk.arguments(0)?;
+            (machine.extra_arguments).extend(arguments.into_iter().map(OsString::from));
         }
         let tree = power_fail(machine.interrupts, HOLD_UP_US, cache);
         write(&machine, qemu, &tree, &at("tree.dtb"))?;

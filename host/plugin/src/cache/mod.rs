@@ -151,6 +151,11 @@ impl<V: Visible> Cache<V> {
     /// visible memory has them already.
     pub fn store(&mut self, hart: usize, line: u32, start: usize, length: usize) {
         let now = self.visible.read(line);
+        // Most stores go to a line that the hart's last ones went to.
+        if let Some(latest) = self.harts[hart].touch_dirty(line) {
+            let before = std::mem::replace(latest, now);
+            return self.expect_no_device(line, &now, &before, start..start + length);
+        }
         self.bring(hart, line);
         // Only now: to bring the line in may have displaced one.
         let before = match self.owner(line) {
@@ -162,12 +167,18 @@ impl<V: Visible> Cache<V> {
                 before
             }
         };
-        if differs_by_device(&now, &with_part(&before, &now, start, length)) {
+        self.expect_no_device(line, &now, &before, start..start + length);
+        self.own(hart, line, now);
+    }
+
+    /// A device that has written to the line beside what is stored has written it back.
+    fn expect_no_device(&mut self, line: u32, now: &Line, before: &Line, stored: Range<usize>) {
+        let (start, length) = (stored.start, stored.len());
+        if differs_by_device(now, &with_part(before, now, start, length)) {
             self.counts.device_writes += 1;
-            let written_back = with_part(&now, &before, start, length);
+            let written_back = with_part(now, before, start, length);
             self.write_back(line, &written_back);
         }
-        self.own(hart, line, now);
     }
 
     /// `hart` loaded from `line`.

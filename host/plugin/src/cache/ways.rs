@@ -92,7 +92,12 @@ impl Ways {
     }
 
     fn set(&mut self, line: u32) -> &mut [Way] {
-        let set = line as usize % self.geometry.sets;
+        let (line, sets) = (line as usize, self.geometry.sets);
+        // Of each access: a division takes as long as all the rest.
+        let set = match sets.is_power_of_two() {
+            true => line & (sets - 1),
+            false => line % sets,
+        };
         let start = set * self.geometry.ways;
         &mut self.ways[start..start + self.geometry.ways]
     }
@@ -110,6 +115,15 @@ impl Ways {
         };
         way.used = clock;
         true
+    }
+
+    /// Marks `line` as used last, if it is here and dirty; what it holds then.
+    pub(super) fn touch_dirty(&mut self, line: u32) -> Option<&mut Line> {
+        self.clock += 1;
+        let clock = self.clock;
+        let way = self.find(line).filter(|way| way.is_dirty)?;
+        way.used = clock;
+        Some(&mut way.latest)
     }
 
     /// Makes room for `line`, and tells which dirty line has to go.
