@@ -398,8 +398,8 @@ impl Run<'_> {
         }
         let keys = match (on.power_on, ended) {
             (_, End::Off | End::Sleep) => Some(Keys::None),
-            (End::PowerLost, _) => Some(Keys::Cut),
-            // It may be starting, with any key on its way.
+            (End::PowerLost, _) if on.fails.is_none() => Some(Keys::Cut),
+            // It may be starting, or loading, with any key on its way.
             _ => None,
         };
         if let Some(keys) = keys.filter(|_| self.trial.row.vault) {
