@@ -96,7 +96,7 @@ fn a_machine_is_started_as_the_plugin_models_it() {
         "\"mem-path\":\"ram\"",
         "pflash0=loader",
         "tcg,thread=single",
-        "plugin,ram=ram,l1=16384,ways=4,irq=60,control=/tmp/poorwill-",
+        "plugin,ram=ram,l1=16384,ways=4,loads=always,irq=60,control=/tmp/poorwill-",
         ",hold-up=16896000,",
         "\n-s\n",
         "\n-dtb\n",

@@ -187,7 +187,7 @@ mod tests {
                 "-accel",
                 "tcg,thread=single",
                 "-plugin",
-                "plugin.so,ram=a,,b.ram,l1=16384,ways=4,irq=60,control=/tmp/x/psu,\
+                "plugin.so,ram=a,,b.ram,l1=16384,ways=4,loads=always,irq=60,control=/tmp/x/psu,\
                  hold-up=4224000,grace=20000"
             ]
         );
