@@ -19,14 +19,14 @@ for word; do case $word in
 esac; done
 keys=0123456789012345678901234567890123456789
 copy=abcdefabcdefabcdefabcdefabcdefabcdefabcd
-copies=$on
+copies=$on written=$((on * 100))
 if [ $on = 1 ]; then
     say "poorwill: cold boot: no image"
 else
     say "poorwill: cut harts=2 bytes=6900 us=264 left_us=3960"; say "poorwill: go us=132"
 fi
 odd
-say "poorwill-redis: held keys=$keys copy=$copy copies=$copies counter=$((on * 10)) uptime_s=$on.5"
+say "poorwill-redis: held keys=$keys copy=$copy copies=$copies counter=$((on * 10)) written=$written uptime_s=$on.5"
 say "poorwill-redis: copying"
 perl -MIO::Socket::UNIX -e '
     my $line = IO::Socket::UNIX->new(Listen => 1, Local => shift)->accept;
@@ -55,7 +55,7 @@ fn a_machine_goes_on_twice() {
     for words in [
         "Pulling the plug, 2 of 2",
         "cut within 1.000 of 16.000 ms: 2 harts, 6900 bytes",
-        "the same keys and copy; 3 copies, counter 30, up 3.50 s",
+        "the same keys and copy; 3 copies, counter 30, 300 pieces on the disk, up 3.50 s",
         "|   2 |     2 |  6900 |    1.000 |  0.500 |",
     ] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
@@ -70,6 +70,7 @@ fn what_was_lost_is_named() {
         (format!("keys={other}"), "redis's keys changed"),
         (format!("copy={other}"), "the copy changed"),
         ("copies=1".to_owned(), "the copies did not go on: 2 before"),
+        ("written=1".to_owned(), "the disk did not go on: 200 before"),
         (
             "say 'poorwill-redis: FAIL the copy failed'".to_owned(),
             "FAIL the copy failed",
