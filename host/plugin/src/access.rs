@@ -12,10 +12,17 @@ use crate::report::Cause;
 use crate::session::{Session, fail};
 use crate::signal;
 
-/// The device that switches the power off, and what is written for it: off, and off
-/// with a failure.
+/// The device that switches the power off.
 const POWER_SWITCH: &CStr = c"riscv.sifive.test";
-const POWER_OFF: [u64; 2] = [0x5555, 0x3333];
+
+/// QEMU's status when that is written to it: off, or off with a failure.
+fn status_of(value: u64) -> Option<u8> {
+    match value & 0xffff {
+        0x5555 => Some(0),
+        0x3333 => Some((value >> 16).to_le_bytes()[0]),
+        _ => None,
+    }
+}
 
 /// Registers of the flush block: an address, and an address without its lowest four bits.
 const FLUSH_64: u64 = 0x200;
@@ -73,10 +80,11 @@ fn device(session: &Session, access: Access, place: Place) {
     {
         signal::count_down(session, Cause::Store, access.hart);
     }
-    let is_off = POWER_OFF.contains(&(value & 0xffff));
     let Access { info, address, .. } = access;
-    if is_off && session.qemu.is_device(info, address, POWER_SWITCH) {
-        guest_power_off(session, access.hart);
+    if let Some(status) = status_of(value)
+        && session.qemu.is_device(info, address, POWER_SWITCH)
+    {
+        guest_power_off(session, access.hart, status);
     }
 }
 

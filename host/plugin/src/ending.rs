@@ -17,11 +17,16 @@ pub(crate) fn cut(session: &Session, end: End) -> ! {
     exit_now(CUT)
 }
 
-/// `hart` has switched the power off. QEMU will end by itself; until then no hart
-/// executes anything further.
-pub(crate) fn guest_power_off(session: &Session, hart: usize) {
+/// `hart` has switched the power off. QEMU will end by itself, with that status; until then
+/// no hart executes anything further. It flushes its disks at its end, unless that is not
+/// wanted.
+pub(crate) fn guest_power_off(session: &Session, hart: usize, status: u8) {
     let lock = session.internals.lock();
     take_power(session, End::PowerOff, Some(hart));
+    if session.options.loses_unflushed {
+        finish(session);
+        exit_now(status.into());
+    }
     session.internals.stop_harts(&lock);
 }
 

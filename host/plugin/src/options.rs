@@ -1,6 +1,6 @@
 //! The plugin's arguments (`-plugin FILE,key=value,...`), as typed values.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use thiserror::Error;
 
 use crate::cache::{Geometry, GeometryError};
 
+mod argument;
 mod code;
 
+use argument::Argument;
 pub use code::Code;
 
 /// When the caches see loads. A load can only displace lines, so caches that do not
@@ -82,6 +84,10 @@ pub struct Options {
     pub keep: u8,
     /// `loads`.
     pub loads: Loads,
+    /// `disks=lose`: when the machine switches its power off QEMU ends at once, and what its
+    /// disks hold in QEMU's own memory is lost, as is all that they have not flushed at a
+    /// board.
+    pub loses_unflushed: bool,
     /// `time`: the fair time base.
     pub time: bool,
     /// `grace`: for how long idle harts wait for input and output before the clock
@@ -128,76 +134,6 @@ pub enum OptionError {
     Geometry(#[from] GeometryError),
 }
 
-const NUMBER: &str = "a number (decimal, or hexadecimal with 0x)";
-const FROM_ONE: &str = "a number from 1";
-const SWITCH: &str = "on or off";
-
-/// One argument while it is read.
-struct Argument<'a> {
-    key: &'a str,
-    value: &'a str,
-}
-
-impl Argument<'_> {
-    fn malformed(&self, wanted: &'static str) -> OptionError {
-        OptionError::Malformed {
-            key: self.key.into(),
-            value: self.value.into(),
-            wanted,
-        }
-    }
-
-    fn number(&self) -> Result<u64, OptionError> {
-        code::number(self.value).ok_or_else(|| self.malformed(NUMBER))
-    }
-
-    fn ranges(&self) -> Result<Vec<Range<u64>>, OptionError> {
-        let wanted = "addresses, or START-END, in order, with + between";
-        code::ranges(self.value).ok_or_else(|| self.malformed(wanted))
-    }
-
-    fn positive(&self) -> Result<u64, OptionError> {
-        match self.number()? {
-            0 => Err(self.malformed(FROM_ONE)),
-            number => Ok(number),
-        }
-    }
-
-    fn within<T: TryFrom<u64>>(
-        &self,
-        range: RangeInclusive<u64>,
-        wanted: &'static str,
-    ) -> Result<T, OptionError> {
-        let number = Some(self.number()?).filter(|number| range.contains(number));
-        let number = number.and_then(|number| T::try_from(number).ok());
-        number.ok_or_else(|| self.malformed(wanted))
-    }
-
-    fn switch(&self) -> Result<bool, OptionError> {
-        match self.value {
-            "on" => Ok(true),
-            "off" => Ok(false),
-            _ => Err(self.malformed(SWITCH)),
-        }
-    }
-
-    fn loads(&self) -> Result<Loads, OptionError> {
-        match self.value {
-            "never" => Ok(Loads::Never),
-            "always" => Ok(Loads::Always),
-            "signalled" => Ok(Loads::Signalled),
-            _ => Err(self.malformed("never, always or signalled")),
-        }
-    }
-
-    fn path(&self) -> Result<PathBuf, OptionError> {
-        match self.value {
-            "" => Err(self.malformed("a file's name")),
-            value => Ok(value.into()),
-        }
-    }
-}
-
 /// What is said in several options.
 #[derive(Default)]
 struct Parts {
@@ -228,6 +164,7 @@ impl Default for Options {
             seed: 1,
             keep: 0,
             loads: Loads::default(),
+            loses_unflushed: false,
             time: true,
             grace: Duration::from_micros(200),
             control: None,
@@ -281,6 +218,7 @@ impl Options {
             "seed" => self.seed = argument.number()?,
             "keep" => self.keep = argument.within(0..=100, "per cent, 0 to 100")?,
             "loads" => self.loads = argument.loads()?,
+            "disks" => self.loses_unflushed = argument.loses()?,
             "time" => self.time = argument.switch()?,
             "grace" => {
                 let micros = argument.within(0..=10_000_000, "microseconds, up to 10 s")?;
@@ -398,6 +336,7 @@ mod tests {
             "seed=9",
             "keep=50",
             "loads=always",
+            "disks=lose",
             "time=on",
             "grace=0",
             "control=/tmp/c",
@@ -425,6 +364,7 @@ mod tests {
             seed: 9,
             keep: 50,
             loads: Loads::Always,
+            loses_unflushed: true,
             time: true,
             grace: Duration::ZERO,
             control: Some("/tmp/c".into()),

@@ -1,0 +1,84 @@
+//! One argument, and how its value is read.
+
+use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
+
+use super::{Loads, OptionError, code};
+
+const NUMBER: &str = "a number (decimal, or hexadecimal with 0x)";
+const FROM_ONE: &str = "a number from 1";
+const SWITCH: &str = "on or off";
+
+/// One argument while it is read.
+pub(super) struct Argument<'a> {
+    pub(super) key: &'a str,
+    pub(super) value: &'a str,
+}
+
+impl Argument<'_> {
+    fn malformed(&self, wanted: &'static str) -> OptionError {
+        OptionError::Malformed {
+            key: self.key.into(),
+            value: self.value.into(),
+            wanted,
+        }
+    }
+
+    pub(super) fn number(&self) -> Result<u64, OptionError> {
+        code::number(self.value).ok_or_else(|| self.malformed(NUMBER))
+    }
+
+    pub(super) fn ranges(&self) -> Result<Vec<Range<u64>>, OptionError> {
+        let wanted = "addresses, or START-END, in order, with + between";
+        code::ranges(self.value).ok_or_else(|| self.malformed(wanted))
+    }
+
+    pub(super) fn positive(&self) -> Result<u64, OptionError> {
+        match self.number()? {
+            0 => Err(self.malformed(FROM_ONE)),
+            number => Ok(number),
+        }
+    }
+
+    pub(super) fn within<T: TryFrom<u64>>(
+        &self,
+        range: RangeInclusive<u64>,
+        wanted: &'static str,
+    ) -> Result<T, OptionError> {
+        let number = Some(self.number()?).filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| self.malformed(wanted))
+    }
+
+    pub(super) fn switch(&self) -> Result<bool, OptionError> {
+        match self.value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.malformed(SWITCH)),
+        }
+    }
+
+    pub(super) fn loads(&self) -> Result<Loads, OptionError> {
+        match self.value {
+            "never" => Ok(Loads::Never),
+            "always" => Ok(Loads::Always),
+            "signalled" => Ok(Loads::Signalled),
+            _ => Err(self.malformed("never, always or signalled")),
+        }
+    }
+
+    pub(super) fn loses(&self) -> Result<bool, OptionError> {
+        match self.value {
+            "keep" => Ok(false),
+            "lose" => Ok(true),
+            _ => Err(self.malformed("keep or lose")),
+        }
+    }
+
+    pub(super) fn path(&self) -> Result<PathBuf, OptionError> {
+        match self.value {
+            "" => Err(self.malformed("a file's name")),
+            value => Ok(value.into()),
+        }
+    }
+}
