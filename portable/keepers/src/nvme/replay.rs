@@ -102,14 +102,15 @@ pub(super) fn check<M: Machine>(
 ) -> Result<(), KeeperError> {
     let mut commands = 0;
     for KeptQueue { head, .. } in kept.queues {
-        let mut is_known = head.id == 0;
-        if is_known {
+        if head.id == 0 {
             commands = head.commands;
+            continue;
         }
+        let mut is_created = false;
         for created in admin.io_queues(commands) {
-            is_known |= u32::from(created?.id) == head.id;
+            is_created |= u32::from(created?.id) == head.id;
         }
-        if !is_known {
+        if !is_created {
             return Err(admin.rings.unkept());
         }
     }
