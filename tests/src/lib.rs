@@ -23,6 +23,8 @@ mod kinds;
 mod ledger;
 #[cfg(test)]
 mod licences;
+#[cfg(test)]
+mod mutants;
 mod persistent;
 mod plan;
 #[cfg(test)]

@@ -1,0 +1,27 @@
+//! What `make mutants` takes to be caught: by trials that are run.
+
+use std::fs;
+use std::path::Path;
+
+use crate::expand::expand;
+use crate::load_plan;
+
+/// The row that a mutant's patch names, if it names one and not tests on the host.
+fn row(patch: &str) -> Option<&str> {
+    patch.lines().nth(1)?.strip_prefix("row: ")
+}
+
+#[test]
+fn each_mutant_names_a_trial_that_is_run_often() {
+    let trials = expand(&load_plan().unwrap()).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
+    let patches = fs::read_dir(folder).unwrap();
+    let texts = patches.map(|patch| fs::read_to_string(patch.unwrap().path()).unwrap());
+    let texts: Vec<_> = texts.collect();
+    let rows: Vec<_> = texts.iter().filter_map(|text| row(text)).collect();
+    assert!(rows.len() > 10, "{rows:?}");
+    for row in rows {
+        let is_run = |trial: &crate::Trial| trial.name.contains(row) && !trial.is_long;
+        assert!(trials.iter().any(is_run), "no trial {row} is run often");
+    }
+}
