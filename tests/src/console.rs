@@ -1,5 +1,7 @@
 //! What the console must say, and must not.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail, ensure};
 use regex_lite::Regex;
 
@@ -91,6 +93,33 @@ pub(crate) fn matching<'a>(lines: &[&'a str], texts: &[String]) -> anyhow::Resul
     Ok(lines.iter().filter(is_wanted).copied().collect())
 }
 
+/// The numbers that lines have named, each by the pattern of its lines.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(BTreeMap<String, u64>);
+
+impl Counts {
+    /// Checks that lines match each of `patterns`, with a number in its brackets that is never
+    /// less than the one before.
+    pub(crate) fn check(&mut self, lines: &[&str], patterns: &[String]) -> anyhow::Result<()> {
+        for text in patterns {
+            let pattern = pattern(text)?;
+            let named = lines.iter().filter_map(|line| pattern.captures(line));
+            let mut named = named.filter_map(|found| found.get(1)).peekable();
+            ensure!(named.peek().is_some(), "no line {text:?}");
+            for number in named {
+                let number = (number.as_str().parse())
+                    .with_context(|| format!("what {text:?} has in brackets is no number"))?;
+                let before = self.0.insert(text.clone(), number).unwrap_or(0);
+                ensure!(
+                    number >= before,
+                    "{number} behind {before} in lines {text:?}"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Checks of a sleep that the OS's free pages were left out, and that what was
 /// saved is at most `most` times what its kernel called used.
 pub(crate) fn check_saved(lines: &[&str], most: f64) -> anyhow::Result<()> {
@@ -174,5 +203,21 @@ mod tests {
         check_order(&["ab"], &wanted).unwrap_err();
         check_absent(&["c"], &wanted).unwrap();
         check_absent(&["ab"], &wanted).unwrap_err();
+    }
+
+    #[test]
+    fn what_was_acknowledged_stays() {
+        let wanted = ["^n=([0-9]+) (told|found)$".to_owned()];
+        let mut counts = Counts::default();
+        counts
+            .check(&["n=1 told", "x", "n=12 told"], &wanted)
+            .unwrap();
+        counts.check(&["n=12 found"], &wanted).unwrap();
+        counts.check(&["n=13 found", "n=1"], &wanted).unwrap();
+        counts.check(&["n=1"], &wanted).unwrap_err();
+        counts.check(&["n=12 found"], &wanted).unwrap_err();
+        counts
+            .check(&["n=x told"], &["^n=(.*) told".to_owned()])
+            .unwrap_err();
     }
 }

@@ -68,7 +68,7 @@ impl TrialDisk {
     ///
     /// What `qemu-img` says.
     pub(crate) fn switch_on(&self) -> anyhow::Result<()> {
-        if self.attached != Attached::NvmeVolatile {
+        if !self.is_volatile() {
             return Ok(());
         }
         // Blocks of 4 KiB, so that what is lost and what is kept lie close together.
@@ -94,7 +94,7 @@ impl TrialDisk {
     ///
     /// What `qemu-img` says.
     pub(crate) fn switch_off(&self) -> anyhow::Result<()> {
-        if self.attached != Attached::NvmeVolatile {
+        if !self.is_volatile() {
             return Ok(());
         }
         image_tool(|tool| {
@@ -105,7 +105,14 @@ impl TrialDisk {
         Ok(std::fs::remove_file(self.written())?)
     }
 
-    /// What is written while a disk of the volatile kind is switched on. QEMU keeps
+    fn is_volatile(&self) -> bool {
+        matches!(
+            self.attached,
+            Attached::NvmeVolatile | Attached::AhciVolatile
+        )
+    }
+
+    /// What is written while a disk of a volatile kind is switched on. QEMU keeps
     /// the table of what lies where in its own memory until the guest flushes, or
     /// until there are too many entries: killed before, it leaves the blocks as they
     /// were, and not in the order in which they were written.
@@ -129,6 +136,7 @@ impl TrialDisk {
             Attached::Virtio => Some(Disk::virtio(&self.file)),
             Attached::NvmeBehindPort
             | Attached::Ahci
+            | Attached::AhciVolatile
             | Attached::NvmePrompt
             | Attached::Nvme4k
             | Attached::NvmeVolatile
@@ -150,7 +158,7 @@ impl TrialDisk {
         let node = format!("test{number}");
         let file = json!({ "driver": "file", "filename": self.file.to_string_lossy() });
         let block = match self.attached {
-            Attached::NvmeVolatile => json!({
+            _ if self.is_volatile() => json!({
                 "driver": "qcow2",
                 "node-name": node,
                 "l2-cache-size": TABLE_CACHE,
@@ -169,7 +177,7 @@ impl TrialDisk {
                 device(port(number));
                 device(format!("nvme,drive={node},serial={node},bus=port{number}"));
             }
-            Attached::Ahci => {
+            Attached::Ahci | Attached::AhciVolatile => {
                 device(format!("ich9-ahci,id=ahci{number}"));
                 device(format!("ide-hd,drive={node},bus=ahci{number}.0"));
             }

@@ -73,7 +73,10 @@ fn of_power_on(trial: &Trial, on: &PowerOn, medium: &str) -> BTreeSet<String> {
     kinds.extend(words(trial.row.words_of(on)));
     kinds.extend(words(on.instead.as_deref().unwrap_or_default()));
     let texts = on.expect.iter().chain(&on.forbid).chain(&on.differ);
-    let texts = texts.chain(&on.repeats).chain(&on.cold_boot);
+    let texts = texts
+        .chain(&on.repeats)
+        .chain(&on.cold_boot)
+        .chain(&on.grows);
     kinds.extend(texts.map(|text| format!("text {text}")));
     kinds.extend(on.faults.iter().map(|fault| {
         let (operation, place, every) = (fault.on, fault.at, fault.nth.is_none());

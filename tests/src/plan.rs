@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 mod power_on;
 
-pub(crate) use power_on::{Deed, End, Event, PowerOn, WrittenBackBy};
+pub(crate) use power_on::{Deed, End, PowerOn, WrittenBackBy};
 
 /// The whole plan.
 #[derive(Clone, Debug, Deserialize)]
@@ -67,12 +67,16 @@ pub enum Attached {
     /// A SATA disk on an AHCI controller. It does not wait for the host's own disk, which
     /// may take longer than a power lasts.
     Ahci,
-    /// An NVMe controller whose disk does not, either.
+    /// A SATA disk that loses, at a power cut, what was not flushed.
+    AhciVolatile,
+    /// An NVMe controller whose disk does not wait, either.
     NvmePrompt,
     /// An NVMe controller with logical blocks of 4096 bytes.
     #[serde(rename = "nvme-4k")]
     Nvme4k,
-    /// An NVMe controller whose disk loses, at a power cut, what was not flushed.
+    /// An NVMe controller whose disk loses, at a power cut, what was not flushed. QEMU's
+    /// takes no notice of writes that ask for a flush by themselves (FUA), as Linux's file
+    /// systems do where the disk says that it can.
     NvmeVolatile,
     /// Memory of a PCI device that is the file's (`ivshmem-plain`): as much of the
     /// file as makes a power of two.

@@ -20,7 +20,8 @@ pub(crate) fn memory(folder: &Path) -> PathBuf {
     folder.join("ram")
 }
 
-/// QEMU's arguments for the plugin. Runs repeat to the instruction.
+/// QEMU's arguments for the plugin. Runs repeat to the instruction, unless their power fails by
+/// the socket `supply`.
 ///
 /// # Errors
 ///
@@ -29,6 +30,7 @@ pub(crate) fn arguments(
     plugin: &Path,
     firmware: &Path,
     folder: &Path,
+    supply: Option<&Path>,
     on: &PowerOn,
 ) -> anyhow::Result<Vec<String>> {
     let mut own = format!(
@@ -39,6 +41,9 @@ pub(crate) fn arguments(
     );
     if let Some(more) = &on.plugin {
         own = format!("{own},{more}");
+    }
+    if let Some(socket) = supply {
+        own = format!("{own},control={}", socket.display());
     }
     if let Some(most) = on.fails_within {
         own = format!("{own},signal-at={}", fastrand::u64(1..=most));

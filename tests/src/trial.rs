@@ -2,6 +2,7 @@
 
 mod assemble;
 mod follow;
+mod power_on;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,40 +11,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use poorwill_machine::PowerOn as Switch;
 use poorwill_machine::area::{Change, configure};
-use poorwill_machine::console::Line;
 use poorwill_machine::disk::fingerprint;
-use poorwill_machine::qmp::{Control, socket_arguments, socket_folder};
-use tempfile::TempDir;
 
-use crate::console::{FATAL, Start};
+use crate::console::Counts;
 use crate::cores::Host;
 use crate::damage;
 use crate::disks::TrialDisk;
-use crate::evidence::evidence;
 use crate::expand::Trial;
-use crate::intact;
-use crate::persistent::{self, Keys};
-use crate::plan::{Deed, DiskKind, End, Event, Managing, PowerOn, Sleeping, Step, Tamper};
+use crate::persistent;
+use crate::plan::{DiskKind, End, Managing, PowerOn, Sleeping, Step, Tamper};
 use crate::power;
 use crate::prepared::Prepared;
 use crate::setup::Setup;
 use crate::snapshot;
 use crate::soak::Soak;
-use crate::stop_stacks;
 use crate::tamper;
-use crate::update;
-
-/// Why a machine boots cold that did not sleep.
-const NO_IMAGE: &str = "^no image(:|$)";
-
-/// Until QEMU's control answers.
-const CONNECT_LIMIT: Duration = Duration::from_secs(20);
-
-/// Time between a power-off and the next power-on, so that time can be seen to
-/// have been set forward.
-const PAUSE: Duration = Duration::from_millis(2100);
 
 /// Junk that is loaded as an initrd: what a wake must zero.
 const JUNK_BYTES: usize = 3 << 20;
@@ -74,6 +57,7 @@ pub fn run_trial(
         kept: Vec::new(),
         seen: BTreeSet::new(),
         is_repeated: false,
+        counts: Counts::default(),
     })
     .all()
     {
@@ -123,6 +107,8 @@ struct Run<'a> {
     seen: BTreeSet<String>,
     /// One of them has come twice.
     is_repeated: bool,
+    /// Of which [`PowerOn::grows`] speaks.
+    counts: Counts,
 }
 
 impl Run<'_> {
@@ -228,33 +214,6 @@ impl Run<'_> {
         Ok(Some(fingerprint(&self.last_disk()?.file)?))
     }
 
-    /// Looks whether a line that begins with one of `starts` was there before. There
-    /// must be one, unless the power was cut too early to tell; with `differ` none that
-    /// was.
-    fn look_for_repeats(
-        &mut self,
-        lines: &[String],
-        starts: &[String],
-        differ: bool,
-        ended: End,
-    ) -> anyhow::Result<()> {
-        for start in starts {
-            let mut named = lines
-                .iter()
-                .filter(|line| line.starts_with(start))
-                .peekable();
-            ensure!(
-                ended == End::Cut || named.peek().is_some(),
-                "no line begins with {start:?}"
-            );
-            for line in named {
-                self.is_repeated |= !self.seen.insert(line.clone());
-                ensure!(!differ || !self.is_repeated, "a line came twice: {line:?}");
-            }
-        }
-        Ok(())
-    }
-
     fn vault(&self) -> PathBuf {
         self.folder.join("vault")
     }
@@ -288,7 +247,7 @@ impl Run<'_> {
     fn cut(&mut self, cuts: u32, seed: u64) -> anyhow::Result<()> {
         let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
         let soak = Soak {
-            machine: self.machine(&PowerOn::ending(End::Sleep, 1))?,
+            machine: self.machine(&PowerOn::ending(End::Sleep, 1), None)?,
             qemu,
             disks: &self.disks,
             files: self
@@ -309,109 +268,4 @@ impl Run<'_> {
         self.asleep = true;
         Ok(())
     }
-
-    /// Switches the machine on, and checks how it ends; tells how.
-    fn power_on(&mut self, on: &PowerOn) -> anyhow::Result<End> {
-        let start = match (&on.cold_boot, self.asleep || on.wake) {
-            (Some(reason), _) => Start::Cold(reason.clone()),
-            (None, true) => Start::Wake,
-            (None, false) => Start::Cold(NO_IMAGE.to_owned()),
-        };
-        if self.asleep && matches!(start, Start::Wake) {
-            std::thread::sleep(PAUSE);
-        }
-        let _turn = self.host.turn();
-        self.disks.iter().try_for_each(TrialDisk::switch_on)?;
-        let mut machine = self.machine(on)?;
-        let socket = control_socket(on)?;
-        if let Some(socket) = &socket {
-            let arguments = socket_arguments(&socket.path().join("qmp"));
-            machine.extra_arguments.extend(arguments);
-        }
-        let qemu = self.setup.qemu.as_ref().map_err(|what| anyhow!("{what}"))?;
-        let log = self.folder.join("console.log");
-        let mut running = machine.power_on(
-            qemu,
-            Switch {
-                log: Some(log),
-                watch: None,
-                cpu_time: self.host.cpu_time.clone(),
-            },
-        )?;
-        // What is to come ends nothing.
-        let is_expected = |text: &&str| on.expect.iter().any(|line| line.contains(text));
-        let fatal: Vec<_> = (FATAL.into_iter())
-            .filter(|text| !is_expected(text))
-            .collect();
-        running.fail_on(&fatal);
-        let control = socket
-            .map(|socket| Control::connect(&socket.path().join("qmp"), CONNECT_LIMIT))
-            .transpose()?;
-        let mut outcome = self.follow(&mut running, control, on, &start);
-        if let Ok(ended) = outcome {
-            let lines: Vec<_> = running.lines().into_iter().map(|line| line.text).collect();
-            outcome = self
-                .look_for_repeats(&lines, &on.differ, true, ended)
-                .and(self.look_for_repeats(&lines, on.repeats.as_slice(), false, ended))
-                .and(outcome);
-        }
-        self.asleep = matches!(outcome, Ok(End::Sleep));
-        let ended = outcome
-            .map_err(|error| anyhow!("{error:#}\n{}", evidence(&running, &machine, qemu)))?;
-        // A machine that seals nothing has no vault, whatever its flash: one without PMP.
-        let seals = (running.lines().iter()).any(|line| line.text.contains(" sealed=yes"));
-        let lines = running.lines();
-        // QEMU has to let go of the disks first.
-        drop(running);
-        self.check_power(&lines, on, ended)?;
-        if self.trial.row.intact {
-            intact::check(&machine.firmware, &self.memory())?;
-        }
-        self.disks.iter().try_for_each(TrialDisk::switch_off)?;
-        if self.asleep && self.trial.row.foretold {
-            let flash = (self.trial.row.vault && seals).then(|| self.vault());
-            let firmware = self.setup.firmware_for(self.trial).as_deref();
-            let firmware = firmware.map_err(|what| anyhow!("{what}"))?;
-            update::check(&self.disks, flash.as_deref(), firmware)?;
-        }
-        Ok(ended)
-    }
-
-    /// Checks that nothing was lost as the power went, if it was switched off; and which of a
-    /// vault's keys are in memory that outlived it.
-    fn check_power(&mut self, lines: &[Line], on: &PowerOn, ended: End) -> anyhow::Result<()> {
-        if !self.trial.row.plugin {
-            return Ok(());
-        }
-        let lines: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
-        if let Some(kept) = power::kept(&lines) {
-            self.kept = kept;
-        }
-        if ended == End::Off
-            && !on.loses
-            && let Some(instructions) = power::check(self.folder, &self.kept, on)?
-        {
-            println!("{}: Stop took {instructions} instructions", self.trial.name);
-            if let Some(bytes) = stop_stacks::check(&power::memory(self.folder))? {
-                println!("{}: Stop took {bytes} bytes of a stack", self.trial.name);
-            }
-        }
-        let keys = match (on.power_on, ended) {
-            (_, End::Off | End::Sleep) => Some(Keys::None),
-            (End::PowerLost, _) if on.fails.is_none() => Some(Keys::Cut),
-            // It may be starting, or loading, with any key on its way.
-            _ => None,
-        };
-        if let Some(keys) = keys.filter(|_| self.trial.row.vault) {
-            persistent::check_keys(&power::memory(self.folder), &self.vault(), keys)?;
-        }
-        Ok(())
-    }
-}
-
-/// A folder for QEMU's control socket, if the power-on needs one.
-fn control_socket(on: &PowerOn) -> anyhow::Result<Option<TempDir>> {
-    let needs = |event: &Event| matches!(event.does, Deed::Break | Deed::Reset);
-    let folder = on.events.iter().any(needs).then(socket_folder);
-    Ok(folder.transpose()?)
 }

@@ -127,14 +127,18 @@ fn link_name(ram: &Path) -> Result<PathBuf, PsuError> {
 
 /// Says beside a memory file where its machine's power supply is, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub struct Link {
     name: PathBuf,
     socket: PathBuf,
 }
 
 impl Link {
     /// For a machine that has the file locked, so that a link that is there is old.
-    pub(crate) fn make(ram: &Path, socket: PathBuf) -> Result<Self, PsuError> {
+    ///
+    /// # Errors
+    ///
+    /// There is no such file, or the link cannot be made.
+    pub fn make(ram: &Path, socket: PathBuf) -> Result<Self, PsuError> {
         let name = link_name(ram)?;
         match fs::symlink_metadata(&name) {
             Ok(data) if !data.is_symlink() => return Err(PsuError::InTheWay(name)),

@@ -81,6 +81,10 @@ pub struct PowerOn {
     pub differ: Vec<String>,
     /// A line that begins like this must come twice: what `differ` is to find.
     pub repeats: Option<String>,
+    /// A line must match each of these, and the number that they have in brackets is never
+    /// less than one before it, be it of an earlier power-on.
+    #[serde(default)]
+    pub grows: Vec<String>,
     /// The last disk must be, at the end, as it was at the power-on.
     #[serde(default)]
     pub writes_nothing: bool,
@@ -122,6 +126,7 @@ impl PowerOn {
             cut_within_ms: None,
             differ: Vec::new(),
             repeats: None,
+            grows: Vec::new(),
             writes_nothing: false,
         }
     }
@@ -185,7 +190,7 @@ pub struct Event {
     pub does: Deed,
 }
 
-/// What may be done to a machine's console.
+/// What may be done to a machine.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deed {
@@ -195,6 +200,8 @@ pub enum Deed {
     Break,
     /// The machine is reset.
     Reset,
+    /// Its power fails (`plugin`).
+    PowerFails,
     /// Nothing: the line was to be waited for.
     Nothing,
 }

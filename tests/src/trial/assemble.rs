@@ -1,7 +1,7 @@
 //! The machine of one power-on: from a trial's row to QEMU's arguments.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use poorwill_machine::flash::make_loader;
@@ -21,8 +21,8 @@ fn found(file: &Result<PathBuf, String>) -> anyhow::Result<PathBuf> {
 }
 
 impl Run<'_> {
-    /// The machine of one power-on.
-    pub(super) fn machine(&self, on: &PowerOn) -> anyhow::Result<Machine> {
+    /// The machine of one power-on; `supply` is where the socket of its power supply is to be.
+    pub(super) fn machine(&self, on: &PowerOn, supply: Option<&Path>) -> anyhow::Result<Machine> {
         let (trial, setup) = (self.trial, self.setup);
         let mut machine = Machine {
             harts: on.harts.unwrap_or(trial.harts),
@@ -67,7 +67,7 @@ impl Run<'_> {
         if trial.row.plugin {
             // Last: a QEMU that only makes the tree runs no hart.
             let plugin = found(&self.setup.plugin)?;
-            let plugin = power::arguments(&plugin, &machine.firmware, self.folder, on)?;
+            let plugin = power::arguments(&plugin, &machine.firmware, self.folder, supply, on)?;
             (machine.extra_arguments).extend(plugin.into_iter().map(OsString::from));
         }
         Ok(machine)

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use poorwill_machine::psu::{self, Power};
 use poorwill_machine::qmp::Control;
 use poorwill_machine::{Exit, RunningMachine};
 
@@ -37,6 +38,7 @@ impl Run<'_> {
                 (Deed::Break, Some(control)) => control.send_break("console")?,
                 (Deed::Nothing, _) => {}
                 (Deed::Reset, Some(control)) => control.reset()?,
+                (Deed::PowerFails, _) => psu::set(&power::memory(self.folder), Power::Fail)?,
                 (Deed::Break | Deed::Reset, None) => bail!("QEMU's control is not there"),
             }
         }
