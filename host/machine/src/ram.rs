@@ -3,7 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::{io, process};
+use std::time::{Duration, Instant};
+use std::{io, process, thread};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -111,9 +112,26 @@ pub(crate) fn os(file: &Path, reason: io::Error) -> RamError {
     }
 }
 
+/// How long others may still have the file: a machine that is ending, or a program that this
+/// one starts elsewhere meanwhile, which has all that is open here for an instant.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Takes the file for this open one, once nobody else has it.
+fn take(file: &Path, opened: &File) -> Result<(), RamError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match try_take(file, opened) {
+            Err(RamError::InUse(_)) if Instant::now() < end => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            taken => return taken,
+        }
+    }
+}
+
 /// Locks the file for this open one, and looks whether a QEMU has it that nobody locked
 /// it for.
-fn take(file: &Path, opened: &File) -> Result<(), RamError> {
+fn try_take(file: &Path, opened: &File) -> Result<(), RamError> {
     let others = holders(file);
     match flock(opened, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) if others.is_empty() => Ok(()),
@@ -185,6 +203,19 @@ mod tests {
         assert!(matches!(error, RamError::InUse(_)), "{error}");
         drop(first);
         lock(&file, Bytes::mib(1)).unwrap();
+    }
+
+    #[test]
+    fn who_is_about_to_let_go_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ram");
+        let first = lock(&file, Bytes::mib(1)).unwrap();
+        let ends = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(first);
+        });
+        lock(&file, Bytes::mib(1)).unwrap();
+        ends.join().unwrap();
     }
 
     #[test]
