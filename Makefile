@@ -45,8 +45,8 @@ soak: say-soak setup build test-kernel ## Cut the power of machines that sleep a
 
 ROUNDS_OF_CUTS ?= 1
 # Those with few cuts at an instant of their own are repeated, for ten at each.
-ROWS_OF_CUTS := cut-random cut-vault-random cut-disks cut-vault-disks cut-sata cut-nvme-reset cut-work \
-	cut-instant cut-instant $(foreach again,1 2 3 4 5,cut-instant-retain cut-load cut-persist)
+ROWS_OF_CUTS := cut-random cut-vault-random cut-disks cut-vault-disks cut-sata cut-volatile cut-nvme-reset cut-work \
+	cut-acknowledged cut-instant cut-instant $(foreach again,1 2 3 4 5,cut-instant-retain cut-load cut-persist)
 
 .PHONY: soak-cut
 soak-cut: setup build guest test-kernel loader plugin ## Let the power fail on machines with persistent memory, at random instants and at chosen ones: more than 400 times in each of ROUNDS_OF_CUTS=1, some of them with disks and a network at work
