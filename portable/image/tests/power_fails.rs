@@ -109,7 +109,7 @@ proptest! {
         part in 0.0..1.0_f64, threads in 0..4_usize, first in 0..400_u64, again in 40..400_u64,
     ) {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-        let looks = (looks_of_a_save() as f64 * part) as u64;
+        let looks = 1 + ((looks_of_a_save() - 1) as f64 * part) as u64;
         let mut machine = machine();
         let before = machine.memory.contents();
         let mut medium = FakeMedium::new(4 * MIB);
@@ -145,9 +145,16 @@ fn a_save_that_is_stopped_at_once_leaves_nothing_sealed() {
     let mut machine = machine();
     let before = machine.memory.contents();
     let mut medium = FakeMedium::new(4 * MIB);
-    let (saved, left) = save_sealed(&mut machine, &mut medium, &Harts::new(0, 0));
-    assert_eq!(saved, Err(SaveError::PowerFails(PowerFails)));
-    assert!(machine.memory.contents() == before);
-    assert_eq!(open_again(&mut machine, left.unwrap(), 0, 100), 1);
-    assert!(machine.memory.contents() == before);
+    for looks in 0..3 {
+        let harts = Harts::new(0, looks);
+        let (saved, left) = save_sealed(&mut machine, &mut medium, &harts);
+        assert_eq!(saved, Err(SaveError::PowerFails(PowerFails)));
+        assert!(machine.memory.contents() == before);
+        // Before anything is written there is nothing to be opened.
+        assert_eq!(left.is_none(), looks == 0);
+        if let Some(left) = left {
+            assert_eq!(open_again(&mut machine, left, 0, 100), 1);
+        }
+        assert!(machine.memory.contents() == before);
+    }
 }

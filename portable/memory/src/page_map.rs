@@ -1,4 +1,5 @@
 use core::iter::FusedIterator;
+use core::ops::Range;
 
 use thiserror::Error;
 
@@ -7,6 +8,11 @@ use crate::to_usize;
 
 /// Pages that one page of the map covers: 128 MiB of memory.
 const BITS_PER_PAGE: u64 = PAGE_BYTES * 8;
+
+/// Pages between two questions whether to go on, by those functions that ask: 16 MiB. However the
+/// set looks, some 100,000 instructions take it that far at most.
+const STRETCH: u64 = 64 * STRETCH_WORDS as u64;
+const STRETCH_WORDS: usize = 64;
 
 /// A set of pages: bit `index % 64` of word `index / 64` is set when the page
 /// with that index is in it. One page of the map covers 128 MiB of memory.
@@ -117,13 +123,21 @@ impl PageMap<'_> {
         }
     }
 
-    /// Replaces the set by its complement.
-    pub fn invert(&mut self) {
+    /// Replaces the set by its complement, as long as it is to `go_on`.
+    ///
+    /// # Errors
+    ///
+    /// That of `go_on`. The set is neither the one nor the other then.
+    pub fn invert<E>(&mut self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
         let (whole, rest) = self.words.split_at_mut(word_of(self.pages));
-        whole.iter_mut().for_each(|word| *word = !*word);
+        for stretch in whole.chunks_mut(STRETCH_WORDS) {
+            go_on()?;
+            stretch.iter_mut().for_each(|word| *word = !*word);
+        }
         if let Some(word) = rest.first_mut() {
             *word ^= (1 << (self.pages % 64)) - 1;
         }
+        Ok(())
     }
 
     /// Whether the page with this index is in the set.
@@ -135,10 +149,20 @@ impl PageMap<'_> {
     /// How many pages are in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.words
-            .iter()
-            .map(|word| u64::from(word.count_ones()))
-            .sum()
+        count(self.words)
+    }
+
+    /// How many pages are in the set, as long as it is to `go_on`.
+    ///
+    /// # Errors
+    ///
+    /// That of `go_on`.
+    pub fn try_count<E>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<u64, E> {
+        let words = &self.words[..to_usize(self.pages.div_ceil(64))];
+        words.chunks(STRETCH_WORDS).try_fold(0, |pages, stretch| {
+            go_on()?;
+            Ok(pages + count(stretch))
+        })
     }
 
     /// The word of the map that has page `index`: its bit n is page
@@ -178,14 +202,43 @@ impl PageMap<'_> {
         }
     }
 
-    /// The set as extents, ascending, each of maximal length.
-    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let mut set = self.members();
-        let mut clear = self.others();
+    /// Names the set as extents, ascending, each of maximal length, as long as it is to `go_on`.
+    ///
+    /// # Errors
+    ///
+    /// That of `go_on`.
+    pub fn try_each_run<E>(
+        &self,
+        mut each: impl FnMut(Run),
+        mut go_on: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut last = None::<Run>;
+        let mut start = 0;
+        while start < self.pages {
+            go_on()?;
+            let end = self.pages.min(start + STRETCH);
+            for run in self.runs_in(start..end) {
+                match &mut last {
+                    Some(last) if last.first + last.pages == run.first => last.pages += run.pages,
+                    _ => last.replace(run).into_iter().for_each(&mut each),
+                }
+            }
+            start = end;
+        }
+        last.into_iter().for_each(each);
+        Ok(())
+    }
+
+    /// The extents of the part of the set in a range.
+    fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = Run> + '_ {
+        let (mut set, mut clear) = (self.members(), self.others());
+        for indices in [&mut set, &mut clear] {
+            (indices.at, indices.end) = (range.start, range.end);
+        }
         core::iter::from_fn(move || {
             let first = set.next()?;
             clear.skip_to(first);
-            let end = clear.next().unwrap_or(self.pages);
+            let end = clear.next().unwrap_or(range.end);
             set.skip_to(end);
             Some(Run {
                 first,
@@ -243,6 +296,10 @@ impl Iterator for Indices<'_> {
 }
 
 impl FusedIterator for Indices<'_> {}
+
+fn count(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
 
 fn word_of(index: u64) -> usize {
     to_usize(index / 64)

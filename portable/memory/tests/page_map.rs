@@ -1,10 +1,15 @@
 //! The page map against a set of the standard library.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::{Page, PageMap, PageMapError, PageWalk};
 use proptest::prelude::*;
+
+fn always() -> Result<(), Infallible> {
+    Ok(())
+}
 
 /// Sizes around words and pages of map.
 fn sizes() -> impl Strategy<Value = u64> {
@@ -39,7 +44,9 @@ proptest! {
         for index in 0..pages + 70 {
             prop_assert_eq!(map.contains(index), wanted.contains(&index));
         }
-        let runs: Vec<_> = map.runs().collect();
+        prop_assert_eq!(map.try_count(always), Ok(wanted.len() as u64));
+        let mut runs = Vec::new();
+        map.try_each_run(|run| runs.push(run), always).unwrap();
         prop_assert!(runs.iter().flat_map(|run| run.first..run.first + run.pages).eq(wanted.iter().copied()));
         for pair in runs.windows(2) {
             prop_assert!(pair[0].first + pair[0].pages < pair[1].first, "runs are as long as can be");
@@ -53,13 +60,13 @@ proptest! {
         let mut room = vec![Page([!0; 512]); usize::try_from(PageMap::pages_needed(pages)).unwrap()];
         let mut map = PageMap::new(&mut room, pages).unwrap();
         wanted.iter().for_each(|index| map.insert(*index));
-        map.invert();
+        map.invert(always).unwrap();
         prop_assert!(map.members().eq((0..pages).filter(|index| !wanted.contains(index))));
         map.remove(single);
         prop_assert!(!map.contains(single));
         let next = (single..pages).find(|index| !wanted.contains(index) && *index != single);
         prop_assert_eq!(map.next(single), next);
-        map.invert();
+        map.invert(always).unwrap();
         let missing = wanted.iter().all(|index| map.contains(*index));
         prop_assert!(missing && map.count() <= wanted.len() as u64 + 1);
         prop_assert!(PageMap::from_saved(&mut room, pages).is_ok(), "nothing is set beyond the end");
@@ -95,6 +102,29 @@ proptest! {
             prop_assert_eq!(walk.next(os), None);
         }
     }
+}
+
+/// A map of three stretches, and how it is worked on.
+fn heeds(work: impl Fn(&mut PageMap<'_>, &mut dyn FnMut() -> Result<(), ()>) -> Result<(), ()>) {
+    for allowed in 0..5 {
+        let mut room = [Page::ZERO];
+        let mut map = PageMap::new(&mut room, 3 << 12).unwrap();
+        let mut asked = 0;
+        let mut go_on = || {
+            asked += 1;
+            if asked > allowed { Err(()) } else { Ok(()) }
+        };
+        let ended = work(&mut map, &mut go_on);
+        assert_eq!(ended.is_ok(), allowed >= 3);
+        assert_eq!(asked, (allowed + 1).min(3));
+    }
+}
+
+#[test]
+fn goes_on_as_long_as_it_may() {
+    heeds(|map, go_on| map.invert(go_on));
+    heeds(|map, go_on| map.try_count(go_on).map(drop));
+    heeds(|map, go_on| map.try_each_run(drop, go_on));
 }
 
 #[test]

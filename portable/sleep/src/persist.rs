@@ -1,9 +1,9 @@
 //! Sleep by saving the machine to its sleep area (the thesis's chapter 3.2).
 
-use poorwill_image::{PowerFails, Salt, Saved, Seal, SealedMemory, Workspace};
+use poorwill_image::{PowerFails, Salt, SaveError, Saved, Seal, SealedMemory, Workspace};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::FreeListError;
-use poorwill_memory::{FreeContents, OsMemory};
+use poorwill_memory::{FreeContents, OsMemory, PageMap};
 use poorwill_store::{
     CommitError, Committed, Configuration, PartitionFingerprint, Purpose, StoreError,
 };
@@ -292,7 +292,7 @@ fn leave_out_free<M: Machine>(
     workspace: &mut Workspace<'_>,
 ) -> Result<u64, NotSaved> {
     let mut obstacle = None;
-    let left_out = workspace.leave_out(memory, |map| match machine.free_pages(memory, map) {
+    let find = |map: &mut PageMap<'_>| match machine.free_pages(memory, map) {
         Ok(free) => (free.contents, free.pages),
         Err(doubt) => {
             match doubt {
@@ -301,9 +301,11 @@ fn leave_out_free<M: Machine>(
             }
             (FreeContents::Zeros, 0)
         }
-    });
-    match obstacle {
-        Some(obstacle) => Err(NoSleep::Obstacle(obstacle).into()),
-        None => left_out.map_err(|no_room| NotArmed::Workspace(no_room).into()),
+    };
+    let left_out = workspace.leave_out(memory, machine.workers(), find);
+    match (obstacle, left_out) {
+        (Some(obstacle), _) => Err(NoSleep::Obstacle(obstacle).into()),
+        (None, Err(SaveError::Workspace(no_room))) => Err(NotArmed::Workspace(no_room).into()),
+        (None, left_out) => left_out.map_err(NotSaved::from),
     }
 }

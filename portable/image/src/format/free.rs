@@ -6,6 +6,8 @@
 
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, Run, to_usize};
 
+use crate::workers::PowerFails;
+
 /// Pages for the list of free runs.
 pub(crate) const LIST_PAGES: u64 = 2;
 
@@ -21,18 +23,41 @@ const MAX_ENTRIES: usize = to_usize(LIST_PAGES * PAGE_BYTES / ENTRY_BYTES);
 const SHORTEST: [u64; 3] = [1 << 9, 1 << 12, 1 << 15];
 
 /// Lists the long runs of `free`; the list's length in bytes.
-pub(crate) fn list(free: &PageMap<'_>, room: &mut [Page]) -> u64 {
-    let at_least = |shortest| free.runs().filter(move |run| run.pages >= shortest);
+///
+/// # Errors
+///
+/// [`PowerFails`], as `go_on` says.
+pub(crate) fn list(
+    free: &PageMap<'_>,
+    room: &mut [Page],
+    mut go_on: impl FnMut() -> Result<(), PowerFails>,
+) -> Result<u64, PowerFails> {
+    let mut long = [0; SHORTEST.len()];
+    let count = |run: Run| {
+        for (shortest, long) in SHORTEST.iter().zip(&mut long) {
+            *long += usize::from(run.pages >= *shortest);
+        }
+    };
+    free.try_each_run(count, &mut go_on)?;
     let [.., longest] = SHORTEST;
-    let fits = |shortest: &u64| at_least(*shortest).nth(MAX_ENTRIES).is_none();
-    let shortest = SHORTEST.into_iter().find(fits).unwrap_or(longest);
+    let fits = SHORTEST
+        .iter()
+        .zip(long)
+        .find(|(_, long)| *long <= MAX_ENTRIES);
+    let shortest = fits.map_or(longest, |(shortest, _)| *shortest);
     let (entries, _) = Page::words_mut(room).as_chunks_mut::<2>();
     entries.fill([0; 2]);
-    let listed = entries.iter_mut().zip(at_least(shortest));
-    listed.fold(0, |bytes, (entry, run)| {
-        *entry = [run.first, run.pages];
-        bytes + ENTRY_BYTES
-    })
+    let (mut entries, mut bytes) = (entries.iter_mut(), 0);
+    let enter = |run: Run| {
+        if run.pages >= shortest
+            && let Some(entry) = entries.next()
+        {
+            *entry = [run.first, run.pages];
+            bytes += ENTRY_BYTES;
+        }
+    };
+    free.try_each_run(enter, go_on)?;
+    Ok(bytes)
 }
 
 /// The list of an image.
@@ -107,9 +132,9 @@ mod tests {
 
     fn listed(mut free: PageMap<'_>) -> Vec<Run> {
         let mut room = [const { Page([!0; 512]) }; 2];
-        let bytes = list(&free, &mut room);
+        let bytes = list(&free, &mut room, || Ok(())).unwrap();
         let mut runs = FreeRuns::new(&room, bytes);
-        free.invert();
+        free.invert(|| Ok::<_, PowerFails>(())).unwrap();
         assert!(runs.fit(&free, OS_PAGES));
         let all = core::iter::from_fn(|| {
             let run = runs.first()?;

@@ -95,7 +95,7 @@ pub fn save<M: Medium>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Saved, SaveError> {
     workspace.check_room(memory.pages(), request.state_bytes)?;
-    let free_bytes = workspace.take_survey(memory.pages())?;
+    let free_bytes = workspace.take_survey(memory.pages(), workers)?;
     workspace.sealed_pieces = SealedPieces::NONE;
     workspace.sealed_map_pages = 0;
     let saved = save_all(

@@ -1,9 +1,11 @@
 use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
 use thiserror::Error;
 
+use super::error::SaveError;
 use super::sealed::{SealedMemory, SealedPieces};
 use crate::format::layout::{digest_pages, pages_of};
 use crate::format::{free, strided_fills};
+use crate::workers::Workers;
 
 /// Pages for the machine's state. 32 KiB hold the registers and interrupt
 /// controllers of far more harts than a machine may have.
@@ -109,30 +111,37 @@ impl Workspace<'_> {
     ///
     /// # Errors
     ///
-    /// [`NoRoom`] when the workspace is not for this much memory.
+    /// [`SaveError::Workspace`] when the workspace is not for this much memory, and
+    /// [`SaveError::PowerFails`].
     pub fn leave_out<T>(
         &mut self,
         memory: &OsMemory,
+        workers: &dyn Workers,
         find: impl FnOnce(&mut PageMap<'_>) -> (FreeContents, T),
-    ) -> Result<T, NoRoom> {
+    ) -> Result<T, SaveError> {
         let mut map = PageMap::new(self.map, memory.pages()).map_err(no_map)?;
         let (contents, found) = find(&mut map);
-        self.surveyed = Some(match contents {
-            FreeContents::Anything => free::list(&map, self.free),
+        let free_bytes = match contents {
+            FreeContents::Anything => free::list(&map, self.free, || workers.go_on())?,
             FreeContents::Zeros => 0,
-        });
-        map.invert();
+        };
+        map.invert(|| workers.go_on())?;
+        self.surveyed = Some(free_bytes);
         Ok(found)
     }
 
     /// Prepares the map of the pages that a save must scan; returns the length of the list of
     /// free runs in bytes.
-    pub(crate) fn take_survey(&mut self, os_pages: u64) -> Result<u64, NoRoom> {
+    pub(crate) fn take_survey(
+        &mut self,
+        os_pages: u64,
+        workers: &dyn Workers,
+    ) -> Result<u64, SaveError> {
         match self.surveyed.take() {
             Some(free_bytes) => Ok(free_bytes),
             None => {
                 let mut map = PageMap::new(self.map, os_pages).map_err(no_map)?;
-                map.invert();
+                map.invert(|| workers.go_on())?;
                 Ok(0)
             }
         }

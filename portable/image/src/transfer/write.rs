@@ -42,7 +42,8 @@ pub(crate) fn write_memory<M: Medium>(
     // These are the pages to scan.
     let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
     // The section has room for the digests of all of memory.
-    let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(map.count())));
+    let most = map.try_count(|| workers.go_on())?;
+    let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(most)));
     let digests = Page::words_mut(digests);
     digests.fill(0);
     let pieces = Pieces::new(workers);

@@ -141,7 +141,7 @@ impl Machine {
         let os = self.memory.os();
         let mut workspace = Workspace::new(&mut self.workspace, os.pages()).unwrap();
         if let Some(Free(runs, contents)) = &self.free {
-            let found = workspace.leave_out(os, |free| {
+            let found = workspace.leave_out(os, &*self.workers, |free| {
                 runs.iter()
                     .flat_map(|run| run.first..run.first + run.pages)
                     .for_each(|index| free.insert(index));
