@@ -50,7 +50,7 @@ ROWS_OF_CUTS := cut-random cut-vault-random cut-disks cut-vault-disks cut-sata c
 
 .PHONY: soak-cut
 soak-cut: setup build guest test-kernel loader plugin ## Let the power fail on machines with persistent memory, at random instants and at chosen ones: more than 400 times in each of ROUNDS_OF_CUTS=1, some of them with disks and a network at work
-	@echo "soak-cut: about 30 minutes for each of $(ROUNDS_OF_CUTS) rounds"
+	@echo "soak-cut: about 40 minutes for each of $(ROUNDS_OF_CUTS) rounds"
 	@for round in $$(seq $(ROUNDS_OF_CUTS)); do for row in $(ROWS_OF_CUTS); do POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test machines -- --include-ignored $$row || exit 1; done; done
 
 .PHONY: figures-cut
