@@ -39,14 +39,14 @@ pub use format::state::{
 };
 pub use seal::{CutKey, Seal, SealError, SealingKey, Trust};
 pub use transfer::copy::{CopyError, CopyRequest, copy};
-pub use transfer::error::{LoadError, SaveError};
+pub use transfer::error::{LoadError, NoRoom, SaveError};
 pub use transfer::load::{Loaded, clear, load};
 pub use transfer::open::{Checked, Expected, Here, OpenError, Opened, inspect, open, read_state};
 pub use transfer::save::{SaveRequest, Saved, give_back, open_in_place, save};
 pub use transfer::sealed::{NotOpened, SealedMemory};
 pub use transfer::verify::verify;
 pub use transfer::work::CipherWork;
-pub use transfer::workspace::{NoRoom, STATE_PAGES, Workspace};
+pub use transfer::workspace::{STATE_PAGES, Workspace};
 pub use workers::{NoWorkers, PowerFails, Workers};
 
 /// How far a save, a load or a verification has come.

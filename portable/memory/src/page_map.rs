@@ -146,6 +146,12 @@ impl PageMap<'_> {
         index < self.pages && self.words[word_of(index)] >> (index % 64) & 1 == 1
     }
 
+    /// How many pages there are, in the set or not.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
     /// How many pages are in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -175,30 +181,35 @@ impl PageMap<'_> {
     /// The first index in the set that is not below `from`.
     #[must_use]
     pub fn next(&self, from: u64) -> Option<u64> {
-        Indices {
-            at: from,
-            ..self.members()
-        }
-        .next()
+        self.next_in(from..self.pages)
+    }
+
+    /// The first index in the set that is in a range. It costs no more than to pass over that.
+    #[must_use]
+    pub fn next_in(&self, range: Range<u64>) -> Option<u64> {
+        self.indices(0, range).next()
     }
 
     /// The indices in the set, ascending.
     #[must_use]
     pub fn members(&self) -> Indices<'_> {
-        Indices {
-            words: self.words,
-            invert: 0,
-            at: 0,
-            end: self.pages,
-        }
+        self.indices(0, 0..self.pages)
     }
 
     /// The indices of memory that are not in the set, ascending.
     #[must_use]
     pub fn others(&self) -> Indices<'_> {
+        self.indices(!0, 0..self.pages)
+    }
+
+    /// Those in a range. No word behind it is looked at.
+    fn indices(&self, invert: u64, range: Range<u64>) -> Indices<'_> {
+        let end = range.end.min(self.pages);
         Indices {
-            invert: !0,
-            ..self.members()
+            words: &self.words[..to_usize(end.div_ceil(64))],
+            invert,
+            at: range.start,
+            end,
         }
     }
 
@@ -231,10 +242,8 @@ impl PageMap<'_> {
 
     /// The extents of the part of the set in a range.
     fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = Run> + '_ {
-        let (mut set, mut clear) = (self.members(), self.others());
-        for indices in [&mut set, &mut clear] {
-            (indices.at, indices.end) = (range.start, range.end);
-        }
+        let mut set = self.indices(0, range.clone());
+        let mut clear = self.indices(!0, range.clone());
         core::iter::from_fn(move || {
             let first = set.next()?;
             clear.skip_to(first);

@@ -66,6 +66,8 @@ proptest! {
         prop_assert!(!map.contains(single));
         let next = (single..pages).find(|index| !wanted.contains(index) && *index != single);
         prop_assert_eq!(map.next(single), next);
+        let end = single + 500;
+        prop_assert_eq!(map.next_in(single..end), next.filter(|next| *next < end));
         map.invert(always).unwrap();
         let missing = wanted.iter().all(|index| map.contains(*index));
         prop_assert!(missing && map.count() <= wanted.len() as u64 + 1);
@@ -125,6 +127,21 @@ fn goes_on_as_long_as_it_may() {
     heeds(|map, go_on| map.invert(go_on));
     heeds(|map, go_on| map.try_count(go_on).map(drop));
     heeds(|map, go_on| map.try_each_run(drop, go_on));
+}
+
+/// Each part of it once, which is soon done; a look from each part at all behind it is not.
+#[test]
+fn a_large_map_without_pages_is_passed_over_once() {
+    const PAGES: u64 = 1 << 26;
+    let mut room = vec![Page::ZERO; usize::try_from(PageMap::pages_needed(PAGES)).unwrap()];
+    let map = PageMap::new(&mut room, PAGES).unwrap();
+    let mut asked = 0;
+    let go_on = || {
+        asked += 1;
+        always()
+    };
+    map.try_each_run(|run| panic!("{run:?}"), go_on).unwrap();
+    assert_eq!(asked, PAGES >> 12);
 }
 
 #[test]

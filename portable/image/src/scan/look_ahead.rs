@@ -7,7 +7,7 @@ use core::ops::ControlFlow;
 
 use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
 
-use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen};
+use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, next_block};
 
 /// Blocks that may wait for a worker at the same time.
 const WAITING: usize = 64;
@@ -80,17 +80,17 @@ impl<'l> ScanCache<'l> {
         }
         self.from = self.from.max(next);
         let look_ahead = self.look_ahead;
+        let mut seeks = true;
         for block in &look_ahead.waiting {
             if block.is_done() {
                 self.keep(block.first(), block.seen(), next);
                 block.take_back();
             }
-            if block.is_free()
-                && let Some(index) = map.next(self.from)
-            {
-                let first = index / SCAN_BLOCK_PAGES * SCAN_BLOCK_PAGES;
-                block.give(map, first, Seen::default());
-                self.from = first + SCAN_BLOCK_PAGES;
+            if seeks && block.is_free() {
+                match next_block(map, &mut self.from) {
+                    Some(first) => block.give(map, first, Seen::default()),
+                    None => seeks = false,
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use poorwill_memory::{OsMemory, Page, PageMap, page_hash, to_usize};
 
 use super::look_ahead::{LookAhead, ScanCache};
-use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, lowest};
+use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, lowest, next_block};
 use crate::workers::Workers;
 
 /// Blocks that are handed out at once: 8 MiB of memory.
@@ -130,7 +130,7 @@ impl<'l> ScanCursor<'l> {
         }
     }
 
-    /// The index of the next page in `map`, and what it holds. Between calls the caller may
+    /// The index of the next page in `map`, and what it holds; none, too, if the power fails. Between calls the caller may
     /// remove pages from the map that were returned already, and no others.
     pub(crate) fn next(&mut self, map: &PageMap<'_>) -> Option<(u64, Holds)> {
         let (place, bit) = loop {
@@ -175,18 +175,27 @@ impl<'l> ScanCursor<'l> {
         }
         let before = self.given;
         while self.given - self.taken < AHEAD
-            && let Some(index) = map.next(self.from)
+            && let Some(first) = self.seek(map)
         {
             let entry = self.scanner.entry(self.given);
-            let first = index / SCAN_BLOCK_PAGES * SCAN_BLOCK_PAGES;
             entry.block.give(map, first, self.cache.of(first));
-            self.from = first + SCAN_BLOCK_PAGES;
             self.given += 1;
         }
         if self.given != before {
             self.cache.go_on(map, self.from);
             self.scanner.workers.call();
         }
+    }
+
+    /// The first page of the next block to hand out; none, too, if the power fails meanwhile.
+    fn seek(&mut self, map: &PageMap<'_>) -> Option<u64> {
+        while self.from < map.pages() {
+            let block = next_block(map, &mut self.from);
+            if block.is_some() || self.scanner.workers.go_on().is_err() {
+                return block;
+            }
+        }
+        None
     }
 
     /// Waits for the oldest block and takes it back; scans blocks meanwhile.
@@ -216,13 +225,15 @@ mod tests {
     use poorwill_memory::fake::FakeMemory;
 
     use super::*;
-    use crate::workers::NoWorkers;
+    use crate::scan::scan_block::PASSED;
+    use crate::workers::{NoWorkers, PowerFails};
 
     /// Every third page is zero, every fifth in no set; some others are strided fills.
     #[test]
     fn every_page_is_named_once_with_what_it_holds() {
         const PAGES: u64 = 3000;
-        let wanted = |index: u64| !index.is_multiple_of(5) && !(700..1500).contains(&index);
+        let wanted =
+            |index: u64| !index.is_multiple_of(5) && !(700..700 + 3 * PASSED).contains(&index);
         let filled = |index: u64| {
             let mut page = Page::ZERO;
             match index % 3 {
@@ -268,5 +279,32 @@ mod tests {
             .filter(|index| wanted(*index))
             .map(|index| (index, holds(index)));
         assert!(named.into_iter().eq(all));
+    }
+    /// Harts whose power fails.
+    struct Fails;
+
+    impl Workers for Fails {
+        fn run(&self, _coordinate: &mut dyn FnMut(), _work: &(dyn Fn() + Sync)) {}
+
+        fn go_on(&self) -> Result<(), PowerFails> {
+            Err(PowerFails)
+        }
+    }
+
+    #[test]
+    fn a_long_way_without_pages_ends_when_the_power_fails() {
+        let mut memory = FakeMemory::new(&[2 * PASSED + 64]);
+        let mut pages = vec![Page::ZERO; 1];
+        for (wanted, workers, is_found) in [
+            (PASSED - 1, &Fails as &dyn Workers, true),
+            (2 * PASSED, &Fails, false),
+            (2 * PASSED, &NoWorkers, true),
+        ] {
+            let mut map = PageMap::new(&mut pages, 2 * PASSED + 64).unwrap();
+            map.insert(wanted);
+            let scanner = PageScanner::new(workers, memory.os(), true);
+            let found = ScanCursor::new(&scanner, &mut []).next(&map);
+            assert_eq!(found.is_some(), is_found);
+        }
     }
 }

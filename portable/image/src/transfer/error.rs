@@ -1,8 +1,17 @@
 use poorwill_medium::MediumError;
 use thiserror::Error;
 
-use super::workspace::NoRoom;
 use crate::workers::PowerFails;
+
+/// The workspace is too small for this machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{needed} pages of workspace are needed for this much memory, {given} are there")]
+pub struct NoRoom {
+    /// Pages needed.
+    pub needed: u64,
+    /// Pages given.
+    pub given: u64,
+}
 
 /// Why a machine was not saved. Nothing is committed then, and the OS goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -1,7 +1,6 @@
 use poorwill_memory::{FreeContents, OsMemory, Page, PageMap, PageMapError};
-use thiserror::Error;
 
-use super::error::SaveError;
+use super::error::{NoRoom, SaveError};
 use super::sealed::{SealedMemory, SealedPieces};
 use crate::format::layout::{digest_pages, pages_of};
 use crate::format::{free, strided_fills};
@@ -30,16 +29,6 @@ pub struct Workspace<'a> {
     pub(crate) sealed_map_pages: u64,
     /// What of that is left so, as the power fails.
     pub(crate) left_sealed: Option<SealedMemory>,
-}
-
-/// The workspace is too small for this machine's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{needed} pages of workspace are needed for this much memory, {given} are there")]
-pub struct NoRoom {
-    /// Pages needed.
-    pub needed: u64,
-    /// Pages given.
-    pub given: u64,
 }
 
 impl<'a> Workspace<'a> {
