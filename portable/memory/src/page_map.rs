@@ -9,8 +9,8 @@ use crate::to_usize;
 /// Pages that one page of the map covers: 128 MiB of memory.
 const BITS_PER_PAGE: u64 = PAGE_BYTES * 8;
 
-/// Pages between two questions whether to go on, by those functions that ask: 16 MiB. However the
-/// set looks, some 100,000 instructions take it that far at most.
+/// Pages between two questions whether to go on, by those functions that ask: 16 MiB, in which a
+/// set has 2,048 runs at most.
 const STRETCH: u64 = 64 * STRETCH_WORDS as u64;
 const STRETCH_WORDS: usize = 64;
 
@@ -128,7 +128,7 @@ impl PageMap<'_> {
     /// # Errors
     ///
     /// That of `go_on`. The set is neither the one nor the other then.
-    pub fn invert<E>(&mut self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+    pub fn try_invert<E>(&mut self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
         let (whole, rest) = self.words.split_at_mut(word_of(self.pages));
         for stretch in whole.chunks_mut(STRETCH_WORDS) {
             go_on()?;

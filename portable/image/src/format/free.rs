@@ -134,7 +134,7 @@ mod tests {
         let mut room = [const { Page([!0; 512]) }; 2];
         let bytes = list(&free, &mut room, || Ok(())).unwrap();
         let mut runs = FreeRuns::new(&room, bytes);
-        free.invert(|| Ok::<_, PowerFails>(())).unwrap();
+        free.try_invert(|| Ok::<_, PowerFails>(())).unwrap();
         assert!(runs.fit(&free, OS_PAGES));
         let all = core::iter::from_fn(|| {
             let run = runs.first()?;

@@ -10,8 +10,8 @@ use crate::work_state::WorkState;
 /// Pages in a block: as many as a word of the page map has bits.
 pub(crate) const SCAN_BLOCK_PAGES: u64 = 64;
 
-/// Pages without one of a map that are passed over at a time: 4 GiB, in some 80,000 instructions.
-/// The memory of tests is smaller.
+/// Pages without one of a map that are passed over at a time: 4 GiB, which are 16,384 words of the
+/// map. The memory of tests is smaller.
 pub(crate) const PASSED: u64 = if cfg!(test) { 1 << 9 } else { 1 << 20 };
 
 /// The first page of the next block at `from` or behind it that has pages of the map; `from` is

@@ -130,8 +130,9 @@ impl<'l> ScanCursor<'l> {
         }
     }
 
-    /// The index of the next page in `map`, and what it holds; none, too, if the power fails. Between calls the caller may
-    /// remove pages from the map that were returned already, and no others.
+    /// The index of the next page in `map`, and what it holds; none, too, if the power fails.
+    /// Between calls the caller may remove pages from the map that were returned already, and no
+    /// others.
     pub(crate) fn next(&mut self, map: &PageMap<'_>) -> Option<(u64, Holds)> {
         let (place, bit) = loop {
             if let Some(lowest) = lowest(self.left) {
@@ -280,6 +281,7 @@ mod tests {
             .map(|index| (index, holds(index)));
         assert!(named.into_iter().eq(all));
     }
+
     /// Harts whose power fails.
     struct Fails;
 

@@ -114,7 +114,7 @@ impl Workspace<'_> {
             FreeContents::Anything => free::list(&map, self.free, || workers.go_on())?,
             FreeContents::Zeros => 0,
         };
-        map.invert(|| workers.go_on())?;
+        map.try_invert(|| workers.go_on())?;
         self.surveyed = Some(free_bytes);
         Ok(found)
     }
@@ -130,7 +130,7 @@ impl Workspace<'_> {
             Some(free_bytes) => Ok(free_bytes),
             None => {
                 let mut map = PageMap::new(self.map, os_pages).map_err(no_map)?;
-                map.invert(|| workers.go_on())?;
+                map.try_invert(|| workers.go_on())?;
                 Ok(0)
             }
         }
