@@ -26,11 +26,12 @@ else
     say "poorwill: cut harts=2 bytes=6900 us=264 left_us=3960"; say "poorwill: go us=132"
 fi
 odd
-say "poorwill-redis: held keys=$keys copy=$copy copies=$copies counter=$((on * 10)) written=$written uptime_s=$on.5"
-say "poorwill-redis: copying"
+held="keys=$keys copy=$copy copies=$copies counter=$((on * 10)) written=$written uptime_s=$on.5"
+# As QEMU's, the power supply listens before the machine says anything that is waited for.
 perl -MIO::Socket::UNIX -e '
-    my $line = IO::Socket::UNIX->new(Listen => 1, Local => shift)->accept;
-    <$line> eq "fail\n" or exit 1; print $line "ok\n"' "$socket" || exit 5
+    my $supply = IO::Socket::UNIX->new(Listen => 1, Local => shift);
+    $| = 1; print "poorwill-redis: $_\r\n" for @ARGV; my $line = $supply->accept;
+    <$line> eq "fail\n" or exit 1; print $line "ok\n"' "$socket" "held $held" copying || exit 5
 dd if="$(dirname "$0")/record$on" of="$ram" bs=1M seek=64 conv=notrunc status=none
 "#;
 
