@@ -15,7 +15,7 @@ use common::{Outcome, World};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take: hosts are slow, and others use them.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What is built, and by which target.
 const BUILT: [(&str, &str); 4] = [
@@ -26,7 +26,7 @@ const BUILT: [(&str, &str); 4] = [
 ];
 
 /// The test kernel's, of which all harts run first.
-const WORDS: &str = "case=cut ms=600 fill_mib=2";
+const WORDS: &str = "case=cut ms=200 fill_mib=2";
 
 fn build() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build")
