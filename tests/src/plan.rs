@@ -190,7 +190,7 @@ fn yes() -> bool {
 }
 
 fn default_timeout() -> u64 {
-    60
+    300
 }
 
 /// What runs on the machine.

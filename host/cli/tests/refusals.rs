@@ -57,12 +57,7 @@ fn no_firmware_no_guest_no_kernel() {
     }
     // Neither in nor above / or the command's folder is a build/poorwill.elf.
     let moved = world.path("poorwill");
-    // By another process: a descriptor open for writing in this one would, while
-    // another test's thread forks, keep the copy from being executed.
-    let copied = std::process::Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_poorwill").as_ref(), moved.as_os_str()])
-        .status();
-    assert!(copied.unwrap().success());
+    common::copy_to_run(env!("CARGO_BIN_EXE_poorwill").as_ref(), &moved);
     let mut command = std::process::Command::new(moved);
     command
         .arg("demo")

@@ -96,7 +96,12 @@ pub fn set(ram: &Path, power: Power) -> Result<(), PsuError> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => off(),
         _ => silent(error),
     })?;
-    match ask(stream, power.command()).map_err(silent)?.trim_end() {
+    let answer = ask(stream, power.command()).map_err(|error| match error.kind() {
+        // Of a machine that has just ended.
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => off(),
+        _ => silent(error),
+    })?;
+    match answer.trim_end() {
         "ok" => Ok(()),
         "" => Err(off()),
         answer => Err(PsuError::Refused {
@@ -236,6 +241,11 @@ mod tests {
         fs::remove_file(&world.socket).unwrap();
         let machine = answer(&world, "");
         assert!(is_off(), "it goes without an answer");
+        machine.join().unwrap();
+        fs::remove_file(&world.socket).unwrap();
+        let listener = UnixListener::bind(&world.socket).unwrap();
+        let machine = thread::spawn(move || drop(listener.accept().unwrap()));
+        assert!(is_off(), "it goes without having listened");
         machine.join().unwrap();
         drop(link);
         assert!(is_off());

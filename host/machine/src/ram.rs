@@ -101,7 +101,7 @@ fn open(file: &Path, options: &mut OpenOptions) -> Result<File, RamError> {
     }
     let opened = options.mode(PRIVATE).open(file);
     let opened = opened.map_err(|reason| os(file, reason))?;
-    take(file, &opened)?;
+    take(file, &opened, PATIENCE)?;
     Ok(opened)
 }
 
@@ -117,8 +117,8 @@ pub(crate) fn os(file: &Path, reason: io::Error) -> RamError {
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Takes the file for this open one, once nobody else has it.
-fn take(file: &Path, opened: &File) -> Result<(), RamError> {
-    let end = Instant::now() + PATIENCE;
+fn take(file: &Path, opened: &File, patience: Duration) -> Result<(), RamError> {
+    let end = Instant::now() + patience;
     loop {
         match try_take(file, opened) {
             Err(RamError::InUse(_)) if Instant::now() < end => {
@@ -214,7 +214,7 @@ mod tests {
             thread::sleep(Duration::from_millis(50));
             drop(first);
         });
-        lock(&file, Bytes::mib(1)).unwrap();
+        take(&file, &File::open(&file).unwrap(), Duration::from_secs(300)).unwrap();
         ends.join().unwrap();
     }
 

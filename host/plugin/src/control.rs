@@ -28,7 +28,10 @@ pub(crate) fn start(session: &'static Session, listener: UnixListener) -> io::Re
 fn serve(session: &Session, stream: UnixStream) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
-        let answer = match obey(session, &line?) {
+        let line = line?;
+        // The power may go for what is told: whoever takes it waits until there is an answer.
+        let _lock = session.internals.lock();
+        let answer = match obey(session, &line) {
             Ok(()) => "ok\n".to_owned(),
             Err(reason) => format!("error: {reason}\n"),
         };

@@ -176,9 +176,9 @@ fn take_over(hart: usize) -> ! {
     successor(machine, hart)
 }
 
-/// Spins for up to three seconds until `done` is true.
+/// Spins until `done` is true, for up to 15 seconds: longer than any call may take.
 fn wait_until(machine: &Machine, done: impl Fn() -> bool) -> bool {
-    let end = arch::time() + 3 * machine.timebase;
+    let end = arch::time() + 15 * machine.timebase;
     while arch::time() < end {
         if done() {
             return true;

@@ -24,7 +24,7 @@ use crate::update;
 const NO_IMAGE: &str = "^no image(:|$)";
 
 /// Until QEMU's control answers.
-const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time between a power-off and the next power-on, so that time can be seen to
 /// have been set forward.

@@ -24,11 +24,11 @@ const FAILURES: [&str; 5] = [
 ];
 
 /// Slow hosts take their time; a machine that hangs must still be found out.
-const BOOT_LIMIT: Duration = Duration::from_secs(180);
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const FILL_LIMIT: Duration = Duration::from_secs(180);
 const SLEEP_LIMIT: Duration = Duration::from_secs(120);
-const WAKE_LIMIT: Duration = Duration::from_secs(60);
-const POWER_OFF_LIMIT: Duration = Duration::from_secs(60);
+const WAKE_LIMIT: Duration = Duration::from_secs(180);
+const POWER_OFF_LIMIT: Duration = Duration::from_secs(180);
 
 /// Room for two images; what is not written takes none.
 const AREA: Bytes = Bytes::gib(3);

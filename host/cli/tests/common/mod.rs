@@ -4,7 +4,6 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -61,9 +60,9 @@ impl World {
     }
 
     pub(crate) fn set_program(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let (new, path) = (self.path("new"), self.path(name));
+        fs::write(&new, text).unwrap();
+        copy_to_run(&new, &path);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -99,6 +98,14 @@ pub(crate) fn open_vault(flash: &Path) -> Vault<FileFlash> {
     let range = range_in_bank(32 * MIB, 256 << 10).unwrap();
     let range = u32::try_from(range.start).unwrap()..u32::try_from(range.end).unwrap();
     Vault::open(FileFlash::new(file.unwrap()).unwrap(), range).unwrap()
+}
+
+/// Copies a program that is to be run. Another process does, as a descriptor that is open for
+/// writing in this one keeps a file from being executed, and is another test's child's, too,
+/// while that is made.
+pub(crate) fn copy_to_run(from: &Path, to: &Path) {
+    let install = Command::new("install").args([from, to]).status();
+    assert!(install.unwrap().success());
 }
 
 /// How a run of the command ended.

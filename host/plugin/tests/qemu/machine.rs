@@ -11,7 +11,7 @@ use poorwill_plugin::report::Report;
 use tempfile::TempDir;
 
 /// How long one machine may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What RAM holds before power-on.
 pub(crate) const OLD: u8 = 0xaa;

@@ -34,8 +34,8 @@ const HELD: &str = "poorwill-redis: held";
 
 /// Slow hosts take their time; a machine that hangs must still be found out.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
-const ROUND_LIMIT: Duration = Duration::from_secs(120);
-const STOP_LIMIT: Duration = Duration::from_secs(60);
+const ROUND_LIMIT: Duration = Duration::from_secs(300);
+const STOP_LIMIT: Duration = Duration::from_secs(300);
 
 /// Its disk: what is copied fits.
 const DISK: Bytes = Bytes::mib(16);
