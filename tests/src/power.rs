@@ -20,8 +20,8 @@ pub(crate) fn memory(folder: &Path) -> PathBuf {
     folder.join("ram")
 }
 
-/// QEMU's arguments for the plugin. Runs repeat to the instruction, unless their power fails by
-/// the socket `supply`.
+/// QEMU's arguments for the plugin, where idle harts wait `grace_us` microseconds for devices.
+/// With none runs repeat to the instruction, unless their power fails by the socket `supply`.
 ///
 /// # Errors
 ///
@@ -31,10 +31,11 @@ pub(crate) fn arguments(
     firmware: &Path,
     folder: &Path,
     supply: Option<&Path>,
+    grace_us: u32,
     on: &PowerOn,
 ) -> anyhow::Result<Vec<String>> {
     let mut own = format!(
-        "{},ram={},report={},grace=0",
+        "{},ram={},report={},grace={grace_us}",
         plugin.display(),
         memory(folder).display(),
         report(folder).display()

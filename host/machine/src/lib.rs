@@ -44,4 +44,4 @@ pub use power_supply::{Clock, ClockError, PowerSupply};
 pub use qemu::{MINIMUM, Qemu, QemuError, RECOMMENDED, Version, in_path};
 pub use ram::RamError;
 pub use running::{PowerOn, RunningMachine};
-pub use supplied::SupplyError;
+pub use supplied::{GRACE_US, SupplyError};

@@ -19,10 +19,10 @@ use crate::{Machine, Qemu};
 /// The least memory that the loader works in.
 const LEAST_MEMORY: Bytes = Bytes::mib(128);
 
-/// How long idle harts wait for devices before the machine's time goes on to the next
-/// timer. A disk takes milliseconds, and no driver is to lose patience meanwhile; nor is a
-/// machine that waits for keys to grow old at once.
-const GRACE_US: u32 = 20_000;
+/// How long idle harts wait for devices, in microseconds of the host's time, before the
+/// machine's time goes on to the next timer. A disk takes milliseconds, and no driver is to
+/// lose patience meanwhile; nor is a machine that waits for keys to grow old at once.
+pub const GRACE_US: u32 = 20_000;
 
 /// Why a machine cannot have its power supply.
 #[derive(Debug, Error)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use poorwill_machine::flash::make_loader;
 use poorwill_machine::tree::{power_fail, write};
-use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, TINY_COMMAND_LINE};
+use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, GRACE_US, Machine, TINY_COMMAND_LINE};
 use poorwill_plugin::cache::Geometry;
 
 use super::Run;
@@ -67,7 +67,10 @@ impl Run<'_> {
         if trial.row.plugin {
             // Last: a QEMU that only makes the tree runs no hart.
             let plugin = found(&self.setup.plugin)?;
-            let plugin = power::arguments(&plugin, &machine.firmware, self.folder, supply, on)?;
+            // A disk that the host is slow to serve is no reason for a driver's time-out.
+            let grace_us = if trial.disks.is_empty() { 0 } else { GRACE_US };
+            let firmware = &machine.firmware;
+            let plugin = power::arguments(&plugin, firmware, self.folder, supply, grace_us, on)?;
             (machine.extra_arguments).extend(plugin.into_iter().map(OsString::from));
         }
         Ok(machine)
