@@ -70,7 +70,7 @@ say-demo:
 say-test:
 	@echo "test: about 25 minutes, on a slow host 45; the first time 12 more, for the toolchain and the guest"
 say-demo-cut:
-	@echo "demo-cut: about 4 minutes; the first time about 13, for the toolchain and the guest"
+	@echo "demo-cut: about 8 minutes; the first time about 17, for the toolchain and the guest"
 say-demo-snapshot:
 	@echo "demo-snapshot: about 4 minutes; the first time about 15, for the toolchain and the guest"
 say-test-long:
