@@ -68,7 +68,7 @@ soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots WAKES
 say-demo:
 	@echo "demo: about 2 minutes; the first time about 11, for the toolchain and the guest"
 say-test:
-	@echo "test: about 25 minutes, on a slow host 45; the first time 12 more, for the toolchain and the guest"
+	@echo "test: about 30 minutes, on a slow host 50; the first time 20 more, for the toolchain, the guest and the builds"
 say-demo-cut:
 	@echo "demo-cut: about 8 minutes; the first time about 17, for the toolchain and the guest"
 say-demo-snapshot:

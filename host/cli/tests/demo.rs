@@ -8,11 +8,8 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Outcome, World, names};
+use common::{LIMIT, Outcome, World, names};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// How long anything may take: hosts are slow, and others use them.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// A machine as the demo expects it. `$slept` is set at the second power-on.
 const STORY: &str = r#"

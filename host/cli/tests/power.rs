@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use common::{Outcome, World};
+use common::{LIMIT, Outcome, World};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// How long anything may take: hosts are slow, and others use them.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// What is built, and by which target.
 const BUILT: [(&str, &str); 4] = [

@@ -86,22 +86,20 @@ pub enum PsuError {
 /// [`PsuError`].
 pub fn set(ram: &Path, power: Power) -> Result<(), PsuError> {
     let off = || PsuError::Off(ram.to_owned());
-    let silent = |reason| PsuError::Silent {
-        file: ram.to_owned(),
-        reason,
+    let failed = |reason: io::Error| match reason.kind() {
+        // Of a machine that was killed, or ends just now.
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe => off(),
+        _ => PsuError::Silent {
+            file: ram.to_owned(),
+            reason,
+        },
     };
     let socket = fs::read_link(link_name(ram)?).map_err(|_| off())?;
-    let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
-        // Of a machine that was killed.
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => off(),
-        _ => silent(error),
-    })?;
-    let answer = ask(stream, power.command()).map_err(|error| match error.kind() {
-        // Of a machine that has just ended.
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => off(),
-        _ => silent(error),
-    })?;
-    match answer.trim_end() {
+    let stream = UnixStream::connect(socket).map_err(failed)?;
+    match ask(stream, power.command()).map_err(failed)?.trim_end() {
         "ok" => Ok(()),
         "" => Err(off()),
         answer => Err(PsuError::Refused {

@@ -6,11 +6,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use poorwill_vault::{FileFlash, Vault, range_in_bank};
 use tempfile::TempDir;
 
 pub(crate) const MIB: u64 = 1 << 20;
+
+/// How long anything may take: hosts are slow, and others use them.
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 pub(crate) struct World {
     pub(crate) folder: TempDir,
