@@ -13,7 +13,7 @@ use crate::model::Guard;
 use crate::qemu::counters::{Counter, NO_EXCEPTION};
 use crate::qemu::internals::{BigLock, ClockHooks, Internals};
 use crate::session::Session;
-use crate::time::{BecameIdle, FULL, Reached, Stamp};
+use crate::time::{BecameIdle, FULL, Reached, Stamp, clock_time, next_jump};
 
 /// Why there can be no time base.
 #[derive(Debug, Error)]
@@ -170,11 +170,6 @@ fn open(model: &mut Guard<'_>) {
     }
 }
 
-/// A time as QEMU's clock has it: 292 years will do.
-fn clock_time(time: u64) -> i64 {
-    i64::try_from(time).unwrap_or(i64::MAX)
-}
-
 /// Lets time jump whenever all harts are idle; a thread of its own.
 fn watch(session: &'static Session) {
     session.internals.register_thread();
@@ -224,17 +219,14 @@ fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
     is_same
 }
 
-/// Jumps to the next timer or event, if there is one.
+/// Jumps to the next timer or event, if one ever comes.
 fn jump(session: &Session, lock: &BigLock<'_>) -> bool {
     let deadline = session.internals.deadline();
     let clock = session.clock.load(Ordering::Acquire);
-    let timer = deadline.map(|deadline| clock.saturating_add_unsigned(deadline));
     let mut model = session.model();
-    let event = model.schedule.next().map(clock_time);
-    let Some(to) = timer.into_iter().chain(event).min() else {
+    let Some(to) = next_jump(clock, deadline, model.schedule.next()) else {
         return false;
     };
-    let to = to.max(clock);
     if let Some(time) = &mut model.time {
         time.jump(to.unsigned_abs());
     }

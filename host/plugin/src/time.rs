@@ -12,6 +12,11 @@
 /// Of a counter whose hart has executed its share of the window.
 pub const FULL: u64 = 1 << 40;
 
+/// The last time to which the clock jumps, in nanoseconds: 146 years. QEMU places a timer
+/// that is never to ring at the end of its clock, and adds to the clock without a check: a
+/// jump to that end would leave it with timers that are always due.
+const LAST_JUMP: i64 = i64::MAX / 2;
+
 /// The largest share, in instructions. Smaller ones cost more, larger ones let harts see
 /// one another's stores later.
 pub const QUANTUM: u64 = 1000;
@@ -263,6 +268,21 @@ impl TimeBase {
     }
 }
 
+/// Where the clock, which shows `clock`, jumps to while all harts are idle: to QEMU's next
+/// timer, which is `deadline` ahead, or to `event`, if either ever comes.
+#[must_use]
+pub fn next_jump(clock: i64, deadline: Option<u64>, event: Option<u64>) -> Option<i64> {
+    let timer = deadline.map(|deadline| clock.saturating_add_unsigned(deadline));
+    let event = event.map(clock_time);
+    let next = timer.into_iter().chain(event).min()?;
+    (next <= LAST_JUMP).then_some(next.max(clock))
+}
+
+/// A time as QEMU's clock has it: 292 years will do.
+pub(crate) fn clock_time(time: u64) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
+}
+
 fn window_end(now: u64, event: Option<u64>) -> u64 {
     let end = now + QUANTUM;
     match event {
@@ -340,6 +360,24 @@ mod tests {
         assert_eq!(time.reached(0, FULL), Reached::GoOn(FULL - QUANTUM));
         assert_eq!(time.own_time(0, FULL - QUANTUM), 5000);
         assert_eq!(time.instructions(0, FULL - QUANTUM + 1), 101);
+    }
+
+    #[test]
+    fn time_jumps_to_what_comes_first_and_never_to_its_end() {
+        assert_eq!(next_jump(1000, Some(50), None), Some(1050));
+        assert_eq!(next_jump(1000, None, Some(1020)), Some(1020));
+        assert_eq!(next_jump(1000, Some(50), Some(1020)), Some(1020));
+        assert_eq!(next_jump(1000, Some(0), Some(2000)), Some(1000));
+        assert_eq!(next_jump(1000, None, Some(7)), Some(1000), "never back");
+        assert_eq!(next_jump(1000, None, None), None);
+        // QEMU's for a timer that never rings, at whatever time it is asked.
+        let end = i64::MAX.unsigned_abs();
+        assert_eq!(next_jump(1000, Some(end - 1000), None), None);
+        assert_eq!(next_jump(1000, Some(end), Some(u64::MAX)), None);
+        assert_eq!(next_jump(1000, Some(end - 1000), Some(1020)), Some(1020));
+        let year = 365 * 86400 * 1_000_000_000;
+        assert!(next_jump(1000, Some(100 * year), None).is_some());
+        assert_eq!(next_jump(1000, Some(200 * year), None), None);
     }
 
     /// A hart of the model, which executes blocks of some instructions in turn.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use crate::machine::{DATA, Machine, is_ready};
 use poorwill_plugin::report::{Cause, Report};
@@ -449,4 +450,66 @@ fn without_the_time_base_caches_and_line_work_too() {
     );
     assert_eq!(report.lines.as_ref().expect("caches").lost, 4);
     assert!(report.harts[0].since_signal.expect("a signal") > 0);
+}
+
+/// Both harts wait; the line alone wakes hart 0, which then works for 8,000 instructions.
+const IDLE: &str = "
+    csrr t0, mhartid
+    slli t1, t0, 3
+    li t2, 0x2004000            # mtimecmp
+    add t1, t1, t2
+    timer
+    bnez t0, 2f
+    enable
+    li s0, DATA
+    sb zero, 1(s0)
+1:  wfi
+    claim a0
+    beqz a0, 1b
+    slti x0, x0, 60
+    li s1, 4000
+3:  addi s1, s1, -1
+    bnez s1, 3b
+    off
+2:  sleep
+";
+
+#[test]
+fn an_idle_machine_is_told_over_the_socket() {
+    if !is_ready() {
+        return;
+    }
+    // No timer at all, or one that never rings, as an OS leaves it that has nothing to do.
+    let never = "li t2, -1\n sd t2, 0(t1)";
+    for (controller, board) in [(PLIC, "virt"), (APLIC, "virt,aia=aplic-imsic")] {
+        for (timer, grace) in [("", 200), (never, 200), (never, 0)] {
+            let source = format!(".macro timer\n {timer}\n .endm\n {controller} {IDLE}");
+            let mut running = Machine::new(&source)
+                .harts(2)
+                .board(board)
+                .start(&format!("control=@/control,hold-up=100000,grace={grace}"));
+            running.until(|running| (running.byte(DATA + 1) == 0).then_some(()));
+            // Long enough for time to jump, if it does.
+            std::thread::sleep(Duration::from_millis(100));
+            let stream = UnixStream::connect(running.file("control")).expect("it listens");
+            writeln!(&stream, "fail").expect("it is sent");
+            let mut answer = String::new();
+            let mut answers = BufReader::new(&stream);
+            answers.read_line(&mut answer).expect("it is answered");
+            assert_eq!(answer, "ok\n");
+            let ended = running.wait();
+            let report = ended.report(0);
+            let [mark] = report.marks[..] else {
+                panic!("{board} {timer}: {:?}", report.marks);
+            };
+            let signal = report.signal.and_then(|signal| signal.time);
+            let signal = signal.expect("a time");
+            // QEMU's own timers, which run while it has not seen yet that all harts are idle,
+            // take time on by 100 ms each.
+            let day = 86400 * 1_000_000_000;
+            assert!(signal < day, "time went on to its end: {signal}");
+            let latency = mark.time.expect("a time base") - signal;
+            assert!(latency < 100, "hart 0 was woken at once: {latency}");
+        }
+    }
 }
