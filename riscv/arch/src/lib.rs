@@ -33,6 +33,7 @@ pub mod pmp;
 mod probe;
 mod time;
 mod timer;
+mod unprivileged;
 pub mod vector;
 
 use core::arch::asm;
@@ -44,6 +45,7 @@ pub use mmio::Mmio;
 pub use os_context::OsContext;
 pub use time::{Time, hart_timer};
 pub use timer::{HartTimer, HeldTimer, TimerRegisters};
+pub use unprivileged::{LoadFault, load_as_supervisor};
 
 const _: () = assert!(usize::BITS == u64::BITS, "for RV64");
 

@@ -161,6 +161,15 @@ impl Domain {
         selection.ok_or(ClaimError::Harts { mask, base })
     }
 
+    /// The harts that a legacy call's mask names, bit 0 the one with the ID 0; none: all of
+    /// the domain. Such a call has no error for a hart that is not there (SBI 3.0,
+    /// chapter 5), and its callers look at none: bits of harts that are not the domain's
+    /// name nobody, so that all others get what is asked for.
+    #[must_use]
+    pub fn legacy_harts(&self, mask: Option<u64>) -> HartSelection<'_> {
+        mask.map_or_else(|| self.harts.all(), |mask| self.harts.among(mask))
+    }
+
     /// Whether the domain may ask for that.
     ///
     /// # Errors

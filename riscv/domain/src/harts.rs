@@ -58,14 +58,30 @@ impl HartSet {
         self.ids.iter().copied()
     }
 
+    /// The harts that a mask names whose bit 0 is the hart with the ID 0; bits of harts
+    /// that are not in the set name nobody.
+    pub(crate) fn among(&self, mask: u64) -> HartSelection<'_> {
+        let theirs = self.ids().filter(|id| *id < MASK_BITS);
+        let mask = mask & theirs.fold(0, |all, id| all | 1 << id);
+        HartSelection {
+            set: self,
+            named: Some((mask, 0)),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> HartSelection<'_> {
+        HartSelection {
+            set: self,
+            named: None,
+        }
+    }
+
     /// The harts that a caller's mask and base name; `None` when one of them is not
     /// in the set, or would have an ID beyond 64 bits.
     pub(crate) fn select(&self, mask: u64, base: u64) -> Option<HartSelection<'_>> {
         if base == ALL_HARTS {
-            return Some(HartSelection {
-                set: self,
-                named: None,
-            });
+            return Some(self.all());
         }
         let is_there = |bit: u64| (base.checked_add(bit)).is_some_and(|id| self.contains(id));
         bits(mask).all(is_there).then_some(HartSelection {

@@ -231,6 +231,19 @@ fn masks_beyond_64_harts_and_at_the_last_ids() {
 }
 
 #[test]
+fn legacy_masks_name_whom_they_can() {
+    let domain = domain([0, 2, 63, 64, u64::MAX]);
+    let named = |mask| domain.legacy_harts(mask).ids().collect::<Vec<_>>();
+    assert_eq!(named(None), [0, 2, 63, 64, u64::MAX]);
+    assert_eq!(named(Some(u64::MAX)), [0, 2, 63]);
+    assert_eq!(named(Some(0b1110)), [2]);
+    assert_eq!(named(Some(0b1010)), []);
+    // Who asks for any hart of the machine finds none of another domain.
+    let foreign = domain.legacy_harts(Some(u64::MAX));
+    assert!((0..200).all(|id| foreign.contains(id) == [0, 2, 63].contains(&id)));
+}
+
+#[test]
 fn what_a_domain_may_ask_for() {
     let all = domain([0]);
     for request in [Request::SystemReset, Request::SystemSuspend] {

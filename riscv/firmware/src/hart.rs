@@ -227,6 +227,16 @@ impl ThisHart {
         self.0.ipi.interrupt() | line
     }
 
+    /// Takes back an IPI that its OS has not seen yet; whether there was one.
+    pub(crate) fn clear_supervisor_ipi(self) -> bool {
+        let is_pending = csr::read::<{ csr::MIP }>() & interrupt::SSI != 0;
+        if is_pending {
+            // SAFETY: SSIP is the OS's own.
+            unsafe { csr::clear::<{ csr::MIP }>(interrupt::SSI) };
+        }
+        is_pending
+    }
+
     /// Tells the others, where the power-fail line interrupts this hart.
     fn look_for_power_fail(self) {
         let line = platform().power_fail.as_ref();

@@ -35,7 +35,7 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
 fn handle(frame: &mut TrapFrame) {
     match csr::read::<{ csr::MCAUSE }>() {
         cause::SUPERVISOR_CALL => {
-            frame.mepc += 4;
+            frame.mepc += sbi::CALL_BYTES;
             let hart = this_hart();
             let caller = sbi::Caller {
                 hart,

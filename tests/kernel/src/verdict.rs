@@ -27,9 +27,13 @@ static TEST_DEVICE: AtomicUsize = AtomicUsize::new(0);
 /// A machine whose checks held is switched off by a call, for what the firmware does then.
 static ENDS_OFF: AtomicBool = AtomicBool::new(false);
 
+/// The same, by the legacy call.
+static ENDS_BY_LEGACY: AtomicBool = AtomicBool::new(false);
+
 /// Learns where the test device is. Before this, no verdict can be given.
 pub(crate) fn set_up(machine: &Machine) {
     ENDS_OFF.store(machine.option("end") == Some("off"), Ordering::Relaxed);
+    ENDS_BY_LEGACY.store(machine.option("end") == Some("legacy"), Ordering::Relaxed);
     TEST_DEVICE.store(machine.test_device, Ordering::Relaxed);
 }
 
@@ -76,6 +80,10 @@ pub(crate) fn finish(case: &str) -> ! {
     crate::say!("case {case}: {held} checks held, {failed} failed");
     // A case that checked nothing has shown nothing.
     if failed != 0 || held == 0 {
+        exit(FAILURE)
+    }
+    if ENDS_BY_LEGACY.load(Ordering::Relaxed) {
+        crate::cases::legacy::shut_down();
         exit(FAILURE)
     }
     if ENDS_OFF.load(Ordering::Relaxed) {

@@ -69,10 +69,17 @@ pub(crate) fn start(machine: &Machine, hart: usize) -> bool {
 
 /// Sends the hart an IPI that it waits for; says whether it came.
 pub(crate) fn interrupt(machine: &Machine, hart: usize) -> bool {
+    let mask = sbi_rt::HartMask::from_mask_base(1, hart);
+    interrupt_by(machine, hart, || {
+        verdict::check_success("send_ipi", sbi_rt::send_ipi(mask));
+    })
+}
+
+/// The same, by what `send` does.
+pub(crate) fn interrupt_by(machine: &Machine, hart: usize, send: impl FnOnce()) -> bool {
     let word = &WORD[machine.index_of(hart)];
     word.store(TAKE_IPI, Ordering::Release);
-    let mask = sbi_rt::HartMask::from_mask_base(1, hart);
-    verdict::check_success("send_ipi", sbi_rt::send_ipi(mask));
+    send();
     wait_until(machine, || word.load(Ordering::Acquire) != TAKE_IPI)
         && word.load(Ordering::Acquire) == TOOK_IPI
 }

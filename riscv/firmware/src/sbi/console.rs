@@ -26,12 +26,23 @@ pub(super) fn call(call: Call) -> SbiRet {
             interruptible(call.caller.hart.interrupt(), || transfer(memory(), write))
         },
         CONSOLE_READ => transfer(memory(), read),
-        CONSOLE_WRITE_BYTE => match console::send(&[length.to_le_bytes()[0]]) {
-            Ok(()) => SbiRet::success(0),
-            Err(Stuck { .. }) => SbiRet::failed(),
-        },
+        CONSOLE_WRITE_BYTE => write_byte(length),
         _ => SbiRet::not_supported(),
     }
+}
+
+/// Sends the lowest byte of a word.
+pub(super) fn write_byte(word: usize) -> SbiRet {
+    match console::send(&[word.to_le_bytes()[0]]) {
+        Ok(()) => SbiRet::success(0),
+        Err(Stuck { .. }) => SbiRet::failed(),
+    }
+}
+
+/// A byte that has arrived, if one has.
+pub(super) fn read_byte() -> Option<u8> {
+    let mut byte = [0];
+    (console::receive(&mut byte) > 0).then_some(byte[0])
 }
 
 /// Moves a part of the bytes, all of which must be the domain's memory.

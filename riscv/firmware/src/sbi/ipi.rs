@@ -18,7 +18,8 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-fn send(harts: HartSelection<'_>) -> SbiRet {
+/// Sends an IPI to those of the harts that have an OS.
+pub(super) fn send(harts: HartSelection<'_>) -> SbiRet {
     super::harts(harts)
         .filter(|hart| hart.state().has_os())
         .for_each(|hart| hart.send_ipi(Request::SupervisorIpi));

@@ -8,18 +8,23 @@ mod base;
 mod console;
 mod hsm;
 mod ipi;
+mod legacy;
 mod reset;
 mod rfence;
 mod suspend;
 mod timer;
 
-use poorwill_arch::Time;
+use poorwill_arch::{LoadFault, Time, csr};
 use poorwill_domain::{ClaimError, Domain, HartSelection};
+use poorwill_hart::emulation::{Fault, redirect};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
 use crate::entry::TrapFrame;
 use crate::hart::{self, Hart, ThisHart};
+
+/// Bytes of the instruction that calls: there is no short form.
+pub(crate) const CALL_BYTES: usize = 4;
 
 /// Who calls, and what a call is served with.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +57,37 @@ pub(crate) fn call(frame: &mut TrapFrame, caller: Caller) {
         function,
         arguments: [a0, a1, a2, a3, a4, a5],
     };
-    let answer = dispatch(call);
-    frame.x[10] = answer.error;
-    frame.x[11] = answer.value;
+    match dispatch(call) {
+        Ok(Answer::Both(answer)) => {
+            frame.x[10] = answer.error;
+            frame.x[11] = answer.value;
+        }
+        Ok(Answer::First(value)) => frame.x[10] = value,
+        Err(fault) => fault_in_caller(frame, fault, caller.hart),
+    }
+}
+
+/// What a call returns.
+enum Answer {
+    /// In a0 and a1.
+    Both(SbiRet),
+    /// In a0 alone: a legacy one.
+    First(usize),
+}
+
+/// Gives the caller the fault of a load for it, at its call (SBI 3.0, chapter 5).
+fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
+    let fault = Fault {
+        cause: fault.cause,
+        pc: (frame.mepc - CALL_BYTES) as u64,
+        status: frame.mstatus as u64,
+        value: fault.value,
+        // What the hart had was the firmware's.
+        instruction: 0,
+        satp: csr::read::<{ csr::SATP }>(),
+    };
+    let left = redirect(&fault, &hart.access());
+    (frame.mepc, frame.mstatus) = (left.pc as usize, left.status as usize);
 }
 
 /// Whether the extension is there for that domain (BASE, `sbi_probe_extension`).
@@ -68,7 +101,7 @@ fn is_available(extension: usize, domain: &Domain) -> bool {
         | spec_hsm::EID_HSM
         | dbcn::EID_DBCN
         | susp::EID_SUSP => true,
-        _ => false,
+        extension => legacy::is_available(extension, domain),
     }
 }
 
@@ -76,13 +109,21 @@ fn is_available(extension: usize, domain: &Domain) -> bool {
 #[cfg(feature = "panic-call")]
 const PANIC: usize = 0x0a00_0000;
 
-fn dispatch(call: Call) -> SbiRet {
+fn dispatch(call: Call) -> Result<Answer, LoadFault> {
     #[cfg(feature = "panic-call")]
     assert!(call.extension != PANIC, "a build for tests: asked to panic");
-    if !is_available(call.extension, call.caller.domain) {
-        return SbiRet::not_supported();
+    let is_there = is_available(call.extension, call.caller.domain);
+    if legacy::EXTENSIONS.contains(&call.extension) {
+        let answer = match is_there {
+            true => legacy::call(call)?,
+            false => SbiRet::not_supported().error,
+        };
+        return Ok(Answer::First(answer));
     }
-    match call.extension {
+    if !is_there {
+        return Ok(Answer::Both(SbiRet::not_supported()));
+    }
+    Ok(Answer::Both(match call.extension {
         spec_base::EID_BASE => base::call(call),
         time::EID_TIME => timer::call(call),
         spi::EID_SPI => ipi::call(call),
@@ -92,7 +133,7 @@ fn dispatch(call: Call) -> SbiRet {
         dbcn::EID_DBCN => console::call(call),
         susp::EID_SUSP => suspend::call(call),
         _ => SbiRet::not_supported(),
-    }
+    }))
 }
 
 /// What a call answers to a claim that is not so (SBI 3.0: the tables of errors of

@@ -21,6 +21,16 @@ pub(super) fn is_available(domain: &Domain) -> bool {
     domain.ask(Request::SystemReset).is_ok() && (power::can_power_off() || power::can_reset())
 }
 
+/// Whether it may have the machine's power off, and that can be done.
+pub(super) fn can_shut_down(domain: &Domain) -> bool {
+    domain.ask(Request::SystemReset).is_ok() && power::can_power_off()
+}
+
+/// Switches the power off, for a domain that may.
+pub(super) fn shut_down() -> ! {
+    cut::power_off(|| power::power_off())
+}
+
 pub(super) fn call(call: Call) -> SbiRet {
     let [kind, reason, ..] = call.arguments;
     match call.function {
@@ -35,7 +45,7 @@ fn system_reset(kind: u32, reason: u32) -> SbiRet {
         return SbiRet::invalid_param();
     }
     match kind {
-        RESET_TYPE_SHUTDOWN if power::can_power_off() => cut::power_off(|| power::power_off()),
+        RESET_TYPE_SHUTDOWN if power::can_power_off() => shut_down(),
         // Memory is not kept over either, as nothing here relies on it.
         RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => cut::reset(),
         RESET_TYPE_SHUTDOWN..=RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),

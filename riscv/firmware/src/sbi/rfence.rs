@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use poorwill_arch::{Time, interruptible};
-use poorwill_domain::{ClaimError, FenceRange};
+use poorwill_domain::{ClaimError, FenceRange, HartSelection};
 use poorwill_hart::{HsmState, Request};
 use sbi_spec::binary::SbiRet;
 use sbi_spec::rfnc::{
@@ -33,12 +33,15 @@ pub(super) fn call(call: Call) -> SbiRet {
         Err(error) => return super::refusal(error),
     };
     match call.caller.domain.harts(mask as u64, base as u64) {
-        // SAFETY: who waits for others keeps nothing from the OS's timer.
-        Ok(harts) => unsafe {
-            interruptible(0, || run_on(super::harts(harts), fence, call.caller));
-        },
-        Err(error) => return super::refusal(error),
+        Ok(harts) => run(harts, fence, call.caller),
+        Err(error) => super::refusal(error),
     }
+}
+
+/// Runs the fence on the given harts, and waits for them.
+pub(super) fn run(harts: HartSelection<'_>, fence: Fence, caller: Caller) -> SbiRet {
+    // SAFETY: who waits for others keeps nothing from the OS's timer.
+    unsafe { interruptible(0, || run_on(super::harts(harts), fence, caller)) };
     SbiRet::success(0)
 }
 

@@ -3,13 +3,18 @@
 use sbi_spec::binary::SbiRet;
 use sbi_spec::time::SET_TIMER;
 
-use super::Call;
+use super::{Call, Caller};
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [deadline, ..] = call.arguments;
     match call.function {
-        SET_TIMER => (call.caller.hart.timer()).set_supervisor_timer(deadline as u64),
-        _ => return SbiRet::not_supported(),
+        SET_TIMER => set(call.caller, deadline as u64),
+        _ => SbiRet::not_supported(),
     }
+}
+
+/// Sets the caller's timer.
+pub(super) fn set(caller: Caller, deadline: u64) -> SbiRet {
+    caller.hart.timer().set_supervisor_timer(deadline);
     SbiRet::success(0)
 }

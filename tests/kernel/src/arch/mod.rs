@@ -4,6 +4,7 @@ mod entry;
 pub(crate) mod float;
 pub(crate) mod guard;
 pub(crate) mod guest;
+pub(crate) mod registers;
 pub(crate) mod sleep;
 pub(crate) mod translated;
 pub(crate) mod vector;
@@ -65,29 +66,6 @@ pub(crate) fn time() -> u64 {
 pub(crate) fn quiet() {
     write_csr!("sie", 0);
     write_csr!("stvec", entry::fatal_vector_address());
-}
-
-/// Makes an SBI call, any at all; returns its error code. Registers that a call must leave
-/// alone are checked by the compiler's own use of them.
-pub(crate) fn call(extension: usize, function: usize, arguments: [usize; 6]) -> isize {
-    let [a0, a1, a2, a3, a4, a5] = arguments;
-    let code;
-    // SAFETY: who calls leaves out what would write to memory that is ours, or end this
-    // hart.
-    unsafe {
-        core::arch::asm!(
-            "ecall",
-            inlateout("a0") a0 => code,
-            inlateout("a1") a1 => _,
-            in("a2") a2,
-            in("a3") a3,
-            in("a4") a4,
-            in("a5") a5,
-            in("a6") function,
-            in("a7") extension,
-        );
-    };
-    code
 }
 
 /// Makes instructions written as data visible to instruction fetches.

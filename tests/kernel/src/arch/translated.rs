@@ -3,6 +3,7 @@
 
 use crate::{arch::guard, write_csr};
 use core::arch::{asm, global_asm};
+use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
@@ -73,7 +74,13 @@ fn set_satp(value: usize) {
 pub(crate) fn map(number: usize, physical: usize, flags: usize) -> usize {
     let entry = physical >> 2 | flags | VALID | ACCESSED_DIRTY;
     TABLES[2].0[number].store(entry, Ordering::Relaxed);
-    (SECOND_TIME << 30) + number * PAGE
+    place(number).start
+}
+
+/// Where the page that is mapped for the `number`th time is.
+pub(crate) fn place(number: usize) -> Range<usize> {
+    let start = (SECOND_TIME << 30) + number * PAGE;
+    start..start + PAGE
 }
 
 /// Takes the page away; until [`fence`] is called the hart may go on using it.

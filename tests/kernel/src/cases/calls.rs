@@ -9,7 +9,9 @@ use crate::{
     workers,
 };
 use sbi_rt::{HartMask, raw::sbi_call_1, raw::sbi_call_2, raw::sbi_call_3, raw::sbi_call_4};
-use sbi_spec::{base, binary::Error::*, binary::SbiRet, dbcn, hsm, rfnc, spi, srst, susp, time};
+use sbi_spec::{
+    base, binary::Error::*, binary::SbiRet, dbcn, hsm, legacy, rfnc, spi, srst, susp, time,
+};
 
 /// The extensions that there are.
 pub(super) const EXTENSIONS: [usize; 8] = [
@@ -55,6 +57,7 @@ fn probes() {
         ("SRST", srst::EID_SRST),
         ("DBCN", dbcn::EID_DBCN),
         ("SUSP", susp::EID_SUSP),
+        ("legacy", legacy::LEGACY_SET_TIMER),
     ];
     for (name, extension) in wanted {
         let answer = call(base::EID_BASE, base::PROBE_EXTENSION, [extension, 0, 0]);

@@ -1,16 +1,38 @@
 //! Random calls from all harts at once, with random arguments and with those at the edges
 //! of what is right. Each comes back, soon, with a code that SBI knows; and then all that a
-//! hostile stage tries is still in vain.
+//! hostile stage tries is still in vain. A call leaves every register alone but those in which
+//! it returns; a legacy one whose mask cannot be read faults at the call.
 //!
 //! On the command line: `seconds=N`, and `seed=N` for other calls.
 //!
 //! Left out is what ends this by being done: a valid system reset, a sleep, a hart's stop
 //! and its suspension. Rows of their own make those.
 
-use super::{calls::EXTENSIONS, wild};
-use crate::{arch, check, machine::Machine, memory::mix, say, workers};
+use super::{
+    calls::EXTENSIONS,
+    legacy::{self, LOAD_PAGE_FAULT, MASKED},
+    wild,
+};
+use crate::{
+    arch::{
+        self,
+        guard::LOAD_FAULT,
+        registers::{self, Registers, Returned},
+        translated::{self, EXECUTE, READ, USER, WRITE},
+    },
+    check,
+    machine::Machine,
+    memory::mix,
+    say, workers,
+};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use sbi_spec::legacy::{
+    LEGACY_CLEAR_IPI, LEGACY_CONSOLE_GETCHAR, LEGACY_CONSOLE_PUTCHAR, LEGACY_SHUTDOWN,
+};
 use sbi_spec::{dbcn, hsm, srst, susp};
+
+/// The number of a0.
+const A0: usize = 10;
 
 /// The lowest error code that SBI 3.0 defines.
 const LOWEST_ERROR: isize = -14;
@@ -26,28 +48,46 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let seconds = machine.number("seconds", 5) as u64;
     let seed = machine.number("seed", 1) as u64;
     let end = arch::time() + seconds * machine.timebase;
-    let (next, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let (odd, longest) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let next = AtomicUsize::new(0);
+    let [calls, faults, odd] = [const { AtomicUsize::new(0) }; 3];
+    let longest = AtomicU64::new(0);
+    let make = |random: &mut Random| {
+        let call = Call::random(random, machine);
+        let x = call.registers(random);
+        let began = arch::time();
+        let returned = registers::call(&x);
+        longest.fetch_max(arch::time() - began, Ordering::Relaxed);
+        calls.fetch_add(1, Ordering::Relaxed);
+        faults.fetch_add(returned.has_faulted().into(), Ordering::Relaxed);
+        if !call.allows(&x, &returned) {
+            odd.fetch_add(1, Ordering::Relaxed);
+            say!("FAIL: {call:x?} returned {:x?}", returned.x);
+        }
+    };
     let job = || {
         let place = next.fetch_add(1, Ordering::Relaxed) as u64;
         let mut random = Random(mix(seed << 32 | place));
-        while arch::time() < end {
-            let call = Call::random(&mut random, machine);
-            let began = arch::time();
-            let code = call.make();
-            longest.fetch_max(arch::time() - began, Ordering::Relaxed);
-            calls.fetch_add(1, Ordering::Relaxed);
-            if !(LOWEST_ERROR..=0).contains(&code) {
-                odd.fetch_add(1, Ordering::Relaxed);
-                say!("FAIL: {call:x?} returned {code}");
-            }
+        let middle = arch::time() / 2 + end / 2;
+        while arch::time() < middle {
+            make(&mut random);
         }
+        translated::with(|| {
+            map_some();
+            while arch::time() < end {
+                make(&mut random);
+            }
+        });
     };
     workers::with_all(machine, hart, &job, |all| all());
     let longest_ms = longest.into_inner() * 1000 / machine.timebase;
-    say!("fuzz: calls={} longest_ms={longest_ms}", calls.into_inner());
+    let faults = faults.into_inner();
+    say!(
+        "fuzz: calls={} faults={faults} longest_ms={longest_ms}",
+        calls.into_inner()
+    );
     let odd = odd.into_inner();
-    check!(odd == 0, "{odd} calls returned what is no code");
+    check!(odd == 0, "{odd} calls returned as none may");
+    check!(faults > 0, "masks that cannot be read");
     check!(
         longest_ms < BOUND_MS,
         "the longest call took {longest_ms} ms"
@@ -56,6 +96,18 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let _ = sbi_rt::set_timer(u64::MAX);
     arch::quiet();
     wild::run(machine, hart);
+}
+
+/// What pages may be to their reader, of those that are mapped a second time.
+const KINDS: [usize; 4] = [READ, READ | WRITE, EXECUTE, READ | USER];
+
+/// Maps the scratch a second time, in all ways. What is not among these is not mapped.
+fn map_some() {
+    let page = SCRATCH.as_ptr().expose_provenance() & !0xfff;
+    for (number, flags) in KINDS.into_iter().enumerate() {
+        translated::map(number, page, flags);
+    }
+    translated::fence();
 }
 
 /// A sequence of numbers.
@@ -77,7 +129,8 @@ impl Random {
 
     /// A number that is at the edge of something, or any.
     fn argument(&mut self, machine: &Machine) -> usize {
-        let range = match self.below(4) {
+        let range = match self.below(5) {
+            4 => translated::place(self.below(KINDS.len() + 1)),
             0 => machine.ram.clone(),
             1 => arch::image(),
             2 => machine.reserved[self.below(machine.reserved.len())].clone(),
@@ -113,8 +166,12 @@ struct Call {
 
 impl Call {
     fn random(random: &mut Random, machine: &Machine) -> Self {
+        let extension = match random.below(3) {
+            0 => random.below(LEGACY_SHUTDOWN + 2),
+            _ => random.of(&EXTENSIONS),
+        };
         let mut call = Call {
-            extension: random.of(&EXTENSIONS),
+            extension,
             function: random.below(9),
             arguments: core::array::from_fn(|_| random.argument(machine)),
         };
@@ -143,13 +200,40 @@ impl Call {
             {
                 (*first, *second, *third) = (random.below(65), own, 0);
             }
-            (dbcn::EID_DBCN, dbcn::CONSOLE_WRITE_BYTE) => *first &= !0xff,
+            (dbcn::EID_DBCN, dbcn::CONSOLE_WRITE_BYTE) | (LEGACY_CONSOLE_PUTCHAR, _) => {
+                *first &= !0xff;
+            }
+            (LEGACY_SHUTDOWN, _) => self.extension = LEGACY_SHUTDOWN + 1,
             _ => {}
         }
     }
 
-    /// Makes the call; returns the error code.
-    fn make(&self) -> isize {
-        arch::call(self.extension, self.function, self.arguments)
+    /// What registers are to hold for it.
+    fn registers(&self, random: &mut Random) -> Registers {
+        let mut x = core::array::from_fn(|_| random.next());
+        x[A0..A0 + 6].copy_from_slice(&self.arguments);
+        (x[16], x[17]) = (self.function, self.extension);
+        x
+    }
+
+    /// Whether a call may return so.
+    fn allows(&self, before: &Registers, returned: &Returned) -> bool {
+        let is_legacy = legacy::ALL.contains(&self.extension);
+        if returned.has_faulted() {
+            let mask = self.arguments[0];
+            return MASKED.contains(&self.extension)
+                && [LOAD_FAULT, LOAD_PAGE_FAULT].contains(&returned.scause)
+                && returned.stval.wrapping_sub(mask) < size_of::<usize>()
+                && returned.changed(before, &[]).next().is_none();
+        }
+        let may_change = if is_legacy { &[A0][..] } else { &[A0, A0 + 1] };
+        let highest = match self.extension {
+            LEGACY_CONSOLE_GETCHAR => 0xff,
+            LEGACY_CLEAR_IPI => 1,
+            _ => 0,
+        };
+        !returned.has_gone_astray()
+            && returned.changed(before, may_change).next().is_none()
+            && (LOWEST_ERROR..=highest).contains(&returned.x[A0].cast_signed())
     }
 }

@@ -6,6 +6,7 @@ mod cut;
 mod endure;
 mod fuzz;
 mod handover;
+pub(crate) mod legacy;
 mod mediated;
 mod panic;
 mod remains;
@@ -29,6 +30,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "calls" => calls::run(machine, hart),
         "fuzz" => fuzz::run(machine, hart),
         "handover" => handover::run(machine),
+        "legacy" => legacy::run(machine, hart),
         "mediated" => mediated::run(machine, hart),
         "panic" => panic::run(machine, hart),
         "remains" => remains::run(machine),
@@ -42,7 +44,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "cut" => cut::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, handover, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut"
+                "cases: alive, contexts, sbi, calls, fuzz, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

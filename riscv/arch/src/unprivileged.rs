@@ -1,0 +1,66 @@
+//! Loads with the rights of the OS, at its virtual addresses.
+
+use core::arch::asm;
+
+use crate::csr::{self, status};
+
+/// The trap that a load ended in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadFault {
+    /// `mcause`.
+    pub cause: u64,
+    /// `mtval`.
+    pub value: u64,
+}
+
+/// Loads a double word as S-mode, which has called, would do it itself: translation,
+/// `SUM`, `MXR` and PMP count, by `mstatus.MPRV`.
+///
+/// It is done as in the crate's `probe!`, which says why no trap goes astray. A trap leaves
+/// machine mode as MPP, so that nothing between it and its end is done as the OS. Interrupts
+/// are off all through.
+///
+/// # Errors
+///
+/// [`LoadFault`]: S-mode's own load would have ended so.
+pub fn load_as_supervisor(address: u64) -> Result<u64, LoadFault> {
+    let now = csr::read::<{ csr::MSTATUS }>();
+    let before = now & !status::MIE;
+    let as_supervisor =
+        before & !(status::MPP | status::MPV) | status::MPP_SUPERVISOR | status::MPRV;
+    let mut value: u64 = 0;
+    let there: usize;
+    // SAFETY: a load that S-mode may do. What else is changed (`mtvec`, `mstatus`) is put
+    // back; the OS's own values of what a trap changes are in its trap frame.
+    unsafe {
+        asm!(
+            "csrci  mstatus, {interrupts}",
+            "la     {old}, 2f",
+            "csrrw  {old}, mtvec, {old}",
+            "li     {there}, 0",
+            "csrw   mstatus, {as_supervisor}",
+            "ld     {value}, 0({address})",
+            "li     {there}, 1",
+            ".balign 4",
+            "2: csrw mstatus, {before}",
+            "csrw   mtvec, {old}",
+            "csrs   mstatus, {enabled}",
+            interrupts = const status::MIE,
+            old = out(reg) _,
+            there = out(reg) there,
+            as_supervisor = in(reg) as_supervisor,
+            before = in(reg) before,
+            address = in(reg) address,
+            value = inout(reg) value,
+            enabled = in(reg) now & status::MIE,
+            options(nostack),
+        );
+    }
+    if there != 0 {
+        return Ok(value);
+    }
+    Err(LoadFault {
+        cause: csr::read::<{ csr::MCAUSE }>(),
+        value: csr::read::<{ csr::MTVAL }>(),
+    })
+}
