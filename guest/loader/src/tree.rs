@@ -1,4 +1,4 @@
-use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use poorwill_devicetree::edit;
 use poorwill_memory::PhysRange;
 
 use crate::error::LoadError;
@@ -17,8 +17,7 @@ pub fn tell(
 ) -> Result<(), LoadError> {
     let addresses = initrd.map(|range| [range.start, range.end].map(u64::to_be_bytes));
     let [start, end] = [0, 1].map(|index| addresses.as_ref().map(|both| &both[index][..]));
-    let mut tree: FdtMut<SliceBuffer<'_>> =
-        FdtMut::from_slice(buffer).map_err(|_| LoadError::Tree)?;
+    let mut tree = edit(buffer).ok_or(LoadError::Tree)?;
     let mut chosen = tree.find_node_mut("/chosen").ok_or(LoadError::Tree)?;
     for (name, value) in [
         ("linux,initrd-start", start),

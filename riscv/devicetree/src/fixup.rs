@@ -1,15 +1,15 @@
 use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
-use dtoolkit::fdt::Fdt;
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
+use crate::blob::{edit, open};
 use crate::hide::hide;
 use crate::node::cell;
-use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, block, field, set_word, word};
+use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, field, set_word, word};
 use crate::spare_source::SpareSource;
 
 /// Why the device tree could not be prepared for the next stage.
@@ -97,7 +97,7 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupErro
     if let Some(id) = &fixups.generation_id {
         insert_id(buffer, id)?;
     }
-    let mut tree = FdtMut::from_slice(buffer).map_err(|_| FixupError::Damaged)?;
+    let mut tree = edit(buffer).ok_or(FixupError::Damaged)?;
     let no_room = FixupError::NoRoom(room);
     for range in fixups.firmware {
         reserve(&mut tree, *range).ok_or(no_room)?;
@@ -146,7 +146,7 @@ fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), FixupError> {
     let end = end_of(buffer, None).ok_or(FixupError::Damaged)?;
     insert(buffer, end, &empty_node(&name))?;
     let no_room = FixupError::NoRoom(buffer.len());
-    let mut tree = FdtMut::from_slice(buffer).map_err(|_| FixupError::Damaged)?;
+    let mut tree = edit(buffer).ok_or(FixupError::Damaged)?;
     describe_id(&mut tree, &name, id).ok_or(no_room)
 }
 
@@ -199,7 +199,7 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
 /// Where the values lie, after the last change to the blob.
 fn placed(blob: &[u8]) -> Option<Placed> {
     let total = word(blob, field::TOTAL_SIZE)? as usize;
-    let tree = Fdt::new(blob.get(..total)?).ok()?;
+    let tree = open(blob.get(..total)?)?;
     let chosen = tree.find_node("/chosen")?;
     let offset = |name| {
         let value = chosen.property(name)?.value().as_ptr().addr();
@@ -216,12 +216,7 @@ fn placed(blob: &[u8]) -> Option<Placed> {
 /// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
 /// without an allocator.
 fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), FixupError> {
-    let blob = SliceBuffer::new(buffer).map_err(|_| FixupError::Damaged)?;
-    let blob = blob.as_ref();
-    Fdt::new(blob).map_err(|_| FixupError::Damaged)?;
-    if !can_be_edited(blob) {
-        return Err(FixupError::Damaged);
-    }
+    edit(buffer).ok_or(FixupError::Damaged)?;
     for wanted in ["chosen", RESERVED_MEMORY] {
         if end_of(buffer, Some(wanted)).is_none() {
             let end = end_of(buffer, None).ok_or(FixupError::Damaged)?;
@@ -246,23 +241,6 @@ fn empty_node(name: &str) -> ArrayVec<u8, 48> {
     bytes.extend(core::iter::repeat_n(0, padded - bytes.len()));
     bytes.extend(END_NODE.to_be_bytes());
     bytes
-}
-
-/// Whether the blocks are fit for editing, which takes more than reading: the structure must
-/// lie within its block, and the strings block must consist of strings, also those that no
-/// property names.
-fn can_be_edited(blob: &[u8]) -> bool {
-    let structure = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE);
-    let strings = block(blob, field::STRINGS, field::STRINGS_SIZE);
-    let (Some(root_end), Some((_, end)), Some((start, strings_end))) =
-        (end_of(blob, None), structure, strings)
-    else {
-        return false;
-    };
-    // Behind the root's END_NODE comes END.
-    let fits = root_end + 8 <= end && end <= start;
-    let strings = blob.get(start..strings_end).unwrap_or_default();
-    fits && strings.last().is_none_or(|byte| *byte == 0) && core::str::from_utf8(strings).is_ok()
 }
 
 /// Where the END_NODE of the root's child of that name lies; without a name,

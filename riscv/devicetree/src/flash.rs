@@ -114,9 +114,12 @@ pub(crate) fn flash_banks(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> 
     (0..=MAX_BANKS).map_while(move |index| reg(node, index))
 }
 
+/// The node of a flash's partitions.
+pub(crate) const PARTITIONS: &str = "partitions";
+
 /// The partitions of a flash (Linux's binding `mtd/partitions/fixed-partitions.yaml`).
 pub(crate) fn partitions<'a>(node: FdtNode<'a>) -> Option<FdtNode<'a>> {
-    node.child("partitions")
+    node.child(PARTITIONS)
         .filter(|partitions| is_any(*partitions, &["fixed-partitions"]))
 }
 

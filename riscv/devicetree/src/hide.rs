@@ -1,23 +1,23 @@
 //! Hiding what is the firmware's from the next stage: controllers of machine mode, the
 //! power-fail line, and the vault's part of a flash.
 
-use core::fmt::Write;
-
-use arrayvec::{ArrayString, ArrayVec};
+use arrayvec::ArrayVec;
 use dtoolkit::Node;
-use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::fdt_mut::{FdtMut, FdtNodeMut, SliceBuffer};
 use poorwill_memory::PhysRange;
 
-use crate::flash::{FLASH, flash_banks, is_vault, partitions, vault_partition};
+use crate::binding::Binding;
+use crate::flash::{FLASH, PARTITIONS, flash_banks, is_vault, partitions, vault_partition};
 use crate::interrupts::is_machine_level;
+use crate::machine::BUS_LEVELS;
 use crate::node::{bytes_of, is_any, is_enabled};
 use crate::power_fail::POWER_FAIL;
 
 /// Most bytes of a flash's `reg`: of four banks, with addresses and lengths of 64 bits.
 const MAX_REG: usize = 64;
 
-type Path = ArrayString<128>;
+type NodeMut<'a, 'b> = FdtNodeMut<'a, SliceBuffer<'b>>;
 
 /// What is to be done to a node.
 enum Change {
@@ -25,54 +25,65 @@ enum Change {
     Disable,
     /// Its `reg` becomes this.
     Shorten(ArrayVec<u8, MAX_REG>),
+    /// The vault's partition of this flash is disabled.
+    DisablePartition,
 }
 
-/// Hides the nodes one at a time, because each change moves what follows it. Of a flash, of
-/// which `vault` is a part, that is the vault's partition; without one its bank, or all of
-/// a flash with no other bank.
+/// Hides the nodes. Of a flash, of which `vault` is a part, that is the vault's partition;
+/// without one its bank, or all of a flash with no other bank. `None`: there is no room.
 pub(crate) fn hide(tree: &mut FdtMut<SliceBuffer<'_>>, vault: &[PhysRange]) -> Option<()> {
-    while let Some((path, change)) = next_change(tree.as_read_only(), vault) {
-        let mut node = tree.find_node_mut(&path)?;
-        match change {
-            Change::Disable => {
-                node.remove_property("status");
-                node.add_property("status", "disabled").ok()?;
-            }
-            Change::Shorten(reg) => {
+    hide_below(&mut tree.root_mut(), vault, 0)
+}
+
+/// The same for what is below a bus: as deep as the machine's devices are looked for.
+// A change moves only what comes after its node, so the walk goes on from there.
+fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Option<()> {
+    let mut nodes = bus.children_mut();
+    while let Some(mut node) = nodes.next() {
+        let found = node.as_read_only();
+        if !is_enabled(found) {
+            continue;
+        }
+        let is_bus = Binding::of(found).is_none() && level < BUS_LEVELS;
+        match change_of(found, vault) {
+            Some(Change::Disable) => disable(&mut node)?,
+            Some(Change::Shorten(reg)) => {
                 node.remove_property("reg");
                 node.add_property("reg", &reg[..]).ok()?;
             }
+            Some(Change::DisablePartition) => {
+                disable_partition(&mut node.child_mut(PARTITIONS)?)?;
+            }
+            None if is_bus => hide_below(&mut node, vault, level + 1)?,
+            None => {}
         }
     }
     Some(())
 }
 
-/// A node that is still to be changed, and how.
-fn next_change(tree: Fdt<'_>, vault: &[PhysRange]) -> Option<(Path, Change)> {
-    let buses = [("", tree.root())]
-        .into_iter()
-        .chain(tree.find_node("/soc").map(|soc| ("/soc", soc)));
-    for (prefix, bus) in buses {
-        for node in bus.children().filter(|node| is_enabled(*node)) {
-            if let Some((child, change)) = change_of(node, vault) {
-                let mut path = Path::new();
-                write!(path, "{prefix}/{}", node.name()).ok()?;
-                if let Some(child) = child {
-                    write!(path, "/partitions/{}", child.name()).ok()?;
-                }
-                return Some((path, change));
-            }
-        }
-    }
-    None
+fn disable(node: &mut NodeMut<'_, '_>) -> Option<()> {
+    node.remove_property("status");
+    node.add_property("status", "disabled").ok()?;
+    Some(())
 }
 
-/// How a node is to be changed, or the partition in it.
-fn change_of<'a>(node: FdtNode<'a>, vault: &[PhysRange]) -> Option<(Option<FdtNode<'a>>, Change)> {
+fn disable_partition(partitions: &mut NodeMut<'_, '_>) -> Option<()> {
+    let mut nodes = partitions.children_mut();
+    while let Some(mut node) = nodes.next() {
+        let partition = node.as_read_only();
+        if is_enabled(partition) && is_vault(partition) {
+            return disable(&mut node);
+        }
+    }
+    Some(())
+}
+
+/// How a node is to be changed.
+fn change_of(node: FdtNode<'_>, vault: &[PhysRange]) -> Option<Change> {
     // The line ends at one of the others, and nobody else takes it.
     const KEPT: [&str; 3] = ["riscv,imsics", "riscv,aplic", POWER_FAIL];
     if is_any(node, &KEPT) && (is_machine_level(node) || is_any(node, &[POWER_FAIL])) {
-        return Some((None, Change::Disable));
+        return Some(Change::Disable);
     }
     let is_vaults = |bank: &PhysRange| vault.iter().any(|range| range.overlaps(bank));
     let has_vault = is_any(node, &[FLASH]) && flash_banks(node).any(|bank| is_vaults(&bank));
@@ -80,7 +91,7 @@ fn change_of<'a>(node: FdtNode<'a>, vault: &[PhysRange]) -> Option<(Option<FdtNo
         return None;
     }
     if is_shared(node) {
-        return vault_partition(node).map(|partition| (Some(partition), Change::Disable));
+        return vault_partition(node).map(|_| Change::DisablePartition);
     }
     let value = node.property("reg").map(bytes_of)?;
     let entry = value.len().checked_div(flash_banks(node).count())?;
@@ -90,13 +101,10 @@ fn change_of<'a>(node: FdtNode<'a>, vault: &[PhysRange]) -> Option<(Option<FdtNo
     for (_, bytes) in kept {
         reg.try_extend_from_slice(bytes).ok()?;
     }
-    Some((
-        None,
-        match reg.is_empty() {
-            true => Change::Disable,
-            false => Change::Shorten(reg),
-        },
-    ))
+    Some(match reg.is_empty() {
+        true => Change::Disable,
+        false => Change::Shorten(reg),
+    })
 }
 
 /// Whether the flash has a partition for the vault, hidden or not.

@@ -12,6 +12,7 @@
 #![deny(clippy::let_underscore_must_use)]
 
 mod binding;
+mod blob;
 mod bound;
 mod caches;
 mod devices;
@@ -31,7 +32,9 @@ mod raw;
 mod reserved;
 mod salvage;
 mod spare_source;
+mod tokens;
 
+pub use blob::{edit, open};
 pub use bound::TooMany;
 pub use caches::{Cache, DataCaches, MAX_CACHES};
 pub use devices::{PciHost, Syscon, Uart};

@@ -5,6 +5,7 @@ use poorwill_memory::{MAX_RANGES, MachineIdentity, PAGE_BYTES, PhysRange};
 use thiserror::Error;
 
 use crate::binding::Binding;
+use crate::blob::open;
 use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
 use crate::devices::{PciHost, Syscon, Uart};
@@ -41,6 +42,10 @@ pub const MAX_VIRTIO: usize = 32;
 
 /// How many register ranges only machine mode may touch.
 pub const MAX_MACHINE_ONLY: usize = 16;
+
+/// How many levels of buses are below the root's own, at most: that is deeper than any
+/// device that matters here.
+pub(crate) const BUS_LEVELS: u8 = 3;
 
 /// What is said of the registers that tell the time.
 const MTIME: &str = "MTIME registers";
@@ -179,8 +184,8 @@ impl Machine {
             starts_clear: false,
             fingerprint: identity::NONE,
         };
-        let result = Fdt::new(blob)
-            .map_err(|_| DescriptionError::Damaged)
+        let result = open(blob)
+            .ok_or(DescriptionError::Damaged)
             .and_then(|tree| machine.fill(&tree));
         (machine, result)
     }
@@ -318,8 +323,7 @@ impl Machine {
         result
     }
 
-    /// Reads one device and what is below it. Buses are followed three levels deep, which is
-    /// deeper than any device that matters here.
+    /// Reads one device and what is below it.
     fn visit(
         &mut self,
         root: FdtNode<'_>,
@@ -374,7 +378,7 @@ impl Machine {
                 }
             }
             Some(Binding::Flash) if self.flash.is_none() => self.flash = Flash::read(node)?,
-            None if depth < 3 => self.visit_all(root, node, console, depth + 1)?,
+            None if depth < BUS_LEVELS => self.visit_all(root, node, console, depth + 1)?,
             Some(Binding::Flash) | None => {}
         }
         Ok(())

@@ -13,6 +13,8 @@ pub(crate) mod field {
     pub(crate) const STRUCTURE: usize = 8;
     pub(crate) const STRINGS: usize = 12;
     pub(crate) const RESERVATIONS: usize = 16;
+    pub(crate) const VERSION: usize = 20;
+    pub(crate) const LAST_COMPATIBLE: usize = 24;
     pub(crate) const STRINGS_SIZE: usize = 32;
     pub(crate) const STRUCTURE_SIZE: usize = 36;
 }

@@ -9,7 +9,7 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use poorwill_devicetree::{
     Cache, DataCaches, DescriptionError, FixupError, Fixups, GenerationId, Machine, Plic,
-    PowerFail, PowerFailError, PowerFailInput, SpareSource, VaultPlace, fixup,
+    PowerFail, PowerFailError, PowerFailInput, SpareSource, VaultPlace, fixup, open,
 };
 use poorwill_memory::{MachineIdentity, PhysRange};
 use proptest::prelude::*;
@@ -27,8 +27,18 @@ fn source(name: &str) -> String {
 }
 
 fn compile(source: &str) -> Vec<u8> {
+    compile_with(source, &["-q"])
+}
+
+/// The same of a tree that the compiler has objections to.
+fn force(source: &str) -> Vec<u8> {
+    compile_with(source, &["-q", "-q", "-f"])
+}
+
+fn compile_with(source: &str, flags: &[&str]) -> Vec<u8> {
     let mut dtc = Command::new("dtc")
-        .args(["-q", "-I", "dts", "-O", "dtb"])
+        .args(["-I", "dts", "-O", "dtb"])
+        .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -988,6 +998,87 @@ fn a_tree_deeper_than_any_is_refused() {
     assert!(nested(32).is_ok());
     assert_eq!(nested(33).unwrap_err(), DescriptionError::TooDeep);
     assert_eq!(nested(2000).unwrap_err(), DescriptionError::TooDeep);
+}
+
+/// What boards have, and the specification does not allow: names of more than 31 characters
+/// (Microchip's and Andes's trees, and all with a SiFive sound card), other characters, odd
+/// unit addresses.
+const ODD_NAMES: &str = "/ {
+    microchip,ihc-chan-disabled-mask = <0x0>;
+    snps,dis-u2-freeclk-exists-quirk-of-a-name-that-goes-on-for-a-while;
+    odd*property = \"of a wildcard\";
+    a-node-with-a-name-of-more-than-thirty-one-characters@0123456789abcdef,0123456789abcdef {
+        simple-audio-card,bitclock-master;
+        interrupt-controller@deadbeef { compatible = \"riscv,aplic\"; riscv,children = <1>;
+            riscv,num-sources = <3>; reg = <0 0xdeadb000 0 0x1000>; };
+    };
+    two@unit@addresses { }; hash#node@0,1 { }; star*node { }; question?node@_ { };
+    empty@ { }; @0 { };
+};";
+
+#[test]
+fn names_have_any_length_and_any_characters() {
+    for name in ["virt-plic.dts", "virt-aia.dts", "sifive-u.dts"] {
+        let odd = force(&(source(name) + ODD_NAMES));
+        assert!(Fdt::new(&odd).is_err(), "dtoolkit alone refuses them");
+        let (plain, found) = (machine(name), Machine::read(&odd).unwrap());
+        assert_eq!(plain.harts, found.harts, "{name}");
+        assert_eq!(plain.memory, found.memory, "{name}");
+        // They come back from an edit as they were, and what they contain is hidden.
+        let mut buffer = odd.clone();
+        buffer.resize(odd.len() + 8192, 0);
+        fixup(&mut buffer, &FIXUPS).unwrap();
+        let tree = handed_over(&buffer);
+        let root = tree.root();
+        for kept in [
+            "microchip,ihc-chan-disabled-mask",
+            "snps,dis-u2-freeclk-exists-quirk-of-a-name-that-goes-on-for-a-while",
+            "odd*property",
+        ] {
+            assert!(root.property(kept).is_some(), "{name}: {kept}");
+        }
+        for kept in ["two@unit@addresses", "hash#node@0,1", "empty@", "@0"] {
+            assert!(
+                root.children().any(|node| node.name() == kept),
+                "{name}: {kept}"
+            );
+        }
+        let mut nodes = root.children();
+        let long = nodes
+            .find(|node| node.name().starts_with("a-node-with"))
+            .unwrap();
+        let controller = long.children().next().unwrap();
+        let status = controller.property("status").unwrap();
+        assert_eq!(status.value(), b"disabled\0", "{name}");
+    }
+}
+
+/// The tree that the next stage is given.
+fn handed_over(buffer: &[u8]) -> Fdt<'_> {
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+    open(&buffer[..total]).expect("what is handed on is well formed")
+}
+
+proptest! {
+    /// Any text is a name, of a node and of a property; no other bytes are.
+    #[test]
+    fn any_text_is_a_name(bytes in prop::collection::vec(1u8.., 1..100)) {
+        // Placeholders of the same length take the bytes' place.
+        let (node, property) = ("n".repeat(bytes.len()), "p".repeat(bytes.len()));
+        let mut blob = compile(&format!("/dts-v1/; / {{ {property}; {node} {{ }}; }};"));
+        for placeholder in [node.as_bytes(), property.as_bytes()] {
+            let at = blob.windows(bytes.len()).position(|name| name == placeholder).unwrap();
+            blob[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        let text = std::str::from_utf8(&bytes);
+        let tree = open(&blob);
+        prop_assert_eq!(tree.is_some(), text.is_ok());
+        if let (Some(tree), Ok(text)) = (tree, text) {
+            let root = tree.root();
+            let (property, node) = (root.properties().next().unwrap(), root.children().next().unwrap());
+            prop_assert_eq!([property.name(), node.name()], [text; 2]);
+        }
+    }
 }
 
 /// The blob's header, whose fields are big-endian words.

@@ -23,14 +23,16 @@ mod workers;
 
 use dtoolkit::fdt::Fdt;
 use machine::Machine;
+use poorwill_devicetree::open;
 
 /// Where the entry code goes to, on the boot hart alone.
 extern "C" fn main(hart: usize, device_tree: *const u8) -> ! {
     // SAFETY: the firmware hands on a device tree here, and nobody writes to
-    // it while it is borrowed, which is for this one expression.
-    let machine = match unsafe { Fdt::from_raw(device_tree) } {
-        Ok(tree) => Machine::from_device_tree(tree),
-        Err(error) => panic!("the device tree at {device_tree:?}: {error}"),
+    // it while it is borrowed, which is until the machine is read.
+    let blob = unsafe { Fdt::from_raw_unchecked(device_tree) }.data();
+    let machine = match open(blob) {
+        Some(tree) => Machine::from_device_tree(tree),
+        None => panic!("the device tree at {device_tree:?} is damaged"),
     };
     verdict::set_up(&machine);
     let instead = machine.fw_cfg.and_then(fw_cfg::read);

@@ -1,0 +1,100 @@
+//! Blobs as they are found in memory: which of them can be read, and which can be edited.
+//!
+//! dtoolkit refuses names that Linux, dtc, libfdt and OpenSBI take: the specification bounds
+//! names at 31 characters (2.2.1, 2.2.4), and the trees of real boards do not keep to that.
+//! So this module checks a blob's form itself, by rules about bytes alone, and dtoolkit
+//! reads what has passed.
+
+use dtoolkit::fdt::Fdt;
+use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+
+use crate::raw::{END, NOP, block, field, word};
+use crate::tokens::Reader;
+
+/// The first word of a blob (Devicetree Specification 0.4, 5.2).
+const MAGIC: u32 = 0xd00d_feed;
+/// The version of the format that is read.
+const VERSION: u32 = 17;
+/// Bytes of the header.
+const HEADER_BYTES: usize = 40;
+/// Bytes of an entry of the memory reservation block; the last one is zero (5.3).
+const RESERVATION_BYTES: usize = 16;
+
+/// The tree in a blob of exactly these bytes; `None` for a damaged one.
+///
+/// Names have any length and any characters. They are text, and only the root's is empty.
+#[must_use]
+pub fn open(blob: &[u8]) -> Option<Fdt<'_>> {
+    (has_good_header(blob) && ends_reservations(blob) && ends_structure(blob))
+        .then(|| Fdt::new_unchecked(blob))
+}
+
+/// The tree at the start of `buffer`, to be changed in place; the rest of the buffer is room
+/// to grow. `None` for a damaged one.
+#[must_use]
+pub fn edit(buffer: &mut [u8]) -> Option<FdtMut<SliceBuffer<'_>>> {
+    let total = word(buffer, field::TOTAL_SIZE)? as usize;
+    let blob = buffer.get(..total)?;
+    open(blob)?;
+    if !has_only_strings(blob) {
+        return None;
+    }
+    Some(FdtMut::from_slice_unchecked(buffer))
+}
+
+/// Whether the header names blocks that lie within the blob, one after the other.
+fn has_good_header(blob: &[u8]) -> bool {
+    let at = |offset| word(blob, offset).unwrap_or(0);
+    let is_this_format = blob.len() >= HEADER_BYTES
+        && at(0) == MAGIC
+        && at(field::TOTAL_SIZE) as usize == blob.len()
+        && (at(field::LAST_COMPATIBLE)..=at(field::VERSION)).contains(&VERSION);
+    let reservations = at(field::RESERVATIONS) as usize;
+    let structure = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE);
+    let strings = block(blob, field::STRINGS, field::STRINGS_SIZE);
+    let (Some((structure, end)), Some((strings, _))) = (structure, strings) else {
+        return false;
+    };
+    is_this_format
+        && (HEADER_BYTES..=structure).contains(&reservations)
+        && reservations.is_multiple_of(8)
+        && structure.is_multiple_of(4)
+        && end <= strings
+}
+
+/// Whether the memory reservation block has its end, before the structure begins.
+fn ends_reservations(blob: &[u8]) -> bool {
+    let start = word(blob, field::RESERVATIONS).unwrap_or(0) as usize;
+    let end = word(blob, field::STRUCTURE).unwrap_or(0) as usize;
+    let entries = blob.get(start..end).unwrap_or_default();
+    let mut entries = entries.chunks_exact(RESERVATION_BYTES);
+    entries.any(|entry| entry.iter().all(|byte| *byte == 0))
+}
+
+/// Whether the structure block holds one whole node, the root, and its end.
+fn ends_structure(blob: &[u8]) -> bool {
+    let Some((start, end)) = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE) else {
+        return false;
+    };
+    let mut reader = Reader::new(start);
+    loop {
+        let Some(next) = reader.next(blob, end) else {
+            return false;
+        };
+        reader = next;
+        if reader.depth == 0 && word(blob, reader.at) != Some(NOP) {
+            break;
+        }
+    }
+    reader.at + 4 <= end && word(blob, reader.at) == Some(END)
+}
+
+/// Whether the strings block consists of strings, also those that no property names: an
+/// edit looks for a name among all of them.
+fn has_only_strings(blob: &[u8]) -> bool {
+    let Some((start, end)) = block(blob, field::STRINGS, field::STRINGS_SIZE) else {
+        return false;
+    };
+    let strings = blob.get(start..end).unwrap_or_default();
+    strings.last().is_none_or(|byte| *byte == 0) && core::str::from_utf8(strings).is_ok()
+}
