@@ -1,5 +1,5 @@
-//! Hiding what is the firmware's from the next stage: controllers of machine mode, the
-//! power-fail line, and the vault's part of a flash.
+//! Hiding what is not the OS's from the next stage: controllers of machine mode, the
+//! power-fail line, the vault's part of a flash, and harts that cannot run the OS.
 
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
@@ -11,7 +11,7 @@ use crate::binding::Binding;
 use crate::flash::{FLASH, PARTITIONS, flash_banks, is_vault, partitions, vault_partition};
 use crate::interrupts::is_machine_level;
 use crate::machine::BUS_LEVELS;
-use crate::node::{bytes_of, is_any, is_enabled};
+use crate::node::{bytes_of, can_run_os, is_any, is_enabled, is_enabled_hart};
 use crate::power_fail::POWER_FAIL;
 
 /// Most bytes of a flash's `reg`: of four banks, with addresses and lengths of 64 bits.
@@ -32,7 +32,24 @@ enum Change {
 /// Hides the nodes. Of a flash, of which `vault` is a part, that is the vault's partition;
 /// without one its bank, or all of a flash with no other bank. `None`: there is no room.
 pub(crate) fn hide(tree: &mut FdtMut<SliceBuffer<'_>>, vault: &[PhysRange]) -> Option<()> {
-    hide_below(&mut tree.root_mut(), vault, 0)
+    hide_below(&mut tree.root_mut(), vault, 0)?;
+    match tree.root_mut().child_mut("cpus") {
+        Some(mut cpus) => hide_harts(&mut cpus),
+        None => Some(()),
+    }
+}
+
+/// Disables the harts that an OS would take for its own and cannot run on: Linux offers
+/// programs what all enabled harts have in common, and a monitor core has neither F nor D.
+fn hide_harts(cpus: &mut NodeMut<'_, '_>) -> Option<()> {
+    let mut nodes = cpus.children_mut();
+    while let Some(mut node) = nodes.next() {
+        let cpu = node.as_read_only();
+        if is_enabled_hart(cpu) && !can_run_os(cpu) {
+            disable(&mut node)?;
+        }
+    }
+    Some(())
 }
 
 /// The same for what is below a bus: as deep as the machine's devices are looked for.

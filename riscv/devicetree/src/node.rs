@@ -20,12 +20,18 @@ pub(crate) fn is_enabled(node: FdtNode<'_>) -> bool {
         .is_none_or(|status| matches!(status.value().strip_suffix(b"\0"), Some(b"okay" | b"ok")))
 }
 
+/// A hart that an OS takes for its own: one that is enabled.
+pub(crate) fn is_enabled_hart(cpu: FdtNode<'_>) -> bool {
+    let device_type = cpu.property("device_type");
+    device_type.is_some_and(|kind| kind.value() == b"cpu\0") && is_enabled(cpu)
+}
+
 /// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
 /// (SiFive's E51) have none.
 pub(crate) fn can_run_os(cpu: FdtNode<'_>) -> bool {
-    let device_type = cpu.property("device_type");
-    device_type.is_some_and(|kind| kind.value() == b"cpu\0")
-        && is_enabled(cpu)
+    is_enabled_hart(cpu)
+        && cpu.child("interrupt-controller").is_some()
+        && reg(cpu, 0).is_some()
         && cpu
             .property("mmu-type")
             .is_some_and(|kind| kind.value() != b"riscv,none\0")

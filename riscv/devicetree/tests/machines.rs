@@ -749,6 +749,38 @@ fn the_next_stage_sees_the_reservation_and_no_machine_level_controller() {
 }
 
 #[test]
+fn a_hart_without_an_mmu_is_not_the_os_s() {
+    let monitor = source("sifive-u.dts");
+    assert_eq!(monitor.matches("mmu-type = \"riscv,none\"").count(), 0);
+    let none = "cpus { cpu@0 { mmu-type = \"riscv,none\"; }; };";
+    let odd = "cpus { cpu@2 { /delete-node/ interrupt-controller; }; };";
+    for (more, disabled) in [
+        (String::new(), &[0][..]),
+        (format!("/ {{ {none} }};"), &[0]),
+        (format!("/ {{ {odd} }};"), &[0, 2]),
+        (
+            "/ { cpus { cpu@1 { status = \"disabled\"; }; }; };".into(),
+            &[0, 1],
+        ),
+        // Without a list of harts the machine is refused, and not for want of room.
+        ("/ { /delete-node/ cpus; };".into(), &[]),
+    ] {
+        let mut buffer = compile(&(monitor.clone() + &more));
+        buffer.resize(buffer.len() + 8192, 0);
+        fixup(&mut buffer, &FIXUPS).unwrap();
+        let tree = handed_over(&buffer);
+        let harts = tree.root().child("cpus").into_iter();
+        let harts = harts.flat_map(|cpus| cpus.children());
+        let harts = harts.filter(|cpu| cpu.name_without_address() == "cpu");
+        for (id, cpu) in harts.enumerate() {
+            let status = cpu.property("status").map(|status| status.value().to_vec());
+            let is_disabled = status.as_deref() == Some(b"disabled\0");
+            assert_eq!(is_disabled, disabled.contains(&id), "{more}: hart {id}");
+        }
+    }
+}
+
+#[test]
 fn flash_that_is_not_the_firmwares_stays_in_sight() {
     let okay = "bank-width = <0x04>; status = \"okay\";";
     let blob = changed("virt-aia.dts", "bank-width = <0x04>;", okay);

@@ -12,12 +12,12 @@ use crate::linux_image::LinuxImage;
 #[repr(C)]
 struct Information {
     magic: little_endian::U64,
-    _version: little_endian::U64,
+    version: little_endian::U64,
     next_address: little_endian::U64,
     next_mode: little_endian::U64,
     _options: little_endian::U64,
-    /// From version 2 on.
-    _boot_hart: little_endian::U64,
+    /// From version 2 on; all ones for any hart.
+    boot_hart: little_endian::U64,
 }
 
 /// "OSBI".
@@ -71,6 +71,8 @@ pub struct FwDynamic {
     pub address: u64,
     /// The device tree blob.
     pub tree: PhysRange,
+    /// The hart that the next stage is to start on, if it is all the same to the machine.
+    pub boot_hart: Option<u64>,
 }
 
 impl FwDynamic {
@@ -121,10 +123,21 @@ impl FwDynamic {
         if found.next_mode.get() != SUPERVISOR {
             return Err(FwDynamicError::Mode(found.next_mode.get()));
         }
+        let has_boot_hart = found.version.get() >= 2 && found.boot_hart.get() != u64::MAX;
         Ok(FwDynamic {
             address: found.next_address.get(),
             tree,
+            boot_hart: has_boot_hart.then(|| found.boot_hart.get()),
         })
+    }
+
+    /// The harts that can run the OS (`usable`, by their IDs) in the order in which they are
+    /// to boot the machine: the one that the previous stage prefers, then the others.
+    pub fn boot_order<'a>(&self, usable: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
+        let preferred = self.boot_hart.filter(|hart| usable.contains(hart));
+        let others = usable.iter().copied();
+        let others = others.filter(move |hart| Some(*hart) != preferred);
+        preferred.into_iter().chain(others)
     }
 
     /// Where in `memory` the next stage and the device tree lie, which grows before it

@@ -57,8 +57,42 @@ fn what_a_stage_leaves_is_read() {
     let found = FwDynamic {
         address: KERNEL,
         tree: PhysRange::new(TREE, 0x1234),
+        boot_hart: Some(0),
     };
     assert_eq!(pieces.read(), Ok(found));
+}
+
+#[test]
+fn the_boot_hart_is_a_preference() {
+    let read = |version, hart| {
+        let mut words = GOOD;
+        words[1] = version;
+        words[5] = hart;
+        let pieces = Pieces(vec![tree(0xd00d_feed, 64), information(words)]);
+        pieces.read().unwrap()
+    };
+    assert_eq!(read(2, 3).boot_hart, Some(3));
+    assert_eq!(read(3, 3).boot_hart, Some(3));
+    assert_eq!(read(1, 3).boot_hart, None, "the field came with version 2");
+    assert_eq!(read(2, u64::MAX).boot_hart, None, "any hart");
+    let order = |hart, usable: &[u64]| read(2, hart).boot_order(usable).collect::<Vec<_>>();
+    assert_eq!(order(3, &[1, 2, 3, 4]), [3, 1, 2, 4]);
+    // QEMU names hart 0, which is disabled, or a monitor core.
+    assert_eq!(order(0, &[1, 2]), [1, 2]);
+    assert_eq!(order(u64::MAX, &[2, 1]), [2, 1]);
+    assert_eq!(order(0, &[]), []);
+}
+
+proptest! {
+    #[test]
+    fn every_usable_hart_has_its_turn(mut usable in prop::collection::hash_set(0u64..40, 0..32), hart in any::<u64>()) {
+        let stage = FwDynamic { address: KERNEL, tree: PhysRange::new(TREE, 64), boot_hart: Some(hart % 48) };
+        let list: Vec<_> = usable.iter().copied().collect();
+        for hart in stage.boot_order(&list) {
+            prop_assert!(usable.remove(&hart), "{} has one turn", hart);
+        }
+        prop_assert!(usable.is_empty());
+    }
 }
 
 #[test]
@@ -130,6 +164,7 @@ proptest! {
 fn stage(address: u64) -> FwDynamic {
     FwDynamic {
         address,
+        boot_hart: None,
         tree: PhysRange::new(TREE, 0x1234),
     }
 }

@@ -12,7 +12,8 @@ use poorwill_arch::{
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
 use poorwill_hart::interrupt;
 use poorwill_hart::{
-    Environment, HsmCell, HsmState, Kept, LocalHsm, Mailbox, Request, Resume, Task, WrongState,
+    Environment, HsmCell, HsmState, IpiDevice, Kept, LocalHsm, Mailbox, Request, Resume, Task,
+    WrongState,
 };
 use spin::Once;
 
@@ -139,6 +140,11 @@ impl Hart {
     /// Whether the hart has done what it was asked for, and waited for.
     pub(crate) fn has_done(&self, request: Request) -> bool {
         !self.mailbox.is_posted(request)
+    }
+
+    /// Whether it has come from entry.S: at its first start it may be late, or not come.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.stack_top() != 0
     }
 
     /// The top of its stack.
@@ -268,6 +274,11 @@ impl ThisHart {
             // SAFETY: SSIP is the OS's own.
             unsafe { csr::set::<{ csr::MIP }>(interrupt::SSI) };
         }
+    }
+
+    /// Clears the interrupt by other harts, before any can ask for something.
+    pub(crate) fn clear_ipi(self) {
+        self.0.ipi.clear();
     }
 
     /// Waits for an IPI, or another interrupt that is enabled, and handles it.

@@ -8,6 +8,7 @@
     reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
 )]
 
+mod boot_hart;
 mod cut;
 mod entry;
 mod hart;
@@ -55,13 +56,10 @@ enum BootError {
     /// The machine is.
     #[error("{0}")]
     Platform(#[from] PlatformError),
-    /// This hart, which came first, is not in the device tree.
-    #[error("hart {0}, which the machine started on, is not in the device tree")]
-    UnknownHart(u64),
     /// A hart runs that nobody has started.
     #[error("hart {0} runs already")]
     NotStopped(u64),
-    /// This hart, which nobody else can start, has been started.
+    /// The hart for the next stage, which nobody else can start, has been started.
     #[error("the boot hart cannot be started: {0}")]
     Start(#[from] WrongState),
 }
@@ -108,7 +106,7 @@ fn boot(
     })?;
     early(|| cut::begin(own));
     // This hart waits to be started, as all do.
-    own.start(Task::Start(resume))?;
+    boot_hart::for_next_stage(&own, &next).start(Task::Start(resume))?;
     own.wait()
 }
 
@@ -125,14 +123,18 @@ fn start(
     // be wrong, but reading there has no side effects, nor where the tree says that
     // memory is; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
-    let tree = FwDynamic::find_tree(tree as u64, load)?;
+    let blob = FwDynamic::find_tree(tree as u64, load)?;
     // SAFETY: a blob of this length was found there, and nobody else writes it before
     // `prepare`.
-    let (machine, found) = early(|| Machine::survey_or_salvage(unsafe { next_stage::tree(tree) }));
+    let (machine, found) = early(|| Machine::survey_or_salvage(unsafe { next_stage::tree(blob) }));
     // SAFETY: the tree describes this machine, and boot is called once.
     unsafe { platform::start_console(&machine) };
     found?;
-    let next = FwDynamic::read(tree, information as u64, load)?;
+    let next = FwDynamic::read(blob, information as u64, load)?;
+    let Some(place) = machine.harts.iter().position(|hart| hart.id == hart_id) else {
+        // SAFETY: the tree describes this machine, on which this hart is alone.
+        unsafe { boot_hart::hand_over(hart_id, &machine, &next, tree, information) }
+    };
     let taken = |memory: &[PhysRange]| next.taken(memory, load);
     // SAFETY: the tree describes this machine, and boot is called once.
     let Started {
@@ -149,9 +151,9 @@ fn start(
     sleep_memory::take_memory(pages);
     cut::take_memory(cut_pages, machine.harts.len());
     let began = platform.time.ticks();
-    let place = machine.harts.iter().position(|hart| hart.id == hart_id);
-    let place = place.ok_or(BootError::UnknownHart(hart_id))?;
     let own = hart::all()[place].init(stacks.top(place));
+    // A hart that handed the start over rang this one's doorbell.
+    own.clear_ipi();
     stacks.publish();
     // Not this one, which would not handle it while it loads: QEMU runs a hart with
     // anything pending at a third of its speed, and it could not rest.

@@ -53,6 +53,7 @@ entry:
     li      t1, 1
     amoadd.w.aqrl t1, t1, (t0)
     bnez    t1, 1f
+boots:
     la      t0, {DEEP_STACK}
     li      t1, {DEEP_STACK_BYTES}
     add     sp, t0, t1
@@ -91,9 +92,12 @@ entry:
     li      t0, {MACHINE_INTERRUPTS}
     csrw    mie, t0
     la      t0, {PLACED}
+    la      t5, {OFFER}
     j       4f
 3:  wfi
-4:  ld      t1, (t0)
+4:  ld      t1, (t5)
+    beq     t1, s0, 7f
+    ld      t1, (t0)
     beqz    t1, 3b
     fence   r, rw
 
@@ -116,6 +120,31 @@ entry:
     add     a1, t1, t3
     addi    sp, a1, -{STACK_HEAD}
     call    other_hart
+
+    # 6. The first to arrive cannot run the OS, and offers the start to this hart
+    #    (offer.rs). It boots the machine as if it had come first, once the other one is
+    #    off the deep stack.
+7:  li      t2, {TAKEN}
+    lr.d.aqrl t1, (t5)
+    bne     t1, s0, 4b
+    sc.d.aqrl t3, t2, (t5)
+    bnez    t3, 7b
+8:  ld      t1, (t5)
+    beq     t1, t2, 8b
+    fence   r, rw
+    ld      s1, 8(t5)
+    ld      s2, 16(t5)
+    csrw    mie, zero
+    j       boots
+
+    # fn leave_machine() -> !
+    # Lets the hart go on that has taken the start, and parks this one.
+    .globl leave_machine
+leave_machine:
+    la      t0, {OFFER}
+    li      t1, {NO_HART}
+    fence   rw, w
+    sd      t1, (t0)
 
     .balign 4
 park:

@@ -1,5 +1,6 @@
 //! How harts enter machine mode and leave it, and the stacks that they are on there.
 
+pub(crate) mod offer;
 pub(crate) mod stack;
 mod supervisor;
 
@@ -17,6 +18,9 @@ global_asm!(
     STACK_BYTES = const STACK_BYTES,
     STACK_HEAD = const STACK_HEAD,
     PLACED = sym stack::PLACED,
+    OFFER = sym offer::OFFER,
+    TAKEN = const offer::TAKEN,
+    NO_HART = const offer::NO_HART,
     TABLE_BYTES = const stack::TABLE_BYTES,
     DEEP_STACK = sym stack::DEEP_STACK,
     DEEP_STACK_BYTES = const stack::DEEP_STACK_BYTES,
@@ -30,6 +34,7 @@ unsafe extern "C" {
     /// Where traps from the OS begin (entry.S).
     pub(crate) safe fn trap_entry();
     fn restart_on_stack(stack_top: usize) -> !;
+    fn leave_machine() -> !;
 }
 
 /// The registers of the OS at a trap, as entry.S lays them out.

@@ -1,0 +1,77 @@
+//! Which hart boots the machine, and on which one the next stage starts.
+//!
+//! The first to arrive boots it, if the OS can run there. The next stage starts on the hart
+//! that the previous one prefers, if that hart can run the OS and has arrived.
+
+use poorwill_arch::Time;
+use poorwill_arch::ipi::Ipi;
+use poorwill_devicetree::{MAX_HARTS, Machine};
+use poorwill_domain::FwDynamic;
+use poorwill_hart::IpiDevice;
+
+use arrayvec::ArrayVec;
+
+use crate::entry::offer;
+use crate::hart::{self, Hart};
+use crate::platform::console::say;
+use crate::platform::platform;
+
+/// How long a hart that should have arrived is waited for. Harts come out of reset together;
+/// under QEMU with one thread one waits 100 ms for its turn.
+const PATIENCE_NS: u64 = 250_000_000;
+
+/// Has a hart boot the machine that can run the OS, as `own` cannot, and parks this one.
+///
+/// # Safety
+///
+/// The calling hart is alone on the machine, and `machine` describes it.
+pub(crate) unsafe fn hand_over(
+    own: u64,
+    machine: &Machine,
+    stage: &FwDynamic,
+    tree: usize,
+    information: usize,
+) -> ! {
+    // SAFETY: as the caller says.
+    let time = unsafe { Time::new(machine) };
+    let usable: ArrayVec<u64, MAX_HARTS> = machine.harts.iter().map(|hart| hart.id).collect();
+    say!("hart {own} cannot run an OS, says the device tree; another one boots");
+    loop {
+        for id in stage.boot_order(&usable) {
+            let mut harts = machine.harts.iter();
+            let Some(hart) = harts.find(|hart| hart.id == id) else {
+                continue;
+            };
+            // SAFETY: as the caller says.
+            let doorbell = unsafe { Ipi::new(hart) };
+            offer::make(id, tree, information);
+            doorbell.send();
+            if waited_for(&time, offer::is_taken) || !offer::withdraw(id) {
+                offer::leave()
+            }
+        }
+        say!("no hart answers that can run an OS; trying again");
+    }
+}
+
+/// The hart on which the next stage starts: the one that `stage` prefers, or else `own`.
+pub(crate) fn for_next_stage<'a>(own: &'a Hart, stage: &FwDynamic) -> &'a Hart {
+    let preferred = stage.boot_hart.and_then(hart::find);
+    let preferred = preferred.filter(|hart| hart.id() != own.id());
+    preferred
+        .filter(|hart| waited_for(&platform().time, || hart.has_arrived()))
+        .unwrap_or(own)
+}
+
+/// Whether that came true in time.
+fn waited_for(time: &Time, is_true: impl Fn() -> bool) -> bool {
+    let began = time.ticks();
+    let patience = time.ticks_in(PATIENCE_NS);
+    while !is_true() {
+        if time.ticks().wrapping_sub(began) > patience {
+            return false;
+        }
+        core::hint::spin_loop();
+    }
+    true
+}
