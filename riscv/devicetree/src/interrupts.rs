@@ -211,8 +211,9 @@ impl Interrupts {
         }
         // A range for each group of harts, each with its harts' files.
         let files = regs(node).flat_map(|range| file_addresses(range, layout.guest_bits));
-        for (file, (controller, _)) in files.zip(hart_interrupts(node)) {
-            if let Some(hart) = find_hart(harts, controller) {
+        for (file, (controller, interrupt)) in files.zip(hart_interrupts(node)) {
+            let hart = find_hart(harts, controller);
+            if let Some(hart) = hart.filter(|_| interrupt == MACHINE_EXTERNAL) {
                 hart.machine_imsic = Some(file);
             }
         }

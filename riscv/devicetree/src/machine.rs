@@ -15,7 +15,9 @@ use crate::identity::{self, Fingerprint};
 use crate::interrupts::{Interrupts, MACHINE_ONLY};
 use crate::isa::{Extensions, read_cache_block};
 use crate::memory_controller::MemoryController;
-use crate::node::{MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, reg};
+use crate::node::{
+    MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, places_of, reg,
+};
 use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
@@ -46,6 +48,13 @@ pub const MAX_MACHINE_ONLY: usize = 16;
 /// How many levels of buses are below the root's own, at most: that is deeper than any
 /// device that matters here.
 pub(crate) const BUS_LEVELS: u8 = 3;
+
+/// How many harts a CLINT may have: monitor cores, too.
+const MAX_CLINT_HARTS: usize = 2 * MAX_HARTS;
+
+/// Interrupts of a hart.
+const MACHINE_SOFTWARE: u32 = 3;
+const MACHINE_TIMER: u32 = 7;
 
 /// What is said of the registers that tell the time.
 const MTIME: &str = "MTIME registers";
@@ -406,19 +415,24 @@ impl Machine {
         let Some(range) = reg(node, 0) else {
             return Ok(());
         };
-        let mut position = [0u64; 2];
+        // Harts count as they first appear, whether a pair is connected or not: that of a
+        // monitor hart may be 0xffffffff.
+        let mut numbered: ArrayVec<u32, MAX_CLINT_HARTS> = ArrayVec::new();
         for (controller, interrupt) in hart_interrupts(node) {
-            // 3 is the machine software interrupt, 7 the machine timer's.
-            let Some(kind) = [3, 7].iter().position(|number| *number == interrupt) else {
+            let place = match numbered.iter().rposition(|other| *other == controller) {
+                Some(place) => place,
+                None => {
+                    bound::push(&mut numbered, "harts of a CLINT", controller)?;
+                    numbered.len() - 1
+                }
+            } as u64;
+            let Some(hart) = find_hart(&mut self.harts, controller) else {
                 continue;
             };
-            let place = position[kind];
-            position[kind] += 1;
-            if let Some(hart) = find_hart(&mut self.harts, controller) {
-                match kind {
-                    0 => hart.msip = range.start.checked_add(4 * place),
-                    _ => hart.mtimecmp = range.start.checked_add(0x4000 + 8 * place),
-                }
+            match interrupt {
+                MACHINE_SOFTWARE => hart.msip = range.start.checked_add(4 * place),
+                MACHINE_TIMER => hart.mtimecmp = range.start.checked_add(0x4000 + 8 * place),
+                _ => {}
             }
         }
         if let Some(time) = range.start.checked_add(0xbff8) {
@@ -432,7 +446,7 @@ impl Machine {
         let (Some(time), Some(compare)) = (reg(node, 0), reg(node, 1)) else {
             return Ok(());
         };
-        for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
+        for (place, controller) in places_of(node, MACHINE_TIMER) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 hart.mtimecmp = compare.start.checked_add(8 * place);
             }
@@ -447,7 +461,7 @@ impl Machine {
         let Some(range) = reg(node, 0) else {
             return Ok(());
         };
-        for (place, (controller, _)) in (0u64..).zip(hart_interrupts(node)) {
+        for (place, controller) in places_of(node, MACHINE_SOFTWARE) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {
                 hart.msip = range.start.checked_add(4 * place);
             }

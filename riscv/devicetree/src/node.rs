@@ -91,3 +91,16 @@ pub(crate) fn hart_interrupts<'a>(node: FdtNode<'a>) -> impl Iterator<Item = (u3
         )
     })
 }
+
+/// The controller's places for an interrupt of harts, with the phandles of these harts'
+/// interrupt controllers: the n-th pair of `interrupts-extended` owns the n-th place. A pair
+/// that is not connected (0xffffffff, as of a monitor hart) has its place, too.
+pub(crate) fn places_of<'a>(
+    node: FdtNode<'a>,
+    interrupt: u32,
+) -> impl Iterator<Item = (u64, u32)> + use<'a> {
+    let numbered = (0..).zip(hart_interrupts(node));
+    numbered.filter_map(move |(place, (controller, found))| {
+        (found == interrupt).then_some((place, controller))
+    })
+}

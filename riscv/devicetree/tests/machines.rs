@@ -221,6 +221,94 @@ fn doorbells_and_interrupt_controllers() {
     assert_eq!(imsic_only.harts[0].machine_imsic, Some(0x2400_0000));
 }
 
+/// PIC64GX has a monitor hart, which it does not connect: its pair holds its place all the
+/// same. So do those of harts that a tree leaves out or puts in another order.
+#[test]
+fn a_pair_that_is_not_connected_has_its_place() {
+    let clint = "0x04 0x03 0x04 0x07 0x02 0x03 0x02 0x07";
+    let msip = |machine: &Machine| {
+        machine
+            .harts
+            .iter()
+            .map(|hart| hart.msip)
+            .collect::<Vec<_>>()
+    };
+    let compare = |machine: &Machine| {
+        machine
+            .harts
+            .iter()
+            .map(|hart| hart.mtimecmp)
+            .collect::<Vec<_>>()
+    };
+    let at = |places: [Option<u64>; 2], base: u64, step: u64| {
+        places
+            .map(|place| place.map(|place| base + step * place))
+            .to_vec()
+    };
+    // Phandle 5 is the PLIC's, and stands for a hart that is not the OS's.
+    for (pairs, soft, timer) in [
+        (clint, [Some(0), Some(1)], [Some(0), Some(1)]),
+        (
+            "0x05 0xffffffff 0x05 0xffffffff 0x04 0x03 0x04 0x07 0x02 0x03 0x02 0x07",
+            [Some(1), Some(2)],
+            [Some(1), Some(2)],
+        ),
+        (
+            "0x05 0xffffffff 0x05 0x07 0x04 0x03 0x04 0x07 0x02 0x03 0x02 0x07",
+            [Some(1), Some(2)],
+            [Some(1), Some(2)],
+        ),
+        (
+            "0x05 0xffffffff 0x04 0x03 0x04 0x07 0x02 0x03 0x02 0x07",
+            [Some(1), Some(2)],
+            [Some(1), Some(2)],
+        ),
+        (
+            "0x04 0x03 0x02 0x03 0x04 0x07 0x02 0x07",
+            [Some(0), Some(1)],
+            [Some(0), Some(1)],
+        ),
+        (
+            "0x04 0xffffffff 0x04 0x07 0x02 0x03 0x02 0x07",
+            [None, Some(1)],
+            [Some(0), Some(1)],
+        ),
+        (
+            "0x02 0x03 0x02 0x07 0x04 0x03 0x04 0x07",
+            [Some(1), Some(0)],
+            [Some(1), Some(0)],
+        ),
+    ] {
+        let blob = changed("virt-plic.dts", clint, pairs);
+        let machine = Machine::read(&blob).unwrap();
+        assert_eq!(msip(&machine), at(soft, 0x200_0000, 4), "{pairs}");
+        assert_eq!(compare(&machine), at(timer, 0x200_4000, 8), "{pairs}");
+    }
+    // The same of the controllers that count by pairs.
+    let aclint =
+        |name: &str, from: &str, to: &str| Machine::read(&changed(name, from, to)).unwrap();
+    let of_mswi = (
+        "0x04 0x03 0x02 0x03",
+        "0x05 0xffffffff 0x04 0x03 0x02 0xffffffff",
+    );
+    let machine = aclint("virt-aclint.dts", of_mswi.0, of_mswi.1);
+    assert_eq!(msip(&machine), at([Some(1), None], 0x200_0000, 4));
+    let of_timer = ("0x04 0x07 0x02 0x07", "0x05 0xffffffff 0x04 0x07 0x02 0x07");
+    let machine = aclint("virt-aclint.dts", of_timer.0, of_timer.1);
+    assert_eq!(compare(&machine), at([Some(1), Some(2)], 0x200_4000, 8));
+    let of_plic = ("0x04 0x0b 0x04 0x09", "0x05 0xffffffff 0x04 0x0b 0x04 0x09");
+    let machine = aclint("virt-plic.dts", of_plic.0, of_plic.1);
+    assert_eq!(machine.interrupts.plics[0].contexts[..], [2, 4]);
+    assert_eq!(machine.interrupts.plics[0].machine_contexts[..], [1, 3]);
+    let of_files = ("0x04 0x0b 0x02 0x0b", "0x04 0xffffffff 0x02 0x0b");
+    let machine = aclint("virt-aia.dts", of_files.0, of_files.1);
+    let files = machine.harts.iter().map(|hart| hart.machine_imsic);
+    assert_eq!(files.collect::<Vec<_>>(), [None, Some(0x2400_1000)]);
+    let of_idc = ("0x04 0x09 0x02 0x09", "0x05 0xffffffff 0x04 0x09 0x02 0x09");
+    let machine = aclint("virt-aplic.dts", of_idc.0, of_idc.1);
+    assert_eq!(machine.interrupts.os_aplics[0].harts[..], [1, 2]);
+}
+
 #[test]
 fn each_socket_has_interrupt_files_of_its_own() {
     let machine = machine("virt-sockets.dts");

@@ -156,7 +156,7 @@ impl Machine {
         self.has_vector = true;
         for cpu in cpus
             .children()
-            .filter(|node| node.name_without_address() == "cpu")
+            .filter(|node| node.name_without_address() == "cpu" && is_enabled(node))
         {
             let Some(id) = number(&cpu, "reg") else {
                 continue;
