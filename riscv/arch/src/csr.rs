@@ -23,6 +23,7 @@ numbers! {
     SIREG = 0x151,
     SATP = 0x180,
     TH_SXSTATUS = 0x5c0,
+    HGEIE = 0x607,
     MSTATUS = 0x300,
     MEDELEG = 0x302,
     MIDELEG = 0x303,

@@ -33,6 +33,22 @@ impl Registers<u64> for SupervisorFile {
     }
 }
 
+/// How many interrupt files for guests the calling hart has (GEILEN); 0 without the H
+/// extension. The OS's choice of guests that interrupt it stays.
+pub fn guest_files() -> u32 {
+    let Some(enabled) = csr::try_read::<{ csr::HGEIE }>() else {
+        return 0;
+    };
+    // SAFETY: S-mode's own register, which machine mode does not rely on, and which gets
+    // its value back. Bit 0 is none's (privileged specification, 15.2.4).
+    unsafe {
+        csr::write::<{ csr::HGEIE }>(u64::MAX);
+        let there = csr::read::<{ csr::HGEIE }>();
+        csr::write::<{ csr::HGEIE }>(enabled);
+        (there >> 1).count_ones()
+    }
+}
+
 /// Machine mode's file.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineFile;

@@ -21,6 +21,8 @@ pub struct Hart {
     pub mtimecmp: Option<u64>,
     /// Address of its M-level IMSIC file.
     pub machine_imsic: Option<u64>,
+    /// Address of its S-level IMSIC file; those of its guests follow, a page each.
+    pub os_imsic: Option<u64>,
 }
 
 /// The hart whose interrupt controller has the given phandle.

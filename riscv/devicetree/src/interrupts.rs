@@ -137,19 +137,37 @@ pub struct ImsicLayout {
     pub group_shift: u32,
 }
 
-impl ImsicLayout {
-    /// Whether a file takes messages at that address.
-    #[must_use]
-    pub fn takes_message(&self, address: u64) -> bool {
-        let bits = |number: u32, lowest: u32| ((1_u64 << number.min(63)) - 1) << lowest.min(63);
-        let of_hart = bits(self.guest_bits + self.hart_bits, FILE_BITS);
-        let of_group = bits(self.group_bits, self.group_shift);
-        address & !(of_hart | of_group) == self.base & !(of_hart | of_group)
-    }
+/// The addresses at which the OS takes interrupts as messages: the interrupt files of its
+/// harts, and those of their guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageFiles {
+    /// Each hart's own file.
+    harts: ArrayVec<u64, MAX_HARTS>,
+    /// Files of a hart, its guests' among them.
+    per_hart: u64,
 }
 
-/// log2 of the bytes of a file.
-const FILE_BITS: u32 = 12;
+impl MessageFiles {
+    /// The files of these harts, each of which has files for `guests` guests (GEILEN). The
+    /// room that the layout leaves for guests may be larger; nothing answers in the rest.
+    #[must_use]
+    pub fn new(harts: &[Hart], layout: Option<&ImsicLayout>, guests: u32) -> Self {
+        let room = layout.map_or(1, |layout| 1 << layout.guest_bits);
+        MessageFiles {
+            harts: harts.iter().filter_map(|hart| hart.os_imsic).collect(),
+            per_hart: (u64::from(guests) + 1).min(room),
+        }
+    }
+
+    /// Whether a file takes messages at that address: a page's first register, SETEIPNUM
+    /// (AIA, section 3.5).
+    #[must_use]
+    pub fn take(&self, address: u64) -> bool {
+        let mut offsets = (self.harts.iter()).filter_map(|file| address.checked_sub(*file));
+        offsets
+            .any(|offset| offset.is_multiple_of(PAGE_BYTES) && offset / PAGE_BYTES < self.per_hart)
+    }
+}
 
 impl Interrupts {
     pub(crate) fn take_plic(&mut self, node: FdtNode<'_>, harts: &[Hart]) -> Result<(), TooMany> {
@@ -205,17 +223,19 @@ impl Interrupts {
             group_bits: cell(node, "riscv,group-index-bits").unwrap_or(0),
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
         };
-        if !hart_interrupts(node).any(|(_, interrupt)| interrupt == MACHINE_EXTERNAL) {
-            self.os_imsic = Some(layout);
-            return Ok(());
-        }
+        let is_machines = hart_interrupts(node).any(|(_, level)| level == MACHINE_EXTERNAL);
         // A range for each group of harts, each with its harts' files.
         let files = regs(node).flat_map(|range| file_addresses(range, layout.guest_bits));
         for (file, (controller, interrupt)) in files.zip(hart_interrupts(node)) {
-            let hart = find_hart(harts, controller);
-            if let Some(hart) = hart.filter(|_| interrupt == MACHINE_EXTERNAL) {
-                hart.machine_imsic = Some(file);
+            match (find_hart(harts, controller), interrupt) {
+                (Some(hart), MACHINE_EXTERNAL) => hart.machine_imsic = Some(file),
+                (Some(hart), SUPERVISOR_EXTERNAL) => hart.os_imsic = Some(file),
+                _ => {}
             }
+        }
+        if !is_machines {
+            self.os_imsic = Some(layout);
+            return Ok(());
         }
         for range in regs(node) {
             bound::push(machine_only, MACHINE_ONLY, range)?;
@@ -266,26 +286,68 @@ pub(crate) fn is_machine_level(node: FdtNode<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn a_message_is_taken_at_the_file_of_a_hart_or_a_guest_and_nowhere_else() {
-        // Two groups of four harts, each with a guest's file.
-        let layout = ImsicLayout {
+    fn layout(guest_bits: u32) -> ImsicLayout {
+        ImsicLayout {
             base: 0x2800_0000,
             identities: 255,
-            guest_bits: 1,
+            guest_bits,
             hart_bits: 2,
             group_bits: 1,
             group_shift: 24,
+        }
+    }
+
+    fn files(harts: &[u64], guest_bits: u32, guests: u32) -> MessageFiles {
+        let hart = |file: &u64| Hart {
+            os_imsic: Some(*file),
+            ..Hart::default()
         };
-        for file in [0, 0x1000, 0x2000, 0x7000, 0x100_0000, 0x100_7000] {
-            assert!(layout.takes_message(layout.base + file), "{file:#x}");
+        let harts: Vec<_> = harts.iter().map(hart).collect();
+        MessageFiles::new(&harts, Some(&layout(guest_bits)), guests)
+    }
+
+    #[test]
+    fn a_message_is_taken_at_the_file_of_a_hart_or_a_guest_and_nowhere_else() {
+        // Two groups of three harts and one, each with a guest's file.
+        let files = files(&[0x2800_0000, 0x2800_2000, 0x2800_4000, 0x2900_0000], 1, 1);
+        for file in [0, 0x1000, 0x2000, 0x5000, 0x100_0000, 0x100_1000] {
+            assert!(files.take(0x2800_0000 + file), "{file:#x}");
         }
-        for other in [4, 0x800, 0x8000, 0x80_0000, 0x200_0000] {
-            assert!(!layout.takes_message(layout.base + other), "{other:#x}");
+        for other in [4, 0x800, 0x6000, 0x7000, 0x8000, 0x100_2000, 0x200_0000] {
+            assert!(!files.take(0x2800_0000 + other), "{other:#x}");
         }
-        assert!(!layout.takes_message(0x2400_0000));
-        assert!(!layout.takes_message(0));
+        assert!(!files.take(0x2400_0000));
+        assert!(!files.take(0));
+    }
+
+    #[test]
+    fn where_no_hart_has_files_no_message_is_taken() {
+        assert!(!files(&[], 0, 0).take(0x2800_0000));
+        let none = MessageFiles::new(&[Hart::default()], None, 5);
+        assert!(!none.take(0) && !none.take(0x2800_0000));
+    }
+
+    proptest! {
+        /// Of three guests' files for which there is room a hart may have fewer.
+        #[test]
+        fn the_pages_that_take_messages_are_those_of_files(
+            count in 1_u64..8,
+            guests in 0_u32..6,
+            page in 0_u64..64,
+            offset in prop_oneof![Just(0_u64), 1_u64..0x1000],
+        ) {
+            let stride = 4;
+            let harts: Vec<_> =
+                (0..count).map(|hart| 0x2800_0000 + hart * stride * PAGE_BYTES).collect();
+            let files = files(&harts, 2, guests);
+            let is_file = offset == 0
+                && page / stride < count
+                && page % stride <= u64::from(guests);
+            prop_assert_eq!(files.take(0x2800_0000 + page * PAGE_BYTES + offset), is_file);
+        }
     }
 }

@@ -43,7 +43,7 @@ pub use flash::{Flash, VaultBank, VaultPlace};
 pub use hart::{Hart, MAX_HARTS};
 pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{
-    Aplic, ImsicLayout, Interrupts, MAX_APLICS, MAX_MACHINE_CONTEXTS, MAX_PLICS, Plic,
+    Aplic, ImsicLayout, Interrupts, MAX_APLICS, MAX_MACHINE_CONTEXTS, MAX_PLICS, MessageFiles, Plic,
 };
 pub use isa::Extensions;
 pub use machine::{

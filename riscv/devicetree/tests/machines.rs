@@ -321,6 +321,11 @@ fn each_socket_has_interrupt_files_of_its_own() {
         files,
         [0x2400_0000, 0x2400_1000, 0x2500_0000, 0x2500_1000].map(Some)
     );
+    let of_os = machine.harts.iter().map(|hart| hart.os_imsic);
+    assert_eq!(
+        of_os.collect::<Vec<_>>(),
+        [0x2800_0000, 0x2800_1000, 0x2900_0000, 0x2900_1000].map(Some)
+    );
     for file in files.into_iter().flatten() {
         let closed = machine
             .machine_only

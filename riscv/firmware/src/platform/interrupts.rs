@@ -6,8 +6,8 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
-use poorwill_arch::imsic::SupervisorFile;
-use poorwill_devicetree::{ImsicLayout, Machine};
+use poorwill_arch::imsic::{self, SupervisorFile};
+use poorwill_devicetree::{Machine, MessageFiles};
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
@@ -20,7 +20,7 @@ const PIECE_WORDS: usize = 32;
 pub(crate) struct Interrupts {
     shared: Controllers<Mmio>,
     file: Option<InterruptFile<SupervisorFile>>,
-    files: Option<ImsicLayout>,
+    files: MessageFiles,
 }
 
 impl Interrupts {
@@ -38,7 +38,11 @@ impl Interrupts {
             shared: Controllers::new(described, mmio),
             file: (described.os_imsic)
                 .map(|layout| InterruptFile::new(SupervisorFile, layout.identities)),
-            files: described.os_imsic,
+            files: MessageFiles::new(
+                &machine.harts,
+                described.os_imsic.as_ref(),
+                imsic::guest_files(),
+            ),
         }
     }
 
@@ -114,7 +118,7 @@ impl Interrupts {
 
     /// Whether the OS takes interrupts as messages at that address.
     pub(crate) fn takes_message(&self, address: u64) -> bool {
-        self.files.is_some_and(|files| files.takes_message(address))
+        self.files.take(address)
     }
 
     /// The calling hart's S-level interrupt file, where the machine has IMSICs.
