@@ -1,5 +1,5 @@
 use poorwill_image::{StateSection, StateWriter};
-use poorwill_medium::pci::Listed;
+use poorwill_medium::pci::{self, ConfigSpace, Listed, PciError};
 
 use crate::device::Device;
 use crate::{KeeperError, Machine, ahci, e1000e, nvme};
@@ -19,27 +19,55 @@ pub(crate) enum Kind {
 const NVME: u32 = 0x01_08_02;
 const AHCI: u32 = 0x01_06_01;
 
+/// The class of bridges, host bridges among them.
+const BRIDGES: u32 = 0x06;
+
 /// Vendor and device of the 82574L.
 const I82574L: u32 = 0x10d3_8086;
 
 impl Kind {
     /// The kind of a function that is in use: it has access to memory. `None`: it is not, or
-    /// it is a bridge.
+    /// it is a bridge, whose state is its configuration.
     ///
     /// # Errors
     ///
-    /// [`KeeperError::NoKeeper`].
-    pub(crate) fn of_used(listed: &Listed) -> Result<Option<Self>, KeeperError> {
-        if !listed.is_master || listed.is_bridge {
+    /// [`KeeperError::NoKeeper`]; [`KeeperError::Pci`] where it has virtual functions.
+    pub(crate) fn of_used(
+        config: &impl ConfigSpace,
+        listed: &Listed,
+        drivers: Drivers,
+    ) -> Result<Option<Self>, KeeperError> {
+        let function = listed.function;
+        if pci::has_virtual_functions(config, function)? {
+            return Err(PciError::VirtualFunctions(function).into());
+        }
+        if listed.is_bridge || listed.class >> 16 == BRIDGES {
             return Ok(None);
         }
-        match (listed.class, listed.id) {
-            (NVME, _) => Ok(Some(Kind::Nvme)),
-            (AHCI, _) => Ok(Some(Kind::Ahci)),
-            (_, I82574L) => Ok(Some(Kind::E1000e)),
-            _ => Err(KeeperError::NoKeeper(listed.function)),
+        let kind = match (listed.class, listed.id) {
+            (NVME, _) => Some(Kind::Nvme),
+            (AHCI, _) => Some(Kind::Ahci),
+            (_, I82574L) => Some(Kind::E1000e),
+            _ => None,
+        };
+        match kind {
+            // A driver gives it access to memory before it relies on what it has set up.
+            Some(kind) => Ok(Some(kind).filter(|_| listed.is_master)),
+            None if listed.is_master => Err(KeeperError::NoKeeper(function)),
+            None if drivers == Drivers::Suspended => Ok(None),
+            None if pci::holds_state(config, function)? => Err(KeeperError::NoKeeper(function)),
+            None => Ok(None),
         }
     }
+}
+
+/// What the drivers of a machine's devices expect of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drivers {
+    /// All to be as it was.
+    Running,
+    /// Nothing: the OS has suspended them, and they set their devices up again.
+    Suspended,
 }
 
 /// A device that is being quieted.

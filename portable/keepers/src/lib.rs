@@ -30,6 +30,7 @@ mod tests;
 
 pub use error::KeeperError;
 pub use go::{announce, check, give_up, put_back};
+pub use kind::Drivers;
 pub use machine::{Machine, Window};
 pub use nvme::shuts_down_within;
 pub use stop::{MAX_DEVICES, reach_memory, stop};

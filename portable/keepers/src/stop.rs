@@ -6,7 +6,7 @@ use poorwill_image::StateWriter;
 use poorwill_medium::pci;
 
 use crate::device::Device;
-use crate::kind::{Kind, Stopping};
+use crate::kind::{Drivers, Kind, Stopping};
 use crate::{KeeperError, Machine};
 
 /// How many devices in use are kept.
@@ -22,10 +22,11 @@ pub const MAX_DEVICES: usize = 16;
 /// all the same, what is written puts them back.
 pub fn stop<M: Machine>(
     machine: &M,
+    drivers: Drivers,
     until: u64,
     into: &mut StateWriter<'_>,
 ) -> Result<(), KeeperError> {
-    let live = save_all(machine, into)?;
+    let live = save_all(machine, drivers, into)?;
     let mut stopping = ArrayVec::<(Device<'_, M>, Stopping<M>), MAX_DEVICES>::new();
     let mut quieted = Ok(());
     for (device, kind) in live {
@@ -73,18 +74,20 @@ type Live<'m, M> = ArrayVec<(Device<'m, M>, Kind), MAX_DEVICES>;
 #[inline(never)]
 fn save_all<'m, M: Machine>(
     machine: &'m M,
+    drivers: Drivers,
     into: &mut StateWriter<'_>,
 ) -> Result<Live<'m, M>, KeeperError> {
     let mut live = ArrayVec::new();
     for host in 0..machine.hosts() {
-        for listed in pci::list(&machine.config(host), machine.host(host))? {
+        let config = machine.config(host);
+        for listed in pci::list(&config, machine.host(host))? {
             let function = listed.function;
             let device = Device {
                 machine,
                 host,
                 function,
             };
-            if let Some(kind) = Kind::of_used(&listed)? {
+            if let Some(kind) = Kind::of_used(&config, &listed, drivers)? {
                 let too_many = KeeperError::TooMany(function);
                 live.try_push((device, kind)).map_err(|_| too_many)?;
             }

@@ -1,6 +1,6 @@
 use poorwill_medium::pci::{self, ConfigSpace, HostBridge};
 
-use crate::kind::Kind;
+use crate::kind::{Drivers, Kind};
 use crate::{KeeperError, MAX_DEVICES};
 
 /// What of a machine's PCI devices would refuse a [stop](crate::stop()) now, as far as their
@@ -29,7 +29,7 @@ impl Survey {
         mut tell: impl FnMut(KeeperError),
     ) -> Result<(), KeeperError> {
         for listed in pci::list(config, host)? {
-            match Kind::of_used(&listed) {
+            match Kind::of_used(config, &listed, Drivers::Running) {
                 Ok(None) => {}
                 Err(error) => tell(error),
                 Ok(Some(_)) if self.in_use == MAX_DEVICES => {

@@ -14,7 +14,7 @@ use poorwill_image::{StateSection, StateSections, StateWriter};
 use poorwill_memory::Page;
 
 use self::machine::Fake;
-use crate::KeeperError;
+use crate::{Drivers, KeeperError};
 
 /// How long Stop may take, in microseconds.
 const HOLD_UP_US: u64 = 8_000;
@@ -61,12 +61,16 @@ impl Record {
     }
 }
 
-/// Stops a machine's devices.
+/// Stops a machine's devices, whose drivers know of nothing.
 fn stop(machine: &Fake) -> Result<Record, KeeperError> {
+    stop_under(machine, Drivers::Running)
+}
+
+fn stop_under(machine: &Fake, drivers: Drivers) -> Result<Record, KeeperError> {
     let mut result = Ok(());
     machine.board.slow_down();
     let until = machine.board.now() + HOLD_UP_US;
-    let record = Record::new(|writer| result = crate::stop(machine, until, writer));
+    let record = Record::new(|writer| result = crate::stop(machine, drivers, until, writer));
     assert!(machine.board.now() < until + 1000, "this took too long");
     result.map(|()| record)
 }

@@ -2,13 +2,13 @@
 
 use std::vec::Vec;
 
-use poorwill_medium::pci::model::{COMMAND, Model, Node, host};
-use poorwill_medium::pci::{ConfigSpace, Function, Step};
+use poorwill_medium::pci::model::{COMMAND, Model, Node, POWER, host};
+use poorwill_medium::pci::{ConfigSpace, Function, PciError, Step};
 
 use super::board::Board;
 use super::machine::{FUNCTION, Fake, Registers};
-use super::stop;
-use crate::{KeeperError, MAX_DEVICES, Machine, Survey};
+use super::{stop, stop_under};
+use crate::{Drivers, KeeperError, MAX_DEVICES, Machine, Survey};
 
 /// A device without registers.
 struct Nothing;
@@ -37,13 +37,70 @@ const STEP: Step = Step {
     function: 0,
 };
 
-#[test]
-fn a_device_without_a_keeper_is_told_while_it_is_in_use() {
-    let machine = Fake::new(Node::other(STEP, 0x1000, false), &[2], Nothing);
+/// Whether a function that has this in its command register and its power control refuses.
+fn refuses(node: &Node, command: u32, power: u32) -> bool {
+    let fresh = || {
+        let mut node = node.clone();
+        node.registers[POWER / 4 + 1] |= power;
+        let machine = Fake::new(node, &[2], Nothing);
+        let command_register = COMMAND.try_into().unwrap();
+        machine
+            .config(0)
+            .write32(FUNCTION, command_register, command);
+        machine
+    };
+    let machine = fresh();
+    let told = told(&machine.config(0));
+    let stopped = stop(&machine);
+    assert_eq!(told.first().copied(), stopped.as_ref().err().copied());
     let reason = KeeperError::NoKeeper(FUNCTION);
-    assert_eq!(told(&machine.config(0)), [reason]);
-    assert_eq!(stop(&machine).err(), Some(reason));
-    machine.config(0).write32(FUNCTION, 4, 0x0002);
+    assert!(told.iter().all(|found| *found == reason));
+    // Its driver has suspended it: what reaches memory is in the way all the same.
+    let suspended = stop_under(&fresh(), Drivers::Suspended);
+    assert_eq!(suspended.is_err(), command & 4 != 0 && stopped.is_err());
+    stopped.is_err()
+}
+
+#[test]
+fn a_device_without_a_keeper_is_told_while_it_may_hold_anything() {
+    let other = || Node::other(STEP, 0x1000, false);
+    // With access to memory, and without, as a serial port or a display; by addresses of
+    // memory, or of input and output.
+    for command in [6, 4, 2, 1, 3] {
+        assert!(refuses(&other(), command, 0), "{command}");
+    }
+    // Never set up, or asleep in a way that forgets.
+    assert!(!refuses(&other(), 0, 0));
+    assert!(!refuses(&other(), 0x400, 0));
+    assert!(!refuses(&other(), 2, 3));
+    let mut keeps = other();
+    keeps.registers[POWER / 4 + 1] |= 8;
+    assert!(refuses(&keeps, 2, 3));
+    // A host bridge is its configuration.
+    assert!(!refuses(&Node::new(STEP, 0x0600_0000), 3, 0));
+}
+
+#[test]
+fn a_device_with_virtual_functions_is_told_and_refuses_whatever_it_is() {
+    for is_master in [false, true] {
+        for mut node in [
+            Node::nvme(STEP, 0x4000, false),
+            Node::other(STEP, 0x1000, false),
+        ] {
+            node.virtual_functions(true);
+            let machine = Fake::new(node, &[2], Nothing);
+            if !is_master {
+                machine.config(0).write32(FUNCTION, 4, 0);
+            }
+            let reason = KeeperError::Pci(PciError::VirtualFunctions(FUNCTION));
+            assert_eq!(told(&machine.config(0)), [reason]);
+            assert_eq!(stop(&machine).err(), Some(reason));
+        }
+    }
+    let mut node = Node::other(STEP, 0x1000, false);
+    node.virtual_functions(false);
+    let machine = Fake::new(node, &[2], Nothing);
+    machine.config(0).write32(FUNCTION, 4, 0);
     assert_eq!(told(&machine.config(0)), []);
     assert!(stop(&machine).is_ok());
 }

@@ -1,4 +1,4 @@
-use super::register::{CAPABILITIES, COMMAND, STATUS_CAPABILITIES};
+use super::register::{CAPABILITIES, COMMAND, PCI_EXPRESS, STATUS_CAPABILITIES};
 use super::{ConfigSpace, Function, PciError};
 
 /// Each capability takes at least a dword between 0x40 and 0xff, so a longer list has a
@@ -29,6 +29,42 @@ pub(super) fn find(
             return Ok(Some(register));
         }
         pointer = header >> 8 & 0xfc;
+    }
+    Err(damaged)
+}
+
+/// Where extended configuration space begins, and with it the list of what is there.
+const EXTENDED: u16 = 0x100;
+
+/// Each extended capability takes at least two dwords of it.
+const MAX_EXTENDED: usize = (4096 - EXTENDED as usize) / 8;
+
+/// Where the extended capability `wanted` begins (PCI Express base specification, 7.6.3);
+/// `None` when the function has none, or no such space.
+pub(super) fn find_extended(
+    config: &impl ConfigSpace,
+    function: Function,
+    wanted: u16,
+) -> Result<Option<u16>, PciError> {
+    let damaged = PciError::CapabilityList(function);
+    if find(config, function, PCI_EXPRESS)?.is_none() {
+        return Ok(None);
+    }
+    let mut register = EXTENDED;
+    for _ in 0..MAX_EXTENDED {
+        let header = config.read32(function, register);
+        // All ones: the space is not mapped, or no bridge above passes it on.
+        if header == 0 || header == u32::MAX {
+            return Ok(None);
+        }
+        if header & 0xffff == u32::from(wanted) {
+            return Ok(Some(register));
+        }
+        match u16::try_from(header >> 20 & 0xffc).map_err(|_| damaged)? {
+            0 => return Ok(None),
+            next if next < EXTENDED => return Err(damaged),
+            next => register = next,
+        }
     }
     Err(damaged)
 }

@@ -59,6 +59,12 @@ pub enum PciError {
     /// More functions have access to memory than can be noted.
     #[error("too many PCI functions have access to memory; {0} would keep its own")]
     TooManyMasters(Function),
+    /// A function has virtual functions (SR-IOV), which are not looked for.
+    #[error(
+        "the PCI function {0} has virtual functions, which nothing here can bring back; \
+         write 0 to its sriov_numvfs"
+    )]
+    VirtualFunctions(Function),
     /// More functions than are listed.
     #[error("more PCI functions than {max}; {0} is one too many", max = super::MAX_FUNCTIONS)]
     TooManyFunctions(Function),

@@ -3,7 +3,12 @@
 use arrayvec::ArrayVec;
 
 use super::bus::{Bus, Present};
-use super::register::{BAR0, CLASS, COMMAND, COMMAND_MASTER, ID, Kept, is_bridge};
+use super::capability::{find, find_extended};
+use super::register::{
+    BAR0, CLASS, COMMAND, COMMAND_IO, COMMAND_MASTER, COMMAND_MEMORY, ID, Kept, NO_SOFT_RESET,
+    POWER_CONTROL, POWER_MANAGEMENT, POWER_STATE, VIRTUAL_CONTROL, VIRTUAL_ENABLE,
+    VIRTUAL_FUNCTIONS, is_bridge,
+};
 use super::{ConfigSpace, Function, HostBridge, Location, MAX_FUNCTIONS, PciError};
 
 /// A function that is there.
@@ -31,28 +36,94 @@ pub fn list(
     host: &HostBridge,
 ) -> Result<ArrayVec<Listed, MAX_FUNCTIONS>, PciError> {
     let mut listed = ArrayVec::<Listed, MAX_FUNCTIONS>::new();
-    // At most one for each function that was listed.
+    walk(config, host, |Present { function, header }| {
+        let entry = Listed {
+            function,
+            id: config.read32(function, ID),
+            class: config.read32(function, CLASS) >> 8,
+            is_bridge: is_bridge(header),
+            is_master: config.read32(function, COMMAND) & COMMAND_MASTER != 0,
+        };
+        let too_many = PciError::TooManyFunctions(function);
+        listed.try_push(entry).map_err(|_| too_many)
+    })?;
+    Ok(listed)
+}
+
+/// Shows all functions of the buses that have numbers; a bridge comes before what is behind
+/// it.
+fn walk(
+    config: &impl ConfigSpace,
+    host: &HostBridge,
+    mut show: impl FnMut(Present) -> Result<(), PciError>,
+) -> Result<(), PciError> {
     let mut buses = ArrayVec::<Bus, { MAX_FUNCTIONS + 1 }>::new();
     buses.push(Bus::root(host));
     let mut next = 0;
     while let Some(bus) = buses.get(next).copied() {
         next += 1;
-        for Present { function, header } in bus.functions(config) {
-            let entry = Listed {
-                function,
-                id: config.read32(function, ID),
-                class: config.read32(function, CLASS) >> 8,
-                is_bridge: is_bridge(header),
-                is_master: config.read32(function, COMMAND) & COMMAND_MASTER != 0,
-            };
-            let too_many = PciError::TooManyFunctions(function);
-            listed.try_push(entry).map_err(|_| too_many)?;
-            if let Some(behind) = bus.behind_numbered(config, function) {
-                buses.push(behind);
+        for present in bus.functions(config) {
+            show(present)?;
+            if let Some(behind) = bus.behind_numbered(config, present.function) {
+                let too_many = PciError::TooManyFunctions(present.function);
+                buses.try_push(behind).map_err(|_| too_many)?;
             }
         }
     }
-    Ok(listed)
+    Ok(())
+}
+
+/// Whether a driver may have put state into a function that cannot reach memory: it answers
+/// at its addresses, and is not in a power state that it leaves by a reset.
+///
+/// # Errors
+///
+/// [`PciError::CapabilityList`].
+pub fn holds_state(config: &impl ConfigSpace, function: Function) -> Result<bool, PciError> {
+    if config.read32(function, COMMAND) & (COMMAND_IO | COMMAND_MEMORY) == 0 {
+        return Ok(false);
+    }
+    let power = find(config, function, POWER_MANAGEMENT)?;
+    let control = power.map_or(0, |power| config.read32(function, power + POWER_CONTROL));
+    Ok(control & (POWER_STATE | NO_SOFT_RESET) != POWER_STATE)
+}
+
+/// Whether a function has virtual functions enabled (SR-IOV, 9.3.3.3.1). These reach memory
+/// by rights of their own, and no list has them: each reads as if it were not there.
+///
+/// # Errors
+///
+/// [`PciError::CapabilityList`].
+pub fn has_virtual_functions(
+    config: &impl ConfigSpace,
+    function: Function,
+) -> Result<bool, PciError> {
+    let found = find_extended(config, function, VIRTUAL_FUNCTIONS)?;
+    Ok(found.is_some_and(|virtual_functions| {
+        let control = config.read32(function, virtual_functions + VIRTUAL_CONTROL);
+        control & VIRTUAL_ENABLE != 0
+    }))
+}
+
+/// Finds that no function of the buses that have numbers has [virtual
+/// functions](has_virtual_functions).
+///
+/// # Errors
+///
+/// [`PciError::VirtualFunctions`]: one has; [`PciError::TooManyFunctions`],
+/// [`PciError::CapabilityList`]: it cannot be told.
+pub fn refuse_virtual_functions(
+    config: &impl ConfigSpace,
+    host: &HostBridge,
+) -> Result<(), PciError> {
+    walk(
+        config,
+        host,
+        |Present { function, .. }| match has_virtual_functions(config, function)? {
+            true => Err(PciError::VirtualFunctions(function)),
+            false => Ok(()),
+        },
+    )
 }
 
 /// The function at a location, while the bridges above it have the numbers of their buses.

@@ -36,7 +36,10 @@ pub use error::PciError;
 pub use find::{Search, find};
 pub use host::{HostBridge, MAX_WINDOWS, Window, WindowKind};
 pub use kind::Kind;
-pub use list::{Listed, bar_address, function_at, list, switch_off, take_access};
+pub use list::{
+    Listed, bar_address, function_at, has_virtual_functions, holds_state, list,
+    refuse_virtual_functions, switch_off, take_access,
+};
 pub use location::{Location, MAX_DEPTH, MAX_DEVICES, Step};
 pub use message::{Message, MessageTable, Messages, message_table, messages};
 pub use saved::{SavedConfig, SavedRegister, is_same, put_back, put_back_interrupts};

@@ -53,6 +53,8 @@ pub struct Node {
     pub writable: [u32; 64],
     /// Bits that writing ones clears, none of them writable.
     pub clearable: [u32; 64],
+    /// Extended configuration space, by dword from 0x100 on; what is not there is zero.
+    pub extended: Vec<u32>,
     /// Functions on the bus behind it.
     pub children: Vec<Node>,
     /// Keeps its registers from D3hot to D0.
@@ -84,6 +86,7 @@ impl Node {
             registers: [0; 64],
             writable: [0; 64],
             clearable: [0; 64],
+            extended: Vec::new(),
             children: Vec::new(),
             keeps: true,
             is_stuck: false,
@@ -175,6 +178,15 @@ impl Node {
         if is_wide {
             self.define(0x14 + 4 * index, 0, (mask >> 32) as u32);
         }
+    }
+
+    /// Gives it an SR-IOV capability, the last of its extended ones.
+    pub fn virtual_functions(&mut self, are_enabled: bool) {
+        // Alternative routing IDs come first, at 0x100; it follows at 0x180.
+        self.extended = [0x1801_000e, 0].to_vec();
+        self.extended.resize(32, 0);
+        self.extended
+            .extend([0x0001_0010, 0, u32::from(are_enabled)]);
     }
 
     /// Whether its header is a bridge's.
@@ -326,8 +338,12 @@ impl ConfigSpace for Model {
     fn read32(&self, function: Function, register: u16) -> u32 {
         assert!(register.is_multiple_of(4) && register < 4096);
         self.reach(function, |node, _| {
-            assert!(register < 256 || node.is_odd, "there is no such register");
-            node.registers.get(usize::from(register) / 4).copied()
+            let place = usize::from(register) / 4;
+            let extended = place.checked_sub(64).filter(|_| !node.is_odd);
+            match extended {
+                None => node.registers.get(place).copied(),
+                Some(place) => Some(node.extended.get(place).copied().unwrap_or(0)),
+            }
         })
         .flatten()
         .unwrap_or(u32::MAX)

@@ -5,6 +5,7 @@ pub(super) const ID: u16 = 0x00;
 pub(super) const ID_SHARED_MEMORY: u32 = 0x1110_1af4;
 /// Command (bits 15:0, kept) and status (bits 31:16, cleared by writing ones).
 pub(super) const COMMAND: u16 = 0x04;
+pub(super) const COMMAND_IO: u32 = 1 << 0;
 pub(super) const COMMAND_MEMORY: u32 = 1 << 1;
 pub(super) const COMMAND_MASTER: u32 = 1 << 2;
 pub(super) const COMMAND_NO_INTX: u32 = 1 << 10;
@@ -37,6 +38,12 @@ pub(super) const MSI: u8 = 0x05;
 pub(super) const PCI_EXPRESS: u8 = 0x10;
 pub(super) const MSI_X: u8 = 0x11;
 
+/// Identifier of the extended capability by which a function has virtual ones (SR-IOV),
+/// and its control register.
+pub(super) const VIRTUAL_FUNCTIONS: u16 = 0x0010;
+pub(super) const VIRTUAL_CONTROL: u16 = 8;
+pub(super) const VIRTUAL_ENABLE: u32 = 1 << 0;
+
 /// Enable bits, in the first dword of the capabilities.
 pub(super) const MSI_ENABLE: u32 = 1 << 16;
 pub(super) const MSI_X_ENABLE: u32 = 1 << 31;
@@ -46,6 +53,8 @@ pub(super) const MSI_X_MASK: u32 = 1 << 30;
 /// Power state and control, from the start of its capability.
 pub(super) const POWER_CONTROL: u16 = 4;
 pub(super) const POWER_STATE: u32 = 0b11;
+/// Coming back from D3hot is no reset.
+pub(super) const NO_SOFT_RESET: u32 = 1 << 3;
 
 /// The bits of a register that may be written back as they were read. Those
 /// left out are cleared by writing ones, or start something.

@@ -37,6 +37,9 @@ pub enum CutReason {
     /// Another function answers than the record is of, or none.
     #[error("the PCI function {0} is not what it was")]
     FunctionChanged(Function),
+    /// A PCI function has virtual functions (SR-IOV), which nothing here sees.
+    #[error("the PCI function {0} has virtual functions, which nothing here can bring back")]
+    VirtualFunctions(Function),
     /// A save was under way, and what it has sealed in memory cannot be opened again: there is
     /// no key, or a device had access to it.
     #[error("memory was left sealed by a save, and is not to be opened again")]
@@ -108,6 +111,7 @@ impl CutReason {
             CutReason::Old => (16, 0),
             CutReason::Forged => (17, 0),
             CutReason::NoVault => (18, 0),
+            CutReason::VirtualFunctions(function) => (15, function.routing_id().into()),
             CutReason::Vault => (19, 0),
             CutReason::NoOther(sequence) => (20, sequence),
             CutReason::Ended => (21, 0),
@@ -143,6 +147,7 @@ impl CutReason {
             17 => CutReason::Forged,
             18 => CutReason::NoVault,
             19 => CutReason::Vault,
+            15 => CutReason::VirtualFunctions(function(value)),
             20 => CutReason::NoOther(value),
             21 => CutReason::Ended,
             22 => CutReason::WearLost,

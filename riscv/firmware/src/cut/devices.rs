@@ -5,9 +5,9 @@ use core::slice;
 use poorwill_arch::pci::{DeviceWindow, Ecam, config_space};
 use poorwill_drivers::Registers;
 use poorwill_image::{StateError, StateSections, StateWriter};
-use poorwill_keepers::{self as keepers, KeeperError, Machine};
+use poorwill_keepers::{self as keepers, Drivers, KeeperError, Machine};
 use poorwill_medium::nvme::ShutdownFacts;
-use poorwill_medium::pci::{Function, HostBridge};
+use poorwill_medium::pci::{Function, HostBridge, PciError};
 use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::cut::CutReason;
 
@@ -36,10 +36,15 @@ impl Devices {
     /// Quiets all of them by the time given, in ticks, and writes down what puts them back.
     /// Returns the bytes that it takes, and whether all are quiet.
     #[inline(never)]
-    pub(super) fn stop(&self, until: u64, into: &mut [Page]) -> (u64, Result<(), CutReason>) {
+    pub(super) fn stop(
+        &self,
+        drivers: Drivers,
+        until: u64,
+        into: &mut [Page],
+    ) -> (u64, Result<(), CutReason>) {
         let mut writer = StateWriter::new(into);
         let until = platform().time.microseconds_in(until);
-        let quieted = keepers::stop(self, until, &mut writer).map_err(reason);
+        let quieted = keepers::stop(self, drivers, until, &mut writer).map_err(reason);
         (writer.finish(), quieted)
     }
 
@@ -185,6 +190,9 @@ fn reason(error: KeeperError) -> CutReason {
         KeeperError::TooSlow(function, us) => CutReason::FunctionTooSlow(function, us),
         KeeperError::Changed(function) => CutReason::FunctionChanged(function),
         KeeperError::Record(StateError::NoRoom { needed, .. }) => CutReason::NoRoom(needed as u64),
+        KeeperError::Pci(PciError::VirtualFunctions(function)) => {
+            CutReason::VirtualFunctions(function)
+        }
         KeeperError::Pci(_) | KeeperError::Record(_) => CutReason::Misfit,
     }
 }

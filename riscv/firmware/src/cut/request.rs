@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use poorwill_arch::uninterrupted;
 use poorwill_hart::Resume;
 use poorwill_image::{StateWriter, Workers};
+use poorwill_keepers::Drivers;
 use poorwill_sleep::cut::{
     self, CutCommitted, CutMemory, CutReason, Layout, NoCut, Proof, Prover, RequestMachine,
     StopMachine, WearWords,
@@ -165,7 +166,7 @@ impl StopMachine for Requesting<'_> {
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
         let time = &platform().time;
         let until = time.ticks() + time.ticks_in(QUIET_MS * 1_000_000);
-        let (bytes, quieted) = self.stopping.quiet_until(until)?;
+        let (bytes, quieted) = self.stopping.quiet_until(Drivers::Suspended, until)?;
         self.quieted.set(Some(bytes));
         quieted?;
         self.record().enter(Layout::DEVICES, sequence, bytes)

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use poorwill_hart::Resume;
 use poorwill_image::StateWriter;
+use poorwill_keepers::Drivers;
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, Layout, Place, Proof, StopMachine, WearWords,
 };
@@ -199,7 +200,12 @@ impl StopMachine for Stopping<'_> {
 
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
         let until = power_fail::since() + line().quiet_ticks();
-        let (bytes, quieted) = self.quiet_until(until)?;
+        // Where a sleep was given up, the OS has suspended them.
+        let drivers = match sealed::is_refused() {
+            true => Drivers::Suspended,
+            false => Drivers::Running,
+        };
+        let (bytes, quieted) = self.quiet_until(drivers, until)?;
         quieted?;
         self.record.enter(Layout::DEVICES, sequence, bytes)
     }
@@ -249,6 +255,7 @@ impl Stopping<'_> {
         &self,
         until: u64,
     ) -> Result<(u64, Result<(), CutReason>), CutReason> {
+        drivers: Drivers,
         let mut iommus = platform().iommus.iter();
         let iommu = iommus.find(|(_, iommu)| iommu.is_on());
         let live = iommu.map(|(address, _)| *address).or_else(virtio::live);
@@ -262,7 +269,7 @@ impl Stopping<'_> {
         }
         // SAFETY: the coordinator alone writes it.
         let part = unsafe { self.record.part_mut(Layout::DEVICES) };
-        Ok(devices.stop(until, part))
+        Ok(devices.stop(drivers, until, part))
     }
 
     /// A hart that has not written its part.

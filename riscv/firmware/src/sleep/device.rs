@@ -99,7 +99,7 @@ pub(super) fn on_device<R>(
 
 /// Runs `job` while no function of any bus but the one at the place has access to memory:
 /// of what an OS or a boot loader has left running, a page would be hashed as it was, and
-/// saved as it is.
+/// saved as it is. Virtual functions (SR-IOV) are out of reach, and so refused.
 fn alone<R>(place: &Place, job: impl FnOnce() -> Result<R, AreaError>) -> Result<R, AreaError> {
     let mut silenced = ArrayVec::<(Ecam, Silenced), MAX_PCI_HOSTS>::new();
     let mut result = Ok(());
@@ -107,7 +107,11 @@ fn alone<R>(place: &Place, job: impl FnOnce() -> Result<R, AreaError>) -> Result
         // SAFETY: as in `on_device`.
         let config = unsafe { config_space(described) };
         let own = (host == place.host).then_some(&place.location);
-        match pci::silence(&config, &described.bridge, own) {
+        let silence = || {
+            pci::refuse_virtual_functions(&config, &described.bridge)?;
+            pci::silence(&config, &described.bridge, own)
+        };
+        match silence() {
             Ok(functions) => silenced.push((config, functions)),
             Err(error) => result = Err(error.into()),
         }

@@ -6,7 +6,7 @@ use crate::{
     check,
     machine::Machine,
     memory::Memory,
-    mmio, say,
+    mmio, say, sriov,
     state::State,
     verdict::check_error,
     workers,
@@ -48,7 +48,7 @@ pub(super) fn errors(machine: &Machine, hart: usize) {
 
 /// A good call, on a machine that cannot sleep as its area wants. `times=N`
 /// repeats it; before it the IOMMU is told to translate, if there is one, and devices on
-/// virtio's bus are taken into use.
+/// virtio's bus are taken into use, and with `vf=1` virtual functions of PCI's.
 pub(super) fn refused(machine: &Machine, hart: usize) {
     if let Some(iommu) = machine.iommu {
         // A directory of one level, in the last page; no device uses it.
@@ -59,6 +59,9 @@ pub(super) fn refused(machine: &Machine, hart: usize) {
     for device in &machine.virtio {
         // Acknowledged, with a driver, which is ready: of a device, if there is one.
         mmio::write32(device + 0x70, 7);
+    }
+    if machine.number("vf", 0) == 1 {
+        sriov::enable(machine);
     }
     let dense_mib = machine.number("fill_mib", 16);
     for time in 1..=machine.number("times", 1) {

@@ -9,6 +9,7 @@ mod device_handles;
 mod os;
 mod properties;
 mod silence;
+mod virtual_functions;
 
 use super::{Kind, Location, Step};
 
