@@ -1,8 +1,8 @@
 //! Time: `mtime`, the timer of each hart, and the real-time clock.
 
 use poorwill_devicetree::{self as devicetree, Machine};
-use poorwill_drivers::GoldfishRtc;
 use poorwill_drivers::clint::{Mtime, Timebase};
+use poorwill_drivers::{GoldfishRtc, RtcState};
 use poorwill_medium::Clock;
 
 use crate::{HartTimer, Mmio, TimerRegisters, csr};
@@ -78,16 +78,19 @@ impl Time {
         Some(self.rtc?.now_ns())
     }
 
-    /// When the clock's alarm falls due, as the clock counts; `None` without one.
-    pub fn alarm(&self) -> Option<u64> {
-        self.rtc?.alarm_ns()
+    /// What the OS has left in the clock, before anything reads the time there.
+    pub fn clock_state(&self) -> Option<RtcState> {
+        self.rtc.as_ref().map(GoldfishRtc::capture)
     }
 
-    /// Sets the clock's alarm, where there is a clock.
-    pub fn set_alarm(&self, alarm: u64) {
-        if let Some(rtc) = &self.rtc {
-            rtc.set_alarm_ns(alarm);
-        }
+    /// Puts it back: its alarm last, of which the OS is to hear. Where there is no clock
+    /// nothing happens; whether all of it is back.
+    pub fn put_back_clock(&self, state: &RtcState) -> bool {
+        self.rtc.as_ref().is_none_or(|rtc| {
+            let is_latched = rtc.put_back_latch(state);
+            rtc.put_back_alarm(state);
+            is_latched
+        })
     }
 
     /// Ticks until the clock's alarm falls due, 0 if it has and nobody has taken

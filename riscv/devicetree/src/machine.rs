@@ -8,6 +8,7 @@ use crate::binding::Binding;
 use crate::blob::open;
 use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
+use crate::census::Census;
 use crate::devices::{PciHost, Syscon, Uart};
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
@@ -116,6 +117,8 @@ pub struct Machine {
     pub power_fail_error: Option<PowerFailError>,
     /// The write-back caches, on a machine with such a line.
     pub caches: Option<DataCaches>,
+    /// The devices that hold state, on a machine with such a line.
+    pub census: Census,
     /// The controller of its RAM, as far as that line's node tells of one.
     pub memory_controller: MemoryController,
     /// PCI host bridges with ECAM.
@@ -179,6 +182,7 @@ impl Machine {
             power_fail: None,
             power_fail_error: None,
             caches: None,
+            census: Census::default(),
             memory_controller: MemoryController::default(),
             power_fail_node: None,
             pci: ArrayVec::new(),
@@ -229,6 +233,7 @@ impl Machine {
             self.power_fail_error = line.err();
             self.power_fail = line.ok();
             self.caches = Some(caches::caches(root)?);
+            self.census = Census::take(root, self);
             self.close_memory_controller()?;
             if let Some(page) = self
                 .power_fail

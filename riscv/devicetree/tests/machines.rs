@@ -425,6 +425,104 @@ fn the_power_supply_tells_when_the_power_fails() {
     assert_eq!(handed_on(&blob, &[]).power_fail, None);
 }
 
+/// The devices that nothing keeps, of a tree with these nodes beside its own.
+fn unkept(name: &str, controller: u32, nodes: &str) -> (Vec<String>, usize) {
+    let nodes = format!("{} {nodes}", power_fail(controller, 60));
+    let census = with_nodes(name, &nodes).unwrap().census;
+    let names = census.unkept.iter().map(|name| name.to_string());
+    (names.collect(), census.more_unkept)
+}
+
+#[test]
+fn every_device_of_a_known_machine_is_accounted_for() {
+    for (name, controller) in [
+        ("virt-aia.dts", 7),
+        ("virt-plic.dts", 5),
+        ("virt-aplic.dts", 5),
+        ("virt-aclint.dts", 5),
+    ] {
+        assert_eq!(unkept(name, controller, ""), (vec![], 0), "{name}");
+    }
+    // Without a line nobody asks.
+    let quiet = with_nodes(
+        "virt-aia.dts",
+        "gpio@10060000 { reg = <0 0x10060000 0 1>; };",
+    );
+    assert!(quiet.unwrap().census.unkept.is_empty());
+    let uarts = with_nodes(
+        "virt-aia.dts",
+        &format!(
+            "{} serial@10002000 {{ compatible = \"ns16550a\"; reg = <0 0x10002000 0 0x100>; }};",
+            power_fail(7, 60)
+        ),
+    );
+    let uarts = uarts.unwrap().census.uarts;
+    let bases: Vec<_> = uarts.iter().map(|uart| uart.base).collect();
+    assert_eq!(bases, [0x1000_0000, 0x1000_2000]);
+}
+
+#[test]
+fn a_device_that_nothing_keeps_is_named() {
+    let named = |nodes: &str| unkept("virt-aia.dts", 7, nodes).0;
+    // Wherever it is on the bus of memory.
+    assert_eq!(
+        named("gpio@10060000 { reg = <0 0x10060000 0 0x1000>; };"),
+        ["gpio@10060000"]
+    );
+    assert_eq!(
+        named(
+            "bus { #address-cells = <2>; #size-cells = <2>; ranges;
+               dma@3000000 { compatible = \"sifive,pdma0\"; reg = <0 0x3000000 0 0x8000>; };
+             };"
+        ),
+        ["dma@3000000"]
+    );
+    // One that is disabled, what a bus of its own leads to, and what has no registers.
+    assert_eq!(
+        named(
+            "off@1 { reg = <0 1 0 1>; status = \"disabled\"; };
+             i2c { #address-cells = <1>; #size-cells = <0>; eeprom@50 { reg = <0x50>; }; };
+             clock { compatible = \"fixed-clock\"; };
+             reserved-memory { #address-cells = <2>; #size-cells = <2>; ranges;
+               tee@86000000 { reg = <0 0x86000000 0 0x1000>; no-map; }; };"
+        ),
+        Vec::<String>::new()
+    );
+    // A second one of a kind of which one is kept.
+    for (second, name) in [
+        (
+            "rtc@20 { compatible = \"google,goldfish-rtc\"; reg = <0 0x20 0 0x20>; };",
+            "rtc@101000",
+        ),
+        (
+            "nor@40000000 { compatible = \"cfi-flash\"; bank-width = <4>;
+               reg = <0 0x40000000 0 0x100000>; };",
+            "nor@40000000",
+        ),
+        (
+            "uart@40 { compatible = \"ns16550a\"; };
+             serial@50 { compatible = \"ns16550\"; reg = <>; };",
+            "serial@50",
+        ),
+    ] {
+        assert_eq!(named(second), [name]);
+    }
+}
+
+#[test]
+fn more_devices_than_are_named_are_counted() {
+    let nodes: String = (0..20)
+        .map(|number| format!("gpio@{number:x} {{ reg = <0 {number} 0 1>; }};"))
+        .collect();
+    let (names, more) = unkept("virt-aia.dts", 7, &nodes);
+    assert_eq!((names.len(), more), (16, 4));
+    let uart = |number| {
+        format!("serial@{number:x} {{ compatible = \"ns16550a\"; reg = <0 {number} 0 1>; }};")
+    };
+    let uarts: String = (0..8).map(uart).collect();
+    assert_eq!(unkept("virt-aia.dts", 7, &uarts).0.len(), 1);
+}
+
 #[test]
 fn a_power_fail_node_that_is_passed_over_is_told_by_name() {
     let error = |tree: &str, node: &str| {

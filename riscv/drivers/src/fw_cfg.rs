@@ -2,13 +2,21 @@
 //! register makes the device read and write memory: any memory, machine mode's too.
 //!
 //! The OS's request is copied, checked against the OS's memory, and made from the copy.
-//! What the device serves through its other registers it serves as it is.
+//! What the device serves through its other registers it serves as it is. Which item is
+//! selected, and how far it was read, no register tells: it is noted as the OS's accesses
+//! go by.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Registers;
 use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
 
 /// Register offsets.
 mod register {
+    /// The selected item, from where it was read to so far.
+    pub(super) const DATA: u64 = 0;
+    /// Selects an item, by two bytes, big-endian.
+    pub(super) const SELECTOR: u64 = 8;
     /// Where a request lies, big-endian: its upper half, and the lower one, which
     /// starts it.
     pub(super) const DMA_HIGH: u64 = 0x10;
@@ -20,7 +28,26 @@ mod register {
 mod control {
     pub(super) const ERROR: u32 = 1 << 0;
     pub(super) const READ: u32 = 1 << 1;
+    pub(super) const SKIP: u32 = 1 << 2;
+    pub(super) const SELECT: u32 = 1 << 3;
     pub(super) const WRITE: u32 = 1 << 4;
+    /// From here on the item to select.
+    pub(super) const ITEM_SHIFT: u32 = 16;
+}
+
+/// What the OS has left in the device, and in its mediator.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct FwCfgState {
+    /// How far the item was read, in bytes; beyond its end is at its end.
+    offset: u32,
+    /// What was written to the upper half of a request's address.
+    high: u32,
+    /// The item that is selected.
+    item: u16,
+    _unused: [u8; 2],
 }
 
 /// A request as the device reads it: control, length, and the address of the data in
@@ -44,8 +71,9 @@ pub trait RequestPlace: Send {
 pub struct FwCfg<R, P> {
     registers: R,
     place: P,
-    /// What the OS has written to the upper half.
-    high: u32,
+    state: FwCfgState,
+    /// The OS has had an item written to.
+    is_written: bool,
 }
 
 impl<R, P> FwCfg<R, P> {
@@ -54,12 +82,39 @@ impl<R, P> FwCfg<R, P> {
         FwCfg {
             registers,
             place,
-            high: 0,
+            state: FwCfgState::default(),
+            is_written: false,
         }
     }
 }
 
-impl<R: Registers<u64>, P: RequestPlace> FwCfg<R, P> {
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "fields of words are cut on purpose"
+)]
+impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
+    /// Selects the first item, as after a reset, whatever a previous stage has selected.
+    pub fn start(&mut self) {
+        self.put_back(&FwCfgState::default());
+    }
+
+    /// What the OS has left; `None` where that cannot be put back: it has had an item
+    /// written to, or the device has not ended a request.
+    pub fn capture(&self) -> Option<FwCfgState> {
+        (!self.is_written && has_ended(self.place.control())).then_some(self.state)
+    }
+
+    /// Puts it back; whether the device has taken it.
+    pub fn put_back(&mut self, state: &FwCfgState) -> bool {
+        self.registers.write(register::SELECTOR, state.item.to_be());
+        self.state = *state;
+        state.offset == 0 || {
+            // The device stops at the item's end.
+            let left = self.ask([control::SKIP, state.offset, 0, 0]);
+            left == 0
+        }
+    }
+
     /// Makes the request that lies at `address`.
     fn request(&mut self, address: u64, memory: &dyn CallerMemory) {
         let Some(bytes) = memory.read(address) else {
@@ -87,6 +142,37 @@ impl<R: Registers<u64>, P: RequestPlace> FwCfg<R, P> {
     /// QEMU ends a request within the write that starts it. Where one did not, the
     /// place stays the device's until it does.
     fn carry_out(&mut self, words: RequestWords) -> u32 {
+        let [wanted, length, ..] = words;
+        if wanted & control::SELECT != 0 {
+            self.select((wanted >> control::ITEM_SHIFT) as u16);
+        }
+        if wanted & (control::READ | control::WRITE | control::SKIP) != 0 {
+            self.state.offset = self.state.offset.saturating_add(length);
+        }
+        self.is_written |= wanted & control::WRITE != 0;
+        self.ask(words)
+    }
+
+    fn select(&mut self, item: u16) {
+        (self.state.item, self.state.offset) = (item, 0);
+    }
+
+    /// Notes an access that the device is to serve as it is. What it does not take is not
+    /// aligned to a register, or of another width.
+    fn note(&mut self, offset: u64, bytes: u64, access: RegisterAccess) {
+        match (offset, bytes, access) {
+            (register::SELECTOR, 2, RegisterAccess::Store(value)) => {
+                self.select((value as u16).swap_bytes());
+            }
+            (register::DATA, _, RegisterAccess::Load) => {
+                self.state.offset = self.state.offset.saturating_add(bytes as u32);
+            }
+            _ => {}
+        }
+    }
+
+    /// Has the device carry a request out.
+    fn ask(&mut self, words: RequestWords) -> u32 {
         self.place.put(words);
         (self.registers).write(register::DMA_HIGH, self.place.address().to_be());
         let result = self.place.control();
@@ -104,7 +190,7 @@ fn has_ended(control: u32) -> bool {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "halves are cut on purpose")]
-impl<R: Registers<u64> + Send, P: RequestPlace> Mediator for FwCfg<R, P> {
+impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for FwCfg<R, P> {
     fn rule(
         &mut self,
         offset: u64,
@@ -115,18 +201,21 @@ impl<R: Registers<u64> + Send, P: RequestPlace> Mediator for FwCfg<R, P> {
         let is_request = register::DMA_HIGH < offset + bytes && offset < register::END;
         let value = match access {
             RegisterAccess::Store(value) if is_request => value,
-            RegisterAccess::Store(_) | RegisterAccess::Load => return Ruling::Pass,
+            RegisterAccess::Store(_) | RegisterAccess::Load => {
+                self.note(offset, bytes, access);
+                return Ruling::Pass;
+            }
         };
         match (offset, bytes) {
-            (register::DMA_HIGH, 4) => self.high = (value as u32).swap_bytes(),
+            (register::DMA_HIGH, 4) => self.state.high = (value as u32).swap_bytes(),
             (register::DMA_LOW, 4) => {
                 let low = (value as u32).swap_bytes();
                 // The device forgets it, too.
-                let high = core::mem::take(&mut self.high);
+                let high = core::mem::take(&mut self.state.high);
                 self.request(u64::from(high) << 32 | u64::from(low), memory);
             }
             (register::DMA_HIGH, 8) => {
-                self.high = 0;
+                self.state.high = 0;
                 self.request(value.swap_bytes(), memory);
             }
             _ => return Ruling::Fault,

@@ -1,6 +1,8 @@
 //! The goldfish real-time clock, which runs while the power is off (Android's
 //! GOLDFISH-VIRTUAL-HARDWARE, "Goldfish real-time clock").
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::Registers;
 
 /// Register offsets. A 64-bit value has two: reading the low half of the time
@@ -12,6 +14,30 @@ mod register {
     pub(super) const ALARM_HIGH: u64 = 0xc;
     /// Whether the alarm interrupts.
     pub(super) const IRQ_ENABLED: u64 = 0x10;
+    /// Takes the alarm back.
+    pub(super) const CLEAR_ALARM: u64 = 0x14;
+    /// Whether there is an alarm that has not fallen due.
+    pub(super) const ALARM_STATUS: u64 = 0x18;
+    /// The interrupt was noticed.
+    pub(super) const CLEAR_INTERRUPT: u64 = 0x1c;
+}
+
+/// The low half of the time runs over within this many nanoseconds, 10 ms.
+const NEAR_OVERFLOW: u32 = 10_000_000;
+
+/// What an OS has programmed, and what it may be in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RtcState {
+    /// The alarm's register.
+    alarm: u64,
+    /// The high half of the time that was latched last: the OS may have read the low one.
+    latch: u32,
+    /// The alarm may interrupt.
+    is_enabled: u8,
+    /// It has not fallen due.
+    is_running: u8,
+    _unused: [u8; 2],
 }
 
 /// A goldfish RTC. Times are nanoseconds since the Unix epoch.
@@ -36,19 +62,60 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
         Some(alarm.saturating_sub(self.now_ns()))
     }
 
-    /// When the alarm falls due; `None` without one.
-    pub fn alarm_ns(&self) -> Option<u64> {
+    fn alarm_ns(&self) -> Option<u64> {
         let alarm = self.read_halves(register::ALARM_LOW, register::ALARM_HIGH);
         (self.0.read(register::IRQ_ENABLED) != 0 && alarm != 0).then_some(alarm)
     }
 
-    /// Has it fall due at a time, or at once where that is over.
+    /// What the OS has left. To be called before anybody else reads the time, which
+    /// changes it.
+    pub fn capture(&self) -> RtcState {
+        RtcState {
+            latch: self.0.read(register::TIME_HIGH),
+            alarm: self.read_halves(register::ALARM_LOW, register::ALARM_HIGH),
+            is_enabled: (self.0.read(register::IRQ_ENABLED) != 0).into(),
+            is_running: (self.0.read(register::ALARM_STATUS) != 0).into(),
+            _unused: [0; 2],
+        }
+    }
+
+    /// Puts it back, but for the [latch](Self::put_back_latch). An alarm that has fallen due
+    /// falls due again, while it may interrupt: whether the OS has taken notice no register
+    /// tells. One that may not interrupt is as it was, and has not fallen due.
     #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
-    pub fn set_alarm_ns(&self, alarm: u64) {
-        self.0.write(register::IRQ_ENABLED, 1);
-        // The low half makes it one.
-        self.0.write(register::ALARM_HIGH, (alarm >> 32) as u32);
-        self.0.write(register::ALARM_LOW, alarm as u32);
+    pub fn put_back_alarm(&self, state: &RtcState) {
+        if state.alarm != 0 || state.is_running != 0 {
+            self.0.write(register::IRQ_ENABLED, 0);
+            // The low half makes it one.
+            self.0
+                .write(register::ALARM_HIGH, (state.alarm >> 32) as u32);
+            self.0.write(register::ALARM_LOW, state.alarm as u32);
+            if state.is_running == 0 && state.is_enabled == 0 {
+                self.0.write(register::CLEAR_ALARM, 1);
+                self.0.write(register::CLEAR_INTERRUPT, 1);
+            }
+        }
+        self.0.write(register::IRQ_ENABLED, state.is_enabled.into());
+    }
+
+    /// Puts back what reading the low half of the time has latched: the clock is set to a
+    /// time with that high half, is read, and is set back, by whole high halves, so that it
+    /// loses nothing. A clock that is not set by its high half alone keeps another latch;
+    /// whether it has that one is returned.
+    pub fn put_back_latch(&self, state: &RtcState) -> bool {
+        let mut now = self.0.read(register::TIME_LOW);
+        // Nothing is to run over meanwhile.
+        while now > u32::MAX - NEAR_OVERFLOW {
+            now = self.0.read(register::TIME_LOW);
+        }
+        let high = self.0.read(register::TIME_HIGH);
+        if high == state.latch {
+            return true;
+        }
+        self.0.write(register::TIME_HIGH, state.latch);
+        self.0.read(register::TIME_LOW);
+        self.0.write(register::TIME_HIGH, high);
+        self.0.read(register::TIME_HIGH) == state.latch
     }
 
     fn read_halves(&self, low: u64, high: u64) -> u64 {
@@ -73,31 +140,67 @@ mod tests {
         /// The high half of the next alarm.
         high: Cell<u64>,
         is_enabled: Cell<bool>,
+        is_running: Cell<bool>,
+        is_pending: Cell<bool>,
+        /// What it was set by, for good or for a moment.
+        offset: Cell<u64>,
+    }
+
+    impl Model {
+        fn time(&self) -> u64 {
+            self.now.get().wrapping_add(self.offset.get())
+        }
+
+        /// An alarm that falls due.
+        fn tick(&self) {
+            self.now.set(self.now.get() + 1);
+            if self.is_running.get() && self.alarm.get() <= self.time() {
+                self.is_running.set(false);
+                self.is_pending.set(true);
+            }
+        }
+
+        fn interrupts(&self) -> bool {
+            self.is_pending.get() && self.is_enabled.get()
+        }
     }
 
     impl Registers<u32> for Model {
         fn read(&self, offset: u64) -> u32 {
-            self.now.set(self.now.get() + 1);
+            self.tick();
             match offset {
                 0 => {
-                    self.latch.set(self.now.get());
-                    self.now.get() as u32
+                    self.latch.set(self.time());
+                    self.time() as u32
                 }
                 4 => (self.latch.get() >> 32) as u32,
                 8 => self.alarm.get() as u32,
                 0xc => (self.alarm.get() >> 32) as u32,
                 0x10 => self.is_enabled.get().into(),
+                0x18 => self.is_running.get().into(),
                 _ => panic!("no register to be read lies at {offset:#x}"),
             }
         }
 
         fn write(&self, offset: u64, value: u32) {
             match offset {
-                8 => self.alarm.set(self.high.get() << 32 | u64::from(value)),
+                4 => {
+                    let time = self.time();
+                    let set = u64::from(value) << 32 | time & 0xffff_ffff;
+                    self.offset
+                        .set(self.offset.get().wrapping_add(set.wrapping_sub(time)));
+                }
+                8 => {
+                    self.alarm.set(self.high.get() << 32 | u64::from(value));
+                    self.is_running.set(true);
+                }
                 0xc => self.high.set(value.into()),
                 0x10 => self.is_enabled.set(value != 0),
+                0x14 => self.is_running.set(false),
+                0x1c => self.is_pending.set(false),
                 _ => panic!("{offset:#x} is the OS's to write"),
             }
+            self.tick();
         }
     }
 
@@ -131,12 +234,81 @@ mod tests {
         assert_eq!(rtc.alarm_in_ns(), None);
     }
 
+    /// A clock as an OS leaves it: an alarm that is to come, has come, or was taken back.
+    fn left(alarm: u64, is_enabled: bool, is_running: bool) -> (Model, RtcState) {
+        let model = Model::default();
+        model.now.set(5 << 32 | 0x1000);
+        // The OS has read the low half, and time goes on.
+        let rtc = GoldfishRtc::new(&model);
+        rtc.now_ns();
+        model.now.set(6 << 32 | 0x1000);
+        model.alarm.set(alarm);
+        model.is_enabled.set(is_enabled);
+        model.is_running.set(is_running);
+        let state = rtc.capture();
+        (model, state)
+    }
+
     #[test]
     fn an_alarm_is_put_back() {
-        let model = Model::default();
-        let rtc = GoldfishRtc::new(&model);
-        assert_eq!(rtc.alarm_ns(), None);
-        rtc.set_alarm_ns(7 << 32 | 5);
-        assert_eq!(rtc.alarm_ns(), Some(7 << 32 | 5));
+        for is_enabled in [false, true] {
+            let due = 9 << 32 | 5;
+            let (_, state) = left(due, is_enabled, true);
+            let model = Model::default();
+            model.now.set(8 << 32);
+            let rtc = GoldfishRtc::new(&model);
+            rtc.put_back_alarm(&state);
+            assert_eq!(model.alarm.get(), due);
+            assert!(model.is_running.get() && !model.is_pending.get());
+            assert_eq!(model.is_enabled.get(), is_enabled);
+            // While the power was off.
+            let late = Model::default();
+            late.now.set(due + 7);
+            GoldfishRtc::new(&late).put_back_alarm(&state);
+            assert!(late.is_pending.get());
+            assert_eq!(late.interrupts(), is_enabled);
+        }
+    }
+
+    #[test]
+    fn an_alarm_that_has_come_comes_again_where_it_may_interrupt() {
+        for (alarm, is_enabled, comes) in [
+            (4 << 32, true, true),
+            (4 << 32, false, false),
+            (0, true, false),
+            (0, false, false),
+        ] {
+            let (_, state) = left(alarm, is_enabled, false);
+            let model = Model::default();
+            model.now.set(8 << 32);
+            GoldfishRtc::new(&model).put_back_alarm(&state);
+            assert_eq!(model.is_pending.get(), comes, "{alarm:#x} {is_enabled}");
+            assert_eq!(model.alarm.get(), alarm);
+            assert_eq!(model.is_enabled.get(), is_enabled);
+            assert!(!model.is_running.get());
+        }
+    }
+
+    #[test]
+    fn the_half_of_a_time_that_is_still_to_be_read_is_put_back() {
+        let (_, state) = left(0, false, false);
+        for now in [
+            8 << 32 | 0x7fff_ffff,
+            9 << 32 | 0xffff_ff00,
+            (10 << 32) - 10,
+            5 << 32,
+        ] {
+            let model = Model::default();
+            model.now.set(now);
+            let rtc = GoldfishRtc::new(&model);
+            let wait = u64::from(NEAR_OVERFLOW);
+            if now & 0xffff_ffff > u64::from(u32::MAX - NEAR_OVERFLOW) {
+                // Waited for by as many looks as the model takes.
+                model.now.set(now + wait);
+            }
+            assert!(rtc.put_back_latch(&state), "{now:#x}");
+            assert_eq!(Registers::read(&&model, 4), 5);
+            assert_eq!(model.offset.get(), 0, "the clock is as it was");
+        }
     }
 }

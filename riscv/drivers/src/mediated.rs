@@ -80,6 +80,12 @@ impl<M: Mediator> MediatedRegisters<M> {
         self.devices.is_empty()
     }
 
+    /// All of them, with where they lie.
+    pub fn devices_mut(&mut self) -> impl Iterator<Item = (PhysRange, &mut M)> {
+        let devices = self.devices.iter_mut();
+        devices.map(|(registers, device)| (*registers, device))
+    }
+
     /// Rules over an access of `bytes` (1, 2, 4 or 8) at a physical address, a multiple of
     /// them. An OS is kept out of whole pages, so what shares one with a device's registers
     /// is passed as it is, unless it is machine mode's own.

@@ -14,7 +14,7 @@ pub enum MediatedDevice<R, P> {
     Fixed(FixedRegister),
 }
 
-impl<R: Registers<u64> + Send, P: RequestPlace> Mediator for MediatedDevice<R, P> {
+impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for MediatedDevice<R, P> {
     fn rule(
         &mut self,
         offset: u64,

@@ -13,8 +13,8 @@ mod register {
 /// "virt".
 const MAGIC: u32 = u32::from_le_bytes(*b"virt");
 
-/// The driver is ready to drive it (2.1).
-const DRIVER_OK: u32 = 1 << 2;
+/// The OS has noticed the device (2.1). Linux does so before it looks for a driver.
+const ACKNOWLEDGE: u32 = 1 << 0;
 
 /// A device, or a place for one.
 #[derive(Clone, Copy, Debug)]
@@ -31,54 +31,90 @@ impl<R: Registers<u32>> VirtioMmio<R> {
     /// Whether there is a device that its driver uses. Its queues are not asked: QEMU's
     /// devices write to queues that are not ready any more, as long as they are not reset.
     pub fn is_live(&self) -> bool {
-        self.registers.read(register::MAGIC) == MAGIC
-            && self.registers.read(register::DEVICE) != 0
-            && is_driven(self.registers.read(register::STATUS))
+        self.status().is_some_and(is_driven)
+    }
+
+    /// Whether an OS has noticed a device here, and nothing more.
+    pub fn is_acknowledged(&self) -> bool {
+        self.status() == Some(ACKNOWLEDGE)
+    }
+
+    /// Puts back that it has.
+    pub fn acknowledge(&self) {
+        if self.status() == Some(0) {
+            self.registers.write(register::STATUS, ACKNOWLEDGE);
+        }
+    }
+
+    /// The device's status; `None` where there is none.
+    fn status(&self) -> Option<u32> {
+        let is_there = self.registers.read(register::MAGIC) == MAGIC
+            && self.registers.read(register::DEVICE) != 0;
+        is_there.then(|| self.registers.read(register::STATUS))
     }
 }
 
-/// Whether a driver uses the device that has this status (2.1).
+/// Whether a driver uses the device that has this status, or sets it up, or has given it up
+/// (2.1): it holds what only its driver can bring back.
 #[must_use]
 pub const fn is_driven(status: u32) -> bool {
-    status & DRIVER_OK != 0
+    status & !ACKNOWLEDGE != 0
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    struct Model([u32; 3]);
+    struct Model([Cell<u32>; 3]);
 
     impl Registers<u32> for Model {
         fn read(&self, offset: u64) -> u32 {
             match offset {
-                register::MAGIC => self.0[0],
-                register::DEVICE => self.0[1],
-                register::STATUS => self.0[2],
+                register::MAGIC => self.0[0].get(),
+                register::DEVICE => self.0[1].get(),
+                register::STATUS => self.0[2].get(),
                 other => panic!("nobody reads {other:#x}"),
             }
         }
 
-        fn write(&self, _: u64, _: u32) {
-            panic!("nobody writes");
+        fn write(&self, offset: u64, value: u32) {
+            assert_eq!(offset, register::STATUS);
+            self.0[2].set(value);
         }
     }
 
     #[test]
-    fn a_device_is_live_while_its_driver_is_ready() {
-        for (registers, is_live) in [
-            ([MAGIC, 4, 0xf], true),
-            ([MAGIC, 4, 7], true),
-            ([MAGIC, 4, 0xb], false),
-            ([MAGIC, 4, 0], false),
-            ([MAGIC, 0, 7], false),
-            ([0, 4, 7], false),
+    fn a_device_is_live_from_its_drivers_first_word() {
+        for (registers, is_live, is_acknowledged) in [
+            ([MAGIC, 4, 0xf], true, false),
+            ([MAGIC, 4, 7], true, false),
+            ([MAGIC, 4, 0xb], true, false),
+            ([MAGIC, 4, 3], true, false),
+            ([MAGIC, 4, 0x83], true, false),
+            ([MAGIC, 4, 1], false, true),
+            ([MAGIC, 4, 0], false, false),
+            ([MAGIC, 0, 7], false, false),
+            ([0, 4, 7], false, false),
         ] {
-            assert_eq!(
-                VirtioMmio::new(Model(registers)).is_live(),
-                is_live,
-                "{registers:x?}"
-            );
+            let device = VirtioMmio::new(Model(registers.map(Cell::new)));
+            assert_eq!(device.is_live(), is_live, "{registers:x?}");
+            assert_eq!(device.is_acknowledged(), is_acknowledged, "{registers:x?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_was_noticed_is_so_again() {
+        for (registers, after) in [
+            ([MAGIC, 4, 0], 1),
+            ([MAGIC, 4, 7], 7),
+            ([MAGIC, 0, 0], 0),
+            ([0, 4, 0], 0),
+        ] {
+            let device = VirtioMmio::new(Model(registers.map(Cell::new)));
+            device.acknowledge();
+            assert_eq!(device.registers.0[2].get(), after, "{registers:x?}");
         }
     }
 }

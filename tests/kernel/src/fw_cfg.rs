@@ -1,7 +1,7 @@
 //! QEMU's configuration device: how a test gives one power-on another case
 //! without a change to the device tree, which an image may be bound to.
 
-use crate::mmio;
+use crate::{check, mmio};
 use arrayvec::ArrayString;
 use core::sync::atomic::{Ordering, fence};
 
@@ -80,6 +80,50 @@ fn halves(address: usize) -> [u32; 2] {
 /// Starts the request that lies at `place`.
 pub(crate) fn request_at(device: usize, place: usize) {
     mmio::write64(device + REQUEST, place.to_be() as u64);
+}
+
+/// How many bytes of the file directory are read by [`begin`] and after it.
+const PREFIX: usize = 8;
+
+/// The device's signature, item 0.
+const SIGNATURE: [u8; 4] = *b"QEMU";
+
+/// Reads the first bytes of the file directory, and leaves the rest for later; returns how
+/// many were read. An address's upper half is written, of a request that is never made.
+pub(crate) fn begin(device: usize, count: usize) -> usize {
+    mmio::write32(device + REQUEST, u32::to_be(1));
+    select(device, FILE_DIRECTORY);
+    (0..count).for_each(|_| _ = mmio::read8(device + DATA));
+    count
+}
+
+/// Checks that the bytes behind those follow, and no others.
+pub(crate) fn check_goes_on(device: usize, read: usize) {
+    let rest: [u8; PREFIX] = bytes(device);
+    select(device, FILE_DIRECTORY);
+    (0..read).for_each(|_| _ = mmio::read8(device + DATA));
+    let expected: [u8; PREFIX] = bytes(device);
+    check!(
+        rest == expected && rest[..4] != SIGNATURE,
+        "the item goes on with {rest:x?}, not {expected:x?}"
+    );
+}
+
+/// Checks that the upper half of an address still counts, of a request at `place`: it is for
+/// memory that nobody has.
+pub(crate) fn check_half(device: usize, place: usize) {
+    const UNTOUCHED: u32 = 1 << 2;
+    mmio::write32(place, UNTOUCHED.to_be());
+    mmio::write32(place + 4, 0);
+    fence(Ordering::SeqCst);
+    let [_, low] = halves(place);
+    mmio::write32(device + REQUEST + 4, low);
+    fence(Ordering::SeqCst);
+    let control = u32::from_be(mmio::read32(place));
+    check!(
+        control == UNTOUCHED,
+        "a request was made at an address with another upper half: {control:#x}"
+    );
 }
 
 fn select(device: usize, item: u16) {

@@ -4,9 +4,10 @@ use crate::Clock;
 use crate::clock::wait_for;
 
 /// Commands; each chip gets them in the lowest byte of its lanes.
-const READ_ARRAY: u8 = 0xff;
-const QUERY: u8 = 0x98;
-const READ_STATUS: u8 = 0x70;
+pub(super) const READ_ARRAY: u8 = 0xff;
+pub(super) const READ_IDENTITY: u8 = 0x90;
+pub(super) const QUERY: u8 = 0x98;
+pub(super) const READ_STATUS: u8 = 0x70;
 const CLEAR_STATUS: u8 = 0x50;
 const PROGRAM: u8 = 0x40;
 const ERASE: u8 = 0x20;
@@ -14,14 +15,14 @@ const LOCK_SETUP: u8 = 0x60;
 const CONFIRM: u8 = 0xd0;
 
 /// Bits of a chip's status.
-const READY: u8 = 1 << 7;
+pub(super) const READY: u8 = 1 << 7;
 const ERASE_ERROR: u8 = 1 << 5;
 const PROGRAM_ERROR: u8 = 1 << 4;
 const VOLTAGE_ERROR: u8 = 1 << 3;
 const LOCKED: u8 = 1 << 1;
 
 /// Where the query command is written, in units of the bank's width.
-const QUERY_ADDRESS: u64 = 0x55;
+pub(super) const QUERY_ADDRESS: u64 = 0x55;
 
 /// How long a bank may take to answer the query: an erase that the OS began
 /// before a reset may still be under way.
@@ -253,26 +254,31 @@ pub fn reads_as_zeros(
 
 /// Brings chips back to reading as memory, from any mode. First comes a word of
 /// all ones: should a chip be waiting for data to program, it changes nothing,
-/// and everywhere else it is the very command. Then errors are cleared.
+/// and everywhere else it is the very command. Then errors are cleared, where there are
+/// any: QEMU's chips are not even ready in their status once it was cleared.
 fn restore(registers: &impl Registers, chip: u8) {
-    registers.write(0, all_ones(registers.width()));
-    registers.write(0, all_ones(registers.width()));
-    command_chips(registers, chip, 0, CLEAR_STATUS);
-    registers.write(0, all_ones(registers.width()));
+    let width = registers.width();
+    registers.write(0, all_ones(width));
+    registers.write(0, all_ones(width));
+    command_chips(registers, chip, 0, READ_STATUS);
+    if registers.read(0) & replicate(width, 1, !READY) != 0 {
+        command_chips(registers, chip, 0, CLEAR_STATUS);
+    }
+    registers.write(0, all_ones(width));
     command_chips(registers, chip, 0, READ_ARRAY);
 }
 
-fn all_ones(width: u8) -> u32 {
+pub(super) fn all_ones(width: u8) -> u32 {
     u32::MAX >> (32 - 8 * u32::from(width))
 }
 
-fn command_chips(registers: &impl Registers, chip: u8, offset: u64, command: u8) {
+pub(super) fn command_chips(registers: &impl Registers, chip: u8, offset: u64, command: u8) {
     let width = registers.width();
     registers.write(offset, replicate(width, chip, command));
 }
 
 /// `byte` in the lowest byte of each chip's lanes.
-fn replicate(width: u8, chip: u8, byte: u8) -> u32 {
+pub(super) fn replicate(width: u8, chip: u8, byte: u8) -> u32 {
     let mut value = [0; 4];
     for lane in (0..width).step_by(usize::from(chip)) {
         value[usize::from(lane)] = byte;

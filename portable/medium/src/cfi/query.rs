@@ -12,6 +12,21 @@ const TIMES: u64 = 0x1f;
 const SIZE: u64 = 0x27;
 const REGIONS: u64 = 0x2c;
 
+/// Bits of the extended table's features.
+mod feature {
+    /// Each block is locked and unlocked by itself, in no time. (Bit 3, the older way, has
+    /// one command that unlocks all blocks for good, the previous stage's included; that is
+    /// not done here.)
+    pub(super) const LOCKS: u32 = 1 << 5;
+    /// Bursts, by a register that configures them.
+    const BURSTS: u32 = 1 << 8;
+    /// Partitions that are read while another one is written.
+    const PARTITIONS: u32 = 1 << 9;
+    /// Features that no published table has.
+    const OTHERS: u32 = !0x3ff;
+    pub(super) const FORGOTTEN: u32 = LOCKS | BURSTS | PARTITIONS | OTHERS;
+}
+
 /// Most regions of blocks of one size that are accepted; chips have up to 3.
 const MAX_REGIONS: usize = 8;
 
@@ -41,6 +56,9 @@ pub struct Geometry {
     pub regions: ArrayVec<Region, MAX_REGIONS>,
     /// Blocks are locked one by one, at every power-on, and can be unlocked.
     pub can_unlock: bool,
+    /// There is more that a power-on resets than the mode in which it is read: locks,
+    /// partitions each in a mode of its own, a register that configures bursts.
+    pub forgets_more: bool,
     /// The longest that programming a word takes, in ms.
     pub program_ms: u64,
     /// The longest that erasing a block takes, in ms.
@@ -96,11 +114,13 @@ impl<F: Fn(u64) -> Result<u8, CfiError>> Table<F> {
         }
         let (program_ms, erase_ms) = self.times()?;
         let (bytes, regions) = self.blocks()?;
+        let features = self.features()?;
         Ok(Geometry {
             chip_width: self.chip_width,
             bytes,
             regions,
-            can_unlock: self.can_unlock()?,
+            can_unlock: features & feature::LOCKS != 0,
+            forgets_more: features & feature::FORGOTTEN != 0,
             program_ms,
             erase_ms,
         })
@@ -154,19 +174,18 @@ impl<F: Fn(u64) -> Result<u8, CfiError>> Table<F> {
         Ok((program.clamp(MIN_MS, MAX_MS), erase.clamp(MIN_MS, MAX_MS)))
     }
 
-    /// Bit 5 of the extended table's features: each block is locked and unlocked
-    /// by itself, in no time. (Bit 3, the older way, has one command that unlocks
-    /// all blocks for good, the previous stage's included; that is not done here.)
-    fn can_unlock(&self) -> Result<bool, CfiError> {
+    /// The extended table's features; none where there is no such table.
+    fn features(&self) -> Result<u32, CfiError> {
         let table = u64::from(self.word(EXTENDED_TABLE)?);
         if table == 0 {
-            return Ok(false);
+            return Ok(0);
         }
         for (offset, letter) in (table..).zip(*b"PRI") {
             if (self.byte)(offset)? != letter {
-                return Ok(false);
+                return Ok(0);
             }
         }
-        Ok((self.byte)(table + 5)? & 1 << 5 != 0)
+        let low = u32::from(self.word(table + 5)?);
+        Ok(low | u32::from(self.word(table + 7)?) << 16)
     }
 }

@@ -82,6 +82,9 @@ pub enum CutReason {
     /// It has, and all of it was wiped.
     #[error("memory had an error that cannot be corrected, and was wiped")]
     Wiped,
+    /// A device on the bus of memory is in the middle of something.
+    #[error("the device at {0:#x} is in a state that cannot be kept")]
+    DeviceState(u64),
     /// A later version's.
     #[error("reason {0}")]
     Other(u64),
@@ -108,16 +111,17 @@ impl CutReason {
             }
             CutReason::Sealed => (13, 0),
             CutReason::Loading => (14, 0),
+            CutReason::VirtualFunctions(function) => (15, function.routing_id().into()),
             CutReason::Old => (16, 0),
             CutReason::Forged => (17, 0),
             CutReason::NoVault => (18, 0),
-            CutReason::VirtualFunctions(function) => (15, function.routing_id().into()),
             CutReason::Vault => (19, 0),
             CutReason::NoOther(sequence) => (20, sequence),
             CutReason::Ended => (21, 0),
             CutReason::WearLost => (22, 0),
             CutReason::MemoryError => (23, 0),
             CutReason::Wiped => (24, 0),
+            CutReason::DeviceState(address) => (25, address),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -143,16 +147,17 @@ impl CutReason {
             12 => CutReason::FunctionTooSlow(function(value), (value >> 16) as u32),
             13 => CutReason::Sealed,
             14 => CutReason::Loading,
+            15 => CutReason::VirtualFunctions(function(value)),
             16 => CutReason::Old,
             17 => CutReason::Forged,
             18 => CutReason::NoVault,
             19 => CutReason::Vault,
-            15 => CutReason::VirtualFunctions(function(value)),
             20 => CutReason::NoOther(value),
             21 => CutReason::Ended,
             22 => CutReason::WearLost,
             23 => CutReason::MemoryError,
             24 => CutReason::Wiped,
+            25 => CutReason::DeviceState(value),
             other => CutReason::Other(other),
         }
     }
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_as_what_it_was_written_as() {
-        for code in 0..24 {
+        for code in 0..26 {
             let (written, _) = CutReason::from_words(code, 5).to_words();
             assert_eq!(written, code);
         }

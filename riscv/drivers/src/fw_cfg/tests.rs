@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// The OS's memory: 64 KiB.
@@ -20,6 +22,15 @@ struct Device {
     started: Vec<(u64, RequestWords)>,
     /// What it leaves in the control word; `None`: it does not end.
     result: Option<u32>,
+    /// The item that is selected, and how far it was read: item `n` has `n` bytes.
+    selected: (u16, u32),
+}
+
+impl Device {
+    fn advance(&mut self, bytes: u32) {
+        let (item, offset) = self.selected;
+        self.selected.1 = offset.saturating_add(bytes).min(item.into());
+    }
 }
 
 type Shared = Arc<Mutex<Device>>;
@@ -37,9 +48,27 @@ impl Registers<u64> for Model {
         let mut device = self.0.lock().unwrap();
         let words = device.place;
         device.started.push((value.swap_bytes(), words));
+        let [control, length, ..] = words;
+        if control & 8 != 0 {
+            device.selected = ((control >> 16) as u16, 0);
+        }
+        if control & 0x16 != 0 {
+            device.advance(length);
+        }
         if let Some(result) = device.result {
             device.place[0] = result;
         }
+    }
+}
+
+impl Registers<u16> for Model {
+    fn read(&self, offset: u64) -> u16 {
+        panic!("a load from {offset:#x}: the mediator makes none");
+    }
+
+    fn write(&self, offset: u64, value: u16) {
+        assert_eq!(offset, register::SELECTOR);
+        self.0.lock().unwrap().selected = (value.swap_bytes(), 0);
     }
 }
 
@@ -248,4 +277,123 @@ fn other_registers_are_the_devices() {
         }
     }
     assert!(shared.lock().unwrap().started.is_empty());
+}
+
+/// What an OS does to the device.
+#[derive(Clone, Debug)]
+enum Step {
+    Select(u16),
+    Read(u64),
+    Ask { control: u32, length: u32 },
+    High(u32),
+    Other(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let width = prop_oneof![Just(1_u64), Just(2), Just(4), Just(8)];
+    let kind = prop_oneof![Just(0_u32), Just(READ), Just(SKIP), Just(READ | SKIP)];
+    let item = prop_oneof![Just(None), (0_u32..0x40).prop_map(Some)];
+    let control = (kind, item)
+        .prop_map(|(kind, item)| kind | item.map_or(0, |item| control::SELECT | item << 16));
+    prop_oneof![
+        (0_u16..0x40).prop_map(Step::Select),
+        width.clone().prop_map(Step::Read),
+        (control, prop_oneof![0_u32..0x50, Just(u32::MAX)])
+            .prop_map(|(control, length)| Step::Ask { control, length }),
+        any::<u32>().prop_map(Step::High),
+        // A store to the data register, which changes nothing.
+        width.prop_map(Step::Other),
+    ]
+}
+
+/// Makes a step as the device sees it.
+fn make(
+    step: &Step,
+    device: &mut FwCfg<Model, Place>,
+    shared: &Shared,
+    memory: &Memory,
+) -> Result<(), TestCaseError> {
+    match *step {
+        Step::Select(item) => {
+            let access = RegisterAccess::Store(item.swap_bytes().into());
+            prop_assert_eq!(device.rule(8, 2, access, memory), Ruling::Pass);
+            shared.lock().unwrap().selected = (item, 0);
+        }
+        Step::Read(bytes) => {
+            let ruling = device.rule(0, bytes, RegisterAccess::Load, memory);
+            prop_assert_eq!(ruling, Ruling::Pass);
+            shared.lock().unwrap().advance(bytes as u32);
+        }
+        Step::Ask { control, length } => {
+            let moves_data = control & READ != 0;
+            let length = if moves_data { length.min(0x50) } else { length };
+            memory.request(OWN, control, length, OWN + 0x1000);
+            prop_assert_eq!(ask(device, memory, OWN), 0);
+        }
+        Step::High(high) => store(device, 0x10, 4, u64::from(high.swap_bytes()), memory),
+        Step::Other(bytes) => {
+            let ruling = device.rule(0, bytes, RegisterAccess::Store(7), memory);
+            prop_assert_eq!(ruling, Ruling::Pass);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    /// What an OS has selected, how far it has read it, and its half of an address are put
+    /// back on a device that has just been powered.
+    #[test]
+    fn what_is_selected_is_put_back(steps in proptest::collection::vec(step(), 0..20)) {
+        let (shared, mut old) = device();
+        let memory = Memory::new();
+        for step in &steps {
+            make(step, &mut old, &shared, &memory)?;
+        }
+        let state = old.capture().expect("nothing is in the way");
+        let left = shared.lock().unwrap().selected;
+        let (powered, mut new) = device();
+        prop_assert!(new.put_back(&state));
+        prop_assert_eq!(powered.lock().unwrap().selected, left);
+        prop_assert_eq!(new.capture(), Some(state));
+        // The half of an address counts as it would have.
+        memory.request(OWN, SELECT, 0, 0);
+        let low = u64::from((OWN as u32).swap_bytes());
+        for (device, shared) in [(&mut old, &shared), (&mut new, &powered)] {
+            shared.lock().unwrap().started.clear();
+            store(device, 0x14, 4, low, &memory);
+        }
+        let [old, new] = [shared, powered].map(|shared| shared.lock().unwrap().started.len());
+        prop_assert_eq!(old, new);
+    }
+}
+
+#[test]
+fn a_device_that_was_written_to_or_does_not_end_is_not_captured() {
+    let memory = Memory::new();
+    let (shared, mut device) = device();
+    memory.request(OWN, WRITE | SELECT, 4, OWN + 0x1000);
+    assert_eq!(ask(&mut device, &memory, OWN), 0);
+    assert_eq!(device.capture(), None);
+
+    let (shared, mut device) = {
+        drop(shared);
+        self::device()
+    };
+    shared.lock().unwrap().result = None;
+    memory.request(OWN, SELECT, 0, 0);
+    ask(&mut device, &memory, OWN);
+    assert_eq!(device.capture(), None);
+    assert!(!device.put_back(&FwCfgState {
+        offset: 3,
+        ..FwCfgState::default()
+    }));
+}
+
+#[test]
+fn a_previous_stage_leaves_nothing_selected() {
+    let (shared, mut device) = device();
+    shared.lock().unwrap().selected = (0x19, 7);
+    device.start();
+    assert_eq!(shared.lock().unwrap().selected, (0, 0));
+    assert_eq!(device.capture(), Some(FwCfgState::default()));
 }

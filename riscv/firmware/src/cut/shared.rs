@@ -2,20 +2,22 @@
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_HARTS;
-use poorwill_drivers::ControllerState;
 use poorwill_drivers::uart::UartState;
+use poorwill_drivers::{ControllerState, RtcState};
 use poorwill_hart::{Resume, Task};
 use poorwill_image::{SealedMemory, StateError, StateSections, StateWriter};
 use poorwill_log::ToldLog;
 use poorwill_memory::{MachineIdentity, Page};
 use poorwill_sleep::Report;
-use poorwill_sleep::cut::{CutMemory, Layout, Place, ToldStatus};
+use poorwill_sleep::cut::{CutMemory, CutReason, Layout, Place, ToldStatus};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::record::Record;
 use super::sealed;
 use crate::hart::{self, Hart, ThisHart};
-use crate::platform::{console, domain, generation_id, platform};
+use crate::platform::bus::{self, BusState};
+use crate::platform::console::{self, say};
+use crate::platform::{domain, generation_id, platform};
 use crate::report;
 
 /// The memory that the loader writes at a power-on: the device tree.
@@ -75,8 +77,12 @@ mod section {
     pub(super) const HEAD: (u32, u16) = (u32::from_le_bytes(*b"CUTM"), 1);
     pub(super) const HARTS: (u32, u16) = (u32::from_le_bytes(*b"HSMS"), 1);
     pub(super) const GENERATION: (u32, u16) = (u32::from_le_bytes(*b"GENI"), 1);
-    pub(super) const ALARM: (u32, u16) = (u32::from_le_bytes(*b"ALRM"), 1);
+    pub(super) const CLOCK: (u32, u16) = (u32::from_le_bytes(*b"RTCS"), 1);
+    /// The console's; those of other UARTs are numbered from 1 on.
     pub(super) const UART: (u32, u16) = (u32::from_le_bytes(*b"UART"), 1);
+    pub(super) const FW_CFG: (u32, u16) = (u32::from_le_bytes(*b"FWCF"), 1);
+    pub(super) const FLASH: (u32, u16) = (u32::from_le_bytes(*b"CFIM"), 1);
+    pub(super) const VIRTIO: (u32, u16) = (u32::from_le_bytes(*b"VMIO"), 1);
     pub(super) const REFUSED: (u32, u16) = (u32::from_le_bytes(*b"SUSP"), 1);
     pub(super) const SEALED: (u32, u16) = (u32::from_le_bytes(*b"SEAL"), 1);
 }
@@ -92,6 +98,11 @@ pub(super) fn write(
     vector: Option<Resume>,
     into: &mut StateWriter<'_>,
 ) -> Result<(), StateError> {
+    // First: what reads the clock changes it.
+    if let Some(clock) = platform().time.clock_state() {
+        let (owner, version) = section::CLOCK;
+        into.section(owner, 0, version, &clock)?;
+    }
     let mut section = |(owner, version), payload: &[u8]| into.section(owner, 0, version, payload);
     section(section::HEAD, Head::now().as_bytes())?;
     let harts = hart::all().iter().enumerate();
@@ -101,9 +112,6 @@ pub(super) fn write(
     section(section::HARTS, starts.as_bytes())?;
     if let Some(uart) = console::capture() {
         section(section::UART, uart.as_bytes())?;
-    }
-    if let Some(alarm) = platform().time.alarm() {
-        section(section::ALARM, &alarm.to_le_bytes())?;
     }
     if sealed::is_refused() {
         section(section::REFUSED, &[])?;
@@ -126,6 +134,60 @@ pub(super) fn write(
     let interrupts = &platform().interrupts;
     interrupts.save(into)?;
     interrupts.save_pending(into)
+}
+
+/// Writes down what the devices on the bus of memory hold for the OS; flash only where
+/// `with_flash`.
+///
+/// # Errors
+///
+/// [`CutReason::DeviceState`], [`CutReason::NoRoom`].
+#[inline(never)]
+pub(super) fn write_bus(with_flash: bool, into: &mut StateWriter<'_>) -> Result<(), CutReason> {
+    let state = bus::capture(with_flash).map_err(CutReason::DeviceState)?;
+    write_bus_state(&state, into).map_err(super::context::no_room)
+}
+
+fn write_bus_state(state: &BusState, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+    let (owner, version) = section::UART;
+    for (number, uart) in (1..).zip(&state.uarts) {
+        into.section(owner, number, version, uart)?;
+    }
+    let (owner, version) = section::FW_CFG;
+    into.section(owner, 0, version, &state.fw_cfgs[..])?;
+    let (owner, version) = section::FLASH;
+    into.section(owner, 0, version, &state.modes[..])?;
+    let (owner, version) = section::VIRTIO;
+    into.section(owner, 0, version, &state.virtio)
+}
+
+/// Reads it.
+fn read_bus(sections: &mut StateSections<'_>) -> Result<BusState, StateError> {
+    let mut state = BusState {
+        virtio: take(sections, section::VIRTIO)?,
+        fw_cfgs: take_all(sections, section::FW_CFG)?,
+        modes: take_all(sections, section::FLASH)?,
+        ..BusState::default()
+    };
+    let (owner, version) = section::UART;
+    let mut number = 1;
+    while let Some(uart) = sections.take(owner, number) {
+        let uart = *uart.read(version)?;
+        let no_room = StateError::Malformed(state.uarts.len());
+        state.uarts.try_push(uart).map_err(|_| no_room)?;
+        number += 1;
+    }
+    Ok(state)
+}
+
+/// As many as a section has.
+fn take_all<T: FromBytes + KnownLayout + Immutable + Copy, const N: usize>(
+    sections: &mut StateSections<'_>,
+    (owner, version): (u32, u16),
+) -> Result<ArrayVec<T, N>, StateError> {
+    let section = sections.take(owner, 0).ok_or(StateError::Malformed(0))?;
+    let all = section.read::<[T]>(version)?;
+    all.try_into().map_err(|_| StateError::Malformed(all.len()))
 }
 
 impl HartStart {
@@ -183,6 +245,7 @@ pub(super) struct Shared {
     /// How each hart is to be started, in their order.
     pub(super) starts: &'static [HartStart],
     uart: Option<UartState>,
+    bus: BusState,
     generation: Option<generation_id::Bytes>,
     log: Option<ToldLog>,
     report: Option<Report>,
@@ -205,7 +268,9 @@ impl Shared {
         let report = Report::read(&mut sections)?;
         let status = ToldStatus::read(&mut sections)?;
         let controllers = platform().interrupts.read(&mut sections)?;
+        let bus = read_bus(&mut sections)?;
         Ok(Shared {
+            bus,
             head: take(&mut sections, section::HEAD)?,
             starts: match sections.take(section::HARTS.0, 0) {
                 Some(starts) => starts.read::<[HartStart]>(section::HARTS.1)?,
@@ -228,7 +293,9 @@ impl Shared {
     /// Whether it is this machine's.
     pub(super) fn fits(&self) -> bool {
         let ids = self.starts.iter().map(|start| start.id);
-        self.head.identity == Head::now().identity && ids.eq(hart::all().iter().map(Hart::id))
+        self.head.identity == Head::now().identity
+            && ids.eq(hart::all().iter().map(Hart::id))
+            && bus::fits(&self.bus)
     }
 
     /// Puts it back, but for the time, and for what interrupts harts.
@@ -237,6 +304,9 @@ impl Shared {
         platform.interrupts.shared().put_back(&self.controllers);
         if let Some(uart) = &self.uart {
             console::restore(uart);
+        }
+        if let Err(address) = bus::restore(&self.bus) {
+            say!("cut: the device at {address:#x} has not taken back what it held");
         }
         // It is the same execution, and not a copy of it.
         if let Some((id, bytes)) = platform.generation_id.as_ref().zip(self.generation) {
@@ -254,8 +324,8 @@ impl Shared {
     }
 }
 
-/// Has the harts interrupted as they were, and sets the clock's alarm again, of which the OS
-/// is to hear.
+/// Has the harts interrupted as they were, and puts the clock back, of whose alarm the OS is
+/// to hear.
 ///
 /// # Errors
 ///
@@ -264,8 +334,10 @@ pub(super) fn announce(pages: &[Page], bytes: u64) -> Result<(), StateError> {
     let mut sections = StateSections::parse(pages, bytes)?;
     platform().interrupts.let_out(&mut sections)?;
     // Without one there is no section.
-    if let Ok(alarm) = take::<[u8; 8]>(&mut sections, section::ALARM) {
-        platform().time.set_alarm(u64::from_le_bytes(alarm));
+    if let Ok(clock) = take::<RtcState>(&mut sections, section::CLOCK)
+        && !platform().time.put_back_clock(&clock)
+    {
+        say!("cut: half of a time that the OS may be reading from the clock is lost");
     }
     Ok(())
 }

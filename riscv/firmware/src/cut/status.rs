@@ -14,6 +14,7 @@ use super::record::{self, Record, place_of};
 use super::{disks, key, stop};
 use crate::entry::stack;
 use crate::hart::ThisHart;
+use crate::platform::bus::{self, BusObstacle};
 use crate::platform::console::say;
 use crate::platform::platform;
 use crate::platform::power_fail::{self, CutObstacle, PowerFail};
@@ -28,6 +29,9 @@ enum NotArmed {
     /// The caches cannot be written back, or wear is levelled where it must not be.
     #[error(transparent)]
     Memory(#[from] CutObstacle),
+    /// A device on the bus of memory cannot be kept.
+    #[error(transparent)]
+    Bus(#[from] BusObstacle),
     /// There would be no proof.
     #[error(transparent)]
     Vault(#[from] VaultFault),
@@ -54,6 +58,9 @@ fn line() -> Option<Result<&'static PowerFail, NotArmed>> {
         return Some(Err(reason));
     }
     let line = platform.power_fail.as_ref()?;
+    if let Some(reason) = bus::obstacle() {
+        return Some(Err(reason.into()));
+    }
     let check = || {
         key::is_kept()?;
         REHEARSED.get().copied().unwrap_or(Ok(()))?;
@@ -89,7 +96,7 @@ pub(super) fn arm() {
 /// as well, and arms the line. To be called at a start, when the OS's device tree is in its
 /// place, and before any of the OS runs.
 pub(crate) fn begin(own: ThisHart) {
-    if let Some(record) = record::record() {
+    if let Some(record) = record::record().filter(|_| bus::obstacle().is_none()) {
         let own_stack = record.stack(place_of(&own));
         REHEARSED.call_once(|| {
             // SAFETY: the hart's own, and nothing of it is in use: a cut is not armed yet.
@@ -104,6 +111,9 @@ pub(crate) fn begin(own: ThisHart) {
         },
         Err(reason) => CutStatus::NotArmed(reason),
     };
+    for name in bus::unkept() {
+        say!("cut: nothing keeps the state of {name}");
+    }
     say!("cut: {status}");
     report::tell_cut_status(&status);
     report::tell_log();

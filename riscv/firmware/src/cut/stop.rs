@@ -141,7 +141,7 @@ pub(super) fn are_written_back(own: ThisHart, is_done: bool) -> Result<(), CutRe
 ///
 /// # Errors
 ///
-/// [`CutReason::NoRoom`].
+/// [`CutReason::NoRoom`], [`CutReason::DeviceState`].
 ///
 /// # Safety
 ///
@@ -155,6 +155,8 @@ pub(super) unsafe fn write_shared(
     // SAFETY: as the caller says.
     let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
     shared::write(record, vector, &mut writer).map_err(context::no_room)?;
+    // Drivers that have suspended their devices set flash up again.
+    shared::write_bus(vector.is_none(), &mut writer)?;
     // SAFETY: likewise.
     let (memory, room) = unsafe { (shared::loaded_memory(own), record.part_mut(tree)) };
     let bytes = memory.len() as u64;
@@ -253,9 +255,9 @@ impl Stopping<'_> {
     /// One cannot be kept, and none was touched.
     pub(super) fn quiet_until(
         &self,
+        drivers: Drivers,
         until: u64,
     ) -> Result<(u64, Result<(), CutReason>), CutReason> {
-        drivers: Drivers,
         let mut iommus = platform().iommus.iter();
         let iommu = iommus.find(|(_, iommu)| iommu.is_on());
         let live = iommu.map(|(address, _)| *address).or_else(virtio::live);

@@ -2,10 +2,11 @@
 
 use core::sync::atomic::AtomicU32;
 
+use arrayvec::ArrayVec;
 use poorwill_arch::fw_cfg::Place;
 use poorwill_arch::{Mmio, guarded};
 use poorwill_devicetree::{MAX_FW_CFGS, Machine, PowerFailInput};
-use poorwill_drivers::fw_cfg::FwCfg;
+use poorwill_drivers::fw_cfg::{FwCfg, FwCfgState};
 use poorwill_drivers::mediated::{CallerMemory, MediatedRegisters, RegisterAccess, Ruling};
 use poorwill_drivers::{FixedRegister, MediatedDevice, PlicEnables};
 use poorwill_hart::emulation::{Access, Operation};
@@ -60,7 +61,8 @@ impl Mediated {
             // SAFETY: the tree, which is right, says the caller, names these addresses as
             // registers of this machine.
             let mmio = unsafe { Mmio::new(registers.start) };
-            let device = FwCfg::new(mmio, Place::new(place));
+            let mut device = FwCfg::new(mmio, Place::new(place));
+            device.start();
             (*registers, MediatedDevice::FwCfg(device))
         };
         let devices = machine.fw_cfg.iter().zip(&REQUESTS).map(device);
@@ -75,6 +77,36 @@ impl Mediated {
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
+    }
+
+    /// How many configuration devices there are.
+    pub(super) fn fw_cfgs(&self) -> usize {
+        fw_cfgs(&mut self.registers.lock()).count()
+    }
+
+    /// What the OS, which runs on no hart, has left in the configuration devices.
+    ///
+    /// # Errors
+    ///
+    /// The address of one that is in a state that cannot be put back.
+    pub(super) fn capture_fw_cfgs(&self) -> Result<ArrayVec<FwCfgState, MAX_FW_CFGS>, u64> {
+        let mut registers = self.registers.lock();
+        let states =
+            fw_cfgs(&mut registers).map(|(address, device)| device.capture().ok_or(address));
+        states.collect()
+    }
+
+    /// Puts it back.
+    ///
+    /// # Errors
+    ///
+    /// The address of one that has not taken it.
+    pub(super) fn restore_fw_cfgs(&self, states: &[FwCfgState]) -> Result<(), u64> {
+        let mut registers = self.registers.lock();
+        let mut devices = fw_cfgs(&mut registers).zip(states);
+        let not_taken = devices
+            .find_map(|((address, device), state)| (!device.put_back(state)).then_some(address));
+        not_taken.map_or(Ok(()), Err)
     }
 
     /// Makes an access for the OS whose memory is given, and returns what was loaded, or
@@ -99,6 +131,16 @@ impl Mediated {
             Ruling::Fault => None,
         }
     }
+}
+
+/// The configuration devices among them, with their addresses.
+fn fw_cfgs(registers: &mut Registers) -> impl Iterator<Item = (u64, &mut FwCfg<Mmio, Place>)> {
+    registers
+        .devices_mut()
+        .filter_map(|(range, device)| match device {
+            MediatedDevice::FwCfg(device) => Some((range.start, device)),
+            _ => None,
+        })
 }
 
 /// A place for one request of each device, which reads and writes there.

@@ -1,6 +1,7 @@
 //! The machine: what its device tree says, and the devices that machine mode
 //! drives.
 
+pub(crate) mod bus;
 mod caches;
 pub(crate) mod console;
 pub(crate) mod domain;
@@ -193,6 +194,7 @@ pub(crate) unsafe fn start(
         let vault = (protection.is_there())
             .then(|| vault::find(machine, time.clone()))
             .flatten();
+        bus::start(machine, vault, protection.is_there(), &time);
         let generation_id = generation_id::GenerationId::new(machine);
         let warm_reset = ram::find(firmware);
         let domain = domain::start(machine, &memory, taken, vault)?;

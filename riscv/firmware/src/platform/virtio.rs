@@ -6,6 +6,8 @@ use poorwill_devicetree::{MAX_VIRTIO, Machine};
 use poorwill_drivers::VirtioMmio;
 use spin::Once;
 
+const _: () = assert!(MAX_VIRTIO <= 32, "a bit for each");
+
 /// Their addresses.
 static DEVICES: Once<ArrayVec<u64, MAX_VIRTIO>> = Once::new();
 
@@ -18,11 +20,34 @@ pub(super) unsafe fn start(machine: &Machine) {
     DEVICES.call_once(|| machine.virtio.clone());
 }
 
-/// The address of one that its driver uses.
-pub(crate) fn live() -> Option<u64> {
+/// The devices, or places for such, in the tree's order, with their addresses.
+fn devices() -> impl Iterator<Item = (u64, VirtioMmio<Mmio>)> {
     // SAFETY: the tree, which is right, says who called `start`, names these addresses as
     // registers of this machine.
     let device = |address| VirtioMmio::new(unsafe { Mmio::new(address) });
-    let mut devices = DEVICES.get().into_iter().flatten().copied();
-    devices.find(|address| device(*address).is_live())
+    let addresses = DEVICES.get().into_iter().flatten().copied();
+    addresses.map(move |address| (address, device(address)))
+}
+
+/// The address of one that its driver uses.
+pub(crate) fn live() -> Option<u64> {
+    let live = devices().find(|(_, device)| device.is_live());
+    live.map(|(address, _)| address)
+}
+
+/// Those that an OS has noticed, and nothing more: a bit for each.
+pub(super) fn acknowledged() -> u32 {
+    let noticed = devices()
+        .zip(0..)
+        .filter(|((_, device), _)| device.is_acknowledged());
+    noticed.fold(0, |all, (_, place)| all | 1 << place)
+}
+
+/// Puts that back.
+pub(super) fn acknowledge(places: u32) {
+    for ((_, device), place) in devices().zip(0..) {
+        if places >> place & 1 != 0 {
+            device.acknowledge();
+        }
+    }
 }

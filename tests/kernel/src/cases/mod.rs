@@ -3,6 +3,7 @@
 mod calls;
 mod count;
 mod cut;
+mod devices;
 mod endure;
 mod fuzz;
 mod handover;
@@ -42,9 +43,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "seal-bench" => seal_bench::run(machine, hart),
         "count" => count::run(machine),
         "cut" => cut::run(machine, hart),
+        "devices" => devices::run(machine),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut"
+                "cases: alive, contexts, sbi, calls, fuzz, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers here are small")]
 
 mod failures;
+mod mode;
 mod model;
 mod operations;
 mod takeover;
