@@ -37,6 +37,7 @@ numbers! {
     MTVAL = 0x343,
     MIP = 0x344,
     MTINST = 0x34a,
+    MTVAL2 = 0x34b,
     MISELECT = 0x350,
     MIREG = 0x351,
     MTOPEI = 0x35c,

@@ -1,5 +1,5 @@
-//! Access faults of the OS: accesses to mediated registers are made for it, and all
-//! others go to it.
+//! Exceptions of the OS: accesses to mediated registers are made for it, and all else goes
+//! to it.
 
 use poorwill_arch::claimed::ClaimedMemory;
 use poorwill_arch::csr;
@@ -10,16 +10,9 @@ use crate::entry::TrapFrame;
 use crate::hart::ThisHart;
 use crate::platform::platform;
 
-/// Serves the fault in the frame.
+/// Serves the access fault in the frame, or gives it back.
 pub(crate) fn access_fault(frame: &mut TrapFrame, hart: ThisHart, domain: &Domain) {
-    let fault = Fault {
-        cause: csr::read::<{ csr::MCAUSE }>(),
-        pc: frame.mepc as u64,
-        status: frame.mstatus as u64,
-        value: csr::read::<{ csr::MTVAL }>(),
-        instruction: csr::try_read::<{ csr::MTINST }>().unwrap_or(0),
-        satp: csr::read::<{ csr::SATP }>(),
-    };
+    let fault = fault_of(frame);
     let owns = |length, address| domain.bytes(length, address, 0).is_ok();
     let executes = |address| domain.executable(address).is_ok();
     // SAFETY: a domain's memory is the OS's alone, and reading its flash changes nothing.
@@ -29,10 +22,30 @@ pub(crate) fn access_fault(frame: &mut TrapFrame, hart: ThisHart, domain: &Domai
         let loaded = platform().mediated.serve(&access, &memory)?;
         Some(access.complete(&mut frame.x, loaded))
     });
-    if let Some(length) = served {
-        frame.mepc = frame.mepc.wrapping_add(length);
-        return;
+    match served {
+        Some(length) => frame.mepc = frame.mepc.wrapping_add(length),
+        None => give_back(frame, &fault, hart),
     }
-    let left = redirect(&fault, &hart.access());
+}
+
+/// Has the OS handle the exception in the frame.
+pub(crate) fn exception(frame: &mut TrapFrame, hart: ThisHart) {
+    give_back(frame, &fault_of(frame), hart);
+}
+
+fn fault_of(frame: &TrapFrame) -> Fault {
+    Fault {
+        cause: csr::read::<{ csr::MCAUSE }>(),
+        pc: frame.mepc as u64,
+        status: frame.mstatus as u64,
+        value: csr::read::<{ csr::MTVAL }>(),
+        instruction: csr::try_read::<{ csr::MTINST }>().unwrap_or(0),
+        guest_address: csr::try_read::<{ csr::MTVAL2 }>().unwrap_or(0),
+        satp: csr::read::<{ csr::SATP }>(),
+    }
+}
+
+fn give_back(frame: &mut TrapFrame, fault: &Fault, hart: ThisHart) {
+    let left = redirect(fault, &hart.access());
     (frame.mepc, frame.mstatus) = (left.pc as usize, left.status as usize);
 }

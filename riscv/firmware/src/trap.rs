@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use poorwill_arch::{LastTrap, csr, hart_id, irqs_off};
-use poorwill_hart::emulation::cause::{LOAD_ACCESS, STORE_ACCESS};
+use poorwill_hart::emulation::OsTrap;
 
 use crate::cut;
 use crate::entry::{self, TrapFrame};
@@ -12,14 +12,6 @@ use crate::mediate;
 use crate::platform::console::say;
 use crate::platform::{domain, platform, power, power_fail};
 use crate::sbi;
-
-mod cause {
-    pub(super) const INTERRUPT: u64 = 1 << 63;
-    pub(super) const SUPERVISOR_CALL: u64 = 9;
-    pub(super) const MACHINE_SOFTWARE: u64 = INTERRUPT | 3;
-    pub(super) const MACHINE_TIMER: u64 = INTERRUPT | 7;
-    pub(super) const MACHINE_EXTERNAL: u64 = INTERRUPT | 11;
-}
 
 /// Where entry.S brings every trap from the OS.
 #[unsafe(no_mangle)]
@@ -33,10 +25,10 @@ extern "C" fn handle_trap(frame: &mut TrapFrame) {
 }
 
 fn handle(frame: &mut TrapFrame) {
-    match csr::read::<{ csr::MCAUSE }>() {
-        cause::SUPERVISOR_CALL => {
+    let hart = this_hart();
+    match OsTrap::of(csr::read::<{ csr::MCAUSE }>()) {
+        OsTrap::Call => {
             frame.mepc += sbi::CALL_BYTES;
-            let hart = this_hart();
             let caller = sbi::Caller {
                 hart,
                 domain: domain::of(hart.id()),
@@ -44,28 +36,45 @@ fn handle(frame: &mut TrapFrame) {
             };
             sbi::call(frame, caller);
         }
-        cause::MACHINE_SOFTWARE | cause::MACHINE_EXTERNAL => this_hart().handle_ipi(),
-        LOAD_ACCESS | STORE_ACCESS => {
-            let hart = this_hart();
-            mediate::access_fault(frame, hart, domain::of(hart.id()));
-        }
-        cause::MACHINE_TIMER => this_hart().timer().forward(),
-        other => panic!(
-            "unexpected trap from the OS: cause {other:#x} at {:#x}, value {:#x}",
-            frame.mepc,
-            csr::read::<{ csr::MTVAL }>(),
-        ),
+        OsTrap::OtherHart => hart.handle_ipi(),
+        OsTrap::Timer => hart.timer().forward(),
+        OsTrap::Access => mediate::access_fault(frame, hart, domain::of(hart.id())),
+        OsTrap::Exception => mediate::exception(frame, hart),
+        OsTrap::DoubleTrap => end_os(frame),
+        OsTrap::Unknown(interrupt) => disable(interrupt),
     }
+}
+
+/// Starts the machine again, as the OS has trapped in its own trap handler and cannot go on.
+fn end_os(frame: &TrapFrame) -> ! {
+    say!(
+        "the OS on hart {} has trapped while it could not: cause {:#x} at {:#x}; it ends here",
+        hart_id(),
+        csr::try_read::<{ csr::MTVAL2 }>().unwrap_or(0),
+        frame.mepc,
+    );
+    power::fatal()
+}
+
+/// Disables an interrupt that machine mode has no handler for, on this hart.
+fn disable(interrupt: u32) {
+    let bit = 1_u64.checked_shl(interrupt).unwrap_or(0);
+    // SAFETY: machine mode waits for no such interrupt.
+    unsafe { csr::clear::<{ csr::MIE }>(bit) };
+    say!(
+        "hart {}: unknown interrupt {interrupt} is now off",
+        hart_id()
+    );
 }
 
 /// Where entry.S brings an interrupt of work in machine mode that lets itself be
 /// interrupted (`arch::interruptible`).
 #[unsafe(no_mangle)]
 extern "C" fn machine_interrupt(cause: u64) {
-    match cause {
-        cause::MACHINE_SOFTWARE | cause::MACHINE_EXTERNAL => this_hart().handle_ipi(),
-        cause::MACHINE_TIMER => this_hart().timer().forward(),
-        other => panic!("unexpected interrupt of machine mode: {other:#x}"),
+    match OsTrap::of(cause) {
+        OsTrap::OtherHart => this_hart().handle_ipi(),
+        OsTrap::Timer => this_hart().timer().forward(),
+        other => panic!("unexpected interrupt of machine mode: {cause:#x}, {other:?}"),
     }
 }
 

@@ -3,9 +3,33 @@ use poorwill_devicetree::Extensions;
 use crate::emulation::cause;
 use crate::interrupt::OF_THE_OS;
 
-/// Exceptions that go to the OS at once: all but its calls, which are the firmware's
-/// (privileged specification, table 3.6; H extension, table 8.6).
-const DELEGATED_EXCEPTIONS: u64 = 0x00f0_b5ff;
+/// Exceptions that go to the OS at once: all that the specification defines and that an OS
+/// can handle (privileged specification, table 3.6; H extension, table 8.6). `medeleg` is
+/// WARL: a hart ignores the bits of extensions that it lacks.
+///
+/// The others stay, each for a reason:
+/// - 9 and 11, calls of S-mode and of machine mode: the firmware serves the first, and no OS
+///   can make the second.
+/// - 16, a double trap: no hart delegates it, as the state of S-mode is lost (Ssdbltrp).
+/// - 14, 17 and 32 to 47, reserved, and 24 to 31 and 48 to 63, custom: a specification to
+///   come, or a vendor, may want machine mode to see them first. Those that arrive there go
+///   to the OS all the same ([`OsTrap`](crate::emulation::OsTrap)).
+const DELEGATED_EXCEPTIONS: u64 = {
+    const ACCESSES_AND_BREAKPOINTS: u64 = 0xff;
+    const CALLS_OF_PROGRAMS_AND_GUESTS: u64 = 1 << 8 | 1 << 10;
+    const PAGE_FAULTS: u64 = 1 << 12 | 1 << 13 | 1 << 15;
+    /// Landing pads and shadow stacks (Zicfilp, Zicfiss). An OS turns on those of its
+    /// programs by itself (`senvcfg.LPE`).
+    const SOFTWARE_CHECK: u64 = 1 << 18;
+    const HARDWARE_ERROR: u64 = 1 << 19;
+    const OF_GUESTS: u64 = 0xf << 20;
+    ACCESSES_AND_BREAKPOINTS
+        | CALLS_OF_PROGRAMS_AND_GUESTS
+        | PAGE_FAULTS
+        | SOFTWARE_CHECK
+        | HARDWARE_ERROR
+        | OF_GUESTS
+};
 
 /// Those of them by which mediated registers are told.
 const MEDIATED_EXCEPTIONS: u64 = 1 << cause::LOAD_ACCESS | 1 << cause::STORE_ACCESS;
@@ -22,7 +46,8 @@ mod menvcfg {
     pub(super) const STCE: u64 = 1 << 63;
     // Not set: shadow stacks (SSE), landing pads (LPE) and double traps (DTE) of S-mode. An
     // OS that does not know of them would not survive them; SBI has them off at a start
-    // (3.0, chapter 18).
+    // (3.0, chapter 18). As DTE is clear, so is henvcfg.DTE, and no trap of an OS or a guest
+    // becomes a double trap.
 }
 
 /// Bits of `mstateen0` (Smstateen): all that the specifications say of state that S-mode

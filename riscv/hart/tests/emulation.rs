@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use poorwill_hart::emulation::{Access, Fault, Operation, PhysicalMemory, cause, redirect};
+use poorwill_hart::emulation::{Access, Fault, Operation, OsTrap, PhysicalMemory, cause, redirect};
 use poorwill_hart::{Csr, CsrAccess};
 use proptest::prelude::*;
 
@@ -20,8 +20,10 @@ const MPP_S: u64 = 1 << 11;
 const MPP: u64 = 3 << 11;
 const SUM: u64 = 1 << 18;
 const MXR: u64 = 1 << 19;
+const SPELP: u64 = 1 << 23;
 const GVA: u64 = 1 << 38;
 const MPV: u64 = 1 << 39;
+const MPELP: u64 = 1 << 41;
 
 /// Flags of an entry.
 const V: u64 = 1;
@@ -103,6 +105,7 @@ fn fault(cause: u64) -> Fault {
         status: MPP_S,
         value: DEVICE,
         instruction: 0,
+        guest_address: 0,
         satp: 0,
     }
 }
@@ -441,6 +444,9 @@ fn a_fault_goes_to_the_supervisor() {
         (0x8020_0001, SPP | SUM, SUM | MPP_S),
         // Off, and they had been on before.
         (0x8020_0000, MPP_S | SPIE, SPP | MPP_S),
+        // Between a jump and its landing pad; and not, though the trap before was.
+        (0x8020_0000, MPELP, SPELP | MPP_S),
+        (0x8020_0000, SPELP, MPP_S),
     ] {
         let hart = Hart::without_guests();
         hart.write_csr(Csr::Stvec, vector);
@@ -468,6 +474,7 @@ fn a_guests_fault_goes_to_the_hypervisor() {
     let from = |status| Fault {
         status,
         instruction: 0x77,
+        guest_address: 0x2000_4400,
         ..fault(cause::LOAD_ACCESS)
     };
     let left = redirect(&from(MPP_S | MPV | GVA | SIE), &hart);
@@ -475,7 +482,7 @@ fn a_guests_fault_goes_to_the_hypervisor() {
     let read = |csr| hart.read_csr(csr).unwrap();
     let [gva, spv, spvp] = [6, 7, 8].map(|bit| 1 << bit);
     assert_eq!(read(Csr::Hstatus), HSTATUS | gva | spv | spvp);
-    assert_eq!((read(Csr::Htval), read(Csr::Htinst)), (0, 0x77));
+    assert_eq!((read(Csr::Htval), read(Csr::Htinst)), (0x2000_4400, 0x77));
     // From its user, and then from the hypervisor itself, which leaves SPVP alone.
     redirect(&from(MPV | GVA), &hart);
     assert_eq!(read(Csr::Hstatus), HSTATUS | gva | spv);
@@ -523,11 +530,52 @@ fn a_guest_gets_its_fault_where_it_is_delegated() {
     assert_eq!(redirect(&own, &hart).pc, 0x8020_0000);
 }
 
+#[test]
+fn a_guests_landing_pad_is_expected_in_the_guest() {
+    const SOFTWARE_CHECK: u64 = 18;
+    let hart = Hart::with_guests(&[(Csr::Hedeleg, 1 << SOFTWARE_CHECK), (Csr::Vsstatus, SUM)]);
+    let fault = |cause| Fault {
+        status: MPV | MPELP | SPELP,
+        ..fault(cause)
+    };
+    // The hypervisor's own expectation, of the trap before, is left alone.
+    let left = redirect(&fault(SOFTWARE_CHECK), &hart);
+    assert_eq!(left.status, MPV | SPELP | MPP_S);
+    assert_eq!(hart.read_csr(Csr::Vsstatus), Some(SUM | SPELP));
+    // Where the hypervisor handles it, the expectation is kept for it.
+    let left = redirect(&fault(cause::LOAD_ACCESS), &hart);
+    assert_eq!(left.status, SPELP | MPP_S);
+    // A cause beyond those of `hedeleg` is the hypervisor's.
+    redirect(&fault(64 + SOFTWARE_CHECK), &hart);
+    assert_eq!(hart.read_csr(Csr::Scause), Some(64 + SOFTWARE_CHECK));
+}
+
+#[test]
+fn machine_mode_handles_its_own_traps_and_no_other() {
+    let interrupt = |number: u64| OsTrap::of(1 << 63 | number);
+    assert_eq!(interrupt(3), OsTrap::OtherHart);
+    assert_eq!(interrupt(11), OsTrap::OtherHart);
+    assert_eq!(interrupt(7), OsTrap::Timer);
+    // The OS's, a guest's, a counter's, those of errors, and a vendor's.
+    for number in [0, 1, 2, 5, 6, 9, 10, 12, 13, 35, 43, 63] {
+        let known = u32::try_from(number).unwrap();
+        assert_eq!(interrupt(number), OsTrap::Unknown(known));
+    }
+    assert_eq!(interrupt(u64::MAX >> 1), OsTrap::Unknown(u32::MAX));
+    assert_eq!(OsTrap::of(9), OsTrap::Call);
+    assert_eq!(OsTrap::of(16), OsTrap::DoubleTrap);
+    assert_eq!([5, 7].map(OsTrap::of), [OsTrap::Access; 2]);
+    let others = (0..200).filter(|cause| ![5, 7, 9, 16].contains(cause));
+    for cause in others.chain([u64::MAX >> 1]) {
+        assert_eq!(OsTrap::of(cause), OsTrap::Exception, "{cause}");
+    }
+}
+
 proptest! {
     /// No instruction, address or table makes it panic, and none reads beyond memory.
     #[test]
     fn anything_may_fault(
-        bits: u32, pc: u64, satp: u64, status: u64, cause in 0..16_u64,
+        bits: u32, pc: u64, satp: u64, status: u64, cause in prop_oneof![0..70_u64, any::<u64>()],
         x: [usize; 32], word: u64,
     ) {
         struct Anything(u32, u64);
@@ -541,7 +589,7 @@ proptest! {
             }
         }
         let hart = Hart::with_guests(&[(Csr::Vsatp, satp), (Csr::Hgatp, !satp)]);
-        let fault = Fault { cause, pc: pc & !1, status, value: 0, instruction: 0, satp };
+        let fault = Fault { cause, pc: pc & !1, status, value: 0, instruction: 0, guest_address: 0, satp };
         if let Some(access) = Access::of(&fault, &x, &hart, &Anything(bits, word)) {
             prop_assert!(access.address.is_multiple_of(access.bytes));
             let mut x = x;
@@ -549,7 +597,7 @@ proptest! {
         }
         let before = hart.all();
         let left = redirect(&fault, &hart);
-        prop_assert_eq!(left.status & MPP, MPP_S);
+        prop_assert_eq!(left.status & (MPP | MPELP), MPP_S);
         prop_assert_eq!(before.len(), hart.all().len());
     }
 }

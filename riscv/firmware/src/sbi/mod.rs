@@ -84,6 +84,7 @@ fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
         value: fault.value,
         // What the hart had was the firmware's.
         instruction: 0,
+        guest_address: 0,
         satp: csr::read::<{ csr::SATP }>(),
     };
     let left = redirect(&fault, &hart.access());

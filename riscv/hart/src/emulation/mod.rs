@@ -1,6 +1,7 @@
-//! Loads and stores that the OS may not make itself, and that machine mode makes for
-//! it: what the instruction asks for ([`Access`]), and how an access fault that is
-//! nobody's goes to the OS as hardware would have delivered it ([`redirect`]).
+//! Traps of the OS, and of its programs and guests, that arrive in machine mode: what each
+//! is for machine mode ([`OsTrap`]); loads and stores that the OS may not make itself, and
+//! that machine mode makes for it ([`Access`]); and how every other exception goes to the OS
+//! as hardware would have delivered it ([`redirect`]).
 //!
 //! The instruction is fetched, and its addresses are translated, with the rights that
 //! the OS had; page tables are read from the OS's memory alone. The OS may change all
@@ -12,6 +13,7 @@
 )]
 
 mod instruction;
+mod os_trap;
 mod redirect;
 mod translation;
 
@@ -19,6 +21,7 @@ use crate::CsrAccess;
 use instruction::{Instruction, Operands};
 use translation::{Intent, Translation};
 
+pub use os_trap::OsTrap;
 pub use redirect::{Redirected, redirect};
 
 /// Exception codes (privileged specification, table 3.6).
@@ -27,10 +30,16 @@ pub mod cause {
     pub const LOAD_ACCESS: u64 = 5;
     /// A store or an AMO faulted.
     pub const STORE_ACCESS: u64 = 7;
+    /// S-mode calls.
+    pub const SUPERVISOR_CALL: u64 = 9;
+    /// S-mode trapped where it could not (Ssdbltrp).
+    pub const DOUBLE_TRAP: u64 = 16;
+    /// In `mcause`: the trap is an interrupt, and the rest is its number.
+    pub const INTERRUPT: u64 = 1 << 63;
 }
 
 /// Bits of `mstatus` as a trap leaves it (privileged specification, 3.1.6; H extension,
-/// 18.4.1).
+/// 18.4.1; Zicfilp).
 mod status {
     pub(super) const SIE: u64 = 1 << 1;
     pub(super) const SPIE: u64 = 1 << 5;
@@ -39,8 +48,10 @@ mod status {
     pub(super) const MPP_SUPERVISOR: u64 = 1 << 11;
     pub(super) const SUM: u64 = 1 << 18;
     pub(super) const MXR: u64 = 1 << 19;
+    pub(super) const SPELP: u64 = 1 << 23;
     pub(super) const GVA: u64 = 1 << 38;
     pub(super) const MPV: u64 = 1 << 39;
+    pub(super) const MPELP: u64 = 1 << 41;
 
     /// Whether the trap came from S-mode or VS-mode, and not from a user's.
     pub(super) fn is_supervisor(status: u64) -> bool {
@@ -53,7 +64,7 @@ mod status {
     }
 }
 
-/// An access fault of the OS's, as the trap into machine mode left it.
+/// An exception of the OS's, as the trap into machine mode left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// `mcause`.
@@ -66,6 +77,9 @@ pub struct Fault {
     pub value: u64,
     /// `mtinst`: the instruction transformed, or zero; zero without H.
     pub instruction: u64,
+    /// `mtval2`: the guest's physical address, shifted right by two bits, or zero; zero
+    /// without H.
+    pub guest_address: u64,
     /// `satp`.
     pub satp: u64,
 }

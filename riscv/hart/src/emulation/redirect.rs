@@ -19,26 +19,34 @@ pub struct Redirected {
 
 /// Delivers an exception to S-mode, or to the guest's VS-mode where the hypervisor has
 /// delegated it, as the hart had done if machine mode had (privileged specification,
-/// 3.1.8, 12.1; H extension, 18.6).
+/// 3.1.8, 12.1; H extension, 18.6; Zicfilp).
+///
+/// `sstatus.SDT` and `vsstatus.SDT` are zero, and stay so: machine mode does not let the OS
+/// have double traps.
 pub fn redirect(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
     let from_guest = status::is_guest(fault.status);
-    let delegated = hart.read_csr(Csr::Hedeleg).unwrap_or(0) >> fault.cause & 1 != 0;
-    if from_guest && delegated {
+    if from_guest && is_delegated(fault.cause, hart) {
         return to_guest(fault, hart);
     }
     if let Some(before) = hart.read_csr(Csr::Hstatus) {
         hart.write_csr(Csr::Hstatus, hypervisor_status(before, fault.status));
-        hart.write_csr(Csr::Htval, 0);
+        hart.write_csr(Csr::Htval, fault.guest_address);
         hart.write_csr(Csr::Htinst, fault.instruction);
     }
     hart.write_csr(Csr::Sepc, fault.pc);
     hart.write_csr(Csr::Scause, fault.cause);
     hart.write_csr(Csr::Stval, fault.value);
-    let status = trapped(fault.status, fault.status) & !status::MPV;
+    let status = trapped(fault.status, fault.status) & !(status::MPV | status::MPELP);
     Redirected {
         pc: base(hart.read_csr(Csr::Stvec)),
         status: status & !status::MPP | status::MPP_SUPERVISOR,
     }
+}
+
+/// Whether the hypervisor has its guests handle the exception.
+fn is_delegated(cause: u64, hart: &impl CsrAccess) -> bool {
+    let delegated = hart.read_csr(Csr::Hedeleg).unwrap_or(0);
+    cause < u64::from(u64::BITS) && delegated >> cause & 1 != 0
 }
 
 fn to_guest(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
@@ -49,13 +57,18 @@ fn to_guest(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
     hart.write_csr(Csr::Vstval, fault.value);
     Redirected {
         pc: base(hart.read_csr(Csr::Vstvec)),
-        status: fault.status & !status::MPP | status::MPP_SUPERVISOR,
+        status: fault.status & !(status::MPP | status::MPELP) | status::MPP_SUPERVISOR,
     }
 }
 
-/// `sstatus`, or `vsstatus`, behind a trap from where `machine` says.
+/// `sstatus`, or `vsstatus`, after a trap from where `machine` says.
 fn trapped(before: u64, machine: u64) -> u64 {
-    let cleared = before & !(status::SPP | status::SPIE | status::SIE);
+    let cleared = before & !(status::SPP | status::SPIE | status::SIE | status::SPELP);
+    let landing_pad = if machine & status::MPELP != 0 {
+        status::SPELP
+    } else {
+        0
+    };
     let previous = if status::is_supervisor(machine) {
         status::SPP
     } else {
@@ -66,7 +79,7 @@ fn trapped(before: u64, machine: u64) -> u64 {
     } else {
         0
     };
-    cleared | previous | enabled
+    cleared | previous | enabled | landing_pad
 }
 
 /// `hstatus` behind it.
