@@ -23,6 +23,7 @@ use crate::{
     check,
     machine::Machine,
     memory::mix,
+    random::Random,
     say, workers,
 };
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -110,23 +111,7 @@ fn map_some() {
     translated::fence();
 }
 
-/// A sequence of numbers.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        usize::try_from(mix(self.0)).expect("rv64's words have 64 bits")
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        self.next() % end
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
     /// A number that is at the edge of something, or any.
     fn argument(&mut self, machine: &Machine) -> usize {
         let range = match self.below(5) {

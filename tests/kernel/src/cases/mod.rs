@@ -7,6 +7,7 @@ mod devices;
 mod endure;
 mod fuzz;
 mod handover;
+mod instructions;
 pub(crate) mod legacy;
 mod mediated;
 mod panic;
@@ -30,6 +31,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "sbi" => sbi::run(machine, hart),
         "calls" => calls::run(machine, hart),
         "fuzz" => fuzz::run(machine, hart),
+        "instructions" => instructions::run(machine, hart),
         "handover" => handover::run(machine),
         "legacy" => legacy::run(machine, hart),
         "mediated" => mediated::run(machine, hart),
@@ -46,7 +48,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "devices" => devices::run(machine),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices"
+                "cases: alive, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }
