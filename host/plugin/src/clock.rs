@@ -83,10 +83,20 @@ fn holder(session: &Session, state: *mut c_void) -> usize {
     session.holder(state).expect("CSRs are a hart's")
 }
 
+/// What QEMU interrupts a hart with that has an interrupt pending (`CPU_INTERRUPT_HARD`).
+const DEVICE_INTERRUPT: c_int = 2;
+
 /// QEMU interrupts a hart, under the big lock.
 unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
     let session = Session::get();
     let cpu = Internals::named(cpu).expect("an interrupt is a hart's");
+    if session.options.deaf.is_some()
+        && mask == DEVICE_INTERRUPT
+        && let Some(hart) = session.number(cpu)
+        && session.model().misses(hart)
+    {
+        return;
+    }
     session.internals.interrupt(cpu, mask);
     if session.internals.is_hart_idle(cpu) {
         return;
@@ -102,6 +112,10 @@ unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
 pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
+    if session.options.deaf.is_some() && session.model().hears(hart) {
+        let _lock = session.internals.lock();
+        (session.internals).interrupt(session.cpu(hart), DEVICE_INTERRUPT);
+    }
     let mut model = session.model();
     while !model.has_ended() {
         let Some(time) = &mut model.time else {

@@ -5,6 +5,7 @@
 //!   are dirty fall back to what memory held, in the file that is the machine's RAM.
 //! - The line that tells the firmware that power fails, a source of the machine's
 //!   interrupt controller, raised at a time, at an instruction, or by a control socket.
+//! - A hart that hears of it later than the others ([`deaf`]).
 //! - A fair time base ([`time`]): one instruction is one nanosecond at every hart, and
 //!   harts advance together. QEMU's own clock is the host's, and its `-icount` adds all
 //!   harts' instructions to one. `time`, `cycle` and `instret` follow it.
@@ -39,6 +40,7 @@
 //! it refuses any QEMU but 10.0.
 
 pub mod cache;
+pub mod deaf;
 pub mod instruction;
 pub mod options;
 pub mod report;

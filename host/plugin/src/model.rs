@@ -3,6 +3,7 @@
 use std::sync::MutexGuard;
 
 use crate::cache::Cache;
+use crate::deaf::Deaf;
 use crate::memory::Ram;
 use crate::options::{Code, Loads, Options, SignalWhen};
 use crate::qemu::counters::Counter;
@@ -50,6 +51,8 @@ pub(crate) struct Model {
     /// Whether it did.
     pub(crate) rose_again: bool,
     pub(crate) unknown_accesses: u64,
+    /// The hart that no interrupt reaches for a while.
+    deaf: Option<Deaf>,
     harts: usize,
     base: u64,
     raised: Option<Raised>,
@@ -80,6 +83,7 @@ impl Model {
             again_countdown: options.again.as_ref().map_or(0, |code| code.count),
             rose_again: false,
             unknown_accesses: 0,
+            deaf: options.deaf.map(|(hart, lasts)| Deaf::new(hart, lasts)),
             harts,
             base: options.base,
             raised: None,
@@ -99,6 +103,18 @@ impl Model {
     /// Whether the line was raised.
     pub(crate) fn is_raised(&self) -> bool {
         self.raised.is_some()
+    }
+
+    /// Whether an interrupt is kept from that hart now.
+    pub(crate) fn misses(&mut self, hart: usize) -> bool {
+        let now = self.time.as_ref().map_or(0, TimeBase::now);
+        (self.deaf.as_mut()).is_some_and(|deaf| deaf.misses(hart, now))
+    }
+
+    /// Whether what was kept from that hart is to reach it now.
+    pub(crate) fn hears(&mut self, hart: usize) -> bool {
+        let now = self.time.as_ref().map_or(0, TimeBase::now);
+        (self.deaf.as_mut()).is_some_and(|deaf| deaf.hears(hart, now))
     }
 
     /// What was told at the end, once.
@@ -144,6 +160,7 @@ impl Model {
         let time = self.time_at(hart, counters);
         if let Some(time) = time {
             self.schedule.raised(time);
+            self.deaf.iter_mut().for_each(|deaf| deaf.raised(time));
         }
         let counters = counters.iter().enumerate();
         let instructions = counters.map(|(hart, counter)| self.instructions(hart, *counter));

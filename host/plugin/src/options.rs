@@ -70,6 +70,9 @@ pub struct Options {
     /// `again-pc`, `again-count`: once the line was raised it falls when these instructions
     /// are executed, and rises again at once. The hold-up goes on.
     pub again: Option<Code>,
+    /// `deaf`, `deaf-for`: no interrupt reaches that hart for so long after the line was raised,
+    /// in nanoseconds of the fair time base: it runs on while others take theirs.
+    pub deaf: Option<(usize, u64)>,
     /// `hold-up`: the power goes this many instructions (nanoseconds of the fair time
     /// base) after the signal; where an instruction or the socket raised the line in the
     /// midst of a window, at the end of a window, up to 1000 later.
@@ -145,6 +148,8 @@ struct Parts {
     signal_count: Option<u64>,
     again_pc: Option<Vec<Range<u64>>>,
     again_count: Option<u64>,
+    deaf: Option<usize>,
+    deaf_for: Option<u64>,
 }
 
 impl Default for Options {
@@ -158,6 +163,7 @@ impl Default for Options {
             signal: SignalWhen::Never,
             signal_from: 0,
             again: None,
+            deaf: None,
             hold_up: None,
             cut_at: None,
             pend: true,
@@ -212,6 +218,8 @@ impl Options {
             "signal-from" => self.signal_from = argument.number()?,
             "again-pc" => parts.again_pc = Some(argument.ranges()?),
             "again-count" => parts.again_count = Some(argument.positive()?),
+            "deaf" => parts.deaf = Some(argument.within(0..=511, "a hart, 0 to 511")?),
+            "deaf-for" => parts.deaf_for = Some(argument.positive()?),
             "hold-up" => self.hold_up = Some(argument.positive()?),
             "cut-at" => self.cut_at = Some(argument.positive()?),
             "pend" => self.pend = argument.switch()?,
@@ -263,7 +271,15 @@ impl Options {
         }
         let count = parts.again_count.unwrap_or(1);
         self.again = parts.again_pc.map(|ranges| Code { ranges, count });
-        Ok(())
+        let [key, needed] = match (parts.deaf, parts.deaf_for) {
+            (Some(_), None) => ["deaf", "deaf-for"],
+            (None, Some(_)) => ["deaf-for", "deaf"],
+            (hart, time) => {
+                self.deaf = hart.zip(time);
+                return Ok(());
+            }
+        };
+        Err(OptionError::Needs { key, needed })
     }
 
     /// Whether the signal is the so-manieth of something.
@@ -281,6 +297,8 @@ impl Options {
                 "signal-at, signal-pc, signal-store or control",
             ),
             ("again-pc", is_signalled, "another signal before it"),
+            ("deaf", is_signalled, "a signal"),
+            ("deaf", self.time, "time=on"),
             ("signal-at", self.time, "time=on"),
             ("signal-from", self.time, "time=on"),
             ("signal-from", self.counts(), "signal-pc or signal-store"),
@@ -330,6 +348,8 @@ mod tests {
             "signal-from=7",
             "again-pc=0x80000040+0x80000044",
             "again-count=2",
+            "deaf=1",
+            "deaf-for=300",
             "hold-up=100000",
             "cut-at=5",
             "pend=off",
@@ -358,6 +378,7 @@ mod tests {
                 ranges: vec![0x8000_0040..0x8000_0041, 0x8000_0044..0x8000_0045],
                 count: 2,
             }),
+            deaf: Some((1, 300)),
             hold_up: Some(100_000),
             cut_at: Some(5),
             pend: false,
@@ -423,6 +444,12 @@ mod tests {
             error(&["signal-at=5", "again-count=2"]),
             "`again-count` needs again-pc"
         );
+        assert_eq!(error(&["signal-at=5", "deaf=1"]), "`deaf` needs deaf-for");
+        assert_eq!(
+            error(&["signal-at=5", "deaf-for=1"]),
+            "`deaf-for` needs deaf"
+        );
+        assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
         assert_eq!(error(&["pend=off"]), "`pend` needs ram");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("says another moment"));
         assert!(error(&["signal-pc=1", "signal-store=1"]).contains("says another moment"));

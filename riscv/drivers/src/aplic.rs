@@ -24,6 +24,8 @@ pub(crate) mod register {
     pub(super) const SETIE: u64 = 0x1e00;
     pub(crate) const SETIENUM: u64 = 0x1edc;
     pub(super) const CLRIE: u64 = 0x1f00;
+    /// A message of a hart's own (4.5.15).
+    pub(super) const GENMSI: u64 = 0x3000;
     /// Of source 1.
     pub(crate) const TARGET: u64 = 0x3004;
     pub(super) const IDC: u64 = 0x4000;
@@ -34,6 +36,9 @@ pub(crate) mod register {
 
 /// DOMAINCFG: the domain's interrupts reach harts (AIA, 4.5.1).
 pub(crate) const INTERRUPT_ENABLE: u32 = 1 << 8;
+
+/// GENMSI: the message that was asked for is still to be sent (AIA, 4.5.15).
+const BUSY: u32 = 1 << 12;
 
 /// SOURCECFG: delegated to the child domain in the low bits (AIA, 4.5.2).
 const DELEGATED: u32 = 1 << 10;
@@ -152,14 +157,52 @@ impl<R: Registers<u32>> Domain<R> {
             .map(|word| self.registers.read(register::SETIP + 4 * word))
     }
 
+    /// Lets no interrupt out any more: what comes from now on stays pending. Returns what
+    /// DOMAINCFG held.
+    pub fn shut(&self) -> u32 {
+        let domain = self.registers.read(register::DOMAINCFG);
+        let mode = domain & !INTERRUPT_ENABLE;
+        self.registers.write(register::DOMAINCFG, mode);
+        // It has taken effect once the register is read.
+        self.registers.read(register::DOMAINCFG);
+        domain
+    }
+
+    /// Whether a message that a hart has asked for by GENMSI is still to be sent. A domain
+    /// that is shut sends it all the same.
+    pub fn is_sending(&self) -> bool {
+        self.registers.read(register::GENMSI) & BUSY != 0
+    }
+
+    /// Lets interrupts out again, where DOMAINCFG held that before it was
+    /// [shut](Self::shut).
+    pub fn reopen(&self, domain: u32) {
+        self.registers.write(register::DOMAINCFG, domain);
+    }
+
+    /// As [`capture`](Keeper::capture) of a domain that is shut: DOMAINCFG is as it was
+    /// before, where `held` has it.
+    pub fn capture_as(&self, held: Option<u32>) -> impl Iterator<Item = u32> {
+        self.offsets().map(move |offset| match held {
+            Some(domain) if offset == register::DOMAINCFG => domain,
+            _ => self.registers.read(offset),
+        })
+    }
+
     /// Makes those sources pending, and lets the domain's interrupts out if `state` has
     /// them so: what a domain is to do that was [put back](Self::put_back).
     pub fn let_out<S: AsRef<[u32]>>(&self, state: &State<S>, pending: &[u32]) {
         for (word, bits) in (0..=u64::from(self.sources / 32)).zip(pending) {
             self.registers.write(register::SETIP + 4 * word, *bits);
         }
-        let domain = state.words().last().copied().unwrap_or(0);
-        self.registers.write(register::DOMAINCFG, domain);
+        self.registers
+            .write(register::DOMAINCFG, self.domain(Some(state)));
+    }
+
+    /// What DOMAINCFG is to hold by `state`; what it holds where there is none.
+    pub fn domain<S: AsRef<[u32]>>(&self, state: Option<&State<S>>) -> u32 {
+        let kept = state.and_then(|state| state.words().last().copied());
+        kept.unwrap_or_else(|| self.registers.read(register::DOMAINCFG))
     }
 
     /// Restores the state, but lets no interrupt out. One that went out as a message before

@@ -42,6 +42,10 @@ pub struct ControllerState<'a> {
     aplics: ArrayVec<Option<State<&'a [u32]>>, MAX_APLICS>,
 }
 
+/// What the OS had each of its APLIC domains do before they were [shut](Controllers::shut).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShutDomains(ArrayVec<u32, MAX_APLICS>);
+
 impl<R: Registers<u32>> Controllers<R> {
     /// Owner and version of each kind of section of their state.
     pub const SECTIONS: [(u32, u16); 2] = [
@@ -85,20 +89,42 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// Captures the OS's state: `write` is called for each section, with its words.
+    /// Has no APLIC let an interrupt out any more: none sends a message, but for one that a hart
+    /// has [asked for](Self::are_sending) before.
+    pub fn shut(&self) -> ShutDomains {
+        ShutDomains(self.aplics.iter().map(Domain::shut).collect())
+    }
+
+    /// Whether a message that a hart has asked an APLIC for is still to be sent.
+    pub fn are_sending(&self) -> bool {
+        self.aplics.iter().any(Domain::is_sending)
+    }
+
+    /// Has the APLICs go on as they did before they were shut.
+    pub fn reopen(&self, shut: &ShutDomains) {
+        for (aplic, domain) in self.aplics.iter().zip(&shut.0) {
+            aplic.reopen(*domain);
+        }
+    }
+
+    /// Captures the OS's state: `write` is called for each section, with its words. That of
+    /// domains that are `shut` is as it was before.
     ///
     /// # Errors
     ///
     /// That of `write`, which is then not called again.
     pub fn capture<E>(
         &self,
+        shut: Option<&ShutDomains>,
         mut write: impl FnMut(SectionKey, &mut dyn Iterator<Item = u32>) -> Result<(), E>,
     ) -> Result<(), E> {
         for (number, plic) in (0..).zip(&self.plics) {
             write(SectionKey::of(plic, number), &mut plic.capture())?;
         }
         for (number, aplic) in (0..).zip(&self.aplics) {
-            write(SectionKey::of(aplic, number), &mut aplic.capture())?;
+            let held = shut.and_then(|shut| shut.0.get(usize::from(number)));
+            let mut words = aplic.capture_as(held.copied());
+            write(SectionKey::of(aplic, number), &mut words)?;
         }
         Ok(())
     }
@@ -144,14 +170,18 @@ impl<R: Registers<u32>> Controllers<R> {
         Ok(state)
     }
 
-    /// Puts the state back, before the OS goes on. A controller without a section
-    /// stays as it is.
-    pub fn restore(&self, state: &ControllerState<'_>) {
-        self.put_back(state);
-        self.let_out(state, |_| None);
+    /// What a state has the APLICs do, once they are [opened](Self::reopen).
+    pub fn domains(&self, state: &ControllerState<'_>) -> ShutDomains {
+        let domains = self.aplics.iter().zip(&state.aplics);
+        ShutDomains(
+            domains
+                .map(|(aplic, words)| aplic.domain(words.as_ref()))
+                .collect(),
+        )
     }
 
-    /// The same, but no APLIC lets an interrupt out before [`let_out`](Self::let_out).
+    /// Puts the state back, but no APLIC lets an interrupt out before [`let_out`](Self::let_out)
+    /// or [`reopen`](Self::reopen). A controller without a section stays as it is.
     pub fn put_back(&self, state: &ControllerState<'_>) {
         for (plic, words) in self.plics.iter().zip(&state.plics) {
             if let Some(words) = words {

@@ -261,10 +261,16 @@ impl ThisHart {
         unsafe { entry::enter(resume, self.stack_top()) }
     }
 
-    /// Clears the interrupt by other harts, then does what they ask. Who comes for a
-    /// start or a job looks for them itself.
+    /// Clears the interrupt by other harts, then does what they ask, and looks for the
+    /// power-fail line. Who comes for a start or a job looks for them itself.
     pub(crate) fn handle_ipi(self) {
         self.look_for_power_fail();
+        self.take_requests();
+    }
+
+    /// Clears the interrupt by other harts, then does what they ask. A hart whose state is
+    /// written down calls this before: what others were told is sent is in its state then.
+    pub(crate) fn take_requests(self) {
         let requests = self.0.mailbox.receive(&self.0.ipi);
         if requests.contains(Request::Fence) {
             remote_fence::run_under_way();

@@ -1,6 +1,7 @@
 //! The hart that sleeps for the machine: what it holds for its OS, and where that goes on, in
 //! an image or in the record of a cut; and what it takes over as it wakes.
 
+use poorwill_drivers::ShutDomains;
 use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Section, section};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_sleep::{Core, Moment, StateRefusal, WakeVector};
@@ -9,20 +10,26 @@ use spin::Mutex;
 use crate::hart::this_hart;
 use crate::platform::{domain, platform};
 
-/// The state that the waking hart takes over.
-static WAKING: Mutex<Option<HartContext>> = Mutex::new(None);
+/// What the waking hart takes over: its own state, and what the OS's APLICs, which are shut, are
+/// to do from then on.
+type Waking = (HartContext, Option<ShutDomains>);
 
-/// Keeps what a hart is to have when it wakes.
-pub(crate) fn will_wake(hart: HartContext) {
-    *WAKING.lock() = Some(hart);
+static WAKING: Mutex<Option<Waking>> = Mutex::new(None);
+
+/// Keeps what a hart is to have when it wakes. The `domains` let interrupts out then: what came
+/// before would be lost with what its interrupt file holds until it is put back.
+pub(crate) fn will_wake(hart: HartContext, domains: Option<ShutDomains>) {
+    *WAKING.lock() = Some((hart, domains));
 }
 
 /// Puts back what is the calling hart's own; run as it starts for a wake.
 pub(crate) fn restore_hart() {
     // Not moved: a hart's stack is small.
     let mut waking = WAKING.lock();
-    if let Some(context) = waking.as_ref() {
+    if let Some((context, domains)) = waking.as_ref() {
         context.restore(&this_hart().access());
+        let controllers = platform().interrupts.shared();
+        (domains.iter()).for_each(|domains| controllers.reopen(domains));
     }
     *waking = None;
 }
@@ -36,6 +43,8 @@ pub(crate) fn restore_hart() {
 #[inline(never)]
 pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
+    // An interrupt that another hart sent before it stopped.
+    this_hart().take_requests();
     let context = HartContext::capture(&this_hart().access()).map_err(no_room)?;
     let now = Moment {
         ticks: clock.ticks(),

@@ -50,9 +50,13 @@ extern "C" fn wait_for_start() -> ! {
     };
     own.set_up_csrs();
     let resume = match starting.task() {
-        Task::Start(resume) => resume,
+        Task::Start(resume) => {
+            cut::wait_for_release(own);
+            resume
+        }
         Task::Wake(resume) => {
             sleeper::restore_hart();
+            cut::woke(own);
             // What it holds for the OS is in no other place any more.
             cut::begin(own);
             resume

@@ -68,6 +68,8 @@ pub(crate) struct Machine {
     pub(crate) plic_contexts: ArrayVec<usize, MAX_HARTS>,
     /// S-mode has IMSICs.
     pub(crate) has_imsic: bool,
+    /// Where their interrupt files begin, a page for each hart.
+    pub(crate) imsic: usize,
     /// S-mode's APLIC.
     pub(crate) aplic: Option<usize>,
     /// The generation ID, on machines that have one.
@@ -241,6 +243,7 @@ impl Machine {
             of_machine("machine mode's IMSIC");
         } else if is(node, "riscv,imsics") {
             self.has_imsic = true;
+            self.imsic = range.start;
         } else if is(node, "riscv,aplic")
             && (of_machine_mode || node.property("riscv,children").is_some())
         {

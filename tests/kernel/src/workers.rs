@@ -47,6 +47,15 @@ pub(crate) fn entry_address() -> usize {
     worker_entry as *const () as usize
 }
 
+/// The place of the hart that runs this, by its stack; `None` on the boot hart.
+pub(crate) fn own_place(machine: &Machine) -> Option<usize> {
+    let here = 0_u8;
+    let here = (&raw const here).addr();
+    let mut places = 0..machine.harts.len();
+    // The stacks lie in the order of places.
+    places.find(|place| (here..here + arch::STACK_SIZE).contains(&arch::worker_stack_top(*place)))
+}
+
 /// All harts but this one.
 pub(crate) fn others(machine: &Machine, this: usize) -> impl Iterator<Item = usize> {
     machine

@@ -131,6 +131,14 @@ impl StopMachine for FakeRecord {
 
     fn forget(&self) {}
 
+    fn halt(&self, _: u64) -> Result<(), CutReason> {
+        Ok(())
+    }
+
+    fn shut(&self) -> Result<(), CutReason> {
+        Ok(())
+    }
+
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
         for (place, runs) in self.running.iter().enumerate() {
             self.write_part(Layout::hart(place), sequence, if *runs { 600 } else { 0 });

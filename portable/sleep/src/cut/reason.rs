@@ -85,6 +85,9 @@ pub enum CutReason {
     /// A device on the bus of memory is in the middle of something.
     #[error("the device at {0:#x} is in a state that cannot be kept")]
     DeviceState(u64),
+    /// A message that a hart has had an interrupt controller send is still to be sent.
+    #[error("an interrupt controller did not send a message in time")]
+    MessageLeft,
     /// A later version's.
     #[error("reason {0}")]
     Other(u64),
@@ -122,6 +125,7 @@ impl CutReason {
             CutReason::MemoryError => (23, 0),
             CutReason::Wiped => (24, 0),
             CutReason::DeviceState(address) => (25, address),
+            CutReason::MessageLeft => (26, 0),
             CutReason::Other(code) => (code, 0),
         }
     }
@@ -158,6 +162,7 @@ impl CutReason {
             23 => CutReason::MemoryError,
             24 => CutReason::Wiped,
             25 => CutReason::DeviceState(value),
+            26 => CutReason::MessageLeft,
             other => CutReason::Other(other),
         }
     }
@@ -176,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_as_what_it_was_written_as() {
-        for code in 0..26 {
+        for code in 0..=26 {
             let (written, _) = CutReason::from_words(code, 5).to_words();
             assert_eq!(written, code);
         }

@@ -11,7 +11,8 @@ use super::stop::{CutCommitted, Signalled, StopMachine};
 /// The machine that asks to be cut. Its other harts are stopped, and whatever keeps it from
 /// being cut, its OS goes on.
 pub trait RequestMachine: StopMachine + Prover {
-    /// Has devices that were quieted work again, where nothing came of it.
+    /// Has devices that were quieted work again, and controllers that were shut send messages,
+    /// where nothing came of it.
     fn resume(&self);
 }
 

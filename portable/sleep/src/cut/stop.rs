@@ -27,28 +27,47 @@ pub trait StopMachine {
     /// longer than until the next [flush](Self::flush).
     fn forget(&self);
 
-    /// Has every hart stopped: each has written its part of the cut of that number, and
-    /// its entry, and no OS runs until the next power-on.
+    /// Has every hart stopped: its last call is finished, and it runs no OS until the next
+    /// power-on. None that ran it has written its part yet: harts that were still in a call, or in
+    /// the OS, may have interrupted those that had stopped. A hart that nothing can interrupt, as
+    /// its OS had stopped it, may write its part of the cut of that number now.
     ///
     /// # Errors
     ///
     /// [`CutReason`]: one is not.
-    fn gather(&self, sequence: u64) -> Result<(), CutReason>;
+    fn halt(&self, sequence: u64) -> Result<(), CutReason>;
 
-    /// Writes what all harts share, and the device tree, with their entries.
-    ///
-    /// # Errors
-    ///
-    /// [`CutReason`].
-    fn capture(&self, sequence: u64) -> Result<(), CutReason>;
-
-    /// Has the devices write no memory any more, and what disks have acknowledged be on
-    /// them; writes down what puts them back, with its entry.
+    /// Has the devices write no memory and send no message any more, and what disks have
+    /// acknowledged be on them; writes down what puts them back, with its entry.
     ///
     /// # Errors
     ///
     /// [`CutReason`]: one cannot be kept.
     fn quiet(&self, sequence: u64) -> Result<(), CutReason>;
+
+    /// Has the interrupt controllers send harts no message any more: what they have sent is
+    /// with the harts, and what comes to them now stays pending there.
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason::MessageLeft`].
+    fn shut(&self) -> Result<(), CutReason>;
+
+    /// Has every hart that has not done so take the interrupts that others have asked of it, and
+    /// write its part of the cut of that number, and its entry.
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason`]: one has not.
+    fn gather(&self, sequence: u64) -> Result<(), CutReason>;
+
+    /// Writes what all harts share, what is pending at the controllers among it, and the
+    /// device tree, with their entries.
+    ///
+    /// # Errors
+    ///
+    /// [`CutReason`].
+    fn capture(&self, sequence: u64) -> Result<(), CutReason>;
 
     /// Ticks of `time` since the line was raised, or the OS asked.
     fn ticks(&self) -> u64;
@@ -77,9 +96,11 @@ pub(super) struct Signalled<'m, M> {
     sequence: u64,
     cause: CutCause,
 }
+struct Halted<'m, M>(Signalled<'m, M>);
+struct Quiet<'m, M>(Signalled<'m, M>);
+struct Shut<'m, M>(Signalled<'m, M>);
 struct Gathered<'m, M>(Signalled<'m, M>);
 struct Captured<'m, M>(Signalled<'m, M>);
-struct Quiet<'m, M>(Signalled<'m, M>);
 
 /// The digest of all entries, and whether it is a tag. The key is forgotten.
 struct Proven<'m, M>(Signalled<'m, M>, Digest, bool);
@@ -122,19 +143,43 @@ impl<'m, M: StopMachine> Signalled<'m, M> {
         })
     }
 
-    /// All that follows.
+    /// All that follows. What a hart holds is written down once nothing can interrupt it any
+    /// more: not a hart, not a device, not a controller.
     pub(super) fn stop(self) -> Result<CutCommitted, CutReason> {
-        self.gather()
+        self.halt()
+            .and_then(Halted::quiet)
+            .and_then(Quiet::shut)
+            .and_then(Shut::gather)
             .and_then(Gathered::capture)
-            .and_then(Captured::quiet)
-            .and_then(Quiet::prove)
+            .and_then(Captured::prove)
             .and_then(Proven::flush)
             .and_then(Flushed::commit)
     }
 
+    fn halt(self) -> Result<Halted<'m, M>, CutReason> {
+        self.machine.halt(self.sequence)?;
+        Ok(Halted(self))
+    }
+}
+
+impl<'m, M: StopMachine> Halted<'m, M> {
+    fn quiet(self) -> Result<Quiet<'m, M>, CutReason> {
+        self.0.machine.quiet(self.0.sequence)?;
+        Ok(Quiet(self.0))
+    }
+}
+
+impl<'m, M: StopMachine> Quiet<'m, M> {
+    fn shut(self) -> Result<Shut<'m, M>, CutReason> {
+        self.0.machine.shut()?;
+        Ok(Shut(self.0))
+    }
+}
+
+impl<'m, M: StopMachine> Shut<'m, M> {
     fn gather(self) -> Result<Gathered<'m, M>, CutReason> {
-        self.machine.gather(self.sequence)?;
-        Ok(Gathered(self))
+        self.0.machine.gather(self.0.sequence)?;
+        Ok(Gathered(self.0))
     }
 }
 
@@ -146,13 +191,6 @@ impl<'m, M: StopMachine> Gathered<'m, M> {
 }
 
 impl<'m, M: StopMachine> Captured<'m, M> {
-    fn quiet(self) -> Result<Quiet<'m, M>, CutReason> {
-        self.0.machine.quiet(self.0.sequence)?;
-        Ok(Quiet(self.0))
-    }
-}
-
-impl<'m, M: StopMachine> Quiet<'m, M> {
     /// Nothing of the key is left where there is a commit: it is forgotten before the flush.
     fn prove(self) -> Result<Proven<'m, M>, CutReason> {
         let Signalled {

@@ -15,10 +15,13 @@ use poorwill_vault::{CutVault, Key};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::flash::{Flash, TestVault};
+use crate::traffic::Traffic;
 use crate::wear::Wear;
 
 pub(crate) const HARTS: usize = 3;
 pub(crate) const PART_WORDS: usize = 8;
+/// The word of a hart's part that says what interrupts it.
+const INTERRUPTED: usize = PART_WORDS - 1;
 /// The OS's memory, in words of a line each.
 pub(crate) const OS_LINES: usize = 4;
 
@@ -121,8 +124,10 @@ pub(crate) struct Machine {
     pub(crate) fault: Cell<Option<VaultFault>>,
     /// What cannot be kept: a device, or a hart's state.
     pub(crate) unkept: Cell<Option<CutReason>>,
-    /// Devices are quiet.
-    pub(crate) is_quiet: Cell<bool>,
+    /// What harts and devices send, and whether these are quiet.
+    pub(crate) traffic: Traffic,
+    /// What interrupts each hart behind Go.
+    pub(crate) interrupted: Cell<[u64; HARTS]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +147,13 @@ pub(crate) enum Mutant {
     /// stores.
     EarlyWear,
     OldWear,
+    /// Harts write their parts as they stop; or before devices are quiet.
+    PartsAtStop,
+    PartsBeforeQuiet,
+    /// Controllers go on sending messages.
+    NotShut,
+    /// Harts do not look for what others have posted.
+    NotTaken,
 }
 
 impl Machine {
@@ -170,7 +182,8 @@ impl Machine {
             changed: Cell::new(None),
             fault: Cell::new(None),
             unkept: Cell::new(None),
-            is_quiet: Cell::new(false),
+            traffic: Traffic::default(),
+            interrupted: Cell::default(),
         }
     }
 
@@ -181,6 +194,7 @@ impl Machine {
 
     pub(crate) fn step(&self) {
         self.steps.set(self.steps.get() + 1);
+        self.traffic.step(self.steps.get());
         match self.fuel.get() {
             Some((0, _)) | None => {}
             Some((1, keep)) => {
@@ -266,6 +280,19 @@ impl Machine {
         (0..OS_LINES / 2).for_each(|line| self.clean(At::Os(line)));
     }
 
+    /// Has each hart write its part that `is_one`.
+    fn write_parts(&self, sequence: u64, is_one: impl Fn(usize) -> bool) {
+        let harts = *self.harts.borrow();
+        for (place, context) in harts.into_iter().enumerate().filter(|(at, _)| is_one(*at)) {
+            let mut words = [context; PART_WORDS];
+            words[INTERRUPTED] = match self.mutant.get() {
+                Some(Mutant::NotTaken) => self.traffic.in_file(place),
+                _ => self.traffic.take(place),
+            };
+            self.write_part(Layout::hart(place), sequence, words);
+        }
+    }
+
     /// What the next power-on finds.
     pub(crate) fn power_off(&self, keep: u64) -> Kept {
         let left = self.left.borrow_mut().take();
@@ -324,26 +351,57 @@ impl StopMachine for Machine {
         }
     }
 
-    fn gather(&self, sequence: u64) -> Result<(), CutReason> {
+    fn halt(&self, sequence: u64) -> Result<(), CutReason> {
         if let Some(hart) = self.stuck.get() {
             return Err(CutReason::HartNotStopped(hart));
         }
-        let harts = *self.harts.borrow();
-        for (place, context) in harts.into_iter().enumerate() {
-            self.write_part(Layout::hart(place), sequence, [context; PART_WORDS]);
+        let mut is_written = [false; HARTS];
+        loop {
+            self.step();
+            if self.mutant.get() == Some(Mutant::PartsAtStop) {
+                for (place, is_written) in is_written.iter_mut().enumerate() {
+                    let writes = self.traffic.has_stopped(place) && !*is_written;
+                    *is_written |= writes;
+                    self.write_parts(sequence, |at| at == place && writes);
+                }
+            }
+            if self.traffic.have_stopped() {
+                break;
+            }
+        }
+        if self.mutant.get() == Some(Mutant::PartsBeforeQuiet) {
+            self.write_parts(sequence, |_| true);
+        }
+        Ok(())
+    }
+
+    fn shut(&self) -> Result<(), CutReason> {
+        if self.mutant.get() != Some(Mutant::NotShut) {
+            self.traffic.is_shut.set(true);
+        }
+        self.step();
+        Ok(())
+    }
+
+    fn gather(&self, sequence: u64) -> Result<(), CutReason> {
+        let are_written = [Mutant::PartsAtStop, Mutant::PartsBeforeQuiet].map(Some);
+        if !are_written.contains(&self.mutant.get()) {
+            self.write_parts(sequence, |_| true);
         }
         Ok(())
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
         self.early.set(self.wear.get());
-        self.write_part(Layout::SHARED, sequence, [sequence; PART_WORDS]);
+        let mut shared = [sequence; PART_WORDS];
+        shared[..HARTS].copy_from_slice(&self.traffic.pending());
+        self.write_part(Layout::SHARED, sequence, shared);
         self.write_part(Layout::TREE, sequence, [7; PART_WORDS]);
         Ok(())
     }
 
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
-        self.is_quiet.set(true);
+        self.traffic.is_quiet.set(true);
         self.step();
         self.unkept.get().map_or(Ok(()), Err)?;
         self.write_part(Layout::DEVICES, sequence, [9; PART_WORDS]);
@@ -382,7 +440,8 @@ impl StopMachine for Machine {
 impl RequestMachine for Machine {
     fn resume(&self) {
         if self.mutant.get() != Some(Mutant::NotResumed) {
-            self.is_quiet.set(false);
+            self.traffic.is_quiet.set(false);
+            self.traffic.is_shut.set(false);
         }
         self.step();
     }
@@ -411,7 +470,8 @@ impl Prover for Machine {
 }
 
 impl GoMachine for Machine {
-    type State = [u64; HARTS];
+    /// Contexts, and what interrupts them.
+    type State = [[u64; HARTS]; 2];
 
     fn record(&self) -> &impl CutMemory {
         self
@@ -457,19 +517,22 @@ impl GoMachine for Machine {
 
     fn check(&self) -> Result<Self::State, CutReason> {
         self.step();
-        Ok(std::array::from_fn(|place| {
-            self.read(At::Part(Layout::hart(place)))[0]
-        }))
+        let parts: [Words; HARTS] =
+            std::array::from_fn(|place| self.read(At::Part(Layout::hart(place))));
+        let shared = self.read(At::Part(Layout::SHARED));
+        let interrupted = |place: usize| parts[place][INTERRUPTED] | shared[place];
+        Ok([parts.map(|part| part[0]), std::array::from_fn(interrupted)])
     }
 
     fn wait_for_power(&self) {
         self.step();
     }
 
-    fn restore(&self, state: Self::State) -> Result<(), CutReason> {
+    fn restore(&self, [harts, interrupted]: Self::State) -> Result<(), CutReason> {
         self.step();
         self.changed.get().map_or(Ok(()), Err)?;
-        self.harts.replace(state);
+        self.harts.replace(harts);
+        self.interrupted.set(interrupted);
         self.has_error
             .set(self.has_error.get() || self.fails_in_restore.get());
         if self.wear.get().is_on {

@@ -7,6 +7,7 @@ mod given_up;
 mod machine;
 mod memory_error;
 mod request;
+mod traffic;
 mod vault;
 mod wear;
 
@@ -120,6 +121,13 @@ fn power_on(mut kept: Kept, fuel: &[(usize, u64)]) -> (Option<Os>, Kept) {
         }
     }
     unreachable!("the last start has all the power it needs")
+}
+
+/// Powers a machine on that was cut, and has it go on.
+fn power_on_machine(kept: Kept) -> Machine {
+    let machine = Machine::new(kept);
+    go(&machine).unwrap();
+    machine
 }
 
 fn found(kept: &Kept) -> Found {

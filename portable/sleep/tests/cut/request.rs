@@ -106,7 +106,8 @@ fn a_request_that_is_refused_leaves_the_machine_as_it_was() {
             for _ in 0..3 {
                 set(true);
                 assert_eq!(request(&machine).err(), Some(refused));
-                assert!(machine.os() == os && !machine.is_quiet.get());
+                assert!(machine.os() == os && !machine.traffic.is_quiet.get());
+                assert!(!machine.traffic.is_shut.get(), "controllers send messages");
                 assert_eq!(find_now(&machine), Found::Nothing, "none was begun");
             }
             set(false);
@@ -200,7 +201,7 @@ fn a_step_of_a_request_that_is_left_out_is_missed() {
         machine.unkept.set(Some(UNKEPT));
         machine.mutant.set(Some(Mutant::NotResumed));
         request(&machine).unwrap_err();
-        assert!(machine.is_quiet.get(), "devices stay quiet");
+        assert!(machine.traffic.is_quiet.get(), "devices stay quiet");
         let machine = running(&kept, 3);
         machine.mutant.set(Some(Mutant::NoFlush));
         let os = machine.os();

@@ -78,7 +78,7 @@ type Sections = Vec<(SectionKey, Vec<u32>)>;
 
 fn capture(controllers: &Controllers<At<'_>>) -> Sections {
     let mut sections = Vec::new();
-    let written = controllers.capture(|key, words| {
+    let written = controllers.capture(None, |key, words| {
         sections.push((key, words.collect()));
         Ok::<_, ()>(())
     });
@@ -126,7 +126,8 @@ fn what_was_programmed_comes_back_to_each() {
     let controllers = controllers(&described, &after);
     let state = check(&controllers, &sections).unwrap();
     assert!(after.borrow().is_empty(), "a check touches nothing");
-    controllers.restore(&state);
+    controllers.put_back(&state);
+    controllers.reopen(&controllers.domains(&state));
     for (address, value) in before.borrow().iter() {
         assert_eq!(after.borrow().get(address), Some(value), "{address:#x}");
     }
@@ -140,7 +141,9 @@ fn a_controller_without_a_section_stays_as_it_is() {
     sections.retain(|(key, _)| (key.owner, key.number) == (PLIC_OWNER, 1));
     let after = Memory::default();
     let controllers = controllers(&described, &after);
-    controllers.restore(&check(&controllers, &sections).unwrap());
+    let state = check(&controllers, &sections).unwrap();
+    controllers.put_back(&state);
+    controllers.let_out(&state, |_| None);
     assert_eq!(after.borrow().len(), 5 + 2);
     let second = PLICS[1]..ROOT;
     assert!(
@@ -174,7 +177,7 @@ fn an_error_of_the_section_ends_the_walk() {
     let memory = programmed(&described);
     let controllers = controllers(&described, &memory);
     let mut asked = 0;
-    let written = controllers.capture(|_, _| {
+    let written = controllers.capture(None, |_, _| {
         asked += 1;
         if asked == 2 { Err("no room") } else { Ok(()) }
     });
@@ -209,4 +212,53 @@ fn a_source_is_raised_where_there_is_a_domain_of_the_os() {
     let memory = Memory::default();
     controllers(&described, &memory).raise(7);
     assert!(memory.borrow().is_empty());
+}
+
+/// What the OS had its domain do is kept although that is shut, and what comes meanwhile is
+/// pending there.
+#[test]
+fn domains_that_are_shut_are_captured_as_they_were() {
+    const DOMAINCFG: u64 = 0;
+    const GENMSI: u64 = 0x3000;
+    let described = described();
+    let memory = programmed(&described);
+    let registers = At(APLIC, &memory);
+    registers.write(DOMAINCFG, 0x104);
+    let controllers = controllers(&described, &memory);
+    let before = capture(&controllers);
+    assert!(!controllers.are_sending());
+    registers.write(GENMSI, 1 << 12 | 7);
+    let shut = controllers.shut();
+    assert_eq!(registers.read(DOMAINCFG), 4, "its mode stays");
+    assert!(controllers.are_sending(), "a hart's message is on its way");
+    let mut sections = Vec::new();
+    let written = controllers.capture(Some(&shut), |key, words| {
+        sections.push((key, words.collect::<Vec<_>>()));
+        Ok::<_, ()>(())
+    });
+    assert_eq!((written, sections), (Ok(()), before));
+    controllers.reopen(&shut);
+    assert_eq!(registers.read(DOMAINCFG), 0x104);
+}
+
+/// As a hart wakes, which lets interrupts out once it is as it was.
+#[test]
+fn domains_open_as_a_state_has_them_and_others_as_they_are() {
+    const DOMAINCFG: u64 = 0;
+    let described = described();
+    let before = programmed(&described);
+    At(APLIC, &before).write(DOMAINCFG, 0x104);
+    let sections = capture(&controllers(&described, &before));
+    let after = Memory::default();
+    let registers = At(APLIC, &after);
+    let controllers = controllers(&described, &after);
+    let state = check(&controllers, &sections).unwrap();
+    controllers.put_back(&state);
+    assert_eq!(registers.read(DOMAINCFG), 4, "nothing is let out");
+    let none = Vec::new();
+    registers.write(DOMAINCFG, 0x100);
+    controllers.reopen(&controllers.domains(&check(&controllers, &none).unwrap()));
+    assert_eq!(registers.read(DOMAINCFG), 0x100);
+    controllers.reopen(&controllers.domains(&state));
+    assert_eq!(registers.read(DOMAINCFG), 0x104);
 }

@@ -207,8 +207,12 @@ fn execution_of(context: &HartContext) -> Result<(Execution, u64), CutReason> {
 /// How many harts are still to be ready, before any goes on.
 static NOT_READY: AtomicUsize = AtomicUsize::new(0);
 
-/// All are, and devices interrupt again.
-static RELEASED: AtomicBool = AtomicBool::new(false);
+/// Harts that are started wait until all are as they were, and devices interrupt again: one that
+/// ran the OS before might interrupt another whose state is still to be put back.
+static ARE_HELD: AtomicBool = AtomicBool::new(false);
+
+/// Devices and controllers are to interrupt the hart that wakes, once it is as it was.
+static WAKE_IS_SILENT: AtomicBool = AtomicBool::new(false);
 
 /// Goes on with a cut, if there is one: then this does not return.
 ///
@@ -233,14 +237,18 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         slept,
         is_refused,
     } = going.restored.get();
-    if let Some(place) = starts.iter().position(HartStart::wakes) {
-        wake(&record, Layout::hart(place), &ready.report(), took, slept);
-    }
     let running = starts.iter().filter(|start| start.goes_on());
     let running = running.count();
-    NOT_READY.store(running, Ordering::Release);
-    if running > 0 {
-        tell(running, &ready.report(), took);
+    NOT_READY.store(running, Ordering::Relaxed);
+    ARE_HELD.store(running > 0, Ordering::Release);
+    let waking = starts.iter().position(HartStart::wakes);
+    match waking {
+        Some(place) => wake(&record, Layout::hart(place), &ready.report(), took, slept),
+        None => tell(running, &ready.report(), took),
+    }
+    if running == 0 && waking.is_none() {
+        // No hart has anything to put back: one that starts finds what interrupts it.
+        announce(record);
     }
     if is_refused {
         say!("sleep refused: {PowerFails}");
@@ -252,7 +260,7 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
     }
     // Once each has its task: a power that fails again finds them on their way. One that
     // wakes lets it interrupt once it is as it was.
-    if running > 0 {
+    if waking.is_none() {
         super::status::arm();
     }
     own.wait()
@@ -263,8 +271,8 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
 #[inline(never)]
 fn wake(record: &Record, part: usize, report: &CutReport, took: u64, slept: u64) {
     let (_, context) = read_sleeper(record, part).expect("the part was checked");
-    sleeper::will_wake(context);
-    announce(*record);
+    sleeper::will_wake(context, None);
+    WAKE_IS_SILENT.store(true, Ordering::Release);
     let time = &platform().time;
     let slept_ms = time.milliseconds_in(slept);
     let event = Event::WokenFromCut(CutWake {
@@ -306,17 +314,33 @@ pub(crate) fn go_on() -> ! {
         // What devices interrupt is as it was.
         // SAFETY: as above.
         unsafe { stack::on(stack.end as usize, || announce(record)) };
-        RELEASED.store(true, Ordering::Release);
+        ARE_HELD.store(false, Ordering::Release);
     }
-    while !RELEASED.load(Ordering::Acquire) {
-        own.serve_fence();
-    }
+    wait_for_release(own);
     if power_fail::is_failing() {
         // The interrupt that is to stop this hart was taken on the way.
         stop(Some(&frame));
     }
     // SAFETY: the frame is the OS's, as it was, and this hart's call chain ends here.
     unsafe { entry::return_to(&frame, own.stack_top()) }
+}
+
+/// Waits until every hart that goes on with a cut is as it was, if there are such.
+pub(crate) fn wait_for_release(own: ThisHart) {
+    while ARE_HELD.load(Ordering::Acquire) {
+        own.serve_fence();
+    }
+}
+
+/// Has devices and controllers interrupt the calling hart, which wakes from a cut that its OS
+/// asked for, and is as it was.
+pub(crate) fn woke(own: ThisHart) {
+    if WAKE_IS_SILENT.swap(false, Ordering::Acquire) {
+        let record = record().expect("a cut was found");
+        let stack = record.stack(place_of(&own));
+        // SAFETY: the hart's own, and nothing of it is in use.
+        unsafe { stack::on(stack.end as usize, || announce(record)) };
+    }
 }
 
 fn announce(record: Record) {

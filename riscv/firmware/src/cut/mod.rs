@@ -28,7 +28,7 @@ use crate::hart::this_hart;
 use crate::platform::power_fail::PowerFail;
 use crate::platform::{platform, power};
 
-pub(crate) use go::{go, go_on};
+pub(crate) use go::{go, go_on, wait_for_release, woke};
 pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;

@@ -1,7 +1,7 @@
 //! A sleep that is a cut: the hart whose OS asks for it stops the machine. All others are
 //! stopped already; they write back what their caches hold, and wait on.
 
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use poorwill_arch::uninterrupted;
@@ -63,6 +63,7 @@ fn request_alone(vector: WakeVector, began: u64) -> Result<CutCommitted, CutReas
             own,
             place,
             frame: None,
+            shut: OnceCell::new(),
         },
         vector,
         began,
@@ -89,7 +90,7 @@ impl Requesting<'_> {
     }
 
     /// Has each other hart enter its part, which is empty, and write its cache back: it has
-    /// run the OS.
+    /// run the OS, which has stopped it, so nothing that interrupts it counts.
     fn gather_others(&self, sequence: u64) -> Result<(), CutReason> {
         let record = self.record();
         let gathered = AtomicUsize::new(0);
@@ -100,6 +101,7 @@ impl Requesting<'_> {
                 own,
                 place: place_of(&own),
                 frame: None,
+                shut: OnceCell::new(),
             };
             let stack = record.stack(stopping.place);
             // SAFETY: the hart's own, and nothing of it is in use: it has not stopped.
@@ -152,9 +154,18 @@ impl StopMachine for Requesting<'_> {
         self.stopping.forget();
     }
 
-    fn gather(&self, sequence: u64) -> Result<(), CutReason> {
-        self.save(sequence)?;
+    fn halt(&self, sequence: u64) -> Result<(), CutReason> {
+        // Before devices are quiet, which may take long: harts that notice meanwhile that the
+        // power fails do no work any more.
         self.gather_others(sequence)
+    }
+
+    fn shut(&self) -> Result<(), CutReason> {
+        self.stopping.shut()
+    }
+
+    fn gather(&self, sequence: u64) -> Result<(), CutReason> {
+        self.save(sequence)
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
@@ -191,6 +202,9 @@ impl StopMachine for Requesting<'_> {
 
 impl RequestMachine for Requesting<'_> {
     fn resume(&self) {
+        if let Some(shut) = self.stopping.shut.get() {
+            platform().interrupts.shared().reopen(shut);
+        }
         if let Some(bytes) = self.quieted.take() {
             let record = self.record();
             // SAFETY: no hart runs the OS, and this one alone uses its devices.

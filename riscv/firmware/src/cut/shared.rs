@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use poorwill_devicetree::MAX_HARTS;
 use poorwill_drivers::uart::UartState;
-use poorwill_drivers::{ControllerState, RtcState};
+use poorwill_drivers::{ControllerState, RtcState, ShutDomains};
 use poorwill_hart::{Resume, Task};
 use poorwill_image::{SealedMemory, StateError, StateSections, StateWriter};
 use poorwill_log::ToldLog;
@@ -88,7 +88,7 @@ mod section {
 }
 
 /// Writes down what all harts share, while none runs the OS. The one that asked for a sleep, if
-/// that is so, is to wake there.
+/// that is so, is to wake there. `shut` has what the OS's APLICs did before they were shut.
 ///
 /// # Errors
 ///
@@ -96,6 +96,7 @@ mod section {
 pub(super) fn write(
     record: &Record,
     vector: Option<Resume>,
+    shut: Option<&ShutDomains>,
     into: &mut StateWriter<'_>,
 ) -> Result<(), StateError> {
     // First: what reads the clock changes it.
@@ -132,7 +133,7 @@ pub(super) fn write(
         told.write(into)?;
     }
     let interrupts = &platform().interrupts;
-    interrupts.save(into)?;
+    interrupts.save(shut, into)?;
     interrupts.save_pending(into)
 }
 

@@ -136,5 +136,5 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
 fn rehearse(record: &Record, own: ThisHart) -> Result<(), CutReason> {
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
     // SAFETY: no OS runs, and nothing is armed: nobody else uses the record's parts.
-    unsafe { stop::write_shared(record, own, None) }.map(|_| ())
+    unsafe { stop::write_shared(record, own, None, None) }.map(|_| ())
 }

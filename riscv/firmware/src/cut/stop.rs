@@ -1,7 +1,10 @@
 //! Stop, on each hart.
 
+use core::cell::OnceCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use poorwill_devicetree::MAX_HARTS;
+use poorwill_drivers::ShutDomains;
 use poorwill_hart::Resume;
 use poorwill_image::StateWriter;
 use poorwill_keepers::Drivers;
@@ -18,10 +21,17 @@ use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::platform::{platform, power, power_fail, virtio};
 
-/// The number of the cut that harts write their parts for; 0 until it has one.
+/// The harts that have stopped, but for the first: a bit for each place. Such a hart has ended
+/// its last call, and interrupts no other any more.
+static HALTED: AtomicU64 = AtomicU64::new(0);
+
+const _: () = assert!(MAX_HARTS <= u64::BITS as usize);
+
+/// The number of the cut that harts write their parts for; 0 while something may still interrupt
+/// them.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 
-/// How many harts have.
+/// How many harts have written theirs, but for the first.
 static GATHERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Why one cannot.
@@ -61,6 +71,7 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
         own,
         place,
         frame,
+        shut: OnceCell::new(),
     };
     if own.is_first() {
         // Whoever has asked for a cut is done with the record, or commits it.
@@ -76,6 +87,7 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
             Err(_) => power::power_off(),
         }
     }
+    HALTED.fetch_or(1 << place, Ordering::Release);
     let sequence = loop {
         match SEQUENCE.load(Ordering::Acquire) {
             0 => own.serve_fence(),
@@ -104,11 +116,14 @@ pub(super) struct Stopping<'a> {
     pub(super) place: usize,
     /// Of the trap in which it stops; `None` where it runs no OS.
     pub(super) frame: Option<&'a TrapFrame>,
+    /// What the OS's APLICs did, once they are shut.
+    pub(super) shut: OnceCell<ShutDomains>,
 }
 
 impl Stopping<'_> {
-    /// Writes the calling hart's part.
+    /// Writes the calling hart's part, with what others have asked of it.
     pub(super) fn save(&self, sequence: u64) -> Result<(), CutReason> {
+        self.own.take_requests();
         let part = Layout::hart(self.place);
         let bytes = match self.frame {
             // SAFETY: only this hart writes its part, and others read it later.
@@ -136,8 +151,8 @@ pub(super) fn are_written_back(own: ThisHart, is_done: bool) -> Result<(), CutRe
 }
 
 /// Writes the parts of what all harts share and of the memory that the loader writes at a
-/// power-on, the device tree. `vector` is where the OS goes on that has asked for a sleep.
-/// Returns their numbers and bytes.
+/// power-on, the device tree. `vector` is where the OS goes on that has asked for a sleep,
+/// `shut` what its APLICs did before they were shut. Returns their numbers and bytes.
 ///
 /// # Errors
 ///
@@ -150,11 +165,12 @@ pub(super) unsafe fn write_shared(
     record: &Record,
     own: ThisHart,
     vector: Option<Resume>,
+    shut: Option<&ShutDomains>,
 ) -> Result<[(usize, u64); 2], CutReason> {
     let [shared, tree] = [Layout::SHARED, Layout::TREE];
     // SAFETY: as the caller says.
     let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
-    shared::write(record, vector, &mut writer).map_err(context::no_room)?;
+    shared::write(record, vector, shut, &mut writer).map_err(context::no_room)?;
     // Drivers that have suspended their devices set flash up again.
     shared::write_bus(vector.is_none(), &mut writer)?;
     // SAFETY: likewise.
@@ -179,13 +195,37 @@ impl StopMachine for Stopping<'_> {
         key::forget();
     }
 
+    fn halt(&self, _: u64) -> Result<(), CutReason> {
+        let limit = line().hold_up_ticks() / 2;
+        while let Some(hart) = self.running() {
+            self.own.serve_fence();
+            if self.ticks() > limit {
+                return Err(CutReason::HartNotStopped(hart));
+            }
+        }
+        Ok(())
+    }
+
+    fn shut(&self) -> Result<(), CutReason> {
+        let (controllers, time) = (platform().interrupts.shared(), &platform().time);
+        _ = self.shut.set(controllers.shut());
+        // A message on its way is a store of a few ns.
+        let until = time.ticks() + line().hold_up_ticks() / 16;
+        while controllers.are_sending() {
+            if time.ticks() > until {
+                return Err(CutReason::MessageLeft);
+            }
+        }
+        Ok(())
+    }
+
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
         SEQUENCE.store(sequence, Ordering::Release);
         self.save(sequence)?;
         let others = hart::all().len() - 1;
-        let limit = line().hold_up_ticks() / 2;
+        // Devices had most of it.
+        let limit = line().hold_up_ticks();
         while GATHERED.load(Ordering::Acquire) < others {
-            self.own.serve_fence();
             if let Some(reason) = REFUSED.get() {
                 return Err(*reason);
             }
@@ -240,7 +280,7 @@ impl Stopping<'_> {
         vector: Option<Resume>,
     ) -> Result<(), CutReason> {
         // SAFETY: no hart runs the OS, and the coordinator alone writes them.
-        let written = unsafe { write_shared(&self.record, self.own, vector) }?;
+        let written = unsafe { write_shared(&self.record, self.own, vector, self.shut.get()) }?;
         for (part, bytes) in written {
             self.record.enter(part, sequence, bytes)?;
         }
@@ -272,6 +312,14 @@ impl Stopping<'_> {
         // SAFETY: the coordinator alone writes it.
         let part = unsafe { self.record.part_mut(Layout::DEVICES) };
         Ok(devices.stop(drivers, until, part))
+    }
+
+    /// A hart that has not stopped, but for the first.
+    fn running(&self) -> Option<u64> {
+        let halted = HALTED.load(Ordering::Acquire);
+        let mut harts = hart::all().iter().enumerate();
+        let running = harts.find(|(place, hart)| !self.own.is(hart) && halted >> place & 1 == 0);
+        running.map(|(_, hart)| hart.id())
     }
 
     /// A hart that has not written its part.

@@ -9,7 +9,7 @@ use poorwill_arch::Mmio;
 use poorwill_arch::imsic::{self, SupervisorFile};
 use poorwill_devicetree::{Machine, MessageFiles};
 use poorwill_drivers::imsic::InterruptFile;
-use poorwill_drivers::{ControllerState, Controllers, SectionKey};
+use poorwill_drivers::{ControllerState, Controllers, SectionKey, ShutDomains};
 use poorwill_image::{StateError, StateSections, StateWriter};
 
 /// Words of a controller's state that are on the stack at a time.
@@ -52,13 +52,17 @@ impl Interrupts {
     }
 
     /// Writes down the OS's state, but for the harts' interrupt files, which are
-    /// their own.
+    /// their own; of domains that are `shut`, as it was before.
     ///
     /// # Errors
     ///
     /// [`StateError::NoRoom`].
-    pub(crate) fn save(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        self.shared.capture(|key, words| {
+    pub(crate) fn save(
+        &self,
+        shut: Option<&ShutDomains>,
+        into: &mut StateWriter<'_>,
+    ) -> Result<(), StateError> {
+        self.shared.capture(shut, |key, words| {
             let mut section = into.begin(key.owner, key.number, key.version);
             // A hart that stops has no stack for all of them at once.
             loop {

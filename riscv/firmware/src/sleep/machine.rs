@@ -161,12 +161,13 @@ impl Machine for Firmware {
             console::with_log(|own| own.prepend(log.text()));
             report::remember_log(Some(told));
         }
-        platform.interrupts.shared().restore(&state.devices);
+        let controllers = platform.interrupts.shared();
+        controllers.put_back(&state.devices);
         if let Some(id) = &platform.generation_id {
             id.renew();
             id.announce(&platform.interrupts);
         }
-        sleeper::will_wake(state.hart);
+        sleeper::will_wake(state.hart, Some(controllers.domains(&state.devices)));
         state.core
     }
 

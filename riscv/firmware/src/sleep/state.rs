@@ -39,7 +39,7 @@ pub(super) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     if let Some(told) = report::cut_status() {
         told.write(into)?;
     }
-    platform().interrupts.save(into)?;
+    platform().interrupts.save(None, into)?;
     capture_log(into);
     Ok(())
 }

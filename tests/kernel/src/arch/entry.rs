@@ -72,4 +72,4 @@ pub(crate) fn worker_stack_top(index: usize) -> usize {
 }
 
 /// Must be as in `kernel.ld`.
-const STACK_SIZE: usize = 64 * 1024;
+pub(crate) const STACK_SIZE: usize = 64 * 1024;

@@ -11,7 +11,7 @@ pub(crate) mod sleep;
 pub(crate) mod translated;
 pub(crate) mod vector;
 
-pub(crate) use entry::{image, worker_stack_top};
+pub(crate) use entry::{STACK_SIZE, image, worker_stack_top};
 
 /// Reads a CSR.
 #[macro_export]

@@ -16,6 +16,7 @@ mod sbi;
 mod seal_bench;
 mod sleep_wake;
 mod susp;
+mod traffic;
 mod wild;
 
 use crate::{check, machine::Machine, say};
@@ -46,9 +47,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "count" => count::run(machine),
         "cut" => cut::run(machine, hart),
         "devices" => devices::run(machine),
+        "traffic" => traffic::run(machine, hart),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices"
+                "cases: alive, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices, traffic"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

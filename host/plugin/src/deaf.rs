@@ -1,0 +1,67 @@
+//! A hart that no interrupt reaches for a while after the line was raised, as on a machine whose
+//! interrupts travel more slowly to one hart than to another. It runs on meanwhile: what it does
+//! then comes late, to harts that have taken theirs.
+
+/// The hart, and what has been kept from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Deaf {
+    hart: usize,
+    lasts: u64,
+    /// When it hears again, once the line was raised.
+    until: Option<u64>,
+    /// An interrupt was kept from it.
+    has_missed: bool,
+}
+
+impl Deaf {
+    /// That hart, for so long.
+    #[must_use]
+    pub fn new(hart: usize, lasts: u64) -> Self {
+        Deaf {
+            hart,
+            lasts,
+            until: None,
+            has_missed: false,
+        }
+    }
+
+    /// The line was raised at that time.
+    pub fn raised(&mut self, time: u64) {
+        self.until.get_or_insert(time.saturating_add(self.lasts));
+    }
+
+    /// Whether an interrupt is kept from that hart now: then it comes once the hart hears again.
+    pub fn misses(&mut self, hart: usize, now: u64) -> bool {
+        let misses = self.hart == hart && self.until.is_some_and(|until| now < until);
+        self.has_missed |= misses;
+        misses
+    }
+
+    /// Whether that hart is to be interrupted now by what was kept from it: once.
+    pub fn hears(&mut self, hart: usize, now: u64) -> bool {
+        let hears =
+            self.has_missed && self.hart == hart && self.until.is_some_and(|until| now >= until);
+        self.has_missed &= !hears;
+        hears
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_hart_misses_what_comes_for_a_while_and_hears_it_once() {
+        let mut deaf = Deaf::new(1, 100);
+        assert!(!deaf.misses(1, 40) && !deaf.hears(1, 40), "not raised yet");
+        deaf.raised(50);
+        assert!(!deaf.misses(0, 60) && deaf.misses(1, 60) && deaf.misses(1, 149));
+        assert!(!deaf.hears(1, 149) && !deaf.hears(0, 150));
+        assert!(!deaf.misses(1, 150));
+        deaf.raised(400);
+        assert!(deaf.hears(1, 151) && !deaf.hears(1, 152));
+        let mut idle = Deaf::new(1, 100);
+        idle.raised(50);
+        assert!(!idle.hears(1, 200), "nothing was kept from it");
+    }
+}
