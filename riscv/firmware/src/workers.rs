@@ -80,7 +80,9 @@ impl poorwill_image::Workers for StoppedHarts {
     }
 }
 
-/// Waits until nobody is within the gate. Harts that are long about it are named, and
+/// Waits until nobody is within the gate. Where the power fails each ends its work at its next
+/// look, within a page's, and stops: nothing but their end ends this, as they use what is lent
+/// to them. Harts that are long about it are named, and
 /// waited for all the same: they may still write to memory, and an image that was consumed
 /// for this wake is worth more than an end to the wait.
 fn wait_for_all() {

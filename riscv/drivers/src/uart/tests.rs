@@ -104,6 +104,9 @@ impl Registers<u32> for Model {
     }
 }
 
+/// Transfers go on.
+const ON: GoesOn<'static> = &|| true;
+
 #[test]
 fn bytes_go_out_and_come_in_whole() {
     for (width, shift) in [(1, 0), (1, 2), (4, 2)] {
@@ -112,7 +115,7 @@ fn bytes_go_out_and_come_in_whole() {
             ..Model::new(width, shift)
         };
         let mut uart = model.uart();
-        uart.send(b"a\nb\0\xff").unwrap();
+        uart.send(b"a\nb\0\xff", ON).unwrap();
         assert_eq!(*model.sent.borrow(), b"a\nb\0\xff");
         model.arrived.borrow_mut().extend(b"12345".map(Some));
         let mut buffer = [0; 3];
@@ -125,7 +128,7 @@ fn bytes_go_out_and_come_in_whole() {
 #[test]
 fn text_has_carriage_returns() {
     let model = Model::new(1, 0);
-    model.uart().write_str("\none!\ntwo\n\n").unwrap();
+    model.uart().text(ON).write_str("\none!\ntwo\n\n").unwrap();
     assert_eq!(*model.sent.borrow(), b"\r\none!\r\ntwo\r\n\r\n");
 }
 
@@ -133,14 +136,14 @@ fn text_has_carriage_returns() {
 fn a_transmitter_that_never_empties_ends_each_wait() {
     let model = Model::new(1, 0);
     let mut uart = model.uart();
-    uart.send(b"x").unwrap();
+    uart.send(b"x", ON).unwrap();
     model.busy.set(u64::MAX);
     model.looks.set(0);
-    assert_eq!(uart.send(&[0; 100_000]), Err(Stuck { sent: 0 }));
+    assert_eq!(uart.send(&[0; 100_000], ON), Err(Unsent::Stuck { sent: 0 }));
     assert_eq!(model.looks.get(), u64::from(PATIENCE));
     // It is not waited for again and again.
     for _ in 0..100 {
-        uart.write_str("poorwill: a line\n").unwrap_err();
+        uart.text(ON).write_str("poorwill: a line\n").unwrap_err();
     }
     assert_eq!(model.looks.get(), u64::from(PATIENCE) + 100);
     assert_eq!(*model.sent.borrow(), b"x");
@@ -154,9 +157,9 @@ fn a_transmitter_that_goes_on_is_used_again() {
     };
     let mut uart = model.uart();
     model.busy.set(u64::from(PATIENCE) + 100);
-    assert_eq!(uart.send(b"ab"), Err(Stuck { sent: 0 }));
+    assert_eq!(uart.send(b"ab", ON), Err(Unsent::Stuck { sent: 0 }));
     model.busy.set(0);
-    uart.send(b"cd").unwrap();
+    uart.send(b"cd", ON).unwrap();
     assert_eq!(*model.sent.borrow(), b"cd");
 }
 
@@ -166,7 +169,7 @@ fn what_was_sent_before_it_stuck_is_told() {
         slowness: u64::MAX,
         ..Model::new(4, 2)
     };
-    assert_eq!(model.uart().send(b"ab"), Err(Stuck { sent: 1 }));
+    assert_eq!(model.uart().send(b"ab", ON), Err(Unsent::Stuck { sent: 1 }));
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn all_bytes_of_a_call_share_its_patience() {
         ..Model::new(1, 0)
     };
     let mut uart = model.uart();
-    let Err(Stuck { sent }) = uart.send(&[b'x'; 256]) else {
+    let Err(Unsent::Stuck { sent }) = uart.send(&[b'x'; 256], ON) else {
         panic!("256 bytes are taken at this pace");
     };
     assert!((3..=5).contains(&sent), "{sent}");
@@ -278,4 +281,48 @@ fn what_an_os_has_programmed_comes_back() {
         let last_of = |register| written.iter().rposition(|other| *other == register);
         assert!(last_of(register::IER) > last_of(register::FIFO));
     }
+}
+
+/// At 115,200 baud 256 bytes take 22 ms, and the power lasts for 16: a transfer ends at the next
+/// look behind the power-fail line, whatever is left, and tells how much was sent.
+#[test]
+fn a_transfer_ends_within_a_look_once_it_is_to() {
+    let slowness = 100;
+    let model = Model {
+        slowness,
+        ..Model::new(1, 0)
+    };
+    let bytes: Vec<u8> = (0..=255).collect();
+    for fails_at in [0, 1, 99, 100, 101, 5000, 25_000] {
+        let (from, sent_before) = (model.looks.get(), model.sent.borrow().len());
+        let goes_on = || model.looks.get() - from < fails_at;
+        let mut uart = model.uart();
+        let Err(Unsent::Ended { sent }) = uart.send(&bytes, &goes_on) else {
+            panic!("256 bytes take longer than {fails_at} looks");
+        };
+        assert_eq!(model.looks.get() - from, fails_at, "not a look more");
+        assert_eq!(model.sent.borrow()[sent_before..], bytes[..sent]);
+        // What is left goes out in another call; the transmitter is not taken for stuck.
+        uart.send(&bytes[sent..], ON).unwrap();
+        assert_eq!(model.sent.borrow()[sent_before..], bytes[..]);
+    }
+}
+
+#[test]
+fn a_line_that_is_said_ends_likewise_and_leaves_it_open() {
+    let model = Model {
+        slowness: 10,
+        ..Model::new(1, 0)
+    };
+    let mut uart = model.uart();
+    assert!(!uart.is_amid_line());
+    let goes_on = || model.looks.get() < 100;
+    let text = "poorwill: a line that takes a while\n";
+    uart.text(&goes_on).write_str(text).unwrap_err();
+    assert!((100..=101).contains(&model.looks.get()));
+    assert!(uart.is_amid_line() && model.sent.borrow().len() < text.len());
+    uart.text(ON).write_str("\n").unwrap();
+    assert!(!uart.is_amid_line());
+    uart.send(b"$ ", ON).unwrap();
+    assert!(uart.is_amid_line(), "an OS's prompt");
 }

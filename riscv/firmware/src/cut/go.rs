@@ -22,7 +22,7 @@ use super::stop::{are_written_back, stop};
 use super::{context, key, sealed};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
-use crate::platform::console::say;
+use crate::platform::console::{print, say};
 use crate::platform::memory_controller::Controller;
 use crate::platform::platform;
 use crate::platform::power_fail::{self, PowerFail};
@@ -55,6 +55,8 @@ struct Restored {
     slept: u64,
     /// A save was given up for the cut.
     is_refused: bool,
+    /// A line on the console was not at its end.
+    is_amid_line: bool,
 }
 
 impl Going {
@@ -170,6 +172,7 @@ impl GoMachine for Going {
             took,
             slept: ticks.saturating_sub(shared.ticks()),
             is_refused: shared.is_refused,
+            is_amid_line: shared.is_amid_line,
         });
         time.set_ticks(ticks);
         Ok(())
@@ -236,11 +239,16 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         took,
         slept,
         is_refused,
+        is_amid_line,
     } = going.restored.get();
     let running = starts.iter().filter(|start| start.goes_on());
     let running = running.count();
     NOT_READY.store(running, Ordering::Relaxed);
     ARE_HELD.store(running > 0, Ordering::Release);
+    if is_amid_line {
+        // What is said here begins a line.
+        print!("\n");
+    }
     let waking = starts.iter().position(HartStart::wakes);
     match waking {
         Some(place) => wake(&record, Layout::hart(place), &ready.report(), took, slept),

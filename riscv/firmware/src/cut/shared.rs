@@ -84,6 +84,7 @@ mod section {
     pub(super) const FLASH: (u32, u16) = (u32::from_le_bytes(*b"CFIM"), 1);
     pub(super) const VIRTIO: (u32, u16) = (u32::from_le_bytes(*b"VMIO"), 1);
     pub(super) const REFUSED: (u32, u16) = (u32::from_le_bytes(*b"SUSP"), 1);
+    pub(super) const AMID_LINE: (u32, u16) = (u32::from_le_bytes(*b"LINE"), 1);
     pub(super) const SEALED: (u32, u16) = (u32::from_le_bytes(*b"SEAL"), 1);
 }
 
@@ -113,6 +114,9 @@ pub(super) fn write(
     section(section::HARTS, starts.as_bytes())?;
     if let Some(uart) = console::capture() {
         section(section::UART, uart.as_bytes())?;
+    }
+    if console::is_amid_line() {
+        section(section::AMID_LINE, &[])?;
     }
     if sealed::is_refused() {
         section(section::REFUSED, &[])?;
@@ -253,6 +257,8 @@ pub(super) struct Shared {
     status: Option<ToldStatus>,
     /// A save was given up for the cut.
     pub(super) is_refused: bool,
+    /// What was last sent to the console did not end a line.
+    pub(super) is_amid_line: bool,
     /// What that has left sealed in memory.
     pub(super) sealed: Option<SealedMemory>,
     controllers: ControllerState<'static>,
@@ -283,6 +289,7 @@ impl Shared {
             report,
             status,
             is_refused: sections.take(section::REFUSED.0, 0).is_some(),
+            is_amid_line: sections.take(section::AMID_LINE.0, 0).is_some(),
             sealed: match sections.take(section::SEALED.0, 0) {
                 Some(sealed) => Some(*sealed.read(section::SEALED.1)?),
                 None => None,

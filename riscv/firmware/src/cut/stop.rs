@@ -74,10 +74,11 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
         shut: OnceCell::new(),
     };
     if own.is_first() {
-        // Whoever has asked for a cut is done with the record, or commits it.
+        // Whoever has asked for a cut is done with the record, or commits it, or the power is gone.
         let _writer = loop {
             match WRITER.try_lock() {
                 Some(writer) => break writer,
+                None if machine.ticks() > line().hold_up_ticks() => power::power_off(),
                 None => own.serve_fence(),
             }
         };

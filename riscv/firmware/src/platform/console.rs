@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
-use poorwill_drivers::uart::{LineEvents, Stuck, Uart, UartState};
+use poorwill_drivers::uart::{LineEvents, Uart, UartState, Unsent};
 use poorwill_log::Log;
 use spin::Mutex;
 
@@ -41,16 +41,22 @@ pub(crate) fn with_log<R>(job: impl FnOnce(&mut Log) -> R) -> Option<R> {
     LOG.lock().as_mut().map(|log| job(log))
 }
 
-/// Sends the bytes as they are, for the OS. Without a console they go nowhere.
+/// Sends the bytes as they are, for the OS, while the power is good. Without a console they go
+/// nowhere.
 ///
 /// # Errors
 ///
-/// [`Stuck`].
-pub(crate) fn send(bytes: &[u8]) -> Result<(), Stuck> {
+/// [`Unsent`].
+pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
     CONSOLE
         .lock()
         .as_mut()
-        .map_or(Ok(()), |uart| uart.send(bytes))
+        .map_or(Ok(()), |uart| uart.send(bytes, &power_fail::goes_on))
+}
+
+/// Whether the last of what was sent from here did not end a line.
+pub(crate) fn is_amid_line() -> bool {
+    (CONSOLE.lock().as_ref()).is_some_and(Uart::is_amid_line)
 }
 
 /// Fills `buffer` with what has arrived; returns how much that was.
@@ -80,13 +86,13 @@ pub(crate) fn restore(state: &UartState) {
     }
 }
 
-/// Waits so many ms for a key; takes what was typed.
+/// Waits so many ms for a key, or until the power fails; takes what was typed.
 pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
     let ticks = time.ticks_in(u64::from(ms) * 1_000_000);
     let began = time.ticks();
     let mut key = [0];
     while receive(&mut key) == 0 {
-        if time.ticks().saturating_sub(began) >= ticks {
+        if time.ticks().saturating_sub(began) >= ticks || !power_fail::goes_on() {
             return false;
         }
         core::hint::spin_loop();
@@ -102,13 +108,15 @@ pub(crate) fn line(line: fmt::Arguments<'_>) {
 
 /// Writes to the console; see [`print!`].
 pub(crate) fn write(arguments: fmt::Arguments<'_>) {
-    // A line takes milliseconds, and the power lasts for sixteen.
+    // A line takes milliseconds, and the power lasts for sixteen: one that is being written then
+    // ends, and so does the wait for whoever writes one.
     if power_fail::is_failing() {
         return;
     }
     if let Some(uart) = CONSOLE.lock().as_mut() {
         // What a stuck console does not take is lost: there is nobody to tell.
-        uart.write_fmt(arguments).unwrap_or_default();
+        let mut text = uart.text(&power_fail::goes_on);
+        text.write_fmt(arguments).unwrap_or_default();
     }
 }
 

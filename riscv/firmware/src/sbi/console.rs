@@ -2,7 +2,7 @@
 
 use poorwill_arch::interruptible;
 use poorwill_domain::{ClaimError, ClaimedBytes};
-use poorwill_drivers::uart::Stuck;
+use poorwill_drivers::uart::Unsent;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 
@@ -35,7 +35,8 @@ pub(super) fn call(call: Call) -> SbiRet {
 pub(super) fn write_byte(word: usize) -> SbiRet {
     match console::send(&[word.to_le_bytes()[0]]) {
         Ok(()) => SbiRet::success(0),
-        Err(Stuck { .. }) => SbiRet::failed(),
+        // There is no other word for a byte that was not sent.
+        Err(_) => SbiRet::failed(),
     }
 }
 
@@ -48,17 +49,17 @@ pub(super) fn read_byte() -> Option<u8> {
 /// Moves a part of the bytes, all of which must be the domain's memory.
 fn transfer(
     memory: Result<ClaimedBytes, ClaimError>,
-    move_some: fn(ClaimedBytes) -> Result<usize, Stuck>,
+    move_some: fn(ClaimedBytes) -> Result<usize, Unsent>,
 ) -> SbiRet {
     match memory.map(|bytes| move_some(bytes.first(AT_ONCE as u64))) {
         Ok(Ok(moved)) => SbiRet::success(moved),
-        Ok(Err(Stuck { .. })) => SbiRet::failed(),
+        Ok(Err(_)) => SbiRet::failed(),
         Err(error) => super::refusal(error),
     }
 }
 
-/// Tells how many bytes were sent, if any were.
-fn write(from: ClaimedBytes) -> Result<usize, Stuck> {
+/// Tells how many bytes were sent: where the power fails meanwhile, those before, at Go.
+fn write(from: ClaimedBytes) -> Result<usize, Unsent> {
     let mut bytes = [0; AT_ONCE];
     let length = from.length() as usize;
     let source = core::ptr::with_exposed_provenance::<u8>(from.address() as usize);
@@ -66,12 +67,12 @@ fn write(from: ClaimedBytes) -> Result<usize, Stuck> {
     // another hart does to them in between cannot matter.
     unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
     match console::send(&bytes[..length]) {
-        Err(Stuck { sent: sent @ 1.. }) => Ok(sent),
+        Err(Unsent::Stuck { sent: sent @ 1.. } | Unsent::Ended { sent }) => Ok(sent),
         sent => sent.map(|()| length),
     }
 }
 
-fn read(to: ClaimedBytes) -> Result<usize, Stuck> {
+fn read(to: ClaimedBytes) -> Result<usize, Unsent> {
     let mut bytes = [0; AT_ONCE];
     let received = console::receive(&mut bytes[..to.length() as usize]);
     let target = core::ptr::with_exposed_provenance_mut::<u8>(to.address() as usize);

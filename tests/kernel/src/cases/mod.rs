@@ -3,6 +3,7 @@
 mod calls;
 mod count;
 mod cut;
+mod dbcn;
 mod devices;
 mod endure;
 mod fuzz;
@@ -48,9 +49,10 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "cut" => cut::run(machine, hart),
         "devices" => devices::run(machine),
         "traffic" => traffic::run(machine, hart),
+        "dbcn" => dbcn::run(machine),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices, traffic"
+                "cases: alive, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices, traffic, dbcn"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

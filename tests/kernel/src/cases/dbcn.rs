@@ -1,0 +1,55 @@
+//! Writes to the console by calls, again and again: the power may fail in one, which then ends
+//! early and says how much was sent.
+//!
+//! On the command line: `ms=N` milliseconds of time for which it does.
+
+use crate::{arch, check, machine::Machine, say};
+
+/// What a call is to send: as much as one takes at once.
+const TEXT: &[u8; 256] = b"\
+the quick brown poorwill sleeps all winter and wakes in spring.\n\
+the quick brown poorwill sleeps all winter and wakes in spring.\n\
+the quick brown poorwill sleeps all winter and wakes in spring.\n\
+the quick brown poorwill sleeps all winter and wakes in spring.\n";
+
+/// Calls in a second: between them the machine does nothing.
+const RATE: u64 = 2000;
+
+pub(super) fn run(machine: &Machine) {
+    let end = arch::time() + machine.number("ms", 100) as u64 * machine.timebase / 1000;
+    say!("dbcn: begins");
+    let (mut calls, mut bytes, mut partial) = (0, 0, 0);
+    let mut left = &TEXT[..];
+    while arch::time() < end {
+        let next = arch::time() + machine.timebase / RATE;
+        let sent = write(left);
+        check!(
+            sent.is_some_and(|sent| sent <= left.len()),
+            "a call sends {sent:?} of {} bytes",
+            left.len()
+        );
+        let sent = sent.unwrap_or(0);
+        calls += 1;
+        bytes += sent;
+        partial += usize::from(sent < left.len());
+        left = &left[sent..];
+        if left.is_empty() {
+            left = &TEXT[..];
+        }
+        while arch::time() < next {
+            core::hint::spin_loop();
+        }
+    }
+    // Nothing is left out, whatever was sent in which call.
+    while !left.is_empty() {
+        left = &left[write(left).unwrap_or(0)..];
+    }
+    say!("dbcn: {bytes} bytes in {calls} calls, {partial} partial");
+}
+
+/// How much of that a call sends.
+fn write(bytes: &[u8]) -> Option<usize> {
+    let address = bytes.as_ptr().addr();
+    let memory = sbi_rt::Physical::new(bytes.len(), address, 0);
+    sbi_rt::console_write(memory).into_result().ok()
+}
