@@ -5,45 +5,99 @@ use core::arch::asm;
 use poorwill_hart::FloatRegisters;
 
 use crate::csr::{self, status};
+use crate::probe::probe;
+use crate::unit::opened;
 
-/// The registers, on a hart whose `mstatus.FS` is not off.
-pub fn save() -> FloatRegisters {
-    let mut registers = [0; 33];
-    registers[32] = csr::read::<{ csr::FCSR }>();
-    // SAFETY: stores f0 to f31, which the caller has found to be there, into the
-    // array.
-    unsafe {
-        asm!(
-            ".option push", ".option arch, +d",
-            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
-            "fsd f\\n, 8*\\n({0})",
-            ".endr",
-            ".option pop",
-            in(reg) registers.as_mut_ptr(),
-            options(nostack),
-        );
-    }
-    registers
+/// The bits of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    /// 32: F without D.
+    Single,
+    /// 64: D.
+    Double,
 }
 
-/// Puts the registers back, and the unit's state as it is in `mstatus` now.
-pub fn restore(registers: &FloatRegisters) {
-    let before = csr::read::<{ csr::MSTATUS }>() & status::FS;
-    // SAFETY: opens the unit, loads f0 to f31 from the array, and puts FS back.
-    // The firmware is built without floating point, so none of them is in use.
-    unsafe {
-        csr::set::<{ csr::MSTATUS }>(status::FS);
-        csr::write::<{ csr::FCSR }>(registers[32]);
+/// Moves all registers, one after the other, between the unit and an array of words.
+macro_rules! for_each_register {
+    ($extension:literal, $instruction:literal, $words:expr, $($option:ident),*) => {
         asm!(
-            ".option push", ".option arch, +d",
+            ".option push",
+            concat!(".option arch, +", $extension),
             ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
-            "fld f\\n, 8*\\n({0})",
+            concat!($instruction, " f\\n, 8*\\n({0})"),
             ".endr",
             ".option pop",
-            in(reg) registers.as_ptr(),
-            options(nostack, readonly),
-        );
-        csr::clear::<{ csr::MSTATUS }>(status::FS);
-        csr::set::<{ csr::MSTATUS }>(before);
+            in(reg) $words,
+            options($($option),*),
+        )
+    };
+}
+
+/// How wide the registers are on this hart; `None` where it has none (also with Zfinx, which
+/// has `fcsr` alone). Instructions tell: `misa` may be zero, and FS may stick without F. The
+/// unit is open.
+fn width() -> Option<Width> {
+    // SAFETY: copies f0 into an integer register, which changes nothing.
+    let (_, has_double) = unsafe {
+        probe!(
+            ".option push\n.option arch, +d\nfmv.x.d {value}, f0\n.option pop",
+            0
+        )
+    };
+    if has_double {
+        return Some(Width::Double);
     }
+    // SAFETY: likewise.
+    let (_, has_single) = unsafe {
+        probe!(
+            ".option push\n.option arch, +f\nfmv.x.w {value}, f0\n.option pop",
+            0
+        )
+    };
+    has_single.then_some(Width::Single)
+}
+
+/// Whether the hart has the registers.
+pub fn is_there() -> bool {
+    opened(status::FS, || width().is_some())
+}
+
+/// The registers, whatever `mstatus.FS` says; `None` on a hart without any.
+pub fn save() -> Option<FloatRegisters> {
+    opened(status::FS, || {
+        let width = width()?;
+        let mut registers = [0; 33];
+        registers[32] = csr::read::<{ csr::FCSR }>();
+        let words = registers.as_mut_ptr();
+        // SAFETY: stores f0 to f31, which are there and are that wide, into the array.
+        unsafe {
+            match width {
+                Width::Double => for_each_register!("d", "fsd", words, nostack),
+                Width::Single => for_each_register!("f", "fsw", words, nostack),
+            }
+        }
+        Some(registers)
+    })
+}
+
+/// Puts the registers back. `mstatus.FS` stays as it is.
+pub fn restore(registers: &FloatRegisters) {
+    opened(status::FS, || {
+        let words = registers.as_ptr();
+        let width = width();
+        // SAFETY: loads f0 to f31, which are that wide, from the array. The firmware is built
+        // without floating point, so none of them is in use.
+        unsafe {
+            match width {
+                Some(Width::Double) => {
+                    for_each_register!("d", "fld", words, nostack, readonly);
+                }
+                Some(Width::Single) => {
+                    for_each_register!("f", "flw", words, nostack, readonly);
+                }
+                None => return,
+            }
+            csr::write::<{ csr::FCSR }>(registers[32]);
+        }
+    });
 }

@@ -33,6 +33,7 @@ pub mod pmp;
 mod probe;
 mod time;
 mod timer;
+mod unit;
 mod unprivileged;
 pub mod vector;
 

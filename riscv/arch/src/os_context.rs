@@ -37,7 +37,11 @@ impl CsrAccess for OsContext {
 }
 
 impl HartAccess for OsContext {
-    fn read_float(&self) -> FloatRegisters {
+    fn has_float(&self) -> bool {
+        float::is_there()
+    }
+
+    fn read_float(&self) -> Option<FloatRegisters> {
         float::save()
     }
 

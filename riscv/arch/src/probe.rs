@@ -14,7 +14,7 @@
 /// The instruction does nothing that Rust's rules, or what machine mode relies on, do not
 /// allow.
 macro_rules! probe {
-    ($instruction:literal, $value:expr, $($operand:tt)*) => {{
+    ($instruction:expr, $value:expr $(, $($operand:tt)+)?) => {{
         let mut value: u64 = $value;
         let there: usize;
         core::arch::asm!(
@@ -35,7 +35,7 @@ macro_rules! probe {
             enabled = out(reg) _,
             interrupts = const $crate::csr::status::MIE,
             double_trap = in(reg) $crate::csr::status::MDT,
-            $($operand)*,
+            $($($operand)+,)?
             options(nostack),
         );
         (value, there != 0)

@@ -5,30 +5,16 @@ use core::arch::asm;
 use poorwill_hart::VectorRegisters;
 
 use crate::csr::{self, status};
-
-/// Opens the unit for as long as `access` takes.
-fn opened<R>(access: impl FnOnce() -> R) -> R {
-    let before = csr::read::<{ csr::MSTATUS }>() & status::VS;
-    // SAFETY: the unit is the OS's, and the firmware is built without it. VS gets
-    // its own value back below.
-    unsafe { csr::set::<{ csr::MSTATUS }>(status::VS) };
-    let result = access();
-    // SAFETY: the value that it had.
-    unsafe {
-        csr::clear::<{ csr::MSTATUS }>(status::VS);
-        csr::set::<{ csr::MSTATUS }>(before);
-    }
-    result
-}
+use crate::unit::opened;
 
 /// Bytes of a register; `None` on a hart without any.
 pub fn register_bytes() -> Option<u64> {
-    opened(csr::try_read::<{ csr::VLENB }>)
+    opened(status::VS, csr::try_read::<{ csr::VLENB }>)
 }
 
 /// Reads the registers, which are as long as `into` has them.
 pub fn save(into: &mut VectorRegisters) {
-    opened(|| {
+    opened(status::VS, || {
         into.vstart = csr::read::<{ csr::VSTART }>();
         into.vcsr = csr::read::<{ csr::VCSR }>();
         into.vl = csr::read::<{ csr::VL }>();
@@ -58,7 +44,7 @@ pub fn save(into: &mut VectorRegisters) {
 pub fn restore(registers: &VectorRegisters) {
     // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl takes back
     // any vl that it has given for that vtype. It clears vstart, so that comes last.
-    opened(|| unsafe {
+    opened(status::VS, || unsafe {
         csr::write::<{ csr::VSTART }>(0);
         asm!(
             ".option push", ".option arch, +v",

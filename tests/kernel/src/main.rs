@@ -20,6 +20,7 @@ mod mmio;
 mod random;
 mod sriov;
 mod state;
+mod units;
 mod verdict;
 mod workers;
 

@@ -3,14 +3,15 @@
 
 use crate::{
     arch::{
-        self, SSTATUS_FS, SSTATUS_MXR, SSTATUS_SIE, SSTATUS_SUM, SSTATUS_VS, float, guard,
-        sleep::Found, vector,
+        self, SSTATUS_FS, SSTATUS_MXR, SSTATUS_SIE, SSTATUS_SUM, SSTATUS_VS, guard, sleep::Found,
     },
     check, clock,
     irqchip::Chip,
     machine::Machine,
     memory::Memory,
-    read_csr, say, workers, write_csr,
+    read_csr, say,
+    units::{self, Units},
+    workers, write_csr,
 };
 
 /// What the state was before.
@@ -23,8 +24,7 @@ pub(crate) struct State {
     senvcfg: Option<usize>,
     /// Interrupts that are pending for a guest of ours.
     hip: Option<usize>,
-    floats: Option<float::Registers>,
-    vector: Option<vector::Registers>,
+    units: Units,
     chip: Chip,
     /// The real-time clock, in nanoseconds.
     clock: Option<u64>,
@@ -48,16 +48,18 @@ impl State {
     pub(crate) fn set_up(machine: &Machine, hart: usize, number: usize, memory: Memory) -> Self {
         memory.fill(number);
         let senvcfg = set_csrs(number);
-        let floats = machine.has_double.then(|| set_floats(number));
-        let vector = machine.has_vector.then(|| set_vector(number));
+        let units = Units::set(machine, number);
         let chip = Chip::set_up(machine, hart, number);
+        // Off does not destroy what the units hold.
+        if !number.is_multiple_of(3) {
+            units::turn_off();
+        }
         Self {
             memory,
             number,
             senvcfg,
             hip: read_hip(),
-            floats,
-            vector,
+            units,
             chip,
             clock: machine.clock.map(clock::read),
             // Last, as all the rest may change `sstatus` and `time`.
@@ -101,22 +103,12 @@ impl State {
             "sstatus.SIE is off: {:#x}",
             found.sstatus
         );
-        let kept = SSTATUS_SUM | SSTATUS_MXR;
+        let kept = SSTATUS_SUM | SSTATUS_MXR | SSTATUS_FS | SSTATUS_VS;
         check!(
             found.sstatus & kept == self.csrs.sstatus & kept,
             "sstatus: {:#x}, was {:#x}",
             found.sstatus,
             self.csrs.sstatus
-        );
-        check!(
-            found.sstatus & SSTATUS_FS != 0 || self.floats.is_none(),
-            "sstatus.FS is not off: {:#x}",
-            found.sstatus
-        );
-        check!(
-            found.sstatus & SSTATUS_VS != 0 || self.vector.is_none(),
-            "sstatus.VS is not off: {:#x}",
-            found.sstatus
         );
         self.check_csrs(found);
         check!(
@@ -174,17 +166,7 @@ impl State {
 
     /// What is the same after a wake and after a refused sleep.
     fn check_rest(&self, machine: &Machine, hart: usize) {
-        if let Some(was) = &self.floats {
-            let now = read_floats();
-            check!(
-                now == *was,
-                "the floating point registers: {now:x?}, were {was:x?}"
-            );
-        }
-        if let Some(was) = &self.vector {
-            let now = read_vector();
-            check!(now == *was, "the vector registers: {now:x?}, were {was:x?}");
-        }
+        self.units.check();
         self.chip.check(machine);
         let wrong = self.memory.verify(self.number);
         check!(wrong == 0, "{wrong} pages are not as they were");
@@ -234,54 +216,6 @@ fn read_hip() -> Option<usize> {
     write_csr!("scause", kept.1);
     write_csr!("stval", kept.2);
     pending
-}
-
-fn set_floats(number: usize) -> float::Registers {
-    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_FS);
-    let mut floats: float::Registers = core::array::from_fn(|index| {
-        0x4009_21fb_5444_2d18_u64.wrapping_mul(2 * index as u64 + 1) ^ number as u64
-    });
-    // fcsr: a rounding mode, and an exception flag.
-    floats[32] = 0b010_00001 | (number as u64 % 2) << 1;
-    // SAFETY: called if all harts have D only, and FS is on.
-    unsafe { float::load(&floats) };
-    floats
-}
-
-fn read_floats() -> float::Registers {
-    let mut floats = [0; 33];
-    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_FS);
-    // SAFETY: called if all harts have D only, and FS is on.
-    unsafe { float::store(&mut floats) };
-    floats
-}
-
-fn set_vector(number: usize) -> vector::Registers {
-    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_VS);
-    let mut registers = vector::Registers {
-        // Elements of 16 bits, two registers to a group, tails as they are.
-        vtype: 0b001_001,
-        vl: 5 + number % 2,
-        // A rounding mode, and saturation.
-        vcsr: 0b101,
-        vstart: 3,
-        ..vector::Registers::ZERO
-    };
-    for (index, byte) in registers.used().iter_mut().enumerate() {
-        *byte = (index * 7 + index / 256 + number).to_le_bytes()[0];
-    }
-    // SAFETY: called if all harts have V only, VS is on, and `used` has looked at how
-    // long the registers are.
-    unsafe { vector::load(&registers) };
-    registers
-}
-
-fn read_vector() -> vector::Registers {
-    let mut registers = vector::Registers::ZERO;
-    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_VS);
-    // SAFETY: as in `set_vector`, which was called before.
-    unsafe { vector::store(&mut registers) };
-    registers
 }
 
 /// A timer set now fires.

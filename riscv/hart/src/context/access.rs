@@ -23,17 +23,22 @@ pub trait CsrAccess {
 /// The hart that runs the call, as [`HartContext`](super::HartContext) reaches what
 /// it holds for the OS beside its CSRs. Tests have a model.
 pub trait HartAccess: CsrAccess {
-    /// Reads the floating point registers. Called where `sstatus.FS` is not off.
-    fn read_float(&self) -> FloatRegisters;
+    /// Whether the hart has floating point registers, whatever `sstatus.FS` says. The field
+    /// is the same afterwards, as with the next two.
+    fn has_float(&self) -> bool;
 
-    /// Writes them; `sstatus.FS` is the same afterwards.
+    /// Reads the floating point registers, also while `sstatus.FS` is Off: Off does not
+    /// destroy them. `None` where the hart has none.
+    fn read_float(&self) -> Option<FloatRegisters>;
+
+    /// Writes them; called where there are some.
     fn write_float(&self, registers: &FloatRegisters);
 
-    /// `vlenb`, the bytes of a vector register; `None` where the hart has none.
-    /// `sstatus.VS` is the same afterwards, as with the other two.
+    /// `vlenb`, the bytes of a vector register, whatever `sstatus.VS` says; `None` where the
+    /// hart has none. The field is the same afterwards, as with the next two.
     fn vector_bytes(&self) -> Option<u64>;
 
-    /// Reads the vector registers, each of as many bytes as
+    /// Reads the vector registers, also while `sstatus.VS` is Off, each of as many bytes as
     /// [`vector_bytes`](HartAccess::vector_bytes) says, at most
     /// [`MAX_VLENB`](super::MAX_VLENB).
     fn read_vector(&self, into: &mut VectorRegisters);

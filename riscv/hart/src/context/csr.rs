@@ -8,8 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// These are all of S-mode's and of the H extension's but for `satp` (an OS is
 /// entered with zero there and puts it back itself) and the counters. An OS saves
 /// some of these itself; which ones is its own affair. Of `sip` only what the OS can
-/// write sticks; the rest is a view of devices. `sstatus` comes first, as it opens
-/// the floating point and the vector unit.
+/// write sticks; the rest is a view of devices.
 #[macro_export]
 macro_rules! for_each_os_csr {
     ($list:ident) => {
@@ -73,7 +72,8 @@ macro_rules! csrs {
         }
 
         impl Csr {
-            /// All of them, in the order in which they are put back.
+            /// All of them, in the order in which they are put back, but for `sstatus`,
+            /// which comes last.
             pub const ALL: &[Csr] = &[$(Csr::$csr,)*];
 
             /// Its name in the specification.

@@ -15,14 +15,6 @@ pub use execution::{Execution, NotOfTheOs};
 pub use sections::{Section, SectionError, section};
 pub use vector::{MAX_VLENB, VectorRegisters};
 
-/// Bits of `sstatus` (privileged specification, 10.1.1).
-mod sstatus {
-    /// The vector unit is not off.
-    pub(super) const VS: u64 = 3 << 9;
-    /// The floating point unit is not off.
-    pub(super) const FS: u64 = 3 << 13;
-}
-
 /// All that a hart holds for the OS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HartContext {
@@ -32,9 +24,9 @@ pub struct HartContext {
     pub execution: Option<Execution>,
     /// The CSRs that the hart has, in the order of [`Csr::ALL`].
     pub csrs: ArrayVec<CsrValue, { Csr::ALL.len() }>,
-    /// `None` where the OS has the unit off or the hart lacks it. An OS saves the
-    /// registers when it switches tasks, which it need not have done for the task
-    /// that asked for the sleep. So with the vector registers.
+    /// `None` where the hart has none. `sstatus.FS` is not asked: an OS may turn the unit Off
+    /// while the registers of a task stay in it, as Linux does at each kernel entry. So with
+    /// the vector registers.
     pub float: Option<FloatRegisters>,
     /// Likewise.
     pub vector: Option<VectorRegisters>,
@@ -56,6 +48,9 @@ pub enum CaptureError {
 /// A context is another hart's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Misfit {
+    /// There are floating point registers, and this hart has none.
+    #[error("there are floating point registers, and this hart has none")]
+    Float,
     /// The vector registers have another length.
     #[error("the vector registers have {saved} bytes, those of this hart {here}")]
     VectorLength {
@@ -100,14 +95,11 @@ impl HartContext {
                 value: hart.read_csr(*csr)?,
             })
         }));
-        let status = hart.read_csr(Csr::Sstatus).unwrap_or(0);
-        self.float = (status & sstatus::FS != 0).then(|| hart.read_float());
+        self.float = hart.read_float();
         self.deadline = hart.deadline();
         self.file = hart.file_words().map(|_| hart.read_file());
         self.vector = None;
-        if status & sstatus::VS != 0
-            && let Some(vlenb) = hart.vector_bytes()
-        {
+        if let Some(vlenb) = hart.vector_bytes() {
             let too_long = CaptureError::VectorLength(vlenb);
             let registers = VectorRegisters::new(vlenb).ok_or(too_long)?;
             hart.read_vector(self.vector.insert(registers));
@@ -115,8 +107,7 @@ impl HartContext {
         Ok(())
     }
 
-    /// Whether all that the calling hart may come to hold can be captured, whatever it holds
-    /// now.
+    /// Whether all that the calling hart can hold can be captured.
     ///
     /// # Errors
     ///
@@ -136,6 +127,9 @@ impl HartContext {
     ///
     /// [`Misfit`].
     pub fn check(&self, hart: &impl HartAccess) -> Result<(), Misfit> {
+        if self.float.is_some() && !hart.has_float() {
+            return Err(Misfit::Float);
+        }
         if let Some(VectorRegisters { vlenb: saved, .. }) = self.vector {
             let here = hart.vector_bytes().unwrap_or(0);
             if saved != here {
@@ -153,27 +147,29 @@ impl HartContext {
 
     /// Puts it back on the calling hart, which it [fits](HartContext::check).
     ///
-    /// The interrupt file comes before the CSRs, as it is reached through one of
-    /// them, `siselect`. Of these `sstatus` comes first, which opens the floating
-    /// point and the vector unit, and has their state as the OS left it.
+    /// The interrupt file comes before the CSRs, as it is reached through one of them,
+    /// `siselect`. `sstatus` comes after the registers of the units and all other CSRs: it
+    /// says of the units what the OS left there, Off included.
     pub fn restore(&self, hart: &impl HartAccess) {
         if let Some(words) = &self.file {
             hart.write_file(words);
-        }
-        for CsrValue { number, value } in &self.csrs {
-            // What is as it was is not touched: writing `vstimecmp`, even with what
-            // it holds, may make a timer ring that nobody has set.
-            if let Some(csr) = Csr::from_number(*number)
-                && hart.read_csr(csr) != Some(*value)
-            {
-                hart.write_csr(csr, *value);
-            }
         }
         if let Some(registers) = &self.float {
             hart.write_float(registers);
         }
         if let Some(registers) = &self.vector {
             hart.write_vector(registers);
+        }
+        let known = |saved: &CsrValue| Some((Csr::from_number(saved.number)?, saved.value));
+        let csrs = || self.csrs.iter().filter_map(known);
+        let is_status = |csr: &(Csr, u64)| csr.0 == Csr::Sstatus;
+        let before_status = csrs().filter(|csr| !is_status(csr));
+        for (csr, value) in before_status.chain(csrs().find(is_status)) {
+            // A CSR that is as it was is not written: a write to `vstimecmp`, even of the
+            // value that it holds, may make a timer ring that nobody has set.
+            if hart.read_csr(csr) != Some(value) {
+                hart.write_csr(csr, value);
+            }
         }
         if let Some(deadline) = self.deadline
             && hart.deadline().is_some()

@@ -15,6 +15,7 @@ use crate::{
     memory::Memory,
     mmio, read_csr, say,
     state::State,
+    units::{self, Units},
     verdict::check_success,
     workers, write_csr,
 };
@@ -47,7 +48,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     if machine.number("hsm", 0) == 1 {
         come_and_go(machine, hart, end);
     } else {
-        workers::with_all(machine, hart, &|| run_until(end), |all| all());
+        workers::with_all(machine, hart, &|| run_until(machine, end), |all| all());
     }
     let wrong = first.verify(1);
     check!(wrong == 0, "{wrong} pages are not as they were");
@@ -97,8 +98,10 @@ fn silence(plic: usize) {
 fn come_and_go(machine: &Machine, hart: usize, end: u64) {
     let mut turns = 0;
     while arch::time() < end {
+        let units = hold(machine, turns);
         workers::check_all(machine, hart);
         suspend(machine);
+        units.check();
         turns += 1;
     }
     say!("cut: harts came and went {turns} times");
@@ -123,9 +126,11 @@ fn suspend(machine: &Machine) {
 }
 
 /// Counts in a register, in memory and in a CSR, which must agree; and has all harts fence.
-fn run_until(end: u64) {
+/// The floating point and the vector unit hold something meanwhile, and are Off.
+fn run_until(machine: &Machine, end: u64) {
     let count = &COUNTS[TAKEN.fetch_add(1, Ordering::Relaxed)];
     let (mut step, mut now) = (0, arch::time());
+    let mut units = hold(machine, 0);
     while now < end {
         let found = (count.load(Ordering::Relaxed), read_csr!("sscratch"));
         check!(
@@ -138,9 +143,17 @@ fn run_until(end: u64) {
         if step.is_multiple_of(FENCE_EVERY) {
             let fenced = sbi_rt::remote_sfence_vma(sbi_rt::HartMask::all(), 0, 4096);
             check!(fenced.is_ok(), "a remote fence: {fenced:?}");
+            units.check();
+            units = hold(machine, step / FENCE_EVERY);
         }
         let last = now;
         now = arch::time();
         check!(now >= last, "time went back from {last} to {now}");
     }
+}
+
+fn hold(machine: &Machine, number: usize) -> Units {
+    let units = Units::set(machine, number);
+    units::turn_off();
+    units
 }
