@@ -21,8 +21,14 @@ numbers! {
     STIMECMP = 0x14d,
     SISELECT = 0x150,
     SIREG = 0x151,
+    SIREG2 = 0x152,
+    SIREG3 = 0x153,
+    SCTRDEPTH = 0x15f,
     SATP = 0x180,
     TH_SXSTATUS = 0x5c0,
+    VSISELECT = 0x250,
+    VSIREG = 0x251,
+    HSTATUS = 0x600,
     HGEIE = 0x607,
     MSTATUS = 0x300,
     MEDELEG = 0x302,
@@ -149,6 +155,8 @@ pub mod status {
     pub const MPRV: u64 = 1 << 17;
     /// The OS was in a guest (H extension).
     pub const MPV: u64 = 1 << 39;
+    /// A landing pad was expected where the trap came from (Zicfilp).
+    pub const MPELP: u64 = 1 << 41;
     /// A trap from here would be a double trap (Smdbltrp). Each trap into machine mode sets
     /// it, and so does a reset; a hart without Smdbltrp has no such bit.
     pub const MDT: u64 = 1 << 42;

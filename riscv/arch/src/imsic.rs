@@ -10,7 +10,7 @@ pub struct SupervisorFile;
 
 impl SupervisorFile {
     /// Lets `siselect` choose a register for as long as `access` takes.
-    fn select<R>(number: u64, access: impl FnOnce() -> R) -> R {
+    pub(crate) fn select<R>(number: u64, access: impl FnOnce() -> R) -> R {
         let selected = csr::read::<{ csr::SISELECT }>();
         // SAFETY: siselect only chooses what sireg means, and gets the OS's own
         // value back.
@@ -30,6 +30,42 @@ impl Registers<u64> for SupervisorFile {
     fn write(&self, number: u64, value: u64) {
         // SAFETY: the file is the OS's, and no register of it touches machine mode.
         Self::select(number, || unsafe { csr::write::<{ csr::SIREG }>(value) });
+    }
+}
+
+/// A guest's file (AIA, 3.7), which `hstatus.VGEIN` chooses; the first is 1.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestFile(pub u64);
+
+impl GuestFile {
+    /// Lets `vsiselect` choose a register of the file for as long as `access` takes.
+    fn select<R>(self, number: u64, access: impl FnOnce() -> R) -> R {
+        const VGEIN: u64 = 0x3f << 12;
+        let status = csr::read::<{ csr::HSTATUS }>();
+        let selected = csr::read::<{ csr::VSISELECT }>();
+        // SAFETY: both only choose what vsireg means, and get the OS's own values back.
+        unsafe {
+            csr::write::<{ csr::HSTATUS }>(status & !VGEIN | self.0 << 12);
+            csr::write::<{ csr::VSISELECT }>(number);
+        }
+        let result = access();
+        // SAFETY: they are the OS's own values.
+        unsafe {
+            csr::write::<{ csr::VSISELECT }>(selected);
+            csr::write::<{ csr::HSTATUS }>(status);
+        }
+        result
+    }
+}
+
+impl Registers<u64> for GuestFile {
+    fn read(&self, number: u64) -> u64 {
+        self.select(number, csr::read::<{ csr::VSIREG }>)
+    }
+
+    fn write(&self, number: u64, value: u64) {
+        // SAFETY: the file is the OS's, and no register of it touches machine mode.
+        self.select(number, || unsafe { csr::write::<{ csr::VSIREG }>(value) });
     }
 }
 

@@ -20,10 +20,13 @@ use crate::irqs_off;
 #[track_caller]
 pub unsafe fn interruptible<R>(by: u64, work: impl FnOnce() -> R) -> R {
     let enabled = csr::read::<{ csr::MIE }>();
+    // Those that are delegated are not taken in machine mode, and stay for a capture within
+    // `work` to find: a guest's among them, which are always delegated.
+    let kept = csr::read::<{ csr::MIDELEG }>() | interrupt::MTI;
     let was_on = csr::read::<{ csr::MSTATUS }>() & status::MIE;
     // SAFETY: as the caller says; those of the OS are not taken in machine mode.
     unsafe {
-        csr::write::<{ csr::MIE }>(enabled & (interrupt::OF_THE_OS | interrupt::MTI) | by);
+        csr::write::<{ csr::MIE }>(enabled & kept | by);
         csr::set::<{ csr::MSTATUS }>(status::MIE);
         irqs_off::on();
     }

@@ -26,6 +26,7 @@ pub mod ipi;
 pub mod irqs_off;
 mod last_trap;
 mod mmio;
+mod os_banks;
 mod os_context;
 pub mod os_csr;
 pub mod pci;

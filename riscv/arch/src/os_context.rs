@@ -24,6 +24,10 @@ impl OsContext {
     pub fn new(timer: HartTimer, file: Option<&'static InterruptFile<SupervisorFile>>) -> Self {
         OsContext { timer, file }
     }
+
+    pub(crate) fn file(&self) -> Option<&'static InterruptFile<SupervisorFile>> {
+        self.file
+    }
 }
 
 impl CsrAccess for OsContext {

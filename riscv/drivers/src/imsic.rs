@@ -40,6 +40,16 @@ impl<R: Registers<u64>> InterruptFile<R> {
     }
 }
 
+impl<R> InterruptFile<R> {
+    /// Another file of the hart, with as many identities.
+    pub fn sibling<S>(&self, registers: S) -> InterruptFile<S> {
+        InterruptFile {
+            registers,
+            identities: self.identities,
+        }
+    }
+}
+
 /// Enables delivery of one identity below 64, and of no other of these.
 pub fn open(file: &impl Registers<u64>, identity: u32) {
     file.write(register::EITHRESHOLD, 0);

@@ -8,6 +8,7 @@
     reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
 )]
 
+mod banks;
 mod boot_hart;
 mod cut;
 mod entry;

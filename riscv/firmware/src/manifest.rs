@@ -4,7 +4,7 @@
 use poorwill_arch::Mmio;
 use poorwill_devicetree::{IDENTITY_RULE, MAX_HARTS, PLACEMENT_RULE};
 use poorwill_drivers::Controllers;
-use poorwill_hart::section;
+use poorwill_hart::{Bank, section};
 use poorwill_image::PIECE_PAGES;
 use poorwill_log::{Log, ToldLog};
 use poorwill_manifest::{
@@ -43,7 +43,7 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The sections of the machine's state that are read at a wake.
-const SECTIONS: [SectionVersion; 12] = {
+const SECTIONS: [SectionVersion; 16] = {
     let [csrs, float, vector, file] = section::TAGS;
     let [plic, aplic] = Controllers::<Mmio>::SECTIONS;
     [
@@ -53,9 +53,13 @@ const SECTIONS: [SectionVersion; 12] = {
         of(Log::SECTION),
         of(ToldLog::SECTION),
         of((csrs, section::VERSION)),
+        of((csrs, section::CSRS_VERSION)),
         of((float, section::VERSION)),
         of((vector, section::VERSION)),
         of((file, section::VERSION)),
+        of((Bank::Priorities.tag(), Bank::VERSION)),
+        of((Bank::Records.tag(), Bank::VERSION)),
+        of((Bank::GuestFiles.tag(), Bank::VERSION)),
         of(PARTITIONS_SECTION),
         of(plic),
         of(aplic),

@@ -7,6 +7,7 @@ use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_sleep::{Core, Moment, StateRefusal, WakeVector};
 use spin::Mutex;
 
+use crate::banks;
 use crate::hart::this_hart;
 use crate::platform::{domain, platform};
 
@@ -27,7 +28,9 @@ pub(crate) fn restore_hart() {
     // Not moved: a hart's stack is small.
     let mut waking = WAKING.lock();
     if let Some((context, domains)) = waking.as_ref() {
-        context.restore(&this_hart().access());
+        let hart = this_hart().access();
+        context.restore(&hart);
+        banks::put_back(&hart);
         let controllers = platform().interrupts.shared();
         (domains.iter()).for_each(|domains| controllers.reopen(domains));
     }
@@ -54,7 +57,7 @@ pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     for section in context.sections() {
         into.section(section.tag, 0, section.version, section.bytes)?;
     }
-    Ok(())
+    banks::write(&this_hart().access(), into)
 }
 
 /// Takes that out of a machine's state again, once it is found to fit, before anything is
@@ -89,6 +92,7 @@ fn read_hart(sections: &mut StateSections<'_>) -> Result<HartContext, StateError
         let fits = context.read(read).is_ok() && context.check(&hart).is_ok();
         fits.then_some(()).ok_or_else(|| section.refuse())?;
     }
+    banks::take(&hart, sections)?;
     Ok(context)
 }
 

@@ -514,6 +514,12 @@ fn a_guest_gets_its_fault_where_it_is_delegated() {
     let found = [Csr::Vsepc, Csr::Vscause, Csr::Vstval].map(read);
     assert_eq!(found, [CODE, cause::LOAD_ACCESS, DEVICE]);
     assert_eq!(read(Csr::Scause), 0);
+    let landing = Fault {
+        status: fault.status | MPELP,
+        ..fault
+    };
+    assert_eq!(redirect(&landing, &hart).status & (MPELP | SPELP), 0);
+    assert_eq!(read(Csr::Vsstatus) & SPELP, SPELP);
     // A store is not delegated; nor is the hypervisor's own load.
     redirect(
         &Fault {

@@ -39,6 +39,11 @@ impl Units {
     }
 }
 
+/// Turns both units on, where the hart has them.
+pub(crate) fn turn_on() {
+    write_csr!("sstatus", read_csr!("sstatus") | SSTATUS_FS | SSTATUS_VS);
+}
+
 /// Turns both units Off, as Linux does at each kernel entry: the registers stay.
 pub(crate) fn turn_off() {
     write_csr!("sstatus", read_csr!("sstatus") & !(SSTATUS_FS | SSTATUS_VS));

@@ -29,8 +29,10 @@ pub(super) const WEAR_LINES: usize = 4;
 /// Lines from one of these to the next: 256 bytes.
 const SPREAD: usize = 4;
 
-/// Pages of a hart's part: its context with the longest vector registers.
-const HART_PAGES: usize = 2;
+/// Pages of a hart's part: its context with the longest vector registers takes two; 256
+/// control transfer records take 6 KiB, and 63 guest interrupt files of 255 identities 5 KiB. A
+/// hart that has more is refused at the start.
+const HART_PAGES: usize = 5;
 
 /// Pages of the part of what all harts share.
 const SHARED_PAGES: usize = 8;

@@ -6,6 +6,7 @@ use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::CutReason;
 
+use crate::banks;
 use crate::entry::TrapFrame;
 use crate::hart::ThisHart;
 
@@ -32,6 +33,7 @@ pub(super) fn write(own: ThisHart, frame: &TrapFrame, into: &mut [Page]) -> Resu
             .section(section.tag, 0, section.version, section.bytes)
             .map_err(no_room)?;
     }
+    banks::write(&own.access(), &mut writer).map_err(no_room)?;
     writer
         .section(DEADLINE.0, 0, DEADLINE.1, &context.deadline.unwrap_or(NONE))
         .map_err(no_room)?;
@@ -64,7 +66,11 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
         let deadline = deadline.read::<u64>(DEADLINE.1);
         context.deadline = Some(*deadline.map_err(|_| CutReason::Misfit)?);
     }
+    let access = own.access();
     for section in sections.left() {
+        if banks::is_fitting(&access, section) {
+            continue;
+        }
         let is_ours = context.read(Section {
             tag: section.owner,
             version: section.version,
@@ -74,8 +80,17 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
             return Err(CutReason::Misfit);
         }
     }
-    context
-        .check(&own.access())
-        .map_err(|_| CutReason::Misfit)?;
+    context.check(&access).map_err(|_| CutReason::Misfit)?;
     Ok(context)
+}
+
+/// Puts back the banks of a part that was read and found to fit, after the CSRs.
+///
+/// # Errors
+///
+/// [`CutReason::Misfit`].
+pub(super) fn restore_banks(own: ThisHart, pages: &[Page], bytes: u64) -> Result<(), CutReason> {
+    let sections = StateSections::parse(pages, bytes).map_err(|_| CutReason::Misfit)?;
+    banks::restore(&own.access(), sections.left());
+    Ok(())
 }

@@ -186,6 +186,11 @@ fn read_part(record: &Record, own: ThisHart, part: usize) -> Result<HartContext,
     context::read(own, part, bytes)
 }
 
+fn restore_banks(record: &Record, own: ThisHart, part: usize) -> Result<(), CutReason> {
+    let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
+    context::restore_banks(own, part, bytes)
+}
+
 /// The part of a hart that had asked for a sleep.
 #[inline(never)]
 fn read_sleeper(record: &Record, part: usize) -> Result<(Core, HartContext), CutReason> {
@@ -362,9 +367,10 @@ fn announce(record: Record) {
 }
 
 fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {
-    let context = read_part(record, own, Layout::hart(place));
-    let context = context.expect("the part was checked");
+    let part = Layout::hart(place);
+    let context = read_part(record, own, part).expect("the part was checked");
     context.restore(&own.access());
+    restore_banks(record, own, part).expect("the part was checked");
     let (execution, status) = execution_of(&context).expect("the part was checked");
     // SAFETY: the OS's own; machine mode uses neither.
     unsafe {

@@ -44,7 +44,8 @@ pub(crate) unsafe fn enter(resume: Resume, stack_top: usize) -> ! {
 
 /// `mstatus` at the entry of the OS.
 fn status_at_entry() -> u64 {
-    let cleared = status::MPP | status::MPV | status::MPRV | status::SIE | status::SPIE;
+    let of_traps = status::MPP | status::MPV | status::MPRV | status::MPELP;
+    let cleared = of_traps | status::SIE | status::SPIE;
     let mstatus = csr::read::<{ csr::MSTATUS }>() & !cleared;
     mstatus | status::MPP_SUPERVISOR | status::MPIE
 }

@@ -5,14 +5,21 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Calls the macro `$list` with every CSR that is the OS's: its name as an item, its
 /// name in the specification, and its number.
 ///
-/// These are all of S-mode's and of the H extension's but for `satp` (an OS is
-/// entered with zero there and puts it back itself) and the counters. An OS saves
+/// These are all CSRs of U, S and H level that hold something, but for `satp` (an OS is
+/// entered with zero there and puts it back itself), the counters, and what
+/// [`FloatRegisters`](super::FloatRegisters), [`VectorRegisters`](super::VectorRegisters)
+/// and a [`Bank`](super::Bank) have. A case of the test kernel tries every number. An OS saves
 /// some of these itself; which ones is its own affair. Of `sip` only what the OS can
-/// write sticks; the rest is a view of devices.
+/// write sticks; the rest is a view of devices. CSRs that decide what others keep come
+/// before them (`hideleg` and `hvien` before `vsie`; `sctrdepth` before `sctrstatus`; a write
+/// to `vstimecmp` may clear VSTIP of `hvip`).
 #[macro_export]
 macro_rules! for_each_os_csr {
     ($list:ident) => {
         $list! {
+            Fcsr "fcsr" 0x003,
+            Ssp "ssp" 0x011,
+            Jvt "jvt" 0x017,
             Sstatus "sstatus" 0x100,
             Sie "sie" 0x104,
             Stvec "stvec" 0x105,
@@ -22,17 +29,24 @@ macro_rules! for_each_os_csr {
             Sstateen1 "sstateen1" 0x10d,
             Sstateen2 "sstateen2" 0x10e,
             Sstateen3 "sstateen3" 0x10f,
+            Scountinhibit "scountinhibit" 0x120,
             Sscratch "sscratch" 0x140,
             Sepc "sepc" 0x141,
             Scause "scause" 0x142,
             Stval "stval" 0x143,
             Sip "sip" 0x144,
             Stimecmp "stimecmp" 0x14d,
+            Sctrctl "sctrctl" 0x14e,
+            Sctrdepth "sctrdepth" 0x15f,
+            Sctrstatus "sctrstatus" 0x14f,
             Siselect "siselect" 0x150,
+            Srmcfg "srmcfg" 0x181,
             Scontext "scontext" 0x5a8,
             Hstatus "hstatus" 0x600,
             Hedeleg "hedeleg" 0x602,
             Hideleg "hideleg" 0x603,
+            Hvien "hvien" 0x608,
+            Hvictl "hvictl" 0x609,
             Hie "hie" 0x604,
             Htimedelta "htimedelta" 0x605,
             Hcounteren "hcounteren" 0x606,
@@ -43,9 +57,13 @@ macro_rules! for_each_os_csr {
             Hstateen2 "hstateen2" 0x60e,
             Hstateen3 "hstateen3" 0x60f,
             Htval "htval" 0x643,
+            Vstimecmp "vstimecmp" 0x24d,
             Hvip "hvip" 0x645,
+            Hviprio1 "hviprio1" 0x646,
+            Hviprio2 "hviprio2" 0x647,
             Htinst "htinst" 0x64a,
             Hgatp "hgatp" 0x680,
+            Hcontext "hcontext" 0x6a8,
             Vsstatus "vsstatus" 0x200,
             Vsie "vsie" 0x204,
             Vstvec "vstvec" 0x205,
@@ -55,7 +73,7 @@ macro_rules! for_each_os_csr {
             Vstval "vstval" 0x243,
             Vsip "vsip" 0x244,
             Vsatp "vsatp" 0x280,
-            Vstimecmp "vstimecmp" 0x24d,
+            Vsctrctl "vsctrctl" 0x24e,
             Vsiselect "vsiselect" 0x250,
         }
     };

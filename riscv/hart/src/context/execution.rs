@@ -13,6 +13,8 @@ mod mstatus {
     pub(super) const MPP_RESERVED: u64 = 2 << 11;
     /// The return leads to a virtual machine.
     pub(super) const MPV: u64 = 1 << 39;
+    /// A landing pad was expected where the trap came from (Zicfilp).
+    pub(super) const MPELP: u64 = 1 << 41;
     /// The OS's own: SIE, SPIE, UBE, SPP, VS, FS, SUM, MXR, SPELP and SDT (10.1.1), which
     /// `sstatus` shows.
     pub(super) const OF_THE_OS: u64 = 1 << 1
@@ -62,7 +64,7 @@ impl Execution {
         if [mstatus::MPP_MACHINE, mstatus::MPP_RESERVED].contains(&(self.status & mstatus::MPP)) {
             return Err(NotOfTheOs(self.status));
         }
-        let kept = mstatus::OF_THE_OS | mstatus::MPP | mstatus::MPV;
+        let kept = mstatus::OF_THE_OS | mstatus::MPP | mstatus::MPV | mstatus::MPELP;
         Ok(own & !kept | self.status & kept | mstatus::MPIE)
     }
 }
@@ -96,7 +98,8 @@ mod tests {
                     for bit in [3, 17, 20, 21, 22] {
                         prop_assert_eq!(returned >> bit & 1, own >> bit & 1);
                     }
-                    prop_assert_eq!(returned & mstatus::OF_THE_OS, status & mstatus::OF_THE_OS);
+                    let kept = mstatus::OF_THE_OS | mstatus::MPELP | mstatus::MPV;
+                    prop_assert_eq!(returned & kept, status & kept);
                 }
                 _ => prop_assert_eq!(returned, Err(NotOfTheOs(status))),
             }

@@ -1,6 +1,7 @@
 //! What a hart holds for the OS, and the order in which it is put back.
 
 mod access;
+mod bank;
 mod csr;
 mod execution;
 mod sections;
@@ -10,6 +11,10 @@ use arrayvec::ArrayVec;
 use thiserror::Error;
 
 pub use access::{CsrAccess, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS};
+pub use bank::{
+    Bank, BankAccess, BankMisfit, MAX_BANKS_WORDS, MAX_GUEST_FILES, MAX_RECORDS, PRIORITY_WORDS,
+    RECORD_WORDS,
+};
 pub use csr::{Csr, CsrValue};
 pub use execution::{Execution, NotOfTheOs};
 pub use sections::{Section, SectionError, section};
@@ -88,14 +93,18 @@ impl HartContext {
     ///
     /// [`CaptureError`].
     pub fn capture_from(&mut self, hart: &impl HartAccess) -> Result<(), CaptureError> {
+        self.float = hart.read_float();
+        let has_float = self.float.is_some();
+        let csrs = Csr::ALL.iter().copied();
+        // Those registers come with `fcsr`, which Zfinx has without them.
+        let csrs = csrs.filter(|csr| *csr != Csr::Fcsr || !has_float);
         self.csrs.clear();
-        self.csrs.extend(Csr::ALL.iter().filter_map(|csr| {
+        self.csrs.extend(csrs.filter_map(|csr| {
             Some(CsrValue {
                 number: csr.number().into(),
-                value: hart.read_csr(*csr)?,
+                value: hart.read_csr(csr)?,
             })
         }));
-        self.float = hart.read_float();
         self.deadline = hart.deadline();
         self.file = hart.file_words().map(|_| hart.read_file());
         self.vector = None;

@@ -25,11 +25,13 @@ pub mod section {
     pub const EXECUTION: u32 = u32::from_le_bytes(*b"EXEC");
     /// All that an image has.
     pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
-    /// Version of all of them.
+    /// Version of all of them but the CSRs'.
     pub const VERSION: u16 = 1;
+    /// Version of the CSRs' section. It has more CSRs than the first, which is still read.
+    pub const CSRS_VERSION: u16 = 2;
 }
 
-use section::VERSION;
+use section::{CSRS_VERSION, VERSION};
 
 /// A part of a hart's context, as an image has it.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +68,11 @@ impl HartContext {
     pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
         let of = |tag, bytes| Section {
             tag,
-            version: VERSION,
+            version: if tag == section::CSRS {
+                CSRS_VERSION
+            } else {
+                VERSION
+            },
             bytes,
         };
         let execution = self.execution.as_ref();
@@ -101,7 +107,12 @@ impl HartContext {
             found: bytes.len(),
         };
         let is_ours = tag == section::EXECUTION || section::TAGS.contains(&tag);
-        if is_ours && version != VERSION {
+        let newest = if tag == section::CSRS {
+            CSRS_VERSION
+        } else {
+            VERSION
+        };
+        if is_ours && !(VERSION..=newest).contains(&version) {
             return Err(refused);
         }
         match tag {

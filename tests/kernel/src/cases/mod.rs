@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod calls;
+mod census;
 mod count;
 mod cut;
 mod dbcn;
@@ -31,6 +32,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "contexts" => wild::machine_contexts(machine),
         "alive" => check!(true, "the machine came up"),
         "sbi" => sbi::run(machine, hart),
+        "census" => census::run(machine, hart),
         "calls" => calls::run(machine, hart),
         "fuzz" => fuzz::run(machine, hart),
         "instructions" => instructions::run(machine, hart),
@@ -52,7 +54,7 @@ pub(crate) fn run(case: &str, machine: &Machine, hart: usize) {
         "dbcn" => dbcn::run(machine),
         _ => {
             say!(
-                "cases: alive, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices, traffic, dbcn"
+                "cases: alive, census, contexts, sbi, calls, fuzz, instructions, handover, legacy, mediated, panic, remains, wild, susp-errors, susp-refused, sleep-wake, endure, seal-bench, count, cut, devices, traffic, dbcn"
             );
             panic!("no case {case:?}; give one as case=NAME on the kernel command line");
         }

@@ -1,0 +1,111 @@
+//! What the calling hart holds for the OS beyond select registers.
+
+use poorwill_drivers::imsic::InterruptFile;
+use poorwill_drivers::{Keeper, Registers, State};
+use poorwill_hart::{Bank, BankAccess, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
+
+use crate::imsic::{GuestFile, SupervisorFile, guest_files};
+use crate::{OsContext, csr};
+
+/// The numbers by which `siselect` chooses priorities, two of RV32's registers in each.
+fn priorities() -> impl Iterator<Item = u64> {
+    (0x30..0x40).step_by(2)
+}
+
+/// That of the youngest control transfer record.
+const FIRST_RECORD: u64 = 0x200;
+
+/// The fewest records, for which `sctrdepth` is zero.
+const FEWEST_RECORDS: usize = 16;
+
+/// Whether the hart has priorities: it may have `siselect` without them.
+fn has_priorities() -> bool {
+    let Some(selected) = csr::try_read::<{ csr::SISELECT }>() else {
+        return false;
+    };
+    // SAFETY: siselect only chooses what sireg means, and gets the OS's own value back.
+    unsafe { csr::write::<{ csr::SISELECT }>(0x30) };
+    let is_there = csr::try_read::<{ csr::SIREG }>().is_some();
+    // SAFETY: as above.
+    unsafe { csr::write::<{ csr::SISELECT }>(selected) };
+    is_there
+}
+
+/// How many records the OS has chosen; none where the hart has none at all.
+fn records() -> usize {
+    let depth = csr::try_read::<{ csr::SCTRDEPTH }>();
+    depth.map_or(0, |depth| (FEWEST_RECORDS << (depth & 7)).min(MAX_RECORDS))
+}
+
+impl OsContext {
+    /// The guest interrupt files.
+    fn guest_files(&self) -> impl Iterator<Item = InterruptFile<GuestFile>> {
+        let files = self.file().into_iter();
+        files.flat_map(|file| {
+            (1..=u64::from(guest_files())).map(|guest| file.sibling(GuestFile(guest)))
+        })
+    }
+}
+
+impl BankAccess for OsContext {
+    fn bank_words(&self, bank: Bank) -> usize {
+        match bank {
+            Bank::Priorities if has_priorities() => PRIORITY_WORDS,
+            Bank::Records if records() > 0 => MAX_RECORDS * RECORD_WORDS,
+            Bank::Priorities | Bank::Records => 0,
+            Bank::GuestFiles => self.guest_files().map(|file| file.offsets().count()).sum(),
+        }
+    }
+
+    fn read_bank<E>(
+        &self,
+        bank: Bank,
+        mut each: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match bank {
+            Bank::Priorities if has_priorities() => {
+                priorities().try_for_each(|number| each(SupervisorFile.read(number)))
+            }
+            Bank::Priorities => Ok(()),
+            Bank::Records => (FIRST_RECORD..).take(records()).try_for_each(|number| {
+                SupervisorFile::select(number, || {
+                    each(csr::read::<{ csr::SIREG }>())?;
+                    each(csr::read::<{ csr::SIREG2 }>())?;
+                    each(csr::read::<{ csr::SIREG3 }>())
+                })
+            }),
+            Bank::GuestFiles => {
+                (self.guest_files()).try_for_each(|file| file.capture().try_for_each(&mut each))
+            }
+        }
+    }
+
+    fn write_bank(&self, bank: Bank, words: &[u64]) {
+        match bank {
+            Bank::Priorities => {
+                let numbers = priorities().zip(words);
+                numbers.for_each(|(number, word)| SupervisorFile.write(number, *word));
+            }
+            Bank::Records => {
+                let records = words.chunks_exact(RECORD_WORDS);
+                for (number, record) in (FIRST_RECORD..).zip(records) {
+                    // SAFETY: the records are the OS's.
+                    SupervisorFile::select(number, || unsafe {
+                        csr::write::<{ csr::SIREG }>(record[0]);
+                        csr::write::<{ csr::SIREG2 }>(record[1]);
+                        csr::write::<{ csr::SIREG3 }>(record[2]);
+                    });
+                }
+            }
+            Bank::GuestFiles => {
+                let mut left = words;
+                for file in self.guest_files() {
+                    let (own, rest) = left.split_at(file.offsets().count().min(left.len()));
+                    left = rest;
+                    let state: State<&[u64]> = file.check(own).expect("the bank was checked");
+                    file.restore(&state);
+                }
+            }
+        }
+    }
+}

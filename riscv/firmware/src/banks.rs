@@ -1,0 +1,91 @@
+//! What a hart holds for its OS beyond select registers, as sections of a machine's state.
+
+use arrayvec::ArrayVec;
+use poorwill_arch::OsContext;
+use poorwill_hart::{Bank, BankAccess, MAX_BANKS_WORDS};
+use poorwill_image::{StateError, StateSection, StateSections, StateWriter};
+use spin::Mutex;
+use zerocopy::FromBytes;
+
+/// Writes a section for each bank that the calling hart has.
+///
+/// # Errors
+///
+/// [`StateError::NoRoom`].
+pub(crate) fn write(hart: &OsContext, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+    for bank in Bank::ALL {
+        if hart.bank_words(bank) > 0 {
+            let mut section = into.begin(bank.tag(), 0, Bank::VERSION);
+            hart.read_bank(bank, |word| section.append(&word))?;
+            section.end()?;
+        }
+    }
+    Ok(())
+}
+
+/// The words of a section, if it is one that fits a hart like the calling one.
+fn fitting<'a>(hart: &OsContext, section: &StateSection<'a>) -> Option<(Bank, &'a [u64])> {
+    let bank = Bank::of_tag(section.owner)?;
+    let words = <[u64]>::ref_from_bytes(section.payload).ok()?;
+    let fits = section.version == Bank::VERSION && bank.check(words.len(), hart).is_ok();
+    fits.then_some((bank, words))
+}
+
+/// Whether the section is a bank's; one that fits a hart like the calling one.
+pub(crate) fn is_fitting(hart: &OsContext, section: &StateSection<'_>) -> bool {
+    fitting(hart, section).is_some()
+}
+
+/// Puts back those of the sections that are banks', after the CSRs.
+pub(crate) fn restore(hart: &OsContext, sections: &[StateSection<'_>]) {
+    for (bank, words) in sections.iter().filter_map(|section| fitting(hart, section)) {
+        hart.write_bank(bank, words);
+    }
+}
+
+/// The banks that a hart takes over as it wakes: of each how many words, and all words.
+struct Kept {
+    banks: ArrayVec<(Bank, usize), { Bank::ALL.len() }>,
+    words: ArrayVec<u64, MAX_BANKS_WORDS>,
+}
+
+static WAKING: Mutex<Kept> = Mutex::new(Kept {
+    banks: ArrayVec::new_const(),
+    words: ArrayVec::new_const(),
+});
+
+/// Takes the banks out of a machine's state, and keeps them for [`put_back`].
+///
+/// # Errors
+///
+/// [`StateError`] where one does not fit.
+pub(crate) fn take(hart: &OsContext, sections: &mut StateSections<'_>) -> Result<(), StateError> {
+    let mut kept = WAKING.lock();
+    kept.banks.clear();
+    kept.words.clear();
+    for bank in Bank::ALL {
+        let Some(section) = sections.take(bank.tag(), 0) else {
+            continue;
+        };
+        let Some((bank, words)) = fitting(hart, &section) else {
+            return Err(section.refuse());
+        };
+        if kept.words.try_extend_from_slice(words).is_err() {
+            return Err(section.refuse());
+        }
+        kept.banks.push((bank, words.len()));
+    }
+    Ok(())
+}
+
+/// Puts back the banks that were taken last, once, after the CSRs.
+pub(crate) fn put_back(hart: &OsContext) {
+    let mut kept = WAKING.lock();
+    let mut left = kept.words.as_slice();
+    for (bank, length) in &kept.banks {
+        let (words, rest) = left.split_at(*length);
+        hart.write_bank(*bank, words);
+        left = rest;
+    }
+    kept.banks.clear();
+}
