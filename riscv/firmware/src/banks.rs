@@ -23,6 +23,12 @@ pub(crate) fn write(hart: &OsContext, into: &mut StateWriter<'_>) -> Result<(), 
     Ok(())
 }
 
+/// The most bytes that the calling hart's banks may take, without their sections' heads.
+pub(crate) fn most_bytes(hart: &OsContext) -> usize {
+    let words = Bank::ALL.into_iter().map(|bank| hart.bank_words(bank));
+    words.sum::<usize>() * size_of::<u64>()
+}
+
 /// The words of a section, if it is one that fits a hart like the calling one.
 fn fitting<'a>(hart: &OsContext, section: &StateSection<'a>) -> Option<(Bank, &'a [u64])> {
     let bank = Bank::of_tag(section.owner)?;

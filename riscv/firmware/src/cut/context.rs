@@ -46,6 +46,23 @@ const DEADLINE: (u32, u16) = (u32::from_le_bytes(*b"DEAD"), 1);
 /// There is none.
 const NONE: u64 = u64::MAX;
 
+/// Bytes of a part without banks: the longest vector registers and the largest interrupt file
+/// are among it.
+const MOST_CONTEXT_BYTES: usize = 2 * size_of::<Page>();
+
+/// Whether a part of that many pages has room for all that the calling hart may come to hold.
+///
+/// # Errors
+///
+/// [`CutReason::NoRoom`].
+pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
+    let needed = MOST_CONTEXT_BYTES + banks::most_bytes(&own.access());
+    match needed <= pages * size_of::<Page>() {
+        true => Ok(()),
+        false => Err(CutReason::NoRoom(needed as u64)),
+    }
+}
+
 /// What has no room in the record.
 pub(super) fn no_room(error: StateError) -> CutReason {
     match error {

@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use poorwill_devicetree::PowerFailError;
 use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
-use poorwill_sleep::cut::{CutReason, CutStatus};
+use poorwill_sleep::cut::{CutReason, CutStatus, Layout};
 use spin::Once;
 use thiserror::Error;
 
 use super::record::{self, Record, place_of};
-use super::{disks, key, stop};
+use super::{context, disks, key, stop};
 use crate::entry::stack;
 use crate::hart::ThisHart;
 use crate::platform::bus::{self, BusObstacle};
@@ -135,6 +135,7 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
 /// Finds what Stop would find of this machine whatever the OS does, by what Stop does.
 fn rehearse(record: &Record, own: ThisHart) -> Result<(), CutReason> {
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
+    context::check_room(own, record.part(Layout::hart(place_of(&own))).len())?;
     // SAFETY: no OS runs, and nothing is armed: nobody else uses the record's parts.
     unsafe { stop::write_shared(record, own, None, None) }.map(|_| ())
 }
