@@ -53,7 +53,7 @@ pub use machine::{
     MAX_SEED, MAX_VIRTIO, Machine,
 };
 pub use memory_controller::{ControllerBits, MAX_WEAR_RANGES, MemoryController, WearRanges};
-pub use placement::{PLACEMENT_RULE, place, range_bytes};
+pub use placement::{PLACEMENT_RULE, place, range_bytes, tree_place};
 pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};
 pub use spare_source::SpareSource;

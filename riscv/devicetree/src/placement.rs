@@ -1,4 +1,7 @@
+use arrayvec::ArrayVec;
 use poorwill_memory::PhysRange;
+
+use crate::reserved::MAX_RESERVED;
 
 /// Left free at the end of a range of memory: boot loaders relocate themselves there, with
 /// heap and stack, and ignore reservations (U-Boot: 10 MiB and what it is configured for).
@@ -41,6 +44,37 @@ pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<Ph
         let mut ranges = memory.iter();
         ranges.find_map(|range| highest(*range, spared, taken, bytes))
     })
+}
+
+/// Where the tree in `blob` is handed on, with room to grow by `growth`: where it is, if that
+/// much of the OS's `memory` behind it is free, or else in another place. `occupied` is what
+/// a previous stage has left in memory for the OS, or for others.
+///
+/// The other place depends on these alone, so it is the same at each start.
+///
+/// `None`: no range of memory has room for it.
+#[must_use]
+pub fn tree_place(
+    memory: &[PhysRange],
+    occupied: impl Iterator<Item = PhysRange>,
+    blob: PhysRange,
+    growth: u64,
+) -> Option<PhysRange> {
+    let length = blob.length().checked_add(growth)?;
+    let grown = PhysRange::new(blob.start, length);
+    // What the blob begins in is the blob's own: boot loaders reserve it as well.
+    let mut taken: ArrayVec<PhysRange, { MAX_RESERVED + 2 }> = ArrayVec::new();
+    for range in occupied.filter(|range| !range.contains(blob.start)) {
+        taken.try_push(range).ok()?;
+    }
+    let mut ranges = memory.iter();
+    let is_memory = ranges.any(|range| range.start <= grown.start && grown.end <= range.end);
+    if is_memory && !taken.iter().any(|range| range.overlaps(&grown)) {
+        return Some(grown);
+    }
+    // It is copied from there.
+    taken.try_push(blob).ok()?;
+    place(memory, &taken, length).map(|place| PhysRange::new(place.start, length))
 }
 
 /// The highest place within `range`.
@@ -106,6 +140,60 @@ mod tests {
         assert_eq!(place(&memory, &[firmware], 32 * MIB), None);
     }
 
+    /// Memory of 1 GiB without the firmware's ranges, and a tree of two pages in it.
+    const OS: [PhysRange; 2] = [
+        PhysRange {
+            start: 0x801c_0000,
+            end: 0xbbe0_0000,
+        },
+        PhysRange {
+            start: 0xbc00_0000,
+            end: 0xc000_0000,
+        },
+    ];
+    const BLOB: PhysRange = PhysRange {
+        start: 0xbfe0_0000,
+        end: 0xbfe0_1800,
+    };
+
+    /// Where it goes if these ranges are taken.
+    fn tree_at(blob: PhysRange, occupied: &[PhysRange]) -> Option<PhysRange> {
+        tree_place(&OS, occupied.iter().copied(), blob, 0x2000)
+    }
+
+    #[test]
+    fn a_tree_grows_where_it_is_if_nothing_is_in_its_way() {
+        let grown = PhysRange::new(BLOB.start, 0x3800);
+        for beside in [
+            PhysRange::new(BLOB.start - 0x1000, 0x1000),
+            PhysRange::new(grown.end, 0x1000),
+            // The reservation block has the tree's own range, and may have pages of it.
+            BLOB,
+            PhysRange::new(BLOB.start, 0x2000),
+        ] {
+            assert_eq!(tree_at(BLOB, &[beside]), Some(grown), "{beside:x?}");
+        }
+    }
+
+    #[test]
+    fn a_tree_that_cannot_grow_goes_to_another_place() {
+        let at = PhysRange::new(0xb7c0_0000, 0x3800);
+        // The next page, exactly a page on, and within the tree's own last page.
+        for initrd in [0xbfe0_2000, 0xbfe0_2800, 0xbfe0_1800, 0xbfe0_37ff] {
+            let initrd = PhysRange::new(initrd, 0x10_0000);
+            assert_eq!(tree_at(BLOB, &[initrd]), Some(at), "{initrd:x?}");
+        }
+        // The firmware is in the way, memory ends, or it is in ROM.
+        for start in [0xbbdf_f000, 0xbfff_f000, 0x1000] {
+            assert_eq!(
+                tree_at(PhysRange::new(start, 0x800), &[]).unwrap().start,
+                at.start
+            );
+        }
+        let none = PhysRange::new(0, 1 << 40);
+        assert_eq!(tree_at(PhysRange::new(u64::MAX - 8, 8), &[none]), None);
+    }
+
     prop_compose! {
         fn range()(start in 0u64..1 << 34, length in 1u64..1 << 30) -> PhysRange {
             PhysRange::new(start, length)
@@ -124,6 +212,23 @@ mod tests {
                 prop_assert_eq!(place.start % place.length(), 0);
                 prop_assert!(memory.iter().any(|range| range.start <= place.start && place.end <= range.end));
                 prop_assert!(!taken.iter().any(|range| range.overlaps(&place)));
+            }
+        }
+
+        #[test]
+        fn a_tree_is_handed_on_in_free_memory(
+            memory in prop::collection::vec(range(), 0..4),
+            occupied in prop::collection::vec(range(), 0..12),
+            blob in (0u64..1 << 34, 64u64..1 << 20),
+            growth in 0u64..1 << 16,
+        ) {
+            let blob = PhysRange::new(blob.0, blob.1);
+            if let Some(place) = tree_place(&memory, occupied.iter().copied(), blob, growth) {
+                prop_assert_eq!(place.length(), blob.length() + growth);
+                prop_assert!(memory.iter().any(|range| range.start <= place.start && place.end <= range.end));
+                let mut others = occupied.iter().filter(|range| !range.contains(blob.start));
+                prop_assert!(!others.any(|range| range.overlaps(&place)));
+                prop_assert!(place.start == blob.start || !place.overlaps(&blob));
             }
         }
 

@@ -34,8 +34,12 @@ pub struct Domain {
 pub struct NextStage {
     /// Physical address of its first instruction.
     pub address: u64,
-    /// Where the device tree lies, with the room that it may grow into.
+    /// Where the previous stage has loaded the device tree, with the room that it may grow
+    /// into, as far as that is memory of the domain.
     pub tree: PhysRange,
+    /// Where the tree is handed on, with that room: in its place, or in another one where
+    /// there is no such room. `None`: there is none anywhere.
+    pub handed_on: Option<PhysRange>,
 }
 
 /// What concerns the machine as a whole, and is not every domain's to ask for.

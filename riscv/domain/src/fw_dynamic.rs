@@ -41,7 +41,7 @@ const TREE_ALIGN: u64 = 4;
 /// More than any device tree has; a larger one is taken for damage.
 const MAX_TREE: u32 = 2 << 20;
 /// Room that the tree is given to grow by.
-const TREE_GROWTH: u64 = 8192;
+pub const TREE_GROWTH: u64 = 8192;
 
 /// What an image is aligned to at least.
 const IMAGE_ALIGN: u64 = 8;

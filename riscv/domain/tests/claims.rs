@@ -53,6 +53,7 @@ fn domain(ids: impl IntoIterator<Item = u64>) -> Domain {
         next_stage: NextStage {
             address: 0x8020_0000,
             tree: PhysRange::new(0x8800_0000, PAGE),
+            handed_on: None,
         },
         rights: Rights::ALL,
     }

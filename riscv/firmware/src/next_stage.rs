@@ -22,6 +22,11 @@ pub(crate) enum NextStageError {
     /// The next stage does not lie in the OS's memory, nor in its flash.
     #[error("the next stage at {0:#x} is in neither OS memory nor flash")]
     Address(u64),
+    /// The device tree has no place to grow in.
+    #[error(
+        "the device tree has no room to grow where it is, and no 2 MiB of memory are free for it"
+    )]
+    NoPlace,
     /// The device tree cannot be handed on.
     #[error(transparent)]
     Fixup(#[from] FixupError),
@@ -69,14 +74,16 @@ pub(crate) unsafe fn prepare(
 ) -> Result<Resume, NextStageError> {
     let entry = domain.entry();
     let entry = entry.map_err(|_| NextStageError::Address(stage.address))?;
-    let place = domain.next_stage.tree;
-    let room = domain.bytes(place.length(), place.start, 0);
-    let room = room.map_or(stage.tree.length(), |room| room.length());
-    let start = core::ptr::with_exposed_provenance_mut::<u8>(stage.tree.start as usize);
-    // SAFETY: the blob and, where there is room, memory behind it that is
-    // the OS's and thus nobody's before it starts; previous stages leave
-    // such room, as OpenSBI grows the tree in place too.
-    let buffer = unsafe { core::slice::from_raw_parts_mut(start, room as usize) };
+    let place = domain.next_stage.handed_on.ok_or(NextStageError::NoPlace)?;
+    let start = core::ptr::with_exposed_provenance_mut::<u8>(place.start as usize);
+    // SAFETY: memory that is the OS's, and thus nobody's before it starts; what the previous
+    // stage has left for the OS lies elsewhere, but for the blob itself.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(start, place.length() as usize) };
+    if place.start != stage.tree.start {
+        let blob = &mut buffer[..stage.tree.length() as usize];
+        // SAFETY: the blob was read from there, and the place does not overlap it.
+        unsafe { load(stage.tree.start, blob) };
+    }
     let text = Startup::Cold(&reason).text(pmp::protection());
     let generation_id = platform.generation_id.as_ref().map(|id| {
         id.renew();
@@ -93,19 +100,19 @@ pub(crate) unsafe fn prepare(
     };
     let placed = fixup(buffer, &fixups)?;
     report::remember(Report {
-        address: stage.tree.start + placed.report as u64,
+        address: place.start + placed.report as u64,
         text,
     });
     report::remember_cut_status(
-        (placed.cut).map(|place| ToldStatus::at(stage.tree.start + place as u64)),
+        (placed.cut).map(|offset| ToldStatus::at(place.start + offset as u64)),
     );
-    let place = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
-    let address = stage.tree.start + placed.log as u64;
+    let log_text = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
+    let address = place.start + placed.log as u64;
     report::remember_log(
-        place.and_then(|place| console::with_log(|log| ToldLog::write(log, address, place))),
+        log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text))),
     );
     Ok(Resume {
         address: entry.get(),
-        argument: stage.tree.start,
+        argument: place.start,
     })
 }

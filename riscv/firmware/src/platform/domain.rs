@@ -1,9 +1,9 @@
 //! The domains of the machine: one for now, which has all that machine mode does
 //! not keep and may ask for everything.
 
-use poorwill_devicetree::Machine;
+use poorwill_devicetree::{Machine, tree_place};
 use poorwill_domain::pmp::PHYSICAL_ADDRESS_BITS;
-use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights};
+use poorwill_domain::{Domain, HartSet, HartSetError, NextStage, Rights, TREE_GROWTH};
 use poorwill_memory::{MemoryMap, PhysRange};
 use spin::Once;
 
@@ -26,6 +26,15 @@ pub(super) fn start(
     vault: Option<PhysRange>,
 ) -> Result<&'static Domain, HartSetError> {
     let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
+    let blob = PhysRange::new(tree.start, tree.length().saturating_sub(TREE_GROWTH));
+    let occupied = machine.reserved.iter().map(|reserved| reserved.range);
+    let handed_on = tree_place(memory.ranges(), occupied.chain([next]), blob, TREE_GROWTH);
+    // Of a tree in ROM nothing is memory.
+    let loaded = memory
+        .ranges()
+        .iter()
+        .find(|range| range.contains(tree.start));
+    let end = loaded.map_or(tree.start, |range| range.end.min(tree.end));
     Ok(DOMAIN.call_once(|| Domain {
         harts,
         memory: memory.clone(),
@@ -35,7 +44,8 @@ pub(super) fn start(
             .collect(),
         next_stage: NextStage {
             address: next.start,
-            tree,
+            tree: PhysRange { end, ..tree },
+            handed_on,
         },
         rights: Rights::ALL,
     }))

@@ -2,12 +2,43 @@
 
 use core::ops::Range;
 
-use crate::{arch::guard, check, machine::Machine, say};
+use crate::{
+    arch::guard,
+    check,
+    machine::{self, Machine},
+    mmio, say,
+};
 
 pub(super) fn run(machine: &Machine) {
     report(machine);
+    memory(machine);
     entropy(machine);
     generation_id(machine);
+}
+
+/// The loader's word at the start and at the end of an initrd that it has put right behind
+/// the device tree.
+const LOADED: u64 = 0x1bad_f00d_5eed_cafe;
+
+/// What is reserved is written so that Linux reads it, and what was loaded is there.
+fn memory(machine: &Machine) {
+    let is_reserved = |range: &Range<usize>| range.contains(&machine.firmware_address());
+    check!(
+        machine.reserved.iter().any(is_reserved),
+        "the firmware's memory is reserved: {:x?}",
+        machine.reserved
+    );
+    if machine::option_of(&machine.command_line, "initrd") != Some("loaded") {
+        return;
+    }
+    let initrd = machine
+        .initrd
+        .as_ref()
+        .expect("an initrd in the device tree");
+    for at in [initrd.start, initrd.end - 8] {
+        let found = mmio::read64(at);
+        check!(found == LOADED, "the initrd at {at:#x}: {found:#x}");
+    }
 }
 
 /// Says how the machine came up, as `/chosen/poorwill,boot` has it.
