@@ -1,12 +1,14 @@
 use core::fmt::Write;
 
 use arrayvec::{ArrayString, ArrayVec};
-use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
+use dtoolkit::fdt::Fdt;
+use dtoolkit::fdt_mut::{FdtMut, FdtNodeMut, SliceBuffer};
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
 use crate::blob::{edit, open};
+use crate::cells::{Cells, CellsError};
 use crate::hide::hide;
 use crate::node::cell;
 use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, field, set_word, word};
@@ -21,6 +23,9 @@ pub enum FixupError {
     /// The buffer has no room for the nodes and properties to add.
     #[error("the device tree cannot grow within {0} bytes")]
     NoRoom(usize),
+    /// The cells of a node cannot name what belongs below it.
+    #[error("{0}")]
+    Cells(#[from] CellsError),
 }
 
 /// Name of a node of ours: unit address and all.
@@ -99,8 +104,11 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupErro
     }
     let mut tree = edit(buffer).ok_or(FixupError::Damaged)?;
     let no_room = FixupError::NoRoom(room);
+    let cells = reserved_cells(tree.as_read_only())?;
+    describe_reserved(&mut tree, cells).ok_or(no_room)?;
     for range in fixups.firmware {
-        reserve(&mut tree, *range).ok_or(no_room)?;
+        let reg = cells.reg(*range)?;
+        reserve(&mut tree, *range, &reg).ok_or(no_room)?;
     }
     hide(&mut tree, fixups.flash).ok_or(no_room)?;
     tell(&mut tree, fixups).ok_or(no_room)?;
@@ -115,19 +123,46 @@ fn reserved_name(range: PhysRange) -> NodeName {
     name
 }
 
-fn reserve(tree: &mut Tree<'_>, range: PhysRange) -> Option<()> {
-    let mut parent = tree.find_node_mut("/reserved-memory")?;
-    if parent.as_read_only().property("#address-cells").is_none() {
-        parent.add_property("#address-cells", 2u32).ok()?;
-        parent.add_property("#size-cells", 2u32).ok()?;
+/// The cells of `/reserved-memory`, which must be the root's: Linux ignores the node
+/// otherwise, and hands out the memory that it reserves.
+fn reserved_cells(tree: Fdt<'_>) -> Result<Cells, CellsError> {
+    let of_root = Cells::below(tree.root());
+    let mut nodes = tree.root().children();
+    let node = nodes.find(|node| node.name() == RESERVED_MEMORY);
+    // What it lacks it is given.
+    let own_cell = |name, of_root| node.and_then(|node| cell(node, name)).unwrap_or(of_root);
+    let own = Cells {
+        address: own_cell(Cells::ADDRESS, of_root.address),
+        size: own_cell(Cells::SIZE, of_root.size),
+    };
+    match own == of_root {
+        true => Ok(of_root),
+        false => Err(CellsError::Differ { own, of_root }),
+    }
+}
+
+/// Gives `/reserved-memory` the properties that it needs, where it has none.
+fn describe_reserved(tree: &mut Tree<'_>, cells: Cells) -> Option<()> {
+    let mut root = tree.root_mut();
+    let mut parent = root.child_mut(RESERVED_MEMORY)?;
+    let is_missing = |parent: &FdtNodeMut<'_, _>, name| parent.property(name).is_none();
+    for (name, value) in [(Cells::ADDRESS, cells.address), (Cells::SIZE, cells.size)] {
+        if is_missing(&parent, name) {
+            parent.add_property(name, value).ok()?;
+        }
+    }
+    if is_missing(&parent, "ranges") {
         let empty: &[u8] = &[];
         parent.add_property("ranges", empty).ok()?;
     }
+    Some(())
+}
+
+fn reserve(tree: &mut Tree<'_>, range: PhysRange, reg: &[u8]) -> Option<()> {
+    let mut root = tree.root_mut();
+    let mut parent = root.child_mut(RESERVED_MEMORY)?;
     let mut node = parent.child_mut(&reserved_name(range))?;
-    let mut reg = [0; 16];
-    reg[..8].copy_from_slice(&range.start.to_be_bytes());
-    reg[8..].copy_from_slice(&range.length().to_be_bytes());
-    node.add_property("reg", &reg[..]).ok()?;
+    node.add_property("reg", reg).ok()?;
     let empty: &[u8] = &[];
     node.add_property("no-map", empty).ok()?;
     Some(())
@@ -147,27 +182,19 @@ fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), FixupError> {
     insert(buffer, end, &empty_node(&name))?;
     let no_room = FixupError::NoRoom(buffer.len());
     let mut tree = edit(buffer).ok_or(FixupError::Damaged)?;
-    describe_id(&mut tree, &name, id).ok_or(no_room)
+    let cells = Cells::below(tree.as_read_only().root());
+    let reg = cells.reg(PhysRange::new(id.address, ID_BYTES))?;
+    describe_id(&mut tree, &name, id, &reg).ok_or(no_room)
 }
 
 /// Fills the node, after Linux's binding `rng/microsoft,vmgenid.yaml`.
-fn describe_id(tree: &mut Tree<'_>, name: &str, id: &GenerationId) -> Option<()> {
+fn describe_id(tree: &mut Tree<'_>, name: &str, id: &GenerationId, reg: &[u8]) -> Option<()> {
     const RISING_EDGE: u32 = 1;
-    let root = tree.as_read_only().root();
-    // The specification's defaults are 2 and 1.
-    let address_cells = cell(root, "#address-cells").unwrap_or(2);
-    let size_cells = cell(root, "#size-cells").unwrap_or(1);
-    let mut reg: ArrayVec<u8, 16> = ArrayVec::new();
-    for (value, cells) in [(id.address, address_cells), (ID_BYTES, size_cells)] {
-        let bytes = value.to_be_bytes();
-        let length = 4 * (cells as usize).clamp(1, 2);
-        reg.extend(bytes[8 - length..].iter().copied());
-    }
     let mut path = ArrayString::<40>::new();
     write!(path, "/{name}").ok()?;
     let mut node = tree.find_node_mut(&path)?;
     node.add_property("compatible", "microsoft,vmgenid").ok()?;
-    node.add_property("reg", &reg[..]).ok()?;
+    node.add_property("reg", reg).ok()?;
     node.add_property("interrupt-parent", id.source.controller)
         .ok()?;
     let interrupt = [id.source.source, RISING_EDGE].map(u32::to_be_bytes);

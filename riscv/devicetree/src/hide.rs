@@ -65,7 +65,7 @@ fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Opti
         match change_of(found, vault) {
             Some(Change::Disable) => disable(&mut node)?,
             Some(Change::Shorten(reg)) => {
-                node.remove_property("reg");
+                while node.remove_property("reg") {}
                 node.add_property("reg", &reg[..]).ok()?;
             }
             Some(Change::DisablePartition) => {
@@ -79,7 +79,8 @@ fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Opti
 }
 
 fn disable(node: &mut NodeMut<'_, '_>) -> Option<()> {
-    node.remove_property("status");
+    // A damaged tree may have it more than once, and the first one counts.
+    while node.remove_property("status") {}
     node.add_property("status", "disabled").ok()?;
     Some(())
 }

@@ -226,25 +226,6 @@ fn doorbells_and_interrupt_controllers() {
 #[test]
 fn a_pair_that_is_not_connected_has_its_place() {
     let clint = "0x04 0x03 0x04 0x07 0x02 0x03 0x02 0x07";
-    let msip = |machine: &Machine| {
-        machine
-            .harts
-            .iter()
-            .map(|hart| hart.msip)
-            .collect::<Vec<_>>()
-    };
-    let compare = |machine: &Machine| {
-        machine
-            .harts
-            .iter()
-            .map(|hart| hart.mtimecmp)
-            .collect::<Vec<_>>()
-    };
-    let at = |places: [Option<u64>; 2], base: u64, step: u64| {
-        places
-            .map(|place| place.map(|place| base + step * place))
-            .to_vec()
-    };
     // Phandle 5 is the PLIC's, and stands for a hart that is not the OS's.
     for (pairs, soft, timer) in [
         (clint, [Some(0), Some(1)], [Some(0), Some(1)]),
@@ -284,7 +265,27 @@ fn a_pair_that_is_not_connected_has_its_place() {
         assert_eq!(msip(&machine), at(soft, 0x200_0000, 4), "{pairs}");
         assert_eq!(compare(&machine), at(timer, 0x200_4000, 8), "{pairs}");
     }
-    // The same of the controllers that count by pairs.
+}
+
+/// Where the harts' MSIP registers lie.
+fn msip(machine: &Machine) -> Vec<Option<u64>> {
+    machine.harts.iter().map(|hart| hart.msip).collect()
+}
+
+/// Where their MTIMECMP registers lie.
+fn compare(machine: &Machine) -> Vec<Option<u64>> {
+    machine.harts.iter().map(|hart| hart.mtimecmp).collect()
+}
+
+/// The addresses of registers by their numbers.
+fn at(numbers: [Option<u64>; 2], base: u64, step: u64) -> Vec<Option<u64>> {
+    numbers
+        .map(|number| number.map(|number| base + step * number))
+        .to_vec()
+}
+
+#[test]
+fn controllers_with_one_interrupt_of_each_hart_count_pairs() {
     let aclint =
         |name: &str, from: &str, to: &str| Machine::read(&changed(name, from, to)).unwrap();
     let of_mswi = (
@@ -348,6 +349,124 @@ fn each_socket_has_interrupt_files_of_its_own() {
         .iter()
         .filter(|range| range.length() == 0x8000);
     assert_eq!(aplics.count(), 2);
+}
+
+/// A machine whose root has that many cells, and `/reserved-memory` these nodes and
+/// properties, if there is one.
+fn with_cells(cells: (u32, u32), reserved: Option<&str>) -> Vec<u8> {
+    let number = |value: u64, cells: u32| match cells {
+        0 => String::new(),
+        1 => format!("{value:#x} "),
+        _ => {
+            "0 ".repeat(cells as usize - 2)
+                + &format!("{:#x} {:#x} ", value >> 32, value & 0xffff_ffff)
+        }
+    };
+    let (address, size) = cells;
+    let reg = |start, length| number(start, address) + &number(length, size);
+    let reserved = reserved.map_or(String::new(), |inner| {
+        format!("reserved-memory {{ {inner} }};")
+    });
+    force(&format!(
+        "/dts-v1/; / {{ #address-cells = <{address}>; #size-cells = <{size}>;
+            chosen {{ }}; {reserved}
+            memory@80000000 {{ device_type = \"memory\"; reg = <{}>; }};
+            clint@2000000 {{ compatible = \"riscv,clint0\"; reg = <{}>; interrupts-extended = <1 3 1 7>; }};
+            cpus {{ #address-cells = <1>; #size-cells = <0>; timebase-frequency = <10000000>;
+                cpu@0 {{ device_type = \"cpu\"; reg = <0>; mmu-type = \"riscv,sv39\"; riscv,isa = \"rv64imac\";
+                    interrupt-controller {{ #interrupt-cells = <1>; phandle = <1>; }}; }}; }};
+        }};",
+        reg(0x8000_0000, 0x4000_0000),
+        reg(0x200_0000, 0x10000)
+    ))
+}
+
+/// What is reserved in the tree that is handed on, as its own cells have it.
+fn reserved_after(blob: &[u8], firmware: &[PhysRange]) -> Result<Vec<PhysRange>, FixupError> {
+    let mut buffer = blob.to_vec();
+    buffer.resize(blob.len() + 8192, 0);
+    fixup(&mut buffer, &Fixups { firmware, ..FIXUPS })?;
+    let tree = handed_over(&buffer);
+    let (root, node) = (tree.root(), tree.root().child("reserved-memory").unwrap());
+    for name in ["#address-cells", "#size-cells"] {
+        let value =
+            |property: Option<dtoolkit::fdt::FdtProperty<'_>>| property.unwrap().value().to_vec();
+        assert_eq!(
+            value(node.property(name)),
+            value(root.property(name)),
+            "{name}: Linux compares"
+        );
+    }
+    assert!(node.property("ranges").unwrap().value().is_empty());
+    let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap()) as usize;
+    let machine = Machine::read(&buffer[..total]).unwrap();
+    let id = tree.find_node("/vmgenid@8010f000").unwrap();
+    let id = id.reg().unwrap().unwrap().next().unwrap();
+    assert_eq!(id.address::<u64>().unwrap(), 0x8010_f000);
+    assert_eq!(id.size::<u64>().unwrap(), 16);
+    Ok(machine
+        .reserved
+        .iter()
+        .map(|reserved| reserved.range)
+        .collect())
+}
+
+#[test]
+fn what_is_reserved_reads_back_under_any_root() {
+    let other = PhysRange::new(0x9000_0000, 0x1000);
+    for address in 1..=2 {
+        for size in 1..=2 {
+            let cells = (address, size);
+            let node =
+                |value: u64, cells: u32| "0 ".repeat(cells as usize - 1) + &format!("{value:#x} ");
+            let reg = node(other.start, address) + &node(other.length(), size);
+            let full = format!(
+                "#address-cells = <{address}>; #size-cells = <{size}>; ranges; tee@90000000 {{ reg = <{reg}>; no-map; }};"
+            );
+            for (reserved, there) in [
+                (None, &[][..]),
+                (Some(""), &[]),
+                (Some("ranges;"), &[]),
+                (Some(&full[..]), &[other]),
+            ] {
+                let blob = with_cells(cells, reserved);
+                let mut expected = there.to_vec();
+                expected.extend([FIRMWARE, DATA]);
+                let found = reserved_after(&blob, &[FIRMWARE, DATA]);
+                assert_eq!(found.as_ref(), Ok(&expected), "{cells:?} {reserved:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_reserved_is_told() {
+    let high = PhysRange::new(0x1_0000_0000, 0x20_0000);
+    let long = PhysRange::new(0x8000_0000, 0x1_0000_0000);
+    for (cells, range, is_named) in [
+        ((1, 1), high, false),
+        ((2, 1), high, true),
+        ((2, 1), long, false),
+        ((1, 2), long, true),
+        ((1, 2), high, false),
+    ] {
+        let found = reserved_after(&with_cells(cells, None), &[range]);
+        assert_eq!(found.is_ok(), is_named, "{cells:?} {range:x?}: {found:?}");
+    }
+    let error = reserved_after(&with_cells((1, 1), None), &[high]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the device tree cannot name 0x100000000..0x100200000 with 1 address and 1 size cells"
+    );
+    let half = "#size-cells = <2>; ranges;";
+    let error = reserved_after(&with_cells((1, 1), Some(half)), &[FIRMWARE]);
+    assert!(matches!(error, Err(FixupError::Cells(_))), "{error:?}");
+    let other = "#address-cells = <2>; #size-cells = <2>; ranges;";
+    let error = reserved_after(&with_cells((1, 1), Some(other)), &[FIRMWARE]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/reserved-memory in the device tree has 2 address and 2 size cells, and its root 1 address and 1 size cells: an OS ignores it"
+    );
 }
 
 /// A tree with these nodes below the root, beside its own.

@@ -30,6 +30,8 @@ pub(crate) struct Machine {
     pub(crate) ram: Range<usize>,
     /// The parts of RAM that are not the OS's: the firmware's, and those of others.
     pub(crate) reserved: ArrayVec<Range<usize>, 16>,
+    /// `/reserved-memory` is written as Linux wants it: with the root's cells.
+    pub(crate) reserves_as_root: bool,
     /// Those of others.
     pub(crate) foreign: ArrayVec<Range<usize>, 8>,
     /// What the loader put into RAM for the kernel (`-initrd`).
@@ -134,6 +136,12 @@ impl Machine {
         self.ram = all.expect("a memory node");
         let block = tree.memory_reservations();
         (self.foreign).extend(block.map(|entry| range(entry.address(), entry.size())));
+        let reserved = root.child("reserved-memory");
+        self.reserves_as_root = reserved.is_none_or(|node| {
+            let mut names = ["#address-cells", "#size-cells"].into_iter();
+            node.property("ranges").is_some()
+                && names.all(|name| number(&node, name) == number(&root, name))
+        });
         for node in tree.reserved_memory().into_iter().flatten() {
             let ranges = node.reg().ok().flatten().into_iter().flatten();
             let ranges = ranges.filter_map(|reg| {

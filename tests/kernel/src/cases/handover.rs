@@ -22,6 +22,10 @@ const LOADED: u64 = 0x1bad_f00d_5eed_cafe;
 
 /// What is reserved is written so that Linux reads it, and what was loaded is there.
 fn memory(machine: &Machine) {
+    check!(
+        machine.reserves_as_root,
+        "/reserved-memory has the cells of the root"
+    );
     let is_reserved = |range: &Range<usize>| range.contains(&machine.firmware_address());
     check!(
         machine.reserved.iter().any(is_reserved),

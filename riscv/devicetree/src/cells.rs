@@ -1,0 +1,99 @@
+//! How the addresses and sizes of a node's children are written.
+
+use core::fmt;
+
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::FdtNode;
+use poorwill_memory::PhysRange;
+use thiserror::Error;
+
+use crate::node::cell;
+
+/// Most cells of an address or a size (Devicetree Specification 0.4, 2.3.5, has no bound;
+/// Linux takes four).
+const MAX_CELLS: u32 = 4;
+
+/// The bytes of one entry of `reg`.
+pub(crate) type Reg = ArrayVec<u8, { 2 * 4 * MAX_CELLS as usize }>;
+
+/// Why a node cannot be described below another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CellsError {
+    /// Address or size do not fit.
+    #[error("the device tree cannot name {start:#x}..{end:#x} with {cells}", start = .range.start, end = .range.end)]
+    Unnamed {
+        /// What is to be described.
+        range: PhysRange,
+        /// The parent's.
+        cells: Cells,
+    },
+    /// `/reserved-memory` has other cells than the root, and an OS would ignore it.
+    #[error(
+        "/reserved-memory in the device tree has {own}, and its root {of_root}: an OS ignores it"
+    )]
+    Differ {
+        /// The node's.
+        own: Cells,
+        /// The root's.
+        of_root: Cells,
+    },
+}
+
+/// A node's `#address-cells` and `#size-cells`: words of 32 bits of its children's addresses
+/// and sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// Of addresses.
+    pub address: u32,
+    /// Of sizes.
+    pub size: u32,
+}
+
+impl fmt::Display for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} address and {} size cells", self.address, self.size)
+    }
+}
+
+impl Cells {
+    pub(crate) const ADDRESS: &'static str = "#address-cells";
+    pub(crate) const SIZE: &'static str = "#size-cells";
+
+    /// Those of the node's children, with the specification's defaults.
+    pub(crate) fn below(node: FdtNode<'_>) -> Self {
+        Cells {
+            address: cell(node, Cells::ADDRESS).unwrap_or(2),
+            size: cell(node, Cells::SIZE).unwrap_or(1),
+        }
+    }
+
+    /// What `reg` of a child has for the range.
+    ///
+    /// # Errors
+    ///
+    /// [`CellsError::Unnamed`].
+    pub(crate) fn reg(self, range: PhysRange) -> Result<Reg, CellsError> {
+        let mut reg = Reg::new();
+        let address = write(&mut reg, range.start, self.address);
+        let size = write(&mut reg, range.length(), self.size);
+        let written = address.and(size);
+        written.ok_or(CellsError::Unnamed { range, cells: self })?;
+        Ok(reg)
+    }
+}
+
+/// Appends the value in that many cells, if it fits.
+fn write(reg: &mut Reg, value: u64, cells: u32) -> Option<()> {
+    let bytes = value.to_be_bytes();
+    let length = 4 * cells as usize;
+    if !(1..=MAX_CELLS).contains(&cells) {
+        return None;
+    }
+    let zeros = length.saturating_sub(bytes.len());
+    let (cut, kept) = bytes.split_at(bytes.len() - (length - zeros));
+    if cut.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    reg.extend(core::iter::repeat_n(0, zeros));
+    reg.try_extend_from_slice(kept).ok()
+}
