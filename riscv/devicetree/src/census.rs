@@ -4,7 +4,7 @@
 //! Each node with registers is kept, or is known to have no state that a power failure
 //! takes, or is named: what no rule here knows may hold anything.
 
-use arrayvec::{ArrayString, ArrayVec};
+use arrayvec::ArrayVec;
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 
@@ -12,7 +12,7 @@ use crate::binding::Binding;
 use crate::devices::Uart;
 use crate::flash::flash_banks;
 use crate::machine::Machine;
-use crate::node::{is_any, is_enabled, reg};
+use crate::node::{NodeName, is_any, is_enabled, name_of, reg};
 
 /// UARTs that are kept at most, the console among them.
 pub const MAX_UARTS: usize = 8;
@@ -22,9 +22,6 @@ pub const MAX_NAMED: usize = 16;
 
 /// How deep buses are followed. What is deeper counts as one that nothing knows.
 const MAX_DEPTH: u8 = 8;
-
-/// The name of a node, as much of it as fits.
-pub type NodeName = ArrayString<48>;
 
 /// What a power failure takes from the devices on the bus of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,13 +120,7 @@ impl Census {
     }
 
     fn name(&mut self, node: FdtNode<'_>) {
-        let mut name = NodeName::new();
-        let mut letters = node.name().chars();
-        while letters
-            .next()
-            .is_some_and(|letter| name.try_push(letter).is_ok())
-        {}
-        if self.unkept.try_push(name).is_err() {
+        if self.unkept.try_push(name_of(node)).is_err() {
             self.more_unkept += 1;
         }
     }

@@ -6,6 +6,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use crate::bound::{self, TooMany};
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::node::{cell, cells, hart_interrupts, phandle, reg, regs};
+use crate::own_size::{self, Closing};
 
 /// Machine-level external interrupt of a hart.
 pub(crate) const MACHINE_EXTERNAL: u32 = 11;
@@ -23,9 +24,6 @@ const APLICS: &str = "APLIC domains of one privilege level";
 
 /// How many machine-mode contexts a PLIC may have: those of monitor cores, too.
 pub const MAX_MACHINE_CONTEXTS: usize = 2 * MAX_HARTS;
-
-/// The name of register ranges that only machine mode may access, for errors.
-pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
 
 /// The interrupt controllers of a machine: PLICs, or an APLIC with or without
 /// IMSICs (RISC-V Advanced Interrupt Architecture 1.0).
@@ -147,6 +145,13 @@ pub struct MessageFiles {
     per_hart: u64,
 }
 
+impl ImsicLayout {
+    /// Bytes of one hart's files.
+    fn file_bytes(&self) -> u64 {
+        PAGE_BYTES << self.guest_bits
+    }
+}
+
 impl MessageFiles {
     /// The files of these harts, each of which has files for `guests` guests (GEILEN). The
     /// room that the layout leaves for guests may be larger; nothing answers in the rest.
@@ -170,10 +175,17 @@ impl MessageFiles {
 }
 
 impl Interrupts {
-    pub(crate) fn take_plic(&mut self, node: FdtNode<'_>, harts: &[Hart]) -> Result<(), TooMany> {
+    pub(crate) fn take_plic(
+        &mut self,
+        node: FdtNode<'_>,
+        harts: &[Hart],
+        closing: &mut Closing<'_>,
+    ) -> Result<(), TooMany> {
         let (Some(range), Some(sources)) = (reg(node, 0), cell(node, "riscv,ndev")) else {
             return Ok(());
         };
+        let contexts = hart_interrupts(node).count() as u64;
+        closing.own(node, range, own_size::plic(contexts))?;
         let of_machine = (0..).zip(hart_interrupts(node));
         let of_machine = of_machine.filter(|(_, (_, interrupt))| *interrupt == MACHINE_EXTERNAL);
         let plic = Plic {
@@ -188,11 +200,11 @@ impl Interrupts {
         bound::push(&mut self.plics, "PLICs", plic)
     }
 
-    pub(crate) fn take_aplic<const N: usize>(
+    pub(crate) fn take_aplic(
         &mut self,
         node: FdtNode<'_>,
         harts: &[Hart],
-        machine_only: &mut ArrayVec<PhysRange, N>,
+        closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
         let (Some(aplic), Some(range)) = (Aplic::read(node, harts)?, reg(node, 0)) else {
             return Ok(());
@@ -200,15 +212,20 @@ impl Interrupts {
         if aplic.children.is_empty() {
             return bound::push(&mut self.os_aplics, APLICS, aplic);
         }
-        bound::push(machine_only, MACHINE_ONLY, range)?;
+        let direct = if aplic.sends_msi {
+            0
+        } else {
+            hart_interrupts(node).count() as u64
+        };
+        closing.close(node, range, own_size::aplic(direct))?;
         bound::push(&mut self.machine_aplics, APLICS, aplic)
     }
 
-    pub(crate) fn take_imsics<const N: usize>(
+    pub(crate) fn take_imsics(
         &mut self,
         node: FdtNode<'_>,
         harts: &mut [Hart],
-        machine_only: &mut ArrayVec<PhysRange, N>,
+        closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
         let (Some(range), Some(identities)) = (reg(node, 0), cell(node, "riscv,num-ids")) else {
             return Ok(());
@@ -224,23 +241,38 @@ impl Interrupts {
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
         };
         let is_machines = hart_interrupts(node).any(|(_, level)| level == MACHINE_EXTERNAL);
-        // A range for each group of harts, each with its harts' files.
-        let files = regs(node).flat_map(|range| file_addresses(range, layout.guest_bits));
-        for (file, (controller, interrupt)) in files.zip(hart_interrupts(node)) {
-            match (find_hart(harts, controller), interrupt) {
-                (Some(hart), MACHINE_EXTERNAL) => hart.machine_imsic = Some(file),
-                (Some(hart), SUPERVISOR_EXTERNAL) => hart.os_imsic = Some(file),
-                _ => {}
+        // A range for each group of harts, each with its harts' files. Where these have no
+        // room in what `reg` says, it is wrong, and a group has as many as its bits number.
+        let bytes = layout.file_bytes();
+        let most = match (regs(node).count(), layout.group_bits) {
+            (0 | 1, _) => u64::from(files),
+            // Nothing says how harts lie in ranges that are no groups.
+            (_, 0) => 0,
+            _ => u64::from(files).min(1 << layout.hart_bits.min(31)),
+        };
+        let rooms = regs(node).map(|range| range.length() / bytes);
+        let room = rooms.fold(0, u64::saturating_add);
+        let mut controllers = hart_interrupts(node);
+        for range in regs(node) {
+            let whole = match is_machines {
+                true => closing.close(node, range, most * bytes)?,
+                false => range,
+            };
+            let group = if room < files.into() { whole } else { range };
+            let files = file_addresses(group, bytes);
+            for (file, (controller, interrupt)) in files.zip(controllers.by_ref()) {
+                match (find_hart(harts, controller), interrupt) {
+                    (Some(hart), MACHINE_EXTERNAL) => hart.machine_imsic = Some(file),
+                    (Some(hart), SUPERVISOR_EXTERNAL) => hart.os_imsic = Some(file),
+                    _ => {}
+                }
             }
         }
-        if !is_machines {
-            self.os_imsic = Some(layout);
-            return Ok(());
-        }
-        for range in regs(node) {
-            bound::push(machine_only, MACHINE_ONLY, range)?;
-        }
-        self.machine_imsic = Some(layout);
+        let level = match is_machines {
+            true => &mut self.machine_imsic,
+            false => &mut self.os_imsic,
+        };
+        *level = Some(layout);
         Ok(())
     }
 
@@ -262,9 +294,8 @@ impl Interrupts {
     }
 }
 
-/// Where the interrupt files of the harts of a group lie.
-fn file_addresses(group: PhysRange, guest_bits: u32) -> impl Iterator<Item = u64> {
-    let bytes = PAGE_BYTES << guest_bits;
+/// Where the interrupt files of the harts of a group lie, each of so many bytes.
+fn file_addresses(group: PhysRange, bytes: u64) -> impl Iterator<Item = u64> {
     (0..group.length() / bytes).map(move |place| group.start + place * bytes)
 }
 

@@ -17,6 +17,7 @@ mod bound;
 mod caches;
 mod cells;
 mod census;
+mod chosen;
 mod devices;
 mod fixup;
 mod flash;
@@ -24,10 +25,12 @@ mod hart;
 mod hide;
 mod identity;
 mod interrupts;
+mod intruder;
 mod isa;
 mod machine;
 mod memory_controller;
 mod node;
+mod own_size;
 mod placement;
 mod power_fail;
 mod raw;
@@ -40,7 +43,8 @@ pub use blob::{edit, open};
 pub use bound::TooMany;
 pub use caches::{Cache, DataCaches, MAX_CACHES};
 pub use cells::{Cells, CellsError};
-pub use census::{Census, MAX_NAMED, MAX_UARTS, NodeName};
+pub use census::{Census, MAX_NAMED, MAX_UARTS};
+pub use chosen::MAX_SEED;
 pub use devices::{PciHost, Syscon, Uart};
 pub use fixup::{FixupError, Fixups, GenerationId, Placed, fixup};
 pub use flash::{Flash, VaultBank, VaultPlace};
@@ -49,12 +53,14 @@ pub use identity::{IDENTITY_RULE, harts_fingerprint, memory_fingerprint};
 pub use interrupts::{
     Aplic, ImsicLayout, Interrupts, MAX_APLICS, MAX_MACHINE_CONTEXTS, MAX_PLICS, MessageFiles, Plic,
 };
+pub use intruder::Intruder;
 pub use isa::Extensions;
 pub use machine::{
-    DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MACHINE_ONLY, MAX_MTIMES, MAX_PCI_HOSTS,
-    MAX_SEED, MAX_VIRTIO, Machine,
+    DescriptionError, MAX_FW_CFGS, MAX_IOMMUS, MAX_MTIMES, MAX_PCI_HOSTS, MAX_VIRTIO, Machine,
 };
 pub use memory_controller::{ControllerBits, MAX_WEAR_RANGES, MemoryController, WearRanges};
+pub use node::NodeName;
+pub use own_size::MAX_MACHINE_ONLY;
 pub use placement::{PLACEMENT_RULE, place, range_bytes, tree_place};
 pub use power_fail::{PowerFail, PowerFailError, PowerFailInput};
 pub use reserved::{Holder, MAX_RESERVED, Reserved};

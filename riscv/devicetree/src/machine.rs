@@ -1,6 +1,6 @@
 use arrayvec::ArrayVec;
+use dtoolkit::Node;
 use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::{Node, Property};
 use poorwill_memory::{MAX_RANGES, MachineIdentity, PAGE_BYTES, PhysRange};
 use thiserror::Error;
 
@@ -9,16 +9,19 @@ use crate::blob::open;
 use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
 use crate::census::Census;
+use crate::chosen::{MAX_SEED, read_seed, stdout_name};
 use crate::devices::{PciHost, Syscon, Uart};
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
-use crate::interrupts::{Interrupts, MACHINE_ONLY};
+use crate::interrupts::Interrupts;
+use crate::intruder::{self, Intruder};
 use crate::isa::{Extensions, read_cache_block};
 use crate::memory_controller::MemoryController;
 use crate::node::{
     MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, places_of, reg,
 };
+use crate::own_size::{self, AllBeyond, Closing, MACHINE_ONLY, MAX_MACHINE_ONLY};
 use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
 use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
@@ -26,9 +29,6 @@ use crate::spare_source::{self, SpareSource};
 
 /// How many PCI host bridges a machine may have.
 pub const MAX_PCI_HOSTS: usize = 4;
-
-/// How many bytes of the previous stage's seed are kept.
-pub const MAX_SEED: usize = 64;
 
 /// How many time registers a machine may have: one for each socket.
 pub const MAX_MTIMES: usize = 4;
@@ -42,9 +42,6 @@ pub const MAX_IOMMUS: usize = 4;
 
 /// How many virtio devices that are no PCI functions a machine may have.
 pub const MAX_VIRTIO: usize = 32;
-
-/// How many register ranges only machine mode may touch.
-pub const MAX_MACHINE_ONLY: usize = 16;
 
 /// How many levels of buses are below the root's own, at most: that is deeper than any
 /// device that matters here.
@@ -87,6 +84,9 @@ pub enum DescriptionError {
     /// More devices than the firmware has room for.
     #[error(transparent)]
     TooMany(#[from] TooMany),
+    /// Another node lies within a controller that machine mode closes.
+    #[error(transparent)]
+    Intruder(#[from] Intruder),
 }
 
 /// A machine, as its device tree describes it.
@@ -145,6 +145,8 @@ pub struct Machine {
     /// guarantees that. Boards do not.
     pub starts_clear: bool,
     power_fail_node: Option<Result<PowerFailNode, PowerFailError>>,
+    /// What is closed beyond the `reg` of its controller.
+    beyond: AllBeyond,
     fingerprint: Fingerprint,
 }
 
@@ -195,6 +197,7 @@ impl Machine {
             fw_cfg: ArrayVec::new(),
             seed: ArrayVec::new(),
             starts_clear: false,
+            beyond: ArrayVec::new(),
             fingerprint: identity::NONE,
         };
         let result = open(blob)
@@ -227,6 +230,7 @@ impl Machine {
         self.fingerprint =
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
         // Walking a tree to its end takes one that is not too deep.
+        intruder::look(root, &self.beyond)?;
         self.spare_source = spare_source::find(root, &self.interrupts);
         if let Some(node) = self.power_fail_node {
             let line = node.and_then(|node| node.line(root, &self.interrupts, &self.harts));
@@ -348,7 +352,11 @@ impl Machine {
         if !is_enabled(node) || node.name() == "cpus" || node.name() == "chosen" {
             return Ok(());
         }
-        let (harts, machine_only) = (&mut self.harts, &mut self.machine_only);
+        let harts = &mut self.harts;
+        let mut closing = Closing {
+            machine_only: &mut self.machine_only,
+            beyond: &mut self.beyond,
+        };
         match Binding::of(node) {
             Some(Binding::Uart) => {
                 let named = console.is_some_and(|path| path.ends_with(node.name()));
@@ -359,9 +367,9 @@ impl Machine {
             Some(Binding::Clint) => self.take_clint(node)?,
             Some(Binding::AclintMtimer) => self.take_mtimer(node)?,
             Some(Binding::AclintMswi) => self.take_mswi(node)?,
-            Some(Binding::Plic) => self.interrupts.take_plic(node, harts)?,
-            Some(Binding::Imsics) => self.interrupts.take_imsics(node, harts, machine_only)?,
-            Some(Binding::Aplic) => self.interrupts.take_aplic(node, harts, machine_only)?,
+            Some(Binding::Plic) => self.interrupts.take_plic(node, harts, &mut closing)?,
+            Some(Binding::Imsics) => self.interrupts.take_imsics(node, harts, &mut closing)?,
+            Some(Binding::Aplic) => self.interrupts.take_aplic(node, harts, &mut closing)?,
             Some(Binding::PciHost) => {
                 if let Some(host) = PciHost::read(node)? {
                     bound::push(&mut self.pci, "PCI host bridges", host)?;
@@ -388,6 +396,7 @@ impl Machine {
             }
             Some(Binding::FwCfg) => {
                 if let Some(range) = reg(node, 0) {
+                    let range = closing.own(node, range, own_size::FW_CFG)?;
                     bound::push(&mut self.fw_cfg, "firmware configuration devices", range)?;
                 }
             }
@@ -443,7 +452,16 @@ impl Machine {
         if let Some(time) = range.start.checked_add(0xbff8) {
             bound::push(&mut self.mtime, MTIME, time)?;
         }
-        bound::push(&mut self.machine_only, MACHINE_ONLY, range)
+        self.close(node, range, own_size::CLINT)
+    }
+
+    /// Closes registers of a controller that has so many bytes.
+    fn close(&mut self, node: FdtNode<'_>, reg: PhysRange, bytes: u64) -> Result<(), TooMany> {
+        let mut closing = Closing {
+            machine_only: &mut self.machine_only,
+            beyond: &mut self.beyond,
+        };
+        closing.close(node, reg, bytes).map(|_| ())
     }
 
     /// ACLINT MTIMER: `reg` names MTIME first, then the MTIMECMP array.
@@ -457,8 +475,8 @@ impl Machine {
             }
         }
         bound::push(&mut self.mtime, MTIME, time.start)?;
-        bound::push(&mut self.machine_only, MACHINE_ONLY, compare)?;
-        bound::push(&mut self.machine_only, MACHINE_ONLY, time)
+        self.close(node, compare, own_size::MTIMECMP)?;
+        self.close(node, time, own_size::MTIME)
     }
 
     /// ACLINT MSWI: one MSIP register of 4 bytes for each hart.
@@ -471,32 +489,6 @@ impl Machine {
                 hart.msip = range.start.checked_add(4 * place);
             }
         }
-        bound::push(&mut self.machine_only, MACHINE_ONLY, range)
+        self.close(node, range, own_size::MSWI)
     }
-}
-
-/// The path of the console, without the options behind its colon.
-fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
-    let path = root
-        .child("chosen")?
-        .property("stdout-path")?
-        .value_as::<&'a str>()
-        .ok()?;
-    let path = path.split(':').next()?;
-    if path.starts_with('/') {
-        return Some(path);
-    }
-    root.child("aliases")?
-        .property(path)?
-        .value_as::<&'a str>()
-        .ok()
-}
-
-fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {
-    let chosen = root.child("chosen");
-    let seed = chosen.and_then(|chosen| chosen.property("rng-seed"));
-    let Some(seed) = seed else {
-        return ArrayVec::new();
-    };
-    seed.value().iter().copied().take(MAX_SEED).collect()
 }

@@ -1,5 +1,6 @@
 //! Small readers of node properties, shared by the rest of the crate.
 
+use arrayvec::ArrayString;
 use dtoolkit::fdt::{FdtNode, FdtProperty};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
@@ -7,6 +8,20 @@ use poorwill_memory::PhysRange;
 
 /// How deep nodes may lie. Walking them takes stack for each level.
 pub(crate) const MAX_DEPTH: u32 = 32;
+
+/// The name of a node, as much of it as fits.
+pub type NodeName = ArrayString<48>;
+
+/// A node's name, to be told.
+pub(crate) fn name_of(node: FdtNode<'_>) -> NodeName {
+    let mut name = NodeName::new();
+    let mut letters = node.name().chars();
+    while letters
+        .next()
+        .is_some_and(|letter| name.try_push(letter).is_ok())
+    {}
+    name
+}
 
 /// Whether any of `names` stands in the node's `compatible`.
 pub(crate) fn is_any(node: FdtNode<'_>, names: &[&str]) -> bool {

@@ -1,0 +1,90 @@
+//! Nodes with registers where a controller of machine mode's has its own, beyond the end of
+//! its `reg`.
+
+use dtoolkit::Node;
+use dtoolkit::fdt::FdtNode;
+use poorwill_memory::PhysRange;
+use thiserror::Error;
+
+use crate::binding::Binding;
+use crate::interrupts::is_machine_level;
+use crate::node::{NodeName, is_any, is_enabled, name_of, regs};
+use crate::own_size::Beyond;
+
+/// A node has registers where a controller of machine mode's has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{node} lies within the registers of {controller}, which only machine mode may access and which go on to {end:#x}: correct reg of one of the two in the device tree, or disable {node}"
+)]
+pub struct Intruder {
+    /// The node.
+    pub node: NodeName,
+    /// The controller.
+    pub controller: NodeName,
+    /// The first address behind the controller.
+    pub end: u64,
+}
+
+/// Looks whether a node that is in use has registers in `beyond`. There is nothing to look for
+/// where trees are as they should be.
+pub(crate) fn look(root: FdtNode<'_>, beyond: &[Beyond]) -> Result<(), Intruder> {
+    if beyond.is_empty() {
+        return Ok(());
+    }
+    look_below(root, beyond, &|range| Some(range))
+}
+
+/// `to_cpu` makes an address of the bus the CPU's.
+fn look_below(
+    bus: FdtNode<'_>,
+    beyond: &[Beyond],
+    to_cpu: &dyn Fn(PhysRange) -> Option<PhysRange>,
+) -> Result<(), Intruder> {
+    for node in bus.children().filter(|node| is_enabled(*node)) {
+        if ["chosen", "reserved-memory"].contains(&node.name()) || is_machine_modes(node) {
+            continue;
+        }
+        for range in regs(node).filter_map(to_cpu) {
+            if let Some(found) = beyond.iter().find(|beyond| beyond.range.overlaps(&range)) {
+                return Err(Intruder {
+                    node: name_of(node),
+                    controller: found.controller,
+                    end: found.range.end,
+                });
+            }
+        }
+        if is_bus(node) {
+            look_below(node, beyond, &|range| to_cpu(to_parent(node, range)?))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether machine mode has it to itself.
+fn is_machine_modes(node: FdtNode<'_>) -> bool {
+    match Binding::of(node) {
+        Some(Binding::Clint | Binding::AclintMtimer | Binding::AclintMswi) => true,
+        Some(Binding::Aplic | Binding::Imsics) => is_machine_level(node),
+        _ => false,
+    }
+}
+
+/// Whether what is below it is in reach of the CPU (Devicetree specification, 2.3.8).
+fn is_bus(node: FdtNode<'_>) -> bool {
+    node.property("ranges").is_some() || is_any(node, &["simple-bus"])
+}
+
+/// An address of a bus as one of its parent's.
+fn to_parent(bus: FdtNode<'_>, range: PhysRange) -> Option<PhysRange> {
+    let mut ranges = bus.ranges().ok()?.into_iter().flatten().peekable();
+    if ranges.peek().is_none() {
+        return Some(range);
+    }
+    ranges.find_map(|window| {
+        let child: u64 = window.child_bus_address().ok()?;
+        let length: u64 = window.length().ok()?;
+        let offset = range.start.checked_sub(child)?;
+        let parent: u64 = window.parent_bus_address().ok()?;
+        (offset < length).then(|| PhysRange::new(parent.saturating_add(offset), range.length()))
+    })
+}
