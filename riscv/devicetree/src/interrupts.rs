@@ -206,19 +206,22 @@ impl Interrupts {
         harts: &[Hart],
         closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
-        let (Some(aplic), Some(range)) = (Aplic::read(node, harts)?, reg(node, 0)) else {
-            return Ok(());
-        };
-        if aplic.children.is_empty() {
-            return bound::push(&mut self.os_aplics, APLICS, aplic);
+        let is_machines = is_machine_level(node);
+        // Also one that is of no use here is not the OS's.
+        if let Some(range) = reg(node, 0).filter(|_| is_machines) {
+            let direct = match node.property("msi-parent") {
+                Some(_) => 0,
+                None => hart_interrupts(node).count() as u64,
+            };
+            closing.close(node, range, own_size::aplic(direct))?;
         }
-        let direct = if aplic.sends_msi {
-            0
-        } else {
-            hart_interrupts(node).count() as u64
-        };
-        closing.close(node, range, own_size::aplic(direct))?;
-        bound::push(&mut self.machine_aplics, APLICS, aplic)
+        match Aplic::read(node, harts)? {
+            Some(aplic) if !aplic.children.is_empty() => {
+                bound::push(&mut self.machine_aplics, APLICS, aplic)
+            }
+            Some(aplic) if !is_machines => bound::push(&mut self.os_aplics, APLICS, aplic),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn take_imsics(
@@ -227,20 +230,22 @@ impl Interrupts {
         harts: &mut [Hart],
         closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
-        let (Some(range), Some(identities)) = (reg(node, 0), cell(node, "riscv,num-ids")) else {
+        let is_machines = is_machine_level(node);
+        let Some(range) = reg(node, 0) else {
             return Ok(());
         };
+        // Files without it are of no use here; machine mode's are not the OS's either.
+        let identities = cell(node, "riscv,num-ids");
         let files = u32::try_from(hart_interrupts(node).count()).unwrap_or(u32::MAX);
         let layout = ImsicLayout {
             base: range.start,
-            identities: identities.min(2047),
+            identities: identities.unwrap_or(0).min(2047),
             guest_bits: cell(node, "riscv,guest-index-bits").unwrap_or(0).min(7),
             hart_bits: cell(node, "riscv,hart-index-bits")
                 .unwrap_or_else(|| files.max(1).next_power_of_two().ilog2()),
             group_bits: cell(node, "riscv,group-index-bits").unwrap_or(0),
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
         };
-        let is_machines = hart_interrupts(node).any(|(_, level)| level == MACHINE_EXTERNAL);
         // A range for each group of harts, each with its harts' files. Where these have no
         // room in what `reg` says, it is wrong, and a group has as many as its bits number.
         let bytes = layout.file_bytes();
@@ -258,6 +263,9 @@ impl Interrupts {
                 true => closing.close(node, range, most * bytes)?,
                 false => range,
             };
+            if identities.is_none() {
+                continue;
+            }
             let group = if room < files.into() { whole } else { range };
             let files = file_addresses(group, bytes);
             for (file, (controller, interrupt)) in files.zip(controllers.by_ref()) {
@@ -272,7 +280,7 @@ impl Interrupts {
             true => &mut self.machine_imsic,
             false => &mut self.os_imsic,
         };
-        *level = Some(layout);
+        *level = identities.map(|_| layout).or(*level);
         Ok(())
     }
 

@@ -466,8 +466,11 @@ impl Machine {
 
     /// ACLINT MTIMER: `reg` names MTIME first, then the MTIMECMP array.
     fn take_mtimer(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
-        let (Some(time), Some(compare)) = (reg(node, 0), reg(node, 1)) else {
-            return Ok(());
+        let (time, compare) = match (reg(node, 0), reg(node, 1)) {
+            (Some(time), Some(compare)) => (time, compare),
+            // Nothing says which of the two it is; it is not the OS's.
+            (Some(either), _) => return self.close(node, either, own_size::MTIMER),
+            (None, _) => return Ok(()),
         };
         for (place, controller) in places_of(node, MACHINE_TIMER) {
             if let Some(hart) = find_hart(&mut self.harts, controller) {

@@ -24,6 +24,7 @@ pub(crate) const CLINT: u64 = 0xc000;
 pub(crate) const MSWI: u64 = 0x4000;
 pub(crate) const MTIMECMP: u64 = 0x7ff8;
 pub(crate) const MTIME: u64 = 8;
+pub(crate) const MTIMER: u64 = MTIMECMP + MTIME;
 
 /// Bytes of QEMU's configuration device, with the register that starts DMA.
 pub(crate) const FW_CFG: u64 = 0x18;

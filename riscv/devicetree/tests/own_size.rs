@@ -123,6 +123,38 @@ fn a_controllers_own_size_closes_it() {
     }
 }
 
+/// What machine mode cannot use for want of a property is not the OS's either.
+#[test]
+fn a_controller_that_says_too_little_is_closed() {
+    for (name, change, closed) in [
+        (
+            "virt-aia.dts",
+            "interrupt-controller@c000000 { /delete-property/ riscv,num-sources; };",
+            0xc00_0000,
+        ),
+        (
+            "virt-aplic.dts",
+            "interrupt-controller@c000000 { /delete-property/ riscv,children; };",
+            0xc00_0000,
+        ),
+        (
+            "virt-aia.dts",
+            "interrupt-controller@24000000 { /delete-property/ riscv,num-ids; };",
+            0x2400_0000,
+        ),
+        (
+            "virt-plic.dts",
+            "mtimer@3000000 { compatible = \"riscv,aclint-mtimer\"; reg = <0 0x3000000 0 0x1000>; };",
+            0x300_0000,
+        ),
+    ] {
+        let machine = read(name, &format!("/ {{ soc {{ {change} }}; }};")).unwrap();
+        assert!(is_closed(&machine, closed, closed + 0x2000), "{change}");
+        let os = machine.interrupts.os_aplics.iter();
+        assert!(os.clone().all(|aplic| aplic.base != closed), "{change}");
+    }
+}
+
 /// What starts a transfer that no PMP stops is mediated, whatever the tree says.
 #[test]
 fn the_configuration_device_has_its_last_register() {
