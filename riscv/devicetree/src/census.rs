@@ -7,11 +7,12 @@
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
+use poorwill_memory::PhysRange;
 
 use crate::binding::Binding;
-use crate::devices::Uart;
-use crate::flash::flash_banks;
-use crate::machine::Machine;
+use crate::devices::{PciHost, Uart};
+use crate::flash::{Flash, flash_banks};
+use crate::interrupts::Interrupts;
 use crate::node::{NodeName, is_any, is_enabled, name_of, reg};
 
 /// UARTs that are kept at most, the console among them.
@@ -32,6 +33,17 @@ pub struct Census {
     pub unkept: ArrayVec<NodeName, MAX_NAMED>,
     /// How many more there are.
     pub more_unkept: usize,
+}
+
+/// What is known of the machine, and so looked after.
+pub(crate) struct Known<'a> {
+    pub(crate) interrupts: &'a Interrupts,
+    pub(crate) pci: &'a [PciHost],
+    pub(crate) rtc: Option<u64>,
+    pub(crate) flash: Option<&'a Flash>,
+    pub(crate) fw_cfg: &'a [PhysRange],
+    pub(crate) iommus: &'a [u64],
+    pub(crate) virtio: &'a [u64],
 }
 
 /// Devices that hold nothing of the OS's, by what they are compatible with.
@@ -57,19 +69,19 @@ const NO_DEVICES: [&str; 5] = ["cpus", "chosen", "aliases", "memory", "reserved-
 
 impl Census {
     /// Looks at all devices of a machine that is read already.
-    pub(crate) fn take(root: FdtNode<'_>, machine: &Machine) -> Self {
+    pub(crate) fn take(root: FdtNode<'_>, known: &Known<'_>) -> Self {
         let mut census = Census::default();
-        census.look_below(root, machine, 0);
+        census.look_below(root, known, 0);
         census
     }
 
-    fn look_below(&mut self, bus: FdtNode<'_>, machine: &Machine, depth: u8) {
+    fn look_below(&mut self, bus: FdtNode<'_>, known: &Known<'_>, depth: u8) {
         for node in bus.children().filter(|node| is_enabled(*node)) {
             if NO_DEVICES.contains(&node.name_without_address()) {
                 continue;
             }
             let has_registers = node.property("reg").is_some();
-            if has_registers && !self.is_accounted_for(node, machine) {
+            if has_registers && !self.is_accounted_for(node, known) {
                 self.name(node);
             }
             // Only what a bus translates lies on the bus above it. What is behind a PCI host
@@ -77,7 +89,7 @@ impl Census {
             let is_bus = node.property("ranges").is_some();
             if is_bus && Binding::of(node) != Some(Binding::PciHost) {
                 match depth < MAX_DEPTH {
-                    true => self.look_below(node, machine, depth + 1),
+                    true => self.look_below(node, known, depth + 1),
                     false => self.name(node),
                 }
             }
@@ -86,10 +98,10 @@ impl Census {
 
     /// Whether a device's state is kept, or there is none. An IOMMU or a virtio device is
     /// looked at when the power fails: in use it refuses the cut.
-    fn is_accounted_for(&mut self, node: FdtNode<'_>, machine: &Machine) -> bool {
+    fn is_accounted_for(&mut self, node: FdtNode<'_>, known: &Known<'_>) -> bool {
         let base = reg(node, 0).map(|range| range.start);
-        let interrupts = &machine.interrupts;
-        let is_base = |known: u64| base == Some(known);
+        let interrupts = known.interrupts;
+        let is_base = |address: u64| base == Some(address);
         match Binding::of(node) {
             Some(Binding::Uart) => {
                 Uart::read(node).is_some_and(|uart| self.uarts.try_push(uart).is_ok())
@@ -108,13 +120,14 @@ impl Census {
                 | Binding::Reset
                 | Binding::PowerFail,
             ) => true,
-            Some(Binding::PciHost) => machine.pci.iter().any(|host| is_base(host.ecam.start)),
-            Some(Binding::Rtc) => machine.rtc == base,
-            Some(Binding::Flash) => (machine.flash.as_ref())
-                .is_some_and(|flash| flash_banks(node).eq(flash.banks.iter().copied())),
-            Some(Binding::FwCfg) => machine.fw_cfg.iter().any(|range| is_base(range.start)),
-            Some(Binding::Iommu) => machine.iommus.iter().any(|iommu| is_base(*iommu)),
-            Some(Binding::VirtioMmio) => machine.virtio.iter().any(|virtio| is_base(*virtio)),
+            Some(Binding::PciHost) => known.pci.iter().any(|host| is_base(host.ecam.start)),
+            Some(Binding::Rtc) => known.rtc == base,
+            Some(Binding::Flash) => {
+                (known.flash).is_some_and(|flash| flash_banks(node).eq(flash.banks.iter().copied()))
+            }
+            Some(Binding::FwCfg) => known.fw_cfg.iter().any(|range| is_base(range.start)),
+            Some(Binding::Iommu) => known.iommus.iter().any(|iommu| is_base(*iommu)),
+            Some(Binding::VirtioMmio) => known.virtio.iter().any(|virtio| is_base(*virtio)),
             None => is_any(node, &STATELESS),
         }
     }

@@ -1,14 +1,14 @@
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
 use dtoolkit::fdt::{Fdt, FdtNode};
-use poorwill_memory::{MAX_RANGES, MachineIdentity, PAGE_BYTES, PhysRange};
+use poorwill_memory::{MAX_RANGES, MachineIdentity, PhysRange};
 use thiserror::Error;
 
 use crate::binding::Binding;
 use crate::blob::open;
 use crate::bound::{self, TooMany};
 use crate::caches::{self, DataCaches};
-use crate::census::Census;
+use crate::census::{Census, Known};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
 use crate::devices::{PciHost, Syscon, Uart};
 use crate::flash::Flash;
@@ -237,7 +237,16 @@ impl Machine {
             self.power_fail_error = line.err();
             self.power_fail = line.ok();
             self.caches = Some(caches::caches(root)?);
-            self.census = Census::take(root, self);
+            let known = Known {
+                interrupts: &self.interrupts,
+                pci: &self.pci,
+                rtc: self.rtc,
+                flash: self.flash.as_ref(),
+                fw_cfg: &self.fw_cfg,
+                iommus: &self.iommus,
+                virtio: &self.virtio,
+            };
+            self.census = Census::take(root, &known);
             self.close_memory_controller()?;
             if let Some(page) = self
                 .power_fail
@@ -409,14 +418,7 @@ impl Machine {
 
     /// Nobody else may say where memory is, or wipe it.
     fn close_memory_controller(&mut self) -> Result<(), TooMany> {
-        let controller = &self.memory_controller;
-        let bits = controller.error.into_iter().chain(controller.reset);
-        let bits = bits.map(|bits| PhysRange::new(bits.address, 4));
-        for range in controller.wear_registers.iter().copied().chain(bits) {
-            // Whole pages, of which each counts once: entries of PMP are few.
-            let start = range.start / PAGE_BYTES * PAGE_BYTES;
-            let end = range.end.next_multiple_of(PAGE_BYTES);
-            let pages = PhysRange { start, end };
+        for pages in self.memory_controller.register_pages() {
             if !self.machine_only.contains(&pages) {
                 bound::push(&mut self.machine_only, MACHINE_ONLY, pages)?;
             }

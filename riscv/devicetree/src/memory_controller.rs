@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
-use poorwill_memory::PhysRange;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use crate::bound::{self, TooMany};
 use crate::node::cells;
@@ -49,6 +49,17 @@ impl MemoryController {
             wear_levelled: ranges(node, "wear-levelled")?,
             error: bits(node, "memory-error"),
             reset: bits(node, "memory-reset"),
+        })
+    }
+
+    /// The pages of its registers: entries of PMP are few, so whole ones.
+    pub(crate) fn register_pages(&self) -> impl Iterator<Item = PhysRange> + '_ {
+        let bits = self.error.into_iter().chain(self.reset);
+        let bits = bits.map(|bits| PhysRange::new(bits.address, 4));
+        let registers = self.wear_registers.iter().copied().chain(bits);
+        registers.map(|range| PhysRange {
+            start: range.start / PAGE_BYTES * PAGE_BYTES,
+            end: range.end.next_multiple_of(PAGE_BYTES),
         })
     }
 }
