@@ -45,7 +45,8 @@ fn fault_of(frame: &TrapFrame) -> Fault {
     }
 }
 
-fn give_back(frame: &mut TrapFrame, fault: &Fault, hart: ThisHart) {
+/// Has the OS handle that exception.
+pub(crate) fn give_back(frame: &mut TrapFrame, fault: &Fault, hart: ThisHart) {
     let left = redirect(fault, &hart.access());
     (frame.mepc, frame.mstatus) = (left.pc as usize, left.status as usize);
 }

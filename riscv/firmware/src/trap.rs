@@ -28,7 +28,7 @@ fn handle(frame: &mut TrapFrame) {
     let hart = this_hart();
     match OsTrap::of(csr::read::<{ csr::MCAUSE }>()) {
         OsTrap::Call => {
-            frame.mepc += sbi::CALL_BYTES;
+            frame.mepc = frame.mepc.wrapping_add(sbi::CALL_BYTES);
             let caller = sbi::Caller {
                 hart,
                 domain: domain::of(hart.id()),

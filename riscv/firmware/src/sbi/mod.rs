@@ -16,12 +16,13 @@ mod timer;
 
 use poorwill_arch::{LoadFault, Time, csr};
 use poorwill_domain::{ClaimError, Domain, HartSelection};
-use poorwill_hart::emulation::{Fault, redirect};
+use poorwill_hart::emulation::Fault;
 use sbi_spec::binary::SbiRet;
 use sbi_spec::{base as spec_base, dbcn, hsm as spec_hsm, rfnc, spi, srst, susp, time};
 
 use crate::entry::TrapFrame;
 use crate::hart::{self, Hart, ThisHart};
+use crate::mediate;
 
 /// Bytes of the instruction that calls: there is no short form.
 pub(crate) const CALL_BYTES: usize = 4;
@@ -79,7 +80,7 @@ enum Answer {
 fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
     let fault = Fault {
         cause: fault.cause,
-        pc: (frame.mepc - CALL_BYTES) as u64,
+        pc: frame.mepc.wrapping_sub(CALL_BYTES) as u64,
         status: frame.mstatus as u64,
         value: fault.value,
         // What the hart had was the firmware's.
@@ -87,8 +88,7 @@ fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
         guest_address: 0,
         satp: csr::read::<{ csr::SATP }>(),
     };
-    let left = redirect(&fault, &hart.access());
-    (frame.mepc, frame.mstatus) = (left.pc as usize, left.status as usize);
+    mediate::give_back(frame, &fault, hart);
 }
 
 /// Whether the extension is there for that domain (BASE, `sbi_probe_extension`).
