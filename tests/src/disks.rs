@@ -140,6 +140,7 @@ impl TrialDisk {
             | Attached::NvmePrompt
             | Attached::Nvme4k
             | Attached::NvmeVolatile
+            | Attached::NvmeShared
             | Attached::Ivshmem
             | Attached::IvshmemBehindPort
             | Attached::NvmePmr => None,
@@ -180,6 +181,15 @@ impl TrialDisk {
             Attached::Ahci | Attached::AhciVolatile => {
                 device(format!("ich9-ahci,id=ahci{number}"));
                 device(format!("ide-hd,drive={node},bus=ahci{number}.0"));
+            }
+            Attached::NvmeShared => {
+                device(format!("nvme-subsys,id=subsystem{number},nqn=disk{number}"));
+                for port in ["a", "b"] {
+                    device(format!(
+                        "nvme,id={node}{port},serial={node},subsys=subsystem{number}"
+                    ));
+                }
+                device(format!("nvme-ns,drive={node},bus={node}a,nsid=1,shared=on"));
             }
             Attached::NvmeVolatile | Attached::NvmePrompt => {
                 device(format!("nvme,drive={node},serial={node}"))

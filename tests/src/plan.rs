@@ -84,6 +84,8 @@ pub enum Attached {
     /// An NVMe controller without a namespace, whose persistent memory region is
     /// the file's, likewise.
     NvmePmr,
+    /// A namespace that two NVMe controllers of a subsystem share.
+    NvmeShared,
     /// `ivshmem`, behind a PCIe root port.
     IvshmemBehindPort,
     /// virtio-blk.

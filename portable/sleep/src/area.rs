@@ -2,7 +2,8 @@
 
 use core::slice;
 
-use poorwill_medium::nvme::Stop;
+use arrayvec::ArrayVec;
+use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_medium::{Medium, Window};
 use poorwill_memory::Page;
 use poorwill_store::{
@@ -44,12 +45,43 @@ impl Areas {
         self.count += 1;
     }
 
+    /// Adds those of another device.
+    fn join(&mut self, other: Areas) {
+        self.first = self.first.or(other.first);
+        self.count += other.count;
+    }
+
     fn the_only(self) -> Result<(usize, Found), AreaError> {
         match (self.first, self.count) {
             (Some(found), 1) => Ok(found),
             (None, _) => Err(AreaError::NoArea),
             (Some(_), count) => Err(AreaError::TooManyAreas(count)),
         }
+    }
+}
+
+/// The shared namespaces that hold areas and were visited. Each is used through the controller
+/// that was first, and counts once.
+#[derive(Debug, Default)]
+struct Visited(ArrayVec<SharedNamespace, MAX_SHARED>);
+
+/// Shared namespaces with sleep areas that are remembered: one more than a machine may have. Any
+/// further one may count twice; the machine has too many areas in any case.
+const MAX_SHARED: usize = 2;
+
+impl Visited {
+    /// Whether the medium of this device was visited through another controller. If not, it
+    /// counts as visited from now on.
+    fn includes(&mut self, device: &mut dyn Device, medium: MediumId) -> Result<bool, AreaError> {
+        let Some(namespace) = device.shared_namespace(medium)? else {
+            return Ok(false);
+        };
+        let includes = self.0.iter().any(|visited| visited.is_same(&namespace));
+        if !includes {
+            // See `MAX_SHARED`.
+            let _: Result<(), _> = self.0.try_push(namespace);
+        }
+        Ok(includes)
     }
 }
 
@@ -64,7 +96,7 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
 }
 
 /// See [`OpenArea`].
-pub(crate) type Fingerprints<'w> = Result<&'w PartitionFingerprints, AreaError>;
+pub(crate) type Fingerprints<'w> = Result<&'w mut PartitionFingerprints, AreaError>;
 
 /// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
 /// `needs_fingerprints` says whether the job does, to which that is a matter of time.
@@ -89,7 +121,8 @@ pub(crate) fn with_area<M: Machine, R>(
         // there is only one device.
         [only] => machine.on_device(only, stop, |device| {
             let mut areas = Areas::default();
-            visit(device, work.scratch, &mut |_, found, _| {
+            // One controller does not list a namespace twice.
+            visit(device, work.scratch, None, &mut |_, found, _| {
                 areas.add(0, found);
                 Ok(())
             })?;
@@ -110,16 +143,23 @@ pub(crate) fn with_area<M: Machine, R>(
 pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Configuration {
     let mut areas = Areas::default();
     let mut configuration = Ok(Configuration::default());
-    on_each_device(machine, &machine.devices(), &mut |number, device| {
-        let record = &mut *work.record;
-        visit(device, work.scratch, &mut |mut disk, found, _| {
-            let window = Window::new(&mut disk, found.area.start, found.area.length);
-            let mut window = window.map_err(|error| AreaError::Store(error.into()))?;
-            areas.add(number, found);
-            configuration = Configuration::read(&mut window, record);
+    on_each_device(
+        machine,
+        &machine.devices(),
+        &mut |number, device, visited| {
+            let record = &mut *work.record;
+            let mut here = Areas::default();
+            visit(device, work.scratch, visited, &mut |mut disk, found, _| {
+                let window = Window::new(&mut disk, found.area.start, found.area.length);
+                let mut window = window.map_err(|error| AreaError::Store(error.into()))?;
+                here.add(number, found);
+                configuration = Configuration::read(&mut window, record);
+                Ok(())
+            })?;
+            areas.join(here);
             Ok(())
-        })
-    });
+        },
+    );
     match (areas.the_only(), configuration) {
         (Ok(_), Ok(configuration)) => configuration,
         (Ok(_), Err(error)) => {
@@ -137,11 +177,11 @@ pub(crate) fn for_each_area<M: Machine>(
     work: &mut Work<'_>,
     job: &mut dyn FnMut(&mut Area<'_, Disk<'_>>),
 ) {
-    on_each_device(machine, &machine.devices(), &mut |_, device| {
+    on_each_device(machine, &machine.devices(), &mut |_, device, visited| {
         let Work {
             scratch, record, ..
         } = work;
-        visit(device, scratch, &mut |disk, found, _| {
+        visit(device, scratch, visited, &mut |disk, found, _| {
             open_area(machine, disk, found.area, record, job)
         })
     });
@@ -150,29 +190,36 @@ pub(crate) fn for_each_area<M: Machine>(
 /// The areas of several devices.
 fn survey<M: Machine>(machine: &M, places: &[M::Place], scratch: &mut Page) -> Areas {
     let mut areas = Areas::default();
-    on_each_device(machine, places, &mut |number, device| {
+    on_each_device(machine, places, &mut |number, device, visited| {
         let mut here = Areas::default();
-        visit(device, scratch, &mut |_, found, _| {
+        visit(device, scratch, visited, &mut |_, found, _| {
             here.add(number, found);
             Ok(())
         })?;
-        areas.first = areas.first.or(here.first);
-        areas.count += here.count;
+        areas.join(here);
         Ok(())
     });
     areas
 }
 
+/// A job on a device: on the device of this number.
+type DeviceJob<'j> =
+    dyn FnMut(usize, &mut dyn Device, Option<&mut Visited>) -> Result<(), AreaError> + 'j;
+
 /// Runs `job` on every device. One that fails is named and passed over: it may have
-/// nothing to do with sleeping.
-fn on_each_device<M: Machine>(
-    machine: &M,
-    places: &[M::Place],
-    job: &mut dyn FnMut(usize, &mut dyn Device) -> Result<(), AreaError>,
-) {
+/// nothing to do with sleeping. A namespace that it shares can be visited through another.
+fn on_each_device<M: Machine>(machine: &M, places: &[M::Place], job: &mut DeviceJob<'_>) {
+    let mut visited = Visited::default();
     for (number, place) in places.iter().enumerate() {
-        let done = machine.on_device(place, |_| Stop::Handover, |device| job(number, device));
+        let before = visited.0.len();
+        let shared = (places.len() > 1).then_some(&mut visited);
+        let done = machine.on_device(
+            place,
+            |_| Stop::Handover,
+            |device| job(number, device, shared),
+        );
         if let Err(error) = done {
+            visited.0.truncate(before);
             machine.say(&Event::Device {
                 place,
                 number,
@@ -187,16 +234,29 @@ fn on_each_device<M: Machine>(
 type Visit<'v> = dyn FnMut(Disk<'_>, Found, &mut Page) -> Result<(), AreaError> + 'v;
 
 /// Runs `job` for each area of a device. A medium in a format that is not ours holds
-/// none.
+/// none; one that was `visited` through another device is passed over.
 fn visit(
     device: &mut dyn Device,
     scratch: &mut Page,
+    mut visited: Option<&mut Visited>,
     job: &mut Visit<'_>,
 ) -> Result<(), AreaError> {
     for (medium, block_bytes) in device.media() {
+        let mut areas = ArrayVec::new();
         device.on_medium(medium, &mut |mut disk| {
-            let areas = find_areas(&mut disk, block_bytes, slice::from_mut(scratch))?;
-            for area in areas {
+            areas = find_areas(&mut disk, block_bytes, slice::from_mut(scratch))?;
+            Ok(())
+        })?;
+        if areas.is_empty() {
+            continue;
+        }
+        if let Some(visited) = &mut visited
+            && visited.includes(device, medium)?
+        {
+            continue;
+        }
+        device.on_medium(medium, &mut |disk| {
+            for &area in &areas {
                 job(disk, Found { medium, area }, scratch)?;
             }
             Ok(())
@@ -230,7 +290,7 @@ fn on_area<M: Machine, R>(
                         job(OpenArea {
                             area,
                             workspace,
-                            fingerprints: taken.map(|()| &fingerprints),
+                            fingerprints: taken.map(|()| &mut fingerprints),
                         })
                     });
                 }

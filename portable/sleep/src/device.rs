@@ -1,5 +1,6 @@
 use arrayvec::ArrayVec;
 use poorwill_medium::Medium;
+use poorwill_medium::nvme::SharedNamespace;
 
 use crate::error::AreaError;
 
@@ -34,4 +35,11 @@ pub trait Device {
         medium: MediumId,
         job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
     ) -> Result<bool, AreaError>;
+
+    /// What tells one of its media from others, if other devices may reach it, too.
+    ///
+    /// # Errors
+    ///
+    /// The device does not describe it.
+    fn shared_namespace(&mut self, medium: MediumId) -> Result<Option<SharedNamespace>, AreaError>;
 }

@@ -4,8 +4,11 @@
 extern crate std;
 
 use core::cell::{Cell, RefCell};
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::borrow::ToOwned;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
@@ -14,11 +17,11 @@ use arrayvec::ArrayVec;
 use poorwill_image::{
     NoWorkers, PowerFails, Progress, StateError, StateSections, StateWriter, Workers,
 };
-use poorwill_medium::nvme::Stop;
+use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, OsPage, PAGE_BYTES, Page, PageMap, to_usize};
-use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES, partition_table};
+use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES, partition_table_beside};
 use poorwill_vault::KeyVault;
 
 use crate::cut::fake::FakeRecord;
@@ -62,6 +65,8 @@ pub struct FakeMachine<'f> {
     pub can_power_off: bool,
     /// Its disk has a partition table.
     pub has_area: bool,
+    /// Bytes of another partition right behind the area.
+    pub other_bytes: u64,
     /// Its state: kept by an image, and what a wake gives back.
     pub state: u64,
     /// Called when the state is written down.
@@ -88,6 +93,20 @@ pub struct FakeMachine<'f> {
     pub told: RefCell<Option<String>>,
     /// Its harts.
     pub harts: FakeHarts,
+    /// The controllers before its disk, and how each describes that.
+    pub controllers: Vec<Option<SharedNamespace>>,
+    /// The controllers that have written.
+    pub wrote: Rc<RefCell<BTreeSet<usize>>>,
+}
+
+/// Where a controller of a [`FakeMachine`] is: its number.
+#[derive(Clone, Copy, Debug)]
+pub struct FakePlace(usize);
+
+impl fmt::Display for FakePlace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("fake disk")
+    }
 }
 
 /// The harts of a [`FakeMachine`]: one.
@@ -118,8 +137,8 @@ impl Workers for FakeHarts {
     }
 }
 
-impl core::fmt::Debug for FakeMachine<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Debug for FakeMachine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FakeMachine").finish_non_exhaustive()
     }
 }
@@ -143,6 +162,7 @@ impl<'f> FakeMachine<'f> {
             battery_low_at: None,
             can_power_off: true,
             has_area: true,
+            other_bytes: 0,
             state: 0,
             on_capture: None,
             has_key: false,
@@ -156,6 +176,8 @@ impl<'f> FakeMachine<'f> {
             said: RefCell::new(Vec::new()),
             told: RefCell::new(None),
             harts: FakeHarts::default(),
+            controllers: vec![None],
+            wrote: Rc::default(),
         }
     }
 
@@ -165,7 +187,7 @@ impl<'f> FakeMachine<'f> {
 }
 
 impl Machine for FakeMachine<'_> {
-    type Place = &'static str;
+    type Place = FakePlace;
     type State<'a> = u64;
     type Resume = u64;
 
@@ -228,25 +250,28 @@ impl Machine for FakeMachine<'_> {
     }
 
     fn devices(&self) -> ArrayVec<Self::Place, MAX_DEVICES> {
-        ArrayVec::from_iter(["fake disk"])
+        (0..self.controllers.len()).map(FakePlace).collect()
     }
 
     fn on_device<R>(
         &self,
-        _: &Self::Place,
+        place: &Self::Place,
         stop: impl Fn(&Result<R, AreaError>) -> Stop,
         job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
     ) -> Result<R, AreaError> {
         let mut disk = self.disk.borrow_mut();
         let mut disk = Partitioned {
             table: if self.has_area {
-                partition_table(self.length)
+                partition_table_beside(self.length, self.other_bytes)
             } else {
                 vec![0; to_usize(TABLE_BYTES)]
             },
             start: self.start,
-            end: self.start + self.length,
+            end: self.start + self.length + self.other_bytes,
             disk: &mut **disk,
+            shared: self.controllers[place.0],
+            controller: place.0,
+            wrote: &self.wrote,
         };
         let result = job(&mut disk);
         stop(&result);
@@ -364,6 +389,10 @@ struct Partitioned<'d> {
     start: u64,
     end: u64,
     disk: &'d mut dyn Medium,
+    /// See [`FakeMachine::controllers`].
+    shared: Option<SharedNamespace>,
+    controller: usize,
+    wrote: &'d RefCell<BTreeSet<usize>>,
 }
 
 impl Device for Partitioned<'_> {
@@ -377,6 +406,10 @@ impl Device for Partitioned<'_> {
         job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
     ) -> Result<bool, AreaError> {
         job(self).map(|()| true)
+    }
+
+    fn shared_namespace(&mut self, _: MediumId) -> Result<Option<SharedNamespace>, AreaError> {
+        Ok(self.shared)
     }
 }
 
@@ -421,6 +454,7 @@ impl Medium for Partitioned<'_> {
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
         assert!(offset >= TABLE_BYTES, "nobody writes partition tables");
         let offset = self.place(offset);
+        self.wrote.borrow_mut().insert(self.controller);
         self.disk.write(offset, from)
     }
 
@@ -440,6 +474,9 @@ impl Medium for Partitioned<'_> {
         tag: u32,
     ) -> Result<(), MediumError> {
         let offset = self.place(offset);
+        if direction == Direction::Write {
+            self.wrote.borrow_mut().insert(self.controller);
+        }
         self.disk.start(direction, offset, pages, tag)
     }
 

@@ -21,6 +21,8 @@ use crate::{Area, Purpose};
 
 const AREA: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
 
+const LINUX: GptPartitionType = GptPartitionType(guid!("0fc63daf-8483-4772-8e79-3d69d8477de4"));
+
 /// Bytes of a block.
 pub const BLOCK_BYTES: u32 = 512;
 
@@ -34,16 +36,29 @@ const ENTRY_BYTES: u32 = 128;
 /// behind them, of `length` bytes.
 #[must_use]
 pub fn partition_table(length: u64) -> Vec<u8> {
+    partition_table_beside(length, 0)
+}
+
+/// The same, with Linux's partition of `other` bytes right behind the area, if not 0.
+#[must_use]
+pub fn partition_table_beside(length: u64, other: u64) -> Vec<u8> {
     let block = u64::from(BLOCK_BYTES);
-    let (first, blocks) = (TABLE_BYTES / block, length / block);
-    let entry = GptPartitionEntry {
-        partition_type_guid: AREA,
-        starting_lba: LbaLe::from_u64(first),
-        ending_lba: LbaLe::from_u64(first + blocks - 1),
-        ..Default::default()
-    };
+    let (first, blocks, others) = (TABLE_BYTES / block, length / block, other / block);
+    let partitions = [(AREA, first, blocks), (LINUX, first + blocks, others)];
     let mut array = vec![0; (ENTRIES * ENTRY_BYTES) as usize];
-    array[..ENTRY_BYTES as usize].copy_from_slice(bytemuck::bytes_of(&entry));
+    let entries = array.chunks_exact_mut(ENTRY_BYTES as usize);
+    for (place, (kind, first, blocks)) in entries.zip(partitions) {
+        if blocks == 0 {
+            continue;
+        }
+        let entry = GptPartitionEntry {
+            partition_type_guid: kind,
+            starting_lba: LbaLe::from_u64(first),
+            ending_lba: LbaLe::from_u64(first + blocks - 1),
+            ..Default::default()
+        };
+        place.copy_from_slice(bytemuck::bytes_of(&entry));
+    }
     let checksum = crc::Crc::<u32>::new(&Crc32::ALGORITHM).checksum(&array);
     let mut header = GptHeader {
         signature: GptHeaderSignature::EFI_COMPATIBLE_PARTITION_TABLE_HEADER,
@@ -58,7 +73,7 @@ pub fn partition_table(length: u64) -> Vec<u8> {
     header.update_header_crc32();
     let block = BLOCK_BYTES as usize;
     let mut table = vec![0; 2 * block];
-    let mbr = MasterBootRecord::protective_mbr(first + blocks);
+    let mbr = MasterBootRecord::protective_mbr(first + blocks + others);
     table[..block].copy_from_slice(bytemuck::bytes_of(&mbr));
     let header = bytemuck::bytes_of(&header);
     table[block..block + header.len()].copy_from_slice(header);

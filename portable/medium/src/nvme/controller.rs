@@ -6,6 +6,7 @@ use super::engine::Engine;
 use super::identify::{self, ControllerFacts, Namespace, ShutdownFacts};
 use super::queue::Queue;
 use super::shared::Shared;
+use super::shared_namespace::{self, SharedNamespace};
 use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
 use crate::Clock;
 use crate::clock::wait_for;
@@ -132,6 +133,42 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
             return Err(NvmeError::Stopped);
         }
         NvmeMedium::new(&self.device, &mut self.engine, namespace)
+    }
+
+    /// What tells the namespace `id` from others, if controllers of a subsystem can share it.
+    ///
+    /// # Errors
+    ///
+    /// [`NvmeError::NoNamespace`]; [`NvmeError::Stopped`] after an error; that the controller
+    /// does not describe itself or the namespace.
+    pub fn shared_namespace(&mut self, id: u32) -> Result<Option<SharedNamespace>, NvmeError> {
+        if self.namespaces.iter().all(|namespace| namespace.id != id) {
+            return Err(NvmeError::NoNamespace(id));
+        }
+        if !self.engine.is_running() {
+            return Err(NvmeError::Stopped);
+        }
+        self.identify(identify::NAMESPACE, id)?;
+        if !shared_namespace::is_shared(&self.answer) {
+            return Ok(None);
+        }
+        let mut identifiers = shared_namespace::identifiers(&self.answer);
+        if self.device.lists_identifiers() {
+            match self.identify(identify::DESCRIPTORS, id) {
+                Ok(()) => shared_namespace::add_listed(&mut identifiers, &self.answer),
+                // It has those identifiers, or none.
+                Err(NvmeError::Command { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.identify(identify::CONTROLLER, 0)?;
+        let (subsystem, controller) = shared_namespace::subsystem(&self.answer);
+        Ok(Some(SharedNamespace {
+            subsystem,
+            controller,
+            id,
+            identifiers,
+        }))
     }
 
     /// Stops the controller and puts its registers back.

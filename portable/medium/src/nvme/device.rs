@@ -86,6 +86,12 @@ impl<R: Registers, K: Clock> Device<R, K> {
         self.registers.read32(VS) >= 0x0001_0100
     }
 
+    /// Whether the controller follows version 1.3 or later, which brought the list of a
+    /// namespace's identifiers.
+    pub(super) fn lists_identifiers(&self) -> bool {
+        self.registers.read32(VS) >= 0x0001_0300
+    }
+
     /// Enables a disabled controller with the given admin queue.
     pub(super) fn enable(&self, admin: &Queue<'_>) -> Result<(), NvmeError> {
         let (submissions, completions) = admin.addresses();

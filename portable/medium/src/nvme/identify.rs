@@ -4,6 +4,7 @@ use super::shared::Shared;
 pub(super) const NAMESPACE: u64 = 0;
 pub(super) const CONTROLLER: u64 = 1;
 pub(super) const ACTIVE_NAMESPACES: u64 = 2;
+pub(super) const DESCRIPTORS: u64 = 3;
 
 /// The fields of Identify Controller that are used (figure 275).
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +89,13 @@ pub(super) fn listed(answer: &Shared<'_>, index: usize) -> u32 {
 
 /// The `count` bits (up to 32) from the byte at `offset`, within one word.
 #[allow(clippy::cast_possible_truncation, reason = "masked to 32 bits at most")]
-fn bits(answer: &Shared<'_>, offset: usize, count: u32) -> u32 {
+pub(super) fn bits(answer: &Shared<'_>, offset: usize, count: u32) -> u32 {
     let word = answer.get(offset / 8) >> (offset % 8 * 8);
     (word & ((1 << count) - 1)) as u32
+}
+
+/// The bytes from the byte at `offset`.
+#[allow(clippy::cast_possible_truncation, reason = "8 bits were asked for")]
+pub(super) fn bytes<const N: usize>(answer: &Shared<'_>, offset: usize) -> [u8; N] {
+    core::array::from_fn(|index| bits(answer, offset + index, 8) as u8)
 }

@@ -27,6 +27,7 @@ mod region;
 pub mod register;
 mod registers;
 mod shared;
+mod shared_namespace;
 mod slots;
 
 pub use controller::{ADMIN_TIMEOUT_MS, Controller, MAX_NAMESPACES, Stop};
@@ -36,6 +37,7 @@ pub use medium::{FLUSH_TIMEOUT_MS, NvmeMedium, TRANSFER_TIMEOUT_MS};
 pub use memory::{DEPTH, QueueMemory, physical_address};
 pub use region::{MemoryRegion, region_bar};
 pub use registers::Registers;
+pub use shared_namespace::{Identifiers, SharedNamespace};
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,9 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
+    /// Bytes of the least that there can be.
+    pub(super) const PAGE_BYTES: usize = 8 * PAGE_WORDS;
+
     /// Takes the pages and clears them.
     pub(super) fn new(pages: &'a mut [Page]) -> Self {
         for page in pages.iter_mut() {

@@ -9,7 +9,9 @@ use poorwill_arch::pci::{DeviceMemory, Ecam, NvmeRegisters, config_space};
 use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
-use poorwill_medium::nvme::{Controller, MemoryRegion, NvmeError, QueueMemory, Stop, region_bar};
+use poorwill_medium::nvme::{
+    Controller, MemoryRegion, NvmeError, QueueMemory, SharedNamespace, Stop, region_bar,
+};
 use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
 use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
@@ -238,6 +240,16 @@ impl Device for Running<'_, '_> {
             | (Running::Mapped(_), MediumId::Namespace(_)) => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn shared_namespace(&mut self, medium: MediumId) -> Result<Option<SharedNamespace>, AreaError> {
+        match (self, medium) {
+            (Running::Nvme(controller, _), MediumId::Namespace(id)) => {
+                Ok(controller.shared_namespace(id)?)
+            }
+            // A memory region is its controller's alone.
+            (Running::Nvme(..) | Running::Mapped(_), _) => Ok(None),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use poorwill_memory::PAGE_BYTES;
 
 use super::memory::{load, store};
+use crate::nvme::Identifiers;
 
 /// The outcome of a command: an error is a status code.
 pub(super) type Outcome = Result<(), u16>;
@@ -26,6 +27,8 @@ pub(super) struct Disk {
     pub(super) flush_status: u16,
     /// Namespaces flushed so far.
     pub(super) flushed: Vec<u32>,
+    /// The name of its subsystem, and the controller's number there.
+    pub(super) subsystem: (&'static str, u16),
 }
 
 /// A namespace.
@@ -35,6 +38,11 @@ pub(super) struct Space {
     pub(super) block_shift: u32,
     pub(super) metadata: u16,
     pub(super) bytes: Vec<u8>,
+    /// Several controllers may reach it (NMIC, bit 0).
+    pub(super) is_shared: bool,
+    pub(super) identifiers: Identifiers,
+    /// Identify Namespace has them, and not their list alone.
+    pub(super) describes_identifiers: bool,
 }
 
 impl Disk {
@@ -50,6 +58,7 @@ impl Disk {
             bad_block: None,
             flush_status: 0,
             flushed: Vec::new(),
+            subsystem: ("nqn.2014-08.org.nvmexpress:disk", 0),
         }
     }
 
@@ -65,6 +74,9 @@ impl Disk {
                     .max()
                     .unwrap_or(0);
                 answer[77] = self.exponent;
+                let (name, number) = self.subsystem;
+                answer[78..80].copy_from_slice(&number.to_le_bytes());
+                answer[768..][..name.len()].copy_from_slice(name.as_bytes());
                 answer[88..92].copy_from_slice(&self.shutdown.to_le_bytes());
                 answer[516..520].copy_from_slice(&highest.to_le_bytes());
                 answer[525] = u8::from(self.has_cache);
@@ -77,6 +89,7 @@ impl Disk {
                     place.copy_from_slice(&id.to_le_bytes());
                 }
             }
+            3 => self.find(id)?.list_identifiers(&mut answer),
             _ => return Err(0x002),
         }
         store_bytes(data, &answer);
@@ -152,6 +165,23 @@ impl Space {
             block_shift,
             metadata: 0,
             bytes: vec![0; pages * 4096],
+            is_shared: false,
+            identifiers: Identifiers::default(),
+            describes_identifiers: true,
+        }
+    }
+
+    /// Namespace Identification Descriptors: the command set, and the identifiers that it has.
+    fn list_identifiers(&self, answer: &mut [u8]) {
+        let Identifiers { nguid, eui64, uuid } = &self.identifiers;
+        let known: [(u8, &[u8]); 4] = [(4, &[0]), (3, uuid), (1, eui64), (2, nguid)];
+        let mut at = 0;
+        for (kind, bytes) in known {
+            if kind == 4 || bytes.iter().any(|byte| *byte != 0) {
+                answer[at..at + 2].copy_from_slice(&[kind, bytes.len() as u8]);
+                answer[at + 4..][..bytes.len()].copy_from_slice(bytes);
+                at += 4 + bytes.len();
+            }
         }
     }
 
@@ -161,6 +191,11 @@ impl Space {
         // Formats 0 to 2, of which 2 is in use.
         answer[25] = 2;
         answer[26] = 2;
+        answer[30] = u8::from(self.is_shared);
+        if self.describes_identifiers {
+            answer[104..120].copy_from_slice(&self.identifiers.nguid);
+            answer[120..128].copy_from_slice(&self.identifiers.eui64);
+        }
         answer[136..138].copy_from_slice(&self.metadata.to_le_bytes());
         answer[138] = self.block_shift as u8;
     }

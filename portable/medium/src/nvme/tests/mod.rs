@@ -7,6 +7,7 @@ mod lifecycle;
 mod memory;
 mod model;
 mod region;
+mod shared_namespaces;
 mod transfers;
 
 use self::disk::{Disk, Space};
