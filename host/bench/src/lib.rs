@@ -11,6 +11,7 @@ pub mod host;
 pub mod instructions;
 pub mod irqs_off;
 mod load;
+mod not_had;
 pub mod report;
 mod resample;
 pub mod results;
@@ -21,6 +22,7 @@ pub mod table;
 pub mod targets;
 
 pub use load::{Load, LoadRound};
+pub use not_had::NotHad;
 pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
 

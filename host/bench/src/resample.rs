@@ -43,6 +43,7 @@ fn resampled_case(case: &Case, rng: &mut Rng) -> Case {
             .collect(),
         hibernations: draw(&case.hibernations, rng),
         failed_hibernations: Vec::new(),
+        not_had: Vec::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::compare::Comparison;
 use crate::host::Environment;
 use crate::instructions::Count;
 use crate::targets::{Target, targets};
-use crate::{Load, Sealing, Start};
+use crate::{Load, NotHad, Sealing, Start};
 
 /// What the file says it is.
 pub const SCHEMA: &str = "poorwill-bench";
@@ -49,6 +49,9 @@ pub struct Results {
     /// Snapshot boot.
     #[serde(default)]
     pub appliance: Option<Appliance>,
+    /// Parts that could not be measured.
+    #[serde(default)]
+    pub not_had: Vec<NotHad>,
     /// What the figures show; made of them when they are written and read.
     #[serde(default, skip_deserializing)]
     pub targets: Vec<Target>,
@@ -113,6 +116,7 @@ impl Results {
             instructions: Vec::new(),
             compare: None,
             appliance: None,
+            not_had: Vec::new(),
             targets: Vec::new(),
         }
     }

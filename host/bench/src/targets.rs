@@ -316,7 +316,7 @@ fn wake(case: &Case) -> Option<f64> {
 fn image_in_used(case: &Case) -> Option<f64> {
     let ratio = |saved: u64, used: u64| saved as f64 / used as f64;
     Some(
-        case.sleep(|sleep| ratio(sleep.saved_bytes, sleep.used_bytes))?
+        case.sleep(|sleep| Some(ratio(sleep.saved_bytes, sleep.used_bytes?)))?
             .median,
     )
 }

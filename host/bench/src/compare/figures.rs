@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::NotHad;
 use crate::spread::Spread;
 
 /// All machines of one run.
@@ -43,6 +44,9 @@ pub struct Case {
     /// Why Linux did not come back from others.
     #[serde(default)]
     pub failed_hibernations: Vec<String>,
+    /// Other figures that could not be had.
+    #[serde(default)]
+    pub not_had: Vec<NotHad>,
 }
 
 /// Power-on to redis's first answer, without an image.
@@ -60,11 +64,11 @@ pub struct ColdBoot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sleep {
     /// What the kernel counted as used when it was asked: MemTotal - MemFree.
-    pub used_bytes: u64,
+    pub used_bytes: Option<u64>,
     /// Bytes in the image's extents.
     pub saved_bytes: u64,
-    /// All of it.
-    pub total_ms: f64,
+    /// All of it, if the guest's line at the request came before the power-off.
+    pub total_ms: Option<f64>,
     /// The kernel on its way down, by its own clock.
     pub kernel_ms: Option<f64>,
     /// The firmware, by its own clock, saving included.
@@ -86,8 +90,8 @@ pub struct Wake {
     pub load_ms: f64,
     /// The kernel from its first line to `suspend exit`, by its own clock.
     pub kernel_ms: Option<f64>,
-    /// Until redis answered.
-    pub total_ms: f64,
+    /// Until redis answered, if it did.
+    pub total_ms: Option<f64>,
 }
 
 /// As many bytes as the image has, moved plainly.
@@ -157,16 +161,16 @@ impl Case {
         format!("{} of {} GiB", gib(self.used_mib), gib(self.installed_mib))
     }
 
-    /// Of the wakes.
+    /// Of the wakes that have this figure.
     #[must_use]
-    pub fn wake(&self, figure: impl Fn(&Wake) -> f64) -> Option<Spread> {
-        Spread::of_any(self.wakes.iter().map(figure))
+    pub fn wake<F: Into<Option<f64>>>(&self, figure: impl Fn(&Wake) -> F) -> Option<Spread> {
+        Spread::of_any(self.wakes.iter().filter_map(|wake| figure(wake).into()))
     }
 
-    /// Of the sleeps.
+    /// Of the sleeps that have this figure.
     #[must_use]
-    pub fn sleep(&self, figure: impl Fn(&Sleep) -> f64) -> Option<Spread> {
-        Spread::of_any(self.sleeps.iter().map(figure))
+    pub fn sleep<F: Into<Option<f64>>>(&self, figure: impl Fn(&Sleep) -> F) -> Option<Spread> {
+        Spread::of_any(self.sleeps.iter().filter_map(|sleep| figure(sleep).into()))
     }
 
     /// Of the cold boots.

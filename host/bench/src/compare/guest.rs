@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use poorwill_machine::console::{Fields, Line};
-use poorwill_machine::{Exit, Machine, PowerOn, Qemu, RunningMachine};
+use poorwill_machine::{Exit, Machine, PowerOn, Qemu, RunningMachine, interrupt};
+
+use crate::not_had::CONSOLE;
 
 use super::figures::{ColdBoot, Hibernation, PlainCopy, Sleep, Wake};
 
@@ -22,15 +24,32 @@ const REDIS: &str = "poorwill-guest: redis ready";
 
 /// Slow hosts take their time; a machine that hangs must still be found out.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
-const RESUME_LIMIT: Duration = Duration::from_secs(60);
+const RESUME_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(240);
 const DOWN_LIMIT: Duration = Duration::from_secs(240);
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+const ANSWER_LIMIT: Duration = Duration::from_secs(240);
+
+/// What the guest says just before it sleeps.
+const SLEEPING: &str = "poorwill-compare: sleeping";
 
 /// A guest that runs.
 #[derive(Debug)]
 pub(super) struct Guest {
     running: RunningMachine,
+    /// How long redis is waited for.
+    answer_limit: Duration,
+}
+
+/// A wake, as far as it could be measured.
+#[derive(Debug)]
+pub(super) struct Woken {
+    pub(super) wake: Wake,
+    /// How long the kernel took to go down.
+    pub(super) kernel_down_ms: Option<f64>,
+    /// What was in use at the sleep, where the guest's line came only now.
+    pub(super) used_bytes: Option<u64>,
+    /// Why the guest did not say that it is awake. Nothing else can be asked of it.
+    pub(super) silent: Option<anyhow::Error>,
 }
 
 /// A guest that was told to go down, when it was told.
@@ -39,11 +58,28 @@ struct Down {
     asked_at: Duration,
 }
 
+impl Down {
+    /// As the guest's line says, which begins with `word`.
+    fn of(line: &Line, word: &str) -> anyhow::Result<Self> {
+        Ok(Down {
+            used_bytes: number(&fields(line, word)?, "used_kib")? << 10,
+            asked_at: line.at,
+        })
+    }
+}
+
 impl Guest {
+    fn of(running: RunningMachine) -> Self {
+        Guest {
+            running,
+            answer_limit: ANSWER_LIMIT,
+        }
+    }
+
     pub(super) fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<Self> {
         let mut running = machine.power_on(qemu, PowerOn::default())?;
         running.fail_on(&FAILURES);
-        Ok(Guest { running })
+        Ok(Guest::of(running))
     }
 
     /// Boots until the guest listens.
@@ -97,54 +133,82 @@ impl Guest {
     }
 
     fn time_sleep(&mut self) -> anyhow::Result<Sleep> {
-        let down = self.go_down("sleep", "poorwill-compare: sleeping")?;
-        let line = self.running.wait_for("poorwill: sleep ", DOWN_LIMIT)?;
-        let line = fields(&line, "poorwill: sleep ")?;
+        const FIRMWARE: &str = "poorwill: sleep ";
+        self.running.send(b"sleep\n")?;
+        let mut line = self.running.wait_where(SLEEPING, WORK_LIMIT, |line| {
+            line.contains(SLEEPING) || line.contains(FIRMWARE)
+        })?;
+        // The guest's line is in its console's queue. On a busy host it may leave it only after
+        // the wake.
+        let mut down = None;
+        if line.text.contains(SLEEPING) {
+            down = Some(Down::of(&line, SLEEPING)?);
+            line = self.running.wait_for(FIRMWARE, DOWN_LIMIT)?;
+        }
+        let line = fields(&line, FIRMWARE)?;
         let exit = self.end()?;
         Ok(Sleep {
-            used_bytes: down.used_bytes,
+            used_bytes: down.as_ref().map(|down| down.used_bytes),
             saved_bytes: number(&line, "saved_bytes")?,
-            total_ms: ms(exit.at.saturating_sub(down.asked_at)),
+            total_ms: down.map(|down| ms(exit.at.saturating_sub(down.asked_at))),
             kernel_ms: None,
             firmware_ms: float(number(&line, "ms")?),
             save_ms: float(number(&line, "save_ms")?),
         })
     }
 
-    /// Wakes. With it comes how long the kernel took to go down.
-    pub(super) fn wake(
-        machine: &Machine,
-        qemu: &Qemu,
-    ) -> anyhow::Result<(Self, Wake, Option<f64>)> {
+    /// Wakes.
+    pub(super) fn wake(machine: &Machine, qemu: &Qemu) -> anyhow::Result<(Self, Woken)> {
         let mut running = machine.power_on(qemu, PowerOn::default())?;
         let failures: Vec<_> = FAILURES
             .into_iter()
             .chain(["poorwill: cold boot"])
             .collect();
         running.fail_on(&failures);
-        let mut guest = Guest { running };
+        let mut guest = Guest::of(running);
         let measured = guest.time_wake();
-        let (wake, kernel_down) = guest.explain(measured, "waking")?;
-        Ok((guest, wake, kernel_down))
+        let woken = guest.explain(measured, "waking")?;
+        Ok((guest, woken))
     }
 
-    fn time_wake(&mut self) -> anyhow::Result<(Wake, Option<f64>)> {
-        let handed_over = self.running.wait_for("poorwill: wake ", ANSWER_LIMIT)?;
-        let redis = self.running.wait_for(REDIS, ANSWER_LIMIT)?;
-        let woke = self
+    fn time_wake(&mut self) -> anyhow::Result<Woken> {
+        let handed_over = self
             .running
-            .wait_for("poorwill-compare: woke", ANSWER_LIMIT)?;
+            .wait_for("poorwill: wake ", self.answer_limit)?;
         let line = fields(&handed_over, "poorwill: wake ")?;
-        let woke = fields(&woke, "poorwill-compare: woke")?;
-        let wake = Wake {
-            loaded_bytes: number(&line, "loaded_bytes")?,
-            handed_over_at_ms: ms(handed_over.at),
-            firmware_ms: float(number(&line, "ms")?),
-            load_ms: float(number(&line, "load_ms")?),
-            kernel_ms: woke.milliseconds("kernel_ms").map(ms),
-            total_ms: ms(redis.at),
+        let mut woken = Woken {
+            wake: Wake {
+                loaded_bytes: number(&line, "loaded_bytes")?,
+                handed_over_at_ms: ms(handed_over.at),
+                firmware_ms: float(number(&line, "ms")?),
+                load_ms: float(number(&line, "load_ms")?),
+                kernel_ms: None,
+                total_ms: None,
+            },
+            kernel_down_ms: None,
+            used_bytes: None,
+            silent: None,
         };
-        Ok((wake, woke.milliseconds("kernel_down_ms").map(ms)))
+        let answered = self.time_answer(&mut woken);
+        woken.silent = self.explain(answered, "waiting for redis's answer").err();
+        interrupt::check()?;
+        let mut lines = self.running.lines().into_iter();
+        let late = lines.find(|line| line.text.contains(SLEEPING));
+        woken.used_bytes = late.and_then(|line| Some(Down::of(&line, SLEEPING).ok()?.used_bytes));
+        Ok(woken)
+    }
+
+    /// Adds what the woken guest says, as far as it does.
+    fn time_answer(&mut self, woken: &mut Woken) -> anyhow::Result<()> {
+        let redis = self.running.wait_for(REDIS, self.answer_limit)?;
+        woken.wake.total_ms = Some(ms(redis.at));
+        let line = self
+            .running
+            .wait_for("poorwill-compare: woke", self.answer_limit)?;
+        let line = fields(&line, "poorwill-compare: woke")?;
+        woken.wake.kernel_ms = line.milliseconds("kernel_ms").map(ms);
+        woken.kernel_down_ms = line.milliseconds("kernel_down_ms").map(ms);
+        Ok(())
     }
 
     /// Moves so many bytes plainly. The host's part stays zero.
@@ -205,7 +269,7 @@ impl Guest {
         let firmware = self.running.wait_for("poorwill: cold boot", BOOT_LIMIT)?;
         let (first_program, redis) = self.first_program_and_redis(RESUME_LIMIT)?;
         self.running
-            .wait_for("poorwill-compare: resumed", ANSWER_LIMIT)?;
+            .wait_for("poorwill-compare: resumed", self.answer_limit)?;
         measured.firmware_at_ms = ms(firmware.at);
         measured.first_program_at_ms = first_program.map(|line| ms(line.at));
         measured.total_ms = ms(redis.at);
@@ -226,7 +290,7 @@ impl Guest {
             .running
             .send(b"ask\n")
             .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(self.running.wait_for(REDIS, ANSWER_LIMIT)?));
+            .and_then(|()| Ok(self.running.wait_for(REDIS, self.answer_limit)?));
         Ok(ms(self.explain(asked, "asking redis")?.at))
     }
 
@@ -245,10 +309,7 @@ impl Guest {
     fn go_down(&mut self, command: &str, answer: &str) -> anyhow::Result<Down> {
         self.running.send(format!("{command}\n").as_bytes())?;
         let line = self.running.wait_for(answer, WORK_LIMIT)?;
-        Ok(Down {
-            used_bytes: number(&fields(&line, answer)?, "used_kib")? << 10,
-            asked_at: line.at,
-        })
+        Down::of(&line, answer)
     }
 
     fn command(&mut self, command: &str, answer: &str, limit: Duration) -> anyhow::Result<Fields> {
@@ -265,12 +326,7 @@ impl Guest {
 
     /// Adds what was being done and the console's end to an error.
     fn explain<T>(&self, outcome: anyhow::Result<T>, what: &str) -> anyhow::Result<T> {
-        outcome.with_context(|| {
-            format!(
-                "{what}; the console's end:\n{}\n",
-                self.running.tail(15).join("\n")
-            )
-        })
+        outcome.with_context(|| format!("{what}{CONSOLE}\n{}\n", self.running.tail(15).join("\n")))
     }
 }
 
@@ -293,3 +349,6 @@ fn ms(time: Duration) -> f64 {
 fn float(milliseconds: u64) -> f64 {
     milliseconds as f64
 }
+
+#[cfg(test)]
+mod tests;

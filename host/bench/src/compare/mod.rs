@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 pub use figures::{
     Case, ColdBoot, Comparison, Hibernation, PlainCopy, QemuCycle, Sleep, Wake, gib, rate,
@@ -28,8 +28,10 @@ pub use figures::{
 use pair::{Pair, Setting};
 pub use plan::{QUICK, Room, Size, USUAL, combinations, hibernating, least};
 
-use poorwill_machine::Qemu;
 use poorwill_machine::paths;
+use poorwill_machine::{Qemu, interrupt};
+
+use crate::NotHad;
 
 /// What Linux needs to hibernate as fast as it can: what is in memory does not
 /// compress, and `platform` is nothing that firmware offers.
@@ -96,7 +98,7 @@ pub fn measure(
         booting: least(&sizes),
         tell,
     };
-    measure_all(setting, &sizes, &mut comparison.cases).map_err(|error| {
+    measure_all(setting, &sizes, comparison).map_err(|error| {
         let full = Room::of(folder.path()).is_ok_and(|room| room.disk_mib < 64);
         match full {
             true => error.context(format!("no room left in {}", options.folder.display())),
@@ -105,39 +107,67 @@ pub fn measure(
     })
 }
 
-/// Adds a case for each of `sizes`, which ascend, and keeps them in that order.
-fn measure_all(setting: Setting<'_>, sizes: &[Size], cases: &mut Vec<Case>) -> anyhow::Result<()> {
+/// Adds a case for each of `sizes`, which ascend, and keeps them in that order. A machine that
+/// cannot be had is left out, with the reason.
+fn measure_all(
+    setting: Setting<'_>,
+    sizes: &[Size],
+    comparison: &mut Comparison,
+) -> anyhow::Result<()> {
     let mut pairs = Vec::new();
     for of_a_machine in sizes.chunk_by(|one, next| one.installed_mib == next.installed_mib) {
-        pairs.push(Pair::new(setting, of_a_machine)?);
+        match Pair::new(setting, of_a_machine) {
+            Ok(pair) => pairs.push(pair),
+            Err(error) => {
+                interrupt::check()?;
+                let installed = of_a_machine.first().map_or(0, |size| size.installed_mib);
+                let not_had = NotHad::new(format!("the machine of {} GiB", gib(installed)), &error);
+                (setting.tell)(&format!("left out: {not_had}: {error:#}"));
+                comparison.left_out.push(not_had.to_string());
+            }
+        }
     }
     let used: BTreeSet<u64> = sizes.iter().map(|size| size.used_mib).collect();
+    let cases = &mut comparison.cases;
     for used_mib in used {
-        let measured = measure_in_turns(&mut pairs, setting.options.rounds, used_mib)?;
+        let measured = measure_in_turns(&mut pairs, setting, used_mib);
         cases.extend(measured);
         cases.sort_by_key(|case| (case.installed_mib, case.used_mib));
+        interrupt::check()?;
     }
-    Ok(())
+    match pairs.is_empty() && !sizes.is_empty() {
+        true => bail!(
+            "no machine could be had: {}",
+            comparison.left_out.join("; ")
+        ),
+        false => Ok(()),
+    }
 }
 
-/// The cases with `used_mib` in use, round by round.
-fn measure_in_turns(
-    pairs: &mut [Pair<'_>],
-    rounds: u32,
-    used_mib: u64,
-) -> anyhow::Result<Vec<Case>> {
-    let mut going = Vec::new();
-    for pair in pairs {
-        if let Some(case) = pair.begin(used_mib)? {
-            going.push((pair, case));
+/// The cases with `used_mib` in use, round by round. One that cannot go on has what was measured
+/// before; the others go on.
+fn measure_in_turns(pairs: &mut [Pair<'_>], setting: Setting<'_>, used_mib: u64) -> Vec<Case> {
+    let mut going: Vec<_> = (pairs.iter_mut())
+        .filter_map(|pair| {
+            let case = pair.case(used_mib)?;
+            Some((pair, case, true))
+        })
+        .collect();
+    for round in 0..=setting.options.rounds {
+        for (pair, case, goes_on) in going.iter_mut().filter(|(_, _, goes_on)| *goes_on) {
+            let done = match round {
+                0 => pair.begin(&case.case),
+                round => pair.round(case, round),
+            };
+            if let Err(error) = done {
+                *goes_on = false;
+                (setting.tell)(&format!("{}: not had: {error:#}", case.case.name()));
+                let what = format!("rounds from {} on", round.max(1));
+                case.case.not_had.push(NotHad::new(what, &error));
+            }
         }
     }
-    for round in 1..=rounds {
-        for (pair, case) in &mut going {
-            pair.round(case, round)?;
-        }
-    }
-    Ok(going.into_iter().map(|(_, going)| going.case).collect())
+    going.into_iter().map(|(_, going, _)| going.case).collect()
 }
 
 /// Removes what is no longer needed; it may be large.

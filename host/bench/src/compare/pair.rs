@@ -11,8 +11,10 @@ use poorwill_machine::paths;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
 
+use crate::NotHad;
+
 use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, Sleep, gib};
-use super::guest::Guest;
+use super::guest::{Guest, Woken};
 use super::peers::{KINDS, Saved, copy_on_host, settle};
 use super::plan::Size;
 use super::{CompareOptions, HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS, remove};
@@ -88,12 +90,10 @@ impl<'s> Pair<'s> {
         })
     }
 
-    /// Begins the case with `used_mib` in use, if it is one of the machine's.
-    pub(super) fn begin(&mut self, used_mib: u64) -> anyhow::Result<Option<Going>> {
+    /// The case with `used_mib` in use, if it is one of the machine's; nothing is measured yet.
+    pub(super) fn case(&self, used_mib: u64) -> Option<Going> {
         let of_case = |size: &&Size| size.used_mib == used_mib;
-        let Some(&size) = self.sizes.iter().find(of_case) else {
-            return Ok(None);
-        };
+        let &size = self.sizes.iter().find(of_case)?;
         let boots = self.setting.booting == Some(size);
         let case = Case {
             installed_mib: size.installed_mib,
@@ -104,20 +104,28 @@ impl<'s> Pair<'s> {
             },
             ..Case::default()
         };
-        self.layout
-            .tell(&format!("filling memory: {}", case.name()));
-        let (guest, ..) = Guest::wake(&self.machine, self.setting.qemu)?;
-        self.asleep = self.layout.fill_and_sleep(guest, used_mib)?;
-        self.peer.fill(self.setting.qemu, used_mib)?;
         let hibernations = match self.setting.hibernating.contains(&size) {
             true => self.setting.options.hibernations,
             false => 0,
         };
-        Ok(Some(Going {
+        Some(Going {
             case,
             hibernations,
             boots,
-        }))
+        })
+    }
+
+    /// Begins a case: has as much memory in use.
+    pub(super) fn begin(&mut self, case: &Case) -> anyhow::Result<()> {
+        let used_mib = case.used_mib;
+        self.layout
+            .tell(&format!("filling memory: {}", case.name()));
+        let (guest, woken) = Guest::wake(&self.machine, self.setting.qemu)?;
+        if let Some(error) = woken.silent {
+            return Err(error);
+        }
+        self.asleep = self.layout.fill_and_sleep(guest, used_mib)?;
+        self.peer.fill(self.setting.qemu, used_mib)
     }
 
     /// Round `round`, from 1.
@@ -135,36 +143,61 @@ impl<'s> Pair<'s> {
         let case = &mut going.case;
         let hibernates = round <= going.hibernations;
         for cycle in 0..CYCLES {
-            self.cycle(case, hibernates && cycle == 0)?;
+            let what = format!("sleep and wake, round {round}");
+            if let Err(error) = self.cycle(case, hibernates && cycle == 0, &what) {
+                self.layout.miss(case, &what, &error)?;
+                self.start_over(case.used_mib)?;
+            }
         }
         if going.boots {
-            case.cold_boots.push(self.layout.boot()?);
+            match self.layout.boot() {
+                Ok(boot) => case.cold_boots.push(boot),
+                Err(error) => {
+                    (self.layout).miss(case, &format!("cold boot, round {round}"), &error)?
+                }
+            }
         }
         // QEMU's stream is the slower way, and moves as much again: seen once.
         let kinds = match round {
             1 => &KINDS[..],
             _ => &KINDS[KINDS.len() - 1..],
         };
-        let cycles = self.peer.cycle_each(self.setting.qemu, kinds)?;
-        case.qemu.extend(cycles);
+        match self.peer.cycle_each(self.setting.qemu, kinds) {
+            Ok(cycles) => case.qemu.extend(cycles),
+            Err(error) => {
+                let what = format!("QEMU's save and restore, round {round}");
+                self.layout.miss(case, &what, &error)?;
+            }
+        }
         Ok(())
     }
 
-    /// Wakes the machine, moves as many bytes plainly, and has it sleep again.
-    fn cycle(&mut self, case: &mut Case, hibernates: bool) -> anyhow::Result<()> {
+    /// Wakes the machine, moves as many bytes plainly, and has it sleep again. `what` names
+    /// that.
+    fn cycle(&mut self, case: &mut Case, hibernates: bool, what: &str) -> anyhow::Result<()> {
         settle(&self.layout.disk())?;
-        let (mut guest, wake, kernel_ms) = Guest::wake(&self.machine, self.setting.qemu)?;
-        let plain = self.layout.copy_plainly(&mut guest, wake.loaded_bytes)?;
-        case.sleeps.push(Sleep {
-            kernel_ms,
-            ..self.asleep
-        });
-        case.wakes.push(wake);
-        case.plain.push(plain);
+        let (mut guest, woken) = Guest::wake(&self.machine, self.setting.qemu)?;
+        add_cycle(case, self.asleep, &woken, what);
+        if let Some(error) = woken.silent {
+            return Err(error);
+        }
+        let loaded_bytes = woken.wake.loaded_bytes;
+        case.plain
+            .push(self.layout.copy_plainly(&mut guest, loaded_bytes)?);
         if hibernates && case.failed_hibernations.len() < MAX_FAILED_HIBERNATIONS {
             guest = self.hibernate_and_resume(case, guest)?;
         }
         self.asleep = self.layout.fill_and_sleep(guest, case.used_mib)?;
+        Ok(())
+    }
+
+    /// Makes the machine anew, and has it sleep with as much memory in use.
+    fn start_over(&mut self, used_mib: u64) -> anyhow::Result<()> {
+        let disk = self.layout.disk();
+        remove(&disk)?;
+        self.machine = self.layout.machine(&disk)?;
+        let (guest, _) = Guest::cold_boot(&self.machine, self.setting.qemu)?;
+        self.asleep = self.layout.fill_and_sleep(guest, used_mib)?;
         Ok(())
     }
 
@@ -223,6 +256,14 @@ impl<'s> Layout<'s> {
         })
     }
 
+    /// Notes a figure that could not be had; Ctrl-C is no reason to go on.
+    fn miss(&self, case: &mut Case, what: &str, error: &anyhow::Error) -> anyhow::Result<()> {
+        interrupt::check()?;
+        self.tell(&format!("{what}: not had: {error:#}"));
+        case.not_had.push(NotHad::new(what, error));
+        Ok(())
+    }
+
     fn tell(&self, what: &str) {
         (self.setting.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
     }
@@ -258,9 +299,9 @@ impl<'s> Layout<'s> {
     /// Boots a machine that is new, and cuts its power.
     fn boot(&self) -> anyhow::Result<ColdBoot> {
         let disk = self.folder.join("boot.disk");
-        let (_, boot) = Guest::cold_boot(&self.machine(&disk)?, self.setting.qemu)?;
+        let boot = Guest::cold_boot(&self.machine(&disk)?, self.setting.qemu);
         remove(&disk)?;
-        Ok(boot)
+        Ok(boot?.1)
     }
 
     fn disk(&self) -> PathBuf {
@@ -303,14 +344,30 @@ impl<'s> Layout<'s> {
     }
 }
 
+/// Adds a sleep and its wake, each as far as it could be measured.
+fn add_cycle(case: &mut Case, asleep: Sleep, woken: &Woken, what: &str) {
+    if asleep.total_ms.is_none() {
+        case.not_had.push(NotHad {
+            what: format!("{what}: the sleep's time"),
+            why: "the guest's line before the sleep came after the power-off".into(),
+        });
+    }
+    case.sleeps.push(Sleep {
+        kernel_ms: woken.kernel_down_ms,
+        used_bytes: asleep.used_bytes.or(woken.used_bytes),
+        ..asleep
+    });
+    case.wakes.push(woken.wake);
+}
+
 /// `back` is from the round's hibernation.
 fn round_text(round: u32, case: &Case, back: Option<&Hibernation>) -> String {
     let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
     format!(
         "{} used, round {round}: sleep {}, wake {}, QEMU's restore {}, hibernation {}",
         gib(case.used_mib),
-        last(case.sleeps.last().map(|sleep| sleep.total_ms)),
-        last(case.wakes.last().map(|wake| wake.total_ms)),
+        last(case.sleeps.last().and_then(|sleep| sleep.total_ms)),
+        last(case.wakes.last().and_then(|wake| wake.total_ms)),
         last(case.qemu.last().map(|cycle| cycle.restore_ms)),
         last(back.map(|one| one.total_ms)),
     )

@@ -301,7 +301,7 @@ fn over_installed(compare: &Comparison) -> anyhow::Result<Figure> {
 }
 
 fn bytes_moved(compare: &Comparison) -> anyhow::Result<Figure> {
-    let used = |case: &Case| case.sleep(|sleep| as_gib(sleep.used_bytes));
+    let used = |case: &Case| case.sleep(|sleep| sleep.used_bytes.map(as_gib));
     let series = |colour, name: &str, figure: &dyn Fn(&Case) -> Option<Spread>| {
         let point = |case: &Case| Some((used(case)?.median, figure(case)?));
         let mut points: Vec<_> = compare.cases.iter().filter_map(point).collect();

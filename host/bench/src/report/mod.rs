@@ -135,10 +135,16 @@ fn facts(results: &Results) -> Vec<(&'static str, String)> {
                 ));
             }
         }
+        for case in &compare.cases {
+            let missing = case.not_had.iter();
+            facts.extend(missing.map(|one| ("Not had", format!("{}, {one}", case.name()))));
+        }
         for reason in &compare.left_out {
             facts.push(("Left out", reason.clone()));
         }
     }
+    let missing = results.not_had.iter();
+    facts.extend(missing.map(|one| ("Not had", one.to_string())));
     facts
 }
 
@@ -153,7 +159,7 @@ fn version(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::{NotHad, sample};
 
     #[test]
     fn the_page_says_what_the_figures_say() {
@@ -186,6 +192,50 @@ mod tests {
         }
         results.conclude();
         assert_ne!(one, html(&results).unwrap());
+    }
+
+    #[test]
+    fn figures_that_could_not_be_had_say_why_beside_the_others() {
+        let mut results = sample();
+        let not_had = |what: &str, why: &str| NotHad {
+            what: what.into(),
+            why: why.into(),
+        };
+        let cases = &mut results.compare.as_mut().unwrap().cases;
+        let [first, second, ..] = &mut cases[..] else {
+            panic!("the sample has several cases");
+        };
+        for (sleep, wake) in first.sleeps.iter_mut().zip(&mut first.wakes) {
+            (sleep.total_ms, sleep.used_bytes, wake.total_ms) = (None, None, None);
+        }
+        first
+            .not_had
+            .push(not_had("wake, round 1", "redis was silent"));
+        second.sleeps.clear();
+        second.wakes.clear();
+        second.qemu.clear();
+        second
+            .not_had
+            .push(not_had("rounds from 1 on", "the guest hung"));
+        results
+            .not_had
+            .push(not_had("seal", "the test kernel hung"));
+        let names = [first.name(), second.name()];
+        results.conclude();
+        let page = html(&results).unwrap();
+        for text in [
+            format!("{}, wake, round 1: not had: redis was silent", names[0]),
+            format!("{}, rounds from 1 on: not had: the guest hung", names[1]),
+            "seal: not had: the test kernel hung".into(),
+        ] {
+            assert!(page.contains(&text), "no {text:?}");
+        }
+        // The others are there.
+        assert!(page.matches("<svg").count() >= 5, "plots are missing");
+        assert!(!page.contains("NaN") && !page.contains("inf<"));
+        let read: Results = serde_json::from_str(&results.to_json().unwrap()).unwrap();
+        assert_eq!(read.not_had, results.not_had);
+        assert_eq!(read.compare, results.compare);
     }
 
     #[test]

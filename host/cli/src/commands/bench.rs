@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use poorwill_bench::compare::{Case, Comparison, QUICK, Size, USUAL, combinations, gib};
 use poorwill_bench::instructions::Count;
 use poorwill_bench::results::Results;
 use poorwill_bench::spread::{Spread, seconds};
 use poorwill_bench::table::table;
 use poorwill_bench::targets::Target;
-use poorwill_bench::{BenchOptions, Load, Pair, Part, Sealing, Start, host};
-use poorwill_machine::paths;
+use poorwill_bench::{BenchOptions, Load, NotHad, Pair, Part, Sealing, Start, host};
 use poorwill_machine::size::Bytes;
+use poorwill_machine::{interrupt, paths};
 
 use crate::progress;
 
@@ -34,7 +34,9 @@ Examples:
   poorwill bench snapshot --rounds 10
   poorwill bench compare --installed 4G --used 1G,2G
 
-Exit status: 0 measured, 1 failed, 2 wrong usage.")]
+A figure that could not be had says why, and the others are measured.
+
+Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
     /// What to measure [default: all but load, of which compare has as much, and
     /// snapshot; with --quick start, instructions and compare]
@@ -93,12 +95,18 @@ impl Bench {
         let environment = host::environment(&options.firmware, folder.path(), self.quick)?;
         let mut results = Results::new(environment);
         let bar = progress::steps(parts.len() as u64);
+        let tell = |step: &str| {
+            bar.set_message(step.to_owned());
+            bar.suspend(|| eprintln!("bench: {step}"));
+        };
         let measured = parts.iter().try_for_each(|&part| {
-            let tell = |step: &str| {
-                bar.set_message(step.to_owned());
-                bar.suspend(|| eprintln!("bench: {step}"));
-            };
-            poorwill_bench::measure(&options, part, &mut results, &tell)?;
+            let measured = poorwill_bench::measure(&options, part, &mut results, &tell);
+            if let Err(error) = measured {
+                // Ctrl-C ends it; anything else is that part's affair.
+                interrupt::check()?;
+                tell(&format!("{}: not had: {error:#}", name(part)));
+                results.not_had.push(NotHad::new(name(part), &error));
+            }
             bar.inc(1);
             Ok::<_, anyhow::Error>(())
         });
@@ -106,8 +114,12 @@ impl Bench {
         results.environment.seconds = begun.elapsed().as_secs_f64();
         results.environment.load_average[1] = host::load_average();
         results.conclude();
-        self.show(&results, measured.is_ok())?;
-        measured.map(|()| ExitCode::SUCCESS)
+        let is_whole = measured.is_ok() && results.not_had.is_empty();
+        self.show(&results, is_whole)?;
+        measured.map(|()| match is_whole {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
     }
 
     /// What a failure has left is no less true, but is kept apart from what an
@@ -187,6 +199,12 @@ impl Bench {
     }
 }
 
+/// What a part is called.
+fn name(part: Part) -> String {
+    let value = part.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// Removes what benches that were killed have left.
 fn remove_left_over(cache: &Path) {
     for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
@@ -220,6 +238,9 @@ fn print_all(results: &Results) {
     if let Some(appliance) = &results.appliance {
         println!("The appliance's starts, medians with the least and the most:");
         println!("{}", appliance.table());
+    }
+    for not_had in &results.not_had {
+        println!("{not_had}");
     }
     for target in &results.targets {
         print_target(target);
@@ -267,6 +288,11 @@ fn print_comparison(compare: &Comparison) {
         table.add_row(sizes.into_iter().chain(figures));
     }
     println!("{table}");
+    for case in &compare.cases {
+        for not_had in &case.not_had {
+            println!("  {}, {not_had}", case.name());
+        }
+    }
     for reason in &compare.left_out {
         println!("  left out: {reason}");
     }
