@@ -63,11 +63,13 @@ fn configure(medium: &mut FakeMedium, scratch: &mut Page, input: &mut Input<'_>)
     if let Ok(old) = old {
         assert_eq!(old.check(), Ok(()));
     }
+    let next_snapshot = input.one_in(2).then_some(Name::NONE);
     let new = Configuration {
         mode: input.choose(&SleepMode::ALL).ok().copied(),
         stage_delay_ms: input.edgy(),
         break_even_ms: input.edgy(),
-        next_snapshot: input.one_in(2).then_some(Name::NONE),
+        next_snapshot,
+        accepts_unguarded: next_snapshot.is_some() && input.one_in(2),
         snapshots: SnapshotRules {
             tries: input.any(),
             trial_ms: input.any(),

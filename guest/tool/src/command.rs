@@ -24,9 +24,12 @@ Chooses how this machine sleeps. It counts from the next sleep on.
   poorwill-guest delay DURATION       the stage delay, such as 90s, 30min, 2h
   poorwill-guest break-even DURATION  from which length on a sleep costs less energy
                                       persisted; `none` for the stage delay
-  poorwill-guest snapshot [NAME]      sleeps now, and keeps the image: the machine wakes
+  poorwill-guest snapshot [--unguarded] [NAME]
+                                      sleeps now, and keeps the image: the machine wakes
                                       here at every power-on. Its disks must be mounted
-                                      read-only, or be covered by an overlay in memory
+                                      read-only, or be covered by an overlay in memory.
+                                      --unguarded: also beside partitions that may change
+                                      without a wake noticing (LVM, LUKS, FAT, swap, ...)
   poorwill-guest well                 tells that the snapshot has woken well
   poorwill-guest help                 this
 
@@ -47,7 +50,11 @@ pub(crate) enum Command<'w> {
     Foretell(&'w str),
     Set(Setting),
     /// Sleep, and keep the image as the machine's snapshot.
-    Snapshot(Name),
+    Snapshot {
+        name: Name,
+        /// Also beside partitions that cannot be guarded.
+        unguarded: bool,
+    },
     /// The machine is well behind a snapshot's wake.
     Well,
 }
@@ -112,21 +119,28 @@ impl<'w> Command<'w> {
                 let ms = milliseconds(text, Delay::BreakEven)?;
                 Ok(Command::Set(Setting::BreakEven(ms)))
             }
-            ("snapshot", []) => Ok(Command::Snapshot(Name::NONE)),
-            ("snapshot", [name]) => match name.parse() {
-                Ok(name) => Ok(Command::Snapshot(name)),
-                Err(error) => Err(UsageError::Name(name, error)),
-            },
+            ("snapshot", ["--unguarded", rest @ ..]) => snapshot(rest, true),
+            ("snapshot", rest) => snapshot(rest, false),
             ("well", []) => Ok(Command::Well),
             ("mode", []) => Err(UsageError::Incomplete(name, "a sleep mode")),
             ("delay" | "break-even", []) => Err(UsageError::Incomplete(name, "a duration")),
-            ("mode" | "delay" | "break-even" | "snapshot", [_, more, ..])
+            ("mode" | "delay" | "break-even", [_, more, ..])
             | ("help" | "--help" | "-h" | "status" | "log" | "well", [more, ..]) => {
                 Err(UsageError::TooMuch(name, more))
             }
             _ => Err(UsageError::UnknownCommand(name)),
         }
     }
+}
+
+/// `words` are those behind `snapshot`, without its option.
+fn snapshot<'w>(words: &[&'w str], unguarded: bool) -> Result<Command<'w>, UsageError<'w>> {
+    let name = match *words {
+        [] => Ok(Name::NONE),
+        [name] => name.parse().map_err(|error| UsageError::Name(name, error)),
+        [_, more, ..] => Err(UsageError::TooMuch("snapshot", more)),
+    };
+    name.map(|name| Command::Snapshot { name, unguarded })
 }
 
 fn milliseconds(text: &str, delay: Delay) -> Result<u64, UsageError<'_>> {
@@ -169,7 +183,8 @@ mod tests {
     fn commands_are_understood() {
         let set = |setting| Ok(Command::Set(setting));
         let kiosk = "kiosk 1".parse().unwrap();
-        let cases: [(&[&str], _); 14] = [
+        let snapshot = |name, unguarded| Ok(Command::Snapshot { name, unguarded });
+        let cases: [(&[&str], _); 16] = [
             (&["help"], Ok(Command::Help)),
             (&["--help"], Ok(Command::Help)),
             (&["status"], Ok(Command::Status)),
@@ -183,8 +198,13 @@ mod tests {
             (&["delay", "30d"], set(Setting::StageDelay(2_592_000_000))),
             (&["break-even", "1ms"], set(Setting::BreakEven(1))),
             (&["break-even", "none"], set(Setting::BreakEven(0))),
-            (&["snapshot"], Ok(Command::Snapshot(Name::NONE))),
-            (&["snapshot", "kiosk 1"], Ok(Command::Snapshot(kiosk))),
+            (&["snapshot"], snapshot(Name::NONE, false)),
+            (&["snapshot", "kiosk 1"], snapshot(kiosk, false)),
+            (&["snapshot", "--unguarded"], snapshot(Name::NONE, true)),
+            (
+                &["snapshot", "--unguarded", "kiosk 1"],
+                snapshot(kiosk, true),
+            ),
             (&["well"], Ok(Command::Well)),
             (&["cut", "check"], Ok(Command::CheckCut)),
         ];

@@ -4,20 +4,25 @@ use core::str;
 
 use arrayvec::ArrayVec;
 use poorwill_memory::Page;
-use poorwill_store::{AreaLocation, find_areas};
+use poorwill_store::{
+    AreaLocation, MAX_PARTITIONS, PartitionFingerprint, PartitionFingerprints, UnguardedPartition,
+    find_areas, fingerprint_partitions,
+};
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 
-use crate::Places;
 use crate::device::{Access, BlockDevice, SECTOR_BYTES};
 use crate::error::{Error, Name};
 use crate::files::number;
+use crate::{Places, find_only};
 
 /// A sleep area, as Linux sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Linux's name of the partition.
     pub(crate) node: Name,
+    /// Its name of the disk.
+    disk: Name,
 }
 
 /// The sleep areas of the machine's disks. With more than one, how many is all
@@ -67,11 +72,9 @@ fn is_disk(places: &Places<'_>, name: &str) -> Result<bool, Error> {
 
 /// Adds the areas of one disk.
 fn look_at(places: &Places<'_>, disk: &str, survey: &mut Survey) -> Result<(), Error> {
-    let block_bytes = number(places, disk, "queue/logical_block_size")?;
-    let block_bytes = block_bytes.and_then(|bytes| u32::try_from(bytes).ok());
     let mut device = BlockDevice::open(places, disk, Access::Read)?;
     let mut scratch = [Page::ZERO];
-    let areas = find_areas(&mut device, block_bytes.unwrap_or(512), &mut scratch)?;
+    let areas = find_areas(&mut device, block_bytes(places, disk)?, &mut scratch)?;
     for area in &areas {
         let node = partition_name(disk, area.partition)?;
         if !is_where(places, &node, area)? {
@@ -80,9 +83,41 @@ fn look_at(places: &Places<'_>, disk: &str, survey: &mut Survey) -> Result<(), E
                 partition: area.partition,
             });
         }
-        let _no_room = survey.try_push(Found { node });
+        let _no_room = survey.try_push(Found {
+            node,
+            disk: Name::from(disk)?,
+        });
     }
     Ok(())
+}
+
+/// Bytes of a disk's block.
+fn block_bytes(places: &Places<'_>, disk: &str) -> Result<u32, Error> {
+    let bytes = number(places, disk, "queue/logical_block_size")?;
+    let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    Ok(bytes.unwrap_or(512))
+}
+
+/// The partitions beside the machine's sleep area that cannot be guarded. The firmware, which
+/// has the last word, also looks at other namespaces of that disk's controller.
+pub(crate) fn unguarded_partitions(
+    places: &Places<'_>,
+    complaints: &mut dyn Write,
+) -> Result<ArrayVec<UnguardedPartition, MAX_PARTITIONS>, Error> {
+    let found = find_only(places, complaints)?;
+    let mut device = BlockDevice::open(places, &found.disk, Access::Read)?;
+    let mut fingerprints = PartitionFingerprints::new();
+    fingerprint_partitions(
+        &mut device,
+        0,
+        block_bytes(places, &found.disk)?,
+        &mut [Page::ZERO],
+        &mut fingerprints,
+    )?;
+    let unguarded = fingerprints.iter();
+    Ok(unguarded
+        .filter_map(PartitionFingerprint::unguarded)
+        .collect())
 }
 
 /// How Linux calls a partition of `disk`: with a `p` in between where the name

@@ -3,7 +3,7 @@ use core::fmt;
 use arrayvec::{ArrayString, CapacityError};
 use poorwill_manifest::ManifestError;
 use poorwill_medium::MediumError;
-use poorwill_store::{ConfigurationError, GptError, StoreError};
+use poorwill_store::{ConfigurationError, GptError, StoreError, UnguardedPartition};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -78,6 +78,11 @@ pub(crate) enum Error {
         "{0} is swapped to, so what lies there would be another at the second wake: swapoff it"
     )]
     Swap(Name),
+    #[error(
+        "{0}: a snapshot may wake over a disk that its kernel does not know; --unguarded takes it \
+         all the same"
+    )]
+    Unguarded(UnguardedPartition),
     #[error("Linux does not sleep: {reason}", reason = Reason(.0))]
     Sleep(Errno),
     #[error(transparent)]

@@ -93,7 +93,9 @@ pub fn run(
         Command::CheckCut => cut::check(places, out),
         Command::Foretell(firmware) => foretell(firmware, places, out, complaints),
         Command::Set(setting) => set(setting, places, out, complaints),
-        Command::Snapshot(name) => snapshot::take(name, places, out, complaints),
+        Command::Snapshot { name, unguarded } => {
+            snapshot::take((name, unguarded), places, out, complaints)
+        }
         Command::Well => snapshot::well(places, out, complaints),
     };
     match done {
@@ -222,9 +224,15 @@ fn change(
 
 /// The machine's only sleep area, to be written to.
 fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<BlockDevice, Error> {
+    let only = find_only(places, complaints)?;
+    BlockDevice::open(places, &only.node, Access::Write)
+}
+
+/// The machine's only sleep area.
+fn find_only(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Found, Error> {
     match find(places, complaints)?.as_slice() {
         [] => Err(Error::NoArea),
-        [only] => BlockDevice::open(places, &only.node, Access::Write),
+        [only] => Ok(*only),
         several => Err(Error::SeveralAreas(several.len())),
     }
 }

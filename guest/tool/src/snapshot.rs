@@ -8,22 +8,31 @@ use poorwill_store::{Configuration, Name as SnapshotName};
 use rustix::fs::{Mode, OFlags, open, sync};
 use rustix::io::{retry_on_intr, write as write_some};
 
+use crate::disks::unguarded_partitions;
 use crate::error::{Error, Name};
-use crate::{Places, area_of, change, files, open_only_area};
+use crate::{Places, area_of, change, complain, files, open_only_area};
 
-/// Has the machine sleep, and its image kept as snapshot `name`. Returns behind
-/// every wake of it.
+/// Has the machine sleep, and its image kept as snapshot `name`; if `unguarded`, also beside
+/// partitions of which a wake cannot tell whether they were written to. Returns behind every
+/// wake of it.
 pub(crate) fn take(
-    name: SnapshotName,
+    (name, unguarded): (SnapshotName, bool),
     places: &Places<'_>,
     out: &mut dyn Write,
     complaints: &mut dyn Write,
 ) -> Result<(), Error> {
     check_mounts(places)?;
     check_swaps(places)?;
-    let next = |next_snapshot| {
+    for unguarded_partition in &unguarded_partitions(places, complaints)? {
+        if !unguarded {
+            return Err(Error::Unguarded(*unguarded_partition));
+        }
+        complain(complaints, format_args!("{unguarded_partition}"));
+    }
+    let next = |next_snapshot: Option<SnapshotName>| {
         move |old| Configuration {
             next_snapshot,
+            accepts_unguarded: unguarded && next_snapshot.is_some(),
             ..old
         }
     };

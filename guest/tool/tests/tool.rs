@@ -14,7 +14,11 @@ const MIB: u64 = 1 << 20;
 
 /// What the firmware reads in the only area.
 fn configuration(machine: &Machine) -> Configuration {
-    let file = File::open(machine.path("dev/nvme0n1p1")).unwrap();
+    configuration_in(machine, "nvme0n1p1")
+}
+
+fn configuration_in(machine: &Machine, partition: &str) -> Configuration {
+    let file = File::open(machine.path("dev").join(partition)).unwrap();
     let mut medium = FileMedium::new(file, 5 * MIB);
     let mut scratch = Page::ZERO;
     let all = Window::new(&mut medium, 0, 5 * MIB).unwrap();
@@ -235,6 +239,32 @@ fn a_disk_that_can_be_written_to_is_no_ground_for_a_snapshot() {
     outcome.says(1, &[], &["nvme0n1p3 is swapped to", "swapoff"]);
     assert!(machine.device("nvme0n1p1") == before);
     assert!(fs::read(machine.path("power")).unwrap().is_empty());
+}
+
+#[test]
+fn a_snapshot_beside_a_partition_that_cannot_be_guarded_wants_an_option() {
+    let machine = Machine::new();
+    machine.add_disk_with("nvme0n1", 1, Some(b"LUKS\xba\xbe\0\x02"));
+    fs::write(machine.path("power"), "").unwrap();
+    let before = machine.device("nvme0n1p2");
+    let outcome = machine.run(&["snapshot", "kiosk"]);
+    outcome.says(
+        1,
+        &[],
+        &[
+            "partition 1 (\"swap\") cannot be guarded: it holds LUKS",
+            "--unguarded",
+        ],
+    );
+    assert!(machine.device("nvme0n1p2") == before);
+    assert!(fs::read(machine.path("power")).unwrap().is_empty());
+
+    let outcome = machine.run(&["snapshot", "--unguarded", "kiosk"]);
+    outcome.says(0, &["woken\n"], &["it holds LUKS"]);
+    let configuration = configuration_in(&machine, "nvme0n1p2");
+    assert_eq!(configuration.next_snapshot.unwrap().as_str(), "kiosk");
+    assert!(configuration.accepts_unguarded);
+    machine.run(&["snapshot"]).says(1, &[], &["LUKS"]);
 }
 
 #[test]

@@ -362,6 +362,7 @@ fn the_sleep_mode_is_shown_and_set() {
         "mode": "staged", "mode_is_chosen": true, "stage_delay_ms": 90_000,
         "break_even_ms": null,
         "stage_after_ms": 90_000, "error": null, "next_snapshot": null,
+        "accepts_unguarded": false,
         "snapshot_tries": 3, "snapshot_trial_ms": 60_000, "snapshot_key_ms": 0,
     });
     assert_eq!(configuration_of(&world), staged);
@@ -372,6 +373,7 @@ fn the_sleep_mode_is_shown_and_set() {
         "mode": "auto", "mode_is_chosen": true, "stage_delay_ms": 90_000,
         "break_even_ms": 3_300_000,
         "stage_after_ms": 3_300_000, "error": null, "next_snapshot": "kiosk",
+        "accepts_unguarded": false,
         "snapshot_tries": 0, "snapshot_trial_ms": 5_000, "snapshot_key_ms": 500,
     });
     set(
@@ -390,6 +392,36 @@ fn the_sleep_mode_is_shown_and_set() {
     set(&world, &["--mode", "retain"]);
     let configuration = configuration_of(&world);
     assert_eq!(configuration["stage_after_ms"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_snapshot_beside_what_cannot_be_guarded_wants_an_option() {
+    let world = World::empty();
+    let disk = NewDisk {
+        root: None,
+        swap: Some(Bytes::mib(1)),
+        areas: vec![Bytes::mib(5)],
+    };
+    let path = world.path("disk");
+    disk.create(&path, false, &ProgressBar::hidden()).unwrap();
+    set(&world, &["--next-snapshot", "empty"]);
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(b"SWAPSPACE2", (1 << 20) + 4096 - 10)
+        .unwrap();
+    let ask = ["area", "set", "disk", "--next-snapshot", "kiosk"];
+    let outcome = world.run(&ask);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    let words = "partition 1 (\"swap\") cannot be guarded: it holds swap";
+    assert!(outcome.err.contains(words), "{outcome:#?}");
+    assert!(outcome.err.contains("--unguarded"), "{outcome:#?}");
+    assert_eq!(configuration_of(&world)["next_snapshot"], "empty");
+
+    let outcome = world.run(&[&ask[..], &["--unguarded"]].concat());
+    assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    assert!(outcome.out.contains(words), "{outcome:#?}");
+    let configuration = configuration_of(&world);
+    assert_eq!(configuration["next_snapshot"], "kiosk");
+    assert_eq!(configuration["accepts_unguarded"], true);
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Visited {
         let includes = self.0.iter().any(|visited| visited.is_same(&namespace));
         if !includes {
             // See `MAX_SHARED`.
-            let _: Result<(), _> = self.0.try_push(namespace);
+            self.0.try_push(namespace).unwrap_or_default();
         }
         Ok(includes)
     }

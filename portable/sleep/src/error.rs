@@ -5,7 +5,7 @@ use poorwill_medium::MediumError;
 use poorwill_medium::mapped::MappedError;
 use poorwill_medium::nvme::NvmeError;
 use poorwill_medium::pci::PciError;
-use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError};
+use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError, UnguardedPartition};
 use thiserror::Error;
 
 use crate::cut::CutReason;
@@ -80,6 +80,9 @@ pub enum NoSleep {
     /// The slot could not be opened.
     #[error("{0}")]
     Medium(#[from] MediumError),
+    /// A snapshot could wake over a partition that was written to.
+    #[error("{0}; `poorwill-guest snapshot --unguarded` takes the snapshot all the same")]
+    Unguarded(#[from] UnguardedPartition),
     /// The machine's state.
     #[error("{0}")]
     State(#[from] StateError),

@@ -3,7 +3,7 @@ use core::fmt;
 use poorwill_image::{ImageKind, Saved};
 use poorwill_memory::PAGE_BYTES;
 use poorwill_memory::linux::FreeListError;
-use poorwill_store::{ConfigurationError, Failure, SleepMode, StoreError};
+use poorwill_store::{ConfigurationError, Failure, SleepMode, StoreError, UnguardedPartition};
 use poorwill_vault::VaultError;
 
 use crate::cut::NoCut;
@@ -72,6 +72,8 @@ pub enum Event<'e> {
     NotDiscarded(StoreError),
     /// The image that is being made will not know whether its partitions have changed.
     Unguarded(AreaError),
+    /// Nor whether this one has.
+    UnguardedPartition(UnguardedPartition),
     /// It wakes from an image.
     Woken {
         /// From which.
@@ -140,6 +142,7 @@ impl fmt::Display for Event<'_> {
                 f,
                 "the images in the sleep area cannot be discarded: {error}"
             ),
+            Event::UnguardedPartition(partition) => partition.fmt(f),
             Event::Unguarded(error) => {
                 write!(
                     f,

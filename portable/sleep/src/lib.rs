@@ -52,7 +52,7 @@ pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{Checkpoint, Job, Machine, WakeVector};
 pub use report::{Protection, Report, Startup};
 pub use sleep::{Slept, sleep};
-pub use state::PARTITIONS_SECTION;
+pub use state::PARTITIONS_SECTIONS;
 pub use text::{REPORT_BYTES, ReportText};
 pub use vault_state::{VaultFault, VaultState};
 pub use wake::{Woke, wake};

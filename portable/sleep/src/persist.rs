@@ -161,12 +161,16 @@ impl<M: Machine> Persist<'_, M> {
         open: OpenArea<'_, '_, '_>,
         quiesced: &mut Quiesced<'_>,
     ) -> Result<Image, NotSaved> {
-        let purpose = self.purpose(open.area)?;
+        let (purpose, accepts_unguarded) = self.purpose(open.area)?;
         if let Some(obstacle) = self.machine.obstacle() {
             return Err(NoSleep::Obstacle(obstacle).into());
         }
         let fingerprints = match (open.fingerprints, purpose) {
-            (Ok(fingerprints), _) => &fingerprints[..],
+            (Ok(fingerprints), _) => {
+                let accepts = matches!(purpose, Purpose::Snapshot(_)).then_some(accepts_unguarded);
+                self.name_unguarded(fingerprints, accepts)?;
+                &fingerprints[..]
+            }
             (Err(error), Purpose::Snapshot(_)) => return Err(NoSleep::Area(error).into()),
             // They are a second fence for an image that wakes once.
             (Err(error), Purpose::Once) => {
@@ -196,18 +200,39 @@ impl<M: Machine> Persist<'_, M> {
         })
     }
 
+    /// Names the partitions that cannot be guarded. `accepts` says of a snapshot whether it is
+    /// taken all the same, which its fingerprints then say.
+    fn name_unguarded(
+        &self,
+        fingerprints: &mut [PartitionFingerprint],
+        accepts: Option<bool>,
+    ) -> Result<(), NotSaved> {
+        for fingerprint in fingerprints {
+            let Some(unguarded) = fingerprint.unguarded() else {
+                continue;
+            };
+            match accepts {
+                Some(false) => return Err(NoSleep::Unguarded(unguarded).into()),
+                Some(true) => fingerprint.accept(),
+                None => {}
+            }
+            self.machine.say(&Event::UnguardedPartition(unguarded));
+        }
+        Ok(())
+    }
+
     /// Whether the machine is to be saved, and not to rest first.
     fn is_to_save(&self, area: &mut AnyArea<'_, '_>) -> bool {
         let is_wanted = |configuration| wanted(&configuration).is_ok();
         self.order == Order::Staged || is_wanted(area.configuration().unwrap_or_default())
     }
 
-    /// What the area wants the machine to be saved for, unless it is to rest first. A
-    /// configuration that cannot be read is as none: the machine is saved, which loses
-    /// nothing.
-    fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<Purpose, NotSaved> {
+    /// What the area wants the machine to be saved for, unless it is to rest first; and whether
+    /// partitions that cannot be guarded are accepted. A configuration that cannot be read is
+    /// as none: the machine is saved, which loses nothing.
+    fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<(Purpose, bool), NotSaved> {
         if self.order == Order::Staged {
-            return Ok(Purpose::Once);
+            return Ok((Purpose::Once, false));
         }
         let configuration = area.configuration().unwrap_or_else(|error| {
             self.machine.say(&Event::Configuration(error));
@@ -218,10 +243,11 @@ impl<M: Machine> Persist<'_, M> {
             // The sleeps behind its wakes are not to be snapshots too.
             area.configure(&Configuration {
                 next_snapshot: None,
+                accepts_unguarded: false,
                 ..configuration
             })?;
         }
-        Ok(purpose)
+        Ok((purpose, configuration.accepts_unguarded))
     }
 
     /// Saves and commits.

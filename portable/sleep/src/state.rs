@@ -1,18 +1,22 @@
 use poorwill_image::{Opened, StateError, StateWriter};
-use poorwill_store::{PartitionFingerprint, unchanged};
+use poorwill_store::{PartitionDigest, PartitionFingerprint, unchanged};
 
 use crate::area::Fingerprints;
 use crate::error::StateRefusal;
+use crate::event::Event;
 use crate::machine::{Machine, WakeVector};
 
 /// Owner of the section that holds the fingerprints of the partitions beside the image.
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 
 /// Version of that section.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
-/// Owner and version of that section, for who tells which sections are read.
-pub const PARTITIONS_SECTION: (u32, u16) = (PARTITIONS, VERSION);
+/// One without what the partitions hold.
+const OLD_VERSION: u16 = 1;
+
+/// Owner and versions of that section, for who tells which sections are read.
+pub const PARTITIONS_SECTIONS: [(u32, u16); 2] = [(PARTITIONS, VERSION), (PARTITIONS, OLD_VERSION)];
 
 /// Writes down the machine's state, and the fingerprints of the partitions that its OS
 /// knows.
@@ -49,10 +53,12 @@ pub(crate) fn read<'a, M: Machine>(
     fingerprints: Fingerprints<'_>,
 ) -> Result<M::State<'a>, StateRefusal> {
     let mut sections = image.state()?;
-    let then = match sections.take(PARTITIONS, 0) {
-        Some(section) => section.read::<[PartitionFingerprint]>(VERSION)?,
-        None => &[],
-    };
+    let (then, old_then): (&[PartitionFingerprint], &[PartitionDigest]) =
+        match sections.take(PARTITIONS, 0) {
+            Some(section) if section.version == OLD_VERSION => (&[], section.read(OLD_VERSION)?),
+            Some(section) => (section.read(VERSION)?, &[]),
+            None => (&[], &[]),
+        };
     let state = machine.read_state(&mut sections)?;
     if let Some(section) = sections.left().first() {
         return Err(StateRefusal::Unknown {
@@ -60,8 +66,18 @@ pub(crate) fn read<'a, M: Machine>(
             number: section.number,
         });
     }
-    if !then.is_empty() {
-        unchanged(then, fingerprints.map_err(StateRefusal::Partitions)?)?;
+    let mut digests = then
+        .iter()
+        .map(PartitionFingerprint::digest)
+        .chain(old_then)
+        .peekable();
+    if digests.peek().is_some() {
+        unchanged(digests, fingerprints.map_err(StateRefusal::Partitions)?)?;
+    }
+    for partition in then.iter().filter(|partition| partition.is_accepted()) {
+        if let Some(unguarded) = partition.unguarded() {
+            machine.say(&Event::UnguardedPartition(unguarded));
+        }
     }
     Ok(state)
 }

@@ -20,6 +20,7 @@ const RULES: SnapshotRules = SnapshotRules {
 
 const OLD: Configuration = Configuration {
     next_snapshot: None,
+    accepts_unguarded: false,
     snapshots: RULES,
     mode: Some(SleepMode::Staged),
     stage_delay_ms: 90_000,
@@ -28,6 +29,7 @@ const OLD: Configuration = Configuration {
 
 const NEW: Configuration = Configuration {
     next_snapshot: Some(Name::NONE),
+    accepts_unguarded: true,
     snapshots: RULES,
     mode: Some(SleepMode::Auto),
     stage_delay_ms: 7_200_000,

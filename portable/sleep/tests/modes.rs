@@ -2,19 +2,25 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use common::{MIB, START, area, disk};
 use poorwill_medium::fake::{Command, Effect, FakeMedium, Fault};
-use poorwill_memory::Page;
+use poorwill_medium::nvme::{Identifiers, SharedNamespace};
+use poorwill_medium::{Medium, Window};
 use poorwill_memory::fake::FakeMemory;
 use poorwill_memory::linux::FreeListError;
+use poorwill_memory::{PAGE_BYTES, Page};
 use poorwill_sleep::cut::fake::FakeRecord;
 use poorwill_sleep::cut::{CutCause, CutReason, Found, Guard, find};
 use poorwill_sleep::fake::{FakeMachine, FakeWork};
 use poorwill_sleep::retain::Source;
 use poorwill_sleep::{
-    ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, WakeVector, Woke, sleep, wake,
+    AreaError, ColdBoot, NoSleep, NoWake, Obstacle, Quiesced, Slept, VaultState, WakeVector, Woke,
+    sleep, wake,
 };
-use poorwill_store::{Configuration, Name, NoImage, SleepMode, SnapshotRules};
+use poorwill_store::{Area, Configuration, Name, NoImage, SleepMode, SnapshotRules};
 
 const MS: u64 = 1_000_000;
 
@@ -23,6 +29,7 @@ const UNKEPT: CutReason = CutReason::LiveDevice(0x1000_8000);
 
 const STAGED: Configuration = Configuration {
     next_snapshot: None,
+    accepts_unguarded: false,
     snapshots: SnapshotRules {
         tries: 3,
         trial_ms: 60_000,
@@ -484,4 +491,141 @@ fn a_cold_boot_without_an_image_says_so() {
     assert!(matches!(woke, Woke::Cold(reason) if reason == none));
     assert_eq!(none.to_string(), "no image");
     assert!(said.is_empty(), "the caller says why: {said:?}");
+}
+
+/// Bytes of the area of a disk that has another partition behind it.
+const SHORT_AREA: u64 = 6 * MIB;
+
+/// A disk with a partition that holds LUKS behind its area.
+fn disk_beside_luks(configuration: &Configuration) -> FakeMedium {
+    let mut disk = disk();
+    let mut scratch = Page::ZERO;
+    let window = Window::new(&mut disk, START, SHORT_AREA).unwrap();
+    let mut area = Area::open(window, &mut scratch, None).unwrap();
+    area.configure(configuration).unwrap();
+    let mut header = Page::ZERO;
+    header.0[0] = u64::from_le_bytes(*b"LUKS\xba\xbe\0\x02");
+    let mut other = Window::new(&mut disk, START + SHORT_AREA, PAGE_BYTES).unwrap();
+    other.write(0, &[header]).unwrap();
+    disk
+}
+
+/// Has the machine of such a disk sleep.
+fn sleep_beside_luks(disk: &mut FakeMedium) -> (Slept, Vec<String>) {
+    let mut memory = memory();
+    let mut work = FakeWork::new(memory.os().pages());
+    let mut machine = FakeMachine::new(disk, START, SHORT_AREA, None);
+    machine.other_bytes = MIB;
+    let vector = WakeVector {
+        address: 0,
+        argument: 0,
+    };
+    let quiesced = Quiesced::new(memory.os(), vector);
+    let slept = sleep(&machine, quiesced, &mut work.lend());
+    (slept, machine.said.take())
+}
+
+const UNGUARDED: &str =
+    "partition 2 cannot be guarded: it holds LUKS, which can change beyond its first 128 KiB";
+
+#[test]
+fn a_snapshot_beside_what_cannot_be_guarded_is_refused_by_name() {
+    let mut disk = disk_beside_luks(&SNAPSHOT);
+    let (slept, said) = sleep_beside_luks(&mut disk);
+    let Slept::Refused(error @ NoSleep::Unguarded(_)) = slept else {
+        panic!("{slept:?}");
+    };
+    assert!(error.to_string().starts_with(UNGUARDED), "{error}");
+    assert_said(&said, &[]);
+    // The next sleep is an ordinary one.
+    let (_, said) = sleep_beside_luks(&mut disk);
+    assert_said(&said[..1], &["sleep mode=staged"]);
+    assert!(
+        said.iter()
+            .any(|line| line.starts_with("sleep mode=persist")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_snapshot_beside_what_is_known_to_be_unguarded_says_so_at_each_wake() {
+    let mut disk = disk_beside_luks(&Configuration {
+        accepts_unguarded: true,
+        snapshots: STAGED.snapshots,
+        ..SNAPSHOT
+    });
+    let (slept, said) = sleep_beside_luks(&mut disk);
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    assert_said(
+        &said,
+        &[UNGUARDED, "free pages are saved too", "sleep mode=snapshot"],
+    );
+    for _ in 0..2 {
+        let mut memory = memory();
+        let mut work = FakeWork::new(memory.os().pages());
+        let mut machine = FakeMachine::new(&mut disk, START, SHORT_AREA, None);
+        machine.other_bytes = MIB;
+        let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+        assert!(matches!(woke, Woke::Awake(_)), "{woke:?}");
+        assert_said(&machine.said.take()[..1], &[UNGUARDED]);
+    }
+}
+
+#[test]
+fn an_ordinary_sleep_names_what_cannot_be_guarded() {
+    let mut disk = disk_beside_luks(&of_mode(Some(SleepMode::Persist)));
+    let (slept, said) = sleep_beside_luks(&mut disk);
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    assert_said(
+        &said,
+        &[UNGUARDED, "free pages are saved too", "sleep mode=persist"],
+    );
+}
+
+/// What a controller says of a namespace that it shares.
+fn shared(controller: u16) -> SharedNamespace {
+    SharedNamespace {
+        subsystem: [b'n'; 256],
+        controller,
+        id: 1,
+        identifiers: Identifiers {
+            uuid: [9; 16],
+            ..Identifiers::default()
+        },
+    }
+}
+
+#[test]
+fn an_area_that_two_controllers_share_is_one_and_is_used_through_the_first() {
+    let mut disk = disk();
+    let mut wrote = None;
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
+        machine.controllers = vec![Some(shared(0)), Some(shared(1)), Some(shared(2))];
+        wrote = Some(Rc::clone(&machine.wrote));
+    });
+    assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+    assert_said(&said, &["free pages are saved too", "sleep mode=persist"]);
+    assert!(has_image(&mut disk));
+    assert_eq!(wrote.unwrap().take(), BTreeSet::from([0]));
+}
+
+#[test]
+fn areas_that_merely_look_alike_are_two() {
+    let other = SharedNamespace {
+        subsystem: [b'o'; 256],
+        ..shared(1)
+    };
+    for second in [None, Some(other), Some(shared(0))] {
+        let mut disk = disk();
+        let (slept, said) = put_to_sleep(&mut disk, |machine| {
+            machine.controllers = vec![Some(shared(0)), second];
+        });
+        let two = NoSleep::Area(AreaError::TooManyAreas(2));
+        assert!(
+            matches!(slept, Slept::Refused(error) if error == two),
+            "{slept:?}"
+        );
+        assert_said(&said, &[]);
+        assert!(!has_image(&mut disk));
+    }
 }

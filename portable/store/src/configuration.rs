@@ -25,6 +25,8 @@ pub struct Configuration {
     /// The next sleep is kept as the machine's snapshot, under this name; behind it
     /// the machine sleeps as `mode` says again.
     pub next_snapshot: Option<Name>,
+    /// That snapshot is taken though partitions beside the area cannot be guarded.
+    pub accepts_unguarded: bool,
     /// How snapshots wake.
     pub snapshots: SnapshotRules,
 }
@@ -36,6 +38,7 @@ impl Default for Configuration {
             stage_delay_ms: DEFAULT_STAGE_DELAY_MS,
             break_even_ms: 0,
             next_snapshot: None,
+            accepts_unguarded: false,
             snapshots: SnapshotRules::default(),
         }
     }
@@ -87,14 +90,23 @@ const MEND: &str = ": its mode counts as persist, or cut where RAM is persistent
 const MAGIC: [u8; 8] = *b"PWILCONF";
 
 /// The newest version of a configuration that this crate writes and reads.
-pub const CONFIGURATION_VERSION: u16 = 3;
+pub const CONFIGURATION_VERSION: u16 = 4;
 
-/// The oldest: what it cannot say is that nobody has chosen a mode, and [`SleepMode::Cut`].
-/// What it can say is written in it.
+/// One that cannot say that a snapshot is taken of partitions that cannot be guarded.
+const BEFORE_UNGUARDED: u16 = 3;
+
+/// The oldest: it also cannot say that nobody has chosen a mode, and [`SleepMode::Cut`]. Each
+/// configuration is written in the oldest that can say it.
 pub const OLDEST_CONFIGURATION_VERSION: u16 = 2;
 
 /// The number in the place of a mode's where nobody has chosen one.
 const NO_MODE: u32 = 0;
+
+/// The numbers in the place of the next snapshot's: the next sleep is none; it is one; it is
+/// one even of partitions that cannot be guarded.
+const NO_NEXT: u32 = 0;
+const NEXT_SNAPSHOT: u32 = 1;
+const NEXT_UNGUARDED: u32 = 2;
 
 /// Number of the word that holds the checksum, for every version.
 const CHECKSUM_WORD: usize = 2;
@@ -117,7 +129,7 @@ struct RawConfiguration {
     snapshot_tries: U32,
     snapshot_trial_ms: U32,
     snapshot_key_ms: U32,
-    /// Whether the next sleep is kept as a snapshot.
+    /// Whether the next sleep is kept as a snapshot: one of the numbers below.
     next_snapshot: U32,
     next_name: [u8; NAME_BYTES],
     later: [u8; 424],
@@ -130,8 +142,18 @@ impl Configuration {
     #[must_use]
     pub fn format(&self) -> u16 {
         match self.mode {
-            None | Some(SleepMode::Cut) => CONFIGURATION_VERSION,
+            _ if self.next() == NEXT_UNGUARDED => CONFIGURATION_VERSION,
+            None | Some(SleepMode::Cut) => BEFORE_UNGUARDED,
             Some(_) => OLDEST_CONFIGURATION_VERSION,
+        }
+    }
+
+    /// The number for what the next sleep is kept as.
+    fn next(&self) -> u32 {
+        match (self.next_snapshot, self.accepts_unguarded) {
+            (None, _) => NO_NEXT,
+            (Some(_), false) => NEXT_SNAPSHOT,
+            (Some(_), true) => NEXT_UNGUARDED,
         }
     }
 
@@ -231,12 +253,16 @@ impl Configuration {
             stage_delay_ms: raw.stage_delay_ms.get(),
             break_even_ms: raw.break_even_ms.get(),
             next_snapshot: raw.next_snapshot()?,
+            accepts_unguarded: raw.next_snapshot.get() == NEXT_UNGUARDED,
             snapshots: SnapshotRules {
                 tries: raw.snapshot_tries.get(),
                 trial_ms: raw.snapshot_trial_ms.get(),
                 key_ms: raw.snapshot_key_ms.get(),
             },
         };
+        if configuration.accepts_unguarded && format < CONFIGURATION_VERSION {
+            return Err(ConfigurationError::Invalid);
+        }
         if configuration.format() > format {
             return Err(ConfigurationError::Mode(raw.mode.get()));
         }
@@ -256,8 +282,8 @@ impl Configuration {
         raw.snapshot_tries = self.snapshots.tries.into();
         raw.snapshot_trial_ms = self.snapshots.trial_ms.into();
         raw.snapshot_key_ms = self.snapshots.key_ms.into();
+        raw.next_snapshot = self.next().into();
         if let Some(name) = self.next_snapshot {
-            raw.next_snapshot = 1.into();
             raw.next_name = name.bytes();
         }
         let words = &mut page.0[..WORDS];
@@ -269,8 +295,10 @@ impl Configuration {
 impl RawConfiguration {
     fn next_snapshot(&self) -> Result<Option<Name>, ConfigurationError> {
         match self.next_snapshot.get() {
-            0 => Ok(None),
-            1 => Ok(Some(Name::from_bytes(self.next_name).ok_or(NotAName)?)),
+            NO_NEXT => Ok(None),
+            NEXT_SNAPSHOT | NEXT_UNGUARDED => {
+                Ok(Some(Name::from_bytes(self.next_name).ok_or(NotAName)?))
+            }
             _ => Err(ConfigurationError::Invalid),
         }
     }

@@ -6,6 +6,7 @@ use poorwill_memory::{PAGE_BYTES, Page, checksum, to_usize};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::content::{Content, Recognition};
 use crate::gpt::{GptError, MAX_PARTITIONS, Partition, find_others};
 
 /// Tells whether a partition is as it was when an image was made, whose OS
@@ -13,6 +14,17 @@ use crate::gpt::{GptError, MAX_PARTITIONS, Partition, find_others};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PartitionFingerprint {
+    partition: PartitionDigest,
+    /// The number of its [`Content`].
+    content: u32,
+    /// 1: its content cannot be guarded, and the snapshot was taken all the same.
+    is_accepted: u32,
+}
+
+/// What of a fingerprint older images have, too: which partition, and a checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PartitionDigest {
     /// The partition's own GUID.
     guid: [u8; 16],
     /// Its name, filled up with zeros.
@@ -25,9 +37,9 @@ pub struct PartitionFingerprint {
     digest: u64,
 }
 
-/// Bytes at a partition's start that are looked at. There lie what ext4, XFS,
-/// Btrfs, SquashFS, EROFS and FAT change whenever somebody mounts them for
-/// writing: superblocks, and FAT's table.
+/// Bytes at a partition's start that are looked at. There lie the superblocks of ext4, XFS and
+/// Btrfs, which change whenever somebody mounts them for writing. Of other content nothing
+/// there need change: [`PartitionFingerprint::unguarded`].
 pub const FINGERPRINTED_BYTES: u64 = 128 << 10;
 
 /// The fingerprints of a device's partitions.
@@ -42,6 +54,20 @@ pub enum DiskChanged {
     /// It is not there.
     #[error("partition {0} is not there any more")]
     Gone(PartitionName),
+}
+
+/// A partition to which an OS may write without a change of its fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "partition {name} cannot be guarded: it holds {content}, which can change beyond its first \
+     {} KiB alone",
+    FINGERPRINTED_BYTES >> 10
+)]
+pub struct UnguardedPartition {
+    /// The partition.
+    pub name: PartitionName,
+    /// What it holds.
+    pub content: Content,
 }
 
 /// A partition, for people.
@@ -62,7 +88,7 @@ impl fmt::Display for PartitionName {
     }
 }
 
-impl PartitionFingerprint {
+impl PartitionDigest {
     fn name(&self) -> PartitionName {
         PartitionName {
             number: self.number,
@@ -70,8 +96,38 @@ impl PartitionFingerprint {
         }
     }
 
-    fn is_of(&self, other: &PartitionFingerprint) -> bool {
+    fn is_of(&self, other: &PartitionDigest) -> bool {
         (self.disk, self.number, self.guid) == (other.disk, other.number, other.guid)
+    }
+}
+
+impl PartitionFingerprint {
+    /// Which partition, and its checksum.
+    #[must_use]
+    pub fn digest(&self) -> &PartitionDigest {
+        &self.partition
+    }
+
+    /// Why it cannot tell whether the partition was written to, if it cannot.
+    #[must_use]
+    pub fn unguarded(&self) -> Option<UnguardedPartition> {
+        // A number that a later Poorwill gave is of no kind that is guarded here.
+        let content = Content::of_number(self.content).unwrap_or(Content::Unknown);
+        (!content.is_guarded()).then(|| UnguardedPartition {
+            name: self.partition.name(),
+            content,
+        })
+    }
+
+    /// Notes that a snapshot is taken though the partition cannot be guarded.
+    pub fn accept(&mut self) {
+        self.is_accepted = u32::from(self.unguarded().is_some());
+    }
+
+    /// Whether [`PartitionFingerprint::accept`] noted that.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.is_accepted != 0
     }
 }
 
@@ -90,12 +146,17 @@ pub fn fingerprint_partitions<M: Medium>(
     fingerprints: &mut PartitionFingerprints,
 ) -> Result<(), GptError> {
     for partition in find_others(disk, block_bytes, scratch)? {
+        let (digest, content) = look_at(disk, &partition, scratch)?;
         let fingerprint = PartitionFingerprint {
-            guid: partition.guid,
-            name: partition.name,
-            disk: number,
-            number: partition.number,
-            digest: digest(disk, &partition, scratch)?,
+            partition: PartitionDigest {
+                guid: partition.guid,
+                name: partition.name,
+                disk: number,
+                number: partition.number,
+                digest,
+            },
+            content: content as u32,
+            is_accepted: 0,
         };
         fingerprints
             .try_push(fingerprint)
@@ -110,12 +171,13 @@ pub fn fingerprint_partitions<M: Medium>(
 /// # Errors
 ///
 /// The first [`DiskChanged`].
-pub fn unchanged(
-    then: &[PartitionFingerprint],
+pub fn unchanged<'a>(
+    then: impl IntoIterator<Item = &'a PartitionDigest>,
     now: &[PartitionFingerprint],
 ) -> Result<(), DiskChanged> {
     for fingerprint in then {
-        match now.iter().find(|now| now.is_of(fingerprint)) {
+        let mut now = now.iter().map(PartitionFingerprint::digest);
+        match now.find(|now| now.is_of(fingerprint)) {
             Some(now) if now.digest == fingerprint.digest => {}
             Some(_) => return Err(DiskChanged::Written(fingerprint.name())),
             None => return Err(DiskChanged::Gone(fingerprint.name())),
@@ -124,11 +186,12 @@ pub fn unchanged(
     Ok(())
 }
 
-fn digest<M: Medium>(
+/// A partition's digest, and what it holds.
+fn look_at<M: Medium>(
     disk: &mut M,
     partition: &Partition,
     scratch: &mut [Page],
-) -> Result<u64, GptError> {
+) -> Result<(u64, Content), GptError> {
     const PAGES: usize = (FINGERPRINTED_BYTES / PAGE_BYTES) as usize;
     let mut words = [0; PAGES + 2];
     words[..2].copy_from_slice(&[partition.start, partition.length]);
@@ -136,9 +199,14 @@ fn digest<M: Medium>(
     let mut start = Window::new(disk, partition.start, length)?;
     let pages = to_usize(start.capacity() / PAGE_BYTES);
     let room = &mut scratch[..1];
+    let mut recognition = Recognition::default();
     for (number, word) in (0..).zip(&mut words[2..][..pages]) {
         start.read(number * PAGE_BYTES, room)?;
+        recognition.look(number, &room[0]);
         *word = checksum::of_words(&room[0].0);
     }
-    Ok(checksum::of_words(&words))
+    Ok((checksum::of_words(&words), recognition.content()))
 }
+
+#[cfg(test)]
+mod tests;

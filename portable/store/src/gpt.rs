@@ -32,7 +32,7 @@ pub struct AreaLocation {
 pub type Areas = ArrayVec<AreaLocation, MAX_AREAS>;
 
 /// Partitions of one disk, beside sleep areas, that are told apart.
-pub(crate) const MAX_PARTITIONS: usize = 32;
+pub const MAX_PARTITIONS: usize = 32;
 
 /// A partition that is no sleep area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ mod area;
 mod choice;
 mod commit;
 mod configuration;
+mod content;
 mod delay;
 mod error;
 mod failure;
@@ -39,14 +40,15 @@ pub use commit::{Committed, OpenSlot, Purpose};
 pub use configuration::{
     CONFIGURATION_VERSION, Configuration, ConfigurationError, OLDEST_CONFIGURATION_VERSION,
 };
+pub use content::Content;
 pub use delay::{DEFAULT_STAGE_DELAY_MS, Delay, DelayError, LONGEST_DELAY_MS, LONGEST_KEY_MS};
 pub use error::{CommitError, StoreError};
 pub use failure::Failure;
 pub use fingerprints::{
-    DiskChanged, FINGERPRINTED_BYTES, PartitionFingerprint, PartitionFingerprints, PartitionName,
-    fingerprint_partitions, unchanged,
+    DiskChanged, FINGERPRINTED_BYTES, PartitionDigest, PartitionFingerprint, PartitionFingerprints,
+    PartitionName, UnguardedPartition, fingerprint_partitions, unchanged,
 };
-pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, find_areas};
+pub use gpt::{AREA_TYPE, AreaLocation, Areas, GptError, MAX_AREAS, MAX_PARTITIONS, find_areas};
 pub use layout::MIN_AREA_BYTES;
 pub use mode::{SleepMode, UnknownMode};
 pub use name::{NAME_BYTES, Name, NotAName};

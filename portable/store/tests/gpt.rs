@@ -11,7 +11,7 @@ use poorwill_medium::fake::{Effect, FakeMedium, Fault, INJECTED_STATUS};
 use poorwill_memory::Page;
 use poorwill_store::{
     AREA_TYPE, AreaLocation, DiskChanged, FINGERPRINTED_BYTES, GptError, MAX_AREAS,
-    PartitionFingerprints, find_areas, fingerprint_partitions, unchanged,
+    PartitionFingerprint, PartitionFingerprints, find_areas, fingerprint_partitions, unchanged,
 };
 use proptest::prelude::*;
 
@@ -325,11 +325,14 @@ fn a_partition_that_was_written_to_is_told() {
             disk.flip(byte, 0);
         }
         let now = fingerprints(&mut disk, block).unwrap();
-        assert_eq!(unchanged(&then, &now), Ok(()));
+        assert_eq!(
+            unchanged(then.iter().map(PartitionFingerprint::digest), &now),
+            Ok(())
+        );
         for byte in [start, start + 1024, start + FINGERPRINTED_BYTES - 1] {
             disk.flip(byte, 7);
             let now = fingerprints(&mut disk, block).unwrap();
-            let told = unchanged(&then, &now).unwrap_err();
+            let told = unchanged(then.iter().map(PartitionFingerprint::digest), &now).unwrap_err();
             assert!(matches!(told, DiskChanged::Written(_)), "{told:?}");
             assert_eq!(told.to_string(), "partition 1 has been written to since");
             disk.flip(byte, 7);
@@ -345,18 +348,24 @@ fn a_partition_that_has_moved_or_gone_is_told() {
     moved.partitions[0].2 += 8;
     let now = fingerprints(&mut moved.build(), 512).unwrap();
     assert!(matches!(
-        unchanged(&then, &now),
+        unchanged(then.iter().map(PartitionFingerprint::digest), &now),
         Err(DiskChanged::Written(_))
     ));
     let mut gone = old.clone();
     gone.partitions.remove(0);
     let now = fingerprints(&mut gone.build(), 512).unwrap();
-    assert!(matches!(unchanged(&then, &now), Err(DiskChanged::Gone(_))));
+    assert!(matches!(
+        unchanged(then.iter().map(PartitionFingerprint::digest), &now),
+        Err(DiskChanged::Gone(_))
+    ));
     let mut more = old;
     more.partitions.push((7, LINUX, 5000, 5001));
     let now = fingerprints(&mut more.build(), 512).unwrap();
     assert_eq!(now.len(), 2);
-    assert_eq!(unchanged(&then, &now), Ok(()));
+    assert_eq!(
+        unchanged(then.iter().map(PartitionFingerprint::digest), &now),
+        Ok(())
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use poorwill_manifest::{
 };
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::cut::ToldStatus;
-use poorwill_sleep::{Core, PARTITIONS_SECTION, Report};
+use poorwill_sleep::{Core, PARTITIONS_SECTIONS, Report};
 
 use crate::cut;
 use crate::entry::stack;
@@ -43,9 +43,10 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The sections of the machine's state that are read at a wake.
-const SECTIONS: [SectionVersion; 16] = {
+const SECTIONS: [SectionVersion; 17] = {
     let [csrs, float, vector, file] = section::TAGS;
     let [plic, aplic] = Controllers::<Mmio>::SECTIONS;
+    let [partitions, old_partitions] = PARTITIONS_SECTIONS;
     [
         of(Core::SECTION),
         of(Report::SECTION),
@@ -60,7 +61,8 @@ const SECTIONS: [SectionVersion; 16] = {
         of((Bank::Priorities.tag(), Bank::VERSION)),
         of((Bank::Records.tag(), Bank::VERSION)),
         of((Bank::GuestFiles.tag(), Bank::VERSION)),
-        of(PARTITIONS_SECTION),
+        of(partitions),
+        of(old_partitions),
         of(plic),
         of(aplic),
     ]

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
@@ -64,13 +65,22 @@ impl Machine {
     /// Adds a disk with so many sleep areas, of 5 MiB each, and their
     /// partitions.
     pub(crate) fn add_disk(&self, name: &str, areas: usize) {
+        self.add_disk_with(name, areas, None);
+    }
+
+    /// The same, with a first partition that begins with `other`, if any.
+    pub(crate) fn add_disk_with(&self, name: &str, areas: usize, other: Option<&[u8]>) {
         let file = self.path("dev").join(name);
         let disk = NewDisk {
             root: None,
-            swap: None,
+            swap: other.map(|_| Bytes::mib(1)),
             areas: vec![Bytes::mib(5); areas],
         };
         disk.create(&file, false, &ProgressBar::hidden()).unwrap();
+        if let Some(other) = other {
+            let disk = File::options().write(true).open(&file).unwrap();
+            disk.write_all_at(other, 1 << 20).unwrap();
+        }
         let bytes = fs::read(&file).unwrap();
         self.attribute(name, "size", bytes.len() as u64 / 512);
         self.attribute(name, "hidden", 0);

@@ -3,6 +3,7 @@ use std::path::Path;
 use poorwill_memory::Page;
 use poorwill_store::{
     Area, Configuration, ConfigurationError, Name, SleepMode, SnapshotRules, StoreError,
+    UnguardedPartition,
 };
 
 use super::find::AreaError;
@@ -20,6 +21,8 @@ pub struct Change {
     pub break_even_ms: Option<u64>,
     /// The next sleep is kept as a snapshot of this name.
     pub next_snapshot: Option<Name>,
+    /// It is kept even if partitions beside the area cannot be guarded.
+    pub accepts_unguarded: bool,
     /// As [`SnapshotRules::tries`].
     pub snapshot_tries: Option<u32>,
     /// As [`SnapshotRules::trial_ms`].
@@ -29,7 +32,7 @@ pub struct Change {
 }
 
 /// A sleep area that was configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
     /// Number of the partition, from 1.
     pub partition: u32,
@@ -38,6 +41,8 @@ pub struct Configured {
     /// Why there was no earlier configuration to be read; the default took its
     /// place.
     pub replaced: Option<ConfigurationError>,
+    /// The partitions that the next snapshot cannot guard.
+    pub unguarded: Vec<UnguardedPartition>,
 }
 
 /// Changes how the machine of `disk` sleeps, durably; asleep it may be. The disk
@@ -50,6 +55,19 @@ pub struct Configured {
 pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> {
     let mut only = open_only(disk)?;
     let partition = only.partition;
+    let unguarded = match change.next_snapshot {
+        Some(_) => only.unguarded().map_err(|reason| AreaError::Table {
+            file: disk.to_owned(),
+            reason,
+        })?,
+        None => Vec::new(),
+    };
+    if let (Some(reason), false) = (unguarded.first(), change.accepts_unguarded) {
+        return Err(AreaError::Unguarded {
+            file: disk.to_owned(),
+            reason: *reason,
+        });
+    }
     let mut page = Page::ZERO;
     let configured = only
         .window()
@@ -60,6 +78,7 @@ pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> 
             partition,
             configuration,
             replaced,
+            unguarded,
         }),
         Err(reason) => Err(AreaError::Area {
             file: disk.to_owned(),
@@ -85,6 +104,10 @@ impl Change {
             stage_delay_ms: self.stage_delay_ms.unwrap_or(old.stage_delay_ms),
             break_even_ms: self.break_even_ms.unwrap_or(old.break_even_ms),
             next_snapshot: self.next_snapshot.or(old.next_snapshot),
+            accepts_unguarded: match self.next_snapshot {
+                Some(_) => self.accepts_unguarded,
+                None => old.accepts_unguarded,
+            },
             snapshots: SnapshotRules {
                 tries: self.snapshot_tries.unwrap_or(old.snapshots.tries),
                 trial_ms: self.snapshot_trial_ms.unwrap_or(old.snapshots.trial_ms),

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use poorwill_medium::{Medium, MediumError};
 use poorwill_memory::{PAGE_BYTES, Page};
-use poorwill_store::{AREA_TYPE, Areas, GptError, StoreError, find_areas};
+use poorwill_store::{AREA_TYPE, Areas, GptError, StoreError, UnguardedPartition, find_areas};
 use thiserror::Error;
 
 use crate::disk::{FileMedium, InUse, KindError};
@@ -41,6 +41,15 @@ pub enum AreaError {
         file: PathBuf,
         /// What is the matter.
         reason: GptError,
+    },
+    /// A snapshot could wake over a partition that was written to.
+    #[error("{}: {reason}: a snapshot may wake over a disk that its kernel does not know; \
+             --unguarded has it taken all the same", .file.display())]
+    Unguarded {
+        /// The disk.
+        file: PathBuf,
+        /// Which partition, and why.
+        reason: UnguardedPartition,
     },
     /// A sleep area that cannot be used.
     #[error("{}, partition {partition}: {reason}", .file.display())]

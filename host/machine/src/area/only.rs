@@ -3,7 +3,10 @@ use std::path::Path;
 
 use poorwill_medium::Window;
 use poorwill_memory::Page;
-use poorwill_store::StoreError;
+use poorwill_store::{
+    GptError, PartitionFingerprint, PartitionFingerprints, StoreError, UnguardedPartition,
+    fingerprint_partitions,
+};
 
 use super::find::{AreaError, find};
 use crate::disk::{FileMedium, look_at, open_locked};
@@ -14,6 +17,7 @@ pub(super) struct OnlyArea {
     medium: FileMedium,
     start: u64,
     length: u64,
+    block_bytes: u32,
     /// Number of the partition, from 1.
     pub(super) partition: u32,
 }
@@ -36,6 +40,7 @@ pub(super) fn open_only(disk: &Path) -> Result<OnlyArea, AreaError> {
             medium,
             start: only.start,
             length: only.length,
+            block_bytes: kind.block_bytes,
             partition: only.partition,
         }),
         several => Err(AreaError::SeveralAreas {
@@ -52,8 +57,26 @@ impl OnlyArea {
             medium: FileMedium::new(file, length),
             start: 0,
             length,
+            block_bytes: 512,
             partition: 0,
         }
+    }
+
+    /// The partitions beside it that cannot be guarded.
+    pub(super) fn unguarded(&mut self) -> Result<Vec<UnguardedPartition>, GptError> {
+        let mut fingerprints = PartitionFingerprints::new();
+        let scratch = &mut [Page::ZERO];
+        fingerprint_partitions(
+            &mut self.medium,
+            0,
+            self.block_bytes,
+            scratch,
+            &mut fingerprints,
+        )?;
+        let fingerprints = fingerprints.iter();
+        Ok(fingerprints
+            .filter_map(PartitionFingerprint::unguarded)
+            .collect())
     }
 
     /// The area as a medium.

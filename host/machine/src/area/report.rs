@@ -43,6 +43,8 @@ pub struct ConfigurationReport {
     pub stage_after_ms: Option<u64>,
     /// The name of the snapshot that the next sleep is kept as, if it is.
     pub next_snapshot: Option<String>,
+    /// It is kept even if partitions beside the area cannot be guarded.
+    pub accepts_unguarded: bool,
     /// After how many failed wakes in a row a snapshot is not tried any more; 0:
     /// it always is.
     pub snapshot_tries: u32,
@@ -200,6 +202,7 @@ impl ConfigurationReport {
             break_even_ms: Some(configuration.break_even_ms).filter(|ms| *ms != 0),
             stage_after_ms: configuration.stage_after_ms(),
             next_snapshot: configuration.next_snapshot.map(|name| name.to_string()),
+            accepts_unguarded: configuration.accepts_unguarded,
             snapshot_tries: configuration.snapshots.tries,
             snapshot_trial_ms: configuration.snapshots.trial_ms,
             snapshot_key_ms: configuration.snapshots.key_ms,
@@ -308,12 +311,16 @@ impl ConfigurationReport {
             self.fmt_rules(f)?;
         }
         match &self.next_snapshot {
-            None => Ok(()),
+            None => return Ok(()),
             Some(name) if name.is_empty() => {
-                writeln!(f, "    the next sleep is kept as a snapshot")
+                write!(f, "    the next sleep is kept as a snapshot")?;
             }
-            Some(name) => writeln!(f, "    the next sleep is kept as snapshot {name:?}"),
+            Some(name) => write!(f, "    the next sleep is kept as snapshot {name:?}")?,
         }
+        if self.accepts_unguarded {
+            write!(f, ", whichever partitions cannot be guarded")?;
+        }
+        writeln!(f)
     }
 
     fn fmt_rules(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@ use crate::delay::{LONGEST_DELAY_MS, LONGEST_KEY_MS};
 
 #[test]
 fn the_layout_is_pinned() {
-    assert_eq!(CONFIGURATION_VERSION, 3);
+    assert_eq!(CONFIGURATION_VERSION, 4);
     assert_eq!(OLDEST_CONFIGURATION_VERSION, 2);
     assert_eq!(&MAGIC, b"PWILCONF");
     assert_eq!(CHECKSUM_WORD * 8, offset_of!(RawConfiguration, checksum));
@@ -42,6 +42,7 @@ fn the_bytes_are_pinned() {
         stage_delay_ms: 0x0102_0304,
         break_even_ms: 0x0506_0708,
         next_snapshot: Some("kiosk".parse().unwrap()),
+        accepts_unguarded: false,
         snapshots: SnapshotRules {
             tries: 0x11,
             trial_ms: 0x12,
@@ -70,6 +71,19 @@ fn the_bytes_are_pinned() {
         .write(&mut page);
         assert_eq!(page.0[1], number << 32 | 3, "what format 2 cannot say");
     }
+    Configuration {
+        accepts_unguarded: true,
+        ..configuration
+    }
+    .write(&mut page);
+    assert_eq!(page.0[1], 3 << 32 | 4, "what format 3 cannot say");
+    assert_eq!(page.0[6], 2 << 32 | 0x13);
+    page.0[1] = 3 << 32 | 3;
+    page.0[2] = checksum::of_words_but(&page.0[..64], 2);
+    assert_eq!(
+        Configuration::parse(&page),
+        Err(ConfigurationError::Invalid)
+    );
 }
 
 #[test]
@@ -79,6 +93,7 @@ fn zeros_are_the_default() {
         stage_delay_ms: 1_800_000,
         break_even_ms: 0,
         next_snapshot: None,
+        accepts_unguarded: false,
         snapshots: SnapshotRules {
             tries: 3,
             trial_ms: 60_000,
@@ -161,11 +176,11 @@ fn each_refusal_says_what_and_what_mends_it() {
         (changed(0, 7), ConfigurationError::NotAConfiguration),
         (
             changed(1, 1 << 32 | 1),
-            ConfigurationError::Version { found: 1, known: 3 },
+            ConfigurationError::Version { found: 1, known: 4 },
         ),
         (
-            changed(1, 1 << 32 | 4),
-            ConfigurationError::Version { found: 4, known: 3 },
+            changed(1, 1 << 32 | 5),
+            ConfigurationError::Version { found: 5, known: 4 },
         ),
         (
             changed(1, 1 << 32 | 1 << 16 | 2),
@@ -203,10 +218,12 @@ fn configurations() -> impl Strategy<Value = Configuration> {
     let delays = (1..=LONGEST_DELAY_MS, 0..=LONGEST_DELAY_MS);
     let rules = (any::<u32>(), any::<u32>(), 0..=LONGEST_KEY_MS);
     let name = prop::option::of("([!-~]([ -~]{0,30}[!-~])?)?");
-    (mode, delays, rules, name).prop_map(|(mode, delays, rules, name)| Configuration {
+    let next = (name, any::<bool>());
+    (mode, delays, rules, next).prop_map(|(mode, delays, rules, (name, accepts))| Configuration {
         mode,
         stage_delay_ms: delays.0,
         break_even_ms: delays.1,
+        accepts_unguarded: accepts && name.is_some(),
         next_snapshot: name.map(|name| name.parse().unwrap()),
         snapshots: SnapshotRules {
             tries: rules.0,

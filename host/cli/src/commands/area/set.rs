@@ -59,6 +59,10 @@ struct ChangeArguments {
     /// The next sleep is kept as the machine's snapshot, under this name
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     next_snapshot: Option<Name>,
+    /// Even if a wake cannot tell whether partitions beside the sleep area were written to
+    /// (LVM, LUKS, FAT, swap and others)
+    #[arg(long, requires = "next_snapshot")]
+    unguarded: bool,
     /// After how many failed wakes in a row a snapshot is not woken any more; 0: it
     /// always is
     #[arg(long, value_name = "NUMBER")]
@@ -133,6 +137,7 @@ impl Set {
             stage_delay_ms: self.change.delay,
             break_even_ms: self.change.break_even.or(self.change.profile),
             next_snapshot: self.change.next_snapshot,
+            accepts_unguarded: self.change.unguarded,
             snapshot_tries: self.change.snapshot_tries,
             snapshot_trial_ms: self.change.snapshot_trial,
             snapshot_key_ms: self.change.snapshot_key,
@@ -140,6 +145,9 @@ impl Set {
         let configured = configure(&self.disk, &change)?;
         if let Some(error) = configured.replaced {
             println!("note: {error}; it has been set anew");
+        }
+        for unguarded in configured.unguarded {
+            println!("note: {unguarded}");
         }
         println!("partition {}", configured.partition);
         print!("{}", ConfigurationReport::of(Ok(configured.configuration)));
