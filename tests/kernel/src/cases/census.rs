@@ -65,17 +65,19 @@ const UNSEEN: &[(u16, usize, &str)] = &[
         !SIE_BITS,
         "sie: interrupts that the hart does not have (QEMU keeps their bits)",
     ),
-    (0x204, !SIE_BITS, "vsie: likewise"),
+    (0x144, STIP, "sip.STIP: a view of the timer"),
+    (0x204, !SIE_BITS, "vsie: as sie"),
     (0x644, VSTIP, "hip.VSTIP: what hvip.VSTIP shows"),
     (
         0x645,
-        VSTIP,
-        "hvip.VSTIP: QEMU drops machine mode's writes to it where there is Sstc",
+        STIP | VSTIP,
+        "hvip: QEMU drops machine mode's writes to VSTIP where there is Sstc, and shows sip.STIP",
     ),
 ];
 
 /// Supervisor software, timer and external interrupts, and counter overflow.
 const SIE_BITS: usize = 1 << 1 | 1 << 5 | 1 << 9 | 1 << 13;
+const STIP: usize = 1 << 5;
 const VSTIP: usize = 1 << 6;
 
 /// Of registers that are lost so many are named.
