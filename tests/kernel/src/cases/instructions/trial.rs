@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     arch::{
-        self, os_csr,
+        self, guest, os_csr,
         sandbox::{self, EXECUTE, Ended, Mode, PAGES, READ, Start, WRITE},
     },
     check,
@@ -47,10 +47,15 @@ const SOFTWARE_CHECK: usize = 18;
 const INTERRUPT: usize = 1 << 63;
 /// `sstatus`: a landing pad was expected at the trap.
 const SPELP: usize = 1 << 23;
+/// `sstatus`: a trap would be a double trap.
+const SDT: usize = 1 << 24;
+/// `sstatus`: interrupts were on, and the mode was S.
+const SPIE: usize = 1 << 5;
+const SPP: usize = 1 << 8;
 
-/// `sstatus`: the units, what memory may be reached, and landing pads.
+/// `sstatus`: the units, what memory may be reached, landing pads, double traps.
 const OF_THE_CODE: usize =
-    arch::SSTATUS_FS | arch::SSTATUS_VS | arch::SSTATUS_SUM | arch::SSTATUS_MXR | SPELP;
+    arch::SSTATUS_FS | arch::SSTATUS_VS | arch::SSTATUS_SUM | arch::SSTATUS_MXR | SPELP | SDT;
 
 #[repr(C, align(4096))]
 struct Memory([AtomicU64; 4 * PAGE / 8]);
@@ -290,11 +295,29 @@ impl Trial {
             return;
         }
         self.trapped += 1;
+        check!(
+            self.came_from_here(ended),
+            "a trap from elsewhere than {:?}: {ended:x?}",
+            self.mode
+        );
         check!(ended.cause < 64, "no cause of an exception: {ended:x?}");
         self.seen |= 1 << (ended.cause % 64);
         if exact && !ACCESSES.contains(&ended.cause) {
             self.completed += ended.instructions.saturating_sub(self.overhead);
         }
+    }
+
+    /// Whether the trap says that it came from the mode that the code was in, with interrupts
+    /// on. S-mode's code may have returned to another mode by itself.
+    fn came_from_here(&self, ended: &Ended) -> bool {
+        let were_on = ended.status & (arch::SSTATUS_SIE | SPIE) == SPIE;
+        let from_guest = ended.hypervisor & guest::HSTATUS_SPV != 0;
+        were_on
+            && match self.mode {
+                Mode::U => !from_guest && ended.status & SPP == 0,
+                Mode::S => true,
+                Mode::Vs | Mode::Vu => from_guest,
+            }
     }
 
     /// Where to go on: behind the instruction, or, where the code has jumped away or does
