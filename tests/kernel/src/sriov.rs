@@ -1,4 +1,4 @@
-//! Virtual functions of a PCI function (SR-IOV), as a driver enables them.
+//! A PCI function that can have virtual ones (SR-IOV), as a driver sets it up.
 
 use crate::{machine::Machine, mmio};
 
@@ -9,6 +9,9 @@ const SRIOV: u32 = 0x10;
 const CONTROL: usize = 0x08;
 const TOTAL: usize = 0x0c;
 const NUMBER: usize = 0x10;
+/// Of the function: it answers at addresses of memory.
+const COMMAND: usize = 0x04;
+const DECODES_MEMORY: u32 = 1 << 1;
 /// Virtual functions are there.
 const ENABLE: u32 = 1;
 
@@ -17,16 +20,29 @@ const ENABLE: u32 = 1;
 /// # Panics
 /// If there is none.
 pub(crate) fn enable(machine: &Machine) {
-    let ecam = machine.ecam.expect("a PCI host bridge");
-    let capability = (0..32)
-        .map(|device: usize| ecam + (device << 15))
-        .filter(|function| mmio::read32(*function) != u32::MAX)
-        .find_map(find)
-        .expect("a function with virtual ones");
+    let capability = capability(machine).1;
     assert!(mmio::read32(capability + TOTAL) >> 16 != 0, "room for one");
     mmio::write32(capability + NUMBER, 1);
     mmio::write32(capability + CONTROL, ENABLE);
     assert!(mmio::read32(capability + CONTROL) & ENABLE != 0, "enabled");
+}
+
+/// Has that function answer at its addresses, without access to memory.
+///
+/// # Panics
+/// If there is none.
+pub(crate) fn decode(machine: &Machine) {
+    mmio::write32(capability(machine).0 + COMMAND, DECODES_MEMORY);
+}
+
+/// The first function of bus 0 that can have virtual ones, and its capability.
+fn capability(machine: &Machine) -> (usize, usize) {
+    let ecam = machine.ecam.expect("a PCI host bridge");
+    (0..32)
+        .map(|device: usize| ecam + (device << 15))
+        .filter(|function| mmio::read32(*function) != u32::MAX)
+        .find_map(|function| Some((function, find(function)?)))
+        .expect("a function with virtual ones")
 }
 
 fn find(function: usize) -> Option<usize> {

@@ -3,7 +3,8 @@
 //!
 //! On the command line: `ms=N` milliseconds for each state that is held; `busy=1` for flash
 //! that is in the middle of a command, which no cut keeps; `vf=1` for a PCI function with
-//! virtual ones, which none keeps either.
+//! virtual ones, or `decodes=1` for one that answers at its addresses and has no access to
+//! memory, which none keeps either.
 
 use crate::{arch, check, fw_cfg, machine::Machine, memory::Memory, mmio, say, sriov};
 
@@ -34,6 +35,9 @@ pub(super) fn run(machine: &Machine) {
     let clock = machine.clock.expect("a clock");
     if machine.number("vf", 0) == 1 {
         sriov::enable(machine);
+    }
+    if machine.number("decodes", 0) == 1 {
+        sriov::decode(machine);
     }
     for (mode, command, at) in [
         ("identity", READ_IDENTITY, 0),
