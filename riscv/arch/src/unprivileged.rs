@@ -13,16 +13,15 @@ pub struct LoadFault {
     pub value: u64,
 }
 
-/// Loads a double word as S-mode, which has called, would do it itself: translation,
-/// `SUM`, `MXR` and PMP count, by `mstatus.MPRV`.
+/// Loads a double word with the rights of S-mode, which has called: translation, `SUM`,
+/// `MXR` and PMP apply (`mstatus.MPRV`).
 ///
-/// It is done as in the crate's `probe!`, which says why no trap goes astray. A trap leaves
-/// machine mode as MPP, so that nothing between it and its end is done as the OS. Interrupts
-/// are off all through.
+/// Traps are caught as in the crate's `probe!`. A trap sets MPP to machine mode, so MPRV has
+/// no effect from there on. Interrupts are off throughout.
 ///
 /// # Errors
 ///
-/// [`LoadFault`]: S-mode's own load would have ended so.
+/// [`LoadFault`]: S-mode's own load would have ended in this trap.
 pub fn load_as_supervisor(address: u64) -> Result<u64, LoadFault> {
     let now = csr::read::<{ csr::MSTATUS }>();
     let before = now & !status::MIE;
@@ -30,8 +29,8 @@ pub fn load_as_supervisor(address: u64) -> Result<u64, LoadFault> {
         before & !(status::MPP | status::MPV) | status::MPP_SUPERVISOR | status::MPRV;
     let mut value: u64 = 0;
     let there: usize;
-    // SAFETY: a load that S-mode may do. What else is changed (`mtvec`, `mstatus`) is put
-    // back; the OS's own values of what a trap changes are in its trap frame.
+    // SAFETY: S-mode may do this load. `mtvec` and `mstatus` are restored; the trap frame
+    // has the OS's own values of the CSRs that a trap changes.
     unsafe {
         asm!(
             "csrci  mstatus, {interrupts}",

@@ -1,5 +1,5 @@
-//! Nodes with registers where a controller of machine mode's has its own, beyond the end of
-//! its `reg`.
+//! Nodes whose registers lie within a controller of machine mode's, past the end of the
+//! controller's `reg`.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -11,22 +11,21 @@ use crate::interrupts::is_machine_level;
 use crate::node::{NodeName, is_any, is_enabled, name_of, regs};
 use crate::own_size::Beyond;
 
-/// A node has registers where a controller of machine mode's has its own.
+/// A node has registers within a controller of machine mode's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{node} lies within the registers of {controller}, which only machine mode may access and which go on to {end:#x}: correct reg of one of the two in the device tree, or disable {node}"
+    "{node} lies within the registers of {controller}, which end at {end:#x} and are machine mode's alone: correct the reg of one of the two nodes in the device tree, or disable {node}"
 )]
 pub struct Intruder {
     /// The node.
     pub node: NodeName,
     /// The controller.
     pub controller: NodeName,
-    /// The first address behind the controller.
+    /// The first address past the controller.
     pub end: u64,
 }
 
-/// Looks whether a node that is in use has registers in `beyond`. There is nothing to look for
-/// where trees are as they should be.
+/// Checks that no enabled node has registers in `beyond`, which is empty for a correct tree.
 pub(crate) fn look(root: FdtNode<'_>, beyond: &[Beyond]) -> Result<(), Intruder> {
     if beyond.is_empty() {
         return Ok(());

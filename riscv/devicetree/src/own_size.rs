@@ -1,7 +1,8 @@
-//! Controllers whose registers machine mode closes to the OS. A tree may say less of them than
-//! there is: boards' trees name as much as Linux drives, and what `reg` leaves out would be
-//! open. So a controller's own size closes it, whatever `reg` says; and no other node may have
-//! its registers there.
+//! Controllers whose registers machine mode closes to the OS.
+//!
+//! The `reg` of a board's tree may name fewer registers than the controller has: only those
+//! that Linux drives. The others would be open to the OS. So the controller's own size closes
+//! it, and no other node may have registers there.
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
@@ -39,7 +40,7 @@ pub(crate) fn aplic(harts: u64) -> u64 {
     (0x4000 + harts * 32).next_multiple_of(PAGE_BYTES)
 }
 
-/// What a controller has beyond the end of its `reg`.
+/// The registers of a controller past the end of its `reg`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beyond {
     /// The name of its node.
@@ -51,15 +52,15 @@ pub(crate) struct Beyond {
 /// All of that.
 pub(crate) type AllBeyond = ArrayVec<Beyond, { 2 * MAX_MACHINE_ONLY }>;
 
-/// Where the registers go that machine mode closes.
+/// Collects the registers that machine mode closes.
 pub(crate) struct Closing<'a> {
     pub(crate) machine_only: &'a mut ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
     pub(crate) beyond: &'a mut AllBeyond,
 }
 
 impl Closing<'_> {
-    /// Closes a range of the controller's `reg` and no less than the `bytes` that it has;
-    /// returns where that is.
+    /// Closes a range of the controller's `reg`, extended to the `bytes` of the controller.
+    /// Returns the closed range.
     pub(crate) fn close(
         &mut self,
         node: FdtNode<'_>,
@@ -71,7 +72,7 @@ impl Closing<'_> {
         Ok(whole)
     }
 
-    /// The same of a controller of which only parts are closed.
+    /// The extended range of a controller of which machine mode closes parts only.
     pub(crate) fn own(
         &mut self,
         node: FdtNode<'_>,

@@ -179,7 +179,7 @@ fn trees_that_are_right_are_read_as_they_are() {
     assert_eq!(last.machine_imsic, Some(0x2500_1000));
 }
 
-/// A device that somebody says to be within one of machine mode's: the tree, and whether it
+/// A node within a controller of machine mode's: the tree, and whether it
 /// is refused.
 const WITHIN: &[(&str, bool)] = &[
     ("soc { uart@2004000 { reg = <0 0x2004000 0 0x100>; }; };", true),

@@ -161,10 +161,9 @@ impl Domain {
         selection.ok_or(ClaimError::Harts { mask, base })
     }
 
-    /// The harts that a legacy call's mask names, bit 0 the one with the ID 0; none: all of
-    /// the domain. Such a call has no error for a hart that is not there (SBI 3.0,
-    /// chapter 5), and its callers look at none: bits of harts that are not the domain's
-    /// name nobody, so that all others get what is asked for.
+    /// The harts that a legacy call's mask names, where bit 0 is the hart with ID 0; without
+    /// a mask all harts of the domain. Bits of other harts are ignored: legacy calls define
+    /// no error for them (SBI 3.0, chapter 5), and their callers check none.
     #[must_use]
     pub fn legacy_harts(&self, mask: Option<u64>) -> HartSelection<'_> {
         mask.map_or_else(|| self.harts.all(), |mask| self.harts.among(mask))

@@ -58,8 +58,8 @@ impl HartSet {
         self.ids.iter().copied()
     }
 
-    /// The harts that a mask names whose bit 0 is the hart with the ID 0; bits of harts
-    /// that are not in the set name nobody.
+    /// The harts that a mask names, where bit 0 is the hart with ID 0. Bits of harts outside
+    /// the set are ignored.
     pub(crate) fn among(&self, mask: u64) -> HartSelection<'_> {
         let theirs = self.ids().filter(|id| *id < MASK_BITS);
         let mask = mask & theirs.fold(0, |all, id| all | 1 << id);

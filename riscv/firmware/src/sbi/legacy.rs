@@ -1,5 +1,6 @@
-//! The legacy extensions (SBI 3.0, chapter 5), one for each call, which old kernels and small
-//! ones use. A call returns in a0 alone, and its hart mask lies at a virtual address.
+//! The legacy extensions (SBI 3.0, chapter 5), one for each call. Kernels from before SBI 0.2,
+//! small kernels and test suites use them. A call returns in a0 alone, and reads its hart mask
+//! from a virtual address.
 
 use core::num::NonZeroU64;
 use core::ops::RangeInclusive;
@@ -19,8 +20,8 @@ use crate::remote_fence::Fence;
 /// Their extension IDs, some of which are reserved.
 pub(super) const EXTENSIONS: RangeInclusive<usize> = 0..=0x0f;
 
-/// Whether the call is there for that domain. One that does not return has no error to say
-/// that nothing came of it.
+/// Whether the domain may make the call. Shutdown has no error code, so it counts as absent
+/// where it cannot work.
 pub(super) fn is_available(extension: usize, domain: &Domain) -> bool {
     match extension {
         LEGACY_SHUTDOWN => reset::can_shut_down(domain),
@@ -28,11 +29,11 @@ pub(super) fn is_available(extension: usize, domain: &Domain) -> bool {
     }
 }
 
-/// Serves one that is there. Returns what a0 is to hold.
+/// Serves an available call. Returns the value of a0.
 ///
 /// # Errors
 ///
-/// [`LoadFault`]: the mask cannot be read, and the fault is the caller's.
+/// [`LoadFault`]: the mask cannot be read; the caller takes the fault.
 pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
     let [first, start, size, space, ..] = call.arguments;
     let harts = || harts_at(call.caller.domain, first as u64);
@@ -49,7 +50,7 @@ pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
         LEGACY_SET_TIMER => timer::set(call.caller, first as u64),
         LEGACY_CONSOLE_PUTCHAR => console::write_byte(first),
         LEGACY_CONSOLE_GETCHAR => {
-            // -1: there is none.
+            // -1: no byte has arrived.
             return Ok(console::read_byte().map_or(usize::MAX, usize::from));
         }
         LEGACY_CLEAR_IPI => return Ok(call.caller.hart.clear_supervisor_ipi().into()),
@@ -62,8 +63,8 @@ pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
     Ok(answer.error)
 }
 
-/// The harts that the mask at that address names; at null there is none, which names all. It
-/// has a bit for each hart of a machine, and so one word ([`MAX_HARTS`] says).
+/// The harts that the mask at an address names; a null address names all. A mask has a bit
+/// for each hart of the machine, which is one word (see [`MAX_HARTS`]).
 ///
 /// [`MAX_HARTS`]: poorwill_devicetree::MAX_HARTS
 fn harts_at(domain: &Domain, address: u64) -> Result<HartSelection<'_>, LoadFault> {

@@ -1,10 +1,10 @@
-//! Calls of the SBI with a value of its own in every register, and what each holds behind it.
+//! SBI calls with a different value in every register, and the registers after the call.
 
 use super::guard;
 use core::arch::naked_asm;
 
-/// x0 to x31. What stands for x2, the stack pointer, is not used: a call that changed it would
-/// leave nothing to go on with.
+/// x0 to x31. The entry of x2, the stack pointer, is not used: the kernel could not continue
+/// after a call that changed it.
 pub(crate) type Registers = [usize; 32];
 
 /// How a call came back.
@@ -57,7 +57,7 @@ pub(crate) fn call(x: &Registers) -> Returned {
         stval: 0,
         place: 0,
     };
-    // SAFETY: as the caller says; every register is put back, and a trap ends behind the call.
+    // SAFETY: as the caller says; every register is restored, and a trap continues after the call.
     unsafe { make(x, &mut returned) };
     returned
 }
@@ -65,7 +65,7 @@ pub(crate) fn call(x: &Registers) -> Returned {
 #[unsafe(naked)]
 unsafe extern "C" fn make(x: &Registers, returned: &mut Returned) {
     naked_asm!(
-        // Ours, by their numbers; in the places of t0 and t1 what is needed behind the call.
+        // The caller's registers, by number. The slots of t0 and t1 hold a1 and stvec.
         "addi   sp, sp, -256",
         ".irp n, 1,3,4,8,9,18,19,20,21,22,23,24,25,26,27",
         "sd     x\\n, 8*\\n(sp)",

@@ -1,6 +1,6 @@
-//! The legacy calls (SBI 3.0, chapter 5), which return in a0 alone and have their hart masks
-//! in memory, at virtual addresses. With `end=legacy` on the command line the last of them,
-//! shutdown, ends the machine behind the checks.
+//! The legacy calls (SBI 3.0, chapter 5), which return in a0 alone and read their hart masks
+//! from virtual addresses. With `end=legacy` on the command line the legacy shutdown ends the
+//! machine after the checks.
 
 use crate::{
     arch::{
@@ -53,8 +53,8 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     workers::check_all(machine, hart);
 }
 
-/// Makes a legacy call, with arguments in a0 to a3; every other register has a number of its
-/// own, and must have it behind the call.
+/// Makes a legacy call, with arguments in a0 to a3. Every other register holds a different
+/// number, and must still hold it after the call.
 pub(super) fn call(extension: usize, arguments: [usize; 4]) -> Returned {
     let mut x: Registers = core::array::from_fn(|n| {
         usize::try_from(mix(n as u64)).expect("rv64's words have 64 bits")
@@ -112,7 +112,7 @@ fn check_fault(what: &str, extension: usize, address: usize, cause: usize) {
     let after = read_csr!("sstatus");
     check!(
         after == before & !SPIE | SPP,
-        "{what}: sstatus is {before:#x}, and {after:#x} behind the trap"
+        "{what}: sstatus is {before:#x}, and {after:#x} after the trap"
     );
 }
 
@@ -215,12 +215,12 @@ fn masks(machine: &Machine, hart: usize) {
         let found = value(extension, [at, usize::MAX, 2, 1]);
         check!(found < 0, "a fence that wraps: {found}");
     }
-    // A mask may lie across two words: it is a hart's own load that reads it.
+    // A misaligned mask is read as the caller's own load would.
     MASK.0.store(1 << (hart + 32), Ordering::Relaxed);
     check_mask("a mask between two words", machine, at + 4, true);
 }
 
-/// Machine mode's memory, its devices, and what is nowhere.
+/// Machine mode's memory, its devices, and addresses without memory.
 fn unreadable(machine: &Machine) {
     let own = machine.reserved.iter().map(|range| range.end - 8);
     let devices = machine.machine_devices.iter().map(|(_, address)| *address);
@@ -232,8 +232,7 @@ fn unreadable(machine: &Machine) {
     }
 }
 
-/// The same with page tables: the mask is read as the caller would, by all that rules over
-/// its loads.
+/// The same with page tables: permissions, SUM and MXR apply as to the caller's own load.
 fn translated_masks(machine: &Machine, hart: usize) {
     const PLACE: usize = 1;
     let page = own_mask();
@@ -273,13 +272,13 @@ fn translated_masks(machine: &Machine, hart: usize) {
         }
         let firmware = machine.firmware_address();
         check_fault("the firmware's", LEGACY_SEND_IPI, firmware, LOAD_FAULT);
-        let behind = map(READ);
-        // The second half of the mask is on a page that is not there.
-        let returned = call(LEGACY_SEND_IPI, [behind + 4092, 0, 0, 0]);
+        let page = map(READ);
+        // The page of the mask's second half is not mapped.
+        let returned = call(LEGACY_SEND_IPI, [page + 4092, 0, 0, 0]);
         check!(
             returned.has_faulted()
                 && returned.scause == LOAD_PAGE_FAULT
-                && (behind + 4092..behind + 4100).contains(&returned.stval),
+                && (page + 4092..page + 4100).contains(&returned.stval),
             "across two pages: {returned:x?}"
         );
     });
@@ -294,7 +293,7 @@ fn with_status(bits: usize, job: impl FnOnce()) {
     write_csr!("sstatus", before);
 }
 
-/// Every other hart takes an IPI by its mask alone, and by none.
+/// Every other hart takes an IPI that its mask asks for, and one that a null mask does.
 fn others(machine: &Machine, hart: usize) {
     for other in workers::others(machine, hart) {
         for (mask, address) in [(1 << other, own_mask()), (0, 0)] {
@@ -309,7 +308,7 @@ fn others(machine: &Machine, hart: usize) {
     }
 }
 
-/// Ends the machine by the last of them.
+/// Ends the machine by the legacy shutdown.
 pub(crate) fn shut_down() {
     let returned = registers::call(&{
         let mut x = [0; 32];
