@@ -11,7 +11,8 @@ struct Function {
     name: &'static str,
     id: u32,
     class: u32,
-    is_master: bool,
+    /// Its command register.
+    command: u32,
     /// Of the bus behind a bridge.
     behind: Option<u8>,
 }
@@ -20,7 +21,7 @@ const NVME: Function = Function {
     name: "0000:00:02.0",
     id: 0x0010_1b36,
     class: 0x01_08_02,
-    is_master: true,
+    command: 6,
     behind: None,
 };
 
@@ -34,12 +35,11 @@ const VIRTIO_NET: Function = Function {
 impl Function {
     fn add(&self, machine: &Machine) {
         let mut config = [0; 256];
-        let command = 0x0002 | u32::from(self.is_master) << 2;
         let mut set = |register: usize, value: u32| {
             config[register..register + 4].copy_from_slice(&value.to_le_bytes());
         };
         set(0, self.id);
-        set(4, command);
+        set(4, self.command);
         set(8, self.class << 8);
         if let Some(bus) = self.behind {
             set(0xc, 1 << 16);
@@ -50,6 +50,15 @@ impl Function {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("config"), config).unwrap();
     }
+}
+
+/// A virtio device on the bus of memory, with this status.
+fn add_virtio(machine: &Machine, place: &str, status: u32) {
+    let folder = machine
+        .path("platform")
+        .join(format!("{place}.virtio_mmio/virtio0"));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("status"), format!("{status:#010x}\n")).unwrap();
 }
 
 fn armed() -> Machine {
@@ -74,10 +83,12 @@ fn nothing_is_in_the_way_of_what_has_a_keeper() {
     bridge.add(&machine);
     let idle = Function {
         name: "0001:01:00.0",
-        is_master: false,
+        command: 0,
         ..VIRTIO_NET
     };
     idle.add(&machine);
+    // Linux has noticed it, and has no driver for it.
+    add_virtio(&machine, "10007000", 1);
     let outcome = machine.run(&["cut", "check"]);
     outcome.says(0, &[], &[]);
     assert_eq!(
@@ -105,13 +116,17 @@ fn all_that_is_in_the_way_is_told() {
         ..VIRTIO_NET
     };
     other.add(&machine);
-    for (place, status) in [("10008000", 0xf), ("10007000", 0x3)] {
-        let folder = machine
-            .path("platform")
-            .join(format!("{place}.virtio_mmio/virtio0"));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("status"), format!("{status:#010x}\n")).unwrap();
-    }
+    // Without access to memory.
+    let serial = Function {
+        name: "0000:00:04.0",
+        id: 0x0002_1b36,
+        class: 0x07_00_02,
+        command: 1,
+        ..NVME
+    };
+    serial.add(&machine);
+    add_virtio(&machine, "10008000", 0xf);
+    add_virtio(&machine, "10007000", 0x3);
     fs::create_dir_all(machine.path("iommus/riscv-iommu@3010000.riscv-iommu")).unwrap();
     let outcome = machine.run(&["cut", "check"]);
     let in_the_way =
@@ -119,6 +134,8 @@ fn all_that_is_in_the_way_is_told() {
     let wanted: String = [
         "the PCI function 00:01.0",
         "the PCI function 21:03.0",
+        "the PCI function 00:04.0",
+        "the device at 0x10007000",
         "the device at 0x10008000",
         "the IOMMU riscv-iommu@3010000.riscv-iommu",
     ]

@@ -88,8 +88,8 @@ pub(crate) struct BusState {
     pub(crate) virtio: u32,
 }
 
-/// Learns of the devices, on a machine with a power-fail line, of whose flash `vault` is the
-/// firmware's. `is_watched`: the OS's accesses to mediated registers are seen.
+/// Learns of the devices: on a machine without a power-fail line of those for virtio alone. Of
+/// flash `vault` is the firmware's. `is_watched`: the OS's accesses to mediated registers are seen.
 ///
 /// # Safety
 ///
@@ -102,6 +102,8 @@ pub(super) unsafe fn start(
     is_watched: bool,
     time: &Time,
 ) {
+    // SAFETY: passed on to the caller.
+    unsafe { virtio::start(machine) };
     if machine.power_fail.is_none() {
         return;
     }

@@ -187,7 +187,6 @@ pub(crate) unsafe fn start(
     // into use once, here; what is neither firmware nor device is the OS's.
     let platform = unsafe {
         entropy::start(machine);
-        virtio::start(machine);
         let time = Time::new(machine);
         // Where the OS reaches all there is, nothing is kept from it.
         let protection = pmp::probe();
