@@ -30,6 +30,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     let seed = machine.number("seed", 1) as u64;
     let saved = Saved::take();
     let this = Hart::this();
+    saved.put_back();
     say!("instructions: {this:?}, count={count} seed={seed}");
     sandbox::set_up(this.has_hypervisor);
     let mut seen = 0;
