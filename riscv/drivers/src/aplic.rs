@@ -21,6 +21,7 @@ pub(crate) mod register {
     pub(crate) const SETIPNUM: u64 = 0x1cdc;
     /// The inputs, as they are now (4.5.10).
     pub(crate) const IN_CLRIP: u64 = 0x1d00;
+    pub(crate) const CLRIPNUM: u64 = 0x1ddc;
     pub(super) const SETIE: u64 = 0x1e00;
     pub(crate) const SETIENUM: u64 = 0x1edc;
     pub(super) const CLRIE: u64 = 0x1f00;

@@ -22,7 +22,7 @@ pub(crate) mod register {
 pub struct Plic<R> {
     registers: R,
     /// Number of the last source; the first is 1.
-    sources: u64,
+    sources: u32,
     /// S-mode contexts of the harts that run the OS.
     contexts: ArrayVec<u32, MAX_HARTS>,
     /// Machine mode's, of all cores.
@@ -30,14 +30,14 @@ pub struct Plic<R> {
 }
 
 /// The highest threshold; as much of it sticks as there are levels.
-const CLOSED: u32 = u32::MAX;
+pub(crate) const CLOSED: u32 = u32::MAX;
 
 impl<R: Registers<u32>> Plic<R> {
     /// The PLIC that `described` says lies behind `registers`.
     pub fn new(registers: R, described: &devicetree::Plic) -> Self {
         Plic {
             registers,
-            sources: described.sources.into(),
+            sources: described.sources,
             contexts: described.contexts.clone(),
             machine_contexts: described.machine_contexts.clone(),
         }
@@ -46,7 +46,11 @@ impl<R: Registers<u32>> Plic<R> {
     /// Sets the thresholds of the OS's contexts to 0 ("Priority Thresholds"): Linux relies on
     /// that for the hart that it boots on. Machine mode takes no interrupt from here: its
     /// contexts have no source, and let none through.
+    ///
+    /// Claims that somebody left open, whom a reset has ended, are completed: such a source
+    /// would never interrupt again ("Interrupt Completion").
     pub fn start(&self) {
+        self.complete_all();
         for context in &self.machine_contexts {
             for enable in self.enables(*context) {
                 self.registers.write(enable, 0);
@@ -57,13 +61,33 @@ impl<R: Registers<u32>> Plic<R> {
             self.registers.write(threshold(*context), 0);
         }
     }
+
+    /// Completes every claim, at a context that has all sources enabled meanwhile: elsewhere a
+    /// completion is ignored. A source that was not claimed takes no notice.
+    fn complete_all(&self) {
+        let mut contexts = self.machine_contexts.iter().chain(&self.contexts);
+        let Some(context) = contexts.next() else {
+            return;
+        };
+        self.registers.write(threshold(*context), CLOSED);
+        for enable in self.enables(*context) {
+            self.registers.write(enable, u32::MAX);
+        }
+        for source in 1..=self.sources {
+            self.registers
+                .write(threshold(*context) + register::CLAIM, source);
+        }
+        for enable in self.enables(*context) {
+            self.registers.write(enable, 0);
+        }
+    }
 }
 
 impl<R> Plic<R> {
     /// The registers that enable sources for a context.
     fn enables(&self, context: u32) -> impl Iterator<Item = u64> + use<R> {
         let first = register::ENABLE + u64::from(context) * register::ENABLE_STRIDE;
-        (0..=self.sources / 32).map(move |word| first + 4 * word)
+        (0..=u64::from(self.sources / 32)).map(move |word| first + 4 * word)
     }
 }
 
@@ -83,7 +107,8 @@ impl<R: Registers<u32>> Keeper for Plic<R> {
     /// Priorities, then for each context its enables and its threshold. Pending bits are not
     /// kept, as the devices raise them again, and no claim is open while the OS sleeps.
     fn offsets(&self) -> impl Iterator<Item = u64> {
-        let priorities = (1..=self.sources).map(|source| register::PRIORITY + 4 * source);
+        let priorities =
+            (1..=u64::from(self.sources)).map(|source| register::PRIORITY + 4 * source);
         let contexts = self
             .contexts
             .iter()
@@ -91,6 +116,9 @@ impl<R: Registers<u32>> Keeper for Plic<R> {
         priorities.chain(contexts)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod model;
 
 #[cfg(test)]
 mod tests;

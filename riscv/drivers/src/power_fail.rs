@@ -65,6 +65,8 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 let of_source = 4 * u64::from(source - 1);
                 let target = hart << HART_SHIFT | identity;
                 registers.write(register::TARGET + of_source, target);
+                // Of a line that has fallen again nothing is to be left (4.7; QEMU's keeps it).
+                registers.write(register::CLRIPNUM, *source);
                 registers.write(register::SETIENUM, *source);
                 registers.write(register::DOMAINCFG, DELIVERS_MESSAGES);
                 // A line that is raised already has no edge to come. Of one that is not, this
@@ -76,16 +78,27 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 source,
                 context,
             } => {
-                let source = u64::from(*source);
-                registers.write(plic::PRIORITY + 4 * source, 1);
-                let enables = plic::ENABLE + u64::from(*context) * plic::ENABLE_STRIDE;
-                registers.write(enables + 4 * (source / 32), 1 << (source % 32));
+                // A line that has fallen again is not to interrupt: from here on it latches.
+                settle(registers, *source, *context);
                 registers.write(crate::plic::threshold(*context), 0);
             }
         }
     }
 
-    /// Whether it is raised now.
+    /// Whether it is raised now; for as long as it interrupts nobody.
+    pub fn is_raised_unarmed(&self) -> bool {
+        if let PowerFailLine::Plic {
+            registers,
+            source,
+            context,
+        } = self
+        {
+            settle(registers, *source, *context);
+        }
+        self.is_raised()
+    }
+
+    /// Whether it is raised; on a PLIC, whether it was since it was [armed](Self::arm).
     pub fn is_raised(&self) -> bool {
         let (registers, base, source) = match self {
             PowerFailLine::Aplic {
@@ -118,69 +131,23 @@ impl<R: Registers<u32>> PowerFailLine<R> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    #[derive(Debug, Default)]
-    struct Model(RefCell<BTreeMap<u64, u32>>);
-
-    impl Registers<u32> for Model {
-        fn read(&self, offset: u64) -> u32 {
-            self.0.borrow().get(&offset).copied().unwrap_or(0)
-        }
-
-        fn write(&self, offset: u64, value: u32) {
-            self.0.borrow_mut().insert(offset, value);
-        }
-    }
-
-    #[test]
-    fn an_aplic_sends_it_to_one_hart() {
-        let registers = Model::default();
-        let line = PowerFailLine::Aplic {
-            registers: &registers,
-            source: 60,
-            hart: 3,
-            identity: 2,
-        };
-        line.start();
-        assert_eq!(registers.0.borrow().len(), 1);
-        line.arm();
-        let written = registers.0.borrow().clone();
-        let expected = [
-            (0, 0x104),
-            (4 * 60, 6),
-            (0x1cdc, 60),
-            (0x1edc, 60),
-            (0x3000 + 4 * 60, 3 << 18 | 2),
-        ];
-        assert_eq!(written, BTreeMap::from(expected));
-        assert!(!line.is_raised());
-        registers.write(0x1d04, 1 << 28);
-        assert!(line.is_raised() && line.claim());
-    }
-
-    #[test]
-    fn a_plic_has_it_claimed_in_machine_modes_context() {
-        let registers = Model::default();
-        let line = PowerFailLine::Plic {
-            registers: &registers,
-            source: 60,
-            context: 4,
-        };
-        line.arm();
-        let written = registers.0.borrow().clone();
-        let expected = [(4 * 60, 1), (0x2204, 1 << 28), (0x20_4000, 0)];
-        assert_eq!(written, BTreeMap::from(expected));
-        registers.write(0x20_4004, 7);
-        assert!(!line.claim(), "another source");
-        registers.write(0x20_4004, 60);
-        assert!(line.claim());
-        registers.write(0x1004, 1 << 28);
-        assert!(line.is_raised());
-    }
+/// Has the pending bit of a source show its level, of which a PLIC makes a latch: the bit stays
+/// until the source is claimed, and comes again once that claim is completed, if the level is
+/// still high. A claim that was left open, as by Stop before a reset, is completed with it. The
+/// source is enabled for the context then, as nothing else is, but does not interrupt it.
+///
+/// QEMU 10 looks at a level only as it rises: claimed while it lasts, it would be lost. But
+/// there, against the specification, a claim of what the threshold keeps back claims nothing: a
+/// line that was raised counts as raised until the machine is switched off.
+fn settle(registers: &impl Registers<u32>, source: u32, context: u32) {
+    let threshold = crate::plic::threshold(context);
+    registers.write(threshold, crate::plic::CLOSED);
+    registers.write(plic::PRIORITY + 4 * u64::from(source), 1);
+    let enables = plic::ENABLE + u64::from(context) * plic::ENABLE_STRIDE;
+    registers.write(enables + 4 * u64::from(source / 32), 1 << (source % 32));
+    registers.read(threshold + plic::CLAIM);
+    registers.write(threshold + plic::CLAIM, source);
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,8 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let (next, own, began) = start(hart_id, tree, information)?;
+    // Supplies that still ramp up: what begins now would be cut as soon as the line is armed.
+    early(cut::wait_for_power);
 
     // They wait for the OS to start them, which does not run yet.
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;

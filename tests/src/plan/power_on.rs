@@ -202,6 +202,8 @@ pub enum Deed {
     Reset,
     /// Its power fails (`plugin`).
     PowerFails,
+    /// Its power is good again (`plugin`).
+    PowerGood,
     /// Nothing: the line was to be waited for.
     Nothing,
 }

@@ -39,6 +39,7 @@ impl Run<'_> {
                 (Deed::Nothing, _) => {}
                 (Deed::Reset, Some(control)) => control.reset()?,
                 (Deed::PowerFails, _) => psu::set(&power::memory(self.folder), Power::Fail)?,
+                (Deed::PowerGood, _) => psu::set(&power::memory(self.folder), Power::Good)?,
                 (Deed::Break | Deed::Reset, None) => bail!("QEMU's control is not there"),
             }
         }

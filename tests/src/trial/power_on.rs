@@ -40,7 +40,9 @@ impl Run<'_> {
         let _turn = self.host.turn();
         self.disks.iter().try_for_each(TrialDisk::switch_on)?;
         let socket = folder_for(on, |deed| matches!(deed, Deed::Break | Deed::Reset))?;
-        let supply = folder_for(on, |deed| *deed == Deed::PowerFails)?;
+        let supply = folder_for(on, |deed| {
+            matches!(deed, Deed::PowerFails | Deed::PowerGood)
+        })?;
         let supply = supply.as_ref().map(|folder| folder.path().join("psu"));
         let mut machine = self.machine(on, supply.as_deref())?;
         if let Some(socket) = &socket {

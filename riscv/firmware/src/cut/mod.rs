@@ -25,6 +25,7 @@ use spin::Mutex;
 
 use crate::entry::stack;
 use crate::hart::this_hart;
+use crate::platform::console::say;
 use crate::platform::power_fail::PowerFail;
 use crate::platform::{platform, power};
 
@@ -81,12 +82,15 @@ pub(crate) fn power_off(switch: impl FnOnce() -> Infallible) -> ! {
     } {}
 }
 
-/// Waits until the power is good, on a machine with a power-fail line.
+/// Waits until the power is good, on a machine with a power-fail line. Nothing is armed yet.
 pub(crate) fn wait_for_power() {
     if let Some(line) = &platform().power_fail {
-        while line.is_raised() {
-            core::hint::spin_loop();
-        }
+        let time = &platform().time;
+        cut::wait_for_power(
+            || line.is_raised_unarmed(),
+            || time.milliseconds_in(time.ticks()),
+            |waits| say!("{waits}"),
+        );
     }
 }
 

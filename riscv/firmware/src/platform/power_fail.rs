@@ -251,8 +251,13 @@ impl PowerFail {
         self.take() && notice()
     }
 
-    /// Whether it is raised now.
-    pub(crate) fn is_raised(&self) -> bool {
+    /// Whether it is raised now; before it is armed.
+    pub(crate) fn is_raised_unarmed(&self) -> bool {
+        self.line.is_raised_unarmed()
+    }
+
+    /// Whether it is raised, or was since it was armed.
+    fn is_raised(&self) -> bool {
         self.line.is_raised()
     }
 
