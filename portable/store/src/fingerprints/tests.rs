@@ -38,8 +38,11 @@ fn content(bytes: &[u8]) -> Content {
     look(bytes).1
 }
 
+/// Bytes, and where they are.
+type Mark<'b> = (usize, &'b [u8]);
+
 /// A partition that has these bytes at these places, and zeros elsewhere.
-fn with(marks: &[(usize, &[u8])]) -> Content {
+fn with(marks: &[Mark<'_>]) -> Content {
     let mut bytes = vec![0; to_usize(FINGERPRINTED_BYTES)];
     for (at, mark) in marks {
         bytes[*at..at + mark.len()].copy_from_slice(mark);
@@ -49,8 +52,8 @@ fn with(marks: &[(usize, &[u8])]) -> Content {
 
 #[test]
 fn each_kind_is_known_by_its_signature() {
-    let v5: (usize, &[u8]) = (100, b"\xb4\xa5");
-    let kinds: [(Content, &[(usize, &[u8])]); 22] = [
+    let v5: Mark<'_> = (100, b"\xb4\xa5");
+    let kinds: [(Content, &[Mark<'_>]); 22] = [
         (Content::Empty, &[]),
         (Content::Unknown, &[(0x1_fff0, b"x")]),
         (Content::Ext, &[(0x438, b"\x53\xef"), (0x460, b"\xc2\x02")]),
@@ -88,18 +91,20 @@ fn each_kind_is_known_by_its_signature() {
 
 #[test]
 fn numbers_are_pinned_and_come_back() {
-    for (number, kind) in (0..).zip(Content::ALL) {
-        assert_eq!(kind as u32, number);
-        assert_eq!(Content::of_number(number), Some(kind));
+    let mut next = 0;
+    for kind in Content::ALL {
+        assert_eq!(kind as u32, next);
+        assert_eq!(Content::of_number(next), Some(kind));
+        next += 1;
     }
-    assert_eq!(Content::of_number(Content::ALL.len() as u32), None);
+    assert_eq!(Content::of_number(next), None);
 }
 
 proptest! {
     /// Whatever lies beside a signature that cannot be guarded: nothing makes it guarded.
     #[test]
     fn no_other_bytes_make_it_guarded(at in 0usize..0x2_0000, bytes: [u8; 16]) {
-        let luks: (usize, &[u8]) = (0, b"LUKS\xba\xbe");
+        let luks: Mark<'_> = (0, b"LUKS\xba\xbe");
         let at = at.clamp(6, 0x2_0000 - 16);
         prop_assert!(!with(&[luks, (at, &bytes)]).is_guarded());
     }
