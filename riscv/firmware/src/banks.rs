@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::OsContext;
-use poorwill_hart::{Bank, BankAccess, MAX_BANKS_WORDS};
+use poorwill_hart::{Bank, BankAccess, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
 use poorwill_image::{StateError, StateSection, StateSections, StateWriter};
 use spin::Mutex;
 use zerocopy::FromBytes;
@@ -49,10 +49,38 @@ pub(crate) fn restore(hart: &OsContext, sections: &[StateSection<'_>]) {
     }
 }
 
+/// The most words of guest interrupt files that a sleep keeps: 64 files of 255 identities. More
+/// would cost each start, which clears this memory.
+const MOST_GUEST_WORDS: usize = 64 * 10;
+
+/// The most words of all banks that a sleep keeps.
+const MOST_WORDS: usize = PRIORITY_WORDS + MAX_RECORDS * RECORD_WORDS + MOST_GUEST_WORDS;
+
+/// Writes the banks of a hart that is to wake.
+///
+/// # Errors
+///
+/// [`StateError::NoRoom`], also where a wake would have no room for them.
+pub(crate) fn write_to_wake(
+    hart: &OsContext,
+    into: &mut StateWriter<'_>,
+) -> Result<(), StateError> {
+    let (needed, left) = (most_bytes(hart), MOST_WORDS * size_of::<u64>());
+    if needed > left {
+        let owner = Bank::GuestFiles.tag();
+        return Err(StateError::NoRoom {
+            owner,
+            needed,
+            left,
+        });
+    }
+    write(hart, into)
+}
+
 /// The banks that a hart takes over as it wakes: of each how many words, and all words.
 struct Kept {
     banks: ArrayVec<(Bank, usize), { Bank::ALL.len() }>,
-    words: ArrayVec<u64, MAX_BANKS_WORDS>,
+    words: ArrayVec<u64, MOST_WORDS>,
 }
 
 static WAKING: Mutex<Kept> = Mutex::new(Kept {

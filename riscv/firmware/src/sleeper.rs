@@ -57,7 +57,7 @@ pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
     for section in context.sections() {
         into.section(section.tag, 0, section.version, section.bytes)?;
     }
-    banks::write(&this_hart().access(), into)
+    banks::write_to_wake(&this_hart().access(), into)
 }
 
 /// Takes that out of a machine's state again, once it is found to fit, before anything is

@@ -27,10 +27,7 @@ mod stack_lock;
 mod sync;
 mod timer;
 
-pub use context::{
-    Bank, BankAccess, BankMisfit, MAX_BANKS_WORDS, MAX_GUEST_FILES, MAX_RECORDS, PRIORITY_WORDS,
-    RECORD_WORDS,
-};
+pub use context::{Bank, BankAccess, BankMisfit, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
 pub use context::{
     CaptureError, Csr, CsrAccess, CsrValue, Execution, FileWords, FloatRegisters, HartAccess,
     HartContext, MAX_FILE_WORDS, MAX_VLENB, Misfit, NotOfTheOs, Section, SectionError,

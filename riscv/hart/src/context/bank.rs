@@ -24,13 +24,6 @@ pub const RECORD_WORDS: usize = 3;
 /// The most records that a hart has.
 pub const MAX_RECORDS: usize = 256;
 
-/// The most guest interrupt files that a hart has.
-pub const MAX_GUEST_FILES: usize = 63;
-
-/// The most words that all banks have.
-pub const MAX_BANKS_WORDS: usize =
-    PRIORITY_WORDS + MAX_RECORDS * RECORD_WORDS + MAX_GUEST_FILES * super::MAX_FILE_WORDS;
-
 /// A bank is another hart's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{bank:?}: {words} words do not fit this hart, which has {here}")]

@@ -11,10 +11,7 @@ use arrayvec::ArrayVec;
 use thiserror::Error;
 
 pub use access::{CsrAccess, FileWords, FloatRegisters, HartAccess, MAX_FILE_WORDS};
-pub use bank::{
-    Bank, BankAccess, BankMisfit, MAX_BANKS_WORDS, MAX_GUEST_FILES, MAX_RECORDS, PRIORITY_WORDS,
-    RECORD_WORDS,
-};
+pub use bank::{Bank, BankAccess, BankMisfit, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS};
 pub use csr::{Csr, CsrValue};
 pub use execution::{Execution, NotOfTheOs};
 pub use sections::{Section, SectionError, section};
