@@ -16,10 +16,10 @@ use crate::interrupts::Interrupts;
 use crate::node::{NodeName, is_any, is_enabled, name_of, reg};
 
 /// UARTs that are kept at most, the console among them.
-pub const MAX_UARTS: usize = 8;
+pub const MAX_UARTS: usize = 4;
 
 /// Devices that are named at most; the others are counted.
-pub const MAX_NAMED: usize = 16;
+pub const MAX_NAMED: usize = 4;
 
 /// How deep buses are followed. What is deeper counts as one that nothing knows.
 const MAX_DEPTH: u8 = 8;

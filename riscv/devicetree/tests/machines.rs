@@ -634,11 +634,11 @@ fn more_devices_than_are_named_are_counted() {
         .map(|number| format!("gpio@{number:x} {{ reg = <0 {number} 0 1>; }};"))
         .collect();
     let (names, more) = unkept("virt-aia.dts", 7, &nodes);
-    assert_eq!((names.len(), more), (16, 4));
+    assert_eq!((names.len(), more), (4, 16));
     let uart = |number| {
         format!("serial@{number:x} {{ compatible = \"ns16550a\"; reg = <0 {number} 0 1>; }};")
     };
-    let uarts: String = (0..8).map(uart).collect();
+    let uarts: String = (0..4).map(uart).collect();
     assert_eq!(unkept("virt-aia.dts", 7, &uarts).0.len(), 1);
 }
 
