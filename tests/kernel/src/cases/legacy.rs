@@ -12,7 +12,7 @@ use crate::{
     check,
     machine::Machine,
     memory::mix,
-    read_csr, say, workers, write_csr,
+    read_csr, workers, write_csr,
 };
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sbi_spec::{base, legacy::*};
@@ -306,14 +306,4 @@ fn others(machine: &Machine, hart: usize) {
             write_csr!("sip", 0);
         }
     }
-}
-
-/// Ends the machine by the legacy shutdown.
-pub(crate) fn shut_down() {
-    let returned = registers::call(&{
-        let mut x = [0; 32];
-        x[17] = LEGACY_SHUTDOWN;
-        x
-    });
-    say!("FAIL: shutdown returned {:#x}", returned.x[A0]);
 }

@@ -10,7 +10,7 @@ mod endure;
 mod fuzz;
 mod handover;
 mod instructions;
-pub(crate) mod legacy;
+mod legacy;
 mod mediated;
 mod panic;
 mod remains;
