@@ -3,10 +3,11 @@
 
 extern crate std;
 
+mod disk;
+
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::borrow::ToOwned;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::string::{String, ToString};
@@ -17,19 +18,20 @@ use arrayvec::ArrayVec;
 use poorwill_image::{
     NoWorkers, PowerFails, Progress, StateError, StateSections, StateWriter, Workers,
 };
+use poorwill_medium::Medium;
 use poorwill_medium::nvme::{SharedNamespace, Stop};
-use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::linux::{Free, FreeListError};
-use poorwill_memory::{MachineIdentity, OsMemory, OsPage, PAGE_BYTES, Page, PageMap, to_usize};
-use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES, partition_table_beside};
+use poorwill_memory::{MachineIdentity, OsMemory, Page, PageMap, to_usize};
+use poorwill_store::fake::{TABLE_BYTES, partition_table_beside};
 use poorwill_vault::KeyVault;
 
+use self::disk::Partitioned;
 use crate::cut::fake::FakeRecord;
 use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
-    AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, MAX_MEDIA, Machine,
-    MediumId, Obstacle, StateRefusal, VaultState, WakeReport, WakeVector, Work,
+    AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, Obstacle,
+    StateRefusal, VaultState, WakeReport, WakeVector, Work,
 };
 
 /// What tells this machine from others.
@@ -379,113 +381,6 @@ impl Sleeper for FakeSleeper<'_, '_> {
 
     fn look_every(&self) -> Option<u64> {
         Some(NS_PER_MS)
-    }
-}
-
-/// A disk behind a partition table that is not on it.
-struct Partitioned<'d> {
-    table: Vec<u8>,
-    /// Where the partition is on the disk.
-    start: u64,
-    end: u64,
-    disk: &'d mut dyn Medium,
-    /// See [`FakeMachine::controllers`].
-    shared: Option<SharedNamespace>,
-    controller: usize,
-    wrote: &'d RefCell<BTreeSet<usize>>,
-}
-
-impl Device for Partitioned<'_> {
-    fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
-        ArrayVec::from_iter([(MediumId::Memory, BLOCK_BYTES)])
-    }
-
-    fn on_medium(
-        &mut self,
-        _: MediumId,
-        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
-    ) -> Result<bool, AreaError> {
-        job(self).map(|()| true)
-    }
-
-    fn shared_namespace(&mut self, _: MediumId) -> Result<Option<SharedNamespace>, AreaError> {
-        Ok(self.shared)
-    }
-}
-
-impl Partitioned<'_> {
-    /// Where a byte of the partition is on the disk.
-    fn place(&self, offset: u64) -> u64 {
-        offset - TABLE_BYTES + self.start
-    }
-}
-
-impl Medium for Partitioned<'_> {
-    fn capacity(&self) -> u64 {
-        (self.end - self.start + TABLE_BYTES).next_multiple_of(PAGE_BYTES)
-    }
-
-    fn max_pages(&self) -> usize {
-        self.disk.max_pages()
-    }
-
-    fn depth(&self) -> usize {
-        self.disk.depth()
-    }
-
-    fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError> {
-        if offset >= TABLE_BYTES {
-            let offset = self.place(offset);
-            return self.disk.read(offset, into);
-        }
-        let mut bytes = self.table[to_usize(offset)..].to_owned();
-        bytes.resize(into.len() * to_usize(PAGE_BYTES), 0);
-        for (page, bytes) in into
-            .iter_mut()
-            .zip(bytes.as_chunks::<{ size_of::<Page>() }>().0)
-        {
-            let words = bytes.as_chunks::<8>().0.iter();
-            let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
-            page.0.copy_from_slice(&words);
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
-        assert!(offset >= TABLE_BYTES, "nobody writes partition tables");
-        let offset = self.place(offset);
-        self.wrote.borrow_mut().insert(self.controller);
-        self.disk.write(offset, from)
-    }
-
-    fn flush(&mut self) -> Result<(), MediumError> {
-        self.disk.flush()
-    }
-
-    fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
-        self.disk.start_flush(tag)
-    }
-
-    fn start(
-        &mut self,
-        direction: Direction,
-        offset: u64,
-        pages: &[OsPage],
-        tag: u32,
-    ) -> Result<(), MediumError> {
-        let offset = self.place(offset);
-        if direction == Direction::Write {
-            self.wrote.borrow_mut().insert(self.controller);
-        }
-        self.disk.start(direction, offset, pages, tag)
-    }
-
-    fn poll(&mut self) -> Result<Option<u32>, MediumError> {
-        self.disk.poll()
-    }
-
-    fn quiesce(&mut self) {
-        self.disk.quiesce();
     }
 }
 
