@@ -107,6 +107,8 @@ unsafe fn clear_lowest(bytes: usize) {
 const APART_BYTES: usize = 64 << 10;
 
 /// Whether the calling hart is on the upper part of the deep stack: [`apart`] is its own.
+// Its own frame is below all of its caller's, which may reach into the lower part.
+#[inline(never)]
 pub(crate) fn is_on_upper_deep() -> bool {
     let base = (&raw const DEEP_STACK).addr();
     let upper = base + APART_BYTES..base + DEEP_STACK_BYTES;
