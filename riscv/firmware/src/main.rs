@@ -107,9 +107,11 @@ fn boot(
     let resume = early(|| unsafe {
         next_stage::prepare(&next, platform(), domain, reason, cut::has_line())
     })?;
+    // Before the line is armed: who waits for a hart does not look at the line.
+    let first = early(|| boot_hart::for_next_stage(&own, &next));
     early(|| cut::begin(own));
     // This hart waits to be started, as all do.
-    boot_hart::for_next_stage(&own, &next).start(Task::Start(resume))?;
+    first.start(Task::Start(resume))?;
     own.wait()
 }
 
