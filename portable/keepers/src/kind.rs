@@ -19,15 +19,15 @@ pub(crate) enum Kind {
 const NVME: u32 = 0x01_08_02;
 const AHCI: u32 = 0x01_06_01;
 
-/// The class of bridges, host bridges among them.
-const BRIDGES: u32 = 0x06;
+/// The class of host bridges, and their sub-class.
+const HOST_BRIDGE: u32 = 0x06_00;
 
 /// Vendor and device of the 82574L.
 const I82574L: u32 = 0x10d3_8086;
 
 impl Kind {
     /// The kind of a function that is in use: it has access to memory. `None`: it is not, or
-    /// it is a bridge, whose state is its configuration.
+    /// it is a bridge to a bus, or the host's, whose state is its configuration.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Kind {
         if pci::has_virtual_functions(config, function)? {
             return Err(PciError::VirtualFunctions(function).into());
         }
-        if listed.is_bridge || listed.class >> 16 == BRIDGES {
+        if listed.is_bridge || listed.class >> 8 == HOST_BRIDGE {
             return Ok(None);
         }
         let kind = match (listed.class, listed.id) {

@@ -7,9 +7,13 @@ use poorwill_hart::VectorRegisters;
 use crate::csr::{self, status};
 use crate::unit::opened;
 
-/// Bytes of a register; `None` on a hart without any.
+/// Bytes of a register; `None` on a hart without any. T-Head's vectors of version 0.7.1, which
+/// have no `vcsr`, are none of these.
 pub fn register_bytes() -> Option<u64> {
-    opened(status::VS, csr::try_read::<{ csr::VLENB }>)
+    opened(status::VS, || {
+        csr::try_read::<{ csr::VCSR }>()?;
+        csr::try_read::<{ csr::VLENB }>()
+    })
 }
 
 /// Reads the registers, which are as long as `into` has them.

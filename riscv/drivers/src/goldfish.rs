@@ -25,6 +25,9 @@ mod register {
 /// The low half of the time runs over within this many nanoseconds, 10 ms.
 const NEAR_OVERFLOW: u32 = 10_000_000;
 
+/// How often the clock is read until that is over. A read takes 20 ns at least.
+const MOST_LOOKS: u32 = NEAR_OVERFLOW / 20;
+
 /// What an OS has programmed, and what it may be in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -103,10 +106,12 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
     /// loses nothing. A clock that is not set by its high half alone keeps another latch;
     /// whether it has that one is returned.
     pub fn put_back_latch(&self, state: &RtcState) -> bool {
-        let mut now = self.0.read(register::TIME_LOW);
-        // Nothing is to run over meanwhile.
-        while now > u32::MAX - NEAR_OVERFLOW {
-            now = self.0.read(register::TIME_LOW);
+        // Nothing is to run over meanwhile. A clock that stands still never leaves that.
+        let mut looks = 0..MOST_LOOKS;
+        while self.0.read(register::TIME_LOW) > u32::MAX - NEAR_OVERFLOW {
+            if looks.next().is_none() {
+                return false;
+            }
         }
         let high = self.0.read(register::TIME_HIGH);
         if high == state.latch {
@@ -247,6 +252,23 @@ mod tests {
         model.is_running.set(is_running);
         let state = rtc.capture();
         (model, state)
+    }
+
+    /// A clock whose registers read as all ones.
+    struct Gone;
+
+    impl Registers<u32> for Gone {
+        fn read(&self, _: u64) -> u32 {
+            u32::MAX
+        }
+
+        fn write(&self, _: u64, _: u32) {}
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_is_not_waited_for_without_an_end() {
+        let (_, state) = left(0, false, false);
+        assert!(!GoldfishRtc::new(Gone).put_back_latch(&state));
     }
 
     #[test]

@@ -78,6 +78,8 @@ fn a_device_without_a_keeper_is_told_while_it_may_hold_anything() {
     assert!(refuses(&keeps, 2, 3));
     // A host bridge is its configuration.
     assert!(!refuses(&Node::new(STEP, 0x0600_0000), 3, 0));
+    // Another bridge's driver sets it up, as one between two hosts.
+    assert!(refuses(&Node::new(STEP, 0x0680_0000), 6, 0));
 }
 
 #[test]

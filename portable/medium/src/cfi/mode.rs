@@ -84,14 +84,20 @@ pub fn set_mode(registers: &impl Registers, geometry: &Geometry, mode: Mode) {
 ///
 /// A word of all ones comes first, which is the command to do so; for chips that wait for
 /// data to program it is data that changes nothing, and so they are told from others: they
-/// do not read as memory yet.
+/// do not read as memory yet. It goes to `offset`, in bytes: QEMU's chips store what they are
+/// to program as it is, so there that word becomes all ones, if the OS was between the two
+/// writes of a command that programs. It should be one that is blank.
 ///
 /// # Errors
 ///
 /// [`ModeError`].
-pub fn read_mode(registers: &impl Registers, geometry: &Geometry) -> Result<Mode, ModeError> {
+pub fn read_mode(
+    registers: &impl Registers,
+    geometry: &Geometry,
+    offset: u64,
+) -> Result<Mode, ModeError> {
     let found = sample(registers);
-    registers.write(0, all_ones(registers.width()));
+    registers.write(offset, all_ones(registers.width()));
     let first = sample(registers);
     let read_as = |mode| {
         set_mode(registers, geometry, mode);

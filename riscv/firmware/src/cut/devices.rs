@@ -186,6 +186,7 @@ fn reason(error: KeeperError) -> CutReason {
         KeeperError::Unreachable(function) | KeeperError::State(function) => {
             CutReason::FunctionState(function)
         }
+        KeeperError::Pci(PciError::CapabilityList(function)) => CutReason::FunctionState(function),
         KeeperError::NotDone(function) => CutReason::FunctionNotDone(function),
         KeeperError::TooSlow(function, us) => CutReason::FunctionTooSlow(function, us),
         KeeperError::Changed(function) => CutReason::FunctionChanged(function),

@@ -306,7 +306,7 @@ impl Shared {
             && bus::fits(&self.bus)
     }
 
-    /// Puts it back, but for the time, and for what interrupts harts.
+    /// Puts it back, but for the time, what interrupts harts, and flash.
     pub(super) fn restore(&self) {
         let platform = platform();
         platform.interrupts.shared().put_back(&self.controllers);
@@ -333,7 +333,7 @@ impl Shared {
 }
 
 /// Has the harts interrupted as they were, and puts the clock back, of whose alarm the OS is
-/// to hear.
+/// to hear. Then flash, which the vault's use has left as memory.
 ///
 /// # Errors
 ///
@@ -347,6 +347,7 @@ pub(super) fn announce(pages: &[Page], bytes: u64) -> Result<(), StateError> {
     {
         say!("cut: half of a time that the OS may be reading from the clock is lost");
     }
+    bus::restore_flash(&read_bus(&mut sections)?);
     Ok(())
 }
 

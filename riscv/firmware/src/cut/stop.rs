@@ -88,6 +88,8 @@ fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame
             Err(_) => power::power_off(),
         }
     }
+    // The OS's stores to interrupt files, too, which no ordering of memory covers.
+    poorwill_arch::fence::everything();
     HALTED.fetch_or(1 << place, Ordering::Release);
     let sequence = loop {
         match SEQUENCE.load(Ordering::Acquire) {

@@ -61,6 +61,8 @@ struct Bank {
     registers: FlashBank<Mmio>,
     address: u64,
     geometry: Geometry,
+    /// Offset of the last word in it that is the OS's.
+    last_word: u64,
 }
 
 /// The devices.
@@ -130,7 +132,8 @@ pub(super) unsafe fn start(
             // SAFETY: likewise, as a bank of flash.
             let registers =
                 FlashBank::new(unsafe { Mmio::new(range.start) }, range.length(), width);
-            match bank(registers, range.start, time) {
+            let last_word = last_word(machine, vault, range);
+            match bank(registers, range.start, last_word, time) {
                 Ok(bank) => banks.push(bank),
                 Err(reason) => obstacle = obstacle.or(Some(reason)),
             }
@@ -153,8 +156,22 @@ fn os_banks(machine: &Machine, vault: Option<PhysRange>) -> impl Iterator<Item =
     })
 }
 
+/// The offset of the last word in a bank that is the OS's.
+fn last_word(machine: &Machine, vault: Option<PhysRange>, bank: PhysRange) -> u64 {
+    let flash = machine.flash.iter();
+    let parts = flash.flat_map(|flash| flash.of_os(vault));
+    let ends = (parts.filter(|part| part.overlaps(&bank))).map(|part| part.end.min(bank.end));
+    let width = machine.flash.as_ref().map_or(0, |flash| flash.width);
+    ends.max().unwrap_or(bank.end) - bank.start - u64::from(width)
+}
+
 #[inline(never)]
-fn bank(registers: FlashBank<Mmio>, address: u64, time: &Time) -> Result<Bank, BusObstacle> {
+fn bank(
+    registers: FlashBank<Mmio>,
+    address: u64,
+    last_word: u64,
+    time: &Time,
+) -> Result<Bank, BusObstacle> {
     let cfi = Cfi::start(registers, WaitClock(time.clone()));
     let cfi = cfi.map_err(|error| BusObstacle::Flash(address, error))?;
     let geometry = cfi.geometry().clone();
@@ -164,6 +181,7 @@ fn bank(registers: FlashBank<Mmio>, address: u64, time: &Time) -> Result<Bank, B
             registers,
             address,
             geometry,
+            last_word,
         }),
     }
 }
@@ -198,7 +216,7 @@ pub(crate) fn capture(with_flash: bool) -> Result<BusState, u64> {
     };
     state.uarts = devices.uarts.iter().map(Uart::capture).collect();
     for bank in devices.banks.iter().filter(|_| with_flash) {
-        let mode = cfi::read_mode(&bank.registers, &bank.geometry);
+        let mode = cfi::read_mode(&bank.registers, &bank.geometry, bank.last_word);
         state.modes.push(mode.map_err(|_| bank.address)?.number());
     }
     Ok(state)
@@ -219,7 +237,18 @@ pub(crate) fn fits(state: &BusState) -> bool {
         && state.fw_cfgs.len() == platform().mediated.fw_cfgs()
 }
 
-/// Puts it back.
+/// Has flash read as it did. Nothing of machine mode's may use flash after that: the vault's
+/// bank may be the OS's, too.
+pub(crate) fn restore_flash(state: &BusState) {
+    let banks = DEVICES.get().into_iter().flat_map(|devices| &devices.banks);
+    for (bank, mode) in banks.zip(&state.modes) {
+        if let Some(mode) = Mode::of_number(*mode) {
+            cfi::set_mode(&bank.registers, &bank.geometry, mode);
+        }
+    }
+}
+
+/// Puts it back, but for [flash](restore_flash).
 ///
 /// # Errors
 ///
@@ -229,11 +258,6 @@ pub(crate) fn restore(state: &BusState) -> Result<(), u64> {
     if let Some(devices) = DEVICES.get() {
         for (uart, state) in devices.uarts.iter().zip(&state.uarts) {
             uart.restore(state);
-        }
-        for (bank, mode) in devices.banks.iter().zip(&state.modes) {
-            if let Some(mode) = Mode::of_number(*mode) {
-                cfi::set_mode(&bank.registers, &bank.geometry, mode);
-            }
         }
     }
     platform().mediated.restore_fw_cfgs(&state.fw_cfgs)

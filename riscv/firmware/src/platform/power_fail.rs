@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use poorwill_arch::{Mmio, csr, imsic};
+use poorwill_arch::{Mmio, csr, fence, imsic};
 use poorwill_devicetree::{Machine, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
@@ -91,7 +91,7 @@ pub(crate) fn is_failing() -> bool {
 /// Whether long work in machine mode may go on, for harts that do not let the line interrupt
 /// them meanwhile. It costs a look at the time, and now and then one at the line.
 pub(crate) fn goes_on() -> bool {
-    if TO_THE_END.load(Ordering::Relaxed) || !IS_ARMED.load(Ordering::Relaxed) {
+    if TO_THE_END.load(Ordering::Relaxed) || !IS_ARMED.load(Ordering::Acquire) {
         return true;
     }
     let time = &platform().time;
@@ -217,8 +217,10 @@ impl PowerFail {
 
     /// Lets it interrupt the first hart.
     pub(crate) fn arm(&self) {
-        IS_ARMED.store(true, Ordering::Relaxed);
         self.line.arm();
+        // What was latched before is cleared by then: other harts look from here on.
+        fence::everything();
+        IS_ARMED.store(true, Ordering::Release);
     }
 
     /// Has the calling hart, the first, take its interrupt.
