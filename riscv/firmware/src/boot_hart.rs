@@ -20,7 +20,12 @@ use crate::platform::platform;
 /// under QEMU with one thread one waits 100 ms for its turn.
 const PATIENCE_NS: u64 = 250_000_000;
 
+/// How often each hart is offered the start, before the machine counts as one without a hart
+/// that can run an OS. One that comes late has 5 s.
+const ROUNDS: u32 = 20;
+
 /// Has a hart boot the machine that can run the OS, as `own` cannot, and parks this one.
+/// Returns if no such hart takes the start.
 ///
 /// # Safety
 ///
@@ -31,12 +36,12 @@ pub(crate) unsafe fn hand_over(
     stage: &FwDynamic,
     tree: usize,
     information: usize,
-) -> ! {
+) {
     // SAFETY: as the caller says.
     let time = unsafe { Time::new(machine) };
     let usable: ArrayVec<u64, MAX_HARTS> = machine.harts.iter().map(|hart| hart.id).collect();
     say!("hart {own} cannot run an OS, says the device tree; another one boots");
-    loop {
+    for _ in 0..ROUNDS {
         for id in stage.boot_order(&usable) {
             let mut harts = machine.harts.iter();
             let Some(hart) = harts.find(|hart| hart.id == id) else {
@@ -50,7 +55,6 @@ pub(crate) unsafe fn hand_over(
                 offer::leave()
             }
         }
-        say!("no hart answers that can run an OS; trying again");
     }
 }
 

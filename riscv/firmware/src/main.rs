@@ -57,6 +57,9 @@ enum BootError {
     /// The machine is.
     #[error("{0}")]
     Platform(#[from] PlatformError),
+    /// The calling hart cannot run an OS, and none takes the start that can.
+    #[error("hart {0} cannot run an OS, and no hart has arrived that can")]
+    NoBootHart(u64),
     /// A hart runs that nobody has started.
     #[error("hart {0} runs already")]
     NotStopped(u64),
@@ -138,7 +141,8 @@ fn start(
     let next = FwDynamic::read(blob, information as u64, load)?;
     let Some(place) = machine.harts.iter().position(|hart| hart.id == hart_id) else {
         // SAFETY: the tree describes this machine, on which this hart is alone.
-        unsafe { boot_hart::hand_over(hart_id, &machine, &next, tree, information) }
+        unsafe { boot_hart::hand_over(hart_id, &machine, &next, tree, information) };
+        return Err(BootError::NoBootHart(hart_id));
     };
     let taken = |memory: &[PhysRange]| next.taken(memory, load);
     // SAFETY: the tree describes this machine, and boot is called once.
