@@ -1,5 +1,5 @@
 use arrayvec::ArrayVec;
-use poorwill_memory::PhysRange;
+use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use crate::reserved::MAX_RESERVED;
 
@@ -47,8 +47,8 @@ pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<Ph
 }
 
 /// Where the tree in `blob` is handed on, with room to grow by `growth`: where it is, if that
-/// much of the OS's `memory` behind it is free, or else in another place. `occupied` is what
-/// a previous stage has left in memory for the OS, or for others.
+/// much of the OS's `memory` behind it is free, or else in another place. `reserved` is what
+/// a previous stage has left in memory for the OS, or for others, and `next` the next stage.
 ///
 /// The other place depends on these alone, so it is the same at each start.
 ///
@@ -56,25 +56,39 @@ pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<Ph
 #[must_use]
 pub fn tree_place(
     memory: &[PhysRange],
-    occupied: impl Iterator<Item = PhysRange>,
+    reserved: impl Iterator<Item = PhysRange>,
+    next: PhysRange,
     blob: PhysRange,
     growth: u64,
 ) -> Option<PhysRange> {
     let length = blob.length().checked_add(growth)?;
     let grown = PhysRange::new(blob.start, length);
-    // What the blob begins in is the blob's own: boot loaders reserve it as well.
     let mut taken: ArrayVec<PhysRange, { MAX_RESERVED + 2 }> = ArrayVec::new();
-    for range in occupied.filter(|range| !range.contains(blob.start)) {
+    taken.try_push(next).ok()?;
+    let mut is_free = !next.overlaps(&grown);
+    for range in reserved {
+        is_free &= is_of_blob(range, grown) || !range.overlaps(&grown);
         taken.try_push(range).ok()?;
     }
     let mut ranges = memory.iter();
     let is_memory = ranges.any(|range| range.start <= grown.start && grown.end <= range.end);
-    if is_memory && !taken.iter().any(|range| range.overlaps(&grown)) {
+    if is_memory && is_free {
         return Some(grown);
     }
     // It is copied from there.
     taken.try_push(blob).ok()?;
     place(memory, &taken, length).map(|place| PhysRange::new(place.start, length))
+}
+
+/// Whether `reserved` is the reservation of the blob itself, which boot loaders make as well:
+/// it begins in the blob's first page, and ends in the last page of the `grown` blob at most.
+/// What reaches farther may hold something else.
+fn is_of_blob(reserved: PhysRange, grown: PhysRange) -> bool {
+    let page = |address: u64| address / PAGE_BYTES;
+    let last_page = |range: PhysRange| page(range.end.saturating_sub(1));
+    reserved.contains(grown.start)
+        && page(reserved.start) == page(grown.start)
+        && last_page(reserved) <= last_page(grown)
 }
 
 /// The highest place within `range`.
@@ -156,9 +170,14 @@ mod tests {
         end: 0xbfe0_1800,
     };
 
-    /// Where it goes if these ranges are taken.
-    fn tree_at(blob: PhysRange, occupied: &[PhysRange]) -> Option<PhysRange> {
-        tree_place(&OS, occupied.iter().copied(), blob, 0x2000)
+    const NEXT: PhysRange = PhysRange {
+        start: 0x8020_0000,
+        end: 0x8220_0000,
+    };
+
+    /// Where it goes if these ranges are reserved.
+    fn tree_at(blob: PhysRange, reserved: &[PhysRange]) -> Option<PhysRange> {
+        tree_place(&OS, reserved.iter().copied(), NEXT, blob, 0x2000)
     }
 
     #[test]
@@ -170,6 +189,7 @@ mod tests {
             // The reservation block has the tree's own range, and may have pages of it.
             BLOB,
             PhysRange::new(BLOB.start, 0x2000),
+            PhysRange::new(BLOB.start, 0x4000),
         ] {
             assert_eq!(tree_at(BLOB, &[beside]), Some(grown), "{beside:x?}");
         }
@@ -192,6 +212,25 @@ mod tests {
         }
         let none = PhysRange::new(0, 1 << 40);
         assert_eq!(tree_at(PhysRange::new(u64::MAX - 8, 8), &[none]), None);
+    }
+
+    #[test]
+    fn a_tree_grows_into_nothing_that_it_merely_begins_in() {
+        let at = PhysRange::new(0xb7c0_0000, 0x3800);
+        for wide in [
+            // From before it, far past it, or to its own end; and from it, far past it.
+            PhysRange::new(BLOB.start - 0x10_0000, 0x20_0000),
+            PhysRange::new(BLOB.start - 0x1000, 0x2800),
+            PhysRange::new(BLOB.start, 0x10_0000),
+            PhysRange::new(BLOB.start, 0x4001),
+        ] {
+            assert_eq!(tree_at(BLOB, &[wide]), Some(at), "{wide:x?}");
+        }
+        // The next stage is never the tree's own, however small.
+        for next in [BLOB, PhysRange::new(BLOB.start, 0x3800)] {
+            let found = tree_place(&OS, [].into_iter(), next, BLOB, 0x2000);
+            assert_eq!(found, Some(at), "{next:x?}");
+        }
     }
 
     prop_compose! {
@@ -218,17 +257,30 @@ mod tests {
         #[test]
         fn a_tree_is_handed_on_in_free_memory(
             memory in prop::collection::vec(range(), 0..4),
-            occupied in prop::collection::vec(range(), 0..12),
-            blob in (0u64..1 << 34, 64u64..1 << 20),
+            far in prop::collection::vec(range(), 0..8),
+            near in prop::collection::vec((0u64..0x4000, 1u64..0x20_0000), 0..3),
+            next in range(),
+            blob in (0x2000u64..1 << 34, 64u64..1 << 20),
             growth in 0u64..1 << 16,
         ) {
             let blob = PhysRange::new(blob.0, blob.1);
-            if let Some(place) = tree_place(&memory, occupied.iter().copied(), blob, growth) {
+            let near = near.iter().map(|(offset, length)| PhysRange::new(blob.start - 0x2000 + offset, *length));
+            let reserved: Vec<_> = far.into_iter().chain(near).collect();
+            if let Some(place) = tree_place(&memory, reserved.iter().copied(), next, blob, growth) {
                 prop_assert_eq!(place.length(), blob.length() + growth);
                 prop_assert!(memory.iter().any(|range| range.start <= place.start && place.end <= range.end));
-                let mut others = occupied.iter().filter(|range| !range.contains(blob.start));
-                prop_assert!(!others.any(|range| range.overlaps(&place)));
-                prop_assert!(place.start == blob.start || !place.overlaps(&blob));
+                prop_assert!(!next.overlaps(&place));
+                let mut over = reserved.iter().filter(|range| range.overlaps(&place));
+                if place.start == blob.start {
+                    // Nothing that it overlaps has a byte in another page.
+                    let pages = place.start & !0xfff..place.end.next_multiple_of(0x1000);
+                    let is_own = |range: &PhysRange| {
+                        range.contains(blob.start) && pages.start <= range.start && range.end <= pages.end
+                    };
+                    prop_assert!(over.all(is_own));
+                } else {
+                    prop_assert!(over.next().is_none() && !place.overlaps(&blob));
+                }
             }
         }
 

@@ -27,8 +27,8 @@ pub(super) fn start(
 ) -> Result<&'static Domain, HartSetError> {
     let harts = HartSet::new(machine.harts.iter().map(|hart| hart.id))?;
     let blob = PhysRange::new(tree.start, tree.length().saturating_sub(TREE_GROWTH));
-    let occupied = machine.reserved.iter().map(|reserved| reserved.range);
-    let handed_on = tree_place(memory.ranges(), occupied.chain([next]), blob, TREE_GROWTH);
+    let reserved = machine.reserved.iter().map(|reserved| reserved.range);
+    let handed_on = tree_place(memory.ranges(), reserved, next, blob, TREE_GROWTH);
     // Of a tree in ROM nothing is memory.
     let loaded = memory
         .ranges()
