@@ -37,8 +37,8 @@ pub struct PartitionDigest {
     digest: u64,
 }
 
-/// Bytes at a partition's start that are looked at. There lie the superblocks of ext4, XFS and
-/// Btrfs, which change whenever somebody mounts them for writing. Of other content nothing
+/// Bytes at a partition's start that are looked at. There lie the superblocks of ext4 and
+/// Btrfs, which change whenever somebody mounts them and writes. Of other content nothing
 /// there need change: [`PartitionFingerprint::unguarded`].
 pub const FINGERPRINTED_BYTES: u64 = 128 << 10;
 

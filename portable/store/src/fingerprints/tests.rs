@@ -120,21 +120,23 @@ struct HostFile(PathBuf);
 
 impl Drop for HostFile {
     fn drop(&mut self) {
-        let _it_may_never_have_been_made = fs::remove_file(&self.0);
+        for path in [&self.0, &self.while_mounted()] {
+            let _it_may_never_have_been_made = fs::remove_file(path);
+        }
     }
 }
 
-/// Room for the smallest XFS.
-const BYTES: u64 = 320 << 20;
+/// Room for the smallest Btrfs.
+const BYTES: u64 = 256 << 20;
 
-/// Mounts the file system on a directory in its own mount namespace, and runs `job` there. 77:
-/// the host cannot mount it.
+/// Mounts the file system on a directory in its own mount namespace, and runs `job` there. How
+/// the file system began before it was unmounted is copied. 77: the host cannot mount it.
 const MOUNT: &str = r#"
     test -e /dev/loop-control || exit 77
     folder=$(mktemp -d)
     trap 'rmdir "$folder"' EXIT
     mount -o loop "$1" "$folder" || exit 77
-    cd "$folder" && eval "$2" && cd / && umount "$folder"
+    cd "$folder" && eval "$2" && head -c 131072 "$1" >"$1.mounted" && cd / && umount "$folder"
 "#;
 
 impl HostFile {
@@ -164,25 +166,31 @@ impl HostFile {
         }
     }
 
-    fn look(&self) -> (u64, Content) {
-        let mut start = Vec::new();
-        let file = File::open(&self.0).unwrap();
-        file.take(FINGERPRINTED_BYTES)
-            .read_to_end(&mut start)
-            .unwrap();
-        look(&start)
+    /// Where its beginning is copied to while it is mounted.
+    fn while_mounted(&self) -> PathBuf {
+        self.0.with_added_extension("mounted")
     }
 }
 
+/// The fingerprint of a file system in a file.
+fn look_at_file(path: &Path) -> (u64, Content) {
+    let mut start = Vec::new();
+    let file = File::open(path).unwrap();
+    file.take(FINGERPRINTED_BYTES)
+        .read_to_end(&mut start)
+        .unwrap();
+    look(&start)
+}
+
 /// A kind counts as guarded because of this: it is mounted, a block of a file is written in
-/// place, it is unmounted, and the fingerprint is another.
+/// place, and the fingerprint is another: while it is still mounted, as it is found after a
+/// power cut, and once it is unmounted. The block lies far behind what the fingerprint covers.
 #[test]
 fn what_is_guarded_changes_when_a_file_is_rewritten() {
-    let kinds: [(&str, Content, &[&str]); 5] = [
+    let kinds: [(&str, Content, &[&str]); 4] = [
         ("ext2", Content::Ext, &["mkfs.ext2", "-q", "-F"]),
         ("ext3", Content::Ext, &["mkfs.ext3", "-q", "-F"]),
         ("ext4", Content::Ext, &["mkfs.ext4", "-q", "-F"]),
-        ("xfs", Content::Xfs, &["mkfs.xfs", "-q", "-f"]),
         ("btrfs", Content::Btrfs, &["mkfs.btrfs", "-q", "-f"]),
     ];
     let shown: Vec<Content> = kinds.iter().map(|(_, kind, _)| *kind).collect();
@@ -195,8 +203,8 @@ fn what_is_guarded_changes_when_a_file_is_rewritten() {
             assert!(!is_strict, "{} is missing: run tools/setup", tool[0]);
             continue;
         };
-        assert_eq!(file.look().1, kind, "{name}");
-        if let Err(why) = file.mounted("dd if=/dev/zero of=file bs=4096 count=100") {
+        assert_eq!(look_at_file(&file.0).1, kind, "{name}");
+        if let Err(why) = file.mounted("dd if=/dev/zero of=file bs=4096 count=2000") {
             // Not captured as the output of a test that passes.
             let _ = writeln!(
                 stderr(),
@@ -205,16 +213,18 @@ fn what_is_guarded_changes_when_a_file_is_rewritten() {
             continue;
         }
         for byte in ["1", "2"] {
-            let before = file.look();
-            let write = "conv=notrunc of=file bs=4096 count=1 seek=5";
+            let before = look_at_file(&file.0);
+            let write = "conv=notrunc,fsync of=file bs=4096 count=1 seek=1500";
             file.mounted(&format!("yes {byte} | dd iflag=fullblock {write}"))
                 .unwrap();
-            let after = file.look();
-            assert_ne!(
-                after.0, before.0,
-                "{name}: the rewritten block does not show"
-            );
-            assert_eq!(after.1, kind, "{name}");
+            for (state, path) in [("mounted", &file.while_mounted()), ("unmounted", &file.0)] {
+                let after = look_at_file(path);
+                assert_ne!(
+                    after.0, before.0,
+                    "{name}, {state}: the rewritten block does not show"
+                );
+                assert_eq!(after.1, kind, "{name}, {state}");
+            }
         }
     }
 }
