@@ -146,6 +146,29 @@ pub struct MessageFiles {
 }
 
 impl ImsicLayout {
+    /// What a node says, and how many bytes its files have in each range of its `reg`, at most.
+    fn read(node: FdtNode<'_>) -> Option<(Self, u64)> {
+        let files = u32::try_from(hart_interrupts(node).count()).unwrap_or(u32::MAX);
+        let layout = ImsicLayout {
+            base: reg(node, 0)?.start,
+            identities: cell(node, "riscv,num-ids").unwrap_or(0).min(2047),
+            guest_bits: cell(node, "riscv,guest-index-bits").unwrap_or(0).min(7),
+            hart_bits: cell(node, "riscv,hart-index-bits")
+                .unwrap_or_else(|| files.max(1).next_power_of_two().ilog2()),
+            group_bits: cell(node, "riscv,group-index-bits").unwrap_or(0),
+            group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
+        };
+        // A range for each group of harts, each with its harts' files. Where these have no
+        // room in what `reg` says, it is wrong, and a group has as many as its bits number.
+        let most = match (regs(node).count(), layout.group_bits) {
+            (0 | 1, _) => u64::from(files),
+            // Nothing says how harts lie in ranges that are no groups.
+            (_, 0) => 0,
+            _ => u64::from(files).min(1 << layout.hart_bits.min(31)),
+        };
+        Some((layout, most * layout.file_bytes()))
+    }
+
     /// Bytes of one hart's files.
     fn file_bytes(&self) -> u64 {
         PAGE_BYTES << self.guest_bits
@@ -206,15 +229,9 @@ impl Interrupts {
         harts: &[Hart],
         closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
-        let is_machines = is_machine_level(node);
         // Also one that is of no use here is not the OS's.
-        if let Some(range) = reg(node, 0).filter(|_| is_machines) {
-            let direct = match node.property("msi-parent") {
-                Some(_) => 0,
-                None => hart_interrupts(node).count() as u64,
-            };
-            closing.close(node, range, own_size::aplic(direct))?;
-        }
+        close_aplic(node, closing)?;
+        let is_machines = is_machine_level(node);
         match Aplic::read(node, harts)? {
             Some(aplic) if !aplic.children.is_empty() => {
                 bound::push(&mut self.machine_aplics, APLICS, aplic)
@@ -230,43 +247,26 @@ impl Interrupts {
         harts: &mut [Hart],
         closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
-        let is_machines = is_machine_level(node);
-        let Some(range) = reg(node, 0) else {
+        let Some((layout, most)) = ImsicLayout::read(node) else {
             return Ok(());
         };
         // Files without it are of no use here; machine mode's are not the OS's either.
         let identities = cell(node, "riscv,num-ids");
-        let files = u32::try_from(hart_interrupts(node).count()).unwrap_or(u32::MAX);
-        let layout = ImsicLayout {
-            base: range.start,
-            identities: identities.unwrap_or(0).min(2047),
-            guest_bits: cell(node, "riscv,guest-index-bits").unwrap_or(0).min(7),
-            hart_bits: cell(node, "riscv,hart-index-bits")
-                .unwrap_or_else(|| files.max(1).next_power_of_two().ilog2()),
-            group_bits: cell(node, "riscv,group-index-bits").unwrap_or(0),
-            group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
-        };
-        // A range for each group of harts, each with its harts' files. Where these have no
-        // room in what `reg` says, it is wrong, and a group has as many as its bits number.
+        let is_machines = is_machine_level(node);
+        let files = hart_interrupts(node).count() as u64;
         let bytes = layout.file_bytes();
-        let most = match (regs(node).count(), layout.group_bits) {
-            (0 | 1, _) => u64::from(files),
-            // Nothing says how harts lie in ranges that are no groups.
-            (_, 0) => 0,
-            _ => u64::from(files).min(1 << layout.hart_bits.min(31)),
-        };
         let rooms = regs(node).map(|range| range.length() / bytes);
         let room = rooms.fold(0, u64::saturating_add);
         let mut controllers = hart_interrupts(node);
         for range in regs(node) {
             let whole = match is_machines {
-                true => closing.close(node, range, most * bytes)?,
+                true => closing.close(node, range, most)?,
                 false => range,
             };
             if identities.is_none() {
                 continue;
             }
-            let group = if room < files.into() { whole } else { range };
+            let group = if room < files { whole } else { range };
             let files = file_addresses(group, bytes);
             for (file, (controller, interrupt)) in files.zip(controllers.by_ref()) {
                 match (find_hart(harts, controller), interrupt) {
@@ -300,6 +300,29 @@ impl Interrupts {
             }
         }
     }
+}
+
+/// Closes an APLIC domain, if it is machine mode's.
+pub(crate) fn close_aplic(node: FdtNode<'_>, closing: &mut Closing<'_>) -> Result<(), TooMany> {
+    if let Some(range) = reg(node, 0).filter(|_| is_machine_level(node)) {
+        let direct = match node.property("msi-parent") {
+            Some(_) => 0,
+            None => hart_interrupts(node).count() as u64,
+        };
+        closing.close(node, range, own_size::aplic(direct))?;
+    }
+    Ok(())
+}
+
+/// Closes interrupt files, if they are machine mode's.
+pub(crate) fn close_imsics(node: FdtNode<'_>, closing: &mut Closing<'_>) -> Result<(), TooMany> {
+    let layout = ImsicLayout::read(node).filter(|_| is_machine_level(node));
+    if let Some((_, most)) = layout {
+        for range in regs(node) {
+            closing.close(node, range, most)?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the interrupt files of the harts of a group lie, each of so many bytes.

@@ -19,6 +19,7 @@ mod cells;
 mod census;
 mod chosen;
 mod devices;
+mod disabled;
 mod fixup;
 mod flash;
 mod hart;

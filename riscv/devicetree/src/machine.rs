@@ -11,6 +11,7 @@ use crate::caches::{self, DataCaches};
 use crate::census::{Census, Known};
 use crate::chosen::{MAX_SEED, read_seed, stdout_name};
 use crate::devices::{PciHost, Syscon, Uart};
+use crate::disabled;
 use crate::flash::Flash;
 use crate::hart::{Hart, MAX_HARTS, find_hart};
 use crate::identity::{self, Fingerprint};
@@ -358,14 +359,17 @@ impl Machine {
         console: Option<&str>,
         depth: u8,
     ) -> Result<(), TooMany> {
-        if !is_enabled(node) || node.name() == "cpus" || node.name() == "chosen" {
+        if node.name() == "cpus" || node.name() == "chosen" {
             return Ok(());
         }
-        let harts = &mut self.harts;
         let mut closing = Closing {
             machine_only: &mut self.machine_only,
             beyond: &mut self.beyond,
         };
+        if !is_enabled(node) {
+            return disabled::close(node, &mut closing, depth);
+        }
+        let harts = &mut self.harts;
         match Binding::of(node) {
             Some(Binding::Uart) => {
                 let named = console.is_some_and(|path| path.ends_with(node.name()));

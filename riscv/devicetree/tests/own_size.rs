@@ -123,6 +123,69 @@ fn a_controllers_own_size_closes_it() {
     }
 }
 
+/// `status` says that nobody drives it, not that it is not there.
+#[test]
+fn a_controller_that_is_disabled_is_closed_and_not_used() {
+    // Another timer, so that the machine has one.
+    let timer = "timer@3000000 { compatible = \"riscv,aclint-mtimer\";
+        reg = <0 0x300bff8 0 8 0 0x3004000 0 0x7ff8>; };";
+    for (name, node, closed) in [
+        ("virt-plic.dts", "clint@2000000", (0x200_0000, 0x200_c000)),
+        ("virt-aclint.dts", "mswi@2000000", (0x200_0000, 0x200_4000)),
+        (
+            "virt-aclint.dts",
+            "mtimer@2004000",
+            (0x200_4000, 0x200_c000),
+        ),
+        (
+            "virt-aia.dts",
+            "interrupt-controller@c000000",
+            (0xc00_0000, 0xc00_4000),
+        ),
+        (
+            "virt-aia.dts",
+            "interrupt-controller@24000000",
+            (0x2400_0000, 0x2400_2000),
+        ),
+    ] {
+        let off = format!("{node} {{ status = \"disabled\"; }};");
+        for more in [
+            format!("/ {{ soc {{ {off} {timer} }}; }};"),
+            // So is one on a bus that is disabled.
+            format!("/ {{ soc {{ status = \"disabled\"; }}; {timer} }};"),
+        ] {
+            let machine =
+                read(name, &more).unwrap_or_else(|error| panic!("{name}, {more}: {error}"));
+            let (start, end) = closed;
+            let list = &machine.machine_only;
+            assert!(is_closed(&machine, start, end), "{name}, {more}: {list:x?}");
+            let hart = &machine.harts[0];
+            let used = [hart.msip, hart.mtimecmp, hart.machine_imsic];
+            let is_within = |address: &u64| (start..end).contains(address);
+            assert!(
+                !used.iter().flatten().any(is_within),
+                "{name}, {more}: {used:x?}"
+            );
+            assert!(!machine.mtime.iter().any(is_within), "{name}, {more}");
+        }
+    }
+    let more = "/ { fw-cfg@10100000 { status = \"disabled\"; }; };";
+    let machine = read("virt-plic.dts", more).unwrap();
+    assert!(machine.fw_cfg.is_empty() && is_closed(&machine, 0x1010_0000, 0x1010_0018));
+    // The OS's own are not machine mode's.
+    for node in [
+        "interrupt-controller@d000000",
+        "interrupt-controller@28000000",
+    ] {
+        let more = format!("/ {{ soc {{ {node} {{ status = \"disabled\"; }}; }}; }};");
+        let (off, on) = (
+            read("virt-aia.dts", &more).unwrap(),
+            read("virt-aia.dts", "").unwrap(),
+        );
+        assert_eq!(off.machine_only, on.machine_only, "{node}");
+    }
+}
+
 /// What machine mode cannot use for want of a property is not the OS's either.
 #[test]
 fn a_controller_that_says_too_little_is_closed() {

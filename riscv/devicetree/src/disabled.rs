@@ -1,0 +1,42 @@
+//! Controllers of machine mode's that are not in use. `status` says that nobody drives them,
+//! not that they are not there, so the OS does not reach them either.
+
+use dtoolkit::Node;
+use dtoolkit::fdt::FdtNode;
+
+use crate::binding::Binding;
+use crate::bound::TooMany;
+use crate::interrupts::{close_aplic, close_imsics};
+use crate::machine::BUS_LEVELS;
+use crate::node::reg;
+use crate::own_size::{self, Closing};
+
+/// Closes what only machine mode may touch of a disabled node, and of all below it.
+pub(crate) fn close(
+    node: FdtNode<'_>,
+    closing: &mut Closing<'_>,
+    depth: u8,
+) -> Result<(), TooMany> {
+    // The registers of `reg`, in its order, and the bytes that each controller has of them.
+    let sizes: &[u64] = match (Binding::of(node), reg(node, 1)) {
+        (Some(Binding::Clint), _) => &[own_size::CLINT],
+        (Some(Binding::AclintMswi), _) => &[own_size::MSWI],
+        (Some(Binding::AclintMtimer), Some(_)) => &[own_size::MTIME, own_size::MTIMECMP],
+        // Nothing says which of the two it is.
+        (Some(Binding::AclintMtimer), None) => &[own_size::MTIMER],
+        (Some(Binding::FwCfg), _) => &[own_size::FW_CFG],
+        (Some(Binding::Aplic), _) => return close_aplic(node, closing),
+        (Some(Binding::Imsics), _) => return close_imsics(node, closing),
+        (None, _) if depth < BUS_LEVELS => {
+            let mut below = node.children();
+            return below.try_for_each(|node| close(node, closing, depth + 1));
+        }
+        _ => &[],
+    };
+    for (place, bytes) in sizes.iter().enumerate() {
+        if let Some(range) = reg(node, place) {
+            closing.close(node, range, *bytes)?;
+        }
+    }
+    Ok(())
+}
