@@ -227,6 +227,9 @@ pub enum StateRefusal {
     /// The image knows its disk otherwise.
     #[error("{0}: the image does not fit it any more")]
     Disk(#[from] DiskChanged),
+    /// A snapshot that does not say that this is accepted, as one of an older Poorwill's.
+    #[error("{0}: take the snapshot anew; `poorwill-guest snapshot --unguarded` accepts that")]
+    Unguarded(UnguardedPartition),
     /// Nobody can tell.
     #[error("nobody can tell whether the disk is as the image knows it: {0}")]
     Partitions(AreaError),

@@ -71,6 +71,8 @@ pub struct FakeMachine<'f> {
     pub other_bytes: u64,
     /// Its state: kept by an image, and what a wake gives back.
     pub state: u64,
+    /// A section that its images have besides: whose, of which version, and its payload.
+    pub section: Option<(u32, u16, Vec<u8>)>,
     /// Called when the state is written down.
     pub on_capture: Option<&'f dyn Fn()>,
     /// What a key pressed at a wake is worth.
@@ -166,6 +168,7 @@ impl<'f> FakeMachine<'f> {
             has_area: true,
             other_bytes: 0,
             state: 0,
+            section: None,
             on_capture: None,
             has_key: false,
             attempt: Cell::new(None),
@@ -298,6 +301,9 @@ impl Machine for FakeMachine<'_> {
     fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
         if let Some(on_capture) = self.on_capture {
             on_capture();
+        }
+        if let Some((owner, version, payload)) = &self.section {
+            into.section(*owner, 0, *version, &payload[..])?;
         }
         into.section(OWNER, 0, 1, &self.state)
     }

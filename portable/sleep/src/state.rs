@@ -1,4 +1,4 @@
-use poorwill_image::{Opened, StateError, StateWriter};
+use poorwill_image::{ImageKind, Opened, StateError, StateWriter};
 use poorwill_store::{PartitionDigest, PartitionFingerprint, unchanged};
 
 use crate::area::Fingerprints;
@@ -40,7 +40,8 @@ pub(crate) fn capture<M: Machine>(
 }
 
 /// Reads the state of an image, all of it, before anything is touched; the partitions
-/// must be as its OS knows them, `fingerprints` being what they are now.
+/// must be as its OS knows them, `fingerprints` being what they are now. One that cannot be
+/// guarded is named; a snapshot that does not say that this is accepted is refused.
 ///
 /// # Errors
 ///
@@ -66,18 +67,22 @@ pub(crate) fn read<'a, M: Machine>(
             number: section.number,
         });
     }
-    let mut digests = then
-        .iter()
-        .map(PartitionFingerprint::digest)
-        .chain(old_then)
-        .peekable();
-    if digests.peek().is_some() {
-        unchanged(digests, fingerprints.map_err(StateRefusal::Partitions)?)?;
-    }
-    for partition in then.iter().filter(|partition| partition.is_accepted()) {
-        if let Some(unguarded) = partition.unguarded() {
-            machine.say(&Event::UnguardedPartition(unguarded));
+    let now: &[PartitionFingerprint] = match (then, old_then) {
+        ([], []) => &[],
+        _ => fingerprints.map_err(StateRefusal::Partitions)?,
+    };
+    let digests = then.iter().map(PartitionFingerprint::digest);
+    unchanged(digests.chain(old_then), now)?;
+    // What the old version does not say is told by what the partitions hold now.
+    let is_known = |now: &&PartitionFingerprint| old_then.iter().any(|then| now.is_of(then));
+    for partition in then.iter().chain(now.iter().filter(is_known)) {
+        let Some(unguarded) = partition.unguarded() else {
+            continue;
+        };
+        if image.header().kind == ImageKind::Snapshot && !partition.is_accepted() {
+            return Err(StateRefusal::Unguarded(unguarded));
         }
+        machine.say(&Event::UnguardedPartition(unguarded));
     }
     Ok(state)
 }

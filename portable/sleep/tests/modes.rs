@@ -512,10 +512,18 @@ fn disk_beside_luks(configuration: &Configuration) -> FakeMedium {
 
 /// Has the machine of such a disk sleep.
 fn sleep_beside_luks(disk: &mut FakeMedium) -> (Slept, Vec<String>) {
+    sleep_beside(disk, |machine| machine.other_bytes = MIB)
+}
+
+/// Has the machine that `prepare` makes sleep in an area with room behind it.
+fn sleep_beside(
+    disk: &mut FakeMedium,
+    prepare: impl FnOnce(&mut FakeMachine<'_>),
+) -> (Slept, Vec<String>) {
     let mut memory = memory();
     let mut work = FakeWork::new(memory.os().pages());
     let mut machine = FakeMachine::new(disk, START, SHORT_AREA, None);
-    machine.other_bytes = MIB;
+    prepare(&mut machine);
     let vector = WakeVector {
         address: 0,
         argument: 0,
@@ -561,13 +569,65 @@ fn a_snapshot_beside_what_is_known_to_be_unguarded_says_so_at_each_wake() {
         &[UNGUARDED, "free pages are saved too", "sleep mode=snapshot"],
     );
     for _ in 0..2 {
-        let mut memory = memory();
-        let mut work = FakeWork::new(memory.os().pages());
-        let mut machine = FakeMachine::new(&mut disk, START, SHORT_AREA, None);
-        machine.other_bytes = MIB;
-        let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+        let (woke, said) = wake_beside_luks(&mut disk);
         assert!(matches!(woke, Woke::Awake(_)), "{woke:?}");
-        assert_said(&machine.said.take()[..1], &[UNGUARDED]);
+        assert_said(&said[..1], &[UNGUARDED]);
+    }
+}
+
+/// A power-on of the machine of such a disk.
+fn wake_beside_luks(disk: &mut FakeMedium) -> (Woke<u64>, Vec<String>) {
+    let mut memory = memory();
+    let mut work = FakeWork::new(memory.os().pages());
+    let mut machine = FakeMachine::new(disk, START, SHORT_AREA, None);
+    machine.other_bytes = MIB;
+    let woke = wake(&machine, memory.os(), &mut work.lend(), 0);
+    (woke, machine.said.take())
+}
+
+/// The fingerprint of the partition that holds LUKS, as version 2 of the section has it.
+fn luks_fingerprint() -> [u8; 80] {
+    let mut disk = disk_beside_luks(&of_mode(Some(SleepMode::Persist)));
+    sleep_beside_luks(&mut disk);
+    let bytes = disk.bytes();
+    let head = bytes.windows(6).position(|word| word == b"GRDS\x02\0");
+    let fingerprint = bytes[head.unwrap() + 16..].first_chunk();
+    *fingerprint.unwrap()
+}
+
+#[test]
+fn an_image_that_does_not_accept_what_cannot_be_guarded_is_refused_or_names_it() {
+    let fingerprint = luks_fingerprint();
+    let snapshot = Configuration {
+        snapshots: STAGED.snapshots,
+        ..SNAPSHOT
+    };
+    // The versions of the section: the older one does not say what the partition holds.
+    for (version, payload) in [(1, &fingerprint[..72]), (2, &fingerprint[..])] {
+        for configuration in [snapshot, of_mode(Some(SleepMode::Persist))] {
+            let mut disk = disk_beside_luks(&configuration);
+            let (slept, _) = sleep_beside(&mut disk, |machine| {
+                let owner = u32::from_le_bytes(*b"GRDS");
+                machine.section = Some((owner, version, payload.to_vec()));
+            });
+            assert!(matches!(slept, Slept::Asleep(_)), "{slept:?}");
+            let (woke, said) = wake_beside_luks(&mut disk);
+            if configuration != snapshot {
+                assert!(
+                    matches!(woke, Woke::Awake(_)),
+                    "version {version}: {woke:?}"
+                );
+                assert_said(&said[..1], &[UNGUARDED]);
+                continue;
+            }
+            let Woke::Cold(reason) = woke else {
+                panic!("version {version}: {woke:?}");
+            };
+            assert!(reason.to_string().starts_with(UNGUARDED), "{reason}");
+            // It is kept, as each that is refused.
+            let (woke, _) = wake_beside_luks(&mut disk);
+            assert!(matches!(woke, Woke::Cold(again) if again == reason));
+        }
     }
 }
 

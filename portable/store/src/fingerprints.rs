@@ -108,6 +108,12 @@ impl PartitionFingerprint {
         &self.partition
     }
 
+    /// Whether it is of the partition that this digest is of.
+    #[must_use]
+    pub fn is_of(&self, digest: &PartitionDigest) -> bool {
+        self.partition.is_of(digest)
+    }
+
     /// Why it cannot tell whether the partition was written to, if it cannot.
     #[must_use]
     pub fn unguarded(&self) -> Option<UnguardedPartition> {
