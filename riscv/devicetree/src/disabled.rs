@@ -7,8 +7,7 @@ use dtoolkit::fdt::FdtNode;
 use crate::binding::Binding;
 use crate::bound::TooMany;
 use crate::interrupts::{close_aplic, close_imsics};
-use crate::machine::BUS_LEVELS;
-use crate::node::reg;
+use crate::node::{BUS_LEVELS, reg};
 use crate::own_size::{self, Closing};
 
 /// Closes what only machine mode may touch of a disabled node, and of all below it.

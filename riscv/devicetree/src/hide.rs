@@ -10,8 +10,7 @@ use poorwill_memory::PhysRange;
 use crate::binding::Binding;
 use crate::flash::{FLASH, PARTITIONS, flash_banks, is_vault, partitions, vault_partition};
 use crate::interrupts::is_machine_level;
-use crate::machine::BUS_LEVELS;
-use crate::node::{bytes_of, can_run_os, is_any, is_enabled, is_enabled_hart};
+use crate::node::{BUS_LEVELS, bytes_of, can_run_os, is_any, is_enabled, is_enabled_hart};
 use crate::power_fail::POWER_FAIL;
 
 /// Most bytes of a flash's `reg`: of four banks, with addresses and lengths of 64 bits.

@@ -20,7 +20,8 @@ use crate::intruder::{self, Intruder};
 use crate::isa::{Extensions, read_cache_block};
 use crate::memory_controller::MemoryController;
 use crate::node::{
-    MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle, places_of, reg,
+    BUS_LEVELS, MAX_DEPTH, can_run_os, cell, hart_interrupts, is_any, is_enabled, phandle,
+    places_of, reg,
 };
 use crate::own_size::{self, AllBeyond, Closing, MACHINE_ONLY, MAX_MACHINE_ONLY};
 use crate::power_fail::{PowerFail, PowerFailError, PowerFailNode};
@@ -43,10 +44,6 @@ pub const MAX_IOMMUS: usize = 4;
 
 /// How many virtio devices that are no PCI functions a machine may have.
 pub const MAX_VIRTIO: usize = 32;
-
-/// How many levels of buses are below the root's own, at most: that is deeper than any
-/// device that matters here.
-pub(crate) const BUS_LEVELS: u8 = 3;
 
 /// How many harts a CLINT may have: monitor cores, too.
 const MAX_CLINT_HARTS: usize = 2 * MAX_HARTS;

@@ -6,6 +6,10 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 
+/// How many levels of buses are below the root's own, at most: that is deeper than any
+/// device that matters here.
+pub(crate) const BUS_LEVELS: u8 = 3;
+
 /// How deep nodes may lie. Walking them takes stack for each level.
 pub(crate) const MAX_DEPTH: u32 = 32;
 
