@@ -1,5 +1,7 @@
 use core::mem::offset_of;
+use std::format;
 use std::string::ToString;
+use std::vec::Vec;
 
 use proptest::prelude::*;
 
@@ -275,4 +277,19 @@ proptest! {
             prop_assert_eq!(configuration.check(), Ok(()));
         }
     }
+}
+
+#[test]
+fn the_table_of_formats_names_the_versions() {
+    let table = include_str!("../../../../docs/image-format.md");
+    let row = table.lines().find_map(|line| {
+        line.strip_prefix("| configuration | ")
+            .and_then(|rest| rest.split_once(" |"))
+    });
+    let older = (OLDEST_CONFIGURATION_VERSION..CONFIGURATION_VERSION)
+        .rev()
+        .map(|version| version.to_string())
+        .collect::<Vec<_>>();
+    let wanted = format!("{CONFIGURATION_VERSION} (and {})", older.join(", "));
+    assert_eq!(row.map(|(versions, _)| versions), Some(&wanted[..]));
 }

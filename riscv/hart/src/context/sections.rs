@@ -27,7 +27,9 @@ pub mod section {
     pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
     /// Version of all of them but the CSRs'.
     pub const VERSION: u16 = 1;
-    /// Version of the CSRs' section. It has more CSRs than the first, which is still read.
+    /// Version of the CSRs' section. It has more CSRs than the first, which is still read, and
+    /// stands for what an absent [`FLOAT`] or [`VECTOR`] says: that the hart has no such unit;
+    /// beside the first, that the OS had it off.
     pub const CSRS_VERSION: u16 = 2;
 }
 
