@@ -11,8 +11,8 @@ use std::path::Path;
 use std::thread;
 
 use common::{MIB, Outcome, World};
-use poorwill_sleep::cut::CutReason;
 use poorwill_sleep::cut::fake::FakeRecord;
+use poorwill_sleep::cut::{CutMemory, CutReason, Layout};
 use rustix::fs::{FlockOperation, flock};
 
 /// Where the record lies in these machines' memory.
@@ -283,7 +283,8 @@ fn memory_with_a_damaged_record_or_none() {
     memory(&world, "ram", &whole);
     let file = File::options().write(true).open(world.path("ram")).unwrap();
     // The last bytes of the part of the second hart.
-    let at = whole.bytes().len() as u64 - 8192 + 599;
+    let part = whole.layout().part_pages(Layout::hart(1));
+    let at = part.start as u64 * 4096 + 599;
     file.write_all_at(&[0], PLACE + at).unwrap();
     drop(file);
     let shown = world.run(&["cut", "show", "ram"]);
