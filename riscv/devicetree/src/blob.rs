@@ -9,7 +9,7 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
 
 use crate::raw::{END, NOP, block, field, word};
-use crate::tokens::Reader;
+use crate::tokens::{Blocks, Reader};
 
 /// The first word of a blob (Devicetree Specification 0.4, 5.2).
 const MAGIC: u32 = 0xd00d_feed;
@@ -36,7 +36,8 @@ pub fn edit(buffer: &mut [u8]) -> Option<FdtMut<SliceBuffer<'_>>> {
     let total = word(buffer, field::TOTAL_SIZE)? as usize;
     let blob = buffer.get(..total)?;
     open(blob)?;
-    if !has_only_strings(blob) {
+    // An edit looks for a name among all strings.
+    if !Blocks::of(blob)?.has_only_strings() {
         return None;
     }
     Some(FdtMut::from_slice_unchecked(buffer))
@@ -73,28 +74,18 @@ fn ends_reservations(blob: &[u8]) -> bool {
 
 /// Whether the structure block holds one whole node, the root, and its end.
 fn ends_structure(blob: &[u8]) -> bool {
-    let Some((start, end)) = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE) else {
+    let Some(blocks) = Blocks::of(blob) else {
         return false;
     };
-    let mut reader = Reader::new(start);
+    let mut reader = Reader::new(&blocks);
     loop {
-        let Some(next) = reader.next(blob, end) else {
+        let Some(next) = reader.next(&blocks) else {
             return false;
         };
         reader = next;
-        if reader.depth == 0 && word(blob, reader.at) != Some(NOP) {
+        if reader.depth == 0 && blocks.token(reader.at) != Some(NOP) {
             break;
         }
     }
-    reader.at + 4 <= end && word(blob, reader.at) == Some(END)
-}
-
-/// Whether the strings block consists of strings, also those that no property names: an
-/// edit looks for a name among all of them.
-fn has_only_strings(blob: &[u8]) -> bool {
-    let Some((start, end)) = block(blob, field::STRINGS, field::STRINGS_SIZE) else {
-        return false;
-    };
-    let strings = blob.get(start..end).unwrap_or_default();
-    strings.last().is_none_or(|byte| *byte == 0) && core::str::from_utf8(strings).is_ok()
+    blocks.token(reader.at) == Some(END)
 }

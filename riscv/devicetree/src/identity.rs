@@ -16,7 +16,7 @@ pub const IDENTITY_RULE: u16 = 1;
 ///
 /// `/chosen` is left out: it holds what differs from one power-on to the next
 /// (seeds, boot arguments, where the initrd lies).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     harts: u64,
     isa: u64,
@@ -34,13 +34,6 @@ impl Fingerprint {
         }
     }
 }
-
-/// The value until the tree was read.
-pub(crate) const NONE: Fingerprint = Fingerprint {
-    harts: 0,
-    isa: 0,
-    device_tree: 0,
-};
 
 /// `None` when the tree is nested too deeply to be walked.
 pub(crate) fn fingerprint(root: FdtNode<'_>, harts: &[Hart]) -> Option<Fingerprint> {

@@ -88,7 +88,7 @@ pub enum DescriptionError {
 }
 
 /// A machine, as its device tree describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// Harts with an MMU, in the tree's order.
     pub harts: ArrayVec<Hart, MAX_HARTS>,
@@ -162,56 +162,35 @@ impl Machine {
     /// See [`DescriptionError`]; what is merely absent (console, RTC, PCI)
     /// stays `None` or empty.
     pub fn read(blob: &[u8]) -> Result<Self, DescriptionError> {
-        let (machine, result) = Self::survey(blob);
-        result.map(|()| machine)
+        let mut machine = Machine::default();
+        machine.survey(blob).map(|()| machine)
     }
 
-    /// Reads as much as possible. After an error, console and reset control may be known
-    /// nevertheless, to print the error and to stop the machine.
-    pub fn survey(blob: &[u8]) -> (Self, Result<(), DescriptionError>) {
-        let mut machine = Machine {
-            harts: ArrayVec::new(),
-            memory: ArrayVec::new(),
-            reserved: ArrayVec::new(),
-            timebase_hz: 0,
-            mtime: ArrayVec::new(),
-            machine_only: ArrayVec::new(),
-            console: None,
-            interrupts: Interrupts::default(),
-            spare_source: None,
-            power_fail: None,
-            power_fail_error: None,
-            caches: None,
-            census: Census::default(),
-            memory_controller: MemoryController::default(),
-            power_fail_node: None,
-            pci: ArrayVec::new(),
-            power_off: None,
-            reset: None,
-            rtc: None,
-            flash: None,
-            iommus: ArrayVec::new(),
-            virtio: ArrayVec::new(),
-            fw_cfg: ArrayVec::new(),
-            seed: ArrayVec::new(),
-            starts_clear: false,
-            beyond: ArrayVec::new(),
-            fingerprint: identity::NONE,
-        };
-        let result = open(blob)
-            .ok_or(DescriptionError::Damaged)
-            .and_then(|tree| machine.fill(&tree));
-        (machine, result)
+    /// Reads as much as possible into an empty `self`: a machine takes many KiB, and is not
+    /// moved. After an error, console and reset control may be known nevertheless, to print
+    /// the error and to stop the machine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn survey(&mut self, blob: &[u8]) -> Result<(), DescriptionError> {
+        let tree = open(blob).ok_or(DescriptionError::Damaged)?;
+        self.fill(&tree)
     }
 
-    /// The same of a tree that nobody else reads: of a damaged one, which is changed then,
-    /// as much as comes before the damage.
-    pub fn survey_or_salvage(blob: &mut [u8]) -> (Self, Result<(), DescriptionError>) {
-        let (machine, found) = Self::survey(blob);
-        if found != Err(DescriptionError::Damaged) || !salvage(blob) {
-            return (machine, found);
+    /// As [`Self::survey`]; of a damaged tree it reads the nodes before the damage. It changes
+    /// the damaged tree, which no other code may read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn survey_or_salvage(&mut self, blob: &mut [u8]) -> Result<(), DescriptionError> {
+        let found = self.survey(blob);
+        if found == Err(DescriptionError::Damaged) && salvage(blob) {
+            // The damage is the error to report; another one before it does not matter.
+            self.survey(blob).ok();
         }
-        (Self::survey(blob).0, found)
+        found
     }
 
     fn fill(&mut self, tree: &Fdt<'_>) -> Result<(), DescriptionError> {

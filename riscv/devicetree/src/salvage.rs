@@ -1,8 +1,8 @@
 //! What can still be read of a damaged tree: all that comes before the damage.
 
 use crate::blob::open;
-use crate::raw::{END, END_NODE, block, field, set_word};
-use crate::tokens::Reader;
+use crate::raw::{END, END_NODE, field, set_word};
+use crate::tokens::{Blocks, Reader};
 
 /// Ends a damaged structure block just before the first thing in it that cannot be read, by
 /// closing all nodes there: console and switches may stand before that, to tell of it. The
@@ -12,9 +12,10 @@ pub(crate) fn salvage(blob: &mut [u8]) -> bool {
 }
 
 fn shorten(blob: &mut [u8]) -> Option<()> {
-    let (start, end) = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE)?;
-    let mut reader = Reader::new(start);
-    while let Some(next) = reader.next(blob, end) {
+    let blocks = Blocks::of(blob)?;
+    let (start, end) = (blocks.start, blocks.end());
+    let mut reader = Reader::new(&blocks);
+    while let Some(next) = reader.next(&blocks) {
         reader = next;
         if reader.depth == 0 {
             break;

@@ -2,6 +2,60 @@
 
 use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, block, field, word};
 
+/// The blocks of a blob that tokens lie in and name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks<'a> {
+    /// The blob, up to the end of its structure block.
+    structure: &'a [u8],
+    /// Offset of the structure block.
+    pub(crate) start: usize,
+    strings: &'a [u8],
+    /// The strings block as one text, where it is text and its last string ends. Then each
+    /// name in it is text that ends, and none is read for the check.
+    text: Option<&'a str>,
+}
+
+impl<'a> Blocks<'a> {
+    /// The blocks that a blob's header names; `None` where they leave the blob.
+    pub(crate) fn of(blob: &'a [u8]) -> Option<Self> {
+        let (start, end) = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE)?;
+        let (strings, strings_end) = block(blob, field::STRINGS, field::STRINGS_SIZE)?;
+        let strings = blob.get(strings..strings_end)?;
+        let text = core::str::from_utf8(strings).ok();
+        Some(Blocks {
+            structure: blob.get(..end)?,
+            start,
+            strings,
+            text: text.filter(|text| text.is_empty() || text.ends_with('\0')),
+        })
+    }
+
+    /// Whether the strings block consists of strings, also those that no property names.
+    pub(crate) fn has_only_strings(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// The token at an offset.
+    pub(crate) fn token(&self, at: usize) -> Option<u32> {
+        word(self.structure, at)
+    }
+
+    /// The offset past the structure block.
+    pub(crate) fn end(&self) -> usize {
+        self.structure.len()
+    }
+
+    /// Whether a property's name is text, ends, and is not empty.
+    fn is_property_name(&self, at: usize) -> bool {
+        let begins = self.strings.get(at).is_some_and(|byte| *byte != 0);
+        begins
+            && match self.text {
+                Some(text) => text.is_char_boundary(at),
+                None => name(&self.strings[at..]).is_some(),
+            }
+    }
+}
+
 /// Where a reader of the structure block is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
@@ -14,50 +68,46 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Before the root, whose token lies at `start`.
-    pub(crate) fn new(start: usize) -> Self {
+    /// Before the root.
+    pub(crate) fn new(blocks: &Blocks<'_>) -> Self {
         Reader {
-            at: start,
+            at: blocks.start,
             depth: 0,
             may_have_properties: false,
         }
     }
 
-    /// Behind the next token, which must be right, and whole within the structure block,
-    /// which ends at `end`.
-    pub(crate) fn next(self, blob: &[u8], end: usize) -> Option<Self> {
-        let structure = blob.get(..end)?;
-        let behind = self.at + 4;
-        let next = match word(structure, self.at)? {
+    /// Past the next token, which must be right, and whole within the structure block.
+    pub(crate) fn next(self, blocks: &Blocks<'_>) -> Option<Self> {
+        let past = self.at + 4;
+        let next = match blocks.token(self.at)? {
             BEGIN_NODE => {
-                let name = name(structure.get(behind..)?)?;
+                let name = name(blocks.structure.get(past..)?)?;
                 // The root's name is empty, and no other node's.
                 (name.is_empty() == (self.depth == 0)).then_some(Reader {
-                    at: behind + name.len() + 1,
+                    at: past + name.len() + 1,
                     depth: self.depth + 1,
                     may_have_properties: true,
                 })?
             }
             END_NODE => Reader {
-                at: behind,
+                at: past,
                 depth: self.depth.checked_sub(1)?,
                 may_have_properties: false,
             },
             PROPERTY if self.may_have_properties => {
-                let length = word(structure, behind)? as usize;
-                let (strings, strings_end) = block(blob, field::STRINGS, field::STRINGS_SIZE)?;
-                let at = strings.checked_add(word(structure, behind + 4)? as usize)?;
-                let name = name(blob.get(at..strings_end)?)?;
-                (!name.is_empty()).then_some(Reader {
-                    at: (behind + 8).checked_add(length)?,
+                let length = blocks.token(past)? as usize;
+                let name = blocks.token(past + 4)? as usize;
+                blocks.is_property_name(name).then_some(Reader {
+                    at: (past + 8).checked_add(length)?,
                     ..self
                 })?
             }
-            NOP => Reader { at: behind, ..self },
+            NOP => Reader { at: past, ..self },
             _ => return None,
         };
         let at = next.at.checked_next_multiple_of(4)?;
-        (at <= end).then_some(Reader { at, ..next })
+        (at <= blocks.end()).then_some(Reader { at, ..next })
     }
 }
 

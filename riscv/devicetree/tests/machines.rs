@@ -907,7 +907,8 @@ fn of_a_machine_that_is_refused_the_console_is_known() {
         ("timebase-frequency", "nothing".to_owned()),
         ("memory@80000000", "no-memory@80000000".to_owned()),
     ] {
-        let (machine, result) = Machine::survey(&changed("virt-aia.dts", from, &to));
+        let mut machine = Machine::default();
+        let result = machine.survey(&changed("virt-aia.dts", from, &to));
         assert!(result.is_err(), "{from}");
         assert_eq!(machine.console.map(|uart| uart.base), Some(0x1000_0000));
         assert!(machine.power_off.is_some() && machine.reset.is_some());
@@ -1500,8 +1501,10 @@ fn a_damaged_tree_tells_what_comes_before_the_damage() {
     let behind = node_at(&damaged, BEHIND_UART);
     assert!(node_at(&damaged, UART) < behind);
     damaged[behind..behind + 4].fill(0xee);
-    assert!(Machine::survey(&damaged).0.console.is_none());
-    let (machine, found) = Machine::survey_or_salvage(&mut damaged);
+    let mut machine = Machine::default();
+    assert_eq!(machine.survey(&damaged), Err(DescriptionError::Damaged));
+    assert!(machine.console.is_none());
+    let found = machine.survey_or_salvage(&mut damaged);
     assert_eq!(found, Err(DescriptionError::Damaged));
     assert_eq!(machine.console.unwrap().base, 0x1000_0000);
 }
@@ -1512,7 +1515,8 @@ fn nothing_is_salvaged_where_nothing_is_left() {
     let start = u32::from_be_bytes(damaged[8..12].try_into().unwrap()) as usize;
     damaged[start] = 0xee;
     for length in [0, 8, 40, damaged.len()] {
-        let (machine, found) = Machine::survey_or_salvage(&mut damaged[..length]);
+        let mut machine = Machine::default();
+        let found = machine.survey_or_salvage(&mut damaged[..length]);
         assert_eq!(found, Err(DescriptionError::Damaged));
         assert!(machine.console.is_none());
     }
@@ -1535,7 +1539,9 @@ proptest! {
             blob[at..at + 4].copy_from_slice(&value.to_be_bytes());
             first = first.min(at);
         }
-        let (machine, _) = Machine::survey_or_salvage(&mut blob);
+        let mut machine = Machine::default();
+        // The words may make another tree as well as a damaged one.
+        machine.survey_or_salvage(&mut blob).ok();
         prop_assert!(first < told || machine.console.is_some());
     }
 }

@@ -134,7 +134,9 @@ fn start(
     let blob = FwDynamic::find_tree(tree as u64, load)?;
     // SAFETY: a blob of this length was found there, and nobody else writes it before
     // `prepare`.
-    let (machine, found) = early(|| Machine::survey_or_salvage(unsafe { next_stage::tree(blob) }));
+    let blob_bytes = unsafe { next_stage::tree(blob) };
+    let mut machine = Machine::default();
+    let found = early(|| machine.survey_or_salvage(blob_bytes));
     // SAFETY: the tree describes this machine, and boot is called once.
     unsafe { platform::start_console(&machine) };
     found?;

@@ -19,7 +19,7 @@ pub(super) const STACK_HEAD: usize = 16;
 /// Bytes of the deep stack. A sealed save that fails needs the most: 33 KiB for
 /// the pieces under way, twice, as what was sealed is opened again, and 21 KiB for
 /// the looks ahead.
-pub(super) const DEEP_STACK_BYTES: usize = 160 << 10;
+pub(super) const DEEP_STACK_BYTES: usize = 128 << 10;
 
 /// What every word of a stack holds until it is used: "poorwill". The lowest one must
 /// hold it for ever.
@@ -104,7 +104,7 @@ unsafe fn clear_lowest(bytes: usize) {
 }
 
 /// Bytes of the deep stack for what leaves nothing there.
-const APART_BYTES: usize = 64 << 10;
+const APART_BYTES: usize = DEEP_STACK_BYTES / 2;
 
 /// Whether the calling hart is on the upper part of the deep stack: [`apart`] is its own.
 // Its own frame is below all of its caller's, which may reach into the lower part.
