@@ -17,7 +17,7 @@ const NO_TIME: u64 = 0;
 const NO_DEADLINE: u64 = u64::MAX;
 
 /// What an image has of a machine that is needed to go on at all
-/// (docs/image-format.md, "Machine state").
+/// (docs/image-format.md, "State").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Core {

@@ -1,5 +1,5 @@
 //! What machine mode brings back of a machine beside its memory
-//! (docs/image-format.md, "Machine state").
+//! (docs/image-format.md, "State").
 
 use poorwill_drivers::ControllerState;
 use poorwill_hart::HartContext;
