@@ -1,5 +1,5 @@
-//! Caches: blocks of them (RISC-V CMO extensions, Zicbom), all of a hart's (T-Head's XTheadCmo
-//! and XTheadSync), and what reading does to them.
+//! Cache maintenance: by block (RISC-V CMO, Zicbom), by whole data cache (T-Head's XTheadCmo and
+//! XTheadSync), and by displacement.
 
 use core::arch::asm;
 
@@ -7,17 +7,16 @@ use poorwill_memory::PhysRange;
 
 use crate::csr;
 
-/// Bytes of a line that no cache in use is narrower than.
-const NARROWEST: usize = 32;
+/// Bytes: no cache in use has narrower lines.
+const MIN_LINE_BYTES: usize = 32;
 
-/// Writes the blocks that hold these bytes back to memory, where every device
-/// finds them (CBO.CLEAN); a fence tells when that is done. Only on harts with
-/// Zicbom; `block_bytes` is a power of two.
+/// Writes the blocks that hold these bytes back to memory, where every device sees them
+/// (CBO.CLEAN). A fence waits for completion. Only on harts with Zicbom; `block_bytes` is a power
+/// of two.
 pub fn write_back(bytes: PhysRange, block_bytes: u64) {
     let first = bytes.start & !(block_bytes - 1);
     for block in (first..bytes.end).step_by(block_bytes as usize) {
-        // SAFETY: cleaning changes no value. No `nomem`: stores before it are to
-        // be what is written back.
+        // SAFETY: cleaning changes no value. No `nomem`: earlier stores must be written back, too.
         unsafe {
             asm!(
                 ".option push",
@@ -31,12 +30,12 @@ pub fn write_back(bytes: PhysRange, block_bytes: u64) {
     }
 }
 
-/// THEADISAEE: T-Head's instructions are not illegal (C906 User Manual, MXSTATUS; machine
-/// mode's bits are seen in SXSTATUS).
+/// THEADISAEE: enables T-Head's instructions (C906 User Manual, MXSTATUS). SXSTATUS shows the bits
+/// of MXSTATUS.
 const THEAD_INSTRUCTIONS: u64 = 1 << 22;
 
-/// Lets the calling hart write all of its data cache back; whether it can. Only on harts that
-/// say that they have XTheadCmo.
+/// Enables [`write_back_whole`] on the calling hart and returns whether it is enabled. Only on
+/// harts that claim XTheadCmo.
 pub fn allow_whole() -> bool {
     let can = || csr::try_read::<{ csr::TH_SXSTATUS }>();
     let can = || can().is_some_and(|status| status & THEAD_INSTRUCTIONS != 0);
@@ -44,18 +43,17 @@ pub fn allow_whole() -> bool {
         return true;
     }
     if let Some(status) = csr::try_read::<{ csr::TH_MXSTATUS }>() {
-        // SAFETY: it lets instructions through, which nothing relies on to trap. What becomes
-        // of it is looked at.
+        // SAFETY: it enables instructions; nothing relies on them to trap. The check below reads
+        // the result.
         _ = unsafe { csr::try_write::<{ csr::TH_MXSTATUS }>(status | THEAD_INSTRUCTIONS) };
     }
     can()
 }
 
-/// Writes all of the calling hart's data cache back to what is behind it (TH.DCACHE.CALL), and
-/// waits for that (TH.SYNC.S). Only where [`allow_whole`] has said so.
+/// Writes the calling hart's whole data cache back (TH.DCACHE.CALL) and waits for completion
+/// (TH.SYNC.S). Only after [`allow_whole`] has returned true.
 pub fn write_back_whole() {
-    // SAFETY: it changes no value. No `nomem`: stores before it are to be what is written
-    // back.
+    // SAFETY: it changes no value. No `nomem`: earlier stores must be written back, too.
     unsafe {
         asm!(
             ".4byte 0x0010000b",
@@ -65,15 +63,15 @@ pub fn write_back_whole() {
     }
 }
 
-/// Reads a word of every line of these bytes, so that the calling hart's cache has to write
-/// back what it held before.
+/// Reads a word of every line of these bytes. This displaces earlier contents of the calling hart's
+/// cache, so the hart writes them back.
 ///
 /// # Safety
 ///
-/// It is memory.
+/// The range is memory.
 pub unsafe fn read_through(bytes: PhysRange) {
-    for line in (bytes.start..bytes.end).step_by(NARROWEST) {
-        // SAFETY: memory, says the caller: loads have no effect but on caches.
+    for line in (bytes.start..bytes.end).step_by(MIN_LINE_BYTES) {
+        // SAFETY: the caller guarantees memory: loads only affect caches.
         unsafe {
             asm!("ld {0}, 0({1})", out(reg) _, in(reg) line, options(nostack, readonly, preserves_flags));
         }

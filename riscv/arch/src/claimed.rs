@@ -1,38 +1,38 @@
-//! The memory of an OS, as those reach it who serve its accesses.
+//! The OS's memory, as the handlers of its SBI calls and traps access it.
 
 use poorwill_drivers::mediated::CallerMemory;
 use poorwill_hart::emulation::PhysicalMemory;
 
 use crate::fence;
 
-/// The memory of an OS.
+/// The OS's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimedMemory<F, C> {
-    /// Tells whether so many bytes at a physical address are its.
+    /// Returns whether the OS owns this number of bytes at a physical address.
     owns: F,
-    /// Tells whether it may execute at one.
+    /// Returns whether the OS may execute at a physical address.
     executes: C,
 }
 
 impl<F: Fn(u64, u64) -> bool, C: Fn(u64) -> bool> ClaimedMemory<F, C> {
-    /// What `owns` says to be an OS's memory: the number of bytes, and their address;
-    /// and for instructions what `executes` says, which may be flash too.
+    /// Memory that the OS owns by `owns` (number of bytes, address). Instructions are read where
+    /// `executes` allows it, which may include flash.
     ///
     /// # Safety
     ///
-    /// It is memory, of which Rust's objects are no part; where it executes, reading has
-    /// no side effects.
+    /// `owns` accepts only memory that holds no Rust object. Reads have no side effects where
+    /// `executes` accepts the address.
     pub unsafe fn new(owns: F, executes: C) -> Self {
         ClaimedMemory { owns, executes }
     }
 
-    /// The bytes at the address, if they are the OS's.
+    /// Returns the bytes at the address if the OS owns them.
     fn at<const BYTES: usize>(&self, address: u64) -> Option<*mut [u8; BYTES]> {
         let is_claimed = (self.owns)(BYTES as u64, address);
         is_claimed.then(|| core::ptr::with_exposed_provenance_mut(address as usize))
     }
 
-    /// A part of an instruction at the address, if the OS may execute there.
+    /// Returns the instruction parcel at the address if the OS may execute it.
     fn code_at(&self, address: u64) -> Option<*const u16> {
         let is_code = (self.executes)(address);
         is_code.then(|| core::ptr::with_exposed_provenance(address as usize))
@@ -42,10 +42,10 @@ impl<F: Fn(u64, u64) -> bool, C: Fn(u64) -> bool> ClaimedMemory<F, C> {
 impl<F: Fn(u64, u64) -> bool, C: Fn(u64) -> bool> PhysicalMemory for ClaimedMemory<F, C> {
     fn read(&self, address: u64, bytes: u64) -> Option<u64> {
         let value = match bytes {
-            // SAFETY: the OS's to execute, and aligned, says the caller; its harts may
-            // write there meanwhile, so each is read once.
+            // SAFETY: the OS may execute there, and the address is aligned. Other harts may write
+            // there, so each parcel is read once.
             2 => unsafe { self.code_at(address)?.read_volatile() }.into(),
-            // SAFETY: the OS's memory, and likewise.
+            // SAFETY: as above, for memory that the OS owns.
             8 => unsafe { self.at::<8>(address)?.cast::<u64>().read_volatile() },
             _ => return None,
         };
@@ -59,13 +59,13 @@ impl<F: Fn(u64, u64) -> bool, C: Fn(u64) -> bool> CallerMemory for ClaimedMemory
     }
 
     fn read(&self, address: u64) -> Option<[u8; 16]> {
-        // SAFETY: the OS's memory, and any bits are bytes.
+        // SAFETY: the OS's memory; any bits are valid bytes.
         Some(unsafe { self.at(address)?.read_volatile() })
     }
 
     fn write(&self, address: u64, word: [u8; 4]) {
         if let Some(place) = self.at(address) {
-            // What the device did to memory comes before.
+            // The device's own writes to memory come first.
             fence::after_device_write();
             // SAFETY: the OS's memory.
             unsafe { place.write_volatile(word) };

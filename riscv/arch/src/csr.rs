@@ -63,43 +63,42 @@ numbers! {
     MHARTID = 0xf14,
 }
 
-/// Reads a CSR that every hart of ours has.
+/// Reads a CSR that every supported hart has.
 #[inline]
 pub fn read<const CSR: u16>() -> u64 {
     let value;
-    // SAFETY: reading the CSRs in the list above changes nothing.
+    // SAFETY: reads of the CSRs in the list above change nothing.
     unsafe { asm!("csrr {0}, {1}", out(reg) value, const CSR, options(nomem, nostack)) }
     value
 }
 
-/// Writes a CSR that every hart of ours has.
+/// Writes a CSR that every supported hart has.
 ///
 /// # Safety
 ///
-/// The new value must be right for what machine mode relies on.
+/// Machine mode still works with the new value.
 #[inline]
 pub unsafe fn write<const CSR: u16>(value: u64) {
-    // SAFETY: passed on to the caller. No `nomem`: a write may change what
-    // memory is reachable.
+    // SAFETY: passed on to the caller. No `nomem`: a write may change what memory is reachable.
     unsafe { asm!("csrw {1}, {0}", in(reg) value, const CSR, options(nostack)) }
 }
 
-/// Sets bits of a CSR that every hart of ours has.
+/// Sets bits of a CSR that every supported hart has.
 ///
 /// # Safety
 ///
-/// As for [`write`].
+/// As for [`write`](fn@write).
 #[inline]
 pub unsafe fn set<const CSR: u16>(bits: u64) {
     // SAFETY: passed on to the caller.
     unsafe { asm!("csrs {1}, {0}", in(reg) bits, const CSR, options(nostack)) }
 }
 
-/// Clears bits of a CSR that every hart of ours has.
+/// Clears bits of a CSR that every supported hart has.
 ///
 /// # Safety
 ///
-/// As for [`write`].
+/// As for [`write`](fn@write).
 #[inline]
 pub unsafe fn clear<const CSR: u16>(bits: u64) {
     // SAFETY: passed on to the caller.
@@ -108,27 +107,26 @@ pub unsafe fn clear<const CSR: u16>(bits: u64) {
 
 /// Reads a CSR that this hart may lack.
 pub fn try_read<const CSR: u16>() -> Option<u64> {
-    // SAFETY: reading a CSR of ours changes nothing.
+    // SAFETY: reads of the CSRs in the list above change nothing.
     let (value, there) = unsafe { probe!("csrr {value}, {csr}", 0, csr = const CSR) };
     there.then_some(value)
 }
 
-/// Writes a CSR that this hart may lack; says whether it has it.
+/// Writes a CSR that this hart may lack; returns whether it exists.
 ///
 /// # Safety
 ///
-/// As for [`write`].
+/// As for [`write`](fn@write).
 pub unsafe fn try_write<const CSR: u16>(value: u64) -> bool {
     // SAFETY: passed on to the caller.
     let (_, there) = unsafe { probe!("csrw {csr}, {value}", value, csr = const CSR) };
     there
 }
 
-/// Swaps the seed CSR with zero, as reading it demands (Zkr). Only on harts that
-/// have it.
+/// Reads the seed CSR by swapping it with zero, as Zkr demands. Only on harts that have it.
 pub fn swap_seed() -> u64 {
     let value;
-    // SAFETY: the CSR has no state but that of the entropy source.
+    // SAFETY: the CSR's only state is that of the entropy source.
     unsafe { asm!("csrrw {0}, 0x015, zero", out(reg) value, options(nomem, nostack)) }
     value
 }
@@ -145,11 +143,11 @@ pub mod status {
     pub const MPIE: u64 = 1 << 7;
     /// The mode that a trap came from was S.
     pub const MPP_SUPERVISOR: u64 = 1 << 11;
-    /// All bits of that field.
+    /// The field for the mode that a trap came from.
     pub const MPP: u64 = 3 << 11;
-    /// All bits of the vector state.
+    /// The field for the vector state.
     pub const VS: u64 = 3 << 9;
-    /// All bits of the floating point state.
+    /// The field for the floating-point state.
     pub const FS: u64 = 3 << 13;
     /// Loads and stores run with the privilege of MPP.
     pub const MPRV: u64 = 1 << 17;
@@ -157,7 +155,7 @@ pub mod status {
     pub const MPV: u64 = 1 << 39;
     /// A landing pad was expected where the trap came from (Zicfilp).
     pub const MPELP: u64 = 1 << 41;
-    /// A trap from here would be a double trap (Smdbltrp). Each trap into machine mode sets
-    /// it, and so does a reset; a hart without Smdbltrp has no such bit.
+    /// A trap from here would be a double trap (Smdbltrp). Traps into machine mode and resets set
+    /// it. A hart without Smdbltrp lacks the bit.
     pub const MDT: u64 = 1 << 42;
 }

@@ -1,11 +1,11 @@
-//! The entropy that the calling hart reaches.
+//! Entropy sources of the calling hart.
 
 use poorwill_entropy::seed::{self, SeedError};
 use poorwill_entropy::{HARDWARE_BYTES, Sources};
 
 use crate::{Time, csr, hart_id};
 
-/// The sources of the calling hart.
+/// Entropy sources of the calling hart.
 #[derive(Clone, Copy, Debug)]
 pub struct HartSources<'t> {
     time: &'t Time,
@@ -13,7 +13,7 @@ pub struct HartSources<'t> {
 }
 
 impl<'t> HartSources<'t> {
-    /// Those of a hart that has the seed CSR (Zkr), if `has_seed`.
+    /// `has_seed`: the hart has the seed CSR (Zkr).
     #[must_use]
     pub fn new(time: &'t Time, has_seed: bool) -> Self {
         HartSources { time, has_seed }

@@ -1,19 +1,18 @@
-//! The CSRs of machine mode, and those that the OS finds at a start.
+//! Machine-mode CSRs, and the S-mode CSRs that an OS starts with.
 
 use poorwill_hart::Environment;
 
 use crate::csr;
 
-/// Gives the calling hart the machine-mode CSRs that an OS on it needs, and the S-mode
-/// ones that it must find at a start (interrupts off). Traps go to `trap_entry`.
+/// Sets the calling hart's machine-mode CSRs for an OS, and the S-mode CSRs to their values at a
+/// start (interrupts off). Traps go to `trap_entry`.
 ///
 /// # Safety
 ///
-/// `trap_entry` is aligned code that handles all traps that `environment` does not
-/// delegate, and `environment` is made of what this hart has.
+/// `trap_entry` is aligned code that handles all traps that `environment` does not delegate.
+/// `environment` fits this hart.
 pub unsafe fn set_up(environment: &Environment, trap_entry: u64) {
-    // SAFETY: the caller's handler relies on these settings; CSRs that the hart may
-    // lack are skipped.
+    // SAFETY: the caller's handler expects these settings. CSRs that the hart may lack are skipped.
     unsafe {
         csr::write::<{ csr::MTVEC }>(trap_entry);
         csr::write::<{ csr::MEDELEG }>(environment.medeleg);

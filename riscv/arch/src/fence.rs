@@ -3,7 +3,7 @@
 
 use core::arch::asm;
 
-/// Drops what this hart knows of instructions and translations.
+/// Drops cached instructions and translations of this hart.
 pub fn all() {
     instructions();
     // SAFETY: fences only drop cached state.
@@ -55,27 +55,26 @@ pub fn guest_translations() {
     unsafe { asm!(".insn r 0x73, 0, 0x11, x0, x0, x0", options(nostack)) }
 }
 
-/// Orders writes to memory before the device writes that follow: what a device
-/// is to find is there before it is told.
+/// Orders writes to memory before later device writes, so that a device finds the data when it is
+/// notified.
 pub fn before_device_write() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence w, o", options(nostack, preserves_flags)) }
 }
 
-/// Orders a device read before the reads of memory that follow.
+/// Orders a device read before later reads of memory.
 pub fn after_device_read() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence i, r", options(nostack, preserves_flags)) }
 }
 
-/// Orders a device write before the accesses to memory that follow.
+/// Orders a device write before later accesses to memory.
 pub fn after_device_write() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence o, rw", options(nostack, preserves_flags)) }
 }
 
-/// Orders everything, devices included, before everything that follows; what was
-/// asked of caches is done then.
+/// Orders all accesses, also to devices, before all later ones. Cache operations are complete then.
 pub fn everything() {
     // SAFETY: a fence only orders accesses.
     unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) }

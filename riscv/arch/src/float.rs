@@ -1,4 +1,4 @@
-//! Floating point registers.
+//! Floating-point registers.
 
 use core::arch::asm;
 
@@ -8,7 +8,7 @@ use crate::csr::{self, status};
 use crate::probe::probe;
 use crate::unit::opened;
 
-/// The bits of a register.
+/// Width of a register in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     /// 32: F without D.
@@ -17,7 +17,7 @@ enum Width {
     Double,
 }
 
-/// Moves all registers, one after the other, between the unit and an array of words.
+/// Moves all registers between the unit and an array of words.
 macro_rules! for_each_register {
     ($extension:literal, $instruction:literal, $words:expr, $($option:ident),*) => {
         asm!(
@@ -33,9 +33,9 @@ macro_rules! for_each_register {
     };
 }
 
-/// How wide the registers are on this hart; `None` where it has none (also with Zfinx, which
-/// has `fcsr` alone). Instructions tell: `misa` may be zero, and FS may stick without F. The
-/// unit is open.
+/// Returns the width of the registers; `None` on a hart without them (also with Zfinx, which has
+/// only `fcsr`). It tries instructions, since `misa` may be zero and FS may be writable without F.
+/// The unit must be open.
 fn width() -> Option<Width> {
     // SAFETY: copies f0 into an integer register, which changes nothing.
     let (_, has_double) = unsafe {
@@ -47,7 +47,7 @@ fn width() -> Option<Width> {
     if has_double {
         return Some(Width::Double);
     }
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let (_, has_single) = unsafe {
         probe!(
             ".option push\n.option arch, +f\nfmv.x.w {value}, f0\n.option pop",
@@ -57,19 +57,19 @@ fn width() -> Option<Width> {
     has_single.then_some(Width::Single)
 }
 
-/// Whether the hart has the registers.
+/// Returns whether the hart has floating-point registers.
 pub fn is_there() -> bool {
     opened(status::FS, || width().is_some())
 }
 
-/// The registers, whatever `mstatus.FS` says; `None` on a hart without any.
+/// Reads the registers, for every value of `mstatus.FS`; `None` on a hart without them.
 pub fn save() -> Option<FloatRegisters> {
     opened(status::FS, || {
         let width = width()?;
         let mut registers = [0; 33];
         registers[32] = csr::read::<{ csr::FCSR }>();
         let words = registers.as_mut_ptr();
-        // SAFETY: stores f0 to f31, which are there and are that wide, into the array.
+        // SAFETY: stores f0 to f31, which exist with this width, into the array.
         unsafe {
             match width {
                 Width::Double => for_each_register!("d", "fsd", words, nostack),
@@ -80,13 +80,13 @@ pub fn save() -> Option<FloatRegisters> {
     })
 }
 
-/// Puts the registers back. `mstatus.FS` stays as it is.
+/// Writes the registers. `mstatus.FS` stays as it is.
 pub fn restore(registers: &FloatRegisters) {
     opened(status::FS, || {
         let words = registers.as_ptr();
         let width = width();
-        // SAFETY: loads f0 to f31, which are that wide, from the array. The firmware is built
-        // without floating point, so none of them is in use.
+        // SAFETY: loads f0 to f31, which have this width, from the array. The firmware is built
+        // without floating point, so it uses none of them.
         unsafe {
             match width {
                 Some(Width::Double) => {

@@ -1,4 +1,4 @@
-//! Memory through which a firmware configuration device is asked.
+//! Memory for requests to a firmware configuration device.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,12 +6,12 @@ use poorwill_drivers::fw_cfg::{RequestPlace, RequestWords};
 
 use crate::fence;
 
-/// A place for one request, which the device reads and writes.
+/// Memory for one request, which the device reads and writes.
 #[derive(Debug)]
 pub struct Place(&'static [AtomicU32; 4]);
 
 impl Place {
-    /// The place where these words are.
+    /// Uses these words for requests.
     #[must_use]
     pub fn new(words: &'static [AtomicU32; 4]) -> Self {
         Place(words)

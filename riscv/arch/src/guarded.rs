@@ -1,15 +1,14 @@
-//! Accesses that may fault, as a device or the bus may refuse them.
+//! Accesses that a device or the bus may refuse with a fault.
 
 use poorwill_hart::emulation::{Access, Operation};
 
 use crate::probe::probe;
 
-/// Makes an access; gives what was loaded, or anything after a store. `None` where it
-/// faults.
+/// Carries out an access. Returns the loaded value, or 0 after a store; `None` if it faults.
 ///
 /// # Safety
 ///
-/// As [`load`] or [`store`], whichever it is.
+/// As for [`load`] or [`store`].
 pub unsafe fn make(access: &Access) -> Option<u64> {
     // SAFETY: passed on to the caller.
     unsafe {
@@ -20,13 +19,13 @@ pub unsafe fn make(access: &Access) -> Option<u64> {
     }
 }
 
-/// Loads `bytes` (1, 2, 4 or 8) from `address`; `None` where that faults.
+/// Loads `bytes` (1, 2, 4 or 8) from `address`; `None` if that faults.
 ///
 /// # Safety
 ///
-/// What lies there is a register that machine mode may read, or nothing.
+/// The address holds nothing, or a register that machine mode may read.
 pub unsafe fn load(address: u64, bytes: u64) -> Option<u64> {
-    // SAFETY: passed on to the caller; an access of another width does nothing.
+    // SAFETY: passed on to the caller. Other widths do nothing.
     let (value, there) = unsafe {
         match bytes {
             1 => probe!("lbu {value}, 0({at})", 0, at = in(reg) address),
@@ -39,14 +38,13 @@ pub unsafe fn load(address: u64, bytes: u64) -> Option<u64> {
     there.then_some(value)
 }
 
-/// Stores the low `bytes` (1, 2, 4 or 8) of `value` to `address`; whether that did not
-/// fault.
+/// Stores the low `bytes` (1, 2, 4 or 8) of `value` to `address`. Returns false if that faults.
 ///
 /// # Safety
 ///
-/// What lies there is a register that machine mode may write, with any value, or nothing.
+/// The address holds nothing, or a register that machine mode may write with any value.
 pub unsafe fn store(address: u64, bytes: u64, value: u64) -> bool {
-    // SAFETY: passed on to the caller; an access of another width does nothing.
+    // SAFETY: passed on to the caller. Other widths do nothing.
     let (_, there) = unsafe {
         match bytes {
             1 => probe!("sb {value}, 0({at})", value, at = in(reg) address),

@@ -1,4 +1,4 @@
-//! How a hart is interrupted in machine mode.
+//! Inter-processor interrupts of machine mode.
 
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::Registers;
@@ -10,7 +10,7 @@ use crate::{Mmio, fence};
 /// The interrupt identity of machine-mode IPIs in an IMSIC file.
 pub const IPI_IDENTITY: u32 = 1;
 
-/// Gets the calling hart's own IMSIC file, if it has one, ready to receive IPIs.
+/// Prepares the calling hart's own IMSIC file for IPIs, if it has one.
 pub fn start_hart(hart: &devicetree::Hart) {
     if hart.machine_imsic.is_some() {
         poorwill_drivers::imsic::open(&MachineFile, IPI_IDENTITY);
@@ -24,20 +24,20 @@ pub enum Ipi {
     Msip(Mmio),
     /// Its machine-mode IMSIC file.
     Imsic(Mmio),
-    /// It has none: it is not interrupted, and looks by itself.
+    /// The hart has no such device: it polls its mailbox.
     None,
 }
 
 impl Ipi {
-    /// The device that the tree names; MSIP where there are both.
+    /// The device that the tree names; MSIP if there are both.
     ///
     /// # Safety
     ///
-    /// It is a hart of this machine.
+    /// `hart` describes a hart of this machine.
     #[must_use]
     pub unsafe fn new(hart: &devicetree::Hart) -> Self {
-        // SAFETY: the tree, which is right, says the caller, names these addresses
-        // as registers of this machine.
+        // SAFETY: by the caller's contract the tree is right; it names these addresses as
+        // registers.
         let mmio = |address| unsafe { Mmio::new(address) };
         match (hart.msip, hart.machine_imsic) {
             (Some(msip), _) => Ipi::Msip(mmio(msip)),
@@ -45,12 +45,10 @@ impl Ipi {
             (None, None) => Ipi::None,
         }
     }
-}
 
-impl Ipi {
-    /// The interrupt that it raises, as `mie` and `mip` have it. No other is answered: on
-    /// a hart that is interrupted by MSIP, an external one could only be of a source that
-    /// the OS has enabled for machine mode, and would come again and again.
+    /// The bit in `mie` and `mip` of the interrupt that the device raises. No other bit is served.
+    /// With MSIP, external interrupts could only come from a source that the OS has
+    /// enabled for machine mode, and would repeat forever.
     #[must_use]
     pub fn interrupt(&self) -> u64 {
         match self {

@@ -1,13 +1,13 @@
-//! For tests: how long, at most, a hart runs in machine mode with its interrupts
-//! off, in instructions, by where they began and ended. On a machine of one hart, in builds
-//! with the feature `irqs-off`; otherwise nothing is kept.
+//! For tests: the longest time, in instructions, that a hart runs in machine mode with its
+//! interrupts off, by begin and end. It works on machines of one hart, in builds with the feature
+//! `irqs-off`; other builds record nothing.
 
 use core::panic::Location;
 
 /// A place in the sources.
 pub type Place = &'static Location<'static>;
 
-/// The interrupts go off here, unless they are off.
+/// Interrupts go off here, unless they are off.
 #[track_caller]
 #[inline]
 pub fn begin() {
@@ -15,7 +15,7 @@ pub fn begin() {
     kept::begin(Location::caller());
 }
 
-/// They go on again here, if they do.
+/// Interrupts go on again here, if `mstatus` says so.
 #[track_caller]
 #[inline]
 pub fn on() {
@@ -25,7 +25,7 @@ pub fn on() {
     }
 }
 
-/// They go on with the end of machine mode, or are looked for here.
+/// Interrupts go on as machine mode ends, or are polled here.
 #[track_caller]
 #[inline]
 pub fn end() {
@@ -43,10 +43,10 @@ mod kept {
     use super::Place;
     use crate::csr;
 
-    /// How many pairs of places there is room for.
+    /// Maximum number of pairs of places.
     const MOST: usize = 48;
 
-    /// From where to where, and the most instructions.
+    /// Begin, end, and the most instructions between them.
     type Marked = (Place, Place, u64);
 
     struct Kept {
@@ -56,8 +56,8 @@ mod kept {
 
     struct OfOneHart(RefCell<Kept>);
 
-    // SAFETY: such a build runs on machines of one hart, and what interrupts machine mode
-    // there does not come here.
+    // SAFETY: such a build runs on machines of one hart, and machine mode's interrupt handler does
+    // not use this.
     unsafe impl Sync for OfOneHart {}
 
     static KEPT: OfOneHart = OfOneHart(RefCell::new(Kept {
@@ -88,7 +88,7 @@ mod kept {
         *found = Some((from, place, length.max(most)));
     }
 
-    /// All of them, each told once.
+    /// Returns all pairs and forgets them.
     pub fn take() -> impl Iterator<Item = Marked> {
         let taken = core::mem::replace(&mut KEPT.0.borrow_mut().longest, [None; MOST]);
         taken.into_iter().flatten()

@@ -1,4 +1,4 @@
-//! What a hart's registers tell of its last trap into machine mode.
+//! The registers of a hart's last trap into machine mode.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub struct LastTrap {
 }
 
 impl LastTrap {
-    /// That of the calling hart.
+    /// Reads the calling hart's registers.
     #[must_use]
     pub fn read() -> Self {
         LastTrap {

@@ -1,14 +1,14 @@
-//! What a RISC-V hart in machine mode reaches by instructions alone: CSRs, the
-//! registers of its units and of devices, caches, fences.
+//! Access by instructions of a RISC-V hart in machine mode: CSRs, the registers of its units and of
+//! devices, caches, fences.
 //!
-//! It decides nothing. The crates that do (`hart`, `domain`, `drivers`, `medium`) ask for
-//! what is here through traits that their tests implement by models; the firmware joins the two.
-//! How a hart enters and leaves machine mode is the firmware's.
+//! This crate decides nothing. The crates that decide (`hart`, `domain`, `drivers`, `medium`)
+//! define traits, which this crate implements for hardware and their tests implement by models. The
+//! firmware joins both sides, and holds the code by which harts enter and leave machine mode.
 #![no_std]
 #![deny(clippy::let_underscore_must_use)]
 #![allow(
     clippy::cast_possible_truncation,
-    reason = "an address is as long as a register"
+    reason = "addresses and registers have 64 bits"
 )]
 
 pub mod cache;
@@ -57,14 +57,14 @@ pub fn wait_for_interrupt() {
     unsafe { asm!("wfi", options(nomem, nostack)) }
 }
 
-/// The ID of the hart that runs this.
+/// ID of the calling hart.
 pub fn hart_id() -> u64 {
     csr::read::<{ csr::MHARTID }>()
 }
 
 /// Sets `tp`, which holds the pointer to this hart's own data in machine mode.
 pub fn set_thread_pointer(pointer: usize) {
-    // SAFETY: no compiled code of machine mode uses tp; the OS's is in its trap frame.
+    // SAFETY: compiled code of machine mode does not use tp; the trap frame holds the OS's tp.
     unsafe { asm!("mv tp, {0}", in(reg) pointer, options(nomem, nostack)) }
 }
 

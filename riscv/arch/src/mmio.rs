@@ -2,10 +2,10 @@
 
 use poorwill_drivers::Registers;
 
-/// A device's registers, from a base address.
+/// A device's registers from a base address.
 ///
-/// Reads and writes are volatile, aligned, and ordered against other device
-/// accesses by the I/O region they lie in.
+/// Reads and writes are volatile and aligned. The I/O region orders them against other device
+/// accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct Mmio {
     base: u64,
@@ -16,8 +16,8 @@ impl Mmio {
     ///
     /// # Safety
     ///
-    /// What lies there is a device, as large as the offsets used with it, whose
-    /// registers machine mode may access whenever the value is used.
+    /// A device lies there, as large as the offsets used with it. Machine mode may access its
+    /// registers whenever the value is used.
     pub unsafe fn new(base: u64) -> Self {
         Mmio { base }
     }
@@ -31,14 +31,14 @@ macro_rules! registers_of {
     ($($width:ty)*) => {
         $(impl Registers<$width> for Mmio {
             fn read(&self, offset: u64) -> $width {
-                // SAFETY: the maker of the value vouched for the device, and the
-                // driver asks for a register of that width.
+                // SAFETY: the value's maker guaranteed the device; the driver asks for a register
+                // of this width.
                 unsafe { self.at::<$width>(offset).read_volatile() }
             }
 
             fn write(&self, offset: u64, value: $width) {
-                // SAFETY: the maker of the value vouched for the device, and the
-                // driver asks for a register of that width.
+                // SAFETY: the value's maker guaranteed the device; the driver asks for a register
+                // of this width.
                 unsafe { self.at::<$width>(offset).write_volatile(value) }
             }
         })*

@@ -1,4 +1,5 @@
-//! What the calling hart holds for the OS beyond select registers.
+//! The calling hart's banks of OS state: interrupt priorities, control transfer records, guest
+//! interrupt files.
 
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, Registers, State};
@@ -7,18 +8,18 @@ use poorwill_hart::{Bank, BankAccess, MAX_RECORDS, PRIORITY_WORDS, RECORD_WORDS}
 use crate::imsic::{GuestFile, SupervisorFile, guest_files};
 use crate::{OsContext, csr};
 
-/// The numbers by which `siselect` chooses priorities, two of RV32's registers in each.
+/// Numbers by which `siselect` chooses priorities; on RV64 each holds two of RV32's registers.
 fn priorities() -> impl Iterator<Item = u64> {
     (0x30..0x40).step_by(2)
 }
 
-/// That of the youngest control transfer record.
+/// Number of the newest control transfer record.
 const FIRST_RECORD: u64 = 0x200;
 
-/// The fewest records, for which `sctrdepth` is zero.
+/// Number of records if `sctrdepth` is zero.
 const FEWEST_RECORDS: usize = 16;
 
-/// Whether the hart has priorities: it may have `siselect` without them.
+/// Returns whether the hart has priorities; it may have `siselect` without them.
 fn has_priorities() -> bool {
     let Some(selected) = csr::try_read::<{ csr::SISELECT }>() else {
         return false;
@@ -31,7 +32,7 @@ fn has_priorities() -> bool {
     is_there
 }
 
-/// How many records the OS has chosen; none where the hart has none at all.
+/// Number of records that the OS has chosen; 0 on a hart without records.
 fn records() -> usize {
     let depth = csr::try_read::<{ csr::SCTRDEPTH }>();
     depth.map_or(0, |depth| (FEWEST_RECORDS << (depth & 7)).min(MAX_RECORDS))

@@ -1,4 +1,4 @@
-//! What the calling hart holds for the OS, through its CSRs.
+//! The OS's state in the calling hart, through its CSRs.
 
 use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{Keeper, State};
@@ -11,7 +11,7 @@ use crate::{HartTimer, float, os_csr, vector};
 
 const _: () = assert!(MAX_FILE_WORDS == poorwill_drivers::imsic::MAX_WORDS);
 
-/// Access to what the calling hart holds for the OS.
+/// Access to the OS's state in the calling hart.
 #[derive(Clone, Copy, Debug)]
 pub struct OsContext {
     timer: HartTimer,
@@ -19,7 +19,7 @@ pub struct OsContext {
 }
 
 impl OsContext {
-    /// Of a hart with that timer and that interrupt file, if it has one.
+    /// For a hart with this timer and, if it has one, this interrupt file.
     #[must_use]
     pub fn new(timer: HartTimer, file: Option<&'static InterruptFile<SupervisorFile>>) -> Self {
         OsContext { timer, file }

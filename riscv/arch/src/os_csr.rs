@@ -1,4 +1,4 @@
-//! The OS's own CSRs, by the list of the crate `hart`.
+//! The OS's own CSRs, from the list in crate `hart`.
 
 use poorwill_hart::Csr;
 
@@ -13,7 +13,7 @@ macro_rules! by_name {
             }
         }
 
-        /// Writes a CSR. On a hart that lacks it nothing happens.
+        /// Writes a CSR. Does nothing if the hart lacks it.
         pub fn write(csr: Csr, value: u64) {
             // SAFETY: these CSRs act on S-mode and below only.
             unsafe {

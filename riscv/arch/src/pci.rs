@@ -1,5 +1,4 @@
-//! PCI configuration space, NVMe registers and the memory of devices, by
-//! memory-mapped access.
+//! Memory-mapped access to PCI configuration space, NVMe registers and device memory.
 
 use poorwill_devicetree::PciHost;
 use poorwill_drivers::Registers;
@@ -17,24 +16,23 @@ pub type Ecam = poorwill_drivers::Ecam<Mmio>;
 ///
 /// # Safety
 ///
-/// `host` describes a host bridge of this machine, and no OS uses it while
-/// the value is in use.
+/// `host` describes a host bridge of this machine. No OS uses it while the value exists.
 pub unsafe fn config_space(host: &PciHost) -> Ecam {
     // SAFETY: passed on to the caller.
     let registers = unsafe { Mmio::new(host.ecam.start) };
     Ecam::new(registers, host)
 }
 
-/// What a function decodes.
+/// Addresses that a function decodes.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceWindow(Mmio);
 
 impl DeviceWindow {
-    /// What lies from an address on.
+    /// The window from `address` on.
     ///
     /// # Safety
     ///
-    /// It is within a window of a host bridge, and no OS uses it while the value is in use.
+    /// It lies within a window of a host bridge. No OS uses it while the value exists.
     pub unsafe fn new(address: u64) -> Self {
         // SAFETY: passed on to the caller.
         DeviceWindow(unsafe { Mmio::new(address) })
@@ -63,11 +61,11 @@ pub struct NvmeRegisters<'a> {
 }
 
 impl<'a> NvmeRegisters<'a> {
-    /// The registers that the claimed function answers to.
+    /// The registers of the claimed function.
     pub fn new(handle: &'a DeviceHandle, config: &'a Ecam) -> Self {
         NvmeRegisters {
-            // SAFETY: acquiring made the function decode that address, and
-            // lasts as long as the value.
+            // SAFETY: acquiring made the function decode that address; the handle outlives the
+            // value.
             registers: unsafe { DeviceWindow::new(handle.cpu_address()) },
             handle,
             config,
@@ -93,12 +91,11 @@ impl nvme::Registers for NvmeRegisters<'_> {
     }
 }
 
-/// What makes stores to a claimed device's memory durable.
+/// Makes stores to a claimed device's memory durable.
 ///
-/// Caches are written back where harts can (Zicbom); elsewhere the range must
-/// be one that is not cached, as those of PCI usually are, or the caches must
-/// outlast the power. A load from the device comes behind all stores to it, so
-/// that none is still on its way when it has answered.
+/// Harts with Zicbom write their caches back. On other harts the range must be uncached, as PCI
+/// ranges usually are, or the caches must outlast the power. A load from the device completes after
+/// all stores to it, so no store is in flight once it has returned.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceMemory<'a> {
     memory: Mmio,
@@ -108,7 +105,7 @@ pub struct DeviceMemory<'a> {
 }
 
 impl<'a> DeviceMemory<'a> {
-    /// The memory that the claimed function answers to at `range`.
+    /// The memory that the claimed function decodes at `range`.
     pub fn new(
         range: PhysRange,
         (handle, config): (&'a DeviceHandle, &'a Ecam),

@@ -1,18 +1,17 @@
 //! Instructions that may trap.
 
-/// Carries out one instruction, with a register `{value}` that goes in with the given
-/// value, and further operands. Gives what the register holds then, and whether the
-/// instruction did not trap.
+/// Carries out one instruction. Register `{value}` holds the given value before it; more operands
+/// may follow. Returns the value of the register after it, and whether the instruction did not
+/// trap.
 ///
-/// `mtvec` points behind it meanwhile, so a trap lands there, and the next one is no
-/// double trap; interrupts, which would land there too, are off. A trap within machine mode
-/// changes only `mepc`, `mcause`, `mtval` and `mstatus`, and the OS's values of these
-/// are kept in its trap frame.
+/// During it `mtvec` points past the instruction, so a trap lands there. The code there clears MDT,
+/// so the next trap is no double trap. Interrupts, which would land there too, are off. A trap within
+/// machine mode changes only `mepc`, `mcause`, `mtval` and `mstatus`; the trap frame holds the OS's
+/// values of these.
 ///
 /// # Safety
 ///
-/// The instruction does nothing that Rust's rules, or what machine mode relies on, do not
-/// allow.
+/// The instruction breaks neither Rust's rules nor machine mode's assumptions.
 macro_rules! probe {
     ($instruction:expr, $value:expr $(, $($operand:tt)+)?) => {{
         let mut value: u64 = $value;

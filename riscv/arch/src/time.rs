@@ -1,4 +1,4 @@
-//! Time: `mtime`, the timer of each hart, and the real-time clock.
+//! Time: `mtime`, the harts' timers, and the real-time clock.
 
 use poorwill_devicetree::{self as devicetree, Machine};
 use poorwill_drivers::clint::{Mtime, Timebase};
@@ -11,8 +11,8 @@ use crate::{HartTimer, Mmio, TimerRegisters, csr};
 #[derive(Clone, Debug)]
 pub struct Time {
     mtime: Mtime<Mmio>,
-    /// The harts have the CSR that shows the counter; asked of the boot hart, for
-    /// machines whose harts are alike.
+    /// The harts have the `time` CSR. Only the boot hart is probed: the harts of a machine are
+    /// alike.
     has_csr: bool,
     base: Timebase,
     rtc: Option<GoldfishRtc<Mmio>>,
@@ -25,8 +25,7 @@ impl Time {
     ///
     /// `machine` describes this machine.
     pub unsafe fn new(machine: &Machine) -> Self {
-        // SAFETY: the tree, which is right, says the caller, names these addresses
-        // as clocks of this machine.
+        // SAFETY: by the caller's contract the tree is right; it names these addresses as clocks.
         let mmio = |address: u64| unsafe { Mmio::new(address) };
         Time {
             mtime: Mtime::new(machine.mtime.iter().copied().map(mmio).collect()),
@@ -36,14 +35,13 @@ impl Time {
         }
     }
 
-    /// Ticks of `time` now. Loops that wait look at it all the time: a CSR is next
-    /// to them, a register costs the bus, and under QEMU a lock that its devices
-    /// need for their own work.
+    /// Current value of `time`. Waiting loops read it constantly, so a CSR is preferred. A device
+    /// register costs a bus access, and under QEMU a lock that devices need for their own work.
     pub fn ticks(&self) -> u64 {
         if self.has_csr {
             return csr::read::<{ csr::TIME }>();
         }
-        // A machine without a time register was refused at the start.
+        // The boot path refuses machines without a time register.
         self.mtime.ticks()
     }
 
@@ -52,39 +50,38 @@ impl Time {
         self.mtime.set(ticks);
     }
 
-    /// Ticks in so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     pub fn ticks_in(&self, nanoseconds: u64) -> u64 {
         self.base.ticks_in(nanoseconds)
     }
 
-    /// Milliseconds in so many ticks.
+    /// Converts ticks to milliseconds.
     pub fn milliseconds_in(&self, ticks: u64) -> u64 {
         self.base.milliseconds_in(ticks)
     }
 
-    /// Microseconds in so many ticks.
+    /// Converts ticks to microseconds.
     pub fn microseconds_in(&self, ticks: u64) -> u64 {
         self.base.microseconds_in(ticks)
     }
 
-    /// Milliseconds since `began`, in ticks; 0 where that is still to come.
+    /// Milliseconds since `began` (in ticks); 0 if that lies in the future.
     pub fn milliseconds_since(&self, began: u64) -> u64 {
         self.milliseconds_in(self.ticks().saturating_sub(began))
     }
 
-    /// Nanoseconds since the Unix epoch; `None` on a machine without a clock
-    /// that runs while the power is off.
+    /// Nanoseconds since the Unix epoch; `None` without a clock that runs while the power is off.
     pub fn now_ns(&self) -> Option<u64> {
         Some(self.rtc?.now_ns())
     }
 
-    /// What the OS has left in the clock, before anything reads the time there.
+    /// Captures the OS's state of the clock; only valid before the firmware reads its time.
     pub fn clock_state(&self) -> Option<RtcState> {
         self.rtc.as_ref().map(GoldfishRtc::capture)
     }
 
-    /// Puts it back: its alarm last, of which the OS is to hear. Where there is no clock
-    /// nothing happens; whether all of it is back.
+    /// Restores the OS's state of the clock, its alarm last, since the alarm may interrupt the OS.
+    /// Returns false if part of it could not be restored; without a clock there is nothing to do.
     pub fn put_back_clock(&self, state: &RtcState) -> bool {
         self.rtc.as_ref().is_none_or(|rtc| {
             let is_latched = rtc.put_back_latch(state);
@@ -93,11 +90,11 @@ impl Time {
         })
     }
 
-    /// Ticks until the clock's alarm falls due, 0 if it has and nobody has taken
-    /// notice; `None` without an alarm.
+    /// Ticks until the clock's alarm is due, 0 if it is overdue and unacknowledged; `None` without
+    /// an alarm.
     ///
-    /// The OS may have switched the interrupt off at its controller before it
-    /// went to sleep, so that only the clock knows.
+    /// The OS may have disabled the alarm's interrupt at its controller before it went to sleep.
+    /// Then only the clock knows of the alarm.
     pub fn alarm_in(&self) -> Option<u64> {
         Some(self.ticks_in(self.rtc?.alarm_in_ns()?))
     }
@@ -113,9 +110,9 @@ impl Clock for Time {
 ///
 /// # Safety
 ///
-/// It is a hart of this machine.
+/// `hart` describes a hart of this machine.
 pub unsafe fn hart_timer(hart: &devicetree::Hart) -> HartTimer {
-    // SAFETY: the tree is right, says the caller.
+    // SAFETY: by the caller's contract the tree is right.
     let registers = unsafe { TimerRegisters::new(hart.mtimecmp, hart.extensions.sstc) };
     HartTimer::new(registers)
 }

@@ -1,4 +1,4 @@
-//! A hart's timers: MTIMECMP, and its CSRs.
+//! A hart's timers: MTIMECMP and the timer CSRs.
 
 use poorwill_drivers::clint::Timer;
 use poorwill_hart::interrupt;
@@ -10,7 +10,7 @@ use crate::{csr, fence, wait_for_interrupt};
 /// A hart's timers.
 pub type HartTimer = poorwill_hart::HartTimer<TimerRegisters>;
 
-/// The calling hart's timer while machine mode needs it for itself.
+/// The calling hart's timer while machine mode uses it.
 pub type HeldTimer = poorwill_hart::HeldTimer<TimerRegisters>;
 
 /// A hart's timer registers: MTIMECMP, and the calling hart's CSRs.
@@ -21,14 +21,14 @@ pub struct TimerRegisters {
 }
 
 impl TimerRegisters {
-    /// The timers of a hart: MTIMECMP at `mtimecmp`, if it has one, and `stimecmp`, if
-    /// `has_sstc`.
+    /// `mtimecmp`: the address of MTIMECMP, if the hart has one; `has_sstc`: the hart has
+    /// `stimecmp`.
     ///
     /// # Safety
     ///
     /// Both are true of the hart on which the value is used.
     pub unsafe fn new(mtimecmp: Option<u64>, has_sstc: bool) -> Self {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: by the caller's contract.
         let mmio = |address| unsafe { Mmio::new(address) };
         TimerRegisters {
             mtimecmp: mtimecmp.map(mmio).map(Timer::new),
@@ -61,7 +61,7 @@ impl TimerAccess for TimerRegisters {
     }
 
     fn set_stimecmp(&self, deadline: u64) {
-        // SAFETY: the OS's timer, and nothing else.
+        // SAFETY: only affects the OS's timer.
         unsafe { csr::write::<{ csr::STIMECMP }>(deadline) }
     }
 
@@ -70,13 +70,13 @@ impl TimerAccess for TimerRegisters {
     }
 
     fn set_enabled(&self, bits: u64) {
-        // SAFETY: machine mode has its interrupts off: its bits only end waits, and
-        // the others are what the OS had.
+        // SAFETY: machine mode's interrupts are off: its own bits only end waits; the other bits
+        // have the OS's value.
         unsafe { csr::write::<{ csr::MIE }>(bits) }
     }
 
     fn enable_machine_timer(&self, is_enabled: bool) {
-        // SAFETY: the OS's timer, where machine mode keeps it, and nothing else.
+        // SAFETY: only affects the OS's timer.
         unsafe {
             if is_enabled {
                 csr::set::<{ csr::MIE }>(interrupt::MTI);

@@ -1,10 +1,10 @@
-//! Loads with the rights of the OS, at its virtual addresses.
+//! Loads with the OS's rights, at its virtual addresses.
 
 use core::arch::asm;
 
 use crate::csr::{self, status};
 
-/// The trap that a load ended in.
+/// The trap that a load raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadFault {
     /// `mcause`.
@@ -13,15 +13,15 @@ pub struct LoadFault {
     pub value: u64,
 }
 
-/// Loads a double word with the rights of S-mode, which has called: translation, `SUM`,
-/// `MXR` and PMP apply (`mstatus.MPRV`).
+/// Loads a double word with the rights of the calling S-mode: translation, `SUM`, `MXR` and PMP
+/// apply (`mstatus.MPRV`).
 ///
-/// Traps are caught as in the crate's `probe!`. A trap sets MPP to machine mode, so MPRV has
-/// no effect from there on. Interrupts are off throughout.
+/// Traps are caught as by the crate's `probe!`. A trap sets MPP to machine mode, which ends the
+/// effect of MPRV. Interrupts are off throughout.
 ///
 /// # Errors
 ///
-/// [`LoadFault`]: S-mode's own load would have ended in this trap.
+/// [`LoadFault`]: the trap that S-mode's own load would have raised.
 pub fn load_as_supervisor(address: u64) -> Result<u64, LoadFault> {
     let now = csr::read::<{ csr::MSTATUS }>();
     let before = now & !status::MIE;
@@ -29,8 +29,8 @@ pub fn load_as_supervisor(address: u64) -> Result<u64, LoadFault> {
         before & !(status::MPP | status::MPV) | status::MPP_SUPERVISOR | status::MPRV;
     let mut value: u64 = 0;
     let there: usize;
-    // SAFETY: S-mode may do this load. `mtvec` and `mstatus` are restored; the trap frame
-    // has the OS's own values of the CSRs that a trap changes.
+    // SAFETY: S-mode may do this load. `mtvec` and `mstatus` are restored. The trap frame holds the
+    // OS's values of the CSRs that a trap changes.
     unsafe {
         asm!(
             "csrci  mstatus, {interrupts}",

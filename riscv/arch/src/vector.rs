@@ -7,8 +7,8 @@ use poorwill_hart::VectorRegisters;
 use crate::csr::{self, status};
 use crate::unit::opened;
 
-/// Bytes of a register; `None` on a hart without any. T-Head's vectors of version 0.7.1, which
-/// have no `vcsr`, are none of these.
+/// Bytes of a vector register; `None` on a hart without RVV 1.0. T-Head's version 0.7.1 has no
+/// `vcsr` and does not count.
 pub fn register_bytes() -> Option<u64> {
     opened(status::VS, || {
         csr::try_read::<{ csr::VCSR }>()?;
@@ -16,16 +16,15 @@ pub fn register_bytes() -> Option<u64> {
     })
 }
 
-/// Reads the registers, which are as long as `into` has them.
+/// Reads the registers. `into` has their length.
 pub fn save(into: &mut VectorRegisters) {
     opened(status::VS, || {
         into.vstart = csr::read::<{ csr::VSTART }>();
         into.vcsr = csr::read::<{ csr::VCSR }>();
         into.vl = csr::read::<{ csr::VL }>();
         into.vtype = csr::read::<{ csr::VTYPE }>();
-        // SAFETY: stores v0 to v31, of `vlenb` bytes each, which the value has room
-        // for (`VectorRegisters::new`). Stores of whole registers begin at vstart,
-        // and leave it zero.
+        // SAFETY: stores v0 to v31, of `vlenb` bytes each, into memory of that size
+        // (`VectorRegisters::new`). Whole-register stores begin at vstart and leave it zero.
         unsafe {
             csr::write::<{ csr::VSTART }>(0);
             asm!(
@@ -44,10 +43,10 @@ pub fn save(into: &mut VectorRegisters) {
     });
 }
 
-/// Writes the registers, which are as long as the hart's.
+/// Writes the registers. They have the length of the hart's.
 pub fn restore(registers: &VectorRegisters) {
-    // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl takes back
-    // any vl that it has given for that vtype. It clears vstart, so that comes last.
+    // SAFETY: loads v0 to v31 from the value, of `vlenb` bytes each. vsetvl accepts any vl that it
+    // has returned for the same vtype. It clears vstart, so vstart is written last.
     opened(status::VS, || unsafe {
         csr::write::<{ csr::VSTART }>(0);
         asm!(
