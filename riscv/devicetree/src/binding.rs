@@ -1,11 +1,10 @@
-//! Which devices are known, by their `compatible`.
+//! Known devices, by their `compatible`.
 
 use dtoolkit::fdt::FdtNode;
 
 use crate::flash::FLASH;
 use crate::power_fail::POWER_FAIL;
 
-/// What a device is driven by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     Uart,
@@ -27,7 +26,7 @@ pub(crate) enum Binding {
 }
 
 impl Binding {
-    /// The binding of the first name in the node's `compatible` that has one.
+    /// The binding of the first known name in the node's `compatible`.
     pub(crate) fn of(node: FdtNode<'_>) -> Option<Self> {
         node.compatible()?.find_map(|name| match name {
             "ns16550a" | "ns16550" | "snps,dw-apb-uart" => Some(Binding::Uart),

@@ -1,9 +1,8 @@
-//! Blobs as they are found in memory: which of them can be read, and which can be edited.
+//! Checks whether blobs in memory can be read, and whether they can be edited.
 //!
-//! dtoolkit refuses names that Linux, dtc, libfdt and OpenSBI take: the specification bounds
-//! names at 31 characters (2.2.1, 2.2.4), and the trees of real boards do not keep to that.
-//! So this module checks a blob's form itself, by rules about bytes alone, and dtoolkit
-//! reads what has passed.
+//! dtoolkit refuses names that Linux, dtc, libfdt and OpenSBI accept. The specification limits
+//! names to 31 characters (2.2.1, 2.2.4); trees of real boards exceed that. So this module checks a
+//! blob's form itself, by rules about bytes alone. dtoolkit then reads the checked blob.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::fdt_mut::{FdtMut, SliceBuffer};
@@ -13,24 +12,23 @@ use crate::tokens::{Blocks, Reader};
 
 /// The first word of a blob (Devicetree Specification 0.4, 5.2).
 const MAGIC: u32 = 0xd00d_feed;
-/// The version of the format that is read.
+/// The supported version of the format.
 const VERSION: u32 = 17;
-/// Bytes of the header.
 const HEADER_BYTES: usize = 40;
-/// Bytes of an entry of the memory reservation block; the last one is zero (5.3).
+/// Bytes of an entry of the memory reservation block; the last entry is zero (5.3).
 const RESERVATION_BYTES: usize = 16;
 
-/// The tree in a blob of exactly these bytes; `None` for a damaged one.
+/// Opens a blob of exactly these bytes; `None` for a damaged one.
 ///
-/// Names have any length and any characters. They are text, and only the root's is empty.
+/// Names may have any length and any characters. They are text, and only the root's is empty.
 #[must_use]
 pub fn open(blob: &[u8]) -> Option<Fdt<'_>> {
     (has_good_header(blob) && ends_reservations(blob) && ends_structure(blob))
         .then(|| Fdt::new_unchecked(blob))
 }
 
-/// The tree at the start of `buffer`, to be changed in place; the rest of the buffer is room
-/// to grow. `None` for a damaged one.
+/// Opens the blob at the start of `buffer` for edits in place; the rest of the buffer is room to
+/// grow. `None` for a damaged blob.
 #[must_use]
 pub fn edit(buffer: &mut [u8]) -> Option<FdtMut<SliceBuffer<'_>>> {
     let total = word(buffer, field::TOTAL_SIZE)? as usize;
@@ -43,7 +41,7 @@ pub fn edit(buffer: &mut [u8]) -> Option<FdtMut<SliceBuffer<'_>>> {
     Some(FdtMut::from_slice_unchecked(buffer))
 }
 
-/// Whether the header names blocks that lie within the blob, one after the other.
+/// Checks that the header's blocks lie within the blob, one after the other.
 fn has_good_header(blob: &[u8]) -> bool {
     let at = |offset| word(blob, offset).unwrap_or(0);
     let is_this_format = blob.len() >= HEADER_BYTES
@@ -63,7 +61,7 @@ fn has_good_header(blob: &[u8]) -> bool {
         && end <= strings
 }
 
-/// Whether the memory reservation block has its end, before the structure begins.
+/// Checks that the memory reservation block ends before the structure begins.
 fn ends_reservations(blob: &[u8]) -> bool {
     let start = word(blob, field::RESERVATIONS).unwrap_or(0) as usize;
     let end = word(blob, field::STRUCTURE).unwrap_or(0) as usize;
@@ -72,7 +70,7 @@ fn ends_reservations(blob: &[u8]) -> bool {
     entries.any(|entry| entry.iter().all(|byte| *byte == 0))
 }
 
-/// Whether the structure block holds one whole node, the root, and its end.
+/// Checks that the structure block holds one whole node, the root, and its end.
 fn ends_structure(blob: &[u8]) -> bool {
     let Some(blocks) = Blocks::of(blob) else {
         return false;

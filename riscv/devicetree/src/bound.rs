@@ -1,19 +1,17 @@
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-/// The machine has more of something than there is room for. That is an error, as ignoring
-/// the rest would leave a register range open to the OS, or a controller unrestored after a
-/// sleep.
+/// The machine has more items of a kind than a list can hold. This is an error: ignored items would
+/// leave a register range open to the OS, or a controller unrestored after a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the device tree has more than {most} {what}")]
 pub struct TooMany {
-    /// What there is too much of.
+    /// The kind of item.
     pub what: &'static str,
-    /// How many there is room for.
+    /// Maximum number of items.
     pub most: usize,
 }
 
-/// Adds one to the list of `what`.
 pub(crate) fn push<T, const N: usize>(
     list: &mut ArrayVec<T, N>,
     what: &'static str,
@@ -22,7 +20,6 @@ pub(crate) fn push<T, const N: usize>(
     list.try_push(one).map_err(|_| TooMany { what, most: N })
 }
 
-/// A list of all that there is of `what`.
 pub(crate) fn collect<T, const N: usize>(
     what: &'static str,
     all: impl IntoIterator<Item = T>,

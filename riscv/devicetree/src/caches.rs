@@ -1,5 +1,5 @@
-//! The write-back caches of a machine whose RAM is persistent: what is lost with the power
-//! unless it is written back.
+//! The write-back caches of a machine with persistent RAM. Their dirty lines are lost with the
+//! power unless they are written back.
 
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
@@ -8,21 +8,21 @@ use dtoolkit::fdt::FdtNode;
 use crate::bound::{self, TooMany};
 use crate::node::{can_run_os, cell, is_any, is_enabled, phandle, reg};
 
-/// How many caches a machine may have behind those of its harts.
+/// Maximum number of caches of a machine beyond its harts' first caches.
 pub const MAX_CACHES: usize = 96;
 
-/// How many are behind each other, at most.
+/// Maximum number of cache levels beyond a hart's first.
 const MAX_LEVELS: usize = 4;
 
-/// How deep they are looked for: below buses, and below harts.
+/// Search depth for cache nodes: below buses, and below harts.
 const DEPTH: u8 = 3;
 
-/// One cache, or several behind each other.
+/// One cache, or a chain of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Bytes of all.
+    /// Bytes of all caches in the chain.
     pub bytes: u64,
-    /// They replace the line that was used least recently (`poorwill,lru`).
+    /// Replacement is least recently used (`poorwill,lru`) in each of them.
     pub is_lru: bool,
 }
 
@@ -32,7 +32,7 @@ impl Cache {
         is_lru: true,
     };
 
-    /// Both, one behind the other.
+    /// Adds the next cache of a chain.
     const fn and(self, other: Cache) -> Cache {
         Cache {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -40,7 +40,7 @@ impl Cache {
         }
     }
 
-    /// One that is as large as either, and as hard to empty.
+    /// A cache as large as the larger one; LRU only if both are.
     const fn at_least(self, other: Cache) -> Cache {
         let bytes = match self.bytes > other.bytes {
             true => self.bytes,
@@ -53,22 +53,22 @@ impl Cache {
     }
 }
 
-/// The write-back caches. Where one is `None`, the tree does not tell the size of all.
+/// The write-back caches. `None`: the tree does not state the sizes of all these caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataCaches {
-    /// The first data cache of a hart, the largest.
+    /// The largest first data cache of a hart.
     pub first: Option<Cache>,
-    /// What is behind it and not behind the first hart's, the largest: caches that a hart
-    /// has to itself, and those of other clusters.
+    /// The largest chain of a hart beyond its first cache, without the first hart's caches: a
+    /// hart's private caches, and those of other clusters.
     pub further: Option<Cache>,
-    /// What is behind the first hart's first one, and what no hart names as its own.
+    /// The first hart's caches beyond its first, and caches that no hart names.
     pub shared: Option<Cache>,
-    /// The registers of the one cache controller that writes a line back by its physical
-    /// address (SiFive's composable cache, Flush64).
+    /// Registers of the only cache controller that writes a line back by its physical address
+    /// (SiFive's composable cache, Flush64).
     pub flush_registers: Option<u64>,
 }
 
-/// What says how large caches are, and by what they replace.
+/// Properties for the size and the replacement policy of a cache.
 const FIRST_SIZE: &str = "d-cache-size";
 const SIZE: &str = "cache-size";
 const LRU: &str = "poorwill,lru";
@@ -88,15 +88,15 @@ struct Level {
     phandle: Option<u32>,
     cache: Option<Cache>,
     next: Option<u32>,
-    /// Its controller's registers, if it writes lines back.
+    /// Registers of its controller, if it writes lines back.
     flush_registers: Option<u64>,
-    is_first_harts: bool,
-    is_anybodys: bool,
+    is_of_first_hart: bool,
+    is_named: bool,
 }
 
 type Levels = ArrayVec<Level, MAX_CACHES>;
 
-/// Reads them.
+/// Reads the caches.
 ///
 /// # Errors
 ///
@@ -120,20 +120,20 @@ pub(crate) fn caches(root: FdtNode<'_>) -> Result<DataCaches, TooMany> {
         let own = follow(next, place == 0, &mut levels);
         found.further = join(found.further, own, Cache::at_least);
         if place == 0 {
-            // One that is named and not there is behind the first hart's, too.
+            // A cache that is named but missing also belongs to the first hart's chain.
             found.shared = own;
         }
     }
     let shared = levels
         .iter()
-        .filter(|level| level.is_first_harts || !level.is_anybodys);
+        .filter(|level| level.is_of_first_hart || !level.is_named);
     found.shared = shared.fold(found.shared, |all, level| {
         join(all, level.cache, Cache::and)
     });
     Ok(found)
 }
 
-/// What names the next cache.
+/// The property that names the next cache.
 const NEXT: &str = "next-level-cache";
 
 fn join(
@@ -144,7 +144,7 @@ fn join(
     Some(both(one?, other?))
 }
 
-/// A hart's first cache. What all have in common may stand in their parent (Devicetree
+/// A hart's first cache. Properties that all harts share may be in their parent (Devicetree
 /// Specification, 3.7).
 fn first(cpu: FdtNode<'_>, cpus: FdtNode<'_>) -> Option<Cache> {
     let bytes = cell(cpu, FIRST_SIZE).or_else(|| cell(cpus, FIRST_SIZE))?;
@@ -154,8 +154,8 @@ fn first(cpu: FdtNode<'_>, cpus: FdtNode<'_>) -> Option<Cache> {
     })
 }
 
-/// Follows a hart's caches from the one behind its first. Returns those that are not the
-/// first hart's: none for that hart itself, unless one is missing.
+/// Follows a hart's caches beyond its first. Returns those that are not the first hart's; for that
+/// hart itself an empty chain, unless a cache is missing.
 fn follow(mut next: Option<u32>, is_first: bool, levels: &mut Levels) -> Option<Cache> {
     let mut own = Some(Cache::NONE);
     for _ in 0..MAX_LEVELS {
@@ -164,18 +164,17 @@ fn follow(mut next: Option<u32>, is_first: bool, levels: &mut Levels) -> Option<
         };
         let mut all = levels.iter_mut();
         let level = all.find(|level| level.phandle == Some(phandle))?;
-        level.is_anybodys = true;
-        level.is_first_harts |= is_first;
-        if !level.is_first_harts {
+        level.is_named = true;
+        level.is_of_first_hart |= is_first;
+        if !level.is_of_first_hart {
             own = join(own, level.cache, Cache::and);
         }
         next = level.next;
     }
-    // More than there are: they go around.
+    // A longer chain than any machine has: it is circular.
     next.map_or(own, |_| None)
 }
 
-/// Finds the nodes of caches below a bus.
 fn collect(bus: FdtNode<'_>, depth: u8, levels: &mut Levels) -> Result<(), TooMany> {
     for node in bus.children().filter(|node| is_enabled(*node)) {
         if is_any(node, &["cache"]) || is_any(node, &WITH_FLUSH) {
@@ -190,8 +189,8 @@ fn collect(bus: FdtNode<'_>, depth: u8, levels: &mut Levels) -> Result<(), TooMa
                 flush_registers: is_any(node, &WITH_FLUSH)
                     .then(|| reg(node, 0).map(|range| range.start))
                     .flatten(),
-                is_first_harts: false,
-                is_anybodys: false,
+                is_of_first_hart: false,
+                is_named: false,
             };
             bound::push(levels, "caches", level)?;
         }
@@ -202,7 +201,7 @@ fn collect(bus: FdtNode<'_>, depth: u8, levels: &mut Levels) -> Result<(), TooMa
     Ok(())
 }
 
-/// The only one.
+/// The only item; `None` if there are several.
 fn one(mut all: impl Iterator<Item = u64>) -> Option<u64> {
     let first = all.next()?;
     all.next().is_none().then_some(first)

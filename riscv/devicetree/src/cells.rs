@@ -1,4 +1,4 @@
-//! How the addresses and sizes of a node's children are written.
+//! Encoding of addresses and sizes of a node's children.
 
 use core::fmt;
 
@@ -9,43 +9,41 @@ use thiserror::Error;
 
 use crate::node::cell;
 
-/// Most cells of an address or a size (Devicetree Specification 0.4, 2.3.5, has no bound;
-/// Linux takes four).
+/// Maximum number of cells of an address or a size. The Devicetree Specification 0.4, 2.3.5, has no
+/// limit; Linux accepts four.
 const MAX_CELLS: u32 = 4;
 
-/// The bytes of one entry of `reg`.
 pub(crate) type Reg = ArrayVec<u8, { 2 * 4 * MAX_CELLS as usize }>;
 
-/// Why a node cannot be described below another one.
+/// Why a range cannot be described below a node.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CellsError {
-    /// Address or size do not fit.
     #[error("the device tree cannot name {start:#x}..{end:#x} with {cells}", start = .range.start, end = .range.end)]
     Unnamed {
-        /// What is to be described.
         range: PhysRange,
-        /// The parent's.
+        /// Cells of the parent.
         cells: Cells,
     },
-    /// `/reserved-memory` has other cells than the root, and an OS would ignore it.
+    /// The cells of `/reserved-memory` differ from the root's; an OS would ignore the node.
     #[error(
         "/reserved-memory in the device tree has {own}, and its root {of_root}: an OS ignores it"
     )]
     Differ {
-        /// The node's.
+        /// Cells of `/reserved-memory`.
         own: Cells,
-        /// The root's.
+        /// Cells of the root.
         of_root: Cells,
     },
 }
 
-/// A node's `#address-cells` and `#size-cells`: words of 32 bits of its children's addresses
-/// and sizes.
+/// `#address-cells` and `#size-cells` of a node: the number of 32-bit words of its children's
+/// addresses and sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// Of addresses.
+    /// Cells of addresses.
     pub address: u32,
-    /// Of sizes.
+    /// Cells of sizes.
     pub size: u32,
 }
 
@@ -59,7 +57,7 @@ impl Cells {
     pub(crate) const ADDRESS: &'static str = "#address-cells";
     pub(crate) const SIZE: &'static str = "#size-cells";
 
-    /// Those of the node's children, with the specification's defaults.
+    /// Cells of the node's children; the specification's defaults if absent.
     pub(crate) fn below(node: FdtNode<'_>) -> Self {
         Cells {
             address: cell(node, Cells::ADDRESS).unwrap_or(2),
@@ -67,7 +65,7 @@ impl Cells {
         }
     }
 
-    /// What `reg` of a child has for the range.
+    /// Encodes a range as `reg` of a child.
     ///
     /// # Errors
     ///
@@ -82,7 +80,7 @@ impl Cells {
     }
 }
 
-/// Appends the value in that many cells, if it fits.
+/// Appends the value in this number of cells, if it fits.
 fn write(reg: &mut Reg, value: u64, cells: u32) -> Option<()> {
     let bytes = value.to_be_bytes();
     let length = 4 * cells as usize;

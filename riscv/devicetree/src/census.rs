@@ -1,8 +1,8 @@
-//! The devices on the bus of memory that the OS has, and what becomes of the state of each
-//! in a power failure.
+//! The OS's memory-mapped devices, and the fate of each one's state in a power failure.
 //!
-//! Each node with registers is kept, or is known to have no state that a power failure
-//! takes, or is named: what no rule here knows may hold anything.
+//! For each node with registers there are three cases. Its state is kept; or it is known to have no
+//! state that a power failure destroys; or it is listed by name, since an unknown device may hold
+//! any state.
 
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
@@ -15,27 +15,27 @@ use crate::flash::{Flash, flash_banks};
 use crate::interrupts::Interrupts;
 use crate::node::{NodeName, is_any, is_enabled, name_of, reg};
 
-/// UARTs that are kept at most, the console among them.
+/// Maximum number of UARTs that are kept, including the console.
 pub const MAX_UARTS: usize = 4;
 
-/// Devices that are named at most; the others are counted.
+/// Maximum number of devices that are listed by name; the others are counted.
 pub const MAX_NAMED: usize = 4;
 
-/// How deep buses are followed. What is deeper counts as one that nothing knows.
+/// Maximum depth of buses. A deeper bus counts as an unknown device.
 const MAX_DEPTH: u8 = 8;
 
-/// What a power failure takes from the devices on the bus of memory.
+/// The memory-mapped devices with state, for power failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Every UART of a known kind.
     pub uarts: ArrayVec<Uart, MAX_UARTS>,
-    /// Devices whose state nothing keeps, the first ones.
+    /// The first devices whose state is not kept.
     pub unkept: ArrayVec<NodeName, MAX_NAMED>,
-    /// How many more there are.
+    /// Number of further such devices.
     pub more_unkept: usize,
 }
 
-/// What is known of the machine, and so looked after.
+/// The devices of known kinds in the machine.
 pub(crate) struct Known<'a> {
     pub(crate) interrupts: &'a Interrupts,
     pub(crate) pci: &'a [PciHost],
@@ -46,29 +46,29 @@ pub(crate) struct Known<'a> {
     pub(crate) virtio: &'a [u64],
 }
 
-/// Devices that hold nothing of the OS's, by what they are compatible with.
+/// Devices without state of the OS, by `compatible`.
 const STATELESS: [&str; 10] = [
-    // A store to it ends the machine, or does nothing.
+    // A store to it ends the machine or does nothing.
     "sifive,test0",
     "sifive,test1",
-    // A store raises an interrupt, which is the hart's from then on.
+    // A store raises an interrupt, which is the hart's state from then on.
     "riscv,aclint-sswi",
-    // What caches hold is written back, and the previous stage sets them up.
+    // Dirty lines are written back; the previous stage sets the caches up.
     "cache",
     "sifive,ccache0",
     "sifive,fu540-c000-ccache",
     "sifive,fu740-c000-ccache",
     "starfive,jh7110-ccache",
     "microchip,mpfs-ccache",
-    // A debugger's.
+    // Belongs to a debugger.
     "riscv,debug-013",
 ];
 
-/// Nodes that are no devices, by their names without an address.
+/// Nodes that are not devices, by name without address.
 const NO_DEVICES: [&str; 5] = ["cpus", "chosen", "aliases", "memory", "reserved-memory"];
 
 impl Census {
-    /// Looks at all devices of a machine that is read already.
+    /// Classifies all devices of a machine that is already read.
     pub(crate) fn take(root: FdtNode<'_>, known: &Known<'_>) -> Self {
         let mut census = Census::default();
         census.look_below(root, known, 0);
@@ -84,8 +84,8 @@ impl Census {
             if has_registers && !self.is_accounted_for(node, known) {
                 self.name(node);
             }
-            // Only what a bus translates lies on the bus above it. What is behind a PCI host
-            // bridge is on no bus of memory.
+            // Only a bus with `ranges` lies on the bus above it. The devices below a PCI host
+            // bridge are PCI functions.
             let is_bus = node.property("ranges").is_some();
             if is_bus && Binding::of(node) != Some(Binding::PciHost) {
                 match depth < MAX_DEPTH {
@@ -96,8 +96,8 @@ impl Census {
         }
     }
 
-    /// Whether a device's state is kept, or there is none. An IOMMU or a virtio device is
-    /// looked at when the power fails: in use it refuses the cut.
+    /// Returns whether a device's state is kept, or it has no state. An IOMMU or a virtio device is
+    /// checked when the power fails: one in use refuses the cut.
     fn is_accounted_for(&mut self, node: FdtNode<'_>, known: &Known<'_>) -> bool {
         let base = reg(node, 0).map(|range| range.start);
         let interrupts = known.interrupts;

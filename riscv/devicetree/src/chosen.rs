@@ -1,13 +1,13 @@
-//! What the previous stage has chosen.
+//! The previous stage's choices (`/chosen`).
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node, Property};
 
-/// How many bytes of the previous stage's seed are kept.
+/// Maximum bytes of the previous stage's seed that are kept.
 pub const MAX_SEED: usize = 64;
 
-/// The path of the console, without the options behind its colon.
+/// The console's path, without the options after its colon.
 pub(crate) fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
     let path = root
         .child("chosen")?
@@ -24,7 +24,7 @@ pub(crate) fn stdout_name<'a>(root: FdtNode<'a>) -> Option<&'a str> {
         .ok()
 }
 
-/// Random bytes from the previous stage, of which the first [`MAX_SEED`] are kept.
+/// Reads the previous stage's random bytes, at most [`MAX_SEED`].
 pub(crate) fn read_seed(root: FdtNode<'_>) -> ArrayVec<u8, MAX_SEED> {
     let chosen = root.child("chosen");
     let seed = chosen.and_then(|chosen| chosen.property("rng-seed"));

@@ -10,7 +10,7 @@ use crate::node::{cell, cells, phandle, reg};
 /// A 16550 UART.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uart {
-    /// Address of its first register.
+    /// Address of the first register.
     pub base: u64,
     /// Registers are `1 << shift` bytes apart.
     pub shift: u32,
@@ -39,9 +39,9 @@ impl Uart {
 pub struct Syscon {
     /// Address of the 32-bit register.
     pub address: u64,
-    /// What to write.
+    /// Value to write.
     pub value: u32,
-    /// Which bits of it count.
+    /// Bits of the value that count.
     pub mask: u32,
 }
 
@@ -49,7 +49,7 @@ impl Syscon {
     pub(crate) fn read(root: FdtNode<'_>, node: FdtNode<'_>) -> Option<Self> {
         let base = find_by_phandle(root, cell(node, "regmap")?, 0).and_then(|map| reg(map, 0))?;
         let offset = cell(node, "offset").or_else(|| cell(node, "reg"))?;
-        // Without a value the mask is what to write, says the binding.
+        // Without a value the mask is written (binding `syscon-poweroff`).
         let mask = cell(node, "mask");
         Some(Syscon {
             address: base.start.checked_add(u64::from(offset))?,
@@ -75,7 +75,7 @@ fn find_by_phandle<'a>(node: FdtNode<'a>, wanted: u32, depth: u8) -> Option<FdtN
 pub struct PciHost {
     /// The mapped configuration space.
     pub ecam: PhysRange,
-    /// Its buses and memory windows.
+    /// Buses and memory windows.
     pub bridge: HostBridge,
 }
 
@@ -100,7 +100,7 @@ impl PciHost {
     }
 }
 
-/// `ranges`: a cell of flags and two of bus address, two of CPU address, two of
+/// Reads `ranges`: each entry has one cell of flags, two of bus address, two of CPU address, two of
 /// length (PCI Bus Binding to Open Firmware, 2.2.1.1).
 fn read_windows(node: FdtNode<'_>) -> Result<ArrayVec<Window, MAX_WINDOWS>, TooMany> {
     let entries = node

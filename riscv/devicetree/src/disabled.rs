@@ -1,5 +1,5 @@
-//! Controllers of machine mode's that are not in use. `status` says that nobody drives them,
-//! not that they are not there, so the OS does not reach them either.
+//! Machine mode's controllers that are disabled. `status` says only that no driver uses them. They
+//! exist, so they are closed to the OS, too.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -10,18 +10,18 @@ use crate::interrupts::{close_aplic, close_imsics};
 use crate::node::{BUS_LEVELS, reg};
 use crate::own_size::{self, Closing};
 
-/// Closes what only machine mode may touch of a disabled node, and of all below it.
+/// Closes the machine-mode registers of a disabled node and of all nodes below it.
 pub(crate) fn close(
     node: FdtNode<'_>,
     closing: &mut Closing<'_>,
     depth: u8,
 ) -> Result<(), TooMany> {
-    // The registers of `reg`, in its order, and the bytes that each controller has of them.
+    // Bytes of the controller for each range of `reg`, in its order.
     let sizes: &[u64] = match (Binding::of(node), reg(node, 1)) {
         (Some(Binding::Clint), _) => &[own_size::CLINT],
         (Some(Binding::AclintMswi), _) => &[own_size::MSWI],
         (Some(Binding::AclintMtimer), Some(_)) => &[own_size::MTIME, own_size::MTIMECMP],
-        // Nothing says which of the two it is.
+        // The tree does not say whether this is MTIME or MTIMECMP.
         (Some(Binding::AclintMtimer), None) => &[own_size::MTIMER],
         (Some(Binding::FwCfg), _) => &[own_size::FW_CFG],
         (Some(Binding::Aplic), _) => return close_aplic(node, closing),

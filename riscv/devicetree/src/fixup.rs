@@ -14,88 +14,83 @@ use crate::node::cell;
 use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, field, set_word, word};
 use crate::spare_source::SpareSource;
 
-/// Why the device tree could not be prepared for the next stage.
+/// Why the device tree cannot be prepared for the next stage.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FixupError {
-    /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
-    /// The buffer has no room for the nodes and properties to add.
     #[error("the device tree cannot grow within {0} bytes")]
     NoRoom(usize),
-    /// The cells of a node cannot name what belongs below it.
     #[error("{0}")]
     Cells(#[from] CellsError),
 }
 
-/// Name of a node of ours: unit address and all.
+/// Name of a node that the firmware adds, including its unit address.
 type NodeName = ArrayString<32>;
 
-/// Random bytes that change at every power-on, by which an OS notices that it was resumed or
-/// copied, and reseeds its random numbers (`microsoft,vmgenid`).
+/// Random bytes that change at every power-on (`microsoft,vmgenid`). By them an OS notices that it
+/// was resumed or copied, and reseeds its random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct GenerationId {
-    /// Where its 16 bytes lie: the OS may read them, and not write.
+    /// Address of its 16 bytes, which the OS can only read.
     pub address: u64,
-    /// The interrupt that is raised when they change.
+    /// The interrupt that signals a change.
     pub source: SpareSource,
 }
 
-/// Bytes of a generation ID.
 const ID_BYTES: u64 = 16;
 
-/// What to add to the next stage's tree, and what to hide.
+/// Additions to the next stage's tree, and nodes to hide.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixups<'a> {
     /// The firmware's ranges of memory.
     pub firmware: &'a [PhysRange],
-    /// Parts of flash that the firmware uses itself: the vault's bank, or its partition.
+    /// The firmware's own parts of flash: the vault's bank, or its partition.
     pub flash: &'a [PhysRange],
-    /// Random bytes, in place of those that the firmware was given.
+    /// Random bytes that replace the seed of the previous stage.
     pub seed: [u8; 32],
-    /// Where the OS finds its generation ID, on machines that can have one.
+    /// The OS's generation ID, on machines that support it.
     pub generation_id: Option<GenerationId>,
-    /// The boot report: a text, padded with zeros.
+    /// The boot report: text, padded with zeros.
     pub report: &'a [u8],
-    /// The firmware's log, likewise.
+    /// The firmware's log, in the same form.
     pub log: &'a [u8],
-    /// What a power failure would come to, likewise, where the tree describes a power-fail
-    /// line.
+    /// The cut status, in the same form, if the tree describes a power-fail line.
     pub cut: Option<&'a [u8]>,
 }
 
-/// Where the values of our properties of `/chosen` lie within the blob.
+/// Offsets within the blob of the firmware's property values in `/chosen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// The boot report's.
+    /// Offset of the boot report.
     pub report: usize,
-    /// The log's.
+    /// Offset of the log.
     pub log: usize,
-    /// What is told of cuts, if anything.
+    /// Offset of the cut status, if there is one.
     pub cut: Option<usize>,
 }
 
-/// Our properties of `/chosen`.
+/// The firmware's properties of `/chosen`.
 const REPORT: &str = "poorwill,boot";
 const LOG: &str = "poorwill,log";
 const CUT: &str = "poorwill,cut";
 
-/// Turns the blob at the start of `buffer` into the one for the next stage, in
-/// place; the rest of the buffer is room to grow.
+/// Turns the blob at the start of `buffer` into the next stage's, in place; the rest of the buffer
+/// is room to grow. Returns the offsets of the values in `/chosen`.
 ///
-/// The firmware's memory, all of it, is reserved (`no-map`: an OS that maps it would let
-/// its speculation run into PMP faults). Interrupt controllers of machine mode
-/// are disabled, since an S-mode driver would only fault on them; likewise the vault's
-/// partition of a flash, or its bank.
-///
-/// Where the machine can have a generation ID, a node describes it.
-///
-/// The report becomes `/chosen/poorwill,boot`, the log `/chosen/poorwill,log`, what is told
-/// of cuts `/chosen/poorwill,cut`; where their values lie is returned. A seed that the firmware was given is replaced.
+/// - The firmware's memory is reserved as `no-map`: mapped, it would let the OS's speculation run
+///   into PMP faults.
+/// - Interrupt controllers of machine mode are disabled: an S-mode driver would only fault on them.
+///   So is the vault's partition of a flash, or its bank.
+/// - A node describes the generation ID, if the machine has one.
+/// - `/chosen/poorwill,boot` has the report, `/chosen/poorwill,log` the log, and
+///   `/chosen/poorwill,cut` the cut status.
+/// - A seed from the previous stage is replaced.
 ///
 /// # Errors
 ///
-/// [`FixupError`]; the blob may be half changed then.
+/// [`FixupError`]; the blob may then be partly changed.
 pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupError> {
     let room = buffer.len();
     insert_nodes(buffer, fixups.firmware)?;
@@ -111,7 +106,7 @@ pub fn fixup(buffer: &mut [u8], fixups: &Fixups<'_>) -> Result<Placed, FixupErro
         reserve(&mut tree, *range, &reg).ok_or(no_room)?;
     }
     hide(&mut tree, fixups.flash).ok_or(no_room)?;
-    tell(&mut tree, fixups).ok_or(no_room)?;
+    set_chosen(&mut tree, fixups).ok_or(no_room)?;
     placed(buffer).ok_or(FixupError::Damaged)
 }
 
@@ -123,13 +118,13 @@ fn reserved_name(range: PhysRange) -> NodeName {
     name
 }
 
-/// The cells of `/reserved-memory`, which must be the root's: Linux ignores the node
-/// otherwise, and hands out the memory that it reserves.
+/// The cells of `/reserved-memory`. They must equal the root's: otherwise Linux ignores the node
+/// and allocates the memory that it reserves.
 fn reserved_cells(tree: Fdt<'_>) -> Result<Cells, CellsError> {
     let of_root = Cells::below(tree.root());
     let mut nodes = tree.root().children();
     let node = nodes.find(|node| node.name() == RESERVED_MEMORY);
-    // What it lacks it is given.
+    // Missing properties are added later.
     let own_cell = |name, of_root| node.and_then(|node| cell(node, name)).unwrap_or(of_root);
     let own = Cells {
         address: own_cell(Cells::ADDRESS, of_root.address),
@@ -141,7 +136,7 @@ fn reserved_cells(tree: Fdt<'_>) -> Result<Cells, CellsError> {
     }
 }
 
-/// Gives `/reserved-memory` the properties that it needs, where it has none.
+/// Adds the properties that `/reserved-memory` lacks.
 fn describe_reserved(tree: &mut Tree<'_>, cells: Cells) -> Option<()> {
     let mut root = tree.root_mut();
     let mut parent = root.child_mut(RESERVED_MEMORY)?;
@@ -174,8 +169,8 @@ fn id_name(id: &GenerationId) -> NodeName {
     name
 }
 
-/// Puts the node of the generation ID below the root, whose children are the
-/// devices that an OS looks for first.
+/// Adds the node of the generation ID below the root: an OS looks for devices among the root's
+/// children first.
 fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), FixupError> {
     let name = id_name(id);
     let end = end_of(buffer, None).ok_or(FixupError::Damaged)?;
@@ -187,7 +182,7 @@ fn insert_id(buffer: &mut [u8], id: &GenerationId) -> Result<(), FixupError> {
     describe_id(&mut tree, &name, id, &reg).ok_or(no_room)
 }
 
-/// Fills the node, after Linux's binding `rng/microsoft,vmgenid.yaml`.
+/// Fills the node by Linux's binding `rng/microsoft,vmgenid.yaml`.
 fn describe_id(tree: &mut Tree<'_>, name: &str, id: &GenerationId, reg: &[u8]) -> Option<()> {
     const RISING_EDGE: u32 = 1;
     let mut path = ArrayString::<40>::new();
@@ -203,18 +198,18 @@ fn describe_id(tree: &mut Tree<'_>, name: &str, id: &GenerationId, reg: &[u8]) -
     Some(())
 }
 
-fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
+fn set_chosen(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     const SEED: &str = "rng-seed";
     let mut chosen = tree.find_node_mut("/chosen")?;
     if chosen.remove_property(SEED) {
         chosen.add_property(SEED, &fixups.seed[..]).ok()?;
     }
-    let told = [
+    let values = [
         (REPORT, Some(fixups.report)),
         (LOG, Some(fixups.log)),
         (CUT, fixups.cut),
     ];
-    for (name, value) in told {
+    for (name, value) in values {
         chosen.remove_property(name);
         if let Some(value) = value {
             chosen.add_property(name, value).ok()?;
@@ -223,7 +218,7 @@ fn tell(tree: &mut Tree<'_>, fixups: &Fixups<'_>) -> Option<()> {
     Some(())
 }
 
-/// Where the values lie, after the last change to the blob.
+/// Finds the offsets of the values, after the last change to the blob.
 fn placed(blob: &[u8]) -> Option<Placed> {
     let total = word(blob, field::TOTAL_SIZE)? as usize;
     let tree = open(blob.get(..total)?)?;
@@ -239,9 +234,8 @@ fn placed(blob: &[u8]) -> Option<Placed> {
     })
 }
 
-/// Puts empty nodes of ours below `/reserved-memory`, and that node itself and
-/// `/chosen` where there is none. dtoolkit edits properties in place but adds no nodes
-/// without an allocator.
+/// Adds the firmware's empty nodes below `/reserved-memory`, and that node and `/chosen` if they
+/// are missing. dtoolkit edits properties in place, but adds nodes only with an allocator.
 fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), FixupError> {
     edit(buffer).ok_or(FixupError::Damaged)?;
     for wanted in ["chosen", RESERVED_MEMORY] {
@@ -259,7 +253,7 @@ fn insert_nodes(buffer: &mut [u8], reserved: &[PhysRange]) -> Result<(), FixupEr
 
 const RESERVED_MEMORY: &str = "reserved-memory";
 
-/// The structure block's bytes for a node without properties.
+/// A node without properties, as bytes of the structure block.
 fn empty_node(name: &str) -> ArrayVec<u8, 48> {
     let mut bytes = ArrayVec::new();
     bytes.extend(BEGIN_NODE.to_be_bytes());
@@ -270,8 +264,7 @@ fn empty_node(name: &str) -> ArrayVec<u8, 48> {
     bytes
 }
 
-/// Where the END_NODE of the root's child of that name lies; without a name,
-/// the root's own.
+/// Offset of the END_NODE of the root's child with this name; without a name, of the root's own.
 fn end_of(blob: &[u8], child: Option<&str>) -> Option<usize> {
     let mut at = word(blob, field::STRUCTURE)? as usize;
     let mut depth = 0;
@@ -300,7 +293,7 @@ fn end_of(blob: &[u8], child: Option<&str>) -> Option<usize> {
     }
 }
 
-/// Makes room at `at` within the structure block and puts `bytes` there.
+/// Inserts `bytes` at `at` within the structure block.
 fn insert(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), FixupError> {
     let no_room = FixupError::NoRoom(buffer.len());
     let total = word(buffer, field::TOTAL_SIZE).ok_or(FixupError::Damaged)? as usize;

@@ -8,13 +8,11 @@ use poorwill_memory::PhysRange;
 use crate::bound::{self, TooMany};
 use crate::node::{cell, is_any, is_enabled, reg};
 
-/// How many banks a flash may have.
 const MAX_BANKS: usize = 4;
 
 /// The binding of [`Flash`].
 pub(crate) const FLASH: &str = "cfi-flash";
 
-/// The label of the partition that is the vault's.
 const VAULT: &[u8] = b"poorwill-vault\0";
 
 /// NOR flash with the Common Flash Interface (CFI).
@@ -24,34 +22,34 @@ pub struct Flash {
     pub banks: ArrayVec<PhysRange, MAX_BANKS>,
     /// Width of a bank's bus in bytes: 1, 2, 4 or 8.
     pub width: u32,
-    /// Where the vault may lie.
+    /// Location of the vault.
     pub vault: VaultPlace,
 }
 
-/// What a tree says of the vault's place in a flash.
+/// The tree's statement about the vault's location in a flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VaultPlace {
-    /// Nothing: it is for the last bank to tell whether it is anybody's.
+    /// No statement: the vault may be in the last bank, if that bank's contents allow it.
     Unsaid,
-    /// In this partition, which lies in one bank, and nowhere else.
+    /// Only in this partition, which lies in one bank.
     Partition(PhysRange),
-    /// In a partition that does not lie in one bank.
+    /// The vault's partition does not lie in one bank.
     Nowhere,
 }
 
 /// A bank that may hold the vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VaultBank {
-    /// It.
+    /// The bank.
     pub bank: PhysRange,
-    /// What of it is the vault's, if there is one: a partition, or all.
+    /// The vault's part of the bank, if there is a vault: a partition, or all.
     pub own: PhysRange,
     /// The partition, in bytes from the bank's start.
     pub partition: Option<Range<u64>>,
 }
 
 impl Flash {
-    /// A flash without a width, or with an odd one, cannot be used.
+    /// Reads a flash; `None` if its width is missing or unsupported.
     pub(crate) fn read(node: FdtNode<'_>) -> Result<Option<Self>, TooMany> {
         let Some(width @ (1 | 2 | 4 | 8)) = cell(node, "bank-width") else {
             return Ok(None);
@@ -69,8 +67,8 @@ impl Flash {
         }))
     }
 
-    /// The bank that has the vault's partition, or else the last one: the first ones hold
-    /// code, where there is any. `None`: the vault may lie nowhere.
+    /// The bank with the vault's partition, or else the last bank, since the first ones may hold
+    /// code. `None`: the flash has no place for a vault.
     #[must_use]
     pub fn vault_bank(&self) -> Option<VaultBank> {
         match self.vault {
@@ -95,7 +93,7 @@ impl Flash {
         }
     }
 
-    /// What of it is the OS's: all but the vault's part, which lies in one bank.
+    /// The OS's part of the flash: all but the vault's part, which lies in one bank.
     pub fn of_os(&self, vault: Option<PhysRange>) -> impl Iterator<Item = PhysRange> + '_ {
         let without = move |bank: &PhysRange| {
             let hole = vault.filter(|vault| vault.overlaps(bank));
@@ -114,7 +112,6 @@ pub(crate) fn flash_banks(node: FdtNode<'_>) -> impl Iterator<Item = PhysRange> 
     (0..=MAX_BANKS).map_while(move |index| reg(node, index))
 }
 
-/// The node of a flash's partitions.
 pub(crate) const PARTITIONS: &str = "partitions";
 
 /// The partitions of a flash (Linux's binding `mtd/partitions/fixed-partitions.yaml`).
@@ -123,20 +120,18 @@ pub(crate) fn partitions<'a>(node: FdtNode<'a>) -> Option<FdtNode<'a>> {
         .filter(|partitions| is_any(*partitions, &["fixed-partitions"]))
 }
 
-/// The one that is the vault's.
 pub(crate) fn vault_partition<'a>(node: FdtNode<'a>) -> Option<FdtNode<'a>> {
     let mut children = partitions(node)?.children();
     children.find(|partition| is_enabled(*partition) && is_vault(*partition))
 }
 
-/// Whether a partition is the vault's.
 pub(crate) fn is_vault(partition: FdtNode<'_>) -> bool {
     let label = partition.property("label");
     label.is_some_and(|label| label.value() == VAULT)
 }
 
-/// Where a partition lies: it counts from the beginning of the first bank on, over all of
-/// them. `None` where that is not within one bank.
+/// Addresses of a partition. Its offset counts from the start of the first bank, over all banks.
+/// `None` if it is not within one bank.
 fn partition_range(banks: &[PhysRange], partition: FdtNode<'_>) -> Option<PhysRange> {
     let PhysRange { mut start, end } = reg(partition, 0)?;
     let length = end - start;

@@ -1,27 +1,26 @@
 use crate::isa::Extensions;
 
-/// How many harts a machine may have.
+/// Maximum number of harts of a machine.
 pub const MAX_HARTS: usize = 32;
 
 /// A hart that can run the OS, and its machine-mode registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hart {
-    /// Its hart ID.
+    /// Hart ID.
     pub id: u64,
-    /// Bytes of the blocks that Zicbom's instructions work on, a power of two from
-    /// 4 to 4096; `None` without Zicbom.
+    /// Bytes of Zicbom's cache blocks, a power of two from 4 to 4096; `None` without Zicbom.
     pub cache_block: Option<u64>,
-    /// Phandle of its interrupt controller, by which devices name it.
+    /// Phandle of its interrupt controller, which devices refer to.
     pub(crate) controller: u32,
-    /// What its ISA offers.
+    /// ISA extensions.
     pub extensions: Extensions,
-    /// Address of its MSIP register (CLINT or ACLINT MSWI).
+    /// Address of MSIP (CLINT or ACLINT MSWI).
     pub msip: Option<u64>,
-    /// Address of its MTIMECMP register.
+    /// Address of MTIMECMP.
     pub mtimecmp: Option<u64>,
     /// Address of its M-level IMSIC file.
     pub machine_imsic: Option<u64>,
-    /// Address of its S-level IMSIC file; those of its guests follow, a page each.
+    /// Address of its S-level IMSIC file; its guests' files follow, a page each.
     pub os_imsic: Option<u64>,
 }
 

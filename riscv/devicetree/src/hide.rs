@@ -1,4 +1,4 @@
-//! Hiding what is not the OS's from the next stage: controllers of machine mode, the
+//! Hides nodes that are not the OS's from the next stage: controllers of machine mode, the
 //! power-fail line, the vault's part of a flash, and harts that cannot run the OS.
 
 use arrayvec::ArrayVec;
@@ -13,23 +13,20 @@ use crate::interrupts::is_machine_level;
 use crate::node::{BUS_LEVELS, bytes_of, can_run_os, is_any, is_enabled, is_enabled_hart};
 use crate::power_fail::POWER_FAIL;
 
-/// Most bytes of a flash's `reg`: of four banks, with addresses and lengths of 64 bits.
+/// Maximum bytes of a flash's `reg`: four banks, with addresses and lengths of 64 bits.
 const MAX_REG: usize = 64;
 
 type NodeMut<'a, 'b> = FdtNodeMut<'a, SliceBuffer<'b>>;
 
-/// What is to be done to a node.
 enum Change {
-    /// It is disabled.
     Disable,
-    /// Its `reg` becomes this.
+    /// Replace its `reg`.
     Shorten(ArrayVec<u8, MAX_REG>),
-    /// The vault's partition of this flash is disabled.
     DisablePartition,
 }
 
-/// Hides the nodes. Of a flash, of which `vault` is a part, that is the vault's partition;
-/// without one its bank, or all of a flash with no other bank. `None`: there is no room.
+/// Hides the nodes. `vault` is the vault's part of a flash: its partition is hidden, or without one
+/// its bank; a flash with no other bank is disabled. `None`: there is no room.
 pub(crate) fn hide(tree: &mut FdtMut<SliceBuffer<'_>>, vault: &[PhysRange]) -> Option<()> {
     hide_below(&mut tree.root_mut(), vault, 0)?;
     match tree.root_mut().child_mut("cpus") {
@@ -38,8 +35,8 @@ pub(crate) fn hide(tree: &mut FdtMut<SliceBuffer<'_>>, vault: &[PhysRange]) -> O
     }
 }
 
-/// Disables the harts that an OS would take for its own and cannot run on: Linux offers
-/// programs what all enabled harts have in common, and a monitor core has neither F nor D.
+/// Disables harts that an OS would use but cannot run on. Linux offers programs only the extensions
+/// that all enabled harts have, and a monitor core has neither F nor D.
 fn hide_harts(cpus: &mut NodeMut<'_, '_>) -> Option<()> {
     let mut nodes = cpus.children_mut();
     while let Some(mut node) = nodes.next() {
@@ -51,8 +48,8 @@ fn hide_harts(cpus: &mut NodeMut<'_, '_>) -> Option<()> {
     Some(())
 }
 
-/// The same for what is below a bus: as deep as the machine's devices are looked for.
-// A change moves only what comes after its node, so the walk goes on from there.
+/// Hides nodes below a bus, to the depth of the search for the machine's devices.
+// A change moves only bytes past its node, so the walk can continue.
 fn hide_below(bus: &mut NodeMut<'_, '_>, vault: &[PhysRange], level: u8) -> Option<()> {
     let mut nodes = bus.children_mut();
     while let Some(mut node) = nodes.next() {
@@ -95,9 +92,8 @@ fn disable_partition(partitions: &mut NodeMut<'_, '_>) -> Option<()> {
     Some(())
 }
 
-/// How a node is to be changed.
 fn change_of(node: FdtNode<'_>, vault: &[PhysRange]) -> Option<Change> {
-    // The line ends at one of the others, and nobody else takes it.
+    // A machine-mode controller takes the power-fail line; no OS driver does.
     const KEPT: [&str; 3] = ["riscv,imsics", "riscv,aplic", POWER_FAIL];
     if is_any(node, &KEPT) && (is_machine_level(node) || is_any(node, &[POWER_FAIL])) {
         return Some(Change::Disable);
@@ -124,7 +120,7 @@ fn change_of(node: FdtNode<'_>, vault: &[PhysRange]) -> Option<Change> {
     })
 }
 
-/// Whether the flash has a partition for the vault, hidden or not.
+/// Returns whether the flash has a partition for the vault, enabled or not.
 fn is_shared(node: FdtNode<'_>) -> bool {
     partitions(node).is_some_and(|partitions| partitions.children().any(is_vault))
 }

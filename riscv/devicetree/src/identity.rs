@@ -6,16 +6,16 @@ use zerocopy::IntoBytes;
 use crate::hart::Hart;
 use crate::node::MAX_DEPTH;
 
-/// Which rule a machine's identity follows. By another one no
-/// machine has the identity that its images hold: whoever changes it raises this
-/// number, by which `poorwill area --for` foresees that they are refused.
+/// The rule for a machine's identity. Under another rule no machine has the identity in its old
+/// images. Raise this number with every change, so that `poorwill area --for` can predict the
+/// refusals.
 pub const IDENTITY_RULE: u16 = 1;
 
-/// What the tree says of a machine's identity: a hash for each aspect but its memory,
-/// of which the OS's part counts ([`crate::Machine::identity`]).
+/// The tree's part of a machine's identity: a hash for each aspect except memory. For memory the
+/// OS's part counts ([`crate::Machine::identity`]).
 ///
-/// `/chosen` is left out: it holds what differs from one power-on to the next
-/// (seeds, boot arguments, where the initrd lies).
+/// `/chosen` is left out, because it differs between power-ons (seeds, boot arguments, the initrd's
+/// address).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     harts: u64,
@@ -24,7 +24,6 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The identity of the machine whose OS has `memory`.
     pub(crate) fn with_memory(&self, memory: &[PhysRange]) -> MachineIdentity {
         MachineIdentity {
             memory: memory_fingerprint(memory),
@@ -35,7 +34,7 @@ impl Fingerprint {
     }
 }
 
-/// `None` when the tree is nested too deeply to be walked.
+/// Computes the hashes; `None` if the tree is nested too deeply.
 pub(crate) fn fingerprint(root: FdtNode<'_>, harts: &[Hart]) -> Option<Fingerprint> {
     let mut is_walked = true;
     let fingerprint = Fingerprint {
@@ -65,14 +64,14 @@ pub(crate) fn fingerprint(root: FdtNode<'_>, harts: &[Hart]) -> Option<Fingerpri
     is_walked.then_some(fingerprint)
 }
 
-/// What tells one machine's harts from another's, by their IDs.
+/// A hash of the harts' IDs.
 #[must_use]
 pub fn harts_fingerprint(ids: impl IntoIterator<Item = u64>) -> u64 {
     digest(|into| ids.into_iter().for_each(|id| into.word(id)))
 }
 
-/// A hash of ranges of memory. That of the OS's memory also changes when the firmware
-/// reserves other ranges.
+/// A hash of ranges of memory. The hash of the OS's memory changes with the firmware's reserved
+/// ranges.
 #[must_use]
 pub fn memory_fingerprint(ranges: &[PhysRange]) -> u64 {
     digest(|into| {
@@ -83,7 +82,7 @@ pub fn memory_fingerprint(ranges: &[PhysRange]) -> u64 {
     })
 }
 
-// The page is gone from the stack when the caller goes on.
+// Not inlined, so that the page leaves the stack on return.
 #[inline(never)]
 fn digest(feed: impl FnOnce(&mut Digest<'_>)) -> u64 {
     let mut page = Page::ZERO;
@@ -104,7 +103,7 @@ struct Digest<'p> {
 }
 
 impl Digest<'_> {
-    /// Hashes a node and up to `depth` levels below it; `None` when there are more.
+    /// Hashes a node and up to `depth` levels below it; `None` if there are more.
     fn node(&mut self, node: FdtNode<'_>, depth: u32) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         self.bytes(node.name().as_bytes());
@@ -115,7 +114,7 @@ impl Digest<'_> {
         for child in node.children() {
             self.node(child, depth)?;
         }
-        // Tells a child from a sibling.
+        // Distinguishes a child from a sibling.
         self.word(u64::MAX);
         Some(())
     }
@@ -131,7 +130,7 @@ impl Digest<'_> {
         self.put(&word.to_le_bytes());
     }
 
-    /// The length comes first, so that different lists of strings never hash alike.
+    /// The length comes first, so that different lists of strings have different hashes.
     fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         self.put(bytes);

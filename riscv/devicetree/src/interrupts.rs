@@ -13,16 +13,16 @@ pub(crate) const MACHINE_EXTERNAL: u32 = 11;
 /// Supervisor-level external interrupt of a hart.
 const SUPERVISOR_EXTERNAL: u32 = 9;
 
-/// How many PLICs a machine may have: one for each socket.
+/// Maximum number of PLICs: one for each socket.
 pub const MAX_PLICS: usize = 4;
 
-/// How many domains of each kind the APLICs of a machine may have: one for each socket.
+/// Maximum number of APLIC domains of each kind: one for each socket.
 pub const MAX_APLICS: usize = 4;
 
-/// What is said of them.
+/// Their name in errors.
 const APLICS: &str = "APLIC domains of one privilege level";
 
-/// How many machine-mode contexts a PLIC may have: those of monitor cores, too.
+/// Maximum number of machine-mode contexts of a PLIC, including those of monitor cores.
 pub const MAX_MACHINE_CONTEXTS: usize = 2 * MAX_HARTS;
 
 /// The interrupt controllers of a machine: PLICs, or an APLIC with or without
@@ -31,9 +31,9 @@ pub const MAX_MACHINE_CONTEXTS: usize = 2 * MAX_HARTS;
 pub struct Interrupts {
     /// The PLICs, in the tree's order.
     pub plics: ArrayVec<Plic, MAX_PLICS>,
-    /// The APLICs' root domains, machine mode's.
+    /// Root domains of the APLICs, which are machine mode's.
     pub machine_aplics: ArrayVec<Aplic, MAX_APLICS>,
-    /// The APLIC domains that the OS uses.
+    /// APLIC domains of the OS.
     pub os_aplics: ArrayVec<Aplic, MAX_APLICS>,
     /// Machine mode's IMSIC files.
     pub machine_imsic: Option<ImsicLayout>,
@@ -48,10 +48,9 @@ pub struct Plic {
     pub base: u64,
     /// Number of the last source, at most 1023; the first is 1.
     pub sources: u32,
-    /// The S-mode contexts of [`Machine::harts`](crate::Machine::harts), in the
-    /// order of these.
+    /// S-mode contexts of [`Machine::harts`](crate::Machine::harts), in their order.
     pub contexts: ArrayVec<u32, MAX_HARTS>,
-    /// The machine-mode contexts of all cores.
+    /// Machine-mode contexts of all cores.
     pub machine_contexts: ArrayVec<u32, MAX_MACHINE_CONTEXTS>,
 }
 
@@ -62,21 +61,20 @@ pub struct Aplic {
     pub base: u64,
     /// Number of the last source, at most 1023; the first is 1.
     pub sources: u32,
-    /// The S-mode harts of [`Machine::harts`](crate::Machine::harts) by their
-    /// numbers in this domain, in the order of these.
+    /// Numbers in this domain of [`Machine::harts`](crate::Machine::harts), in their order.
     pub harts: ArrayVec<u32, MAX_HARTS>,
-    /// Whether it sends message-signalled interrupts to IMSICs.
+    /// It sends message-signalled interrupts to IMSICs.
     pub sends_msi: bool,
     /// Delegated sources, as (phandle of a child domain, first, last).
     pub delegated: ArrayVec<(u32, u32, u32), 4>,
-    /// Whether devices name a source with the mode of its trigger.
+    /// Devices name a source together with its trigger mode.
     pub(crate) takes_triggers: bool,
     phandle: u32,
     children: ArrayVec<u32, 4>,
 }
 
 impl Aplic {
-    /// `None` without the properties that say where it is and how large.
+    /// Reads a domain; `None` if it lacks its address or its number of sources.
     fn read(node: FdtNode<'_>, harts: &[Hart]) -> Result<Option<Self>, TooMany> {
         let (Some(range), Some(sources)) = (reg(node, 0), cell(node, "riscv,num-sources")) else {
             return Ok(None);
@@ -102,13 +100,11 @@ impl Aplic {
         }))
     }
 
-    /// Its phandle, if it has one.
     pub(crate) fn phandle(&self) -> Option<u32> {
         Some(self.phandle).filter(|phandle| *phandle != 0)
     }
 
-    /// The number by which this domain's SOURCECFG registers name the child
-    /// domain with the given phandle.
+    /// Index of the child domain with this phandle in this domain's SOURCECFG registers.
     #[must_use]
     pub fn child_index(&self, phandle: u32) -> Option<u32> {
         self.children
@@ -118,35 +114,34 @@ impl Aplic {
     }
 }
 
-/// Where the interrupt files of one privilege level lie (AIA, section 3.6).
+/// Addresses of the interrupt files of one privilege level (AIA, section 3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImsicLayout {
     /// Address of the first hart's file, in the first group.
     pub base: u64,
-    /// Interrupt identities of a file.
+    /// Number of interrupt identities of a file.
     pub identities: u32,
-    /// log2 of the pages that one hart's files take.
+    /// log2 of the pages of one hart's files.
     pub guest_bits: u32,
-    /// Bits of address that number harts.
+    /// Number of address bits for harts.
     pub hart_bits: u32,
-    /// Bits of address that number groups of harts.
+    /// Number of address bits for groups of harts.
     pub group_bits: u32,
-    /// Lowest bit of the group number.
+    /// Lowest address bit of the group number.
     pub group_shift: u32,
 }
 
-/// The addresses at which the OS takes interrupts as messages: the interrupt files of its
-/// harts, and those of their guests.
+/// Addresses at which the OS receives message-signalled interrupts: the interrupt files of its
+/// harts and of their guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageFiles {
-    /// Each hart's own file.
     harts: ArrayVec<u64, MAX_HARTS>,
-    /// Files of a hart, its guests' among them.
+    /// Files of a hart, including its guests'.
     per_hart: u64,
 }
 
 impl ImsicLayout {
-    /// What a node says, and how many bytes its files have in each range of its `reg`, at most.
+    /// Reads a node. Also returns the maximum bytes of its files in each range of its `reg`.
     fn read(node: FdtNode<'_>) -> Option<(Self, u64)> {
         let files = u32::try_from(hart_interrupts(node).count()).unwrap_or(u32::MAX);
         let layout = ImsicLayout {
@@ -158,26 +153,25 @@ impl ImsicLayout {
             group_bits: cell(node, "riscv,group-index-bits").unwrap_or(0),
             group_shift: cell(node, "riscv,group-index-shift").unwrap_or(24),
         };
-        // A range for each group of harts, each with its harts' files. Where these have no
-        // room in what `reg` says, it is wrong, and a group has as many as its bits number.
+        // There is a range for each group of harts, with its harts' files. If they do not fit,
+        // `reg` is wrong; then a group has 2^`hart_bits` harts at most.
         let most = match (regs(node).count(), layout.group_bits) {
             (0 | 1, _) => u64::from(files),
-            // Nothing says how harts lie in ranges that are no groups.
+            // Several ranges without groups: the tree does not say how the harts are distributed.
             (_, 0) => 0,
             _ => u64::from(files).min(1 << layout.hart_bits.min(31)),
         };
         Some((layout, most * layout.file_bytes()))
     }
 
-    /// Bytes of one hart's files.
     fn file_bytes(&self) -> u64 {
         PAGE_BYTES << self.guest_bits
     }
 }
 
 impl MessageFiles {
-    /// The files of these harts, each of which has files for `guests` guests (GEILEN). The
-    /// room that the layout leaves for guests may be larger; nothing answers in the rest.
+    /// Files of these harts, each with `guests` guest files (GEILEN). The layout may reserve more
+    /// room for guests; no file is in the rest.
     #[must_use]
     pub fn new(harts: &[Hart], layout: Option<&ImsicLayout>, guests: u32) -> Self {
         let room = layout.map_or(1, |layout| 1 << layout.guest_bits);
@@ -187,7 +181,7 @@ impl MessageFiles {
         }
     }
 
-    /// Whether a file takes messages at that address: a page's first register, SETEIPNUM
+    /// Returns whether a file receives messages at this address: a page's first register, SETEIPNUM
     /// (AIA, section 3.5).
     #[must_use]
     pub fn take(&self, address: u64) -> bool {
@@ -229,7 +223,7 @@ impl Interrupts {
         harts: &[Hart],
         closing: &mut Closing<'_>,
     ) -> Result<(), TooMany> {
-        // Also one that is of no use here is not the OS's.
+        // A domain that the firmware cannot use is closed to the OS, too.
         close_aplic(node, closing)?;
         let is_machines = is_machine_level(node);
         match Aplic::read(node, harts)? {
@@ -250,7 +244,7 @@ impl Interrupts {
         let Some((layout, most)) = ImsicLayout::read(node) else {
             return Ok(());
         };
-        // Files without it are of no use here; machine mode's are not the OS's either.
+        // Files without it cannot be used. Machine mode's are closed to the OS even then.
         let identities = cell(node, "riscv,num-ids");
         let is_machines = is_machine_level(node);
         let files = hart_interrupts(node).count() as u64;
@@ -284,8 +278,8 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Keeps of each root's delegation what goes to a domain of the OS, and resolves its
-    /// phandles to child numbers.
+    /// Keeps only delegations to the OS's domains in each root, and replaces their phandles by
+    /// child numbers.
     pub(crate) fn link_domains(&mut self) {
         let of_os = &self.os_aplics;
         let is_of_os = |child| of_os.iter().any(|os| os.phandle == child);
@@ -302,7 +296,7 @@ impl Interrupts {
     }
 }
 
-/// Closes an APLIC domain, if it is machine mode's.
+/// Closes an APLIC domain of machine mode; ignores others.
 pub(crate) fn close_aplic(node: FdtNode<'_>, closing: &mut Closing<'_>) -> Result<(), TooMany> {
     if let Some(range) = reg(node, 0).filter(|_| is_machine_level(node)) {
         let direct = match node.property("msi-parent") {
@@ -314,7 +308,7 @@ pub(crate) fn close_aplic(node: FdtNode<'_>, closing: &mut Closing<'_>) -> Resul
     Ok(())
 }
 
-/// Closes interrupt files, if they are machine mode's.
+/// Closes interrupt files of machine mode; ignores others.
 pub(crate) fn close_imsics(node: FdtNode<'_>, closing: &mut Closing<'_>) -> Result<(), TooMany> {
     let layout = ImsicLayout::read(node).filter(|_| is_machine_level(node));
     if let Some((_, most)) = layout {
@@ -325,12 +319,12 @@ pub(crate) fn close_imsics(node: FdtNode<'_>, closing: &mut Closing<'_>) -> Resu
     Ok(())
 }
 
-/// Where the interrupt files of the harts of a group lie, each of so many bytes.
+/// Addresses of the interrupt files in a group's range, each hart with `bytes` bytes.
 fn file_addresses(group: PhysRange, bytes: u64) -> impl Iterator<Item = u64> {
     (0..group.length() / bytes).map(move |place| group.start + place * bytes)
 }
 
-/// The controller's numbers of the harts' S-level contexts, in the order of the harts.
+/// The controller's numbers for the harts' S-level contexts, in the order of the harts.
 fn supervisor_places(node: FdtNode<'_>, harts: &[Hart]) -> ArrayVec<u32, MAX_HARTS> {
     let place = |hart: &Hart| {
         let mut numbered = (0..).zip(hart_interrupts(node));
@@ -340,7 +334,7 @@ fn supervisor_places(node: FdtNode<'_>, harts: &[Hart]) -> ArrayVec<u32, MAX_HAR
     harts.iter().filter_map(place).collect()
 }
 
-/// Whether the node is an interrupt controller that only machine mode uses.
+/// Returns whether the node is an interrupt controller that only machine mode uses.
 pub(crate) fn is_machine_level(node: FdtNode<'_>) -> bool {
     node.property("riscv,children").is_some()
         || hart_interrupts(node).any(|(_, interrupt)| interrupt == MACHINE_EXTERNAL)

@@ -1,5 +1,4 @@
-//! Nodes whose registers lie within a controller of machine mode's, past the end of the
-//! controller's `reg`.
+//! Nodes with registers inside a machine-mode controller, past the end of its `reg`.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -11,7 +10,7 @@ use crate::interrupts::is_machine_level;
 use crate::node::{NodeName, is_any, is_enabled, name_of, regs};
 use crate::own_size::Beyond;
 
-/// A node has registers within a controller of machine mode's.
+/// A node has registers inside a machine-mode controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "{node} lies within the registers of {controller}, which end at {end:#x} and are machine mode's alone: correct the reg of one of the two nodes in the device tree, or disable {node}"
@@ -21,7 +20,7 @@ pub struct Intruder {
     pub node: NodeName,
     /// The controller.
     pub controller: NodeName,
-    /// The first address past the controller.
+    /// End of the controller's registers.
     pub end: u64,
 }
 
@@ -33,7 +32,7 @@ pub(crate) fn look(root: FdtNode<'_>, beyond: &[Beyond]) -> Result<(), Intruder>
     look_below(root, beyond, &|range| Some(range))
 }
 
-/// `to_cpu` makes an address of the bus the CPU's.
+/// `to_cpu` translates a range of the bus to CPU addresses.
 fn look_below(
     bus: FdtNode<'_>,
     beyond: &[Beyond],
@@ -59,7 +58,7 @@ fn look_below(
     Ok(())
 }
 
-/// Whether machine mode has it to itself.
+/// Returns whether only machine mode uses the node.
 fn is_machine_modes(node: FdtNode<'_>) -> bool {
     match Binding::of(node) {
         Some(Binding::Clint | Binding::AclintMtimer | Binding::AclintMswi) => true,
@@ -68,12 +67,12 @@ fn is_machine_modes(node: FdtNode<'_>) -> bool {
     }
 }
 
-/// Whether what is below it is in reach of the CPU (Devicetree specification, 2.3.8).
+/// Returns whether the CPU can reach the nodes below (Devicetree Specification, 2.3.8).
 fn is_bus(node: FdtNode<'_>) -> bool {
     node.property("ranges").is_some() || is_any(node, &["simple-bus"])
 }
 
-/// An address of a bus as one of its parent's.
+/// Translates a range of a bus to its parent bus.
 fn to_parent(bus: FdtNode<'_>, range: PhysRange) -> Option<PhysRange> {
     let mut ranges = bus.ranges().ok()?.into_iter().flatten().peekable();
     if ranges.peek().is_none() {

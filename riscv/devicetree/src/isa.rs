@@ -1,11 +1,11 @@
-//! What a hart's instruction set offers, as its node says.
+//! A hart's instruction set, from its node.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
 
 use crate::node::{bytes_of, cell};
 
-/// ISA extensions that change what the firmware does on a hart.
+/// ISA extensions that affect the firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
     /// Sstc: S-mode sets its timer itself.
@@ -26,18 +26,17 @@ pub struct Extensions {
     pub smstateen: bool,
     /// Zkr: the hart has an entropy source (the seed CSR).
     pub zkr: bool,
-    /// F and D: floating point registers.
+    /// F and D: floating-point registers.
     pub float: bool,
     /// V: vector registers.
     pub vector: bool,
     /// XTheadCmo: T-Head's cache operations.
     pub xtheadcmo: bool,
-    /// XTheadSync: what waits for these.
+    /// XTheadSync: instructions that wait for cache operations.
     pub xtheadsync: bool,
 }
 
 impl Extensions {
-    /// Those that the hart's node lists.
     pub(crate) fn of(cpu: FdtNode<'_>) -> Self {
         let isa = Isa::of(cpu);
         let listed = |name: &str| isa.has(name.as_bytes());
@@ -59,18 +58,17 @@ impl Extensions {
     }
 }
 
-/// The size of Zicbom's blocks; one that makes no sense is none.
+/// Block size of Zicbom; `None` if it is missing or invalid.
 pub(crate) fn read_cache_block(cpu: FdtNode<'_>) -> Option<u64> {
     let bytes = cell(cpu, "riscv,cbom-block-size").map(u64::from)?;
     (bytes.is_power_of_two() && (4..=4096).contains(&bytes)).then_some(bytes)
 }
 
-/// The names of a hart's extensions.
 #[derive(Clone, Copy, Debug)]
 enum Isa<'a> {
-    /// `riscv,isa-extensions`: strings, each with a zero behind it.
+    /// `riscv,isa-extensions`: strings, each with a zero at its end.
     List(&'a [u8]),
-    /// The older `riscv,isa`: `rv64`, letters, and longer names, each behind a `_`.
+    /// The older `riscv,isa`: `rv64`, letters, then longer names, each after a `_`.
     String(&'a [u8]),
 }
 

@@ -1,12 +1,11 @@
-//! What a device tree says of a RISC-V machine.
+//! Reads a RISC-V machine's device tree.
 //!
-//! [`Machine`] is read once, at power-on, from the blob that the previous stage passes;
-//! nothing else in the firmware parses device trees.
-//! [`fixup`] turns the same blob into the one that the next stage sees: the
-//! firmware's memory reserved, machine-mode devices disabled.
+//! [`Machine`] is read once, at power-on, from the previous stage's blob; no other code in the
+//! firmware parses device trees. [`fixup`] turns the blob into the next stage's: the firmware's
+//! memory is reserved, machine-mode devices are disabled.
 //!
-//! Nothing here touches hardware, so it is tested on the host against the
-//! trees of real and modelled boards, and against damaged ones.
+//! Nothing here touches hardware. Host tests use trees of real and modelled boards, and damaged
+//! ones.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

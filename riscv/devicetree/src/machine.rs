@@ -29,60 +29,50 @@ use crate::reserved::{self, MAX_RESERVED, Reserved};
 use crate::salvage::salvage;
 use crate::spare_source::{self, SpareSource};
 
-/// How many PCI host bridges a machine may have.
+/// Maximum number of PCI host bridges.
 pub const MAX_PCI_HOSTS: usize = 4;
 
-/// How many time registers a machine may have: one for each socket.
+/// Maximum number of time registers: one for each socket.
 pub const MAX_MTIMES: usize = 4;
 
-/// How many firmware configuration devices a machine may have.
+/// Maximum number of firmware configuration devices.
 pub const MAX_FW_CFGS: usize = 2;
 
-/// How many IOMMUs with registers of their own, which are no PCI functions, a machine may
-/// have.
+/// Maximum number of IOMMUs with memory-mapped registers (not PCI functions).
 pub const MAX_IOMMUS: usize = 4;
 
-/// How many virtio devices that are no PCI functions a machine may have.
+/// Maximum number of memory-mapped virtio devices.
 pub const MAX_VIRTIO: usize = 32;
 
-/// How many harts a CLINT may have: monitor cores, too.
+/// Maximum number of harts of a CLINT, including monitor cores.
 const MAX_CLINT_HARTS: usize = 2 * MAX_HARTS;
 
-/// Interrupts of a hart.
 const MACHINE_SOFTWARE: u32 = 3;
 const MACHINE_TIMER: u32 = 7;
 
-/// What is said of the registers that tell the time.
+/// Name of time registers in errors.
 const MTIME: &str = "MTIME registers";
 
 /// Why a device tree cannot be used.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DescriptionError {
-    /// Not a well-formed device tree.
     #[error("the device tree is damaged")]
     Damaged,
-    /// Nodes are nested deeper than on any machine.
     #[error("the device tree is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// No hart that can run an OS.
     #[error("the device tree has no hart with an MMU")]
     NoHart,
-    /// More harts than the firmware has room for.
     #[error("the device tree has more than {MAX_HARTS} harts")]
     TooManyHarts,
-    /// No memory, or too many ranges of it.
     #[error("the device tree has no memory, or more than {MAX_RANGES} ranges")]
     Memory,
-    /// `timebase-frequency` is missing or zero.
-    #[error("the device tree does not say how fast time runs")]
+    #[error("the device tree has no timebase-frequency, or 0")]
     Timebase,
-    /// Neither CLINT nor ACLINT has a time register.
     #[error("the device tree has no CLINT or ACLINT timer")]
     NoTimer,
-    /// More devices than the firmware has room for.
     #[error(transparent)]
     TooMany(#[from] TooMany),
-    /// Another node lies within a controller that machine mode closes.
     #[error(transparent)]
     Intruder(#[from] Intruder),
 }
@@ -92,13 +82,13 @@ pub enum DescriptionError {
 pub struct Machine {
     /// Harts with an MMU, in the tree's order.
     pub harts: ArrayVec<Hart, MAX_HARTS>,
-    /// All memory, the firmware's included.
+    /// All memory, including the firmware's.
     pub memory: ArrayVec<PhysRange, MAX_RANGES>,
-    /// Memory that is in use: reserved ranges, the initial RAM disk.
+    /// Memory in use: reserved ranges, the initial RAM disk.
     pub reserved: ArrayVec<Reserved, MAX_RESERVED>,
     /// Ticks of `time` in a second.
     pub timebase_hz: u64,
-    /// Addresses of the MTIME registers (one for each CLINT).
+    /// Addresses of the MTIME registers, one for each CLINT.
     pub mtime: ArrayVec<u64, MAX_MTIMES>,
     /// Register ranges that only machine mode may touch.
     pub machine_only: ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
@@ -106,50 +96,47 @@ pub struct Machine {
     pub console: Option<Uart>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
-    /// A source of the OS's APLIC domain for the firmware to raise.
+    /// An unused source of the OS's APLIC domain, which the firmware may raise.
     pub spare_source: Option<SpareSource>,
-    /// The line by which the power supply says that the power fails, on a machine whose
-    /// RAM is persistent.
+    /// The power supply's power-fail line. Such a machine has persistent RAM.
     pub power_fail: Option<PowerFail>,
-    /// Why there is none, where a node describes one.
+    /// Why the line that a node describes cannot be used.
     pub power_fail_error: Option<PowerFailError>,
-    /// The write-back caches, on a machine with such a line.
+    /// The write-back caches, on a machine with a power-fail line.
     pub caches: Option<DataCaches>,
-    /// The devices that hold state, on a machine with such a line.
+    /// The devices with state, on a machine with a power-fail line.
     pub census: Census,
-    /// The controller of its RAM, as far as that line's node tells of one.
+    /// The controller of persistent RAM, from the power-fail line's node.
     pub memory_controller: MemoryController,
     /// PCI host bridges with ECAM.
     pub pci: ArrayVec<PciHost, MAX_PCI_HOSTS>,
-    /// How to switch the power off.
+    /// Register write that switches the power off.
     pub power_off: Option<Syscon>,
-    /// How to reset.
+    /// Register write that resets the machine.
     pub reset: Option<Syscon>,
     /// Address of the goldfish real-time clock.
     pub rtc: Option<u64>,
-    /// The first flash with a Common Flash Interface.
+    /// The first CFI flash.
     pub flash: Option<Flash>,
     /// Addresses of the IOMMUs' registers.
     pub iommus: ArrayVec<u64, MAX_IOMMUS>,
-    /// Addresses of the registers of virtio devices that are no PCI functions, or of
-    /// places for such.
+    /// Addresses of memory-mapped virtio devices, or of empty slots for them.
     pub virtio: ArrayVec<u64, MAX_VIRTIO>,
     /// QEMU's firmware configuration devices.
     pub fw_cfg: ArrayVec<PhysRange, MAX_FW_CFGS>,
-    /// Random bytes from the previous stage (`/chosen/rng-seed`), the first
-    /// [`MAX_SEED`] of them; empty where it gives none.
+    /// Random bytes from the previous stage (`/chosen/rng-seed`), at most [`MAX_SEED`].
     pub seed: ArrayVec<u8, MAX_SEED>,
-    /// Memory is zero at power-on, except what the emulator loads: QEMU's `virt` machine
-    /// guarantees that. Boards do not.
+    /// Memory is zero at power-on, except for loaded files. QEMU's `virt` machine guarantees this;
+    /// boards do not.
     pub starts_clear: bool,
     power_fail_node: Option<Result<PowerFailNode, PowerFailError>>,
-    /// What is closed beyond the `reg` of its controller.
+    /// Closed registers past the end of their controller's `reg`.
     beyond: AllBeyond,
     fingerprint: Fingerprint,
 }
 
 impl Machine {
-    /// What tells this machine from others, if its OS has `memory`.
+    /// Identity of this machine, if its OS has `memory`.
     #[must_use]
     pub fn identity(&self, memory: &[PhysRange]) -> MachineIdentity {
         self.fingerprint.with_memory(memory)
@@ -159,16 +146,16 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// See [`DescriptionError`]; what is merely absent (console, RTC, PCI)
-    /// stays `None` or empty.
+    /// [`DescriptionError`]. Absent devices (console, RTC, PCI) are no error: they are `None` or
+    /// empty.
     pub fn read(blob: &[u8]) -> Result<Self, DescriptionError> {
         let mut machine = Machine::default();
         machine.survey(blob).map(|()| machine)
     }
 
-    /// Reads as much as possible into an empty `self`: a machine takes many KiB, and is not
-    /// moved. After an error, console and reset control may be known nevertheless, to print
-    /// the error and to stop the machine.
+    /// Reads all readable parts into an empty `self`: a machine takes many KiB and is not moved.
+    /// After an error the console and reset control may still be known, to print the error and to
+    /// stop the machine.
     ///
     /// # Errors
     ///
@@ -178,8 +165,8 @@ impl Machine {
         self.fill(&tree)
     }
 
-    /// As [`Self::survey`]; of a damaged tree it reads the nodes before the damage. It changes
-    /// the damaged tree, which no other code may read.
+    /// As [`Self::survey`]; of a damaged tree it reads the nodes before the damage. It changes the
+    /// damaged tree, so no other code may use it.
     ///
     /// # Errors
     ///
@@ -206,7 +193,7 @@ impl Machine {
         self.interrupts.link_domains();
         self.fingerprint =
             identity::fingerprint(root, &self.harts).ok_or(DescriptionError::TooDeep)?;
-        // Walking a tree to its end takes one that is not too deep.
+        // This walks the whole tree, so it follows the check of the depth.
         intruder::look(root, &self.beyond)?;
         self.spare_source = spare_source::find(root, &self.interrupts);
         if let Some(node) = self.power_fail_node {
@@ -238,15 +225,15 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether every hart has an instruction that writes all of its data cache back, and one
-    /// that waits for it.
+    /// Returns whether every hart has instructions that write its whole data cache back and wait
+    /// for that.
     #[must_use]
     pub fn writes_back_whole(&self) -> bool {
         (self.harts.iter()).all(|hart| hart.extensions.xtheadcmo && hart.extensions.xtheadsync)
     }
 
-    /// Bytes of the smallest cache block of all harts; `None` unless each hart
-    /// can write its blocks back (Zicbom).
+    /// Bytes of the smallest cache block of all harts; `None` unless each hart can write blocks
+    /// back (Zicbom).
     #[must_use]
     pub fn cache_block(&self) -> Option<u64> {
         let blocks = self.harts.iter().map(|hart| hart.cache_block);
@@ -255,9 +242,9 @@ impl Machine {
             .flatten()
     }
 
-    /// Memory that is not the OS's to have or to lose: it belongs to a trusted execution
-    /// environment, say, or a coprocessor. `loaded` are the addresses of what was loaded
-    /// for the OS: the next stage, the device tree.
+    /// Memory that the OS must neither use nor lose: for example of a trusted execution
+    /// environment, or of a coprocessor. `loaded`: addresses of the OS's loaded files (next stage,
+    /// device tree).
     pub fn foreign<'a>(&'a self, loaded: &'a [u64]) -> impl Iterator<Item = PhysRange> + 'a {
         reserved::foreign(&self.reserved, loaded)
     }
@@ -311,7 +298,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads all devices below `bus`, even after an error, as the console may follow; returns
+    /// Reads all devices below `bus`, even after an error, since the console may follow. Returns
     /// the first error.
     fn visit_all(
         &mut self,
@@ -327,7 +314,6 @@ impl Machine {
         result
     }
 
-    /// Reads one device and what is below it.
     fn visit(
         &mut self,
         root: FdtNode<'_>,
@@ -396,7 +382,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Nobody else may say where memory is, or wipe it.
+    /// Closes the memory controller: only machine mode may map memory to cells, or wipe it.
     fn close_memory_controller(&mut self) -> Result<(), TooMany> {
         for pages in self.memory_controller.register_pages() {
             if !self.machine_only.contains(&pages) {
@@ -411,8 +397,8 @@ impl Machine {
         let Some(range) = reg(node, 0) else {
             return Ok(());
         };
-        // Harts count as they first appear, whether a pair is connected or not: that of a
-        // monitor hart may be 0xffffffff.
+        // Harts are numbered by first appearance, connected or not: a monitor hart's phandle may be
+        // 0xffffffff.
         let mut numbered: ArrayVec<u32, MAX_CLINT_HARTS> = ArrayVec::new();
         for (controller, interrupt) in hart_interrupts(node) {
             let place = match numbered.iter().rposition(|other| *other == controller) {
@@ -437,7 +423,7 @@ impl Machine {
         self.close(node, range, own_size::CLINT)
     }
 
-    /// Closes registers of a controller that has so many bytes.
+    /// Closes the registers of a controller with this number of bytes.
     fn close(&mut self, node: FdtNode<'_>, reg: PhysRange, bytes: u64) -> Result<(), TooMany> {
         let mut closing = Closing {
             machine_only: &mut self.machine_only,
@@ -446,11 +432,11 @@ impl Machine {
         closing.close(node, reg, bytes).map(|_| ())
     }
 
-    /// ACLINT MTIMER: `reg` names MTIME first, then the MTIMECMP array.
+    /// ACLINT MTIMER: `reg` has MTIME first, then the MTIMECMP array.
     fn take_mtimer(&mut self, node: FdtNode<'_>) -> Result<(), TooMany> {
         let (time, compare) = match (reg(node, 0), reg(node, 1)) {
             (Some(time), Some(compare)) => (time, compare),
-            // Nothing says which of the two it is; it is not the OS's.
+            // The tree does not say which of the two it is; neither is the OS's.
             (Some(either), _) => return self.close(node, either, own_size::MTIMER),
             (None, _) => return Ok(()),
         };

@@ -1,4 +1,4 @@
-//! What the power-fail line's node says of the controller of persistent memory.
+//! The controller of persistent memory, from the power-fail line's node.
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
@@ -7,16 +7,16 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use crate::bound::{self, TooMany};
 use crate::node::cells;
 
-/// How many ranges of registers that level wear, and of memory that they map, there may be.
+/// Maximum number of ranges of wear-levelling registers, and of memory that they map.
 pub const MAX_WEAR_RANGES: usize = 4;
 
-/// Ranges of either.
+/// Ranges of either kind.
 pub type WearRanges = ArrayVec<PhysRange, MAX_WEAR_RANGES>;
 
-/// A register of 32 bits of the controller, and bits of it.
+/// Bits of a 32-bit register of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerBits {
-    /// Its address.
+    /// Address of the register.
     pub address: u64,
     /// The bits.
     pub bits: u32,
@@ -25,20 +25,19 @@ pub struct ControllerBits {
 /// The controller of persistent memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryController {
-    /// Registers of 64 bits that say where in its cells memory is (`wear-registers`). They are
-    /// lost with the power.
+    /// 64-bit registers that map memory to its cells (`wear-registers`). A power failure clears
+    /// them.
     pub wear_registers: WearRanges,
-    /// The memory whose place they tell (`wear-levelled`).
+    /// The memory that these registers map (`wear-levelled`).
     pub wear_levelled: WearRanges,
-    /// Bits of which one is set once memory has an error that cannot be corrected
-    /// (`memory-error`).
+    /// Error bits: one of them is set after an uncorrectable memory error (`memory-error`).
     pub error: Option<ControllerBits>,
-    /// What wipes memory: these bits are written (`memory-reset`).
+    /// Writing these bits wipes memory (`memory-reset`).
     pub reset: Option<ControllerBits>,
 }
 
 impl MemoryController {
-    /// Reads it from the node of the power-fail line.
+    /// Reads the controller from the node of the power-fail line.
     ///
     /// # Errors
     ///
@@ -52,7 +51,7 @@ impl MemoryController {
         })
     }
 
-    /// The pages of its registers: entries of PMP are few, so whole ones.
+    /// The pages of its registers; whole pages, since PMP entries are few.
     pub(crate) fn register_pages(&self) -> impl Iterator<Item = PhysRange> + '_ {
         let bits = self.error.into_iter().chain(self.reset);
         let bits = bits.map(|bits| PhysRange::new(bits.address, 4));
@@ -64,7 +63,7 @@ impl MemoryController {
     }
 }
 
-/// Ranges as pairs of an address and a length, of two cells each.
+/// Reads ranges: pairs of an address and a length, of two cells each.
 fn ranges(node: FdtNode<'_>, name: &'static str) -> Result<WearRanges, TooMany> {
     let mut found = WearRanges::new();
     let mut cells = cells(node, name).into_iter().flatten();
@@ -74,7 +73,7 @@ fn ranges(node: FdtNode<'_>, name: &'static str) -> Result<WearRanges, TooMany> 
     Ok(found)
 }
 
-/// An address of two cells, and bits.
+/// Reads an address of two cells, and bits.
 fn bits(node: FdtNode<'_>, name: &str) -> Option<ControllerBits> {
     let mut cells = cells(node, name)?;
     Some(ControllerBits {

@@ -1,4 +1,4 @@
-//! Small readers of node properties, shared by the rest of the crate.
+//! Readers of node properties.
 
 use arrayvec::ArrayString;
 use dtoolkit::fdt::{FdtNode, FdtProperty};
@@ -6,17 +6,16 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use poorwill_memory::PhysRange;
 
-/// How many levels of buses are below the root's own, at most: that is deeper than any
-/// device that matters here.
+/// Maximum levels of buses below the root's own; every device that matters lies higher.
 pub(crate) const BUS_LEVELS: u8 = 3;
 
-/// How deep nodes may lie. Walking them takes stack for each level.
+/// Maximum depth of nodes: a walk takes stack for each level.
 pub(crate) const MAX_DEPTH: u32 = 32;
 
-/// The name of a node, as much of it as fits.
+/// The name of a node, possibly shortened.
 pub type NodeName = ArrayString<48>;
 
-/// A node's name, to be told.
+/// Returns a node's name, shortened if it does not fit.
 pub(crate) fn name_of(node: FdtNode<'_>) -> NodeName {
     let mut name = NodeName::new();
     let mut letters = node.name().chars();
@@ -27,26 +26,26 @@ pub(crate) fn name_of(node: FdtNode<'_>) -> NodeName {
     name
 }
 
-/// Whether any of `names` stands in the node's `compatible`.
+/// Returns whether the node's `compatible` contains one of `names`.
 pub(crate) fn is_any(node: FdtNode<'_>, names: &[&str]) -> bool {
     node.compatible()
         .is_some_and(|mut list| list.any(|name| names.contains(&name)))
 }
 
-/// Whether the node is in use: `status` absent or "okay".
+/// Returns whether the node is in use: `status` absent or "okay".
 pub(crate) fn is_enabled(node: FdtNode<'_>) -> bool {
     node.property("status")
         .is_none_or(|status| matches!(status.value().strip_suffix(b"\0"), Some(b"okay" | b"ok")))
 }
 
-/// A hart that an OS takes for its own: one that is enabled.
+/// Returns whether an OS would use the hart: it is enabled.
 pub(crate) fn is_enabled_hart(cpu: FdtNode<'_>) -> bool {
     let device_type = cpu.property("device_type");
     device_type.is_some_and(|kind| kind.value() == b"cpu\0") && is_enabled(cpu)
 }
 
-/// A hart that an OS can be started on: enabled, and with an MMU. Monitor cores
-/// (SiFive's E51) have none.
+/// Returns whether an OS can start on the hart: it is enabled and has an MMU. Monitor cores
+/// (SiFive's E51) have no MMU.
 pub(crate) fn can_run_os(cpu: FdtNode<'_>) -> bool {
     is_enabled_hart(cpu)
         && cpu.child("interrupt-controller").is_some()
@@ -56,7 +55,6 @@ pub(crate) fn can_run_os(cpu: FdtNode<'_>) -> bool {
             .is_some_and(|kind| kind.value() != b"riscv,none\0")
 }
 
-/// The property's first cell.
 pub(crate) fn cell(node: FdtNode<'_>, name: &str) -> Option<u32> {
     cells(node, name).and_then(|mut list| list.next())
 }
@@ -75,12 +73,12 @@ pub(crate) fn cells_of<'a>(property: FdtProperty<'a>) -> impl Iterator<Item = u3
     cells.iter().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// The bytes of the property, for as long as there is the tree.
+/// Bytes of the property, with the tree's lifetime.
 pub(crate) fn bytes_of<'a>(property: FdtProperty<'a>) -> &'a [u8] {
     property.value_as::<&'a [u8]>().unwrap_or_default()
 }
 
-/// The `index`th range of `reg`, as physical addresses.
+/// Range `index` of `reg`, as physical addresses.
 pub(crate) fn reg(node: FdtNode<'_>, index: usize) -> Option<PhysRange> {
     let reg = node.reg().ok()??.nth(index)?;
     Some(PhysRange::new(reg.address().ok()?, reg.size().unwrap_or(0)))
@@ -92,7 +90,6 @@ pub(crate) fn regs<'a>(node: FdtNode<'a>) -> impl Iterator<Item = PhysRange> + u
     ranges.filter_map(|reg| Some(PhysRange::new(reg.address().ok()?, reg.size().unwrap_or(0))))
 }
 
-/// The node's phandle.
 pub(crate) fn phandle(node: FdtNode<'_>) -> Option<u32> {
     node.phandle().ok().flatten()
 }
@@ -111,9 +108,9 @@ pub(crate) fn hart_interrupts<'a>(node: FdtNode<'a>) -> impl Iterator<Item = (u3
     })
 }
 
-/// The controller's places for an interrupt of harts, with the phandles of these harts'
-/// interrupt controllers: the n-th pair of `interrupts-extended` owns the n-th place. A pair
-/// that is not connected (0xffffffff, as of a monitor hart) has its place, too.
+/// Indexes of the controller's registers for an interrupt of harts, with the phandles of the harts'
+/// interrupt controllers. Pair n of `interrupts-extended` owns index n. An unconnected pair
+/// (0xffffffff, for example of a monitor hart) has an index, too.
 pub(crate) fn places_of<'a>(
     node: FdtNode<'a>,
     interrupt: u32,

@@ -1,8 +1,8 @@
-//! Controllers whose registers machine mode closes to the OS.
+//! Sizes of controllers whose registers machine mode closes to the OS.
 //!
-//! The `reg` of a board's tree may name fewer registers than the controller has: only those
-//! that Linux drives. The others would be open to the OS. So the controller's own size closes
-//! it, and no other node may have registers there.
+//! A board's `reg` may cover only the registers that Linux drives; the others would be open to the
+//! OS. So the controller's own size decides the closed range, and no other node may have registers
+//! there.
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::FdtNode;
@@ -11,17 +11,17 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use crate::bound::{self, TooMany};
 use crate::node::{NodeName, name_of};
 
-/// How many register ranges only machine mode may touch.
+/// Maximum number of register ranges that only machine mode may access.
 pub const MAX_MACHINE_ONLY: usize = 16;
 
-/// The name of register ranges that only machine mode may access, for errors.
+/// Name of register ranges that only machine mode may access, for errors.
 pub(crate) const MACHINE_ONLY: &str = "register ranges of machine mode";
 
 /// Bytes of SiFive's CLINT: MTIME is its last register.
 pub(crate) const CLINT: u64 = 0xc000;
 
-/// Bytes of an ACLINT's devices (RISC-V ACLINT 1.0, chapters 2 and 3): registers of 4,095
-/// harts, and one that tells the time.
+/// Bytes of an ACLINT's devices (RISC-V ACLINT 1.0, chapters 2 and 3): registers of 4,095 harts,
+/// and MTIME.
 pub(crate) const MSWI: u64 = 0x4000;
 pub(crate) const MTIMECMP: u64 = 0x7ff8;
 pub(crate) const MTIME: u64 = 8;
@@ -30,26 +30,23 @@ pub(crate) const MTIMER: u64 = MTIMECMP + MTIME;
 /// Bytes of QEMU's configuration device, with the register that starts DMA.
 pub(crate) const FW_CFG: u64 = 0x18;
 
-/// Bytes of a PLIC with so many contexts (PLIC 1.0, "Memory Map").
+/// Bytes of a PLIC with this number of contexts (PLIC 1.0, "Memory Map").
 pub(crate) fn plic(contexts: u64) -> u64 {
     0x20_0000 + contexts * 0x1000
 }
 
-/// Bytes of an APLIC domain that delivers interrupts to so many harts by itself (AIA, 4.5).
+/// Bytes of an APLIC domain that delivers interrupts directly to this number of harts (AIA, 4.5).
 pub(crate) fn aplic(harts: u64) -> u64 {
     (0x4000 + harts * 32).next_multiple_of(PAGE_BYTES)
 }
 
-/// The registers of a controller past the end of its `reg`.
+/// Registers of a controller past the end of its `reg`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beyond {
-    /// The name of its node.
     pub(crate) controller: NodeName,
-    /// Where that is.
     pub(crate) range: PhysRange,
 }
 
-/// All of that.
 pub(crate) type AllBeyond = ArrayVec<Beyond, { 2 * MAX_MACHINE_ONLY }>;
 
 /// Collects the registers that machine mode closes.
@@ -59,8 +56,8 @@ pub(crate) struct Closing<'a> {
 }
 
 impl Closing<'_> {
-    /// Closes a range of the controller's `reg`, extended to the `bytes` of the controller.
-    /// Returns the closed range.
+    /// Closes a range of the controller's `reg`, extended to the controller's `bytes`. Returns the
+    /// closed range.
     pub(crate) fn close(
         &mut self,
         node: FdtNode<'_>,
@@ -72,7 +69,7 @@ impl Closing<'_> {
         Ok(whole)
     }
 
-    /// The extended range of a controller of which machine mode closes parts only.
+    /// Extends the range of a controller of which machine mode closes only parts.
     pub(crate) fn own(
         &mut self,
         node: FdtNode<'_>,

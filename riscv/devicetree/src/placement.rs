@@ -3,54 +3,53 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 
 use crate::reserved::MAX_RESERVED;
 
-/// Left free at the end of a range of memory: boot loaders relocate themselves there, with
-/// heap and stack, and ignore reservations (U-Boot: 10 MiB and what it is configured for).
+/// Bytes left free at the end of a range of memory. Boot loaders relocate themselves there, with
+/// heap and stack, and ignore reservations (U-Boot: 10 MiB and its configured sizes).
 const LOADER_BYTES: u64 = 64 << 20;
 
-/// The end of the addresses that 32-bit devices reach.
+/// End of the addresses that 32-bit devices reach.
 const LOW_END: u64 = 1 << 32;
 
-/// The least length of the range: what kernels map in one go. It also keeps its length,
-/// and the OS's memory with it, when the firmware or the machine changes a little.
+/// Minimum length of the range: kernels map 2 MiB at once. The minimum also keeps the range, and so
+/// the OS's memory, unchanged when the firmware or the machine changes a little.
 const LEAST_BYTES: u64 = 2 << 20;
 
-/// Which rule [`place`] and [`range_bytes`] follow. Another rule gives an OS other
-/// memory, so that the images of before are refused: whoever changes it raises this
-/// number, by which `poorwill area --for` foresees that.
+/// The rule of [`place`] and [`range_bytes`]. Another rule gives an OS other memory, so older
+/// images are refused. Raise this number with every change, so that `poorwill area --for` can
+/// predict the refusals.
 pub const PLACEMENT_RULE: u16 = 1;
 
-/// How long the firmware's second range of memory is, if it needs `bytes`: a power of two,
-/// and at least 2 MiB. `None` beyond all addresses.
+/// Length of the firmware's second range of memory if it needs `bytes`: a power of two, at least 2
+/// MiB. `None` if it overflows.
 #[must_use]
 pub fn range_bytes(bytes: u64) -> Option<u64> {
     bytes.max(LEAST_BYTES).checked_next_power_of_two()
 }
 
-/// Where the firmware's second range of memory goes: at least `bytes`, and 2 MiB, as a
-/// naturally aligned power of two, which takes a single PMP entry; within `memory`, and apart
-/// from all of `taken`.
+/// Places the firmware's second range of memory, of [`range_bytes`]. It is naturally aligned, so it
+/// takes a single PMP entry. It lies within `memory` and overlaps no range of `taken`.
 ///
-/// It lies as high as possible in the first range of memory, below what boot loaders use at
-/// its end; of a range that continues above 4 GiB only the part below counts. So the place is
-/// the same at every power-on, whichever kernel is loaded low, unless something else is
-/// loaded exactly there.
+/// It lies as high as possible in the first range of memory, below the boot loaders' part at its
+/// end. Of a range that continues above 4 GiB only the part below counts. So the place is the same
+/// at every power-on and for every kernel that is loaded low, unless something else is loaded
+/// exactly there.
 ///
-/// `None`: no range has so much room.
+/// `None`: no range has enough room.
 #[must_use]
 pub fn place(memory: &[PhysRange], taken: &[PhysRange], bytes: u64) -> Option<PhysRange> {
     let bytes = range_bytes(bytes)?;
-    // A machine with little memory cannot spare the room for boot loaders.
+    // A machine with little memory cannot spare the boot loaders' part.
     [LOADER_BYTES, 0].into_iter().find_map(|spared| {
         let mut ranges = memory.iter();
         ranges.find_map(|range| highest(*range, spared, taken, bytes))
     })
 }
 
-/// Where the tree in `blob` is handed on, with room to grow by `growth`: where it is, if that
-/// much of the OS's `memory` behind it is free, or else in another place. `reserved` is what
-/// a previous stage has left in memory for the OS, or for others, and `next` the next stage.
+/// Chooses the final place of the tree in `blob`, with room to grow by `growth`. It stays in place
+/// if the bytes after it are free memory of the OS (`memory`), and else moves. `reserved`: memory
+/// that a previous stage left in use, for the OS or for others; `next`: the next stage.
 ///
-/// The other place depends on these alone, so it is the same at each start.
+/// The new place depends only on these arguments: it is the same at each start.
 ///
 /// `None`: no range of memory has room for it.
 #[must_use]
@@ -75,14 +74,14 @@ pub fn tree_place(
     if is_memory && is_free {
         return Some(grown);
     }
-    // It is copied from there.
+    // The old blob is the source of the copy, so the new place must not overlap it.
     taken.try_push(blob).ok()?;
     place(memory, &taken, length).map(|place| PhysRange::new(place.start, length))
 }
 
-/// Whether `reserved` is the reservation of the blob itself, which boot loaders make as well:
-/// it begins in the blob's first page, and ends in the last page of the `grown` blob at most.
-/// What reaches farther may hold something else.
+/// Returns whether `reserved` is a reservation of the blob itself, as some boot loaders make it. It
+/// begins in the blob's first page and ends at most in the last page of the `grown` blob. A larger
+/// reservation may hold something else.
 fn is_of_blob(reserved: PhysRange, grown: PhysRange) -> bool {
     let page = |address: u64| address / PAGE_BYTES;
     let last_page = |range: PhysRange| page(range.end.saturating_sub(1));
@@ -99,7 +98,7 @@ fn highest(range: PhysRange, spared: u64, taken: &[PhysRange], bytes: u64) -> Op
         range.end
     };
     let mut end = end.checked_sub(spared)?;
-    // Each iteration but the last goes below one of the taken ranges.
+    // Each iteration but the last moves below one of the taken ranges.
     for _ in 0..=taken.len() {
         let start = end.checked_sub(bytes)? / bytes * bytes;
         if start < range.start {
@@ -203,7 +202,7 @@ mod tests {
             let initrd = PhysRange::new(initrd, 0x10_0000);
             assert_eq!(tree_at(BLOB, &[initrd]), Some(at), "{initrd:x?}");
         }
-        // The firmware is in the way, memory ends, or it is in ROM.
+        // The firmware follows, memory ends, or it is in ROM.
         for start in [0xbbdf_f000, 0xbfff_f000, 0x1000] {
             assert_eq!(
                 tree_at(PhysRange::new(start, 0x800), &[]).unwrap().start,

@@ -1,4 +1,4 @@
-//! The line by which a power supply says that the power fails.
+//! The line by which a power supply signals a power failure.
 
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -10,19 +10,18 @@ use crate::hart::Hart;
 use crate::interrupts::{Interrupts, MACHINE_EXTERNAL};
 use crate::node::{cell, cells, hart_interrupts, phandle, reg};
 
-/// A power-fail line (`poorwill,power-fail`). A machine that has one has RAM that is
-/// persistent.
+/// A power-fail line (`poorwill,power-fail`). A machine with such a line has persistent RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerFail {
-    /// Where the line ends.
+    /// The interrupt input of the line.
     pub input: PowerFailInput,
-    /// Microseconds for which the power lasts once the line is raised.
+    /// Hold-up: microseconds of power after the line is raised.
     pub hold_up_us: u32,
 }
 
 impl PowerFail {
-    /// The registers of machine mode's context of a PLIC, by which it takes the line: its
-    /// threshold and its claims.
+    /// Registers of machine mode's context of a PLIC, through which it takes the line: threshold
+    /// and claim.
     pub(crate) fn context(&self, interrupts: &Interrupts) -> Option<PhysRange> {
         match self.input {
             PowerFailInput::Aplic { .. } => None,
@@ -35,24 +34,23 @@ impl PowerFail {
     }
 }
 
-/// Where a PLIC's contexts begin, and bytes of each (PLIC 1.0, "Memory Map").
+/// Offset of a PLIC's contexts, and bytes of each (PLIC 1.0, "Memory Map").
 const CONTEXTS: u64 = 0x20_0000;
 const CONTEXT_BYTES: u64 = 0x1000;
 
-/// An input of an interrupt controller that machine mode has to itself.
+/// An input of an interrupt controller, which only machine mode uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerFailInput {
-    /// A source of the APLIC root domain with that place in
-    /// [`Interrupts::machine_aplics`].
+    /// A source of the APLIC root domain [`Interrupts::machine_aplics`]`[place]`.
     Aplic {
-        /// Place of the domain.
+        /// Index of the domain.
         place: usize,
         /// Number of the source.
         source: u32,
     },
-    /// A source of the PLIC with that place in [`Interrupts::plics`].
+    /// A source of the PLIC [`Interrupts::plics`]`[place]`.
     Plic {
-        /// Place of the PLIC.
+        /// Index of the PLIC.
         place: usize,
         /// Number of the source.
         source: u32,
@@ -61,34 +59,29 @@ pub enum PowerFailInput {
     },
 }
 
-/// Why a power-fail node is of no use.
+/// Why a power-fail node cannot be used.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PowerFailError {
-    /// It has no such property.
     #[error("the power-fail node has no {0}")]
     Missing(&'static str),
-    /// The power does not last at all.
     #[error("the power-fail node's {HOLD_UP} is 0")]
     NoHoldUp,
-    /// The line ends at something else than an APLIC's root domain or a PLIC.
+    /// The line ends neither at an APLIC's root domain nor at a PLIC.
     #[error("the power-fail line does not end at an interrupt controller of machine mode's")]
     Controller,
-    /// The controller has no source of that number.
     #[error("the power-fail line ends at source {0}, which its controller does not have")]
     Source(u32),
-    /// Machine mode on the first hart is not interrupted by that controller.
+    /// The controller does not interrupt machine mode on the first hart.
     #[error("the power-fail line's controller does not interrupt the first hart in machine mode")]
     FirstHart,
 }
 
-/// Its properties.
 const LINE: &str = "interrupts-extended";
 const HOLD_UP: &str = "hold-up-us";
 
-/// The node's binding.
 pub(crate) const POWER_FAIL: &str = "poorwill,power-fail";
 
-/// What its node says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PowerFailNode {
     controller: u32,
@@ -97,11 +90,11 @@ pub(crate) struct PowerFailNode {
 }
 
 impl PowerFailNode {
-    /// Reads it.
+    /// Reads the node.
     ///
     /// # Errors
     ///
-    /// [`PowerFailError`]: it does not say where the line ends, or what is behind it.
+    /// [`PowerFailError`]: a property is missing or zero.
     pub(crate) fn read(node: FdtNode<'_>) -> Result<Self, PowerFailError> {
         let mut cells = cells(node, LINE).into_iter().flatten();
         let mut line = || cells.next().ok_or(PowerFailError::Missing(LINE));
@@ -117,11 +110,11 @@ impl PowerFailNode {
         }
     }
 
-    /// The line.
+    /// Resolves the line's controller.
     ///
     /// # Errors
     ///
-    /// [`PowerFailError`]: it does not end where machine mode can take it.
+    /// [`PowerFailError`]: machine mode cannot take the line there.
     pub(crate) fn line(
         self,
         root: FdtNode<'_>,
@@ -140,7 +133,7 @@ impl PowerFailNode {
         })
     }
 
-    /// The line at an APLIC's root domain, which interrupts by the first hart's IMSIC file.
+    /// The line at an APLIC's root domain, which interrupts the first hart through its IMSIC file.
     fn aplic(
         self,
         place: usize,
@@ -155,7 +148,7 @@ impl PowerFailNode {
         }
     }
 
-    /// The line at a PLIC, which has a context of machine mode's for the first hart.
+    /// The line at a PLIC with a machine-mode context for the first hart.
     fn plic(
         self,
         root: FdtNode<'_>,
@@ -185,7 +178,7 @@ impl PowerFailNode {
         })
     }
 
-    /// The line's source, of a controller with that many.
+    /// Checks the line's source against the controller's number of sources.
     fn source_of(self, sources: u32) -> Result<u32, PowerFailError> {
         if (1..=sources).contains(&self.source) {
             Ok(self.source)

@@ -1,4 +1,4 @@
-//! The parts of a blob, by their numbers (Devicetree Specification 0.4, chapter 5).
+//! Numbers and offsets of a blob's format (Devicetree Specification 0.4, chapter 5).
 
 /// Tokens of the structure block (5.4.1).
 pub(crate) const BEGIN_NODE: u32 = 1;
@@ -19,18 +19,17 @@ pub(crate) mod field {
     pub(crate) const STRUCTURE_SIZE: usize = 36;
 }
 
-/// The 32-bit word at an offset.
 pub(crate) fn word(blob: &[u8], offset: usize) -> Option<u32> {
     let bytes = blob.get(offset..offset.checked_add(4)?)?;
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Writes one, which must be within the blob.
+/// Writes a word, which must be within the blob.
 pub(crate) fn set_word(buffer: &mut [u8], offset: usize, value: u32) {
     buffer[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Where a block begins and where it ends, by the header's fields for both.
+/// Start and end of a block, from the header fields at offsets `start` and `size`.
 pub(crate) fn block(blob: &[u8], start: usize, size: usize) -> Option<(usize, usize)> {
     let (start, size) = (word(blob, start)? as usize, word(blob, size)? as usize);
     let end = start.checked_add(size)?;

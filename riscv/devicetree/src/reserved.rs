@@ -1,4 +1,4 @@
-//! Memory that the tree says is in use, and whose it is.
+//! Memory that the tree marks as in use, and its owners.
 
 use arrayvec::ArrayVec;
 use dtoolkit::Node;
@@ -8,33 +8,31 @@ use poorwill_memory::PhysRange;
 use crate::bound::{self, TooMany};
 use crate::node::{cells, is_enabled, regs};
 
-/// How many reserved ranges of memory a machine may have.
+/// Maximum number of reserved ranges of memory.
 pub const MAX_RESERVED: usize = 32;
 
 /// A range of memory that is in use when the firmware starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// It.
+    /// The range.
     pub range: PhysRange,
-    /// Who uses it.
+    /// Its owner.
     pub holder: Holder,
 }
 
-/// Who uses a reserved range.
+/// Owner of a reserved range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The OS, which finds something there or wants the range for a device of its own.
+    /// The OS: its data lies there, or it needs the range for a device.
     Os,
-    /// Somebody else: the OS may not even map it (`no-map`; Devicetree Specification
-    /// 0.4, 3.5.4).
+    /// Another owner: the OS may not even map it (`no-map`; Devicetree Specification 0.4, 3.5.4).
     Other,
-    /// The memory reservation block does not say (5.3): somebody else, unless what the OS
-    /// starts from lies there.
+    /// Unknown: the memory reservation block has no owners (5.3). It counts as another owner's,
+    /// unless one of the OS's loaded files lies there.
     Unsaid,
 }
 
-/// Those of `reserved` that are not the OS's; `loaded` are the addresses of what was
-/// loaded for it.
+/// The ranges of `reserved` that are not the OS's. `loaded`: addresses of the OS's loaded files.
 pub(crate) fn foreign<'a>(
     reserved: &'a [Reserved],
     loaded: &'a [u64],
@@ -53,7 +51,7 @@ pub(crate) fn foreign<'a>(
     (reserved.iter().filter(is_foreign)).map(|reserved| reserved.range)
 }
 
-/// Reads all of them.
+/// Reads all reserved ranges.
 ///
 /// # Errors
 ///
@@ -87,7 +85,7 @@ fn of_node<'a>(node: FdtNode<'a>) -> impl Iterator<Item = Reserved> + use<'a> {
     regs(node).map(move |range| Reserved { range, holder })
 }
 
-/// What `/chosen` says of it: `linux,initrd-start` and `-end`, of one cell or two.
+/// The initial RAM disk in `/chosen`: `linux,initrd-start` and `-end`, of one cell or two.
 fn initial_ram_disk(root: FdtNode<'_>) -> Option<PhysRange> {
     let chosen = root.child("chosen")?;
     let address = |name| {

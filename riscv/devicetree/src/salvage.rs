@@ -1,12 +1,12 @@
-//! What can still be read of a damaged tree: all that comes before the damage.
+//! Salvages the part of a damaged tree that precedes the damage.
 
 use crate::blob::open;
 use crate::raw::{END, END_NODE, field, set_word};
 use crate::tokens::{Blocks, Reader};
 
-/// Ends a damaged structure block just before the first thing in it that cannot be read, by
-/// closing all nodes there: console and switches may stand before that, to tell of it. The
-/// tree is not fit for anything else. Says whether there is one to be read now.
+/// Ends a damaged structure block just before its first unreadable token, by closing all open
+/// nodes. The console and reset control may precede the damage, so the error can be printed. The
+/// tree must not be used for anything else. Returns whether a tree can now be read.
 pub(crate) fn salvage(blob: &mut [u8]) -> bool {
     shorten(blob).is_some() && open(blob).is_some()
 }
@@ -22,7 +22,7 @@ fn shorten(blob: &mut [u8]) -> Option<()> {
         }
     }
     let closed = reader.at.checked_add(4 * (reader.depth + 1))?;
-    // A root that does not even begin has nothing to be closed.
+    // Without a root node there is nothing to close.
     if reader.at == start || closed > end {
         return None;
     }

@@ -6,8 +6,8 @@ use dtoolkit::{Node, Property};
 use crate::interrupts::Interrupts;
 use crate::node::cells_of;
 
-/// A source of the OS's first APLIC domain that nothing is connected to, so that the
-/// firmware can raise it.
+/// A source of the OS's first APLIC domain that is not connected, so that the firmware can raise
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpareSource {
     /// Phandle of the APLIC domain.
@@ -16,17 +16,17 @@ pub struct SpareSource {
     pub source: u32,
 }
 
-/// Properties in which a node names the sources that are used.
+/// Properties in which a node names sources.
 const NAMING: [&str; 3] = ["interrupts", "interrupts-extended", "interrupt-map"];
 
-/// Most sources that an APLIC has, and number 0, which is none.
+/// Source numbers of an APLIC; number 0 is no source.
 const NUMBERS: usize = 1024;
 
-/// The highest source of the OS's first domain that no node names.
+/// Finds the highest source of the OS's first domain that no node names.
 ///
-/// Every cell of a naming property is taken for a source, whichever controller
-/// it is of and whatever else it may be (a phandle, a trigger mode). That rules
-/// out some sources too many, and needs no knowledge of how long each entry is.
+/// Every cell of these properties counts as a source of this domain. In truth it may be another
+/// controller's, a phandle or a trigger mode. This excludes some free sources, but needs no
+/// knowledge of the entries' lengths.
 pub(crate) fn find(root: FdtNode<'_>, interrupts: &Interrupts) -> Option<SpareSource> {
     let os = interrupts.os_aplics.first()?;
     let controller = os.phandle()?;

@@ -1,8 +1,8 @@
-//! The tokens of a structure block, read with care (Devicetree Specification 0.4, 5.4).
+//! Checked reading of a structure block's tokens (Devicetree Specification 0.4, 5.4).
 
 use crate::raw::{BEGIN_NODE, END_NODE, NOP, PROPERTY, block, field, word};
 
-/// The blocks of a blob that tokens lie in and name.
+/// The blocks of a blob with tokens and names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks<'a> {
     /// The blob, up to the end of its structure block.
@@ -10,13 +10,13 @@ pub(crate) struct Blocks<'a> {
     /// Offset of the structure block.
     pub(crate) start: usize,
     strings: &'a [u8],
-    /// The strings block as one text, where it is text and its last string ends. Then each
-    /// name in it is text that ends, and none is read for the check.
+    /// The strings block as one text, if it is text and its last string has an end. Then every name
+    /// in it is valid and needs no further check.
     text: Option<&'a str>,
 }
 
 impl<'a> Blocks<'a> {
-    /// The blocks that a blob's header names; `None` where they leave the blob.
+    /// The blocks in a blob's header; `None` if they extend past the blob.
     pub(crate) fn of(blob: &'a [u8]) -> Option<Self> {
         let (start, end) = block(blob, field::STRUCTURE, field::STRUCTURE_SIZE)?;
         let (strings, strings_end) = block(blob, field::STRINGS, field::STRINGS_SIZE)?;
@@ -30,12 +30,11 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Whether the strings block consists of strings, also those that no property names.
+    /// Returns whether the strings block consists of strings, including unused ones.
     pub(crate) fn has_only_strings(&self) -> bool {
         self.text.is_some()
     }
 
-    /// The token at an offset.
     pub(crate) fn token(&self, at: usize) -> Option<u32> {
         word(self.structure, at)
     }
@@ -45,7 +44,7 @@ impl<'a> Blocks<'a> {
         self.structure.len()
     }
 
-    /// Whether a property's name is text, ends, and is not empty.
+    /// Returns whether a property's name is non-empty text with an end.
     fn is_property_name(&self, at: usize) -> bool {
         let begins = self.strings.get(at).is_some_and(|byte| *byte != 0);
         begins
@@ -56,19 +55,18 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Where a reader of the structure block is.
+/// Position of a reader in the structure block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     /// Offset of the next token.
     pub(crate) at: usize,
-    /// Nodes that are open.
     pub(crate) depth: usize,
     /// No node was closed since the last one was opened: properties come before children.
     may_have_properties: bool,
 }
 
 impl Reader {
-    /// Before the root.
+    /// Position before the root.
     pub(crate) fn new(blocks: &Blocks<'_>) -> Self {
         Reader {
             at: blocks.start,
@@ -77,13 +75,13 @@ impl Reader {
         }
     }
 
-    /// Past the next token, which must be right, and whole within the structure block.
+    /// Position after the next token, which must be valid and lie within the structure block.
     pub(crate) fn next(self, blocks: &Blocks<'_>) -> Option<Self> {
         let past = self.at + 4;
         let next = match blocks.token(self.at)? {
             BEGIN_NODE => {
                 let name = name(blocks.structure.get(past..)?)?;
-                // The root's name is empty, and no other node's.
+                // Only the root's name is empty.
                 (name.is_empty() == (self.depth == 0)).then_some(Reader {
                     at: past + name.len() + 1,
                     depth: self.depth + 1,
@@ -111,7 +109,7 @@ impl Reader {
     }
 }
 
-/// The text that `bytes` begin with, up to its zero.
+/// The text at the start of `bytes`, up to its zero.
 fn name(bytes: &[u8]) -> Option<&str> {
     let length = bytes.iter().position(|byte| *byte == 0)?;
     core::str::from_utf8(&bytes[..length]).ok()
