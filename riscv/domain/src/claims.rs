@@ -4,51 +4,39 @@ use thiserror::Error;
 use crate::domain::{Domain, Request};
 use crate::harts::HartSelection;
 
-/// Bytes of the shortest instruction, and what each is aligned to: harts that run
-/// an OS have compressed instructions (IALIGN is 16).
+/// Bytes of the shortest instruction, and its alignment: harts that run an OS have compressed
+/// instructions (IALIGN is 16).
 const INSTRUCTION_BYTES: u64 = 2;
 
-/// What a caller claimed and what is not so.
+/// Why a domain's call is refused: an argument names something that the domain does not own.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ClaimError {
-    /// No instruction of the domain's can be there.
-    #[error("{0:#x} is not the domain's to execute")]
+    #[error("the domain may not execute at {0:#x}")]
     Code(u64),
-    /// Bytes that are not the domain's memory throughout.
     #[error("{length} bytes at {high:#x}:{low:#018x} are not the domain's memory")]
     Bytes {
-        /// How many.
         length: u64,
-        /// The address: its lower 64 bits.
+        /// Lower 64 bits of the address.
         low: u64,
-        /// And what is above them.
+        /// Upper 64 bits of the address.
         high: u64,
     },
-    /// No hart of the domain's.
     #[error("hart {0} is not the domain's")]
     Hart(u64),
-    /// A mask of harts, one of which is not the domain's.
-    #[error("harts {mask:#x} from {base:#x} on are not all the domain's")]
+    #[error("hart mask {mask:#x} with base {base:#x} names harts outside the domain")]
     Harts {
-        /// The mask.
         mask: u64,
-        /// The ID of the hart that bit 0 of it names.
+        /// ID of the hart of bit 0.
         base: u64,
     },
-    /// A range of virtual addresses that goes on behind the last one.
-    #[error("no {size:#x} bytes begin at {start:#x}")]
-    Fence {
-        /// Its first address.
-        start: u64,
-        /// Its bytes.
-        size: u64,
-    },
-    /// The domain may not ask for that.
-    #[error("the domain may not ask for {0:?}")]
+    #[error("the range {start:#x}+{size:#x} overflows")]
+    Fence { start: u64, size: u64 },
+    #[error("the domain has no right to request {0:?}")]
     Request(Request),
 }
 
-/// A physical address at which a domain may execute; only a claim makes one.
+/// A physical address at which a domain may execute; only a checked claim makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeAddress(u64);
 
@@ -60,8 +48,8 @@ impl CodeAddress {
     }
 }
 
-/// Bytes of a domain's memory, for it to be read and written for its OS; only a
-/// claim makes them.
+/// Bytes of a domain's memory that the firmware may read and write for the OS; only a checked claim
+/// makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedBytes {
     address: u64,
@@ -69,7 +57,7 @@ pub struct ClaimedBytes {
 }
 
 impl ClaimedBytes {
-    /// The first of them, at most so many.
+    /// Limits them to the first `most` bytes.
     #[must_use]
     pub fn first(self, most: u64) -> Self {
         ClaimedBytes {
@@ -78,13 +66,13 @@ impl ClaimedBytes {
         }
     }
 
-    /// The physical address of the first one.
+    /// Physical address of the first byte.
     #[must_use]
     pub fn address(self) -> u64 {
         self.address
     }
 
-    /// How many they are.
+    /// Number of bytes.
     #[must_use]
     pub fn length(self) -> u64 {
         self.length
@@ -92,13 +80,13 @@ impl ClaimedBytes {
 }
 
 impl Domain {
-    /// A place to execute: where a hart starts, goes on after a suspension, or
-    /// wakes. That is memory or flash: SBI asks for a "physical address which is
-    /// executable" by S-mode alone (SBI 3.0, tables 9.2 and 13.2).
+    /// Checks an address at which a hart starts, resumes or wakes. It may lie in memory or flash:
+    /// SBI asks for a "physical address which is executable" by S-mode alone (SBI 3.0, tables 9.2
+    /// and 13.2).
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Code`] when it is odd, or neither the domain's memory nor its flash.
+    /// [`ClaimError::Code`] if it is odd, or neither in the domain's memory nor in its flash.
     pub fn executable(&self, address: u64) -> Result<CodeAddress, ClaimError> {
         let is_code = address.is_multiple_of(INSTRUCTION_BYTES)
             && (self.memory.contains(address, INSTRUCTION_BYTES) || self.has_flash(address));
@@ -107,14 +95,14 @@ impl Domain {
             .ok_or(ClaimError::Code(address))
     }
 
-    /// Whether an instruction at `address` lies in flash of the domain's.
+    /// Returns whether an instruction at `address` lies in the domain's flash.
     fn has_flash(&self, address: u64) -> bool {
         let end = address.checked_add(INSTRUCTION_BYTES);
         let holds = |range: &PhysRange| range.contains(address) && end <= Some(range.end);
         end.is_some() && self.flash.iter().any(holds)
     }
 
-    /// Where its next stage starts.
+    /// Entry point of the domain's next stage.
     ///
     /// # Errors
     ///
@@ -123,9 +111,9 @@ impl Domain {
         self.executable(self.next_stage.address)
     }
 
-    /// `length` bytes of memory at the address whose lower half is `low` and whose
-    /// upper half is `high` (as DBCN has them; SBI 3.0, chapter 12). None at all
-    /// are the domain's where its memory is, and at its end.
+    /// Checks `length` bytes of memory at an address with the lower half `low` and the upper half
+    /// `high` (as in DBCN; SBI 3.0, chapter 12). A length of zero is valid within the domain's
+    /// memory and at its end.
     ///
     /// # Errors
     ///
@@ -140,7 +128,7 @@ impl Domain {
         })
     }
 
-    /// One hart.
+    /// Checks the ID of a hart.
     ///
     /// # Errors
     ///
@@ -150,26 +138,26 @@ impl Domain {
         found.ok_or(ClaimError::Hart(id))
     }
 
-    /// The harts that a mask names: bit 0 the one with the ID `base`. A base of all
-    /// ones names all harts of the domain (SBI 3.0, 3.1).
+    /// Checks a hart mask; bit 0 stands for the hart with ID `base`. A base of all ones names all
+    /// harts of the domain (SBI 3.0, 3.1).
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Harts`] when one of them is not the domain's.
+    /// [`ClaimError::Harts`] if the mask names a hart outside the domain.
     pub fn harts(&self, mask: u64, base: u64) -> Result<HartSelection<'_>, ClaimError> {
         let selection = self.harts.select(mask, base);
         selection.ok_or(ClaimError::Harts { mask, base })
     }
 
-    /// The harts that a legacy call's mask names, where bit 0 is the hart with ID 0; without
-    /// a mask all harts of the domain. Bits of other harts are ignored: legacy calls define
-    /// no error for them (SBI 3.0, chapter 5), and their callers check none.
+    /// The harts of a legacy call's mask, where bit 0 is the hart with ID 0; without a mask all
+    /// harts of the domain. Bits of other harts are ignored: legacy calls define no error for them
+    /// (SBI 3.0, chapter 5), and their callers check none.
     #[must_use]
     pub fn legacy_harts(&self, mask: Option<u64>) -> HartSelection<'_> {
         mask.map_or_else(|| self.harts.all(), |mask| self.harts.among(mask))
     }
 
-    /// Whether the domain may ask for that.
+    /// Checks the right to make a request.
     ///
     /// # Errors
     ///

@@ -3,52 +3,50 @@ use poorwill_memory::{MemoryMap, PhysRange};
 
 use crate::harts::HartSet;
 
-/// How many ranges of devices a domain may have.
+/// Maximum number of ranges of devices in a domain.
 pub const MAX_DEVICES: usize = 32;
 
-/// How many ranges of flash a domain may have.
+/// Maximum number of ranges of flash in a domain.
 pub const MAX_FLASH: usize = 8;
 
-/// A partition of the machine: what belongs to one OS, and what that OS may ask
-/// for. What a caller of the SBI claims is checked by methods of it, which are in
-/// the module of the claims.
+/// A partition of the machine: the resources of one OS, and its rights. The methods that check SBI
+/// callers' claims are in module `claims`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// Its harts.
     pub harts: HartSet,
     /// Its memory.
     pub memory: MemoryMap,
-    /// What of flash is its: it may execute there, as in its memory.
+    /// Its flash: the OS may execute there, as in its memory.
     pub flash: ArrayVec<PhysRange, MAX_FLASH>,
-    /// The addresses of its devices; what machine mode keeps for itself is closed
-    /// within them.
+    /// Addresses of its devices. Machine mode's own ranges within them are closed.
     pub devices: ArrayVec<PhysRange, MAX_DEVICES>,
-    /// What runs first in it.
+    /// The program that starts first.
     pub next_stage: NextStage,
-    /// What it may ask for.
+    /// Requests that it may make.
     pub rights: Rights,
 }
 
-/// The first program of a domain, and the device tree that it is given.
+/// The first program of a domain, and its device tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextStage {
     /// Physical address of its first instruction.
     pub address: u64,
-    /// Where the previous stage has loaded the device tree, with the room that it may grow
-    /// into, as far as that is memory of the domain.
+    /// The device tree as the previous stage loaded it, with room to grow, as far as that is memory
+    /// of the domain.
     pub tree: PhysRange,
-    /// Where the tree is handed on, with that room: in its place, or in another one where
-    /// there is no such room. `None`: there is none anywhere.
+    /// The final device tree, with room to grow: in place, or at another address if there is no
+    /// room. `None`: there is no room in the domain's memory.
     pub handed_on: Option<PhysRange>,
 }
 
-/// What concerns the machine as a whole, and is not every domain's to ask for.
+/// A request that affects the whole machine, so that not every domain may make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// To reset the machine or to switch its power off (SBI 3.0, chapter 10).
     SystemReset,
-    /// To put the machine to sleep (SBI 3.0, chapter 13). The domain that may is
-    /// the power master.
+    /// To put the machine to sleep (SBI 3.0, chapter 13). The domain with this right is the power
+    /// master.
     SystemSuspend,
 }
 
@@ -68,7 +66,7 @@ impl Rights {
         system_suspend: true,
     };
 
-    /// Whether the request is among them.
+    /// Returns whether these rights include the request.
     #[must_use]
     pub fn allow(self, request: Request) -> bool {
         match request {

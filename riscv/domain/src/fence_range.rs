@@ -1,17 +1,15 @@
 use crate::claims::ClaimError;
 
-/// From more pages on, one fence for everything is cheaper.
+/// Above this number of pages one fence for everything is cheaper.
 pub const MANY_PAGES: u64 = 64;
 
-/// log2 of a page's bytes.
 const PAGE_SHIFT: u32 = 12;
 
-/// What says "the whole address space" as a size (SBI 3.0, chapter 8).
+/// The size that means "the whole address space" (SBI 3.0, chapter 8).
 const EVERYTHING: u64 = u64::MAX;
 
-/// A range of virtual addresses whose translations a caller wants fenced. Any
-/// address will do, as the address space is the OS's own; but a range does not go
-/// on at address zero.
+/// A range of virtual addresses whose translations a caller wants to fence. All addresses are
+/// valid, since the address space is the OS's own, but a range must not wrap to address zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceRange {
     start: u64,
@@ -21,18 +19,18 @@ pub struct FenceRange {
 /// The pages to fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FencePages<I> {
-    /// Those of the whole address space.
+    /// All pages of the address space.
     Everything,
-    /// These, by the address of each.
+    /// The addresses of these pages.
     Few(I),
 }
 
 impl FenceRange {
-    /// The claim of a range.
+    /// Checks a range.
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Fence`] when it would end behind the last address.
+    /// [`ClaimError::Fence`] if it ends past the last address.
     pub fn new(start: u64, size: u64) -> Result<Self, ClaimError> {
         let range = FenceRange { start, size };
         let last = size.checked_sub(1).and_then(|more| start.checked_add(more));
@@ -47,15 +45,15 @@ impl FenceRange {
         (self.start == 0 && self.size == 0) || self.size == EVERYTHING
     }
 
-    /// The pages that the range touches. They are counted first and never compared
-    /// with an end, which at the top of the address space is no number of 64 bits.
+    /// The pages that the range touches. They are counted: the range's end may be 2^64, which has
+    /// no `u64`.
     #[must_use]
     pub fn pages(self) -> FencePages<impl Iterator<Item = u64>> {
         if self.is_everything() {
             return FencePages::Everything;
         }
         let first = self.start >> PAGE_SHIFT;
-        // The last byte exists: `new` saw to it.
+        // The last byte exists: `new` has checked it.
         let count = self.size.checked_sub(1).map_or(0, |more| {
             let last = self.start.saturating_add(more) >> PAGE_SHIFT;
             last - first + 1

@@ -6,7 +6,7 @@ use zerocopy::{
 
 use crate::linux_image::LinuxImage;
 
-/// What a previous boot stage leaves for the firmware at a2 (OpenSBI,
+/// Information that a previous boot stage passes to the firmware in a2 (OpenSBI,
 /// include/sbi/fw_dynamic.h).
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -22,7 +22,6 @@ struct Information {
 
 /// "OSBI".
 const INFORMATION_MAGIC: u64 = 0x4942_534f;
-/// What it is aligned to.
 const INFORMATION_ALIGN: u64 = 8;
 /// The next stage runs in S-mode.
 const SUPERVISOR: u64 = 1;
@@ -36,49 +35,43 @@ struct TreeHeader {
 }
 
 const TREE_MAGIC: u32 = 0xd00d_feed;
-/// What a blob is aligned to at least.
 const TREE_ALIGN: u64 = 4;
-/// More than any device tree has; a larger one is taken for damage.
+/// Maximum size of a device tree in bytes; a larger one counts as damaged.
 const MAX_TREE: u32 = 2 << 20;
-/// Room that the tree is given to grow by.
+/// Bytes by which the tree may grow.
 pub const TREE_GROWTH: u64 = 8192;
 
-/// What an image is aligned to at least.
 const IMAGE_ALIGN: u64 = 8;
 
-/// Bytes that a next stage is taken to need that does not tell: a boot loader, before
-/// it moves itself.
+/// Assumed size of a next stage without a Linux header: a boot loader, before it moves itself.
 const NEXT_STAGE_BYTES: u64 = 32 << 20;
 
-/// Why what a previous stage left says nothing of a next one.
+/// Why the previous stage's information cannot be used.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FwDynamicError {
-    /// a2 does not point at fw_dynamic information.
-    #[error("no fw_dynamic information at {0:#x}")]
+    #[error("no fw_dynamic information at {0:#x}, the address in a2")]
     NoInformation(u64),
-    /// The next stage is not an S-mode one.
-    #[error("the next stage is to run in mode {0}; only S-mode (1) is supported")]
+    #[error("fw_dynamic: the next stage's mode is {0}; only S-mode (1) is supported")]
     Mode(u64),
-    /// a1 does not point at a device tree.
-    #[error("no device tree at {0:#x}")]
+    #[error("no device tree at {0:#x}, the address in a1")]
     NoTree(u64),
 }
 
-/// What the previous stage says of the next one.
+/// The previous stage's information about the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FwDynamic {
-    /// Where the next stage starts.
+    /// Entry point of the next stage.
     pub address: u64,
     /// The device tree blob.
     pub tree: PhysRange,
-    /// The hart that the next stage is to start on, if it is all the same to the machine.
+    /// The hart that the next stage should start on, if the previous stage prefers one.
     pub boot_hart: Option<u64>,
 }
 
 impl FwDynamic {
-    /// Finds the device tree blob at `tree`, which the previous stage passed in a1. `load`
-    /// fills a buffer with what memory holds from an address on; it is asked for nothing at
-    /// addresses that cannot be right.
+    /// Finds the device tree blob at `tree`, the previous stage's a1. `load` fills a buffer from an
+    /// address. It is not called for addresses that cannot be right.
     ///
     /// # Errors
     ///
@@ -100,7 +93,7 @@ impl FwDynamic {
         Ok(PhysRange::new(tree, tree_bytes.into()))
     }
 
-    /// Reads what lies at `information`, which it passed in a2. `load` as for
+    /// Reads the information at `information`, the previous stage's a2. `load` as for
     /// [`find_tree`](Self::find_tree), which found `tree`.
     ///
     /// # Errors
@@ -131,8 +124,8 @@ impl FwDynamic {
         })
     }
 
-    /// The harts that can run the OS (`usable`, by their IDs) in the order in which they are
-    /// to boot the machine: the one that the previous stage prefers, then the others.
+    /// Orders the harts that can run the OS (`usable`, by ID) for booting: the hart that the
+    /// previous stage prefers, then the others.
     pub fn boot_order<'a>(&self, usable: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
         let preferred = self.boot_hart.filter(|hart| usable.contains(hart));
         let others = usable.iter().copied();
@@ -140,9 +133,8 @@ impl FwDynamic {
         preferred.into_iter().chain(others)
     }
 
-    /// Where in `memory` the next stage and the device tree lie, which grows before it
-    /// is handed on. `load` as for [`read`](Self::read); it is asked for nothing but
-    /// memory.
+    /// Memory of the next stage and of the device tree with its growth. `load` as for
+    /// [`read`](Self::read); it is called only for addresses in `memory`.
     pub fn taken(&self, memory: &[PhysRange], load: impl FnOnce(u64, &mut [u8])) -> [PhysRange; 2] {
         let tree_bytes = self.tree.length() + TREE_GROWTH;
         let image_bytes = self.image_bytes(memory, load);
@@ -152,7 +144,7 @@ impl FwDynamic {
         ]
     }
 
-    /// What the next stage says of its size, if it is a Linux.
+    /// The size in the next stage's header, if it is a Linux.
     fn image_bytes(&self, memory: &[PhysRange], load: impl FnOnce(u64, &mut [u8])) -> Option<u64> {
         let end = self.address.checked_add(LinuxImage::HEADER_BYTES as u64)?;
         let is_there = |range: &PhysRange| range.start <= self.address && end <= range.end;
@@ -165,7 +157,7 @@ impl FwDynamic {
     }
 }
 
-/// Whether something that is aligned so can lie there.
+/// Returns whether `address` is non-zero and has this alignment.
 fn can_be(address: u64, align: u64) -> bool {
     address != 0 && address.is_multiple_of(align)
 }

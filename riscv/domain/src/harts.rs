@@ -1,28 +1,27 @@
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-/// How many harts a domain may have.
+/// Maximum number of harts in a domain.
 pub const MAX_DOMAIN_HARTS: usize = 128;
 
-/// Bits of a hart mask (SBI 3.0, 3.1), on a machine of 64 bits.
+/// Bits of a hart mask (SBI 3.0, 3.1) on RV64.
 const MASK_BITS: u64 = u64::BITS as u64;
 
-/// The `hart_mask_base` that says "all harts", whatever the mask (SBI 3.0, 3.1).
+/// The `hart_mask_base` that means "all harts" for every mask (SBI 3.0, 3.1).
 const ALL_HARTS: u64 = u64::MAX;
 
-/// Why IDs make no set of harts.
+/// Why IDs do not form a set of harts.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HartSetError {
-    /// More of them than [`MAX_DOMAIN_HARTS`].
-    #[error("a domain has more than {MAX_DOMAIN_HARTS} harts")]
+    #[error("a domain has more than {MAX_DOMAIN_HARTS} harts, the maximum")]
     TooMany,
-    /// One comes twice.
-    #[error("hart {0} is named twice")]
+    #[error("hart {0} is listed twice")]
     Twice(u64),
 }
 
-/// A set of harts by their IDs, which may be any numbers of 64 bits: machines of
-/// several clusters leave gaps between theirs.
+/// A set of harts by ID. An ID is any 64-bit number: machines with several clusters have gaps
+/// between IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HartSet {
     /// Ascending.
@@ -30,7 +29,7 @@ pub struct HartSet {
 }
 
 impl HartSet {
-    /// The set of the harts with these IDs, in any order.
+    /// Makes a set of IDs in any order.
     ///
     /// # Errors
     ///
@@ -47,19 +46,19 @@ impl HartSet {
         }
     }
 
-    /// Whether the hart with that ID is in it.
+    /// Returns whether the set contains this ID.
     #[must_use]
     pub fn contains(&self, id: u64) -> bool {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// Its IDs, ascending.
+    /// The IDs, ascending.
     pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
         self.ids.iter().copied()
     }
 
-    /// The harts that a mask names, where bit 0 is the hart with ID 0. Bits of harts outside
-    /// the set are ignored.
+    /// The harts of a mask, where bit 0 is the hart with ID 0. Bits of harts outside the set are
+    /// ignored.
     pub(crate) fn among(&self, mask: u64) -> HartSelection<'_> {
         let theirs = self.ids().filter(|id| *id < MASK_BITS);
         let mask = mask & theirs.fold(0, |all, id| all | 1 << id);
@@ -69,7 +68,6 @@ impl HartSet {
         }
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> HartSelection<'_> {
         HartSelection {
             set: self,
@@ -77,8 +75,8 @@ impl HartSet {
         }
     }
 
-    /// The harts that a caller's mask and base name; `None` when one of them is not
-    /// in the set, or would have an ID beyond 64 bits.
+    /// The harts of a caller's mask and base; `None` if one of them is not in the set, or its ID
+    /// overflows.
     pub(crate) fn select(&self, mask: u64, base: u64) -> Option<HartSelection<'_>> {
         if base == ALL_HARTS {
             return Some(self.all());
@@ -91,7 +89,7 @@ impl HartSet {
     }
 }
 
-/// The numbers of the bits that are set, ascending.
+/// Numbers of the set bits, ascending.
 fn bits(mask: u64) -> impl Iterator<Item = u64> {
     let mut left = mask;
     core::iter::from_fn(move || {
@@ -101,16 +99,16 @@ fn bits(mask: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Harts that a caller named, each of which is its domain's.
+/// Harts that a caller named; all belong to its domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HartSelection<'d> {
     set: &'d HartSet,
-    /// Mask and base; `None`: all.
+    /// Mask and base; `None`: all harts.
     named: Option<(u64, u64)>,
 }
 
 impl<'d> HartSelection<'d> {
-    /// Whether the hart with that ID was named.
+    /// Returns whether the caller named the hart with this ID.
     #[must_use]
     pub fn contains(&self, id: u64) -> bool {
         match self.named {

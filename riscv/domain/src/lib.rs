@@ -1,17 +1,16 @@
-//! Domains of a machine: partitions of harts, memory and devices, each with an
-//! OS of its own. Four parts that know nothing of one another but data:
+//! Domains of a machine: partitions of harts, memory and devices, each with an OS of its own. The
+//! four parts share only data:
 //!
-//! - what a domain *is*: [`Domain`], plain data;
-//! - what a previous boot stage says of its next one ([`FwDynamic`]);
-//! - its *claims*: an address or a hart that an SBI caller names is a claim until
-//!   a method of its domain has found it true. Such a method gives a value that
-//!   nothing else makes ([`CodeAddress`], [`ClaimedBytes`], [`HartSelection`],
-//!   [`FenceRange`]), or a [`ClaimError`];
-//! - the *PMP plan* ([`pmp`]): the entries of physical memory protection that keep
-//!   a domain within its bounds, computed and counted before any is written.
+//! - [`Domain`]: plain data;
+//! - [`FwDynamic`]: a previous boot stage's information about the next stage;
+//! - *claims*: an address or a hart in an SBI call is a claim until a method of its domain has
+//!   checked it. The method returns a value that nothing else makes ([`CodeAddress`],
+//!   [`ClaimedBytes`], [`HartSelection`], [`FenceRange`]), or a [`ClaimError`];
+//! - [`pmp`], the *PMP plan*: the entries of physical memory protection that keep a domain within
+//!   its bounds. It is computed and counted before any entry is written.
 //!
-//! Nothing here touches hardware, so all of it is tested on the host against
-//! naive models, at the edges of 64-bit arithmetic too.
+//! Nothing here touches hardware: host tests compare all of it with naive models, also at the
+//! limits of 64-bit arithmetic.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

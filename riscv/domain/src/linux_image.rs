@@ -19,12 +19,12 @@ struct Header {
 /// "RSC\x05".
 const MAGIC: u32 = 0x0543_5352;
 
-/// What a Linux says of its image.
+/// Header of a Linux image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinuxImage {
-    /// Where it wants to lie, from the start of memory.
+    /// Requested offset from the start of memory.
     pub text_offset: u64,
-    /// The memory that it takes, uninitialised data included.
+    /// Bytes of memory, including uninitialised data.
     pub bytes: u64,
 }
 
@@ -32,7 +32,7 @@ impl LinuxImage {
     /// Bytes of the header.
     pub const HEADER_BYTES: usize = size_of::<Header>();
 
-    /// Reads the header; `None` where it is another program's.
+    /// Reads the header; `None` if it is not Linux's.
     #[must_use]
     pub fn read(header: &[u8; Self::HEADER_BYTES]) -> Option<Self> {
         let header = Header::ref_from_bytes(header).ok()?;

@@ -137,7 +137,7 @@ fn what_is_no_information_is_refused() {
     assert_eq!(pieces.read(), Err(refused));
     assert_eq!(
         refused.to_string(),
-        "no fw_dynamic information at 0x80030000"
+        "no fw_dynamic information at 0x80030000, the address in a2"
     );
 }
 

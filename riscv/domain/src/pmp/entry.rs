@@ -1,33 +1,27 @@
 use poorwill_memory::PhysRange;
 
-/// The most entries that a hart may have.
+/// Maximum number of entries of a hart.
 pub const MAX_ENTRIES: usize = 64;
 
-/// Bits of a physical address on a machine of 64 bits (privileged specification,
-/// 3.7.1).
+/// Bits of a physical address on RV64 (privileged specification, 3.7.1).
 pub const PHYSICAL_ADDRESS_BITS: u32 = 56;
 
 /// The address registers hold bits 55 to 2 of an address.
 pub(super) const ADDRESS_SHIFT: u32 = 2;
 
-/// All addresses that there can be.
 pub(super) const ALL_ADDRESSES: PhysRange = PhysRange {
     start: 0,
     end: 1 << PHYSICAL_ADDRESS_BITS,
 };
 
-/// What the address register of an entry holds that covers everything, by a
-/// naturally aligned power of two: all ones.
+/// Address register (NAPOT) of an entry that covers all addresses.
 const EVERYTHING: u64 = (1 << (PHYSICAL_ADDRESS_BITS - ADDRESS_SHIFT)) - 1;
 
-/// Fields of a `pmpcfg` byte (privileged specification, figure 37). Nothing is
-/// locked (L), as entries are to bind S and U mode only.
+/// Fields of a `pmpcfg` byte (privileged specification, figure 37). No entry is locked (L), so
+/// entries bind only S and U mode.
 mod config {
-    /// R.
     pub(super) const READ: u8 = 1 << 0;
-    /// W.
     pub(super) const WRITE: u8 = 1 << 1;
-    /// X.
     pub(super) const EXECUTE: u8 = 1 << 2;
     /// A: the entry matches nothing.
     pub(super) const OFF: u8 = 0 << 3;
@@ -37,7 +31,7 @@ mod config {
     pub(super) const NAPOT: u8 = 3 << 3;
 }
 
-/// What S and U mode may do.
+/// Access of S and U mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.
@@ -63,12 +57,12 @@ impl Access {
 pub struct Entry {
     /// The `pmpaddr` register.
     pub address: u64,
-    /// The byte of it in a `pmpcfg` register.
+    /// This entry's byte in a `pmpcfg` register.
     pub config: u8,
 }
 
 impl Entry {
-    /// What covers all addresses.
+    /// Covers all addresses.
     pub(super) fn everything(access: Access) -> Self {
         Entry {
             address: EVERYTHING,
@@ -76,7 +70,7 @@ impl Entry {
         }
     }
 
-    /// What covers a naturally aligned power of two, of 8 bytes or more.
+    /// Covers a naturally aligned power of two, of 8 bytes or more.
     pub(super) fn napot(block: PhysRange, access: Access) -> Self {
         Entry {
             address: block.start >> ADDRESS_SHIFT | ((block.length() >> (ADDRESS_SHIFT + 1)) - 1),
@@ -84,7 +78,7 @@ impl Entry {
         }
     }
 
-    /// What matches nothing, and is where the entry behind it begins.
+    /// Matches nothing; its address is the start of the next entry (TOR).
     pub(super) fn base(address: u64) -> Self {
         Entry {
             address: address >> ADDRESS_SHIFT,
@@ -92,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// What covers the addresses from the register before to `end`.
+    /// Covers the addresses from the previous register's to `end`.
     pub(super) fn top(end: u64, access: Access) -> Self {
         Entry {
             address: end >> ADDRESS_SHIFT,

@@ -6,81 +6,71 @@ use super::Pmp;
 use super::entry::{ALL_ADDRESSES, Access, Entry, MAX_ENTRIES};
 use super::ranges::{Ranges, TooManyRanges, aligned_blocks};
 
-/// Entries whose configuration one `pmpcfg` register holds.
+/// Number of entries in a `pmpcfg` register.
 pub(super) const ENTRIES_IN_A_WORD: usize = 8;
 
-/// What S and U mode are to find. What lies in none of these is closed; where they
-/// overlap the one that is named first here decides.
+/// Ranges that S and U mode may access. Addresses outside all of them are closed. If ranges
+/// overlap, the first field here decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// May be read, and neither written nor executed. Whole units of granularity.
+    /// Read-only, in whole units of granularity.
     pub readable: &'a [PhysRange],
-    /// Machine mode's own. It is closed in whole pages, as an OS maps pages, and
-    /// devices that share one or lie side by side take one entry.
+    /// Machine mode's own. It is closed in whole pages, since an OS maps pages. Devices that share
+    /// a page or lie side by side take one entry.
     pub closed: &'a [PhysRange],
-    /// The OS's memory: all of it is open.
+    /// The OS's memory, all open.
     pub memory: &'a [PhysRange],
-    /// Addresses of devices: open, but for what shares a page with what is closed.
+    /// Addresses of devices: open, except for pages that contain closed addresses.
     pub devices: &'a [PhysRange],
 }
 
-/// Why there is no plan.
+/// Why a plan cannot be made or does not fit a hart.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// The hart has no PMP.
-    #[error("it has no physical memory protection")]
+    #[error("the hart has no physical memory protection (PMP)")]
     NoPmp,
-    /// The plan has more entries than the hart.
-    #[error("{needed} entries of physical memory protection are needed, and it has {there}")]
-    Entries {
-        /// How many the plan takes.
-        needed: usize,
-        /// How many there are.
-        there: usize,
-    },
-    /// The hart protects coarser units than the plan's.
+    #[error("the PMP plan needs {needed} entries, but the hart has {there}")]
+    Entries { needed: usize, there: usize },
     #[error(
-        "physical memory protection has a granularity of 2^{bits} bytes: \
-         {start:#x} to {end:#x} cannot be told from what lies beside it"
+        "PMP has a granularity of 2^{bits} bytes: \
+         {start:#x} to {end:#x} cannot be protected apart from its neighbours"
     )]
     Granularity {
         /// log2 of the granularity in bytes.
         bits: u32,
-        /// The range's first address.
         start: u64,
-        /// The first address behind it.
+        /// The end of the range.
         end: u64,
     },
-    /// A range of the OS's memory that machine mode takes for its own.
-    #[error("memory from {start:#x} to {end:#x} is to be open and closed")]
+    #[error(
+        "conflicting PMP rules for {start:#x} to {end:#x}: open as the OS's memory, but also closed or read-only"
+    )]
     Contradiction {
-        /// The range's first address.
         start: u64,
-        /// The first address behind it.
+        /// The end of the range.
         end: u64,
     },
-    /// A range that no physical address reaches.
-    #[error("{0:#x} is no physical address")]
+    #[error("PMP plan: {0:#x} is not a physical address")]
     Address(u64),
-    /// More ranges than there is room for.
     #[error(transparent)]
     TooManyRanges(#[from] TooManyRanges),
 }
 
-/// The entries that a hart is to have, lowest first.
+/// The entries of a hart's PMP, lowest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmpPlan {
     entries: ArrayVec<Entry, MAX_ENTRIES>,
-    /// log2 of the bytes to which every range is aligned.
+    /// log2 of the alignment of every range in bytes.
     unit_bits: u32,
 }
 
 impl PmpPlan {
-    /// The plan with the fewest entries for a hart with this PMP.
+    /// Makes the plan with the fewest entries for this PMP.
     ///
     /// # Errors
     ///
-    /// [`PlanError`]: what is wanted cannot be had.
+    /// [`PlanError`]: the PMP cannot protect these ranges.
     pub fn new(wanted: &Wanted<'_>, pmp: Pmp) -> Result<Self, PlanError> {
         if !pmp.is_there() {
             return Err(PlanError::NoPmp);
@@ -106,14 +96,13 @@ impl PmpPlan {
         })
     }
 
-    /// The best plan that a hart like this can have: `wanted`, of which all but the first
-    /// `needed` closed ranges may be left open where there are too few entries, or where a
-    /// hart that protects coarser units than pages would close what lies beside. Says whether
-    /// none is.
+    /// Makes the best plan for this PMP; the flag says whether it closes all ranges. All closed
+    /// ranges after the first `needed` may stay open in two cases. There are too few entries; or
+    /// the granularity is above a page, so that neighbours would be closed, too.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), for the ranges that are needed.
+    /// As [`new`](Self::new), for the first `needed` closed ranges.
     pub fn best(wanted: &Wanted<'_>, needed: usize, pmp: Pmp) -> Result<(Self, bool), PlanError> {
         let least = Wanted {
             closed: wanted.closed.get(..needed).unwrap_or(wanted.closed),
@@ -131,8 +120,8 @@ impl PmpPlan {
         }
     }
 
-    /// The plan that opens everything: for a hart that has PMP on a machine that is
-    /// not protected, where no entry would mean no access.
+    /// The plan that opens everything, for a hart with PMP on an unprotected machine: with no entry
+    /// the OS would have no access.
     #[must_use]
     pub fn open() -> Self {
         PmpPlan {
@@ -141,8 +130,8 @@ impl PmpPlan {
         }
     }
 
-    /// Whether a hart with this PMP, which need not be the one that the plan was
-    /// made for, can carry it out.
+    /// Checks that a hart with this PMP can carry out the plan. The plan may have been made for
+    /// another PMP.
     ///
     /// # Errors
     ///
@@ -174,8 +163,8 @@ impl PmpPlan {
         &self.entries
     }
 
-    /// What the even `pmpcfg` registers hold (privileged specification, figure 36),
-    /// those behind the last entry included, whose entries are off.
+    /// Values of the even `pmpcfg` registers (privileged specification, figure 36). Registers past
+    /// the last entry are included; their entries are off.
     #[must_use]
     pub fn config_words(&self) -> [u64; MAX_ENTRIES / ENTRIES_IN_A_WORD] {
         let mut bytes = [0; MAX_ENTRIES];
@@ -187,7 +176,7 @@ impl PmpPlan {
     }
 }
 
-/// What is wanted, in whole units and put in order.
+/// Read-only and open ranges in whole units, ascending.
 struct Layers {
     readable: Ranges,
     open: Ranges,
@@ -233,7 +222,7 @@ impl Layers {
         Ok(Layers { readable, open })
     }
 
-    /// Everything is open but what is named.
+    /// A list that closes some ranges and opens all others.
     fn deny_list(&self) -> Result<Draft, PlanError> {
         let mut draft = Draft::default();
         draft.cover(&self.readable, Access::Read);
@@ -242,7 +231,7 @@ impl Layers {
         Ok(draft)
     }
 
-    /// Nothing is open but what is named.
+    /// A list that opens some ranges and closes all others.
     fn allow_list(&self) -> Draft {
         let mut draft = Draft::default();
         draft.cover(&self.readable, Access::Read);
@@ -251,7 +240,7 @@ impl Layers {
     }
 }
 
-/// A plan that may have more entries than there can be.
+/// A plan that may have more entries than a hart can have.
 #[derive(Default)]
 struct Draft {
     entries: ArrayVec<Entry, MAX_ENTRIES>,
@@ -259,8 +248,8 @@ struct Draft {
 }
 
 impl Draft {
-    /// Adds an entry. Those behind the last place are counted alone: whoever made
-    /// the draft compares the count.
+    /// Adds an entry. Entries past the last place are only counted; `PmpPlan::new` compares the
+    /// count.
     fn push(&mut self, entry: Entry) {
         self.needed += 1;
         if !self.entries.is_full() {
@@ -268,7 +257,7 @@ impl Draft {
         }
     }
 
-    /// Gives an access to all of the ranges.
+    /// Adds entries with this access for all ranges.
     fn cover(&mut self, ranges: &Ranges, access: Access) {
         for range in ranges.iter() {
             let blocks = aligned_blocks(range);

@@ -4,20 +4,20 @@ use thiserror::Error;
 
 use super::entry::ALL_ADDRESSES;
 
-/// How many ranges of one kind (open, closed, to be read) a plan is made of.
+/// Maximum number of ranges of each kind (open, closed, read-only) in a plan.
 pub const MAX_PLANNED: usize = 64;
 
-/// There are more ranges of one kind than [`MAX_PLANNED`].
+/// More ranges of one kind than [`MAX_PLANNED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("more than {MAX_PLANNED} ranges of memory to be protected")]
+#[error("the PMP plan has more than {MAX_PLANNED} ranges of one kind")]
 pub struct TooManyRanges;
 
-/// Ranges, ascending; they neither overlap nor touch, and none is empty.
+/// Ascending, non-empty ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges(ArrayVec<PhysRange, MAX_PLANNED>);
 
 impl Ranges {
-    /// The addresses that lie in any of the ranges, which may come in any order.
+    /// The addresses in at least one of the ranges, which may come in any order.
     pub(super) fn union(
         ranges: impl IntoIterator<Item = PhysRange>,
     ) -> Result<Self, TooManyRanges> {
@@ -36,7 +36,7 @@ impl Ranges {
         Ok(Ranges(joined))
     }
 
-    /// The addresses that are in none of the ranges.
+    /// The addresses outside all ranges.
     pub(super) fn complement(&self) -> Result<Self, TooManyRanges> {
         let starts = self.iter().map(|range| range.start);
         let ends = self.iter().map(|range| range.end);
@@ -47,9 +47,9 @@ impl Ranges {
         Self::union(gaps)
     }
 
-    /// The addresses that are in one of these and in none of `others`.
+    /// The addresses in these ranges but not in `others`.
     pub(super) fn without(&self, others: &Ranges) -> Result<Self, TooManyRanges> {
-        // What is in neither's complement.
+        // The complement of (complement of these, joined with the others).
         let outside = self.complement()?;
         Self::union(outside.iter().chain(others.iter()))?.complement()
     }
@@ -70,29 +70,28 @@ impl Ranges {
         }))
     }
 
-    /// Whether one of them has all of `inner`.
+    /// Returns whether one range contains all of `inner`.
     pub(super) fn contain(&self, inner: PhysRange) -> bool {
         self.iter()
             .any(|range| range.start <= inner.start && inner.end <= range.end)
     }
 
-    /// Whether one of them has an address of `other`.
+    /// Returns whether one range overlaps `other`.
     pub(super) fn overlap(&self, other: PhysRange) -> bool {
         self.iter().any(|range| range.overlaps(&other))
     }
 
-    /// The ranges.
     pub(super) fn iter(&self) -> impl Iterator<Item = PhysRange> + '_ {
         self.0.iter().copied()
     }
 }
 
-/// The last multiple of 2^bits that is not above `address`.
+/// The greatest multiple of 2^bits at or below `address`.
 fn down(address: u64, bits: u32) -> u64 {
     address >> bits << bits
 }
 
-/// The first multiple of 2^bits that is not below `address`, a physical address.
+/// The least multiple of 2^bits at or above `address`, a physical address.
 fn up(address: u64, bits: u32) -> u64 {
     down(address + ((1 << bits) - 1), bits)
 }

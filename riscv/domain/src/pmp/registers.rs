@@ -4,34 +4,33 @@ use super::Pmp;
 use super::entry::MAX_ENTRIES;
 use super::plan::{ENTRIES_IN_A_WORD, PmpPlan};
 
-/// The registers of a hart's PMP, on which no OS runs, and of whose entries none is locked
-/// by us.
+/// The PMP registers of a hart. No OS runs on it, and the firmware has locked no entry.
 pub trait PmpRegisters {
-    /// Writes `pmpaddr` of an entry, and gives what it then reads; `None` where the hart has
-    /// no such entry.
+    /// Writes an entry's `pmpaddr` and returns its new value; `None` if the hart lacks the entry.
     fn set_address(&self, entry: usize, value: u64) -> Option<u64>;
 
-    /// The same of the `word`th configuration register, of eight entries.
+    /// As [`set_address`](Self::set_address), for configuration register `word` of eight entries.
     fn set_config(&self, word: usize, value: u64) -> Option<u64>;
 }
 
-/// A register does not hold what was written to it, as one does that an earlier stage has
-/// locked.
+/// A register does not hold the written value, for example because an earlier stage locked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("entry {entry} of physical memory protection does not hold what was written")]
+#[error(
+    "PMP entry {entry} does not hold its written value; an earlier boot stage may have locked it"
+)]
 pub struct Lost {
     /// The first such entry.
     pub entry: usize,
 }
 
 impl Pmp {
-    /// What the hart has. Its entries are off afterwards.
+    /// Probes the hart's PMP. Its entries are off after the call.
     #[must_use]
     pub fn probe(registers: &impl PmpRegisters) -> Pmp {
         for word in 0..MAX_ENTRIES / ENTRIES_IN_A_WORD {
             registers.set_config(word, 0);
         }
-        // All ones, of which those stick that the register has.
+        // All ones: a register keeps only the bits that it has.
         let mut stuck = (0..MAX_ENTRIES).map(|entry| registers.set_address(entry, u64::MAX));
         let Some(first @ 1..) = stuck.next().flatten() else {
             return Pmp::NONE;
@@ -49,8 +48,8 @@ impl PmpPlan {
     /// [`Lost`]: the OS must not run on the hart.
     pub fn write(&self, registers: &impl PmpRegisters) -> Result<(), Lost> {
         for (index, entry) in self.entries().iter().enumerate() {
-            // What an address register holds depends on the configuration, and bits of
-            // it may not be there: those that are there are told by all ones.
+            // The configuration decides which bits an address register shows, and some bits may not
+            // exist. All ones show the bits that exist.
             let there = registers.set_address(index, u64::MAX).unwrap_or(0);
             let held = registers.set_address(index, entry.address).unwrap_or(0);
             if (held ^ entry.address) & there != 0 || there == 0 {
@@ -58,7 +57,7 @@ impl PmpPlan {
             }
         }
         for (index, word) in self.config_words().iter().enumerate() {
-            // A hart has as many of these registers as its entries need.
+            // A hart has only the configuration registers that its entries need.
             let held = registers.set_config(index, *word).unwrap_or(0);
             if held != *word {
                 let wrong = (held ^ word).trailing_zeros() / u8::BITS;
