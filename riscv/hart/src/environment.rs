@@ -3,23 +3,23 @@ use poorwill_devicetree::Extensions;
 use crate::emulation::cause;
 use crate::interrupt::OF_THE_OS;
 
-/// Exceptions that go to the OS at once: all that the specification defines and that an OS
-/// can handle (privileged specification, table 3.6; H extension, table 8.6). `medeleg` is
-/// WARL: a hart ignores the bits of extensions that it lacks.
+/// Exceptions that go to the OS directly: all that the specification defines and that an OS can
+/// handle (privileged specification, table 3.6; H extension, table 8.6). `medeleg` is WARL: a hart
+/// ignores bits of extensions that it lacks.
 ///
-/// The others stay, each for a reason:
-/// - 9 and 11, calls of S-mode and of machine mode: the firmware serves the first, and no OS
-///   can make the second.
-/// - 16, a double trap: no hart delegates it, as the state of S-mode is lost (Ssdbltrp).
-/// - 14, 17 and 32 to 47, reserved, and 24 to 31 and 48 to 63, custom: a specification to
-///   come, or a vendor, may want machine mode to see them first. Those that arrive there go
-///   to the OS all the same ([`OsTrap`](crate::emulation::OsTrap)).
+/// The others stay in machine mode:
+/// - 9 and 11, calls of S-mode and of machine mode: the firmware serves the first, and no OS can
+///   make the second.
+/// - 16, a double trap: it cannot be delegated, since S-mode's state is lost (Ssdbltrp).
+/// - 14, 17 and 32 to 47 (reserved), 24 to 31 and 48 to 63 (custom): a later specification or a
+///   vendor may need machine mode to see them first. The firmware passes those that arrive on to
+///   the OS ([`OsTrap`](crate::emulation::OsTrap)).
 const DELEGATED_EXCEPTIONS: u64 = {
     const ACCESSES_AND_BREAKPOINTS: u64 = 0xff;
     const CALLS_OF_PROGRAMS_AND_GUESTS: u64 = 1 << 8 | 1 << 10;
     const PAGE_FAULTS: u64 = 1 << 12 | 1 << 13 | 1 << 15;
-    /// Landing pads and shadow stacks (Zicfilp, Zicfiss). An OS turns on those of its
-    /// programs by itself (`senvcfg.LPE`).
+    /// Landing pads and shadow stacks (Zicfilp, Zicfiss). An OS enables them for its programs
+    /// itself (`senvcfg.LPE`).
     const SOFTWARE_CHECK: u64 = 1 << 18;
     const HARDWARE_ERROR: u64 = 1 << 19;
     const OF_GUESTS: u64 = 0xf << 20;
@@ -31,7 +31,7 @@ const DELEGATED_EXCEPTIONS: u64 = {
         | OF_GUESTS
 };
 
-/// Those of them by which mediated registers are told.
+/// Delegated exceptions that mediated registers raise.
 const MEDIATED_EXCEPTIONS: u64 = 1 << cause::LOAD_ACCESS | 1 << cause::STORE_ACCESS;
 
 /// Bits of `menvcfg` (privileged specification, 3.1.18).
@@ -44,18 +44,17 @@ mod menvcfg {
     pub(super) const PBMTE: u64 = 1 << 62;
     /// S-mode has its own timer.
     pub(super) const STCE: u64 = 1 << 63;
-    // Not set: shadow stacks (SSE), landing pads (LPE) and double traps (DTE) of S-mode. An
-    // OS that does not know of them would not survive them; SBI has them off at a start
-    // (3.0, chapter 18). As DTE is clear, so is henvcfg.DTE, and no trap of an OS or a guest
-    // becomes a double trap.
+    // Not set: shadow stacks (SSE), landing pads (LPE) and double traps (DTE) of S-mode. They would
+    // break an OS that does not know them; SBI has them off at a start (3.0, chapter 18). DTE clear
+    // also clears henvcfg.DTE. So no trap of an OS or a guest becomes a double trap.
 }
 
-/// Bits of `mstateen0` (Smstateen): all that the specifications say of state that S-mode
-/// may reach. Custom state stays closed.
+/// Bits of `mstateen0` (Smstateen): all state that the specifications define for S-mode. Custom
+/// state stays closed.
 const STATE_ENABLES: u64 = {
     const OF_SSTATEEN0: u64 = 1 << 63;
     const OF_HENVCFG: u64 = 1 << 62;
-    /// Indirect CSRs, AIA's own, IMSIC's (AIA, 2.5).
+    /// Indirect CSRs, AIA's own CSRs, the IMSIC's (AIA, 2.5).
     const OF_AIA: u64 = 1 << 60 | 1 << 59 | 1 << 58;
     const OF_CONTEXT: u64 = 1 << 57;
     /// Ssqosid.
@@ -64,54 +63,52 @@ const STATE_ENABLES: u64 = {
     const CTR: u64 = 1 << 54;
     /// The jump table of Zcmt.
     const JVT: u64 = 1 << 2;
-    /// `fcsr` where there is Zfinx.
+    /// `fcsr` with Zfinx.
     const FCSR: u64 = 1 << 1;
     OF_SSTATEEN0 | OF_HENVCFG | OF_AIA | OF_CONTEXT | SRMCFG | CTR | JVT | FCSR
 };
 
-/// Bits of `mseccfg`.
 mod mseccfg {
     /// S-mode may read the seed CSR (Zkr).
     pub(super) const SSEED: u64 = 1 << 9;
 }
 
-/// CYCLE, TIME and INSTRET, as `mcounteren` and `scounteren` have them.
+/// CYCLE, TIME and INSTRET in `mcounteren` and `scounteren`.
 const COUNTERS: u64 = 0b111;
 
-/// What the CSRs of a hart hold when an OS starts on it: those of machine mode that
-/// let the OS have what the hart can do, and the S-mode ones that the OS must find.
+/// A hart's CSRs when an OS starts on it: machine-mode CSRs that enable the hart's features for the
+/// OS, and S-mode CSRs with defined initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// `medeleg`.
     pub medeleg: u64,
     /// `mideleg`.
     pub mideleg: u64,
-    /// `mie`: what machine mode itself is interrupted by.
+    /// `mie`: machine mode's own interrupts.
     pub mie: u64,
-    /// `mcounteren`, and `scounteren`.
+    /// `mcounteren` and `scounteren`.
     pub counters: u64,
     /// `menvcfg`; a hart may lack it.
     pub menvcfg: u64,
-    /// `mstateen0`, where there is Smstateen.
+    /// `mstateen0`, with Smstateen.
     pub mstateen0: Option<u64>,
-    /// Bits to set in `mseccfg`, where there are any. Not all entropy is to come
-    /// from the firmware.
+    /// Bits to set in `mseccfg`, if any: the OS needs entropy that does not come from the firmware.
     pub mseccfg: Option<u64>,
-    /// `stimecmp`, where there is Sstc: no timer is set.
+    /// `stimecmp`, with Sstc: no timer is set.
     pub stimecmp: Option<u64>,
 }
 
-/// What machine mode keeps for itself on a hart.
+/// Traps that machine mode keeps on a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// What it answers of its own interrupts; no other is enabled.
+    /// Its own interrupts that it serves; no others are enabled.
     pub interrupts: u64,
-    /// Access faults, as some registers are mediated.
+    /// Access faults, if registers are mediated.
     pub access_faults: bool,
 }
 
 impl Environment {
-    /// That of a hart with these extensions, of which machine mode keeps something.
+    /// For a hart with these extensions, without the traps that machine mode keeps.
     #[must_use]
     pub fn of(extensions: &Extensions, kept: Kept) -> Self {
         let bit = |there: bool, bits: u64| if there { bits } else { 0 };

@@ -5,15 +5,14 @@ use poorwill_memory::fake::{Rights, SmallLinux};
 
 use crate::{Mode, PageTables};
 
-/// Flags of an entry (12.4.1): valid; beside that readable, accessed and dirty;
-/// writable; the user's.
+/// Flags of an entry (12.4.1): valid; also readable, accessed and dirty; writable; the user's.
 const VALID: u64 = 1;
 const LEAF: u64 = VALID | 1 << 1 | 1 << 6 | 1 << 7;
 const WRITE: u64 = 1 << 2;
 const USER: u64 = 1 << 4;
 
-/// Maps what the kernel has mapped, page by page, in pages that it takes for that:
-/// what was free has to be freed anew.
+/// Maps the kernel's mappings page by page. The tables lie in pages of the kernel's memory, so its
+/// free pages must be set up again.
 #[must_use]
 pub fn page_tables(linux: &mut SmallLinux, mode: Mode) -> PageTables {
     let root = linux.take(1);
@@ -57,12 +56,12 @@ pub fn map(
     linux.set_word(table + entry_of(address, 0), number(physical) | flags);
 }
 
-/// Where in its table the entry of an address is, in bytes.
+/// Offset in bytes of an address's entry in its table.
 fn entry_of(address: u64, level: u32) -> u64 {
     (address >> (12 + 9 * level)) % 512 * 8
 }
 
-/// The number of a page, where an entry has it.
+/// A page's number at its position in an entry.
 fn number(physical: u64) -> u64 {
     (physical / PAGE_BYTES) << 10
 }

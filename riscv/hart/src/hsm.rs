@@ -1,16 +1,15 @@
-//! The state of a hart (SBI 3.0, chapter 9), who may change it and how.
+//! The state of a hart (SBI 3.0, chapter 9), and its permitted transitions.
 //!
-//! A cell has two views. [`RemoteHsm`] is what any hart may do to another: ask for
-//! its state, and start it. [`LocalHsm`] is what a hart does to itself: all other
-//! transitions. There is no way to write a state, so that only the edges of the
-//! specification's figure exist:
+//! A cell has two views. [`RemoteHsm`] is for other harts: they read the state and start the hart.
+//! [`LocalHsm`] is for the hart itself: all other transitions. No method writes an arbitrary state,
+//! so only the edges of the specification's figure exist:
 //!
 //! ```text
 //! Stopped -(remote)-> StartPending -> Started -> StopPending -> Stopped
 //! Started -> SuspendPending -> Suspended -> ResumePending -> Started
 //! ```
 //!
-//! Stopping another hart is no edge:
+//! There is no edge for stopping another hart:
 //!
 //! ```compile_fail
 //! fn stop(other: &poorwill_hart::HsmCell) {
@@ -18,7 +17,7 @@
 //! }
 //! ```
 //!
-//! and a hart does not start itself without what it is to do:
+//! A hart cannot start itself without a task:
 //!
 //! ```compile_fail
 //! fn started(own: &poorwill_hart::HsmCell) {
@@ -28,37 +27,36 @@
 //!
 //! # Ordering
 //!
-//! What a hart is to do at a start lies beside its state. Whoever starts it claims
-//! the state first, which Acquire orders behind the last start's reading; writes the
-//! task; and releases it with the state that the hart looks for. The claim reads as
-//! `StartPending` too.
+//! A hart's task lies beside its state. The starter first claims the state: Acquire orders the
+//! claim after the last start's read of the task. Then it writes the task, and releases it with the
+//! state that the hart polls. A claimed state reads as `StartPending`, too.
 
 use thiserror::Error;
 
 use super::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// The states (SBI 3.0, table 9.1), with their numbers there.
+/// States with their numbers (SBI 3.0, table 9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HsmState {
     /// Runs the OS.
     Started = 0,
-    /// Runs no OS, and waits to be started.
+    /// Runs no OS; waits for a start.
     Stopped = 1,
-    /// Has been told to start.
+    /// Was requested to start.
     StartPending = 2,
-    /// Is on its way to a stop.
+    /// Is stopping.
     StopPending = 3,
-    /// Waits within a call for an interrupt.
+    /// Waits for an interrupt within a call.
     Suspended = 4,
-    /// Is on its way there.
+    /// Is suspending.
     SuspendPending = 5,
-    /// Is on its way back.
+    /// Is resuming.
     ResumePending = 6,
 }
 
 impl HsmState {
-    /// All of them.
+    /// All states.
     pub const ALL: [HsmState; 7] = [
         HsmState::Started,
         HsmState::Stopped,
@@ -69,13 +67,13 @@ impl HsmState {
         HsmState::ResumePending,
     ];
 
-    /// The state with that number; `None` where the specification has none.
+    /// The state with this number, if the specification has one.
     #[must_use]
     pub fn from_number(number: u8) -> Option<HsmState> {
         (Self::ALL.into_iter()).find(|state| *state as u8 == number)
     }
 
-    /// Whether the hart has an OS that can be interrupted.
+    /// Returns whether the hart has an OS that can be interrupted.
     #[must_use]
     pub fn has_os(self) -> bool {
         match self {
@@ -88,33 +86,33 @@ impl HsmState {
     }
 }
 
-/// A transition that was not to be: the hart is in another state.
+/// A transition was refused: the hart is in another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the hart is {0:?}")]
 pub struct WrongState(pub HsmState);
 
-/// Where and how the OS goes on.
+/// Entry point of the OS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {
-    /// Physical address of its first instruction.
+    /// Physical address of the first instruction.
     pub address: u64,
-    /// What it finds in a1.
+    /// Value of a1.
     pub argument: u64,
 }
 
-/// What a hart does when it starts.
+/// A hart's task at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Enter the OS there.
+    /// Enter the OS.
     Start(Resume),
-    /// Put the OS's context of this hart back, then go on there.
+    /// Restore the OS's context of this hart, then enter the OS.
     Wake(Resume),
-    /// Put back all that a cut has kept of this hart, and go on where it was.
+    /// Restore the hart's state from a cut, and continue where it was stopped.
     Go,
 }
 
 impl Task {
-    /// Where the OS goes on; [`Go`](Task::Go) has that elsewhere.
+    /// Entry point of the OS; unused for [`Go`](Task::Go).
     fn resume(self) -> Resume {
         match self {
             Task::Start(resume) | Task::Wake(resume) => resume,
@@ -125,7 +123,6 @@ impl Task {
         }
     }
 
-    /// Its number in a cell.
     fn number(self) -> u8 {
         match self {
             Task::Start(_) => 0,
@@ -135,11 +132,10 @@ impl Task {
     }
 }
 
-/// `StartPending`, while whoever starts the hart still writes the task. Seen from
-/// outside it is the same state.
+/// `StartPending` while the starter still writes the task; other harts see `StartPending`.
 const CLAIMED: u8 = 0x80 | HsmState::StartPending as u8;
 
-/// The state of one hart, and what it is to do at its next start.
+/// State of a hart, and its task at the next start.
 #[derive(Debug)]
 pub struct HsmCell {
     state: AtomicU8,
@@ -155,7 +151,7 @@ impl Default for HsmCell {
 }
 
 impl HsmCell {
-    /// That of a stopped hart, as every hart is at power-on.
+    /// The cell of a stopped hart: all harts are stopped at power-on.
     #[must_use]
     pub fn new() -> Self {
         HsmCell {
@@ -166,13 +162,13 @@ impl HsmCell {
         }
     }
 
-    /// What other harts may do.
+    /// The view of other harts.
     #[must_use]
     pub fn remote(&self) -> RemoteHsm<'_> {
         RemoteHsm(self)
     }
 
-    /// What the hart itself may do; to be given to nobody else.
+    /// The hart's own view; no other hart may use it.
     #[must_use]
     pub fn local(&self) -> LocalHsm<'_> {
         LocalHsm(self)
@@ -180,7 +176,7 @@ impl HsmCell {
 
     /// # Panics
     ///
-    /// Where the memory of the cell holds no state: it was overwritten.
+    /// If the cell's memory holds no valid state: it was overwritten.
     fn state(&self) -> HsmState {
         known(self.state.load(Ordering::Acquire))
     }
@@ -206,35 +202,35 @@ fn known(number: u8) -> HsmState {
     }
     match HsmState::from_number(number) {
         Some(state) => state,
-        None => panic!("a hart's state is overwritten: {number:#x}"),
+        None => panic!("memory with a hart's state was overwritten: {number:#x}"),
     }
 }
 
-/// What any hart may do to another.
+/// The view of other harts.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteHsm<'a>(&'a HsmCell);
 
 impl RemoteHsm<'_> {
-    /// The hart's state now.
+    /// Current state.
     #[must_use]
     pub fn state(self) -> HsmState {
         self.0.state()
     }
 
-    /// Where the OS is to start, on a hart that has been told to and has not yet. True for
-    /// as long as no hart runs.
+    /// Entry point of the OS on a hart that was requested to start and has not yet started. Stays
+    /// valid while no hart runs.
     #[must_use]
     pub fn pending_start(self) -> Option<Resume> {
         let is_pending = self.0.state.load(Ordering::Acquire) == HsmState::StartPending as u8;
         is_pending.then(|| self.0.resume())
     }
 
-    /// Stopped -> StartPending, with what the hart is to do. It is then to be told to
-    /// look.
+    /// Stopped -> StartPending, with the hart's task. The caller then interrupts the hart, so that
+    /// it looks.
     ///
     /// # Errors
     ///
-    /// [`WrongState`]; nothing has changed then.
+    /// [`WrongState`]; nothing has changed.
     pub fn start(self, task: Task) -> Result<(), WrongState> {
         let cell = self.0;
         cell.advance(HsmState::Stopped, CLAIMED)?;
@@ -248,12 +244,12 @@ impl RemoteHsm<'_> {
     }
 }
 
-/// What a hart may do to itself.
+/// The hart's own view.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalHsm<'a>(&'a HsmCell);
 
 impl<'a> LocalHsm<'a> {
-    /// Its state now.
+    /// Current state.
     #[must_use]
     pub fn state(self) -> HsmState {
         self.0.state()
@@ -263,13 +259,13 @@ impl<'a> LocalHsm<'a> {
     ///
     /// # Errors
     ///
-    /// [`WrongState`]; nothing has changed then. So with the others.
+    /// [`WrongState`]; nothing has changed. The same holds for the other transitions.
     pub fn stop(self) -> Result<(), WrongState> {
         self.0
             .advance(HsmState::Started, HsmState::StopPending as u8)
     }
 
-    /// StopPending -> Stopped: from here on others may start it.
+    /// StopPending -> Stopped: other harts may now start it.
     ///
     /// # Errors
     ///
@@ -299,7 +295,7 @@ impl<'a> LocalHsm<'a> {
         (self.0).advance(HsmState::ResumePending, HsmState::Started as u8)
     }
 
-    /// What to do, where the hart has been told to start.
+    /// The hart's task, if it was requested to start.
     #[must_use]
     pub fn starting(self) -> Option<Starting<'a>> {
         let cell = self.0;
@@ -316,7 +312,7 @@ impl<'a> LocalHsm<'a> {
     }
 }
 
-/// A hart that has been told to start, and what to do.
+/// A hart that was requested to start, and its task.
 #[derive(Debug)]
 pub struct Starting<'a> {
     cell: &'a HsmCell,
@@ -324,18 +320,17 @@ pub struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    /// What to do.
+    /// The task.
     #[must_use]
     pub fn task(&self) -> Task {
         self.task
     }
 
-    /// StartPending -> Started. Nobody else leaves that state, and this value is made
-    /// in it.
+    /// StartPending -> Started. Only this value, which exists only in that state, leaves it.
     ///
     /// # Errors
     ///
-    /// [`WrongState`]: another such value has made the hart start.
+    /// [`WrongState`]: another such value has started the hart.
     pub fn started(self) -> Result<(), WrongState> {
         self.cell
             .advance(HsmState::StartPending, HsmState::Started as u8)

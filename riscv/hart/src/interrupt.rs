@@ -15,20 +15,20 @@ pub const MEI: u64 = 1 << 11;
 /// Counter overflow.
 pub const LCOFI: u64 = 1 << 13;
 
-/// Those that are the OS's own, and go to it at once.
+/// The OS's own interrupts, which are delegated to it.
 pub const OF_THE_OS: u64 = SSI | STI | SEI | LCOFI;
 
-/// What is pending for an OS that has left some interrupts enabled.
+/// Pending interrupts of the OS that it has left enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Its timer.
+    /// The OS's timer.
     pub timer: bool,
-    /// Any other of its interrupts.
+    /// Another interrupt of the OS.
     pub other: bool,
 }
 
 impl Pending {
-    /// What `mip` shows of the interrupts that the OS left enabled in `mie`.
+    /// From `mip`, and `mie` as the OS left it.
     #[must_use]
     pub fn of(mip: u64, mie: u64) -> Self {
         let pending = mip & mie & OF_THE_OS;

@@ -1,32 +1,29 @@
-//! The gate that worker harts pass to do a coordinator's job, and that tells the
-//! coordinator when the last of them has left.
+//! The gate that worker harts pass for a coordinator's job. It tells the coordinator when the last
+//! worker has left.
 //!
 //! # Ordering
 //!
-//! Everything is in one word, so that entering and closing are ordered by it: a hart
-//! that enters finds the gate open in the very step in which it is counted. What the
-//! coordinator writes before it opens (Release) is seen by whoever enters (Acquire);
-//! what a worker does is seen by the coordinator that finds nobody inside (leaving
-//! releases, looking acquires). All steps are read-modify-writes, so a worker that
-//! leaves later passes on what one before it has released. Closing needs no
-//! ordering of its own: it only keeps the count from growing.
+//! All state is in one word, which orders entering and closing: a hart that enters sees the gate
+//! open in the same step that counts it. Workers that enter (Acquire) see the coordinator's writes
+//! from before it opened (Release). A coordinator that finds the gate empty (Acquire) sees the
+//! workers' writes from before they left (Release). All steps are read-modify-writes, so a worker
+//! that leaves later passes on the writes of earlier ones. Closing needs no ordering: it only keeps
+//! the count from growing.
 
 use super::sync::{AtomicU64, Ordering};
 use thiserror::Error;
 
-/// The number of workers inside.
 const INSIDE: u64 = 0xffff;
-/// The gate is open.
 const OPEN: u64 = 1 << 16;
-/// The lowest bit of the number of the round. It wraps after 2^47 rounds.
+/// Lowest bit of the round's number, which wraps after 2^47 rounds.
 const ROUND: u64 = 1 << 17;
 
-/// A round cannot begin: one is under way.
+/// A round cannot begin because another is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the harts are at work already")]
+#[error("the worker harts have a job already")]
 pub struct GateBusy;
 
-/// The gate, closed at first. One coordinator opens it, for one round after another.
+/// The gate, closed at first. One coordinator opens it, once for each round.
 #[derive(Debug)]
 pub struct JobGate(AtomicU64);
 
@@ -43,11 +40,11 @@ impl JobGate {
         JobGate(AtomicU64::new(0))
     }
 
-    /// Begins a round. What was written before is seen by the workers inside.
+    /// Begins a round. Workers inside see all earlier writes.
     ///
     /// # Errors
     ///
-    /// [`GateBusy`]: rounds are not nested, and one coordinator opens them.
+    /// [`GateBusy`]: rounds are not nested, and only one coordinator opens them.
     pub fn open(&self) -> Result<(), GateBusy> {
         let next = |word: u64| {
             let idle = word & (OPEN | INSIDE) == 0;
@@ -59,13 +56,13 @@ impl JobGate {
             .map_err(|_| GateBusy)
     }
 
-    /// Lets nobody in any more.
+    /// Admits no more workers.
     pub fn close(&self) {
         self.0.fetch_and(!OPEN, Ordering::Relaxed);
     }
 
-    /// How many workers are inside. Where it is none and the gate is closed, none
-    /// will be, and what they did is visible.
+    /// Number of workers inside. At 0 with the gate closed, no worker can enter, and all their
+    /// writes are visible.
     #[must_use]
     pub fn inside(&self) -> usize {
         (self.0.load(Ordering::Acquire) & INSIDE) as usize
@@ -76,21 +73,21 @@ impl JobGate {
     }
 }
 
-/// A hart that takes part in rounds, in each of them once.
+/// A hart that takes part in each round once.
 #[derive(Debug, Default)]
 pub struct Worker {
-    /// The round that it did last; none has the number zero before they wrap.
+    /// The last round of this worker; no round has the number zero before they wrap.
     last_round: u64,
 }
 
 impl Worker {
-    /// One that has not taken part yet.
+    /// A worker that has not taken part yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Enters the open round, unless there is none or this worker has done it.
+    /// Enters the open round. `None` if no round is open, or this worker has already taken part.
     pub fn enter<'g>(&mut self, gate: &'g JobGate) -> Option<Inside<'g>> {
         let last = self.last_round;
         let entered = |word: u64| {
@@ -106,7 +103,7 @@ impl Worker {
     }
 }
 
-/// A worker within the gate; dropping it leaves.
+/// A worker inside the gate. It leaves on drop.
 #[derive(Debug)]
 pub struct Inside<'g> {
     gate: &'g JobGate,

@@ -1,14 +1,17 @@
-//! A RISC-V hart, without any access to one: what it holds for the OS, as data
-//! ([`HartContext`]); its state as SBI's HSM extension knows it ([`HsmCell`]); what
-//! other harts ask of it ([`Mailbox`]); how stopped harts work for another
-//! ([`JobGate`]), and who is on a stack that they share ([`StackLock`]); its timers
-//! ([`HartTimer`]); what its CSRs hold when an OS starts ([`Environment`]); the page tables
-//! that its kernel runs on ([`PageTables`]); and the accesses that machine mode makes for
-//! it ([`emulation`]).
+//! A RISC-V hart as data, without access to one:
 //!
-//! No CSR and no device register is touched here. The firmware does that behind
-//! [`CsrAccess`], [`HartAccess`], [`TimerAccess`] and [`IpiDevice`], and the tests have models of
-//! them.
+//! - [`HartContext`]: the OS's state on it;
+//! - [`HsmCell`]: its state in SBI's HSM extension;
+//! - [`Mailbox`]: requests of other harts;
+//! - [`JobGate`]: stopped harts that work for another, and [`StackLock`]: the owner of a shared
+//!   stack;
+//! - [`HartTimer`]: its timers;
+//! - [`Environment`]: its CSRs when an OS starts;
+//! - [`PageTables`]: its kernel's page tables;
+//! - [`emulation`]: accesses that machine mode makes for it.
+//!
+//! This crate touches no CSR and no device register. The firmware implements [`CsrAccess`],
+//! [`HartAccess`], [`TimerAccess`] and [`IpiDevice`]; the tests have models.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

@@ -26,7 +26,7 @@ impl Mode {
     }
 }
 
-/// The page tables of a RISC-V kernel, as the hart that made the call uses them.
+/// Page tables of a RISC-V kernel, as the calling hart uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageTables {
     /// Physical address of the root table.
@@ -36,8 +36,7 @@ pub struct PageTables {
 }
 
 impl PageTables {
-    /// Those that `satp` names (12.1.11); `None` when it names none, or is in a mode
-    /// unknown here.
+    /// The tables in `satp` (12.1.11); `None` if translation is off or its mode is unknown.
     #[must_use]
     pub fn of_satp(satp: u64) -> Option<Self> {
         let mode = match satp >> 60 {
@@ -51,14 +50,13 @@ impl PageTables {
     }
 }
 
-/// The entry that maps an address.
+/// The mapping of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// It.
+pub(crate) struct Mapping {
     pub(crate) entry: u64,
-    /// The first physical address that it maps.
+    /// First physical address of the mapping.
     pub(crate) start: u64,
-    /// How many bytes, a power of two.
+    /// Bytes of the mapping, a power of two.
     pub(crate) bytes: u64,
 }
 
@@ -66,14 +64,11 @@ pub(crate) struct Found {
 const LEVEL_BITS: u32 = 9;
 const PAGE_BITS: u32 = PAGE_BYTES.trailing_zeros();
 
-/// By how many bits more the root table of a second stage translates (H extension,
-/// 18.5.1).
+/// Additional bits that the root table of a second stage translates (H extension, 18.5.1).
 const WIDENED_BITS: u32 = 2;
 
-/// Bits of a physical page number.
 const NUMBER: u64 = (1 << 44) - 1;
 
-/// Bits of an entry of a table.
 mod entry {
     pub(super) const VALID: u64 = 1;
     pub(super) const READ: u64 = 1 << 1;
@@ -83,23 +78,23 @@ mod entry {
     pub(super) const LEAF: u64 = READ | WRITE | EXECUTE;
     /// Reserved.
     pub(super) const UNKNOWN: u64 = 0x7f << 54;
-    /// Of leaves: memory types.
+    /// In leaves: memory types.
     pub(super) const TYPE: u64 = 3 << 61;
-    /// Of leaves: one of several that map a larger unit.
+    /// In leaves: one of several entries that map a larger unit.
     pub(super) const NAPOT: u64 = 1 << 63;
-    /// Of leaves alone: the user's, accessed, dirty, and those above.
+    /// Only in leaves: the user's, accessed, dirty, and those above.
     pub(super) const LEAF_ONLY: u64 = USER | 1 << 6 | 1 << 7 | TYPE | NAPOT;
 }
 
-/// Pages that the entries with [`entry::NAPOT`] map (Svnapot: 64 KiB), and how their
-/// number is told.
+/// Pages that entries with [`entry::NAPOT`] map (Svnapot: 64 KiB), and the encoding of their
+/// number.
 const NAPOT_PAGES: u64 = 16;
 const NAPOT_CODE: u64 = NAPOT_PAGES / 2;
 
 impl PageTables {
-    /// The entry for an address, whose bits that are not translated must all be as the
-    /// highest that is. `word` reads the tables, at physical addresses.
-    pub(crate) fn find(&self, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Found> {
+    /// Finds the mapping of an address. Its untranslated bits must equal its highest translated
+    /// bit. `word` reads the tables by physical address.
+    pub(crate) fn find(&self, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Mapping> {
         let bits = PAGE_BITS + LEVEL_BITS * self.mode.levels();
         let signed = address.cast_signed() >> (bits - 1);
         if signed != 0 && signed != -1 {
@@ -108,12 +103,12 @@ impl PageTables {
         self.walk(self.root, address & ((1 << bits) - 1), word)
     }
 
-    /// The same for a guest's physical address, by the tables of a second stage.
+    /// As [`find`](Self::find), for a guest's physical address and the tables of a second stage.
     pub(crate) fn find_of_guest(
         &self,
         address: u64,
         word: impl Fn(u64) -> Option<u64>,
-    ) -> Option<Found> {
+    ) -> Option<Mapping> {
         let bits = PAGE_BITS + LEVEL_BITS * self.mode.levels() + WIDENED_BITS;
         if address >> bits != 0 {
             return None;
@@ -122,14 +117,14 @@ impl PageTables {
         self.walk(root, address, word)
     }
 
-    /// `address` has no bits above those that are translated.
-    fn walk(&self, root: u64, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Found> {
+    /// `address` has only translated bits.
+    fn walk(&self, root: u64, address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Mapping> {
         let top = self.mode.levels() - 1;
         let mut table = root;
         for level in (0..=top).rev() {
             let shift = PAGE_BITS + LEVEL_BITS * level;
             let number = address >> shift;
-            // The root's numbers are bounded by the address.
+            // The address limits the root's index.
             let number = if level == top {
                 number
             } else {
@@ -152,19 +147,18 @@ impl PageTables {
     }
 }
 
-/// A walk over all that tables map from an address on.
+/// A search through all mappings from an address on.
 struct Survey<'a> {
-    /// Reads the tables.
     word: &'a dyn Fn(u64) -> Option<u64>,
-    /// The addresses that count, without the bits that are not translated.
+    /// Range of addresses, without untranslated bits.
     addresses: Range<u64>,
-    /// How many mappings and tables it still looks at.
+    /// Number of mappings and tables that may still be visited.
     left: u64,
     is_found: &'a dyn Fn(&PhysRange) -> bool,
 }
 
 impl Survey<'_> {
-    /// Below `table`, whose entries stand for `1 << shift` addresses each, from `start` on.
+    /// Searches `table`, whose entries stand for `1 << shift` addresses each, from `start` on.
     fn find(&mut self, table: u64, start: u64, shift: u32) -> Option<PhysRange> {
         let page = PhysRange::new(table, PAGE_BYTES);
         if (self.is_found)(&page) {
@@ -199,8 +193,8 @@ impl Survey<'_> {
     }
 }
 
-/// What a leaf maps; `None` where it is none that a hart would take.
-fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Found> {
+/// The mapping of a leaf; `None` if a hart would refuse the leaf.
+fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Mapping> {
     let is_valid = entry & (entry::READ | entry::WRITE) != entry::WRITE;
     let (start, bytes) = if entry & entry::NAPOT == 0 {
         (start, bytes)
@@ -209,7 +203,7 @@ fn leaf(entry: u64, start: u64, bytes: u64) -> Option<Found> {
         let start = coded.then(|| start - NAPOT_CODE * PAGE_BYTES)?;
         (start, NAPOT_PAGES * PAGE_BYTES)
     };
-    (is_valid && start.is_multiple_of(bytes)).then_some(Found {
+    (is_valid && start.is_multiple_of(bytes)).then_some(Mapping {
         entry,
         start,
         bytes,
@@ -222,20 +216,20 @@ fn word_of(memory: &OsMemory, at: u64) -> Option<u64> {
     Some(memory.page(page).0[to_usize(at % PAGE_BYTES / 8)])
 }
 
-/// Where every Linux on a 64-bit RISC-V has its image: the last 2 GiB.
+/// Start of the last 2 GiB, where every Linux on RV64 has its image.
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
 impl AddressSpace for PageTables {
     fn span(&self, memory: &OsMemory, address: u64) -> Option<Span> {
         let word = |at| word_of(memory, at);
-        // The kernel has the upper half.
+        // The kernel uses the upper half.
         let is_kernel = address.cast_signed() < 0;
-        let Found {
+        let Mapping {
             entry,
             start,
             bytes,
         } = is_kernel.then(|| self.find(address, word)).flatten()?;
-        // Neither NAPOT nor memory types map ordinary memory.
+        // Ordinary memory is mapped without NAPOT and memory types.
         let is_ordinary = entry & (entry::NAPOT | entry::TYPE) == 0;
         let readable = entry & entry::READ != 0;
         (is_ordinary && readable).then_some(Span {

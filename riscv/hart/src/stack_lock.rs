@@ -1,19 +1,19 @@
-//! Who is on a stack that several harts use, one after another.
+//! The owner of a stack that several harts use in turn.
 //!
-//! It is no lock around a piece of code: a hart may be on the stack when its program
-//! begins, and leave it by starting anew on another, where it says so.
+//! It does not guard a piece of code: a hart may already be on the stack when its program begins.
+//! It leaves the stack by restarting on another one, and calls [`leave`](StackLock::leave) there.
 //!
 //! # Ordering
 //!
-//! Leaving releases and taking acquires: what a hart did on the stack comes before all
-//! that the next one does there.
+//! Leaving releases and taking acquires: a hart's accesses to the stack come before those of the
+//! next owner.
 
 use super::sync::{AtomicU64, Ordering};
 
-/// Nobody.
+/// No owner.
 const FREE: u64 = u64::MAX;
 
-/// The stack's owner.
+/// Owner of a stack.
 #[derive(Debug)]
 pub struct StackLock(AtomicU64);
 
@@ -24,14 +24,13 @@ impl Default for StackLock {
 }
 
 impl StackLock {
-    /// Of a stack that nobody is on.
+    /// A stack without an owner.
     #[must_use]
     pub fn new() -> Self {
         StackLock(AtomicU64::new(FREE))
     }
 
-    /// Makes the stack that of the hart with this ID, unless somebody is on it. Says
-    /// whether it is.
+    /// Makes the hart with this ID the owner, unless the stack has one. Returns whether it did.
     #[must_use]
     pub fn try_take(&self, hart: u64) -> bool {
         let taken = self
@@ -40,13 +39,13 @@ impl StackLock {
         taken.is_ok()
     }
 
-    /// Whether the hart with this ID, which calls, is on the stack.
+    /// Returns whether the calling hart, with this ID, is on the stack.
     #[must_use]
     pub fn is_on(&self, hart: u64) -> bool {
         self.0.load(Ordering::Relaxed) == hart
     }
 
-    /// The hart with this ID, which calls, is not on the stack any more, if it was.
+    /// Frees the stack if the calling hart, with this ID, is on it.
     pub fn leave(&self, hart: u64) {
         if self.is_on(hart) {
             self.0.store(FREE, Ordering::Release);

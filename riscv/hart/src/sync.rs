@@ -1,4 +1,4 @@
-//! The atomics that harts share. The tests compile the modules that use them a
-//! second time, with loom's in their place (tests/loom).
+//! Atomics that harts share. tests/loom compiles the modules that use them again with loom's
+//! atomics.
 
 pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

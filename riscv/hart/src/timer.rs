@@ -1,31 +1,30 @@
-//! The timers of a hart: machine mode's, and the OS's, which is its own (Sstc) or
-//! machine mode's to keep.
+//! The timers of a hart: machine mode's, and the OS's. The OS's is its own (Sstc), or machine mode
+//! keeps it.
 
 use crate::interrupt::{MEI, MSI, MTI, STI};
 
 /// A deadline that never comes (SBI 3.0, chapter 6: all ones).
 pub const NEVER: u64 = u64::MAX;
 
-/// The timers of the hart that runs the call, and their bits in its CSRs. Machine
-/// mode has its interrupts off: its bits in `mie` only end waits. The firmware has
-/// registers behind it, tests have a model.
+/// The calling hart's timers, and their bits in its CSRs. Machine mode's interrupts are off: its
+/// bits in `mie` only end waits. The firmware implements it for registers; tests have a model.
 pub trait TimerAccess: Copy {
-    /// Whether S-mode has its own timer (Sstc).
+    /// Returns whether S-mode has its own timer (Sstc).
     fn has_sstc(&self) -> bool;
 
-    /// Whether the hart has MTIMECMP.
+    /// Returns whether the hart has MTIMECMP.
     fn has_machine_timer(&self) -> bool;
 
-    /// MTIMECMP; [`NEVER`] on a hart without.
+    /// MTIMECMP; [`NEVER`] on a hart without it.
     fn mtimecmp(&self) -> u64;
 
-    /// Writes MTIMECMP. On a hart without nothing happens.
+    /// Writes MTIMECMP. Does nothing on a hart without it.
     fn set_mtimecmp(&self, deadline: u64);
 
-    /// Reads `stimecmp`; called where there is Sstc.
+    /// Reads `stimecmp`; only with Sstc.
     fn stimecmp(&self) -> u64;
 
-    /// Writes `stimecmp`; called where there is Sstc.
+    /// Writes `stimecmp`; only with Sstc.
     fn set_stimecmp(&self, deadline: u64);
 
     /// Reads `mie`.
@@ -40,28 +39,26 @@ pub trait TimerAccess: Copy {
     /// Reads `mip`.
     fn pending(&self) -> u64;
 
-    /// Sets or clears STIP in `mip`; called where there is no Sstc.
+    /// Sets or clears STIP in `mip`; only without Sstc.
     fn set_supervisor_pending(&self, is_pending: bool);
 
-    /// Waits for one of the interrupts in `mie`, once device writes have arrived. It
-    /// may return at any time for no reason.
+    /// Waits for an interrupt in `mie`, after device writes have arrived. May return spuriously.
     fn wait(&self);
 }
 
-/// A hart's timers. All methods are the calling hart's to use, but for
+/// A hart's timers. Only the hart itself may call these methods, except
 /// [`stop_machine_timer`](HartTimer::stop_machine_timer).
 #[derive(Clone, Copy, Debug)]
 pub struct HartTimer<A>(A);
 
 impl<A: TimerAccess> HartTimer<A> {
-    /// Those behind `access`.
+    /// Uses `access`.
     pub fn new(access: A) -> Self {
         HartTimer(access)
     }
 
-    /// Lets the machine timer rest. At a reset its deadline is zero: it would be
-    /// pending, though masked, for as long as the machine runs, and QEMU runs a hart
-    /// with anything pending at a third of its speed.
+    /// Clears the machine timer's deadline. A reset sets it to zero, so the timer would stay
+    /// pending, though masked. QEMU runs a hart with a pending interrupt at a third of its speed.
     pub fn stop_machine_timer(self) {
         self.0.set_mtimecmp(NEVER);
     }
@@ -77,9 +74,9 @@ impl<A: TimerAccess> HartTimer<A> {
         }
     }
 
-    /// When the S-mode timer is to ring, where machine mode keeps it for the OS,
-    /// [`NEVER`] when it is not set; `None` where it is the OS's own (Sstc). A timer
-    /// that has rung rings again: the OS may not have seen it.
+    /// Deadline of the S-mode timer if machine mode keeps it, [`NEVER`] if it is not set; `None` if
+    /// it is the OS's own (Sstc). An expired timer counts as set, since the OS may not have seen
+    /// it.
     pub fn supervisor_deadline(self) -> Option<u64> {
         if self.0.has_sstc() {
             return None;
@@ -88,15 +85,14 @@ impl<A: TimerAccess> HartTimer<A> {
         Some(if is_set { self.0.mtimecmp() } else { NEVER })
     }
 
-    /// Hands an expired machine timer on to the OS as its own. It is enabled again
-    /// with the next deadline.
+    /// Passes an expired machine timer on to the OS as its own. The next deadline enables it again.
     pub fn forward(self) {
         self.0.enable_machine_timer(false);
         self.0.set_supervisor_pending(true);
     }
 
-    /// Has the hart rest until `until`, whatever is pending for the OS. A hart
-    /// without a timer goes on at once.
+    /// Lets the hart rest until `until`, regardless of the OS's pending interrupts. A hart without
+    /// a timer returns at once.
     pub fn rest_until(self, until: u64) {
         let held = HeldTimer::hold(self);
         held.wait(0, until);
@@ -104,13 +100,12 @@ impl<A: TimerAccess> HartTimer<A> {
     }
 }
 
-/// The calling hart's machine timer while machine mode needs it for itself, and
-/// what the OS had set it to, where it is the OS's timer too; also which interrupts
-/// the OS had enabled.
+/// The calling hart's machine timer while machine mode uses it. Holds the OS's deadline, if it is
+/// the OS's timer, too, and the OS's `mie`.
 #[derive(Debug)]
 pub struct HeldTimer<A> {
     timer: HartTimer<A>,
-    /// When the OS's timer rings; all ones when it does not.
+    /// Deadline of the OS's timer; all ones if it is not set.
     deadline: u64,
     /// `mie` as the OS left it.
     enabled: u64,
@@ -118,7 +113,7 @@ pub struct HeldTimer<A> {
 }
 
 impl<A: TimerAccess> HeldTimer<A> {
-    /// Takes it.
+    /// Takes the timer.
     pub fn hold(timer: HartTimer<A>) -> Self {
         let deadline = timer.supervisor_deadline();
         HeldTimer {
@@ -134,12 +129,12 @@ impl<A: TimerAccess> HeldTimer<A> {
         self.enabled
     }
 
-    /// When the OS's timer rings, if it does and the OS has enabled its interrupt.
+    /// Deadline of the OS's timer, if it is set and its interrupt is enabled.
     pub fn due(&self) -> Option<u64> {
         (self.deadline != NEVER && self.enabled & STI != 0).then_some(self.deadline)
     }
 
-    /// Lets the OS's timer ring if that is machine mode's to do.
+    /// Raises the OS's timer interrupt if it is due and machine mode keeps the timer.
     pub fn ring_if_due(&mut self, now: u64) {
         if !self.timer.0.has_sstc() && !self.has_rung && self.deadline <= now {
             self.timer.forward();
@@ -147,8 +142,8 @@ impl<A: TimerAccess> HeldTimer<A> {
         }
     }
 
-    /// Waits until `until`, for an interrupt that the OS has enabled, or for an IPI.
-    /// A hart without a timer looks again at once.
+    /// Waits until `until`, for an interrupt that the OS has enabled, or for an IPI. A hart without
+    /// a timer returns at once.
     pub fn rest(&self, until: u64) {
         self.wait(self.enabled, until);
     }
@@ -165,10 +160,10 @@ impl<A: TimerAccess> HeldTimer<A> {
         access.set_mtimecmp(NEVER);
     }
 
-    /// Gives it back as the OS set it.
+    /// Restores the OS's deadline and `mie`.
     pub fn give_back(self) {
         let access = self.timer.0;
-        // The timer's own bit is set with the timer.
+        // The timer's own bit is restored with the timer.
         access.set_enabled(self.enabled & !MTI);
         if access.has_sstc() || !access.has_machine_timer() {
             return;

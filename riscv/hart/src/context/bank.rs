@@ -1,17 +1,16 @@
-//! What a hart holds for the OS beyond select registers, beside the S-level interrupt file.
-//! It may be long, so it goes word by word, and no context has it.
+//! The OS's state behind select registers, except the S-level interrupt file. It may be long: it
+//! is transferred word by word and is not part of a context.
 
 use thiserror::Error;
 
-/// Registers that are reached by a select register.
+/// Registers that are accessed through a select register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bank {
     /// The S-level priorities of local interrupts (AIA, 5.2): eight words.
     Priorities,
-    /// Control transfer records (Smctr, 5): source, target and data of each, the youngest
-    /// first.
+    /// Control transfer records (Smctr, 5): source, target and data of each, the newest first.
     Records,
-    /// The guest interrupt files (AIA, 3.7), each as an S-level file has it.
+    /// The guest interrupt files (AIA, 3.7), each with the layout of an S-level file.
     GuestFiles,
 }
 
@@ -21,46 +20,46 @@ pub const PRIORITY_WORDS: usize = 8;
 /// Words of a record.
 pub const RECORD_WORDS: usize = 3;
 
-/// The most records that a hart has.
+/// Maximum number of records of a hart.
 pub const MAX_RECORDS: usize = 256;
 
-/// A bank is another hart's.
+/// A saved bank does not fit this hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{bank:?}: {words} words do not fit this hart, which has {here}")]
+#[error("{bank:?}: the state has {words} words, but this hart {here}")]
 pub struct BankMisfit {
-    /// Which.
+    /// The bank.
     pub bank: Bank,
     /// Words that were saved.
     pub words: usize,
-    /// The most words that this hart has.
+    /// Maximum words on this hart.
     pub here: usize,
 }
 
-/// The banks of the hart that runs the call.
+/// The banks of the calling hart.
 pub trait BankAccess {
-    /// The most words that the bank has; 0 where the hart lacks it.
+    /// Maximum words of the bank; 0 on a hart without it.
     fn bank_words(&self, bank: Bank) -> usize;
 
-    /// Reads the bank, and hands on word by word until `each` fails.
+    /// Reads the bank, and calls `each` for each word until it fails.
     ///
     /// # Errors
     ///
-    /// What `each` returns.
+    /// The error of `each`.
     fn read_bank<E>(&self, bank: Bank, each: impl FnMut(u64) -> Result<(), E>) -> Result<(), E>;
 
-    /// Writes the bank; called with words that [fit](Bank::check), after the CSRs: they say
-    /// how many records there are, and which is the youngest.
+    /// Writes the bank, with words that [fit](Bank::check). CSRs must be written before: they
+    /// contain the number of records and the newest one.
     fn write_bank(&self, bank: Bank, words: &[u64]);
 }
 
 impl Bank {
-    /// All of them.
+    /// All banks.
     pub const ALL: [Bank; 3] = [Bank::Priorities, Bank::Records, Bank::GuestFiles];
 
-    /// Version of all their sections.
+    /// Version of the banks' sections.
     pub const VERSION: u16 = 1;
 
-    /// The tag of its section.
+    /// Tag of the bank's section.
     #[must_use]
     pub const fn tag(self) -> u32 {
         u32::from_le_bytes(match self {
@@ -70,14 +69,14 @@ impl Bank {
         })
     }
 
-    /// The bank whose section has that tag.
+    /// The bank whose section has this tag.
     #[must_use]
     pub fn of_tag(tag: u32) -> Option<Bank> {
         Self::ALL.into_iter().find(|bank| bank.tag() == tag)
     }
 
-    /// Whether words that were saved can be put back on a hart like the calling one. Of
-    /// records there may be fewer than the most: the OS chooses their number.
+    /// Checks that saved words can be restored on the calling hart. Fewer records than the maximum
+    /// fit, since the OS chooses their number.
     ///
     /// # Errors
     ///
@@ -101,7 +100,7 @@ impl Bank {
 mod tests {
     use super::*;
 
-    /// A hart with so many words of each.
+    /// A hart with these numbers of words.
     struct Words([usize; 3]);
 
     impl BankAccess for Words {

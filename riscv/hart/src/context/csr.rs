@@ -1,18 +1,21 @@
-//! The CSRs that a hart keeps for the OS.
+//! The OS's CSRs.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Calls the macro `$list` with every CSR that is the OS's: its name as an item, its
-/// name in the specification, and its number.
+/// Calls the macro `$list` with each CSR of the OS: its item name, its name in the specification,
+/// and its number.
 ///
-/// These are all CSRs of U, S and H level that hold something, but for `satp` (an OS is
-/// entered with zero there and puts it back itself), the counters, and what
-/// [`FloatRegisters`](super::FloatRegisters), [`VectorRegisters`](super::VectorRegisters)
-/// and a [`Bank`](super::Bank) have. A case of the test kernel tries every number. An OS saves
-/// some of these itself; which ones is its own affair. Of `sip` only what the OS can
-/// write sticks; the rest is a view of devices. CSRs that decide what others keep come
-/// before them (`hideleg` and `hvien` before `vsie`; `sctrdepth` before `sctrstatus`; a write
-/// to `vstimecmp` may clear VSTIP of `hvip`).
+/// These are all CSRs of U, S and H level with state, except:
+///
+/// - `satp`: an OS is entered with zero there, and restores it itself;
+/// - the counters;
+/// - the registers in [`FloatRegisters`](super::FloatRegisters),
+///   [`VectorRegisters`](super::VectorRegisters) and a [`Bank`](super::Bank).
+///
+/// A case of the test kernel tries every number. An OS also saves some of these itself. Of `sip`
+/// only the bits that the OS can write are kept; the others show devices. A CSR that decides which
+/// bits another keeps comes before it: `hideleg` and `hvien` before `vsie`, `sctrdepth` before
+/// `sctrstatus`, `vstimecmp` before `hvip`, whose VSTIP it may clear.
 #[macro_export]
 macro_rules! for_each_os_csr {
     ($list:ident) => {
@@ -90,11 +93,10 @@ macro_rules! csrs {
         }
 
         impl Csr {
-            /// All of them, in the order in which they are put back, but for `sstatus`,
-            /// which comes last.
+            /// All CSRs in the order of restoring, except that `sstatus` comes last.
             pub const ALL: &[Csr] = &[$(Csr::$csr,)*];
 
-            /// Its name in the specification.
+            /// Name in the specification.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -108,25 +110,25 @@ macro_rules! csrs {
 for_each_os_csr!(csrs);
 
 impl Csr {
-    /// Its number.
+    /// Number in the specification.
     #[must_use]
     pub fn number(self) -> u16 {
         self as u16
     }
 
-    /// The CSR of the OS that has the number.
+    /// The OS's CSR with this number.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Csr> {
         (Self::ALL.iter().copied()).find(|csr| u64::from(csr.number()) == number)
     }
 }
 
-/// A CSR's number and its value, as an image has them.
+/// Number and value of a CSR, as in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CsrValue {
-    /// Its number.
+    /// Number of the CSR.
     pub number: u64,
-    /// Its value.
+    /// Value of the CSR.
     pub value: u64,
 }

@@ -3,20 +3,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bits of `mstatus` (privileged specification, 3.1.6).
 mod mstatus {
-    /// Machine mode's interrupts are on behind the return.
+    /// Machine mode's interrupts are on after the return.
     pub(super) const MPIE: u64 = 1 << 7;
-    /// Where the return leads to: two bits.
+    /// Mode that the return leads to (two bits).
     pub(super) const MPP: u64 = 3 << 11;
-    /// Machine mode, in those.
+    /// MPP: machine mode.
     pub(super) const MPP_MACHINE: u64 = 3 << 11;
-    /// No mode, in those.
+    /// MPP: reserved.
     pub(super) const MPP_RESERVED: u64 = 2 << 11;
     /// The return leads to a virtual machine.
     pub(super) const MPV: u64 = 1 << 39;
     /// A landing pad was expected where the trap came from (Zicfilp).
     pub(super) const MPELP: u64 = 1 << 41;
-    /// The OS's own: SIE, SPIE, UBE, SPP, VS, FS, SUM, MXR, SPELP and SDT (10.1.1), which
-    /// `sstatus` shows.
+    /// The OS's own bits, which `sstatus` shows: SIE, SPIE, UBE, SPP, VS, FS, SUM, MXR, SPELP and
+    /// SDT (10.1.1).
     pub(super) const OF_THE_OS: u64 = 1 << 1
         | 1 << 5
         | 1 << 6
@@ -29,8 +29,8 @@ mod mstatus {
         | 1 << 24;
 }
 
-/// Where an OS was stopped, between any two instructions: what a trap into machine mode
-/// finds beside the CSRs that an OS keeps over a call.
+/// State of an OS that was stopped between any two instructions: the state at the trap that an SBI
+/// call does not preserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Execution {
@@ -48,14 +48,14 @@ pub struct Execution {
     pub instructions: u64,
 }
 
-/// An execution is machine mode's, or of no mode.
+/// The execution's mode is machine mode or reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("mstatus {0:#x} does not lead back to an OS")]
+#[error("mstatus {0:#x} does not return to an OS")]
 pub struct NotOfTheOs(pub u64);
 
 impl Execution {
-    /// What `mstatus` is to hold for the return into the OS: what is the OS's, and what the
-    /// trap has left of where it was; `own` has machine mode's own bits.
+    /// Computes `mstatus` for the return into the OS: the OS's bits and the mode at the trap from
+    /// the execution, machine mode's bits from `own`.
     ///
     /// # Errors
     ///

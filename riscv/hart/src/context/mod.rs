@@ -1,4 +1,4 @@
-//! What a hart holds for the OS, and the order in which it is put back.
+//! The OS's state on a hart, and the order of restoring it.
 
 mod access;
 mod bank;
@@ -17,62 +17,59 @@ pub use execution::{Execution, NotOfTheOs};
 pub use sections::{Section, SectionError, section};
 pub use vector::{MAX_VLENB, VectorRegisters};
 
-/// All that a hart holds for the OS.
+/// The OS's state on a hart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HartContext {
-    /// Where the OS was stopped between any two instructions. `None` where it has
-    /// called: it goes on at the address that it gave. Whoever enters the OS loads it;
+    /// State of an OS that was stopped between any two instructions. `None` after an SBI call: the
+    /// OS continues at the address that it gave. The code that enters the OS loads this;
     /// [`restore`](HartContext::restore) does not.
     pub execution: Option<Execution>,
     /// The CSRs that the hart has, in the order of [`Csr::ALL`].
     pub csrs: ArrayVec<CsrValue, { Csr::ALL.len() }>,
-    /// `None` where the hart has none. `sstatus.FS` is not asked: an OS may turn the unit Off
-    /// while the registers of a task stay in it, as Linux does at each kernel entry. So with
-    /// the vector registers.
+    /// `None` on a hart without them. `sstatus.FS` does not matter: an OS may turn the unit Off and
+    /// leave a task's registers in it, as Linux does at each kernel entry. The same holds for the
+    /// vector registers.
     pub float: Option<FloatRegisters>,
-    /// Likewise.
+    /// `None` on a hart without them.
     pub vector: Option<VectorRegisters>,
-    /// When the OS's timer is to ring, in ticks of `time`, where machine mode keeps
-    /// it.
+    /// Deadline of the OS's timer in ticks of `time`, if machine mode keeps it.
     pub deadline: Option<u64>,
-    /// The S-level interrupt file, where the hart has one.
+    /// The S-level interrupt file, if the hart has one.
     pub file: Option<FileWords>,
 }
 
-/// The hart holds what cannot be captured.
+/// The hart has state that cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CaptureError {
     /// Its vector registers are longer than [`MAX_VLENB`].
-    #[error("vector registers of {0} bytes cannot be kept, only of up to {MAX_VLENB}")]
+    #[error("vector registers of {0} bytes cannot be saved; the maximum is {MAX_VLENB}")]
     VectorLength(u64),
 }
 
-/// A context is another hart's.
+/// A saved context does not fit this hart.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Misfit {
-    /// There are floating point registers, and this hart has none.
-    #[error("there are floating point registers, and this hart has none")]
+    #[error("the state has floating-point registers, but this hart does not")]
     Float,
-    /// The vector registers have another length.
-    #[error("the vector registers have {saved} bytes, those of this hart {here}")]
+    #[error("the state's vector registers have {saved} bytes, but this hart's {here}")]
     VectorLength {
-        /// Of which length they are.
+        /// Bytes of a saved register.
         saved: u64,
-        /// Of which length they are here; zero where there are none.
+        /// Bytes of a register of this hart; 0 without any.
         here: u64,
     },
-    /// The interrupt file has other registers.
-    #[error("the interrupt file's state has {saved} words, that of this hart {here}")]
+    #[error("the state's interrupt file has {saved} words, but this hart's {here}")]
     File {
-        /// Words that it has.
+        /// Words that were saved.
         saved: usize,
-        /// Words that it has here; zero where there is no file.
+        /// Words on this hart; 0 without a file.
         here: usize,
     },
 }
 
 impl HartContext {
-    /// What the calling hart holds.
+    /// Captures the calling hart's state.
     ///
     /// # Errors
     ///
@@ -83,8 +80,8 @@ impl HartContext {
         Ok(context)
     }
 
-    /// The same, in place: a context is large. [`execution`](HartContext::execution) stays
-    /// as it is.
+    /// As [`capture`](Self::capture), in place, since a context is large.
+    /// [`execution`](HartContext::execution) stays unchanged.
     ///
     /// # Errors
     ///
@@ -93,7 +90,7 @@ impl HartContext {
         self.float = hart.read_float();
         let has_float = self.float.is_some();
         let csrs = Csr::ALL.iter().copied();
-        // Those registers come with `fcsr`, which Zfinx has without them.
+        // The float registers include `fcsr`. Only with Zfinx it stands alone.
         let csrs = csrs.filter(|csr| *csr != Csr::Fcsr || !has_float);
         self.csrs.clear();
         self.csrs.extend(csrs.filter_map(|csr| {
@@ -113,7 +110,7 @@ impl HartContext {
         Ok(())
     }
 
-    /// Whether all that the calling hart can hold can be captured.
+    /// Checks that all state of the calling hart can be captured.
     ///
     /// # Errors
     ///
@@ -127,7 +124,7 @@ impl HartContext {
         }
     }
 
-    /// Whether it can be put back on a hart like the calling one.
+    /// Checks that the context can be restored on the calling hart.
     ///
     /// # Errors
     ///
@@ -151,11 +148,10 @@ impl HartContext {
         Ok(())
     }
 
-    /// Puts it back on the calling hart, which it [fits](HartContext::check).
+    /// Restores the context on the calling hart, which it [fits](HartContext::check).
     ///
-    /// The interrupt file comes before the CSRs, as it is reached through one of them,
-    /// `siselect`. `sstatus` comes after the registers of the units and all other CSRs: it
-    /// says of the units what the OS left there, Off included.
+    /// The interrupt file comes before the CSRs, because it is accessed through one of them,
+    /// `siselect`. `sstatus` comes last: it holds the OS's states of the units, possibly Off.
     pub fn restore(&self, hart: &impl HartAccess) {
         if let Some(words) = &self.file {
             hart.write_file(words);
@@ -171,8 +167,8 @@ impl HartContext {
         let is_status = |csr: &(Csr, u64)| csr.0 == Csr::Sstatus;
         let before_status = csrs().filter(|csr| !is_status(csr));
         for (csr, value) in before_status.chain(csrs().find(is_status)) {
-            // A CSR that is as it was is not written: a write to `vstimecmp`, even of the
-            // value that it holds, may make a timer ring that nobody has set.
+            // Unchanged CSRs are not written: a write of `vstimecmp`, even of its own value, may
+            // raise a timer interrupt that the OS has not set.
             if hart.read_csr(csr) != Some(value) {
                 hart.write_csr(csr, value);
             }

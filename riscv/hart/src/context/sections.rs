@@ -1,4 +1,4 @@
-//! What an image has of a hart: sections of bytes, each with a tag and a version.
+//! A hart's sections in an image: bytes with a tag and a version.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -15,58 +15,56 @@ use super::vector::VectorRegisters;
 pub mod section {
     /// The OS's CSRs.
     pub const CSRS: u32 = u32::from_le_bytes(*b"CSRS");
-    /// The floating point registers.
+    /// The floating-point registers.
     pub const FLOAT: u32 = u32::from_le_bytes(*b"FLOT");
     /// The vector registers.
     pub const VECTOR: u32 = u32::from_le_bytes(*b"VECT");
     /// The S-level interrupt file.
     pub const FILE: u32 = u32::from_le_bytes(*b"IMSI");
-    /// Where the OS was stopped; no image has it.
+    /// State of a stopped OS (`Execution`). Only cuts have it, no image.
     pub const EXECUTION: u32 = u32::from_le_bytes(*b"EXEC");
-    /// All that an image has.
+    /// All tags that an image may have.
     pub const TAGS: [u32; 4] = [CSRS, FLOAT, VECTOR, FILE];
-    /// Version of all of them but the CSRs'.
+    /// Version of all sections but the CSRs'.
     pub const VERSION: u16 = 1;
-    /// Version of the CSRs' section. It has more CSRs than the first, which is still read, and
-    /// stands for what an absent [`FLOAT`] or [`VECTOR`] says: that the hart has no such unit;
-    /// beside the first, that the OS had it off.
+    /// Version of the CSRs' section; version 1 is still read. Version 2 has more CSRs. With it an
+    /// absent [`FLOAT`] or [`VECTOR`] means that the hart lacks the unit; with version 1, that the
+    /// OS had it off.
     pub const CSRS_VERSION: u16 = 2;
 }
 
 use section::{CSRS_VERSION, VERSION};
 
-/// A part of a hart's context, as an image has it.
+/// A section of a hart's context, as in an image.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
-    /// What it is.
+    /// Tag of the section.
     pub tag: u32,
     /// Version of its layout.
     pub version: u16,
-    /// Its contents: little-endian words, but for `VECT`, which ends in registers'
-    /// bytes.
+    /// Contents: little-endian words, except that `VECT` ends with the registers' bytes.
     pub bytes: &'a [u8],
 }
 
-/// A section is not what this version writes.
+/// A section that this version cannot read.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SectionError {
-    /// Its version is another, or its length or its layout.
-    #[error("record {tag:#x} has {found} bytes, which is not what its version {version} holds")]
+    #[error(
+        "hart section {tag:#x}, version {version}: unknown version, or wrong size ({found} bytes)"
+    )]
     Payload {
-        /// Its tag.
         tag: u32,
-        /// Its version.
         version: u16,
-        /// Its length in bytes.
+        /// Length in bytes.
         found: usize,
     },
-    /// A CSR that is not known here to be the OS's.
-    #[error("the machine's state has CSR {0:#x}, which is not known to this version")]
+    #[error("the machine's state has CSR {0:#x}, which this version does not know")]
     UnknownCsr(u64),
 }
 
 impl HartContext {
-    /// What is to be kept: a section for everything that the hart has.
+    /// The sections of the context.
     pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
         let of = |tag, bytes| Section {
             tag,
@@ -92,11 +90,11 @@ impl HartContext {
         .flatten()
     }
 
-    /// Takes a section in; `false` where it is none of a hart's.
+    /// Reads a section; `false` if it is not a hart's.
     ///
     /// # Errors
     ///
-    /// [`SectionError`]; the context is not to be used then.
+    /// [`SectionError`]; the context must not be used then.
     pub fn read(&mut self, section: Section<'_>) -> Result<bool, SectionError> {
         let Section {
             tag,
@@ -154,7 +152,7 @@ fn read_csrs<const N: usize>(
     }
 }
 
-/// The bytes as a list; `None` where they are no whole number of items, or too many.
+/// Splits the bytes into items; `None` if they do not divide evenly, or are too many.
 fn items<T: FromBytes, const N: usize>(bytes: &[u8]) -> Option<ArrayVec<T, N>> {
     let chunks = bytes.chunks_exact(size_of::<T>());
     if !chunks.remainder().is_empty() || chunks.len() > N {

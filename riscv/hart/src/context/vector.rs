@@ -1,28 +1,26 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most bytes of a vector register: VLEN is at most 1024 bits, which is the most
-/// that QEMU models. (The specification allows 65536.)
+/// Maximum bytes of a vector register. VLEN is at most 1024 bits, the largest that QEMU models; the
+/// specification allows 65536.
 pub const MAX_VLENB: usize = 128;
 
-/// Vector registers of a hart.
 const REGISTERS: usize = 32;
 
-/// The vector unit (V extension, chapter 3). An image has all of it up to the last
-/// byte of v31.
+/// The vector unit (V extension, chapter 3). An image has it up to the last byte of v31.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct VectorRegisters {
-    /// First element to be executed by a vector instruction.
+    /// First element that a vector instruction executes.
     pub vstart: u64,
     /// Fixed-point rounding mode and saturation.
     pub vcsr: u64,
-    /// Elements that an instruction works on.
+    /// Number of elements that an instruction works on.
     pub vl: u64,
     /// Type of the elements.
     pub vtype: u64,
     /// Bytes of a register.
     pub vlenb: u64,
-    /// v0 to v31, one behind the other, each of `vlenb` bytes.
+    /// v0 to v31 in order, each of `vlenb` bytes.
     pub v: [u8; REGISTERS * MAX_VLENB],
 }
 
@@ -30,8 +28,8 @@ pub struct VectorRegisters {
 const HEAD_BYTES: usize = size_of::<VectorRegisters>() - REGISTERS * MAX_VLENB;
 
 impl VectorRegisters {
-    /// Registers of `vlenb` bytes, all zero; `None` where that is no length of a
-    /// register (a power of two, at least 4 bytes) or too long.
+    /// Zeroed registers of `vlenb` bytes; `None` unless that is a power of two from 4 to
+    /// [`MAX_VLENB`].
     #[must_use]
     pub fn new(vlenb: u64) -> Option<Self> {
         let is_length = vlenb.is_power_of_two() && (4..=MAX_VLENB as u64).contains(&vlenb);
@@ -48,12 +46,12 @@ impl VectorRegisters {
         })
     }
 
-    /// What an image has of it.
+    /// The bytes for an image.
     pub(super) fn used_bytes(&self) -> &[u8] {
         &self.as_bytes()[..HEAD_BYTES + used(self.vlenb)]
     }
 
-    /// From what an image has; `None` where the bytes are no such registers.
+    /// Reads an image's bytes; `None` if they are invalid.
     pub(super) fn from_used(bytes: &[u8]) -> Option<Self> {
         let head: [u64; HEAD_BYTES / 8] = <_>::read_from_bytes(bytes.get(..HEAD_BYTES)?).ok()?;
         let [vstart, vcsr, vl, vtype, vlenb] = head;

@@ -1,21 +1,19 @@
 //! Loads and stores of integer registers (unprivileged specification: RV64I, C, Zcb).
 
-/// A load or a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
     /// Bytes of the instruction itself.
     pub(super) length: usize,
-    /// The register that has the address.
+    /// The register with the address.
     pub(super) base: u8,
-    /// What is added to it.
+    /// Offset that is added to the address.
     pub(super) offset: i64,
-    /// How many bytes are accessed: 1, 2, 4 or 8.
+    /// Bytes of the access: 1, 2, 4 or 8.
     pub(super) bytes: u64,
-    /// To or from where.
     pub(super) operands: Operands,
 }
 
-/// The other register.
+/// The register that is loaded or stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
     Load { to: u8, signed: bool },
@@ -23,13 +21,13 @@ pub(super) enum Operands {
 }
 
 impl Instruction {
-    /// Whether these are the low bits of an instruction of 32 bits. Longer ones there
-    /// are none.
+    /// Returns whether these are the low bits of a 32-bit instruction. Longer instructions do not
+    /// exist here.
     pub(super) fn is_long(low: u32) -> bool {
         low & 3 == 3
     }
 
-    /// Decodes the instruction; `None` for all that is no load or store as above.
+    /// Decodes the instruction; `None` for all others than these loads and stores.
     pub(super) fn decode(bits: u32) -> Option<Self> {
         match bits & 3 {
             3 => long(bits),
@@ -40,17 +38,17 @@ impl Instruction {
     }
 }
 
-/// Bits `from` to `to`, both included, of an instruction.
+/// Bits `from` to `to`, inclusive, of an instruction.
 fn field(bits: u32, from: u32, to: u32) -> u32 {
     bits >> from & (u32::MAX >> (31 - (to - from)))
 }
 
-/// The number of a register in five bits from `from` on.
+/// A register's number in five bits from `from` on.
 fn register(bits: u32, from: u32) -> u8 {
     field(bits, from, from + 4) as u8
 }
 
-/// The number of a register in three bits: x8 to x15.
+/// A register's number in three bits: x8 to x15.
 fn short_register(bits: u32, from: u32) -> u8 {
     8 + field(bits, from, from + 2) as u8
 }
@@ -83,7 +81,6 @@ fn long(bits: u32) -> Option<Instruction> {
     })
 }
 
-/// An instruction of 16 bits.
 fn compressed(base: u8, offset: u32, bytes: u64, operands: Operands) -> Option<Instruction> {
     Some(Instruction {
         length: 2,
@@ -94,7 +91,7 @@ fn compressed(base: u8, offset: u32, bytes: u64, operands: Operands) -> Option<I
     })
 }
 
-/// C, quadrant 0, and Zcb, which has the byte and half-word forms.
+/// C, quadrant 0, and Zcb with its byte and half-word forms.
 fn short(bits: u32) -> Option<Instruction> {
     let base = short_register(bits, 7);
     let number = short_register(bits, 2);
@@ -119,7 +116,7 @@ fn short(bits: u32) -> Option<Instruction> {
     }
 }
 
-/// C, quadrant 2: by the stack pointer, x2.
+/// C, quadrant 2: relative to the stack pointer, x2.
 fn short_by_stack_pointer(bits: u32) -> Option<Instruction> {
     const SP: u8 = 2;
     let to = register(bits, 7);
@@ -128,7 +125,7 @@ fn short_by_stack_pointer(bits: u32) -> Option<Instruction> {
     let store = Operands::Store { from };
     let bit_5 = field(bits, 12, 12) << 5;
     match field(bits, 13, 15) {
-        // Those to x0 are reserved.
+        // Loads to x0 are reserved.
         0b010 | 0b011 if to == 0 => None,
         0b010 => {
             let offset = bit_5 | field(bits, 4, 6) << 2 | field(bits, 2, 3) << 6;

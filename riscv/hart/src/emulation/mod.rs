@@ -1,15 +1,15 @@
-//! Traps of the OS, and of its programs and guests, that arrive in machine mode: what each
-//! is for machine mode ([`OsTrap`]); loads and stores that the OS may not make itself, and
-//! that machine mode makes for it ([`Access`]); and how every other exception goes to the OS
-//! as hardware would have delivered it ([`redirect`]).
+//! Traps of the OS, its programs and its guests into machine mode:
 //!
-//! The instruction is fetched, and its addresses are translated, with the rights that
-//! the OS had; page tables are read from the OS's memory alone. The OS may change all
-//! of it meanwhile from another hart, so each word is read once, and what was checked
-//! is what is used.
+//! - [`OsTrap`] classifies them;
+//! - [`Access`] describes a load or store that machine mode makes for the OS;
+//! - [`redirect`] delivers every other exception to the OS as hardware would have done.
+//!
+//! The instruction is fetched, and addresses are translated, with the OS's rights. Page tables are
+//! read only from the OS's memory. Another hart of the OS may change all of this at any time. So
+//! each word is read once, and the checked values are the used ones.
 #![allow(
     clippy::cast_possible_truncation,
-    reason = "fields are cut out on purpose, and registers have 64 bits"
+    reason = "fields are cut out intentionally, and registers have 64 bits"
 )]
 
 mod instruction;
@@ -30,16 +30,15 @@ pub mod cause {
     pub const LOAD_ACCESS: u64 = 5;
     /// A store or an AMO faulted.
     pub const STORE_ACCESS: u64 = 7;
-    /// S-mode calls.
+    /// S-mode made an SBI call.
     pub const SUPERVISOR_CALL: u64 = 9;
-    /// S-mode trapped where it could not (Ssdbltrp).
+    /// S-mode trapped during a trap (Ssdbltrp).
     pub const DOUBLE_TRAP: u64 = 16;
-    /// In `mcause`: the trap is an interrupt, and the rest is its number.
+    /// In `mcause`: the trap is an interrupt; the other bits are its number.
     pub const INTERRUPT: u64 = 1 << 63;
 }
 
-/// Bits of `mstatus` as a trap leaves it (privileged specification, 3.1.6; H extension,
-/// 18.4.1; Zicfilp).
+/// Bits of `mstatus` after a trap (privileged specification, 3.1.6; H extension, 18.4.1; Zicfilp).
 mod status {
     pub(super) const SIE: u64 = 1 << 1;
     pub(super) const SPIE: u64 = 1 << 5;
@@ -53,70 +52,68 @@ mod status {
     pub(super) const MPV: u64 = 1 << 39;
     pub(super) const MPELP: u64 = 1 << 41;
 
-    /// Whether the trap came from S-mode or VS-mode, and not from a user's.
+    /// Returns whether the trap came from S-mode or VS-mode, not from U-mode or VU-mode.
     pub(super) fn is_supervisor(status: u64) -> bool {
         status & MPP != 0
     }
 
-    /// Whether it came from a guest.
     pub(super) fn is_guest(status: u64) -> bool {
         status & MPV != 0
     }
 }
 
-/// An exception of the OS's, as the trap into machine mode left it.
+/// An exception of the OS, with the CSRs after the trap into machine mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// `mcause`.
     pub cause: u64,
-    /// `mepc`: the instruction's address.
+    /// `mepc`: address of the instruction.
     pub pc: u64,
     /// `mstatus`.
     pub status: u64,
     /// `mtval`: the address that faulted, or zero.
     pub value: u64,
-    /// `mtinst`: the instruction transformed, or zero; zero without H.
+    /// `mtinst`: the transformed instruction, or zero; zero without H.
     pub instruction: u64,
-    /// `mtval2`: the guest's physical address, shifted right by two bits, or zero; zero
-    /// without H.
+    /// `mtval2`: the guest's physical address, shifted right by two bits, or zero; zero without H.
     pub guest_address: u64,
     /// `satp`.
     pub satp: u64,
 }
 
-/// The OS's memory, at physical addresses.
+/// The OS's memory, by physical address.
 pub trait PhysicalMemory {
-    /// The `bytes` at `address`, a multiple of them: 8 of its memory, or 2 of an
-    /// instruction, which may lie in flash too; `None` where they are not the OS's.
+    /// Reads `bytes` bytes at `address`, a multiple of `bytes`: 8 of memory, or 2 of an
+    /// instruction, possibly in flash. `None` if they are not the OS's.
     fn read(&self, address: u64, bytes: u64) -> Option<u64>;
 }
 
-/// What an access does.
+/// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It reads.
+    /// A read.
     Load,
-    /// It writes the value, whose bytes above the access's are zero.
+    /// A write of this value; bytes past the access's width are zero.
     Store(u64),
 }
 
 /// A load or store of an integer register, at a physical address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Its first byte, a multiple of `bytes`.
+    /// Address of the first byte, a multiple of `bytes`.
     pub address: u64,
-    /// How many: 1, 2, 4 or 8.
+    /// Number of bytes: 1, 2, 4 or 8.
     pub bytes: u64,
-    /// What it does.
+    /// Direction.
     pub operation: Operation,
     instruction: Instruction,
 }
 
 impl Access {
-    /// What the instruction that faulted asks for; `x` are the registers. `None` where
-    /// that is not known to be a naturally aligned load or store of an integer register
-    /// that the caller may make: the fault is then the OS's. (AMOs, floating point,
-    /// vectors, and a hypervisor's loads from its guest are no accesses to registers.)
+    /// Decodes the access of the faulting instruction; `x` are the registers. `None` unless it is a
+    /// naturally aligned load or store of an integer register that the caller may make; the fault
+    /// is then the OS's. AMOs, floating point, vectors, and a hypervisor's loads from its guest are
+    /// not supported.
     pub fn of(
         fault: &Fault,
         x: &[usize; 32],
@@ -154,8 +151,8 @@ impl Access {
         })
     }
 
-    /// Ends the instruction: a load's register has what was `loaded`. Returns the bytes
-    /// of the instruction, by which the program counter goes on.
+    /// Completes the instruction: stores `loaded` in a load's register. Returns the instruction's
+    /// length, for the program counter.
     #[must_use]
     pub fn complete(&self, x: &mut [usize; 32], loaded: u64) -> usize {
         if let Operands::Load {
@@ -175,7 +172,7 @@ impl Access {
     }
 }
 
-/// The instruction at `pc`, which may lie on two pages; above a short one are zeros.
+/// Fetches the instruction at `pc`, which may cross a page. The upper bits of a short one are zero.
 fn fetch<M: PhysicalMemory>(translation: &Translation<'_, M>, pc: u64, memory: &M) -> Option<u32> {
     let half = |at: u64| {
         let bits = memory.read(translation.physical(at, Intent::Fetch)?, 2)?;

@@ -7,32 +7,30 @@ mod number {
     pub(super) const EXTERNAL: u64 = 11;
 }
 
-/// What a trap from the OS, its programs or its guests is for machine mode.
+/// Meaning of a trap from the OS, its programs or its guests for machine mode.
 ///
-/// There is an answer to every cause: no OS ends the machine by a trap that machine mode
-/// does not know.
+/// Every cause has one: an OS cannot stop the machine by an unknown trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OsTrap {
-    /// A call of S-mode.
+    /// An SBI call.
     Call,
-    /// Another hart, or the power-fail line.
+    /// An IPI of another hart, or the power-fail line.
     OtherHart,
     /// The OS's timer, which machine mode keeps.
     Timer,
-    /// A load or a store, perhaps of a mediated register.
+    /// A load or a store, possibly of a mediated register.
     Access,
-    /// S-mode trapped where it could not, and has lost where it came from: the OS cannot go
-    /// on.
+    /// S-mode trapped during a trap and lost its return address: the OS cannot continue.
     DoubleTrap,
-    /// An interrupt that machine mode has no handler for, by its number. It is disabled:
-    /// otherwise the hart would do nothing else.
+    /// An interrupt without a handler in machine mode, by number. It is disabled: otherwise it
+    /// would repeat forever.
     Unknown(u32),
-    /// Any other exception, which is the OS's to handle.
+    /// Any other exception, for the OS to handle.
     Exception,
 }
 
 impl OsTrap {
-    /// The one with this `mcause`.
+    /// Classifies a value of `mcause`.
     #[must_use]
     pub fn of(cause: u64) -> Self {
         match cause {

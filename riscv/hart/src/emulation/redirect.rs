@@ -8,7 +8,7 @@ mod hstatus {
     pub(super) const SPVP: u64 = 1 << 8;
 }
 
-/// How machine mode is left for the OS to handle an exception.
+/// CSRs with which machine mode is left, so that the OS handles an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirected {
     /// `mepc`.
@@ -17,12 +17,12 @@ pub struct Redirected {
     pub status: u64,
 }
 
-/// Delivers an exception to S-mode, or to the guest's VS-mode where the hypervisor has
-/// delegated it, as the hart had done if machine mode had (privileged specification,
-/// 3.1.8, 12.1; H extension, 18.6; Zicfilp).
+/// Delivers an exception to S-mode, or to the guest's VS-mode if the hypervisor has delegated it.
+/// The result is that of a delegation by machine mode (privileged specification, 3.1.8, 12.1; H
+/// extension, 18.6; Zicfilp).
 ///
-/// `sstatus.SDT` and `vsstatus.SDT` are zero, and stay so: machine mode does not let the OS
-/// have double traps.
+/// `sstatus.SDT` and `vsstatus.SDT` are zero and stay zero: machine mode does not enable double
+/// traps for the OS.
 pub fn redirect(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
     let from_guest = status::is_guest(fault.status);
     if from_guest && is_delegated(fault.cause, hart) {
@@ -43,7 +43,7 @@ pub fn redirect(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
     }
 }
 
-/// Whether the hypervisor has its guests handle the exception.
+/// Returns whether the hypervisor has delegated the exception to its guests.
 fn is_delegated(cause: u64, hart: &impl CsrAccess) -> bool {
     let delegated = hart.read_csr(Csr::Hedeleg).unwrap_or(0);
     cause < u64::from(u64::BITS) && delegated >> cause & 1 != 0
@@ -61,7 +61,7 @@ fn to_guest(fault: &Fault, hart: &impl CsrAccess) -> Redirected {
     }
 }
 
-/// `sstatus`, or `vsstatus`, after a trap from where `machine` says.
+/// `sstatus` or `vsstatus` after a trap; `machine` is `mstatus` at the trap.
 fn trapped(before: u64, machine: u64) -> u64 {
     let cleared = before & !(status::SPP | status::SPIE | status::SIE | status::SPELP);
     let landing_pad = if machine & status::MPELP != 0 {
@@ -82,7 +82,7 @@ fn trapped(before: u64, machine: u64) -> u64 {
     cleared | previous | enabled | landing_pad
 }
 
-/// `hstatus` behind it.
+/// `hstatus` after the trap.
 fn hypervisor_status(before: u64, machine: u64) -> u64 {
     let mut after = before & !(hstatus::GVA | hstatus::SPV);
     if machine & status::GVA != 0 {
@@ -97,7 +97,7 @@ fn hypervisor_status(before: u64, machine: u64) -> u64 {
     after
 }
 
-/// Where exceptions go, in both modes of `stvec`.
+/// Address for exceptions, in both modes of `stvec`.
 fn base(vector: Option<u64>) -> u64 {
     vector.unwrap_or(0) & !3
 }

@@ -1,13 +1,12 @@
-//! Address translation as the hart does it for the OS (privileged specification, 12.3;
-//! H extension, 18.5), in one stage or two.
+//! The hart's address translation for the OS, in one stage or two (privileged specification, 12.3;
+//! H extension, 18.5).
 
 use poorwill_memory::PAGE_BYTES;
 
 use super::{Fault, PhysicalMemory, status};
-use crate::page_tables::{Found, PageTables};
+use crate::page_tables::{Mapping, PageTables};
 use crate::{Csr, CsrAccess};
 
-/// What an address is translated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Fetch,
@@ -23,33 +22,33 @@ mod flag {
     pub(super) const USER: u64 = 1 << 4;
 }
 
-/// Page tables, and what the caller may do with the pages that they map.
+/// Page tables, and the caller's rights to their pages.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
-    /// `None`: addresses are as they are.
+    /// `None`: addresses are not translated.
     tables: Option<PageTables>,
-    /// The caller is a user.
+    /// The caller is in U-mode or VU-mode.
     user: bool,
-    /// A supervisor may load and store where users may.
+    /// S-mode may load from and store to user pages.
     sum: bool,
-    /// What can be executed can be read.
+    /// Executable pages are readable.
     mxr: bool,
-    /// The first table has four times as many entries, and addresses have no sign: a
-    /// guest's physical ones.
+    /// For a guest's physical addresses: the root table has four times the entries, and addresses
+    /// have no sign extension.
     widened: bool,
 }
 
-/// How the caller's addresses become physical ones.
+/// Translation of the caller's addresses to physical ones.
 #[derive(Debug)]
 pub(super) struct Translation<'m, M> {
     first: Stage,
-    /// A guest's second stage.
+    /// Second stage, for a guest.
     second: Option<Stage>,
     memory: &'m M,
 }
 
 impl<'m, M: PhysicalMemory> Translation<'m, M> {
-    /// That of the caller that faulted; `None` when it is in a mode unknown here.
+    /// The faulting caller's translation; `None` if its mode is unknown.
     pub(super) fn of(fault: &Fault, hart: &impl CsrAccess, memory: &'m M) -> Option<Self> {
         let user = !status::is_supervisor(fault.status);
         let mxr = fault.status & status::MXR != 0;
@@ -75,7 +74,7 @@ impl<'m, M: PhysicalMemory> Translation<'m, M> {
             mxr: mxr || guest & status::MXR != 0,
             widened: false,
         };
-        // All of a guest's accesses count as a user's there.
+        // In the second stage all accesses of a guest count as a user's.
         let second = Stage {
             tables: tables(hart.read_csr(Csr::Hgatp)?)?,
             user: true,
@@ -90,13 +89,13 @@ impl<'m, M: PhysicalMemory> Translation<'m, M> {
         })
     }
 
-    /// The physical address; `None` where the caller may not do that.
+    /// The physical address; `None` if the caller may not access it.
     pub(super) fn physical(&self, address: u64, intent: Intent) -> Option<u64> {
         let word = |at| self.memory.read(self.of_guest(at, Intent::Load)?, 8);
         self.of_guest(self.first.translate(address, intent, word)?, intent)
     }
 
-    /// The same of a guest's physical address.
+    /// As [`physical`](Self::physical), for a guest's physical address.
     fn of_guest(&self, address: u64, intent: Intent) -> Option<u64> {
         let Some(second) = &self.second else {
             return Some(address);
@@ -105,7 +104,7 @@ impl<'m, M: PhysicalMemory> Translation<'m, M> {
     }
 }
 
-/// The tables that `satp`, `vsatp` or `hgatp` name; the inner `None` where these are off.
+/// The tables in `satp`, `vsatp` or `hgatp`; the inner `None` if translation is off.
 #[allow(clippy::option_option, reason = "off is not unknown")]
 fn tables(atp: u64) -> Option<Option<PageTables>> {
     if atp >> 60 == 0 {
@@ -124,7 +123,7 @@ impl Stage {
         let Some(tables) = self.tables else {
             return Some(address);
         };
-        let Found {
+        let Mapping {
             entry,
             start,
             bytes,
