@@ -10,24 +10,24 @@ use crate::{Keeper, Registers, State};
 /// Register offsets (AIA, section 4.5, and for IDC structures 4.8.1).
 pub(crate) mod register {
     pub(crate) const DOMAINCFG: u64 = 0;
-    /// Of source 1; there is no source 0.
+    /// For source 1; there is no source 0.
     pub(crate) const SOURCECFG: u64 = 0x4;
     pub(super) const MMSIADDRCFG: u64 = 0x1bc0;
     pub(super) const MMSIADDRCFGH: u64 = 0x1bc4;
     pub(super) const SMSIADDRCFG: u64 = 0x1bc8;
     pub(super) const SMSIADDRCFGH: u64 = 0x1bcc;
-    /// Pending bits (4.5.4), of sources 0 to 31.
+    /// Pending bits (4.5.4) of sources 0 to 31.
     pub(crate) const SETIP: u64 = 0x1c00;
     pub(crate) const SETIPNUM: u64 = 0x1cdc;
-    /// The inputs, as they are now (4.5.10).
+    /// Current values of the inputs (4.5.10).
     pub(crate) const IN_CLRIP: u64 = 0x1d00;
     pub(crate) const CLRIPNUM: u64 = 0x1ddc;
     pub(super) const SETIE: u64 = 0x1e00;
     pub(crate) const SETIENUM: u64 = 0x1edc;
     pub(super) const CLRIE: u64 = 0x1f00;
-    /// A message of a hart's own (4.5.15).
+    /// Sends a message on behalf of a hart (4.5.15).
     pub(super) const GENMSI: u64 = 0x3000;
-    /// Of source 1.
+    /// For source 1.
     pub(crate) const TARGET: u64 = 0x3004;
     pub(super) const IDC: u64 = 0x4000;
     pub(super) const IDC_STRIDE: u64 = 32;
@@ -35,29 +35,28 @@ pub(crate) mod register {
     pub(super) const ITHRESHOLD: u64 = 8;
 }
 
-/// DOMAINCFG: the domain's interrupts reach harts (AIA, 4.5.1).
+/// DOMAINCFG: interrupts reach harts (AIA, 4.5.1).
 pub(crate) const INTERRUPT_ENABLE: u32 = 1 << 8;
 
-/// GENMSI: the message that was asked for is still to be sent (AIA, 4.5.15).
+/// GENMSI: the requested message is not yet sent (AIA, 4.5.15).
 const BUSY: u32 = 1 << 12;
 
 /// SOURCECFG: delegated to the child domain in the low bits (AIA, 4.5.2).
 const DELEGATED: u32 = 1 << 10;
 
-/// Machine mode's domain, which has every source after a reset.
+/// Machine mode's domain, which has all sources after a reset.
 #[derive(Debug)]
 pub struct Root<R> {
     registers: R,
     sources: u32,
-    /// Number of the child domain, first and last source.
+    /// Child index, first and last source.
     delegated: ArrayVec<(u32, u32, u32), 4>,
-    /// Machine mode's and the OS's, where IMSICs deliver.
+    /// Machine mode's and the OS's files, if IMSICs deliver.
     imsics: Option<[ImsicLayout; 2]>,
 }
 
 impl<R: Registers<u32>> Root<R> {
-    /// The root domain that `described` says lies behind `registers`. `imsics` are
-    /// machine mode's and the OS's files, where harts have both.
+    /// `imsics`: machine mode's and the OS's files, if harts have both.
     pub fn new(registers: R, described: &Aplic, imsics: Option<[ImsicLayout; 2]>) -> Self {
         Root {
             registers,
@@ -67,8 +66,8 @@ impl<R: Registers<u32>> Root<R> {
         }
     }
 
-    /// Delegates the sources to the OS's domain, and programs the addresses of the IMSICs, which
-    /// all domains share.
+    /// Delegates the sources to the OS's domain, and programs the IMSIC addresses that all domains
+    /// share.
     pub fn start(&self) {
         self.registers.write(register::DOMAINCFG, 0);
         disable_all(&self.registers, self.sources);
@@ -83,8 +82,8 @@ impl<R: Registers<u32>> Root<R> {
         }
     }
 
-    /// AIA, 4.9.1 and 4.9.2: the page number of the first file, and how hart
-    /// and group numbers spread over the address.
+    /// AIA, 4.9.1 and 4.9.2: the page number of the first file, and the address bits for hart and
+    /// group numbers.
     fn point_at_imsics(&self, machine: ImsicLayout, os: ImsicLayout) {
         let spread = |layout: ImsicLayout| {
             let group_shift = layout.group_shift.saturating_sub(24);
@@ -100,38 +99,37 @@ impl<R: Registers<u32>> Root<R> {
         self.registers.write(register::MMSIADDRCFGH, high);
         let (low, high) = page(os);
         self.registers.write(register::SMSIADDRCFG, low);
-        // Besides the page number the specification has only the guest bits here, and takes the
-        // rest from the registers above. QEMU takes all fields from here; elsewhere the others are
-        // reserved and ignored.
+        // The specification has only the page number and the guest bits here, and takes the rest
+        // from the registers above. QEMU takes all fields from here; other APLICs ignore the
+        // reserved ones.
         let high = high & 0xfff | spread(os);
         self.registers.write(register::SMSIADDRCFGH, high);
     }
 }
 
-/// The low and the high half.
-#[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+#[allow(clippy::cast_possible_truncation, reason = "it splits the value")]
 fn halves(value: u64) -> (u32, u32) {
     (value as u32, (value >> 32) as u32)
 }
 
-/// Disables all sources of a domain, also those that it gets later.
+/// Disables all sources of a domain, including those that it gets later.
 fn disable_all(registers: &impl Registers<u32>, sources: u32) {
     for word in 0..=u64::from(sources / 32) {
         registers.write(register::CLRIE + 4 * word, u32::MAX);
     }
 }
 
-/// The domain that the OS uses.
+/// The OS's domain.
 #[derive(Debug)]
 pub struct Domain<R> {
     registers: R,
     sources: u32,
-    /// Where the interrupt delivery controls in use lie; none where IMSICs deliver.
+    /// Offsets of the interrupt delivery controls in use; empty if IMSICs deliver.
     delivery: ArrayVec<u64, MAX_HARTS>,
 }
 
 impl<R: Registers<u32>> Domain<R> {
-    /// The domain that `described` says lies behind `registers`.
+    /// The domain in `described`, behind `registers`.
     pub fn new(registers: R, described: &Aplic) -> Self {
         let controls = (described.harts.iter())
             .map(|hart| register::IDC + u64::from(*hart) * register::IDC_STRIDE);
@@ -146,43 +144,38 @@ impl<R: Registers<u32>> Domain<R> {
         }
     }
 
-    /// Makes a source pending. The APLIC ignores it for one that is inactive
-    /// (AIA, 4.5.6).
+    /// Makes a source pending. The APLIC ignores this for an inactive source (AIA, 4.5.6).
     pub fn raise(&self, source: u32) {
         self.registers.write(register::SETIPNUM, source);
     }
 
-    /// Which sources are pending: a word for each 32 of them (AIA, 4.5.4).
+    /// The pending bits, a word for each 32 sources (AIA, 4.5.4).
     pub fn pending(&self) -> impl Iterator<Item = u32> {
         (0..=u64::from(self.sources / 32))
             .map(|word| self.registers.read(register::SETIP + 4 * word))
     }
 
-    /// Lets no interrupt out any more: what comes from now on stays pending. Returns what
-    /// DOMAINCFG held.
+    /// Shuts the domain: interrupts stay pending from now on. Returns the old DOMAINCFG.
     pub fn shut(&self) -> u32 {
         let domain = self.registers.read(register::DOMAINCFG);
         let mode = domain & !INTERRUPT_ENABLE;
         self.registers.write(register::DOMAINCFG, mode);
-        // It has taken effect once the register is read.
+        // A read waits until the write has taken effect.
         self.registers.read(register::DOMAINCFG);
         domain
     }
 
-    /// Whether a message that a hart has asked for by GENMSI is still to be sent. A domain
-    /// that is shut sends it all the same.
+    /// Returns whether a GENMSI message of a hart is not yet sent. A shut domain still sends it.
     pub fn is_sending(&self) -> bool {
         self.registers.read(register::GENMSI) & BUSY != 0
     }
 
-    /// Lets interrupts out again, where DOMAINCFG held that before it was
-    /// [shut](Self::shut).
+    /// Restores DOMAINCFG after [`shut`](Self::shut).
     pub fn reopen(&self, domain: u32) {
         self.registers.write(register::DOMAINCFG, domain);
     }
 
-    /// As [`capture`](Keeper::capture) of a domain that is shut: DOMAINCFG is as it was
-    /// before, where `held` has it.
+    /// As [`capture`](Keeper::capture), for a shut domain: `held` is DOMAINCFG from before.
     pub fn capture_as(&self, held: Option<u32>) -> impl Iterator<Item = u32> {
         self.offsets().map(move |offset| match held {
             Some(domain) if offset == register::DOMAINCFG => domain,
@@ -190,8 +183,8 @@ impl<R: Registers<u32>> Domain<R> {
         })
     }
 
-    /// Makes those sources pending, and lets the domain's interrupts out if `state` has
-    /// them so: what a domain is to do that was [put back](Self::put_back).
+    /// Makes these sources pending, and enables the domain's interrupts if `state` has them
+    /// enabled. The last step after [`put_back`](Self::put_back).
     pub fn let_out<S: AsRef<[u32]>>(&self, state: &State<S>, pending: &[u32]) {
         for (word, bits) in (0..=u64::from(self.sources / 32)).zip(pending) {
             self.registers.write(register::SETIP + 4 * word, *bits);
@@ -200,17 +193,17 @@ impl<R: Registers<u32>> Domain<R> {
             .write(register::DOMAINCFG, self.domain(Some(state)));
     }
 
-    /// What DOMAINCFG is to hold by `state`; what it holds where there is none.
+    /// DOMAINCFG in `state`; the register's value if there is no state.
     pub fn domain<S: AsRef<[u32]>>(&self, state: Option<&State<S>>) -> u32 {
         let kept = state.and_then(|state| state.words().last().copied());
         kept.unwrap_or_else(|| self.registers.read(register::DOMAINCFG))
     }
 
-    /// Restores the state, but lets no interrupt out. One that went out as a message before
-    /// its hart's file is restored would be lost with what the file holds until then.
+    /// Restores the state, but keeps the domain shut. A message that was sent before the hart's
+    /// file is restored would be lost with the file's old contents.
     ///
-    /// The delivery mode comes first: a target is lost when the mode changes behind it (AIA,
-    /// 4.5.16). Enables can only be added (4.5.9), and a reset leaves any (4.6).
+    /// The delivery mode comes first: a later change of the mode destroys targets (AIA, 4.5.16).
+    /// Enables can only be added (4.5.9), and a reset leaves them unspecified (4.6).
     pub fn put_back<S: AsRef<[u32]>>(&self, state: &State<S>) {
         let Some((domain, words)) = state.words().split_last() else {
             return;
@@ -233,8 +226,8 @@ impl<R: Registers<u32>> Keeper for Domain<R> {
         &self.registers
     }
 
-    /// Order: a source's mode before its target, the domain's enable last. Pending bits are not
-    /// in it: an image is of a machine whose devices are suspended, and a cut keeps them apart.
+    /// A source's mode comes before its target, the domain's enable last. Pending bits are not
+    /// included: before an image, devices are suspended; a cut keeps pending bits separately.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let sources = u64::from(self.sources);
         let per_source = move |base| (0..sources).map(move |source| base + 4 * source);

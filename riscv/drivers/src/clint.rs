@@ -5,12 +5,12 @@ use poorwill_devicetree::MAX_MTIMES;
 
 use crate::Registers;
 
-/// The MTIME registers of a machine, one for each socket, which all count alike.
+/// The MTIME registers of a machine, one for each socket; all have the same value.
 #[derive(Clone, Debug)]
 pub struct Mtime<R>(ArrayVec<R, MAX_MTIMES>);
 
 impl<R: Registers<u64>> Mtime<R> {
-    /// Of these registers.
+    /// Uses these registers.
     pub fn new(registers: ArrayVec<R, MAX_MTIMES>) -> Self {
         Mtime(registers)
     }
@@ -28,7 +28,7 @@ impl<R: Registers<u64>> Mtime<R> {
     }
 }
 
-/// A hart's MTIMECMP register: its machine timer is pending from the deadline on.
+/// A hart's MTIMECMP register: the machine timer is pending from the deadline on.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer<R>(R);
 
@@ -36,17 +36,17 @@ pub struct Timer<R>(R);
 const NEVER: u64 = u64::MAX;
 
 impl<R: Registers<u64>> Timer<R> {
-    /// Of that register.
+    /// Uses this register.
     pub fn new(register: R) -> Self {
         Timer(register)
     }
 
-    /// The deadline in ticks of `time`; all ones when none is set.
+    /// The deadline in ticks of `time`; all ones without a deadline.
     pub fn deadline(&self) -> u64 {
         self.0.read(0)
     }
 
-    /// Sets the deadline, without a spurious interrupt in between.
+    /// Sets the deadline, without a spurious interrupt.
     pub fn set(&self, deadline: u64) {
         self.0.write(0, deadline);
     }
@@ -57,41 +57,39 @@ impl<R: Registers<u64>> Timer<R> {
     }
 }
 
-/// How fast time runs.
+/// Rate of `time`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timebase {
     hertz: u64,
 }
 
 impl Timebase {
-    /// That many ticks in a second.
+    /// `hertz`: ticks in a second.
     #[must_use]
     pub fn new(hertz: u64) -> Self {
         Timebase { hertz }
     }
 
-    /// Ticks in so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     #[must_use]
     pub fn ticks_in(&self, nanoseconds: u64) -> u64 {
         scale(nanoseconds, self.hertz, 1_000_000_000)
     }
 
-    /// Milliseconds in so many ticks.
+    /// Converts ticks to milliseconds.
     #[must_use]
     pub fn milliseconds_in(&self, ticks: u64) -> u64 {
         scale(ticks, 1000, self.hertz)
     }
-}
 
-impl Timebase {
-    /// Microseconds in so many ticks.
+    /// Converts ticks to microseconds.
     #[must_use]
     pub fn microseconds_in(&self, ticks: u64) -> u64 {
         scale(ticks, 1_000_000, self.hertz)
     }
 }
 
-/// `value * numerator / denominator`, in 128 bits; cut off at the top.
+/// `value * numerator / denominator` in 128 bits; saturates.
 fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
     u64::try_from(wide).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! The interrupt controllers that all harts share, and the OS's state of them.
+//! The interrupt controllers that all harts share, and the OS's state in them.
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{Interrupts, MAX_APLICS, MAX_PLICS};
@@ -6,12 +6,12 @@ use poorwill_devicetree::{Interrupts, MAX_APLICS, MAX_PLICS};
 use crate::aplic::{Domain, Root};
 use crate::{Keeper, Plic, Registers, State, WrongLength};
 
-/// Which section of a machine's state holds a controller's.
+/// Identifies a controller's section in a machine's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionKey {
     /// The kind of controller.
     pub owner: u32,
-    /// Which one of that kind.
+    /// Index among the controllers of that kind.
     pub number: u16,
     /// Version of the section.
     pub version: u16,
@@ -35,14 +35,14 @@ pub struct Controllers<R> {
     aplics: ArrayVec<Domain<R>, MAX_APLICS>,
 }
 
-/// What the OS has programmed into them, found to be as long as it is to be.
+/// The OS's state in the controllers, with checked lengths.
 #[derive(Clone, Debug, Default)]
 pub struct ControllerState<'a> {
     plics: ArrayVec<Option<State<&'a [u32]>>, MAX_PLICS>,
     aplics: ArrayVec<Option<State<&'a [u32]>>, MAX_APLICS>,
 }
 
-/// What the OS had each of its APLIC domains do before they were [shut](Controllers::shut).
+/// DOMAINCFG of the OS's APLIC domains from before they were [shut](Controllers::shut).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutDomains(ArrayVec<u32, MAX_APLICS>);
 
@@ -53,10 +53,10 @@ impl<R: Registers<u32>> Controllers<R> {
         (Domain::<R>::TAG, Domain::<R>::VERSION),
     ];
 
-    /// Those that are `described`, each behind the `registers` at its address.
+    /// The controllers in `described`; `registers` gives a controller's registers by address.
     pub fn new(described: &Interrupts, registers: impl Fn(u64) -> R) -> Self {
         let plics = described.plics.iter();
-        // Without a domain of the OS there is nobody to hand sources to.
+        // Without a domain of the OS, sources cannot be delegated.
         let has_os = !described.os_aplics.is_empty();
         let roots = described.machine_aplics.iter().filter(|_| has_os);
         let domains = described.os_aplics.iter();
@@ -75,44 +75,44 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// What the OS finds at a power-on.
+    /// Sets the controllers up for the OS at a power-on.
     pub fn start(&self) {
         self.plics.iter().for_each(Plic::start);
         self.roots.iter().for_each(Root::start);
     }
 
-    /// Makes a source of the OS's first APLIC domain pending that no device drives. One
-    /// that the OS does not use is inactive, and stays as it is.
+    /// Makes a source of the OS's first APLIC domain pending that no device drives. A source that
+    /// the OS does not use is inactive and stays unchanged.
     pub fn raise(&self, source: u32) {
         if let Some(aplic) = self.aplics.first() {
             aplic.raise(source);
         }
     }
 
-    /// Has no APLIC let an interrupt out any more: none sends a message, but for one that a hart
-    /// has [asked for](Self::are_sending) before.
+    /// Shuts all APLICs: none sends a message any more, except those that a hart has
+    /// [requested](Self::are_sending) before.
     pub fn shut(&self) -> ShutDomains {
         ShutDomains(self.aplics.iter().map(Domain::shut).collect())
     }
 
-    /// Whether a message that a hart has asked an APLIC for is still to be sent.
+    /// Returns whether a message that a hart has requested from an APLIC is not yet sent.
     pub fn are_sending(&self) -> bool {
         self.aplics.iter().any(Domain::is_sending)
     }
 
-    /// Has the APLICs go on as they did before they were shut.
+    /// Reopens the APLICs as they were before they were shut.
     pub fn reopen(&self, shut: &ShutDomains) {
         for (aplic, domain) in self.aplics.iter().zip(&shut.0) {
             aplic.reopen(*domain);
         }
     }
 
-    /// Captures the OS's state: `write` is called for each section, with its words. That of
-    /// domains that are `shut` is as it was before.
+    /// Captures the OS's state. Calls `write` with the words of each section. For `shut` domains
+    /// the old DOMAINCFG counts.
     ///
     /// # Errors
     ///
-    /// That of `write`, which is then not called again.
+    /// The error of `write`, which is then not called again.
     pub fn capture<E>(
         &self,
         shut: Option<&ShutDomains>,
@@ -129,12 +129,12 @@ impl<R: Registers<u32>> Controllers<R> {
         Ok(())
     }
 
-    /// Captures which sources are pending at the moment, where these are not just what devices
-    /// drive: `write` is called for each section.
+    /// Captures the pending sources, except those that devices drive anyway. Calls `write` for each
+    /// section.
     ///
     /// # Errors
     ///
-    /// That of `write`, which is then not called again.
+    /// The error of `write`, which is then not called again.
     pub fn capture_pending<E>(
         &self,
         mut write: impl FnMut(SectionKey, &[u32]) -> Result<(), E>,
@@ -146,13 +146,12 @@ impl<R: Registers<u32>> Controllers<R> {
         Ok(())
     }
 
-    /// Checks a state against this machine. `take` has the words of a section, or
-    /// `None` where there is no such section. Nothing is put back yet.
+    /// Checks a state against this machine, without restoring it. `take` returns a section's words,
+    /// or `None` if the section is absent.
     ///
     /// # Errors
     ///
-    /// That of `take`; of `refuse`, for words that are more or fewer than the
-    /// controller keeps.
+    /// The error of `take`; that of `refuse` if a section has the wrong number of words.
     pub fn check<'a, E>(
         &self,
         mut take: impl FnMut(SectionKey) -> Result<Option<&'a [u32]>, E>,
@@ -170,7 +169,7 @@ impl<R: Registers<u32>> Controllers<R> {
         Ok(state)
     }
 
-    /// What a state has the APLICs do, once they are [opened](Self::reopen).
+    /// DOMAINCFG of the APLICs in a state, for [`reopen`](Self::reopen).
     pub fn domains(&self, state: &ControllerState<'_>) -> ShutDomains {
         let domains = self.aplics.iter().zip(&state.aplics);
         ShutDomains(
@@ -180,8 +179,8 @@ impl<R: Registers<u32>> Controllers<R> {
         )
     }
 
-    /// Puts the state back, but no APLIC lets an interrupt out before [`let_out`](Self::let_out)
-    /// or [`reopen`](Self::reopen). A controller without a section stays as it is.
+    /// Restores the state, but keeps all APLICs shut until [`let_out`](Self::let_out) or
+    /// [`reopen`](Self::reopen). A controller without a section stays unchanged.
     pub fn put_back(&self, state: &ControllerState<'_>) {
         for (plic, words) in self.plics.iter().zip(&state.plics) {
             if let Some(words) = words {
@@ -195,8 +194,8 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// Has the APLICs interrupt again, once the harts can take that: `pending` has the words
-    /// of a section of [`capture_pending`](Self::capture_pending), or none.
+    /// Opens the APLICs once the harts can take interrupts. `pending` returns a section's words
+    /// from [`capture_pending`](Self::capture_pending), if it exists.
     pub fn let_out<'a>(
         &self,
         state: &ControllerState<'_>,
@@ -210,10 +209,10 @@ impl<R: Registers<u32>> Controllers<R> {
     }
 }
 
-/// Most words of pending bits that a domain has: those of 1023 sources.
+/// Maximum words of pending bits of a domain: 1023 sources.
 const PENDING_WORDS: usize = 32;
 
-/// The section of an APLIC's pending sources.
+/// Section of an APLIC's pending sources.
 const fn pending_key(number: u16) -> SectionKey {
     SectionKey {
         owner: u32::from_le_bytes(*b"APLP"),

@@ -1,22 +1,21 @@
-//! PCI configuration space in memory (PCI Express base specification, 7.2.2, the
-//! Enhanced Configuration Access Mechanism).
+//! PCI configuration space in memory (PCI Express base specification, 7.2.2, Enhanced Configuration
+//! Access Mechanism).
 
 use poorwill_devicetree::PciHost;
 use poorwill_medium::pci::{ConfigSpace, Function};
 
 use crate::Registers;
 
-/// Where the parts of an address are (7.2.2, table 7-1).
+/// Lowest bits of the parts of an address (7.2.2, table 7-1).
 mod shift {
     pub(super) const BUS: u32 = 20;
     pub(super) const DEVICE: u32 = 15;
     pub(super) const FUNCTION: u32 = 12;
 }
 
-/// The bits of a register's number that say which dword it is.
+/// The bits of a register number that select its dword.
 const DWORD: u16 = 0xffc;
 
-/// Bytes of a dword.
 const DWORD_BYTES: u64 = 4;
 
 /// The configuration space of a host bridge.
@@ -24,12 +23,12 @@ const DWORD_BYTES: u64 = 4;
 pub struct Ecam<R> {
     registers: R,
     first_bus: u8,
-    /// Bytes that are mapped.
+    /// Bytes of the mapped part.
     length: u64,
 }
 
 impl<R: Registers<u32>> Ecam<R> {
-    /// The space that `host` says lies behind `registers`.
+    /// The configuration space of `host`.
     pub fn new(registers: R, host: &PciHost) -> Self {
         Ecam {
             registers,
@@ -38,7 +37,7 @@ impl<R: Registers<u32>> Ecam<R> {
         }
     }
 
-    /// Where a register lies; `None` beyond the mapped part.
+    /// Offset of a register; `None` beyond the mapped part.
     fn offset(&self, function: Function, register: u16) -> Option<u64> {
         let bus = function.bus.checked_sub(self.first_bus)?;
         let offset = u64::from(bus) << shift::BUS
@@ -51,7 +50,7 @@ impl<R: Registers<u32>> Ecam<R> {
 
 impl<R: Registers<u32>> ConfigSpace for Ecam<R> {
     fn read32(&self, function: Function, register: u16) -> u32 {
-        // All ones is what a bus answers where nothing is.
+        // A bus reads as all ones where no device answers.
         self.offset(function, register)
             .map_or(u32::MAX, |offset| self.registers.read(offset))
     }
@@ -73,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Dwords that keep what is written; what nobody wrote is its own address.
+    /// Dwords that keep written values; unwritten ones have their own address as value.
     #[derive(Debug, Default)]
     struct Model(RefCell<BTreeMap<u64, u32>>);
 
@@ -119,7 +118,7 @@ mod tests {
         assert_eq!(ecam.read32(function(0, 0, 0), 0x10), 0x10);
         let last = ecam.read32(function(255, 31, 7), 0xffc);
         assert_eq!(last, (256 << 20) - 4);
-        // A register's dword is what is read, and no other function's.
+        // The dword of the register is read, not another function's.
         assert_eq!(ecam.read32(function(0, 0, 0), 0x1013), 0x10);
     }
 

@@ -1,10 +1,10 @@
-//! Flash on a parallel bus, as the driver of its chips reaches it.
+//! Registers of flash on a parallel bus, for the driver of its chips.
 
 use poorwill_medium::cfi;
 
 use crate::Registers;
 
-/// A bank of flash: memory-mapped, each access as wide as the bank.
+/// A bank of memory-mapped flash. Each access has the width of the bank.
 #[derive(Clone, Copy, Debug)]
 pub struct FlashBank<R> {
     registers: R,
@@ -13,7 +13,7 @@ pub struct FlashBank<R> {
 }
 
 impl<R> FlashBank<R> {
-    /// A bank of `length` bytes, an access to which is `width` bytes wide.
+    /// A bank of `length` bytes; accesses have `width` bytes.
     pub fn new(registers: R, length: u64, width: u8) -> Self {
         FlashBank {
             registers,
@@ -25,7 +25,7 @@ impl<R> FlashBank<R> {
 
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "the bank is as wide as that"
+    reason = "a value has at most the bank's width"
 )]
 impl<R> cfi::Registers for FlashBank<R>
 where

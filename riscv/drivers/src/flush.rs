@@ -6,25 +6,24 @@ use poorwill_memory::PhysRange;
 
 use crate::Registers;
 
-/// Flush64: takes an address, and writes the line back out of this cache and of those of
-/// harts, which it includes; the store is done when the line is.
+/// Flush64: a stored address makes the cache write that line back, also from the harts' caches,
+/// which it includes. The store completes with the write-back.
 const FLUSH_64: u64 = 0x200;
 
-/// Bytes of its lines.
 const LINE_BYTES: u8 = 64;
 
-/// Its registers.
+/// Registers of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushRegisters<R>(R);
 
 impl<R: Registers<u64>> FlushRegisters<R> {
-    /// Those of a controller that can.
+    /// For a controller with Flush64.
     pub const fn new(registers: R) -> Self {
         FlushRegisters(registers)
     }
 
-    /// Writes all lines back that hold these bytes. What was stored before is in order with
-    /// that behind a fence, and what follows behind another.
+    /// Writes back all lines that hold these bytes. Callers need a fence before, for earlier
+    /// stores, and one after, for later accesses.
     pub fn write_back(&self, bytes: PhysRange) {
         let bytes_each = u64::from(LINE_BYTES);
         let first = bytes.start / bytes_each * bytes_each;

@@ -1,24 +1,22 @@
-//! QEMU's firmware configuration device (QEMU, docs/specs/fw_cfg.rst), of which one
-//! register makes the device read and write memory: any memory, machine mode's too.
+//! QEMU's firmware configuration device (QEMU, docs/specs/fw_cfg.rst). Through one register it
+//! reads and writes any memory, including machine mode's.
 //!
-//! The OS's request is copied, checked against the OS's memory, and made from the copy.
-//! What the device serves through its other registers it serves as it is. Which item is
-//! selected, and how far it was read, no register tells: it is noted as the OS's accesses
-//! go by.
+//! The OS's request is copied and checked against the OS's memory; the device gets the copy.
+//! Accesses to its other registers pass unchanged. No register shows the selected item or the read
+//! position, so the driver tracks both from the OS's accesses.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Registers;
 use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
 
-/// Register offsets.
 mod register {
-    /// The selected item, from where it was read to so far.
+    /// Next bytes of the selected item.
     pub(super) const DATA: u64 = 0;
-    /// Selects an item, by two bytes, big-endian.
+    /// Selects an item by two bytes, big-endian.
     pub(super) const SELECTOR: u64 = 8;
-    /// Where a request lies, big-endian: its upper half, and the lower one, which
-    /// starts it.
+    /// Address of a request, big-endian: the upper half, then the lower half, which starts the
+    /// request.
     pub(super) const DMA_HIGH: u64 = 0x10;
     pub(super) const DMA_LOW: u64 = 0x14;
     pub(super) const END: u64 = 0x18;
@@ -31,38 +29,36 @@ mod control {
     pub(super) const SKIP: u32 = 1 << 2;
     pub(super) const SELECT: u32 = 1 << 3;
     pub(super) const WRITE: u32 = 1 << 4;
-    /// From here on the item to select.
+    /// Lowest bit of the item to select.
     pub(super) const ITEM_SHIFT: u32 = 16;
 }
 
-/// What the OS has left in the device, and in its mediator.
+/// The OS's state of the device and of its mediator.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct FwCfgState {
-    /// How far the item was read, in bytes; beyond its end is at its end.
+    /// Read position in the item, in bytes; past the item's end it means the end.
     offset: u32,
-    /// What was written to the upper half of a request's address.
+    /// Upper half of a request's address.
     high: u32,
-    /// The item that is selected.
     item: u16,
     _unused: [u8; 2],
 }
 
-/// A request as the device reads it: control, length, and the address of the data in
-/// two halves.
+/// A request as the device reads it: control, length, and the two halves of the data's address.
 pub type RequestWords = [u32; 4];
 
-/// Where the firmware has its copy of a request, for the device alone.
+/// Memory for the firmware's copy of a request, which only the device accesses.
 pub trait RequestPlace: Send {
-    /// Its physical address.
+    /// Physical address.
     fn address(&self) -> u64;
 
-    /// Puts the request there, before any write to the device that follows.
+    /// Stores the request, ordered before later writes to the device.
     fn put(&mut self, words: RequestWords);
 
-    /// Its control word, as the device has left it; zero before any request.
+    /// Control word as the device left it; zero before the first request.
     fn control(&self) -> u32;
 }
 
@@ -72,12 +68,12 @@ pub struct FwCfg<R, P> {
     registers: R,
     place: P,
     state: FwCfgState,
-    /// The OS has had an item written to.
+    /// The OS has written to an item.
     is_written: bool,
 }
 
 impl<R, P> FwCfg<R, P> {
-    /// The device behind `registers`, whose requests are made from `place`.
+    /// The device behind `registers`; requests are made from `place`.
     pub fn new(registers: R, place: P) -> Self {
         FwCfg {
             registers,
@@ -88,23 +84,20 @@ impl<R, P> FwCfg<R, P> {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "fields of words are cut on purpose"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "it takes fields of words")]
 impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
-    /// Selects the first item, as after a reset, whatever a previous stage has selected.
+    /// Selects the first item, as after a reset.
     pub fn start(&mut self) {
         self.put_back(&FwCfgState::default());
     }
 
-    /// What the OS has left; `None` where that cannot be put back: it has had an item
-    /// written to, or the device has not ended a request.
+    /// Captures the OS's state. `None` if it cannot be restored: the OS has written to an item, or
+    /// a request has not ended.
     pub fn capture(&self) -> Option<FwCfgState> {
         (!self.is_written && has_ended(self.place.control())).then_some(self.state)
     }
 
-    /// Puts it back; whether the device has taken it.
+    /// Restores the state; returns whether the device accepted it.
     pub fn put_back(&mut self, state: &FwCfgState) -> bool {
         self.registers.write(register::SELECTOR, state.item.to_be());
         self.state = *state;
@@ -115,10 +108,9 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         }
     }
 
-    /// Makes the request that lies at `address`.
     fn request(&mut self, address: u64, memory: &dyn CallerMemory) {
         let Some(bytes) = memory.read(address) else {
-            // There is nowhere to say so.
+            // The control word, which would take an error, is not the OS's memory.
             return;
         };
         let (words, _) = bytes.as_chunks();
@@ -131,7 +123,7 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         memory.write(address, result.to_be_bytes());
     }
 
-    /// Whether the place is free, and the data the OS's.
+    /// Returns whether the copy is unused, and the data is the OS's.
     fn is_allowed(&self, words: RequestWords, memory: &dyn CallerMemory) -> bool {
         let [wanted, length, high, low] = words;
         let data = u64::from(high) << 32 | u64::from(low);
@@ -139,8 +131,8 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         has_ended(self.place.control()) && (!moves_data || memory.owns(data, length.into()))
     }
 
-    /// QEMU ends a request within the write that starts it. Where one did not, the
-    /// place stays the device's until it does.
+    /// QEMU ends a request within the write that starts it. If one has not ended, the copy belongs
+    /// to the device until it does.
     fn carry_out(&mut self, words: RequestWords) -> u32 {
         let [wanted, length, ..] = words;
         if wanted & control::SELECT != 0 {
@@ -157,8 +149,8 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         (self.state.item, self.state.offset) = (item, 0);
     }
 
-    /// Notes an access that the device is to serve as it is. What it does not take is not
-    /// aligned to a register, or of another width.
+    /// Tracks an access that the device serves. The device ignores unaligned accesses, and those of
+    /// another width.
     fn note(&mut self, offset: u64, bytes: u64, access: RegisterAccess) {
         match (offset, bytes, access) {
             (register::SELECTOR, 2, RegisterAccess::Store(value)) => {
@@ -171,7 +163,6 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
         }
     }
 
-    /// Has the device carry a request out.
     fn ask(&mut self, words: RequestWords) -> u32 {
         self.place.put(words);
         (self.registers).write(register::DMA_HIGH, self.place.address().to_be());
@@ -184,12 +175,12 @@ impl<R: Registers<u64> + Registers<u16>, P: RequestPlace> FwCfg<R, P> {
     }
 }
 
-/// Whether the device is done with a request: nothing is left of what was wanted.
+/// Returns whether the device has ended a request: no command bit is left.
 fn has_ended(control: u32) -> bool {
     control & !control::ERROR == 0
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "halves are cut on purpose")]
+#[allow(clippy::cast_possible_truncation, reason = "it takes halves")]
 impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for FwCfg<R, P> {
     fn rule(
         &mut self,
@@ -210,7 +201,7 @@ impl<R: Registers<u64> + Registers<u16> + Send, P: RequestPlace> Mediator for Fw
             (register::DMA_HIGH, 4) => self.state.high = (value as u32).swap_bytes(),
             (register::DMA_LOW, 4) => {
                 let low = (value as u32).swap_bytes();
-                // The device forgets it, too.
+                // The device resets it, too.
                 let high = core::mem::take(&mut self.state.high);
                 self.request(u64::from(high) << 32 | u64::from(low), memory);
             }

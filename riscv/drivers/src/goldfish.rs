@@ -5,40 +5,37 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Registers;
 
-/// Register offsets. A 64-bit value has two: reading the low half of the time
-/// latches the high one.
+/// Register offsets. A 64-bit value has two registers; a read of the time's low half latches the
+/// high half.
 mod register {
     pub(super) const TIME_LOW: u64 = 0;
     pub(super) const TIME_HIGH: u64 = 4;
     pub(super) const ALARM_LOW: u64 = 8;
     pub(super) const ALARM_HIGH: u64 = 0xc;
-    /// Whether the alarm interrupts.
     pub(super) const IRQ_ENABLED: u64 = 0x10;
-    /// Takes the alarm back.
+    /// Cancels the alarm.
     pub(super) const CLEAR_ALARM: u64 = 0x14;
-    /// Whether there is an alarm that has not fallen due.
+    /// The alarm is set and not yet due.
     pub(super) const ALARM_STATUS: u64 = 0x18;
-    /// The interrupt was noticed.
+    /// Acknowledges the interrupt.
     pub(super) const CLEAR_INTERRUPT: u64 = 0x1c;
 }
 
-/// The low half of the time runs over within this many nanoseconds, 10 ms.
+/// Nanoseconds (10 ms) before an overflow of the time's low half that count as near.
 const NEAR_OVERFLOW: u32 = 10_000_000;
 
-/// How often the clock is read until that is over. A read takes 20 ns at least.
-const MOST_LOOKS: u32 = NEAR_OVERFLOW / 20;
+/// Maximum number of clock reads while waiting for the overflow. A read takes at least 20 ns.
+const MAX_READS: u32 = NEAR_OVERFLOW / 20;
 
-/// What an OS has programmed, and what it may be in the middle of.
+/// The OS's settings, and its latched half of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RtcState {
-    /// The alarm's register.
     alarm: u64,
-    /// The high half of the time that was latched last: the OS may have read the low one.
+    /// The last latched high half of the time: the OS may have read only the low half.
     latch: u32,
-    /// The alarm may interrupt.
     is_enabled: u8,
-    /// It has not fallen due.
+    /// The alarm is not yet due.
     is_running: u8,
     _unused: [u8; 2],
 }
@@ -58,8 +55,8 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
         self.read_halves(register::TIME_LOW, register::TIME_HIGH)
     }
 
-    /// Nanoseconds until the alarm falls due, 0 if it has and nobody has taken
-    /// notice; `None` without an alarm.
+    /// Nanoseconds until the alarm is due, 0 if it is overdue and unacknowledged; `None` without an
+    /// alarm.
     pub fn alarm_in_ns(&self) -> Option<u64> {
         let alarm = self.alarm_ns()?;
         Some(alarm.saturating_sub(self.now_ns()))
@@ -70,8 +67,8 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
         (self.0.read(register::IRQ_ENABLED) != 0 && alarm != 0).then_some(alarm)
     }
 
-    /// What the OS has left. To be called before anybody else reads the time, which
-    /// changes it.
+    /// Captures the OS's state. Must precede all of the firmware's reads of the time, which change
+    /// the latch.
     pub fn capture(&self) -> RtcState {
         RtcState {
             latch: self.0.read(register::TIME_HIGH),
@@ -82,14 +79,14 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
         }
     }
 
-    /// Puts it back, but for the [latch](Self::put_back_latch). An alarm that has fallen due
-    /// falls due again, while it may interrupt: whether the OS has taken notice no register
-    /// tells. One that may not interrupt is as it was, and has not fallen due.
-    #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+    /// Restores the state, except for the [latch](Self::put_back_latch). An overdue alarm that may
+    /// interrupt becomes due again: no register shows whether the OS has acknowledged it. One that
+    /// may not interrupt is restored as it was, not due.
+    #[allow(clippy::cast_possible_truncation, reason = "it splits the value")]
     pub fn put_back_alarm(&self, state: &RtcState) {
         if state.alarm != 0 || state.is_running != 0 {
             self.0.write(register::IRQ_ENABLED, 0);
-            // The low half makes it one.
+            // The write of the low half sets the alarm.
             self.0
                 .write(register::ALARM_HIGH, (state.alarm >> 32) as u32);
             self.0.write(register::ALARM_LOW, state.alarm as u32);
@@ -101,15 +98,14 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
         self.0.write(register::IRQ_ENABLED, state.is_enabled.into());
     }
 
-    /// Puts back what reading the low half of the time has latched: the clock is set to a
-    /// time with that high half, is read, and is set back, by whole high halves, so that it
-    /// loses nothing. A clock that is not set by its high half alone keeps another latch;
-    /// whether it has that one is returned.
+    /// Restores the latch. The clock is set to a time with that high half, is read, and is set
+    /// back; only high halves change, so it loses no time. Returns false for a clock that cannot be
+    /// set by its high half alone: it keeps another latch.
     pub fn put_back_latch(&self, state: &RtcState) -> bool {
-        // Nothing is to run over meanwhile. A clock that stands still never leaves that.
-        let mut looks = 0..MOST_LOOKS;
+        // The low half must not overflow during this. A stopped clock would be waited for forever.
+        let mut reads = 0..MAX_READS;
         while self.0.read(register::TIME_LOW) > u32::MAX - NEAR_OVERFLOW {
-            if looks.next().is_none() {
+            if reads.next().is_none() {
                 return false;
             }
         }
@@ -130,13 +126,13 @@ impl<R: Registers<u32>> GoldfishRtc<R> {
 }
 
 #[cfg(test)]
-#[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
+#[allow(clippy::cast_possible_truncation, reason = "it splits values")]
 mod tests {
     use std::cell::Cell;
 
     use super::*;
 
-    /// Time goes on with every access.
+    /// Time advances with every access.
     #[derive(Debug, Default)]
     struct Model {
         now: Cell<u64>,
@@ -147,7 +143,7 @@ mod tests {
         is_enabled: Cell<bool>,
         is_running: Cell<bool>,
         is_pending: Cell<bool>,
-        /// What it was set by, for good or for a moment.
+        /// Sum of the changes by which it was set.
         offset: Cell<u64>,
     }
 
@@ -243,7 +239,7 @@ mod tests {
     fn left(alarm: u64, is_enabled: bool, is_running: bool) -> (Model, RtcState) {
         let model = Model::default();
         model.now.set(5 << 32 | 0x1000);
-        // The OS has read the low half, and time goes on.
+        // The OS has read the low half, and time advances.
         let rtc = GoldfishRtc::new(&model);
         rtc.now_ns();
         model.now.set(6 << 32 | 0x1000);
@@ -325,7 +321,7 @@ mod tests {
             let rtc = GoldfishRtc::new(&model);
             let wait = u64::from(NEAR_OVERFLOW);
             if now & 0xffff_ffff > u64::from(u32::MAX - NEAR_OVERFLOW) {
-                // Waited for by as many looks as the model takes.
+                // Waited for by the number of reads that the model needs.
                 model.now.set(now + wait);
             }
             assert!(rtc.put_back_latch(&state), "{now:#x}");

@@ -1,17 +1,17 @@
-//! RISC-V IOMMU (RISC-V IOMMU Architecture Specification 1.0), as far as machine mode uses
-//! it: it has devices reach memory at its own addresses, or finds that they do not.
+//! RISC-V IOMMU (RISC-V IOMMU Architecture Specification 1.0). Machine mode uses only its mode:
+//! off, bare, or translating.
 
 use crate::Registers;
 
 /// The device directory's register (section 6.5, `ddtp`).
 const DDTP: u64 = 0x10;
 
-/// Its mode, in the lowest bits.
+/// Mode, in the lowest bits.
 mod mode {
     pub(super) const BITS: u64 = 0xf;
-    /// No device reaches memory.
+    /// Devices cannot access memory.
     pub(super) const OFF: u64 = 0;
-    /// Addresses are those of memory.
+    /// Devices use physical addresses.
     pub(super) const BARE: u64 = 1;
 }
 
@@ -27,15 +27,15 @@ impl<R: Registers<u64>> Iommu<R> {
         Iommu { registers }
     }
 
-    /// Lets devices reach memory where it is off, as after a power-on. One that translates
-    /// is left alone.
+    /// Sets an IOMMU that is off, as after a power-on, to bare. One that translates stays
+    /// unchanged.
     pub fn start(&self) {
         if self.registers.read(DDTP) & mode::BITS == mode::OFF {
             self.registers.write(DDTP, mode::BARE);
         }
     }
 
-    /// Whether addresses are other ones for devices, or none.
+    /// Returns whether devices' accesses are translated or blocked.
     pub fn is_on(&self) -> bool {
         self.registers.read(DDTP) & mode::BITS != mode::BARE
     }

@@ -3,26 +3,25 @@ use thiserror::Error;
 
 use crate::Registers;
 
-/// Most words that the state of one device has: that of an APLIC domain with 1023
-/// sources and a delivery control for every hart, or of a PLIC with as many.
+/// Maximum words of a device's state: an APLIC domain with 1023 sources and a delivery control for
+/// each hart, or a PLIC of that size.
 pub const MAX_WORDS: usize = 2 * 1024 + 32 + MAX_HARTS * 33;
 
-/// The state to restore does not fit this device.
+/// The state does not fit this device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the device's state is {needed} words long, not {found}")]
 pub struct WrongLength {
     /// Words that the device keeps.
     pub needed: usize,
-    /// Words that were offered.
+    /// Words of the saved state.
     pub found: usize,
 }
 
-/// Words that [`Keeper::check`] has found to be as many as the device keeps.
+/// Words whose number [`Keeper::check`] has checked.
 #[derive(Clone, Copy, Debug)]
 pub struct State<S>(S);
 
 impl<S> State<S> {
-    /// The words.
     pub(crate) fn words<W>(&self) -> &[W]
     where
         S: AsRef<[W]>,
@@ -33,28 +32,28 @@ impl<S> State<S> {
 
 /// A device whose state is the contents of some of its registers.
 pub trait Keeper {
-    /// What a register holds.
+    /// Value of a register.
     type Word: Copy;
 
-    /// Tag of the state's record in an image.
+    /// Tag of the state's section in an image.
     const TAG: u32;
 
-    /// Version of the record: which registers, in which order.
+    /// Version of the section: the set of registers and their order.
     const VERSION: u16;
 
-    /// The device.
+    /// Registers of the device.
     fn registers(&self) -> &impl Registers<Self::Word>;
 
-    /// The offsets of the registers that hold the OS's state, in the order in which they are
-    /// restored; at most [`MAX_WORDS`].
+    /// Offsets of the registers with the OS's state, in the order of restoring; at most
+    /// [`MAX_WORDS`].
     fn offsets(&self) -> impl Iterator<Item = u64>;
 
-    /// Reads what the OS has programmed.
+    /// Reads the OS's state.
     fn capture(&self) -> impl Iterator<Item = Self::Word> {
         self.offsets().map(|offset| self.registers().read(offset))
     }
 
-    /// Checks that `words` can be the state of this device. Nothing is restored yet.
+    /// Checks that `words` can be the state of this device, without restoring it.
     ///
     /// # Errors
     ///

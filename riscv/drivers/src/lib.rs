@@ -1,10 +1,8 @@
-//! Drivers of the devices that machine mode uses itself, or restores for the OS after a
-//! sleep.
+//! Drivers of devices that machine mode uses itself, or restores for the OS after a sleep.
 //!
-//! Each driver reaches its device through [`Registers`], which the firmware
-//! implements by volatile accesses and the tests by a model that follows the
-//! device's specification. What the OS has programmed into a device is captured
-//! and put back by its [`Keeper`].
+//! Each driver accesses its device through [`Registers`]. The firmware implements it by volatile
+//! accesses, the tests by a model after the device's specification. A [`Keeper`] captures and
+//! restores the OS's state of a device.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

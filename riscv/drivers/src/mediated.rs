@@ -1,50 +1,49 @@
-//! Registers that the OS uses and machine mode watches: the OS's accesses to them
-//! fault, and machine mode makes them in its place, as far as they may be made.
+//! Mediated registers: the OS's accesses fault, and machine mode makes the permitted ones for it.
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{MAX_FW_CFGS, MAX_MACHINE_ONLY, MAX_PLICS};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-/// How many devices with such registers a machine may have.
+/// Maximum number of devices with mediated registers.
 pub const MAX_MEDIATED: usize = MAX_FW_CFGS + MAX_PLICS + 1;
 
-/// What the OS does to a register.
+/// The OS's access to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterAccess {
-    /// It reads.
+    /// A read.
     Load,
-    /// It writes the value.
+    /// A write of this value.
     Store(u64),
 }
 
-/// What becomes of an access.
+/// The mediator's decision on an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// The device is to serve it as it is.
+    /// The device serves the access unchanged.
     Pass,
-    /// The device is to have this value stored instead. A load does not end so.
+    /// The device gets this value instead. Only for stores.
     Store(u64),
-    /// It is done. A load does not end so.
+    /// The mediator has served the access. Only for stores.
     Done,
-    /// It faults, as one where there is no device.
+    /// The access faults, as without a device.
     Fault,
 }
 
-/// The memory of the OS that makes an access, at physical addresses.
+/// The memory of the OS that makes an access, by physical address.
 pub trait CallerMemory {
-    /// Whether all of the bytes are the OS's memory.
+    /// Returns whether all of the bytes are the OS's memory.
     fn owns(&self, address: u64, length: u64) -> bool;
 
-    /// Copies bytes out of it; `None` when they are not the OS's memory.
+    /// Copies 16 bytes; `None` if they are not the OS's memory.
     fn read(&self, address: u64) -> Option<[u8; 16]>;
 
-    /// Writes a word there. Where that is not the OS's memory nothing happens.
+    /// Writes a word. Does nothing outside the OS's memory.
     fn write(&self, address: u64, word: [u8; 4]);
 }
 
-/// A device with registers that are watched.
+/// A device with mediated registers.
 pub trait Mediator: Send {
-    /// Rules over an access of `bytes` (1, 2, 4 or 8) at `offset`, a multiple of them.
+    /// Decides on an access of `bytes` (1, 2, 4 or 8) at `offset`, a multiple of `bytes`.
     fn rule(
         &mut self,
         offset: u64,
@@ -54,7 +53,7 @@ pub trait Mediator: Send {
     ) -> Ruling;
 }
 
-/// The registers that are watched, and what rules over each.
+/// The mediated registers, and the mediator of each.
 #[derive(Debug)]
 pub struct MediatedRegisters<M> {
     devices: ArrayVec<(PhysRange, M), MAX_MEDIATED>,
@@ -62,8 +61,7 @@ pub struct MediatedRegisters<M> {
 }
 
 impl<M: Mediator> MediatedRegisters<M> {
-    /// Those of `devices`. What of `closed` shares a page with some of them nobody accesses
-    /// for the OS.
+    /// The registers of `devices`. Accesses to ranges of `closed` on the same pages fault.
     pub fn new(
         devices: impl IntoIterator<Item = (PhysRange, M)>,
         closed: &ArrayVec<PhysRange, MAX_MACHINE_ONLY>,
@@ -74,21 +72,21 @@ impl<M: Mediator> MediatedRegisters<M> {
         }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are no mediated registers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
     }
 
-    /// All of them, with where they lie.
+    /// All devices and their registers' addresses.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = (PhysRange, &mut M)> {
         let devices = self.devices.iter_mut();
         devices.map(|(registers, device)| (*registers, device))
     }
 
-    /// Rules over an access of `bytes` (1, 2, 4 or 8) at a physical address, a multiple of
-    /// them. An OS is kept out of whole pages, so what shares one with a device's registers
-    /// is passed as it is, unless it is machine mode's own.
+    /// Decides on an access of `bytes` (1, 2, 4 or 8) at a physical address, a multiple of `bytes`.
+    /// PMP closes whole pages to the OS. So other addresses on a device's pages pass, unless they
+    /// are machine mode's own.
     pub fn rule(
         &mut self,
         address: u64,
@@ -96,7 +94,7 @@ impl<M: Mediator> MediatedRegisters<M> {
         access: RegisterAccess,
         memory: &dyn CallerMemory,
     ) -> Ruling {
-        // It does not wrap: it is aligned.
+        // An aligned access does not wrap.
         let accessed = PhysRange {
             start: address,
             end: address.saturating_add(bytes),
@@ -116,7 +114,6 @@ impl<M: Mediator> MediatedRegisters<M> {
     }
 }
 
-/// The whole pages that a range lies in.
 fn pages(range: PhysRange) -> PhysRange {
     PhysRange {
         start: range.start & !(PAGE_BYTES - 1),
@@ -124,7 +121,6 @@ fn pages(range: PhysRange) -> PhysRange {
     }
 }
 
-/// An OS without memory.
 #[cfg(test)]
 pub(crate) struct NoMemory;
 
@@ -145,7 +141,7 @@ impl CallerMemory for NoMemory {
 mod tests {
     use super::*;
 
-    /// Passes what is at even offsets.
+    /// Serves even offsets.
     #[derive(Debug)]
     struct Even;
 

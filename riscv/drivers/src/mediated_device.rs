@@ -3,14 +3,14 @@ use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
 use crate::plic_enables::{FixedRegister, PlicEnables};
 use crate::registers::Registers;
 
-/// The kinds of devices with registers that are watched.
+/// Devices with mediated registers.
 #[derive(Debug)]
 pub enum MediatedDevice<R, P> {
     /// QEMU's configuration device.
     FwCfg(FwCfg<R, P>),
-    /// What enables sources at a PLIC.
+    /// The enable registers of a PLIC.
     PlicEnables(PlicEnables),
-    /// A register that keeps what it holds.
+    /// A register that the OS cannot change.
     Fixed(FixedRegister),
 }
 

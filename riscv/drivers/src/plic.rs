@@ -13,7 +13,7 @@ pub(crate) mod register {
     pub(crate) const ENABLE_STRIDE: u64 = 0x80;
     pub(super) const THRESHOLD: u64 = 0x20_0000;
     pub(super) const CONTEXT_STRIDE: u64 = 0x1000;
-    /// Behind a context's threshold.
+    /// Relative to a context's threshold.
     pub(crate) const CLAIM: u64 = 4;
 }
 
@@ -25,15 +25,15 @@ pub struct Plic<R> {
     sources: u32,
     /// S-mode contexts of the harts that run the OS.
     contexts: ArrayVec<u32, MAX_HARTS>,
-    /// Machine mode's, of all cores.
+    /// Machine-mode contexts of all cores.
     machine_contexts: ArrayVec<u32, MAX_MACHINE_CONTEXTS>,
 }
 
-/// The highest threshold; as much of it sticks as there are levels.
+/// The highest threshold; a PLIC keeps only the bits for its levels.
 pub(crate) const CLOSED: u32 = u32::MAX;
 
 impl<R: Registers<u32>> Plic<R> {
-    /// The PLIC that `described` says lies behind `registers`.
+    /// The PLIC in `described`, behind `registers`.
     pub fn new(registers: R, described: &devicetree::Plic) -> Self {
         Plic {
             registers,
@@ -43,12 +43,12 @@ impl<R: Registers<u32>> Plic<R> {
         }
     }
 
-    /// Sets the thresholds of the OS's contexts to 0 ("Priority Thresholds"): Linux relies on
-    /// that for the hart that it boots on. Machine mode takes no interrupt from here: its
-    /// contexts have no source, and let none through.
+    /// Sets the thresholds of the OS's contexts to 0 ("Priority Thresholds"), which Linux expects
+    /// for its boot hart. Machine mode's contexts get no source and the highest threshold, so it
+    /// takes no interrupt from here.
     ///
-    /// Claims that somebody left open, whom a reset has ended, are completed: such a source
-    /// would never interrupt again ("Interrupt Completion").
+    /// Open claims are completed. A reset may have ended their claimant, and the source would never
+    /// interrupt again ("Interrupt Completion").
     pub fn start(&self) {
         self.complete_all();
         for context in &self.machine_contexts {
@@ -62,8 +62,8 @@ impl<R: Registers<u32>> Plic<R> {
         }
     }
 
-    /// Completes every claim, at a context that has all sources enabled meanwhile: elsewhere a
-    /// completion is ignored. A source that was not claimed takes no notice.
+    /// Completes all claims at a context with all sources enabled, since a completion at another
+    /// context is ignored. A completion without a claim has no effect.
     fn complete_all(&self) {
         let mut contexts = self.machine_contexts.iter().chain(&self.contexts);
         let Some(context) = contexts.next() else {
@@ -84,7 +84,6 @@ impl<R: Registers<u32>> Plic<R> {
 }
 
 impl<R> Plic<R> {
-    /// The registers that enable sources for a context.
     fn enables(&self, context: u32) -> impl Iterator<Item = u64> + use<R> {
         let first = register::ENABLE + u64::from(context) * register::ENABLE_STRIDE;
         (0..=u64::from(self.sources / 32)).map(move |word| first + 4 * word)
@@ -104,8 +103,8 @@ impl<R: Registers<u32>> Keeper for Plic<R> {
         &self.registers
     }
 
-    /// Priorities, then for each context its enables and its threshold. Pending bits are not
-    /// kept, as the devices raise them again, and no claim is open while the OS sleeps.
+    /// Priorities, then enables and threshold of each context. Pending bits are not kept, because
+    /// devices raise them again. No claim is open while the OS sleeps.
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let priorities =
             (1..=u64::from(self.sources)).map(|source| register::PRIORITY + 4 * source);

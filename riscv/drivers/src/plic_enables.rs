@@ -1,10 +1,8 @@
-//! The registers of a PLIC that enable sources for a context. Those of the OS's contexts are
-//! its own; by those of machine mode's it could have sources interrupt machine mode, or
-//! keep one from doing so.
+//! Mediates the enable registers of a PLIC. The OS's contexts are open to it. Through machine
+//! mode's contexts it could make sources interrupt machine mode, or stop one from doing so.
 //!
-//! Enabling is rare: an OS does so when a driver starts or stops. Thresholds and claims,
-//! which each interrupt takes, are not watched: of a context without a source they do
-//! nothing.
+//! Enabling is rare: an OS does it when a driver starts or stops. Thresholds and claims, which each
+//! interrupt uses, are not mediated: they have no effect on a context without a source.
 
 use arrayvec::ArrayVec;
 use poorwill_devicetree::{self as devicetree, MAX_HARTS};
@@ -13,17 +11,17 @@ use poorwill_memory::PhysRange;
 use crate::mediated::{CallerMemory, Mediator, RegisterAccess, Ruling};
 use crate::plic::register;
 
-/// What rules over them.
+/// Mediator of the enable registers.
 #[derive(Clone, Debug)]
 pub struct PlicEnables {
-    /// The OS's contexts.
     contexts: ArrayVec<u32, MAX_HARTS>,
-    /// The source that machine mode has to itself.
+    /// The source that only machine mode uses.
     kept: Option<u32>,
 }
 
 impl PlicEnables {
-    /// Those of a PLIC, and where they lie; no context of the OS's gets the source `kept`.
+    /// Returns the addresses of a PLIC's enable registers and their mediator. No context of the OS
+    /// gets the source `kept`.
     #[must_use]
     pub fn new(described: &devicetree::Plic, kept: Option<u32>) -> (PhysRange, Self) {
         let all = described.contexts.iter().chain(&described.machine_contexts);
@@ -43,7 +41,7 @@ impl Mediator for PlicEnables {
         access: RegisterAccess,
         _memory: &dyn CallerMemory,
     ) -> Ruling {
-        // An aligned access of up to 8 bytes is of one context.
+        // An aligned access of up to 8 bytes lies within one context.
         let context = offset / register::ENABLE_STRIDE;
         if !self.contexts.iter().any(|own| u64::from(*own) == context) {
             return Ruling::Fault;
@@ -58,13 +56,13 @@ impl Mediator for PlicEnables {
     }
 }
 
-/// A register that the OS may read, and that keeps what it holds: the priority of the
-/// source that machine mode has to itself, by which the OS could silence it.
+/// A register that the OS may only read: the priority of machine mode's own source. Through it the
+/// OS could silence the source.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedRegister;
 
 impl FixedRegister {
-    /// The priority of a source of the PLIC, and where it lies.
+    /// Returns the address of the source's priority and its mediator.
     #[must_use]
     pub fn priority(described: &devicetree::Plic, source: u32) -> (PhysRange, Self) {
         let offset = register::PRIORITY + 4 * u64::from(source);

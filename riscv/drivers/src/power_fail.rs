@@ -1,4 +1,4 @@
-//! The power-fail line, at an interrupt controller's input that machine mode keeps.
+//! The power-fail line, at machine mode's input of an interrupt controller.
 
 use crate::Registers;
 use crate::aplic::{self, register};
@@ -10,50 +10,50 @@ const DELIVERS_MESSAGES: u32 = aplic::INTERRUPT_ENABLE | 1 << 2;
 /// SOURCECFG: active while the input is high (AIA, 4.5.2).
 const HIGH_LEVEL: u32 = 6;
 
-/// TARGET: where the number of the hart begins (AIA, 4.5.16).
+/// TARGET: lowest bit of the hart number (AIA, 4.5.16).
 const HART_SHIFT: u32 = 18;
 
 /// The line.
 #[derive(Clone, Copy, Debug)]
 pub enum PowerFailLine<R> {
-    /// Is a source of an APLIC's root domain, which sends messages.
+    /// A source of an APLIC's root domain, which sends messages.
     Aplic {
         /// The domain's registers.
         registers: R,
         /// Number of the source.
         source: u32,
-        /// Number of the hart that it is sent to, in the order of the interrupt files.
+        /// Index of the receiving hart, in the order of the interrupt files.
         hart: u32,
-        /// What is sent: the identity in that hart's machine-mode file.
+        /// The identity in that hart's machine-mode file.
         identity: u32,
     },
-    /// Is a source of a PLIC.
+    /// A source of a PLIC.
     Plic {
         /// The PLIC's registers.
         registers: R,
         /// Number of the source.
         source: u32,
-        /// Machine mode's context of the hart that takes it.
+        /// Machine-mode context of the receiving hart.
         context: u32,
     },
 }
 
 impl<R: Registers<u32>> PowerFailLine<R> {
-    /// Takes it from the OS, behind whatever the controller was set up for that. It
-    /// interrupts nobody yet.
+    /// Takes the line from the OS, after the controller was set up for the OS. The line does not
+    /// interrupt yet.
     pub fn start(&self) {
         if let PowerFailLine::Aplic {
             registers, source, ..
         } = self
         {
-            // Not delegated, which makes it machine mode's. Early: QEMU's forgets a line
-            // that was raised before.
+            // Not delegated, so the source is machine mode's. This comes early: QEMU's APLIC
+            // forgets a line that was raised before.
             let of_source = 4 * u64::from(source - 1);
             registers.write(register::SOURCECFG + of_source, HIGH_LEVEL);
         }
     }
 
-    /// Has it interrupt machine mode of its hart; it was [started](PowerFailLine::start).
+    /// Lets the line interrupt its hart in machine mode, after [`start`](PowerFailLine::start).
     pub fn arm(&self) {
         match self {
             PowerFailLine::Aplic {
@@ -65,12 +65,12 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 let of_source = 4 * u64::from(source - 1);
                 let target = hart << HART_SHIFT | identity;
                 registers.write(register::TARGET + of_source, target);
-                // Of a line that has fallen again nothing is to be left (4.7; QEMU's keeps it).
+                // Clears the pending bit of a line that has fallen again (4.7; QEMU keeps the bit).
                 registers.write(register::CLRIPNUM, *source);
                 registers.write(register::SETIENUM, *source);
                 registers.write(register::DOMAINCFG, DELIVERS_MESSAGES);
-                // A line that is raised already has no edge to come. Of one that is not, this
-                // changes nothing (4.7).
+                // A line that is already raised causes no edge, so its pending bit is set here. For
+                // a line that is not raised this has no effect (4.7).
                 registers.write(register::SETIPNUM, *source);
             }
             PowerFailLine::Plic {
@@ -78,14 +78,15 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 source,
                 context,
             } => {
-                // A line that has fallen again is not to interrupt: from here on it latches.
+                // A line that has fallen again must not interrupt. From here on the PLIC latches
+                // the line.
                 settle(registers, *source, *context);
                 registers.write(crate::plic::threshold(*context), 0);
             }
         }
     }
 
-    /// Whether it is raised now; for as long as it interrupts nobody.
+    /// Returns whether the line is raised now. Only valid while it does not interrupt.
     pub fn is_raised_unarmed(&self) -> bool {
         if let PowerFailLine::Plic {
             registers,
@@ -98,7 +99,8 @@ impl<R: Registers<u32>> PowerFailLine<R> {
         self.is_raised()
     }
 
-    /// Whether it is raised; on a PLIC, whether it was since it was [armed](Self::arm).
+    /// Returns whether the line is raised; on a PLIC, whether it was raised since
+    /// [`arm`](Self::arm).
     pub fn is_raised(&self) -> bool {
         let (registers, base, source) = match self {
             PowerFailLine::Aplic {
@@ -112,11 +114,11 @@ impl<R: Registers<u32>> PowerFailLine<R> {
         word >> (source % 32) & 1 == 1
     }
 
-    /// Takes the interrupt, where the controller has it to be claimed; says whether it was
-    /// this line's. It does not come again until [`arm`](PowerFailLine::arm).
+    /// Takes the interrupt, if the controller needs a claim; returns whether it was this line's. It
+    /// does not repeat until [`arm`](PowerFailLine::arm).
     pub fn claim(&self) -> bool {
         match self {
-            // A message comes once.
+            // A message arrives only once.
             PowerFailLine::Aplic { .. } => true,
             PowerFailLine::Plic {
                 registers,
@@ -124,21 +126,21 @@ impl<R: Registers<u32>> PowerFailLine<R> {
                 context,
             } => {
                 let claim = crate::plic::threshold(*context) + plic::CLAIM;
-                // Never completed, so that the level does not interrupt again.
+                // The claim is not completed, so the level does not interrupt again.
                 registers.read(claim) == *source
             }
         }
     }
 }
 
-/// Has the pending bit of a source show its level, of which a PLIC makes a latch: the bit stays
-/// until the source is claimed, and comes again once that claim is completed, if the level is
-/// still high. A claim that was left open, as by Stop before a reset, is completed with it. The
-/// source is enabled for the context then, as nothing else is, but does not interrupt it.
+/// Makes the source's pending bit show its level. A PLIC latches the level: the bit stays until a
+/// claim, and returns when the claim is completed while the level is high. A claim that was left
+/// open, for example by Stop before a reset, is completed, too. After this only this source is
+/// enabled for the context, but the threshold keeps it from interrupting.
 ///
-/// QEMU 10 looks at a level only as it rises: claimed while it lasts, it would be lost. But
-/// there, against the specification, a claim of what the threshold keeps back claims nothing: a
-/// line that was raised counts as raised until the machine is switched off.
+/// QEMU 10 looks at a level only as it rises: a claim while it is high would lose it. But against
+/// the specification, QEMU's claim of a source below the threshold claims nothing. So a line that
+/// was raised counts as raised until the machine is switched off.
 fn settle(registers: &impl Registers<u32>, source: u32, context: u32) {
     let threshold = crate::plic::threshold(context);
     registers.write(threshold, crate::plic::CLOSED);

@@ -1,12 +1,10 @@
-/// The registers of one device that are as wide as `W` (`u8` to `u64`), by
-/// volatile accesses. A device with registers of several widths has one
-/// implementation for each.
+/// Registers of width `W` (`u8` to `u64`) of one device, by volatile accesses. A device with
+/// several widths has an implementation for each.
 pub trait Registers<W> {
-    /// The register at `offset` bytes from the first, a multiple of its width.
+    /// Reads the register at `offset` bytes, a multiple of the width.
     fn read(&self, offset: u64) -> W;
 
-    /// Writes the register at `offset`, likewise; in order with all reads and
-    /// writes of the device.
+    /// Writes the register at `offset` bytes, in order with all accesses to the device.
     fn write(&self, offset: u64, value: W);
 }
 

@@ -14,7 +14,7 @@ pub struct Syscon<R> {
 }
 
 impl<R: Registers<u32>> Syscon<R> {
-    /// The write that `described` names, to `register`.
+    /// The write in `described`, to `register`.
     pub fn new(register: R, described: &devicetree::Syscon) -> Self {
         Syscon {
             register,
@@ -23,7 +23,7 @@ impl<R: Registers<u32>> Syscon<R> {
         }
     }
 
-    /// Writes the register. This returns on hardware that takes a while to act.
+    /// Writes the register. Slow hardware may act after the return.
     pub fn write(&self) {
         let kept = if self.mask == u32::MAX {
             // Some registers cannot be read.

@@ -1,4 +1,4 @@
-//! UARTs that are programmed like a 16550, shared with the OS's driver.
+//! 16550 UARTs, shared with the OS's driver.
 
 use core::fmt;
 
@@ -8,17 +8,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Registers;
 
-/// How often the UART is polled for all bytes of a call: what it has not accepted then is
-/// dropped. There may be no clock yet to wait by, and a console that nobody drains must not
-/// stop the machine: the hart that writes holds it, and others wait for their turn. A line
-/// of 115,200 baud takes 256 bytes in an eighth of that.
+/// Maximum number of polls for all bytes of a call; the remaining bytes are dropped. There may be
+/// no clock yet for a timeout, and a stuck console must not stop the machine: its hart holds a lock
+/// that others wait for. At 115,200 baud 256 bytes take an eighth of these polls.
 const PATIENCE: u32 = 1_000_000;
 
 /// Registers by number (16550 data sheet, "Registers").
 mod register {
     /// Receive buffer (read) and transmit holding (write).
     pub(super) const DATA: u64 = 0;
-    /// Interrupt enable; with the divisor open, its high half.
+    /// Interrupt enable; with the divisor open, the divisor's high half.
     pub(super) const IER: u64 = 1;
     /// Interrupt identification (read) and FIFO control (write).
     pub(super) const FIFO: u64 = 2;
@@ -38,8 +37,7 @@ const DIVISOR_OPEN: u8 = 1 << 7;
 /// Interrupt identification: the FIFOs are on.
 const FIFOS_ON: u8 = 3 << 6;
 
-/// FIFO control: they are on, and tell of eight bytes. What the OS has written there cannot
-/// be read back.
+/// FIFO control: FIFOs on, with a threshold of eight bytes. The OS's value cannot be read back.
 const FIFO_CONTROL: u8 = 1 << 7 | 1;
 
 mod line_status {
@@ -48,21 +46,15 @@ mod line_status {
     pub(super) const TRANSMIT_EMPTY: u8 = 1 << 5;
 }
 
-/// Why not all bytes were sent. The rest is dropped.
+/// Why not all bytes were sent; the rest was dropped.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unsent {
-    /// The transmitter accepts no more bytes, as with flow control held.
-    #[error("the UART took only {sent} bytes")]
-    Stuck {
-        /// Bytes that it took before.
-        sent: usize,
-    },
-    /// The call was to end.
+    /// The transmitter accepts no more bytes, for example because of flow control.
+    #[error("the UART accepted only {sent} bytes")]
+    Stuck { sent: usize },
     #[error("the transfer ended after {sent} bytes")]
-    Ended {
-        /// Bytes that it took before.
-        sent: usize,
-    },
+    Ended { sent: usize },
 }
 
 /// Why a byte was not sent.
@@ -73,8 +65,7 @@ enum End {
 }
 
 impl End {
-    /// Where so many bytes were sent before.
-    fn behind(self, sent: usize) -> Unsent {
+    fn after(self, sent: usize) -> Unsent {
         match self {
             End::Stuck => Unsent::Stuck { sent },
             End::Ended => Unsent::Ended { sent },
@@ -82,10 +73,10 @@ impl End {
     }
 }
 
-/// Says, whenever it is asked, whether a transfer is to go on.
+/// Returns whether a transfer may continue; called repeatedly.
 pub type GoesOn<'a> = &'a dyn Fn() -> bool;
 
-/// What an OS has programmed.
+/// The OS's settings.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -109,21 +100,20 @@ pub struct LineEvents {
     pub line_break: bool,
 }
 
-/// A 16550 UART as the previous stage set it up. Its line settings are left
-/// alone, as the OS's driver may be using it.
+/// A 16550 UART as the previous stage set it up. Its line settings stay unchanged, since the OS's
+/// driver may be using it.
 #[derive(Debug)]
 pub struct Uart<R> {
     registers: R,
     shift: u32,
     is_wide: bool,
-    /// The last byte was dropped, so the next one is not waited for as long.
+    /// The last byte was dropped, so the next call polls only once.
     is_stuck: bool,
-    /// The last byte did not end a line.
     is_amid_line: bool,
 }
 
 impl<R: Registers<u8> + Registers<u32>> Uart<R> {
-    /// The UART that `described` says lies behind `registers`.
+    /// The UART in `described`, behind `registers`.
     pub fn new(registers: R, described: &devicetree::Uart) -> Self {
         Uart {
             registers,
@@ -153,9 +143,9 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         }
     }
 
-    /// Sends raw bytes. Polls the transmitter at most a million times for all of them, and
-    /// only once if it is still stuck at the next call. A line of 115,200 baud takes 22 ms for
-    /// 256 bytes: `goes_on` is asked before each byte and at each poll.
+    /// Sends raw bytes. Polls the transmitter at most a million times for all of them, and only
+    /// once if it was stuck before. At 115,200 baud 256 bytes take 22 ms, so `goes_on` is called
+    /// before each byte and at each poll.
     ///
     /// # Errors
     ///
@@ -164,12 +154,12 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         let mut polls = self.polls();
         for (sent, byte) in bytes.iter().enumerate() {
             let put = self.put(*byte, &mut polls, goes_on);
-            put.map_err(|end| end.behind(sent))?;
+            put.map_err(|end| end.after(sent))?;
         }
         Ok(())
     }
 
-    /// Writes text while `goes_on` says so.
+    /// Writes text while `goes_on` returns true.
     pub fn text<'u>(&'u mut self, goes_on: GoesOn<'u>) -> Text<'u, R> {
         Text {
             uart: self,
@@ -177,12 +167,11 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         }
     }
 
-    /// Whether the last byte that was sent did not end a line.
+    /// Returns whether the last byte sent did not end a line.
     pub fn is_amid_line(&self) -> bool {
         self.is_amid_line
     }
 
-    /// How often a call may poll.
     fn polls(&self) -> u32 {
         if self.is_stuck { 1 } else { PATIENCE }
     }
@@ -208,7 +197,7 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         Err(End::Stuck)
     }
 
-    /// Fills `buffer` with what has arrived; returns how much that was.
+    /// Fills `buffer` with received bytes; returns their number.
     pub fn receive(&self, buffer: &mut [u8]) -> usize {
         for (filled, place) in buffer.iter_mut().enumerate() {
             match self.get() {
@@ -223,7 +212,7 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         (self.read(register::LSR) & line_status::DATA_READY != 0).then(|| self.read(register::DATA))
     }
 
-    /// What the OS has programmed. What it has sent or not yet read is not kept.
+    /// Captures the OS's settings. Bytes in the FIFOs are not kept.
     pub fn capture(&self) -> UartState {
         let line_control = self.read(register::LCR);
         self.write(register::LCR, line_control | DIVISOR_OPEN);
@@ -242,7 +231,7 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         }
     }
 
-    /// Puts it back. The interrupts come last: a transmitter that is empty tells so again.
+    /// Restores the settings. Interrupts come last: an empty transmitter then interrupts again.
     pub fn restore(&self, state: &UartState) {
         self.write(register::LCR, state.line_control | DIVISOR_OPEN);
         self.write(register::DATA, state.divisor[0]);
@@ -256,8 +245,8 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
         self.write(register::LCR, state.line_control);
     }
 
-    /// The condition of the line; a break is reported once. A break comes with a null byte;
-    /// both are consumed. A received byte stays for the OS.
+    /// Condition of the line. A break is reported once, and its null byte is consumed. A received
+    /// byte stays for the OS.
     pub fn events(&self) -> LineEvents {
         let status = self.read(register::LSR);
         let line_break = status & line_status::BREAK != 0;
@@ -271,9 +260,9 @@ impl<R: Registers<u8> + Registers<u32>> Uart<R> {
     }
 }
 
-/// Text that a UART writes, with a carriage return before each line feed. A stuck transmitter
-/// ends the text.
-#[allow(missing_debug_implementations, reason = "a function has none")]
+/// Text for a UART, with a carriage return before each line feed. A stuck transmitter ends the
+/// text.
+#[allow(missing_debug_implementations, reason = "a function cannot be shown")]
 pub struct Text<'u, R> {
     uart: &'u mut Uart<R>,
     goes_on: GoesOn<'u>,

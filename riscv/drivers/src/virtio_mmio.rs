@@ -1,9 +1,9 @@
-//! A virtio device on the bus of memory (Virtual I/O Device specification 1.3, 4.2), as far
-//! as machine mode looks at it: it reaches memory, and nothing but its driver stops it.
+//! A memory-mapped virtio device (Virtual I/O Device specification 1.3, 4.2). It accesses memory,
+//! and only its driver can stop it. Machine mode only reads and acknowledges its status.
 
 use crate::Registers;
 
-/// Register offsets (4.2.2 and 4.2.4, alike in the legacy interface).
+/// Register offsets (4.2.2 and 4.2.4; the same in the legacy interface).
 mod register {
     pub(super) const MAGIC: u64 = 0;
     pub(super) const DEVICE: u64 = 0x8;
@@ -13,40 +13,40 @@ mod register {
 /// "virt".
 const MAGIC: u32 = u32::from_le_bytes(*b"virt");
 
-/// The OS has noticed the device (2.1). Linux does so before it looks for a driver.
+/// The OS has noticed the device (2.1). Linux sets this before it looks for a driver.
 const ACKNOWLEDGE: u32 = 1 << 0;
 
-/// A device, or a place for one.
+/// A device, or an empty slot.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtioMmio<R> {
     registers: R,
 }
 
 impl<R: Registers<u32>> VirtioMmio<R> {
-    /// What lies behind `registers`.
+    /// The slot behind `registers`.
     pub fn new(registers: R) -> Self {
         VirtioMmio { registers }
     }
 
-    /// Whether there is a device that its driver uses. Its queues are not asked: QEMU's
-    /// devices write to queues that are not ready any more, as long as they are not reset.
+    /// Returns whether a driver uses a device here. The state of its queues is ignored: until a
+    /// reset, QEMU's devices write even to queues that are no longer ready.
     pub fn is_live(&self) -> bool {
         self.status().is_some_and(is_driven)
     }
 
-    /// Whether an OS has noticed a device here, and nothing more.
+    /// Returns whether an OS has noticed a device here, without using it.
     pub fn is_acknowledged(&self) -> bool {
         self.status() == Some(ACKNOWLEDGE)
     }
 
-    /// Puts back that it has.
+    /// Sets the status back to acknowledged after a reset.
     pub fn acknowledge(&self) {
         if self.status() == Some(0) {
             self.registers.write(register::STATUS, ACKNOWLEDGE);
         }
     }
 
-    /// The device's status; `None` where there is none.
+    /// Status of the device; `None` for an empty slot.
     fn status(&self) -> Option<u32> {
         let is_there = self.registers.read(register::MAGIC) == MAGIC
             && self.registers.read(register::DEVICE) != 0;
@@ -54,8 +54,8 @@ impl<R: Registers<u32>> VirtioMmio<R> {
     }
 }
 
-/// Whether a driver uses the device that has this status, or sets it up, or has given it up
-/// (2.1): it holds what only its driver can bring back.
+/// Returns whether a driver uses a device with this status, sets it up, or has failed (2.1). Only
+/// the driver can restore such a device.
 #[must_use]
 pub const fn is_driven(status: u32) -> bool {
     status & !ACKNOWLEDGE != 0
@@ -75,7 +75,7 @@ mod tests {
                 register::MAGIC => self.0[0].get(),
                 register::DEVICE => self.0[1].get(),
                 register::STATUS => self.0[2].get(),
-                other => panic!("nobody reads {other:#x}"),
+                other => panic!("{other:#x} is not read"),
             }
         }
 

@@ -1,4 +1,4 @@
-//! A PLIC as its specification describes it, and as QEMU 10 has it.
+//! A PLIC by its specification, and QEMU 10's.
 #![allow(clippy::cast_possible_truncation, reason = "numbers here are small")]
 
 use std::cell::{Cell, RefCell};
@@ -9,18 +9,17 @@ use crate::Registers;
 /// Priority levels 0 to 7; the other bits are read-only zeros (WARL).
 pub(crate) const LEVELS: u32 = 7;
 
-/// Whose PLIC it is.
+/// The kind of PLIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The specification's: a request is latched until it is claimed, and its gateway lets
-    /// nothing more through until that is completed.
+    /// The specification's: a request is latched until it is claimed. Its gateway is closed until
+    /// the claim is completed.
     Specified,
-    /// QEMU 10's: a level counts as it rises, and is forgotten with a claim; claims heed the
-    /// threshold.
+    /// QEMU 10's: a rising level counts, and a claim clears it. The threshold limits claims.
     Qemu,
 }
 
-/// A PLIC. An access to what is no register is a fault of the driver.
+/// A PLIC. An access outside its registers is an error of the driver.
 #[derive(Debug)]
 pub(crate) struct Model {
     kind: Kind,
@@ -28,11 +27,11 @@ pub(crate) struct Model {
     contexts: usize,
     pub(crate) state: RefCell<Programmed>,
     gateways: RefCell<Vec<Gateway>>,
-    /// How often a claim was read, which changes what is pending.
+    /// Number of reads of claim registers; each changes pending bits.
     pub(crate) claims: Cell<usize>,
 }
 
-/// What was programmed.
+/// The programmed values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Programmed {
     /// By source.
@@ -86,7 +85,7 @@ impl Gateway {
 }
 
 impl Model {
-    /// One whose registers hold what a reset leaves in them, which is anything.
+    /// A PLIC after a reset: its registers hold any value.
     pub(crate) fn new(kind: Kind, sources: usize, contexts: usize) -> Self {
         let model = Model {
             kind,
@@ -147,20 +146,20 @@ impl Model {
         self.state.borrow().thresholds[&context]
     }
 
-    /// Whether the context is told of a source that is pending: it is enabled, and
-    /// its priority exceeds the threshold.
+    /// Whether a pending source interrupts the context: it is enabled, and its priority exceeds
+    /// the threshold.
     pub(crate) fn is_notified(&self, context: usize, source: usize) -> bool {
         self.is_enabled(context, source) && self.priority(source) > self.threshold(context)
     }
 
-    /// Whether the context is told of any source.
+    /// Whether any source interrupts the context.
     pub(crate) fn interrupts(&self, context: usize) -> bool {
         let is_pending = |source: &usize| self.gateways.borrow()[*source].is_pending;
         let mut pending = (1..=self.sources).filter(is_pending);
         pending.any(|source| self.is_notified(context, source))
     }
 
-    /// The pending source of the highest priority, the first of those; it is pending no more.
+    /// Clears and returns the first pending source of the highest priority.
     fn claim(&self, context: usize) -> u32 {
         self.claims.set(self.claims.get() + 1);
         let least = match self.kind {
@@ -215,7 +214,7 @@ impl Registers<u32> for Model {
                 state.priorities.insert(source, value & LEVELS);
             }
             Register::Enable(context, word) => {
-                // There is no source 0, and none behind the last.
+                // There is no source 0, and no source past the last.
                 let exists = |bit: &u32| (1..=self.sources).contains(&(32 * word + *bit as usize));
                 let mask = (0..32).filter(exists).fold(0, |mask, bit| mask | 1 << bit);
                 let mut state = self.state.borrow_mut();
