@@ -7,82 +7,43 @@ use crate::formats::Versions;
 use crate::memory::{MemoryForecast, forecast};
 use crate::raw::Manifest;
 
-/// Why a firmware would refuse an image, or could not read what lies beside it.
+/// Why a firmware would refuse an image, or could not read other data on the medium.
+#[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Obstacle {
-    /// The image's format.
     #[error("the image has format {found}, and that firmware reads {known}")]
-    Image {
-        /// Of the image.
-        found: u16,
-        /// Of the firmware.
-        known: Versions,
-    },
-    /// The format of the slot's record.
+    Image { found: u16, known: Versions },
     #[error("the slot's record has format {found}, and that firmware reads {known}")]
-    SlotRecord {
-        /// Of the record.
-        found: u16,
-        /// Of the firmware.
-        known: Versions,
-    },
-    /// The configuration's format.
+    SlotRecord { found: u16, known: Versions },
     #[error(
         "the configuration has format {found}, and that firmware reads {known}: \
          it would take the default instead"
     )]
-    Configuration {
-        /// Of the configuration.
-        found: u16,
-        /// Of the firmware.
-        known: Versions,
-    },
-    /// The vault's format.
+    Configuration { found: u16, known: Versions },
     #[error("the vault has version {found}, and that firmware reads {known}")]
-    Vault {
-        /// Of the vault.
-        found: u16,
-        /// Of the firmware.
-        known: Versions,
-    },
-    /// A section of the machine's state.
+    Vault { found: u16, known: Versions },
     #[error("that firmware does not read version {version} of the state section {}", Tag(*.owner))]
-    State {
-        /// Owner of the section.
-        owner: u32,
-        /// Version of the section.
-        version: u16,
-    },
-    /// The machine's identity is computed by another rule.
+    State { owner: u32, version: u16 },
     #[error(
         "that firmware computes a machine's identity by rule {found}, the image has rule {known}"
     )]
-    Identity {
-        /// The firmware's rule.
-        found: u16,
-        /// The image's rule.
-        known: u16,
-    },
-    /// The OS would have other memory.
+    Identity { found: u16, known: u16 },
     #[error(
         "another memory map: that firmware reserves {data_bytes:#x} bytes beside its code, \
          which are not what the image's firmware reserved"
     )]
-    MemoryMap {
-        /// The firmware's second range in bytes.
-        data_bytes: u64,
-    },
+    MemoryMap { data_bytes: u64 },
 }
 
-/// What keeps this program from telling.
+/// Why a forecast is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Gap {
-    /// The image's format is another than this program's.
+    /// The image's format is not this program's.
     #[error(
         "this program reads images of format {FORMAT_VERSION}, and it has {0}: use that firmware's own program"
     )]
     Image(u16),
-    /// The record's format is another than this program's.
+    /// The record's format is not this program's.
     #[error(
         "this program reads slot records of format {RECORD_VERSION}, and it has {0}: use that firmware's own program"
     )]
@@ -93,46 +54,43 @@ pub enum Gap {
     /// The machine's state is encrypted.
     #[error("the image is sealed, so the sections of its state cannot be read")]
     Sealed,
-    /// The machine has more than one range of memory, or reserves some by its device
-    /// tree.
+    /// The machine has several ranges of memory, or its device tree reserves memory.
     #[error(
-        "the memory map cannot be foreseen: the machine has several ranges of memory, or reserves some"
+        "the memory map cannot be foreseen: the machine has several ranges of memory, or reserves memory in its device tree"
     )]
     MemoryMap,
-    /// The firmware places its second range by a rule that is unknown here.
+    /// This program does not know the rule by which the firmware places its second range.
     #[error("that firmware places its memory by rule {0}, which this program does not know")]
     Placement(u16),
 }
 
-/// Whether an image would wake under another firmware, as far as that depends on the
-/// firmware.
+/// Whether an image would wake under another firmware, as far as that depends on the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forecast {
-    /// It would.
+    /// The image would wake.
     Wakes,
-    /// It would not.
+    /// The image would not wake.
     Refused(Obstacle),
-    /// Nothing speaks against it, and not everything could be looked at.
+    /// No obstacle was found, but not everything could be checked.
     Unknown(Gap),
 }
 
-/// The sections of an image's state, as far as they could be read.
+/// The sections of an image's state, as far as they can be read.
 #[derive(Debug)]
 pub enum State<'a> {
     /// They can be read.
     Sections(&'a StateSections<'a>),
-    /// They are encrypted, and the key is not at hand.
+    /// They are encrypted, and this program does not have the key.
     Sealed,
     /// They are damaged.
     Unreadable,
 }
 
-/// Owner of the section by which an image tells that its machine has a power-fail line: what
-/// the OS was told of cuts.
+/// Owner of the section with the cut status. Only images of machines with a power-fail line have
+/// it.
 pub const CUT_SECTION: u32 = u32::from_le_bytes(*b"CUTS");
 
-/// Whether an image's machine has a power-fail line, by its state; `None`: that cannot be
-/// read.
+/// Returns whether the image's machine has a power-fail line; `None` if its state cannot be read.
 fn has_power_fail(state: &State<'_>) -> Option<bool> {
     match state {
         State::Sections(sections) => {
@@ -143,7 +101,7 @@ fn has_power_fail(state: &State<'_>) -> Option<bool> {
     }
 }
 
-/// An owner as its four letters.
+/// Shows an owner as its four letters.
 struct Tag(u32);
 
 impl core::fmt::Display for Tag {
@@ -153,7 +111,7 @@ impl core::fmt::Display for Tag {
 }
 
 impl Manifest {
-    /// Whether the firmware reads the record of a slot.
+    /// Checks whether the firmware reads a slot's record.
     #[must_use]
     pub fn check_slot(&self, slot: &SlotStatus) -> Forecast {
         let found = match slot {
@@ -172,8 +130,8 @@ impl Manifest {
         }
     }
 
-    /// Whether the firmware reads the configuration of a sleep area; one that it does
-    /// not read keeps no image from waking.
+    /// Checks whether the firmware reads a sleep area's configuration. An unreadable configuration
+    /// does not keep an image from waking.
     ///
     /// # Errors
     ///
@@ -185,7 +143,7 @@ impl Manifest {
         let found = match configuration {
             Ok(configuration) => configuration.format(),
             Err(ConfigurationError::Version { found, .. }) => found,
-            // Whatever it is, its format is not what is in the way.
+            // Another error; the format is not the obstacle.
             Err(_) => return Ok(()),
         };
         let known = self.formats.configuration;
@@ -195,7 +153,7 @@ impl Manifest {
         }
     }
 
-    /// Whether the firmware reads a vault of version `found`.
+    /// Checks whether the firmware reads a vault of version `found`.
     ///
     /// # Errors
     ///
@@ -208,8 +166,8 @@ impl Manifest {
         }
     }
 
-    /// Whether the firmware would wake an image on the machine that saved it, with
-    /// the header and the state that are found in it.
+    /// Predicts whether the firmware would wake an image, with this header and state, on the
+    /// machine that saved it.
     #[must_use]
     pub fn check_image(&self, header: Result<&Header, &HeaderError>, state: State<'_>) -> Forecast {
         let found = match header {
@@ -226,7 +184,7 @@ impl Manifest {
         };
         let memory = match has_power_fail(&state) {
             Some(has_power_fail) => self.check_memory(header, has_power_fail),
-            // That the state cannot be read is told where nothing else is.
+            // An unreadable state is reported only if nothing else is wrong.
             None => match self.check_memory(header, false) {
                 Forecast::Wakes => Forecast::Wakes,
                 other => match self.check_memory(header, true) {

@@ -7,14 +7,14 @@ use poorwill_vault::{OLDEST_VAULT_VERSION, VAULT_VERSION};
 /// The versions of a format that a firmware reads. It writes the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
-    /// The oldest that it reads.
+    /// The oldest.
     pub oldest: u16,
-    /// The newest that it reads.
+    /// The newest.
     pub newest: u16,
 }
 
 impl Versions {
-    /// One version alone.
+    /// A single version.
     #[must_use]
     pub const fn only(version: u16) -> Self {
         Versions {
@@ -23,7 +23,7 @@ impl Versions {
         }
     }
 
-    /// Whether `version` is one of them.
+    /// Returns whether this includes `version`.
     #[must_use]
     pub fn contains(&self, version: u16) -> bool {
         (self.oldest..=self.newest).contains(&version)
@@ -54,7 +54,7 @@ pub struct Formats {
 }
 
 impl Formats {
-    /// What this build of the crates reads.
+    /// The formats that this build reads.
     pub const BUILT: Formats = Formats {
         image: Versions::only(FORMAT_VERSION),
         record: Versions::only(RECORD_VERSION),

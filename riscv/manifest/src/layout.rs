@@ -1,11 +1,11 @@
 use poorwill_devicetree::range_bytes;
 use poorwill_memory::{PAGE_BYTES, PhysRange};
 
-/// Most terms that grow with the memory; see [`DataRange::pages_per_page`].
+/// Maximum number of terms that grow with memory; see [`DataRange::pages_per_page`].
 pub const MAX_TERMS: usize = 4;
 
-/// The memory that a firmware keeps for itself. The OS's memory is what remains, so an
-/// image wakes only under a firmware that reserves the same ranges.
+/// The memory that a firmware keeps for itself. The OS has the rest, so an image wakes only under a
+/// firmware that reserves the same ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLayout {
     /// The range that the firmware is loaded into.
@@ -14,15 +14,15 @@ pub struct MemoryLayout {
     pub placement_rule: u16,
     /// The rule by which a machine's identity is computed from its device tree.
     pub identity_rule: u16,
-    /// How large the second range is.
+    /// Size of the second range.
     pub data: DataRange,
-    /// How much larger it is on a machine whose device tree has a power-fail line.
+    /// Growth of the second range on a machine whose device tree has a power-fail line.
     pub cut: CutRecord,
 }
 
 impl MemoryLayout {
-    /// How large the second range is on a machine with so many harts, which has a power-fail
-    /// line or none.
+    /// Size of the second range on a machine with this number of harts, with or without a
+    /// power-fail line.
     #[must_use]
     pub const fn data_with(&self, harts: u64, has_power_fail: bool) -> DataRange {
         let mut data = self.data;
@@ -33,7 +33,7 @@ impl MemoryLayout {
     }
 }
 
-/// The record of a cut, and what else a firmware keeps for cuts.
+/// Memory that a firmware keeps for cuts: the record and other data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutRecord {
     /// Bytes on every machine.
@@ -43,7 +43,7 @@ pub struct CutRecord {
 }
 
 impl CutRecord {
-    /// Pages that it takes on a machine with so many harts; capped at the top.
+    /// Pages on a machine with this number of harts; saturates at the maximum.
     #[must_use]
     pub const fn pages(&self, harts: u64) -> u64 {
         let of_harts = self.hart_bytes.saturating_mul(harts);
@@ -53,22 +53,21 @@ impl CutRecord {
     }
 }
 
-/// How large a firmware's second range is: the pages that are needed, rounded up by the
-/// placement rule.
+/// Size of a firmware's second range: a number of pages, which the placement rule rounds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataRange {
     /// Pages on every machine.
     pub fixed_pages: u64,
     /// Pages for each hart.
     pub hart_pages: u64,
-    /// Terms that grow with the memory: for each number that is not 0, one page for so
-    /// many pages of memory, rounded up.
+    /// Terms that grow with memory. Each n that is not 0 adds one page for every n pages of memory,
+    /// rounded up.
     pub pages_per_page: [u64; MAX_TERMS],
 }
 
 impl DataRange {
-    /// Pages that are needed on a machine with `pages` pages of memory, the firmware's
-    /// included, and `harts` harts; capped at the top.
+    /// Pages on a machine with `pages` pages of memory, including the firmware's, and `harts`
+    /// harts; saturates at the maximum.
     #[must_use]
     pub const fn pages(&self, pages: u64, harts: u64) -> u64 {
         let mut sum = self
@@ -84,15 +83,15 @@ impl DataRange {
         sum
     }
 
-    /// Bytes of the range on that machine; `None` beyond all addresses.
+    /// Bytes of the range on that machine; `None` if they overflow.
     #[must_use]
     pub fn bytes(&self, pages: u64, harts: u64) -> Option<u64> {
         range_bytes(self.pages(pages, harts).checked_mul(PAGE_BYTES)?)
     }
 
-    /// The sizes of the range on machines with `harts` harts that leave `os_pages` pages
-    /// to the OS, where the first range takes `loaded_pages`. Where the size changes,
-    /// machines with different memory may leave as many pages.
+    /// Sizes of the range on machines with `harts` harts that leave `os_pages` pages to the OS, if
+    /// the first range takes `loaded_pages`. At a change of size, two machines with different
+    /// memory may leave the same number of pages.
     pub(crate) fn bytes_for_os(
         &self,
         os_pages: u64,
@@ -108,7 +107,7 @@ impl DataRange {
     }
 }
 
-/// The sizes of a second range: 4 KiB to 32 GiB.
+/// Possible sizes of a second range: 4 KiB to 32 GiB.
 pub(crate) fn sizes() -> impl Iterator<Item = u64> {
     (12..=35).map(|shift| 1 << shift)
 }

@@ -1,14 +1,12 @@
 //! The manifest of a firmware file.
 //!
-//! A firmware file carries which versions of the on-disk formats it reads, which
-//! sections of a machine's state it knows, and which memory it reserves. Before an
-//! update, tools read it ([`read`]) and tell which images the new firmware would
-//! still wake ([`Manifest::check_image`]). `docs/image-format.md` has the bytes, in its
+//! It lists the on-disk formats and state sections that the firmware reads, and the memory that it
+//! reserves. Before an update, tools [`read`] the manifest and predict which images the new
+//! firmware would still wake ([`Manifest::check_image`]). For its bytes see `docs/image-format.md`,
 //! section "The manifest".
 //!
-//! The manifest begins with a magic word and carries its own length and checksum, so
-//! that it is found in an ELF file as well as in the flat binary that a boot loader's
-//! image contains.
+//! The manifest begins with a magic word and contains its own length and checksum. Tools can
+//! therefore find it both in an ELF file and in a flat binary within a boot loader's image.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Whether the OS would have the same memory under another firmware.
+//! Predicts whether the OS would have the same memory under another firmware.
 //!
-//! An image holds a hash of the OS's ranges of memory, not the ranges. So the machine's
-//! memory is guessed: one range, which begins where the firmware is loaded. So is the
-//! number of its harts, on which the firmware's second range depends. With a right guess
-//! the ranges that remain have the image's hash; a wrong one does not meet it by chance.
+//! An image holds a hash of the OS's ranges of memory, not the ranges. So the machine's memory is
+//! guessed: one range, which begins at the firmware's load address. The number of harts, on which
+//! the firmware's second range depends, is guessed from its hash. If the guess is right, the
+//! remaining ranges have the image's hash; a wrong guess does not match by chance.
 
 use poorwill_devicetree::{
     IDENTITY_RULE, MAX_HARTS, PLACEMENT_RULE, harts_fingerprint, memory_fingerprint, place,
@@ -12,32 +12,32 @@ use poorwill_memory::{MachineIdentity, MemoryMap, PAGE_BYTES, PhysRange};
 
 use crate::layout::{MemoryLayout, sizes};
 
-/// Other firmwares may have been loaded into as much: in steps of this.
+/// Step in bytes between the load sizes of other firmwares that are tried.
 const LOADED_STEP: u64 = 64 << 10;
 
-/// How many such steps are tried: up to 4 MiB.
+/// Number of steps that are tried: up to 4 MiB.
 const LOADED_STEPS: u64 = 64;
 
-/// What is to be expected of the memory map.
+/// The expected memory map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryForecast {
     /// The image's.
     Same,
-    /// Another one: the image's is that of a firmware that reserves other memory.
+    /// Another one: the image's map is that of a firmware that reserves other memory.
     Other {
-        /// What this firmware reserves.
+        /// Bytes of this firmware's second range.
         data_bytes: u64,
     },
-    /// This firmware computes the hash in another way.
+    /// This firmware computes the hash by another rule.
     OtherIdentity { found: u16, known: u16 },
-    /// This firmware places its memory by a rule that is not known here.
+    /// This firmware places its memory by an unknown rule.
     OtherPlacement(u16),
-    /// The machine's memory is not as was guessed.
+    /// The guess about the machine's memory is wrong.
     Unknown,
 }
 
-/// What is to be expected of the memory map of an image of `os_pages` pages, of the
-/// machine `saved`, which has a power-fail line or none.
+/// Predicts the memory map for an image of `os_pages` pages from the machine `saved`, with or
+/// without a power-fail line.
 pub(crate) fn forecast(
     layout: &MemoryLayout,
     os_pages: u64,
@@ -77,7 +77,7 @@ pub(crate) fn forecast(
     }
 }
 
-/// How many harts have this hash, where they are numbered from 0 or from 1 on.
+/// The number of harts with this hash, if their IDs begin at 0 or 1.
 fn harts(fingerprint: u64) -> Option<u64> {
     let counts = 1..=MAX_HARTS as u64;
     counts.into_iter().find(|count| {
@@ -86,8 +86,8 @@ fn harts(fingerprint: u64) -> Option<u64> {
     })
 }
 
-/// The hash of the OS's ranges on a machine that has one range of memory, of which a
-/// firmware takes `loaded`, at its start, and `data_bytes`.
+/// Hash of the OS's ranges on a machine with one range of memory, whose firmware takes `loaded` at
+/// the start and `data_bytes`.
 fn os_memory(loaded: PhysRange, data_bytes: u64, os_pages: u64) -> Option<u64> {
     let os_bytes = os_pages.checked_mul(PAGE_BYTES)?;
     let bytes = os_bytes

@@ -9,11 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::formats::{Formats, Versions};
 use crate::layout::{CutRecord, DataRange, MAX_TERMS, MemoryLayout};
 
-/// Marks a manifest, for every version.
+/// Start of a manifest of every version.
 pub(crate) const MAGIC: [u8; 16] = *b"POORWILL FORMATS";
 
-/// The version of the manifest that this crate writes. It reads version 1, too, which says
-/// nothing of cuts.
+/// The version that this crate writes. It also reads version 1, which has no fields for cuts.
 pub const MANIFEST_VERSION: u16 = 2;
 
 /// The oldest version that is read.
@@ -22,10 +21,10 @@ const OLDEST_VERSION: u16 = 1;
 /// Bytes of a manifest.
 pub const MANIFEST_BYTES: usize = 512;
 
-/// Most kinds of state sections that a manifest names.
+/// Maximum number of state sections in a manifest.
 pub const MAX_SECTIONS: usize = 32;
 
-/// Where the checksum lies, for every version.
+/// Offset of the checksum in every version.
 const CHECKSUM_AT: usize = 20;
 
 const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
@@ -33,27 +32,26 @@ const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 /// A section of the machine's state that a firmware reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionVersion {
-    /// Its owner: a tag of four letters, the first in the lowest byte.
+    /// A tag of four letters, the first in the lowest byte.
     pub owner: u32,
-    /// The version of its layout.
+    /// Version of its layout.
     pub version: u16,
 }
 
-/// What a firmware file says of itself.
+/// Contents of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Poorwill's version: major, minor, patch.
     pub release: [u16; 3],
-    /// Which formats it reads.
+    /// Formats that the firmware reads.
     pub formats: Formats,
-    /// Which memory it keeps.
+    /// Memory that the firmware keeps.
     pub layout: MemoryLayout,
-    /// Which sections of the machine's state it reads.
+    /// Sections of the machine's state that the firmware reads.
     pub sections: ArrayVec<SectionVersion, MAX_SECTIONS>,
 }
 
-/// The same as a constant of a firmware: [`Parts::encode`] makes the bytes of it while
-/// the firmware is built.
+/// A manifest as a constant: [`Parts::encode`] makes its bytes while the firmware is compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'p> {
     /// As [`Manifest::release`].
@@ -66,7 +64,7 @@ pub struct Parts<'p> {
     pub sections: &'p [SectionVersion],
 }
 
-/// A manifest as it stands in a file.
+/// Layout of a manifest in a file.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct RawManifest {
@@ -107,10 +105,10 @@ struct RawSection {
 
 const _: () = assert!(size_of::<RawManifest>() == MANIFEST_BYTES);
 
-/// Why bytes that begin with the magic word are no manifest that can be read.
+/// Why bytes after the magic word are not a readable manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// The checksum does not fit, or the contents contradict themselves.
+    /// The checksum is wrong, or the contents contradict each other.
     Damaged,
     /// Another version of the manifest.
     Version(u16),
@@ -118,15 +116,15 @@ pub(crate) enum Unreadable {
 
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "a manifest's length, and as many sections as it has room for, fit into 16 bits"
+    reason = "a manifest's length and its number of sections fit into 16 bits"
 )]
 impl Parts<'_> {
-    /// The bytes of the manifest.
+    /// Encodes the manifest.
     ///
     /// # Panics
     ///
-    /// When there are more than [`MAX_SECTIONS`] sections; in a constant, that is an
-    /// error of the compiler.
+    /// If there are more than [`MAX_SECTIONS`] sections. In a constant this is a compile-time
+    /// error.
     #[must_use]
     pub const fn encode(&self) -> [u8; MANIFEST_BYTES] {
         let mut bytes = self.encode_fields();
@@ -139,7 +137,7 @@ impl Parts<'_> {
         bytes
     }
 
-    /// All but the checksum, which is zero.
+    /// All fields but the checksum, which is zero.
     const fn encode_fields(&self) -> [u8; MANIFEST_BYTES] {
         assert!(self.sections.len() <= MAX_SECTIONS, "too many sections");
         let data = self.layout.data;
@@ -220,7 +218,7 @@ impl fmt::Display for Manifest {
 }
 
 impl Manifest {
-    /// The bytes of this manifest, as a firmware that says so would carry them.
+    /// Encodes the manifest as a firmware would contain it.
     #[must_use]
     pub fn encode(&self) -> [u8; MANIFEST_BYTES] {
         let parts = Parts {
@@ -232,8 +230,8 @@ impl Manifest {
         parts.encode()
     }
 
-    /// Reads a manifest at the start of `bytes`; `None` when the magic word is not
-    /// there, or fewer bytes than a manifest has.
+    /// Reads a manifest at the start of `bytes`; `None` if the magic word is missing or `bytes` is
+    /// too short.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Result<Manifest, Unreadable>> {
         let bytes: &[u8; MANIFEST_BYTES] = bytes.first_chunk()?;
         let raw: &RawManifest = zerocopy::transmute_ref!(bytes);
@@ -243,8 +241,8 @@ impl Manifest {
 
 impl RawManifest {
     fn read(&self, bytes: &[u8; MANIFEST_BYTES]) -> Result<Manifest, Unreadable> {
-        // Another version may be longer or shorter, so that its checksum cannot be
-        // checked here; nothing of it is used but the number.
+        // Another version may have another length, so its checksum cannot be checked here. Only its
+        // version number is used.
         if !(OLDEST_VERSION..=MANIFEST_VERSION).contains(&self.version.get()) {
             return Err(Unreadable::Version(self.version.get()));
         }

@@ -2,18 +2,16 @@ use thiserror::Error;
 
 use crate::raw::{MAGIC, MANIFEST_BYTES, MANIFEST_VERSION, Manifest, Unreadable};
 
-/// Why a file's manifest cannot be read. `E` is why the file itself cannot.
+/// Why a file's manifest cannot be read. `E`: the error of reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ManifestError<E> {
-    /// No manifest in it.
-    #[error(
-        "it has no manifest: it is no firmware of Poorwill's, or one from before version 0.1.0"
-    )]
+    /// The file has no manifest.
+    #[error("it has no manifest: it is not Poorwill firmware, or older than version 0.1.0")]
     Missing,
-    /// A manifest whose checksum does not fit.
+    /// The manifest's checksum is wrong.
     #[error("its manifest is damaged")]
     Damaged,
-    /// A manifest of another version.
+    /// The manifest has an unknown version.
     #[error(
         "its manifest has version {found}, and versions up to {MANIFEST_VERSION} are read here"
     )]
@@ -26,15 +24,14 @@ pub enum ManifestError<E> {
     File(E),
 }
 
-/// Bytes that are held at once.
+/// Bytes in memory at a time.
 const WINDOW_BYTES: usize = 8192;
 
-/// Finds and reads the manifest of a firmware file, in any format. `next` fills the
-/// start of a buffer with the next bytes of the file, and returns how many: 0 at its
-/// end.
+/// Finds and reads the manifest of a firmware file in any format. `next` fills the start of a
+/// buffer with the next bytes of the file and returns their number, 0 at its end.
 ///
-/// The magic word alone proves nothing, as a program that reads manifests contains it,
-/// too: the first whole manifest counts, and only without one is a broken one named.
+/// Programs that read manifests contain the magic word, too. So the first valid manifest counts;
+/// the error of a broken one is returned only if there is no valid one.
 ///
 /// # Errors
 ///
@@ -53,15 +50,15 @@ pub fn read<E>(
             match Manifest::parse(&bytes[at..]) {
                 Some(Ok(manifest)) => return Ok(manifest),
                 Some(Err(reason)) => unreadable = unreadable.or(Some(reason)),
-                // The rest of it is still to come, or is not there.
+                // The rest follows in the next window, or the file ends.
                 None => {}
             }
         }
         if count == 0 {
             break;
         }
-        // A manifest may begin in these and end in the next ones. Whole ones within
-        // them were looked at, but for what is unreadable, which may be seen again.
+        // A manifest may begin in this window and end in the next. Complete manifests were handled
+        // above; a broken one may be seen again, without effect.
         let kept = filled.min(MANIFEST_BYTES - 1);
         window.copy_within(filled - kept..filled, 0);
         filled = kept;
@@ -73,7 +70,7 @@ pub fn read<E>(
     })
 }
 
-/// Where the magic word is.
+/// Offsets of the magic word.
 fn places(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let windows = bytes.windows(MAGIC.len()).enumerate();
     windows.filter_map(|(at, window)| (window == MAGIC).then_some(at))
