@@ -1,4 +1,4 @@
-//! What a hart holds for its OS beyond select registers, as sections of a machine's state.
+//! A hart's banks ([`Bank`]) as sections of a machine's state.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::OsContext;
@@ -7,7 +7,7 @@ use poorwill_image::{StateError, StateSection, StateSections, StateWriter};
 use spin::Mutex;
 use zerocopy::FromBytes;
 
-/// Writes a section for each bank that the calling hart has.
+/// Writes a section for each bank of the calling hart.
 ///
 /// # Errors
 ///
@@ -23,13 +23,13 @@ pub(crate) fn write(hart: &OsContext, into: &mut StateWriter<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The most bytes that the calling hart's banks may take, without their sections' heads.
+/// Maximum bytes of the calling hart's banks, without their sections' headers.
 pub(crate) fn most_bytes(hart: &OsContext) -> usize {
     let words = Bank::ALL.into_iter().map(|bank| hart.bank_words(bank));
     words.sum::<usize>() * size_of::<u64>()
 }
 
-/// The words of a section, if it is one that fits a hart like the calling one.
+/// The words of a section, if it is a bank's and fits the calling hart.
 fn fitting<'a>(hart: &OsContext, section: &StateSection<'a>) -> Option<(Bank, &'a [u64])> {
     let bank = Bank::of_tag(section.owner)?;
     let words = <[u64]>::ref_from_bytes(section.payload).ok()?;
@@ -37,30 +37,30 @@ fn fitting<'a>(hart: &OsContext, section: &StateSection<'a>) -> Option<(Bank, &'
     fits.then_some((bank, words))
 }
 
-/// Whether the section is a bank's; one that fits a hart like the calling one.
+/// Returns whether the section is a bank's and fits the calling hart.
 pub(crate) fn is_fitting(hart: &OsContext, section: &StateSection<'_>) -> bool {
     fitting(hart, section).is_some()
 }
 
-/// Puts back those of the sections that are banks', after the CSRs.
+/// Restores the banks in the sections, after the CSRs.
 pub(crate) fn restore(hart: &OsContext, sections: &[StateSection<'_>]) {
     for (bank, words) in sections.iter().filter_map(|section| fitting(hart, section)) {
         hart.write_bank(bank, words);
     }
 }
 
-/// The most words of guest interrupt files that a sleep keeps: 64 files of 255 identities. More
-/// would cost each start, which clears this memory.
+/// Maximum words of guest interrupt files in a sleep: 64 files of 255 identities. A larger maximum
+/// would slow down each start, which clears this memory.
 const MOST_GUEST_WORDS: usize = 64 * 10;
 
-/// The most words of all banks that a sleep keeps.
+/// Maximum words of all banks in a sleep.
 const MOST_WORDS: usize = PRIORITY_WORDS + MAX_RECORDS * RECORD_WORDS + MOST_GUEST_WORDS;
 
-/// Writes the banks of a hart that is to wake.
+/// Writes the banks of a hart for a later wake.
 ///
 /// # Errors
 ///
-/// [`StateError::NoRoom`], also where a wake would have no room for them.
+/// [`StateError::NoRoom`], also if a wake would not have room for them.
 pub(crate) fn write_to_wake(
     hart: &OsContext,
     into: &mut StateWriter<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn write_to_wake(
     write(hart, into)
 }
 
-/// The banks that a hart takes over as it wakes: of each how many words, and all words.
+/// The banks of a waking hart: the number of words of each, and all words.
 struct Kept {
     banks: ArrayVec<(Bank, usize), { Bank::ALL.len() }>,
     words: ArrayVec<u64, MOST_WORDS>,
@@ -88,11 +88,11 @@ static WAKING: Mutex<Kept> = Mutex::new(Kept {
     words: ArrayVec::new_const(),
 });
 
-/// Takes the banks out of a machine's state, and keeps them for [`put_back`].
+/// Takes the banks out of a machine's state, for [`put_back`].
 ///
 /// # Errors
 ///
-/// [`StateError`] where one does not fit.
+/// [`StateError`] if one does not fit.
 pub(crate) fn take(hart: &OsContext, sections: &mut StateSections<'_>) -> Result<(), StateError> {
     let mut kept = WAKING.lock();
     kept.banks.clear();
@@ -112,7 +112,7 @@ pub(crate) fn take(hart: &OsContext, sections: &mut StateSections<'_>) -> Result
     Ok(())
 }
 
-/// Puts back the banks that were taken last, once, after the CSRs.
+/// Restores the banks of the last [`take`], once, after the CSRs.
 pub(crate) fn put_back(hart: &OsContext) {
     let mut kept = WAKING.lock();
     let mut left = kept.words.as_slice();

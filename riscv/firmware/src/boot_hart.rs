@@ -1,7 +1,7 @@
-//! Which hart boots the machine, and on which one the next stage starts.
+//! Chooses the hart that boots the machine, and the hart that the next stage starts on.
 //!
-//! The first to arrive boots it, if the OS can run there. The next stage starts on the hart
-//! that the previous one prefers, if that hart can run the OS and has arrived.
+//! The first hart to arrive boots the machine, if it can run the OS. The next stage starts on the
+//! hart that the previous stage prefers, if that hart can run the OS and has arrived.
 
 use poorwill_arch::Time;
 use poorwill_arch::ipi::Ipi;
@@ -16,15 +16,14 @@ use crate::hart::{self, Hart};
 use crate::platform::console::say;
 use crate::platform::platform;
 
-/// How long a hart that should have arrived is waited for. Harts come out of reset together;
-/// under QEMU with one thread one waits 100 ms for its turn.
+/// Maximum wait for a hart that should have arrived. Harts leave reset together; under QEMU with
+/// one thread a hart may wait 100 ms for its turn.
 const PATIENCE_NS: u64 = 250_000_000;
 
-/// How often each hart is offered the start, before the machine counts as one without a hart
-/// that can run an OS. One that comes late has 5 s.
+/// Number of offers to each hart before the start fails. So a late hart has 5 s.
 const ROUNDS: u32 = 20;
 
-/// Has a hart boot the machine that can run the OS, as `own` cannot, and parks this one.
+/// Lets a hart that can run the OS boot the machine, since `own` cannot, and parks this one.
 /// Returns if no such hart takes the start.
 ///
 /// # Safety
@@ -37,17 +36,17 @@ pub(crate) unsafe fn hand_over(
     tree: usize,
     information: usize,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     let time = unsafe { Time::new(machine) };
     let usable: ArrayVec<u64, MAX_HARTS> = machine.harts.iter().map(|hart| hart.id).collect();
-    say!("hart {own} cannot run an OS, says the device tree; another one boots");
+    say!("hart {own} cannot run an OS, by the device tree; another one boots");
     for _ in 0..ROUNDS {
         for id in stage.boot_order(&usable) {
             let mut harts = machine.harts.iter();
             let Some(hart) = harts.find(|hart| hart.id == id) else {
                 continue;
             };
-            // SAFETY: as the caller says.
+            // SAFETY: by the caller's contract.
             let doorbell = unsafe { Ipi::new(hart) };
             offer::make(id, tree, information);
             doorbell.send();
@@ -58,7 +57,7 @@ pub(crate) unsafe fn hand_over(
     }
 }
 
-/// The hart on which the next stage starts: the one that `stage` prefers, or else `own`.
+/// The hart for the next stage: the one that `stage` prefers, or else `own`.
 pub(crate) fn for_next_stage<'a>(own: &'a Hart, stage: &FwDynamic) -> &'a Hart {
     let preferred = stage.boot_hart.and_then(hart::find);
     let preferred = preferred.filter(|hart| hart.id() != own.id());
@@ -67,7 +66,6 @@ pub(crate) fn for_next_stage<'a>(own: &'a Hart, stage: &FwDynamic) -> &'a Hart {
         .unwrap_or(own)
 }
 
-/// Whether that came true in time.
 fn waited_for(time: &Time, is_true: impl Fn() -> bool) -> bool {
     let began = time.ticks();
     let patience = time.ticks_in(PATIENCE_NS);

@@ -1,5 +1,5 @@
-//! The harts of the machine: each with what the device tree says of it, its HSM
-//! state, what is asked of it, its timer and its stack.
+//! The harts of the machine: each with its description in the device tree, its HSM state, its
+//! mailbox, its timer and its stack.
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -21,10 +21,8 @@ use crate::entry;
 use crate::platform::{platform, pmp, power_fail};
 use crate::remote_fence;
 
-/// One hart, as any hart may use it.
 #[derive(Debug)]
 pub(crate) struct Hart {
-    /// What the device tree says of it.
     pub(crate) description: devicetree::Hart,
     hsm: HsmCell,
     mailbox: Mailbox,
@@ -35,7 +33,7 @@ pub(crate) struct Hart {
 
 static HARTS: Once<ArrayVec<Hart, MAX_HARTS>> = Once::new();
 
-/// Learns which harts there are, before any but the boot hart uses them.
+/// Sets the list of harts, before any but the boot hart uses it.
 ///
 /// # Safety
 ///
@@ -59,33 +57,32 @@ pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
 
 /// All harts that can run the OS.
 pub(crate) fn all() -> &'static [Hart] {
-    // Before they are known there are none to find.
+    // The list is empty before the start.
     HARTS.get().map_or(&[], |harts| harts)
 }
 
-/// All harts but the one that runs this.
 pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     let own = this_hart();
     all().iter().filter(move |hart| !own.is(hart))
 }
 
-/// Has all others stop, as the power fails.
+/// Requests all other harts to stop because the power fails.
 fn tell_power_fails() {
     others().for_each(|hart| hart.send_ipi(Request::Cut));
 }
 
-/// The proof that no hart but the calling one runs the OS, or is about to.
+/// Proof that no hart but the calling one runs the OS or is about to.
 ///
-/// It holds for as long as the calling hart is in machine mode: only who runs the OS
-/// starts a hart.
+/// It is valid while the calling hart is in machine mode: only a hart that runs the OS starts
+/// another.
 #[derive(Debug)]
 pub(crate) struct OthersStopped(());
 
-/// Whether the other harts are stopped.
+/// Checks that the other harts are stopped.
 ///
 /// # Errors
 ///
-/// One that is not.
+/// A hart that is not stopped.
 pub(crate) fn others_stopped() -> Result<OthersStopped, &'static Hart> {
     match others().find(|hart| hart.state() != HsmState::Stopped) {
         Some(running) => Err(running),
@@ -93,28 +90,25 @@ pub(crate) fn others_stopped() -> Result<OthersStopped, &'static Hart> {
     }
 }
 
-/// The hart with the given ID.
 pub(crate) fn find(id: u64) -> Option<&'static Hart> {
     all().iter().find(|hart| hart.id() == id)
 }
 
 impl Hart {
-    /// Its ID.
     pub(crate) fn id(&self) -> u64 {
         self.description.id
     }
 
-    /// Its state now.
     pub(crate) fn state(&self) -> HsmState {
         self.hsm.remote().state()
     }
 
-    /// Where the OS is to start on it, while it has not yet.
+    /// Entry point of the OS, on a hart that was requested to start and has not yet started.
     pub(crate) fn pending_start(&self) -> Option<Resume> {
         self.hsm.remote().pending_start()
     }
 
-    /// Whether it is the first in the list, which the power-fail line interrupts.
+    /// Returns whether the hart is the first in the list, which the power-fail line interrupts.
     pub(crate) fn is_first(&self) -> bool {
         all()
             .first()
@@ -132,28 +126,28 @@ impl Hart {
         Ok(())
     }
 
-    /// Asks the hart, and interrupts it in machine mode.
+    /// Sends the hart a request, and interrupts it in machine mode.
     pub(crate) fn send_ipi(&self, request: Request) {
         self.mailbox.send(request, &self.ipi);
     }
 
-    /// Whether the hart has done what it was asked for, and waited for.
+    /// Returns whether the hart has served an awaited request.
     pub(crate) fn has_done(&self, request: Request) -> bool {
         !self.mailbox.is_posted(request)
     }
 
-    /// Whether it has come from entry.S: at its first start it may be late, or not come.
+    /// Returns whether the hart has come from entry.S: at the machine's start it may be late or
+    /// missing.
     pub(crate) fn has_arrived(&self) -> bool {
         self.stack_top() != 0
     }
 
-    /// The top of its stack.
     pub(crate) fn stack_top(&self) -> usize {
         self.stack_top.load(Ordering::Relaxed)
     }
 
-    /// Makes the calling hart this one: its stack, its thread pointer, its
-    /// CSRs as the OS is to find them at a start.
+    /// Makes the calling hart this one: sets its stack, its thread pointer, and the OS's initial
+    /// CSRs.
     pub(crate) fn init(&'static self, stack_top: usize) -> ThisHart {
         self.stack_top.store(stack_top, Ordering::Relaxed);
         set_thread_pointer(core::ptr::from_ref(self).expose_provenance());
@@ -170,7 +164,7 @@ impl Hart {
     }
 }
 
-/// The hart that runs the call, and what only it may do.
+/// The calling hart, with the operations that only it may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThisHart(&'static Hart);
 
@@ -182,27 +176,23 @@ impl Deref for ThisHart {
     }
 }
 
-/// The hart that runs this.
 pub(crate) fn this_hart() -> ThisHart {
     let pointer = core::ptr::with_exposed_provenance::<Hart>(thread_pointer());
-    // SAFETY: `Hart::init` set the thread pointer to a hart of the list, which is
-    // never freed, before anything could call this, and entry.S sets it again at
-    // each trap.
+    // SAFETY: `Hart::init` set the thread pointer to a hart of the list, which is never freed,
+    // before this can be called. entry.S sets it again at each trap.
     ThisHart(unsafe { &*pointer })
 }
 
 impl ThisHart {
-    /// Whether it is that one.
     pub(crate) fn is(self, hart: &Hart) -> bool {
         core::ptr::eq(self.0, hart)
     }
 
-    /// Its HSM state, to change it.
     pub(crate) fn hsm(self) -> LocalHsm<'static> {
         self.0.hsm.local()
     }
 
-    /// Gives it the CSRs that an OS must find at a start.
+    /// Sets the CSRs that an OS expects at a start.
     pub(crate) fn set_up_csrs(self) {
         let kept = Kept {
             interrupts: self.interrupt(),
@@ -210,30 +200,29 @@ impl ThisHart {
         };
         let environment = Environment::of(&self.description.extensions, kept);
         let trap_entry = entry::trap_entry as *const () as u64;
-        // SAFETY: trap.rs serves what the environment does not delegate, which is made
-        // of what the tree says that this hart has.
+        // SAFETY: trap.rs handles all traps that the environment does not delegate. The environment
+        // follows the tree's description of this hart.
         unsafe { poorwill_arch::environment::set_up(&environment, trap_entry) };
         self.timer().stop_machine_timer();
     }
 
-    /// Its timer.
     pub(crate) fn timer(self) -> HartTimer {
         self.0.timer
     }
 
-    /// What it holds for the OS.
+    /// The OS's state on this hart.
     pub(crate) fn access(self) -> OsContext {
         OsContext::new(self.timer(), platform().interrupts.file())
     }
 
-    /// What machine mode is interrupted by on it.
+    /// Bits of `mie` for machine mode's own interrupts on this hart.
     pub(crate) fn interrupt(self) -> u64 {
         let has_line = self.is_first() && platform().power_fail.is_some();
         let line = if has_line { interrupt::MEI } else { 0 };
         self.0.ipi.interrupt() | line
     }
 
-    /// Takes back an IPI that its OS has not seen yet; whether there was one.
+    /// Clears an IPI that the OS has not seen yet; returns whether there was one.
     pub(crate) fn clear_supervisor_ipi(self) -> bool {
         let is_pending = csr::read::<{ csr::MIP }>() & interrupt::SSI != 0;
         if is_pending {
@@ -243,7 +232,7 @@ impl ThisHart {
         is_pending
     }
 
-    /// Tells the others, where the power-fail line interrupts this hart.
+    /// Notifies the other harts, if the power-fail line interrupts this hart.
     fn look_for_power_fail(self) {
         let line = platform().power_fail.as_ref();
         if line.is_some_and(|line| self.is_first() && line.begins()) {
@@ -251,25 +240,25 @@ impl ThisHart {
         }
     }
 
-    /// Enters the OS behind a call that does not return.
+    /// Enters the OS after a call that does not return.
     ///
     /// # Safety
     ///
-    /// The address is the OS's to execute.
+    /// The OS may execute at the address.
     pub(crate) unsafe fn enter(self, resume: Resume) -> ! {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         unsafe { entry::enter(resume, self.stack_top()) }
     }
 
-    /// Clears the interrupt by other harts, then does what they ask, and looks for the
-    /// power-fail line. Who comes for a start or a job looks for them itself.
+    /// Checks the power-fail line, clears the IPI and serves the requests. Callers that wait for a
+    /// start or a job check for these themselves.
     pub(crate) fn handle_ipi(self) {
         self.look_for_power_fail();
         self.take_requests();
     }
 
-    /// Clears the interrupt by other harts, then does what they ask. A hart whose state is
-    /// written down calls this before: what others were told is sent is in its state then.
+    /// Clears the IPI and serves the requests. A hart calls this before its state is saved, so that
+    /// the state includes requests that senders count as sent.
     pub(crate) fn take_requests(self) {
         let requests = self.0.mailbox.receive(&self.0.ipi);
         if requests.contains(Request::Fence) {
@@ -282,24 +271,24 @@ impl ThisHart {
         }
     }
 
-    /// Clears the interrupt by other harts, before any can ask for something.
+    /// Clears the IPI, before any hart can send a request.
     pub(crate) fn clear_ipi(self) {
         self.0.ipi.clear();
     }
 
-    /// Waits for an IPI, or another interrupt that is enabled, and handles it.
+    /// Waits for an IPI or another enabled interrupt, and handles it.
     pub(crate) fn wait_for_ipi(self) {
         let enabled = csr::read::<{ csr::MIE }>();
-        // SAFETY: machine mode's interrupts are off: its own only ends the wait.
+        // SAFETY: machine mode's interrupts are off; its own interrupt only ends the wait.
         unsafe { csr::set::<{ csr::MIE }>(self.interrupt()) };
         wait_for_interrupt();
-        // SAFETY: as it was.
+        // SAFETY: restores the old value.
         unsafe { csr::write::<{ csr::MIE }>(enabled) };
         self.handle_ipi();
     }
 
-    /// Runs the fence that it is asked for, if any: for loops in which it waits for
-    /// other harts, who may wait for it.
+    /// Runs a requested fence. For loops that wait for other harts, since these may wait for the
+    /// fence.
     pub(crate) fn serve_fence(self) {
         if self.0.mailbox.is_posted(Request::Fence) {
             remote_fence::run_under_way();
@@ -307,10 +296,9 @@ impl ThisHart {
         }
     }
 
-    /// Stops the hart until someone starts it; its call chain ends here, and
-    /// `stopped.rs` goes on.
+    /// Stops the hart until another starts it. Its call chain ends here; `stopped.rs` continues.
     pub(crate) fn wait(self) -> ! {
-        // SAFETY: the stack is this hart's, and the chain is given up.
+        // SAFETY: the stack is this hart's, and its call chain is dropped.
         unsafe { entry::restart(self.stack_top()) }
     }
 }

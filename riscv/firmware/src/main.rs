@@ -1,11 +1,11 @@
-//! Poorwill: RISC-V machine-mode firmware whose machines sleep with the power
-//! off. See docs/architecture.md for the way through it.
+//! Poorwill: RISC-V machine-mode firmware that lets machines sleep with the power off.
+//! docs/architecture.md describes its structure.
 #![no_std]
 #![no_main]
 #![deny(clippy::let_underscore_must_use)]
 #![allow(
     clippy::cast_possible_truncation,
-    reason = "usize has 64 bits on every machine that this runs on; registers narrower than their values are cut on purpose"
+    reason = "usize has 64 bits on every supported machine; values are cut to narrower registers intentionally"
 )]
 
 mod banks;
@@ -42,33 +42,27 @@ use crate::next_stage::NextStageError;
 use crate::platform::console::say;
 use crate::platform::{PlatformError, Started, domain, platform, power};
 
-/// Why the machine cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum BootError {
-    /// The previous stage's information is of no use.
     #[error("{0}")]
     FwDynamic(#[from] FwDynamicError),
-    /// The next stage cannot be started.
     #[error("{0}")]
     NextStage(#[from] NextStageError),
-    /// The device tree is of no use.
     #[error("{0}")]
     Description(#[from] DescriptionError),
-    /// The machine is.
     #[error("{0}")]
     Platform(#[from] PlatformError),
-    /// The calling hart cannot run an OS, and none takes the start that can.
     #[error("hart {0} cannot run an OS, and no hart has arrived that can")]
     NoBootHart(u64),
-    /// A hart runs that nobody has started.
-    #[error("hart {0} runs already")]
+    /// A hart already runs that the firmware has not started.
+    #[error("hart {0} is running already")]
     NotStopped(u64),
-    /// The hart for the next stage, which nobody else can start, has been started.
+    /// The hart for the next stage cannot be started; only the boot hart could have started it.
     #[error("the boot hart cannot be started: {0}")]
     Start(#[from] WrongState),
 }
 
-/// Where the first hart to arrive comes from entry.S.
+/// Entry point from entry.S for the first hart to arrive.
 #[unsafe(no_mangle)]
 extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
     match boot(hart_id, tree, information) {
@@ -80,7 +74,7 @@ extern "C" fn boot_hart(hart_id: u64, tree: usize, information: usize) -> ! {
     }
 }
 
-/// Brings the machine up, then wakes it or boots it cold.
+/// Sets the machine up, then wakes it or boots it cold.
 fn boot(
     hart_id: u64,
     tree: usize,
@@ -89,10 +83,10 @@ fn boot(
     irqs_off::begin();
     stack::begin_on_deep();
     let (next, own, began) = start(hart_id, tree, information)?;
-    // Supplies that still ramp up: what begins now would be cut as soon as the line is armed.
+    // Power supplies may still ramp up: a wake would be cut as soon as the line is armed.
     early(cut::wait_for_power);
 
-    // They wait for the OS to start them, which does not run yet.
+    // They wait for a start by the OS, which does not run yet.
     let stopped = hart::others_stopped().map_err(|hart| BootError::NotStopped(hart.id()))?;
     let no_cut = match cut::go(own, began) {
         Ok(never) => match never {},
@@ -106,34 +100,32 @@ fn boot(
     let reason = no_cut.map_or(reason, ColdBoot::Cut);
     say!("cold boot: {reason}");
     let domain = domain::of(own.id());
-    // SAFETY: the machine boots cold, and nobody has read the tree since the start.
+    // SAFETY: the machine boots cold, and the tree was not read since the start.
     let resume = early(|| unsafe {
         next_stage::prepare(&next, platform(), domain, reason, cut::has_line())
     })?;
-    // Before the line is armed: who waits for a hart does not look at the line.
+    // Before the line is armed: a hart that waits for another does not check the line.
     let first = early(|| boot_hart::for_next_stage(&own, &next));
     early(|| cut::begin(own));
-    // This hart waits to be started, as all do.
+    // Like all harts, this one waits for its start.
     first.start(Task::Start(resume))?;
     own.wait()
 }
 
-/// Takes the machine and its harts into use. Returns what the previous stage left, the
-/// calling hart, and when that began.
-// What it needs of the stack is gone before a wake needs it.
+/// Sets up the machine and its harts. Returns the previous stage's information, the calling hart,
+/// and the time when that began.
+// Not inlined, so that its stack is free before a wake needs it.
 #[inline(never)]
 fn start(
     hart_id: u64,
     tree: usize,
     information: usize,
 ) -> Result<(FwDynamic, ThisHart, u64), BootError> {
-    // SAFETY: entry.S passes on the addresses that the previous stage gave, which may
-    // be wrong, but reading there has no side effects, nor where the tree says that
-    // memory is; and this hart is alone on the machine.
+    // SAFETY: entry.S passes on the previous stage's addresses, which may be wrong. But reads there
+    // have no side effects, nor within the tree's memory; and this hart is alone on the machine.
     let load = |address, into: &mut [u8]| unsafe { next_stage::load(address, into) };
     let blob = FwDynamic::find_tree(tree as u64, load)?;
-    // SAFETY: a blob of this length was found there, and nobody else writes it before
-    // `prepare`.
+    // SAFETY: a blob of this length was found there, and only `prepare` writes it later.
     let blob_bytes = unsafe { next_stage::tree(blob) };
     let mut machine = Machine::default();
     let found = early(|| machine.survey_or_salvage(blob_bytes));
@@ -163,24 +155,24 @@ fn start(
     cut::take_memory(cut_pages, machine.harts.len());
     let began = platform.time.ticks();
     let own = hart::all()[place].init(stacks.top(place));
-    // A hart that handed the start over rang this one's doorbell.
+    // A hart that handed the start over has sent this one an IPI.
     own.clear_ipi();
     stacks.publish();
-    // Not this one, which would not handle it while it loads: QEMU runs a hart with
-    // anything pending at a third of its speed, and it could not rest.
+    // Not this hart, which would not handle the IPI while it loads. QEMU runs a hart with a pending
+    // interrupt at a third of its speed, and the hart could not rest.
     hart::others().for_each(|hart| hart.send_ipi(Request::Start));
     Ok((next, own, began))
 }
 
-/// Runs long work, as long as no OS runs.
+/// Runs long work while no OS runs.
 #[track_caller]
 fn early<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: no OS has a timer that could ring.
+    // SAFETY: no OS has a timer that could fire.
     unsafe { interruptible(0, work) }
 }
 
-/// Where the other harts come from entry.S, each on its own stack and with its place
-/// in the list. They wait for the OS to start them.
+/// Entry point from entry.S for the other harts, each with its stack and its index in the list.
+/// They wait for a start by the OS.
 #[unsafe(no_mangle)]
 extern "C" fn other_hart(place: usize, stack_top: usize) -> ! {
     hart::all()[place].init(stack_top).wait()

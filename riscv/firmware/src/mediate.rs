@@ -1,5 +1,5 @@
-//! Exceptions of the OS: accesses to mediated registers are made for it, and all else goes
-//! to it.
+//! Exceptions of the OS: machine mode serves accesses to mediated registers, and gives all others
+//! back to the OS.
 
 use poorwill_arch::claimed::ClaimedMemory;
 use poorwill_arch::csr;
@@ -15,7 +15,7 @@ pub(crate) fn access_fault(frame: &mut TrapFrame, hart: ThisHart, domain: &Domai
     let fault = fault_of(frame);
     let owns = |length, address| domain.bytes(length, address, 0).is_ok();
     let executes = |address| domain.executable(address).is_ok();
-    // SAFETY: a domain's memory is the OS's alone, and reading its flash changes nothing.
+    // SAFETY: a domain's memory is only the OS's; reads of its flash have no effect.
     let memory = unsafe { ClaimedMemory::new(owns, executes) };
     let access = Access::of(&fault, &frame.x, &hart.access(), &memory);
     let served = access.and_then(|access| {
@@ -28,7 +28,7 @@ pub(crate) fn access_fault(frame: &mut TrapFrame, hart: ThisHart, domain: &Domai
     }
 }
 
-/// Has the OS handle the exception in the frame.
+/// Lets the OS handle the exception in the frame.
 pub(crate) fn exception(frame: &mut TrapFrame, hart: ThisHart) {
     give_back(frame, &fault_of(frame), hart);
 }
@@ -45,7 +45,7 @@ fn fault_of(frame: &TrapFrame) -> Fault {
     }
 }
 
-/// Has the OS handle that exception.
+/// Lets the OS handle this exception.
 pub(crate) fn give_back(frame: &mut TrapFrame, fault: &Fault, hart: ThisHart) {
     let left = redirect(fault, &hart.access());
     (frame.mepc, frame.mstatus) = (left.pc as usize, left.status as usize);

@@ -1,5 +1,4 @@
-//! The next stage: what the previous one left for it in memory, and the device tree
-//! that it is given.
+//! The next stage: its files in memory from the previous stage, and its device tree.
 
 use poorwill_devicetree::{FixupError, Fixups, fixup};
 use poorwill_domain::{Domain, FwDynamic};
@@ -13,49 +12,45 @@ use thiserror::Error;
 use crate::platform::{Platform, console, entropy, pmp};
 use crate::report;
 
-/// What stands in the log's place until that is known.
+/// Value of the log property until the log is written.
 static NO_LOG: LogText = [0; TEXT_BYTES];
 
-/// Why the next stage cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NextStageError {
-    /// The next stage does not lie in the OS's memory, nor in its flash.
     #[error("the next stage at {0:#x} is in neither OS memory nor flash")]
     Address(u64),
-    /// The device tree has no place to grow in.
     #[error(
-        "the device tree has no room to grow where it is, and no 2 MiB of memory are free for it"
+        "the device tree has no room to grow in place, and 2 MiB of free memory were not found for it"
     )]
     NoPlace,
-    /// The device tree cannot be handed on.
     #[error(transparent)]
     Fixup(#[from] FixupError),
 }
 
-/// Fills `into` with what memory holds from `address` on.
+/// Copies memory from `address` on into `into`.
 ///
 /// # Safety
 ///
-/// Reading there has no side effects, and nothing writes there meanwhile.
+/// Reads there have no side effects, and nothing writes there at the same time.
 pub(crate) unsafe fn load(address: u64, into: &mut [u8]) {
     let from = core::ptr::with_exposed_provenance::<u8>(address as usize);
-    // SAFETY: as the caller says; the buffer is an object of its own.
+    // SAFETY: by the caller's contract; the buffer is a separate object.
     unsafe { from.copy_to(into.as_mut_ptr(), into.len()) }
 }
 
-/// The bytes of the device tree.
+/// The device tree's bytes.
 ///
 /// # Safety
 ///
 /// The blob lies in memory, and nothing else reads or writes it while the slice is used.
 pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
     let start = core::ptr::with_exposed_provenance_mut(blob.start as usize);
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     unsafe { core::slice::from_raw_parts_mut(start, blob.length() as usize) }
 }
 
-/// Makes the device tree ready for the next stage, and tells it why the machine boots
-/// cold, with room for what is told of cuts where the machine has a power-fail line; returns where it starts, and with what.
+/// Prepares the device tree for the next stage, with the reason for the cold boot. On a machine
+/// with a power-fail line it reserves the cut-status property. Returns entry point and argument.
 ///
 /// # Errors
 ///
@@ -63,8 +58,8 @@ pub(crate) unsafe fn tree(blob: PhysRange) -> &'static mut [u8] {
 ///
 /// # Safety
 ///
-/// The previous stage left `stage`, nothing runs in the OS's memory yet, and
-/// what [`tree`] gave is no longer in use.
+/// The previous stage left `stage`, nothing runs in the OS's memory yet, and no slice of [`tree`]
+/// is in use.
 pub(crate) unsafe fn prepare(
     stage: &FwDynamic,
     platform: &Platform,
@@ -76,12 +71,12 @@ pub(crate) unsafe fn prepare(
     let entry = entry.map_err(|_| NextStageError::Address(stage.address))?;
     let place = domain.next_stage.handed_on.ok_or(NextStageError::NoPlace)?;
     let start = core::ptr::with_exposed_provenance_mut::<u8>(place.start as usize);
-    // SAFETY: memory that is the OS's, and thus nobody's before it starts; what the previous
-    // stage has left for the OS lies elsewhere, but for the blob itself.
+    // SAFETY: the OS's memory, which is unused before the OS starts. The previous stage's other
+    // files lie elsewhere.
     let buffer = unsafe { core::slice::from_raw_parts_mut(start, place.length() as usize) };
     if place.start != stage.tree.start {
         let blob = &mut buffer[..stage.tree.length() as usize];
-        // SAFETY: the blob was read from there, and the place does not overlap it.
+        // SAFETY: the blob was read there before, and `place` does not overlap it.
         unsafe { load(stage.tree.start, blob) };
     }
     let text = Startup::Cold(&reason).text(pmp::protection());

@@ -1,13 +1,11 @@
-//! What a remote fence does on a hart, and the one that is under way.
+//! Remote fences: their effect on a hart, and the current one.
 
 use poorwill_arch::fence;
 use poorwill_domain::{FencePages, FenceRange};
 use spin::Mutex;
 
-/// What a fence is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fence {
-    /// Instruction fetches.
     Instructions,
     /// Translations of a range, in one address space or in all.
     Translations {
@@ -16,12 +14,11 @@ pub(crate) enum Fence {
     },
     /// Second-stage translations. They are rare, so all are dropped.
     Guests,
-    /// A guest's own translations; likewise.
+    /// A guest's own translations; all are dropped, too.
     GuestTranslations,
 }
 
 impl Fence {
-    /// Runs it on the calling hart.
     pub(crate) fn run(self) {
         match self {
             Fence::Instructions => fence::instructions(),
@@ -40,16 +37,16 @@ fn translations(range: FenceRange, space: Option<u64>) {
     }
 }
 
-/// The one fence under way.
+/// The current fence; there is at most one.
 static UNDER_WAY: Mutex<Option<Fence>> = Mutex::new(None);
 
-/// Sets the fence that harts are to run from here on, or none. Whoever does has the
-/// turn (`sbi/rfence.rs`).
+/// Sets or clears the fence that harts must run. Only the hart with the turn (`sbi/rfence.rs`) may
+/// call this.
 pub(crate) fn set_under_way(fence: Option<Fence>) {
     *UNDER_WAY.lock() = fence;
 }
 
-/// Runs the fence under way on the calling hart, which has been asked to.
+/// Runs the current fence on the calling hart, on request.
 pub(crate) fn run_under_way() {
     let fence = *UNDER_WAY.lock();
     if let Some(fence) = fence {

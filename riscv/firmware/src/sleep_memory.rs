@@ -1,4 +1,4 @@
-//! The memory that sleeping works in, and the OS's as it is saved, loaded and opened.
+//! The work memory of sleeps and wakes, and access to the OS's memory.
 
 use poorwill_arch::interruptible;
 use poorwill_image::{NotOpened, SealedMemory, SealingKey, Workspace, open_in_place};
@@ -11,41 +11,37 @@ use crate::hart::OthersStopped;
 use crate::platform::platform;
 use crate::workers::StoppedHarts;
 
-/// The OS memory of this machine, to read and to write, for the hart that saves or
-/// wakes it.
+/// The OS memory of this machine, to read and to write, for the hart that saves or wakes it.
 pub(crate) fn os_memory(_: &OthersStopped) -> OsMemory {
-    // SAFETY: the map has the machine's memory but for the firmware's own, at its
-    // physical addresses, as machine mode has no translation. No other hart runs the
-    // OS, says the proof; the one that calls makes a value for the length of a sleep
-    // or a wake, of which there is one at a time, and keeps no reference into OS
-    // memory beside it.
+    // SAFETY: the map holds the machine's memory without the firmware's, at physical addresses;
+    // machine mode has no translation. No other hart runs the OS, as the proof shows. There is
+    // only one sleep or wake at a time; the calling hart makes one value for it, and keeps no other
+    // reference into OS memory.
     unsafe { OsMemory::new(platform().memory.clone()) }
 }
 
-/// The memory that a sleep or a wake works in; there is never more than one.
+/// The work memory of a sleep or a wake; there is only one at a time.
 static WORK: Once<Mutex<Work<'static>>> = Once::new();
 
-/// The queues of the controller that runs; there is one at a time.
+/// The queues of the running controller; there is only one at a time.
 static QUEUES: Once<Mutex<&'static mut QueueMemory>> = Once::new();
 
-/// The memory that a sleep, a wake or an opening works in.
+/// The work memory of a sleep, a wake or a decryption in place.
 pub(crate) fn work() -> MutexGuard<'static, Work<'static>> {
     WORK.get().expect("memory is taken at the start").lock()
 }
 
-/// The queues of the controller that runs.
 pub(crate) fn queues() -> MutexGuard<'static, &'static mut QueueMemory> {
     QUEUES.get().expect("memory is taken at the start").lock()
 }
 
-/// Pages that sleeping works in, on a machine with `os_pages` pages of OS memory.
+/// Pages of work memory on a machine with `os_pages` pages of OS memory.
 pub(crate) const fn pages_needed(os_pages: u64) -> u64 {
     let pages = (size_of::<QueueMemory>() / size_of::<Page>()) as u64;
     pages + Work::pages_needed(os_pages)
 }
 
-/// Gives sleeping its memory, once: at least [`pages_needed`] of it. What is in it
-/// does not matter.
+/// Sets the work memory, once: at least [`pages_needed`] pages with any contents.
 pub(crate) fn take_memory(pages: &'static mut [Page]) {
     let (queues, rest) = QueueMemory::take(pages).expect("room for a controller's queues");
     let work = Work::take(rest).expect("room for two more pages");
@@ -53,8 +49,8 @@ pub(crate) fn take_memory(pages: &'static mut [Page]) {
     WORK.call_once(|| Mutex::new(work));
 }
 
-/// Opens where it lies what a save has left sealed in memory, as the power failed; nothing
-/// else has used the memory that a sleep works in since.
+/// Decrypts memory in place that a save left sealed when the power failed. The work memory must be
+/// unused since that save.
 ///
 /// # Errors
 ///

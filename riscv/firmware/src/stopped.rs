@@ -1,4 +1,4 @@
-//! A stopped hart: it works for others, and waits to be started.
+//! A stopped hart: it works for others, and waits for its start.
 
 use poorwill_arch::{csr, wait_for_interrupt};
 use poorwill_hart::interrupt;
@@ -11,20 +11,20 @@ use crate::platform::power_fail;
 use crate::sleeper;
 use crate::workers;
 
-/// Where entry.S brings a hart whose call chain has ended, on its empty stack. It is
-/// stopped, or on its way there.
+/// Entry point from entry.S for a hart that is stopped or stopping. Its call chain has ended; its
+/// stack is empty.
 #[unsafe(no_mangle)]
 extern "C" fn wait_for_start() -> ! {
     stack::leave_deep();
     let own = this_hart();
     stack::verify(own.stack_top());
-    // SAFETY: machine mode waits for its own interrupt and nothing else; what
-    // the OS had pending or enabled ends with the stop.
+    // SAFETY: machine mode waits only for its own interrupt; the OS's pending and enabled
+    // interrupts end with the stop.
     unsafe {
         csr::write::<{ csr::MIE }>(own.interrupt());
         csr::clear::<{ csr::MIP }>(interrupt::SSI | interrupt::STI);
     }
-    // Whoever stops has fences that it was asked for as a running hart.
+    // A hart that stops may have fence requests from before.
     own.handle_ipi();
     if let Err(error) = own.hsm().stopped() {
         // At power-on it is stopped already, and may have been started since.
@@ -34,8 +34,7 @@ extern "C" fn wait_for_start() -> ! {
     let starting = loop {
         own.handle_ipi();
         let starting = own.hsm().starting();
-        // One that is to go on does so first: what it holds for the OS is in the record of
-        // a cut that is consumed.
+        // A hart that must resume does so first: its OS state is in the record of a consumed cut.
         let goes_on = |starting: &Starting<'_>| starting.task() == Task::Go;
         if power_fail::is_failing() && !starting.as_ref().is_some_and(goes_on) {
             cut::stop(None);
@@ -43,7 +42,7 @@ extern "C" fn wait_for_start() -> ! {
         if let Some(starting) = starting {
             break starting;
         }
-        // A start that came while it worked is found before it waits.
+        // A start that came during the work is found before the wait.
         if !workers::work(&mut worker) {
             wait_for_interrupt();
         }
@@ -57,7 +56,7 @@ extern "C" fn wait_for_start() -> ! {
         Task::Wake(resume) => {
             sleeper::restore_hart();
             cut::woke(own);
-            // What it holds for the OS is in no other place any more.
+            // This hart's OS state is in no other place any more.
             cut::begin(own);
             resume
         }
@@ -67,7 +66,7 @@ extern "C" fn wait_for_start() -> ! {
         }
     };
     started(starting);
-    // SAFETY: whoever gave the task checked the address.
+    // SAFETY: the hart that gave the task has checked the address.
     unsafe { cut::enter_or_stop(own, resume) }
 }
 

@@ -1,4 +1,4 @@
-//! Traps into machine mode: calls and interrupts from the OS, and our own faults.
+//! Traps into machine mode: calls and interrupts from the OS, and the firmware's own faults.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::platform::console::say;
 use crate::platform::{domain, platform, power, power_fail};
 use crate::sbi;
 
-/// Where entry.S brings every trap from the OS.
+/// Entry point from entry.S for all traps from the OS.
 #[unsafe(no_mangle)]
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
@@ -45,10 +45,10 @@ fn handle(frame: &mut TrapFrame) {
     }
 }
 
-/// Starts the machine again, as the OS has trapped in its own trap handler and cannot go on.
+/// Resets the machine: the OS trapped in its own trap handler and cannot continue.
 fn end_os(frame: &TrapFrame) -> ! {
     say!(
-        "the OS on hart {} has trapped while it could not: cause {:#x} at {:#x}; it ends here",
+        "the OS on hart {} trapped in its trap handler and cannot continue: cause {:#x} at {:#x}",
         hart_id(),
         csr::try_read::<{ csr::MTVAL2 }>().unwrap_or(0),
         frame.mepc,
@@ -56,10 +56,10 @@ fn end_os(frame: &TrapFrame) -> ! {
     power::fatal()
 }
 
-/// Disables an interrupt that machine mode has no handler for, on this hart.
+/// Disables an interrupt without a handler in machine mode, on this hart.
 fn disable(interrupt: u32) {
     let bit = 1_u64.checked_shl(interrupt).unwrap_or(0);
-    // SAFETY: machine mode waits for no such interrupt.
+    // SAFETY: machine mode does not wait for this interrupt.
     unsafe { csr::clear::<{ csr::MIE }>(bit) };
     say!(
         "hart {}: unknown interrupt {interrupt} is now off",
@@ -67,8 +67,7 @@ fn disable(interrupt: u32) {
     );
 }
 
-/// Where entry.S brings an interrupt of work in machine mode that lets itself be
-/// interrupted (`arch::interruptible`).
+/// Entry point from entry.S for interrupts of work in machine mode (`arch::interruptible`).
 #[unsafe(no_mangle)]
 extern "C" fn machine_interrupt(cause: u64) {
     match OsTrap::of(cause) {
@@ -78,21 +77,21 @@ extern "C" fn machine_interrupt(cause: u64) {
     }
 }
 
-/// Where entry.S brings a fault of the firmware's own.
+/// Entry point from entry.S for the firmware's own faults.
 #[unsafe(no_mangle)]
 extern "C" fn machine_fault(cause: u64, address: u64, value: u64) -> ! {
     panic!("fault in machine mode: cause {cause:#x} at {address:#x}, value {value:#x}")
 }
 
-/// The hart that has panicked first, plus one.
+/// The first hart that panicked, plus one.
 static PANICKED: AtomicU64 = AtomicU64::new(0);
 
-/// It has panicked within that, too.
+/// That hart has panicked again.
 static PANICKED_TWICE: AtomicBool = AtomicBool::new(false);
 
-/// Says what and where, then resets or powers off. A panic within that, as of a console
-/// that faults, does without words; one within that one has nothing left to try. Other
-/// harts leave it to the first.
+/// Prints the panic's message and place, then resets or powers off. A second panic, for example
+/// because of a faulting console, prints nothing; after a third the hart parks. Other harts park,
+/// too.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     let own = hart_id().wrapping_add(1);
@@ -103,7 +102,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         }
         Err(_) => entry::park(),
     }
-    // SAFETY: this hart will not return.
+    // SAFETY: this hart does not return.
     unsafe { crate::platform::console::seize() };
     say!("panic on hart {}: {}", hart_id(), info.message());
     if let Some(place) = info.location() {

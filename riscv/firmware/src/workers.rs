@@ -1,5 +1,5 @@
-//! Worker harts: those that are stopped lend a hand with a save or a load, whose
-//! coordinator is the hart that runs it.
+//! Worker harts: stopped harts that help with a save or a load. The coordinator is the hart that
+//! runs it.
 
 use poorwill_arch::{interruptible, uninterrupted};
 use poorwill_hart::{HsmState, JobGate, Request, Worker};
@@ -10,26 +10,23 @@ use crate::hart::{self, this_hart};
 use crate::platform::console::say;
 use crate::platform::{platform, power_fail};
 
-/// How long the coordinator waits, once its own run has ended, before it names the harts
-/// that do not come back.
+/// Time after the coordinator's own part before it reports late workers.
 const PATIENCE_MS: u64 = 10_000;
 
-/// How long the coordinator rests that waits for transfers: far less than those take
-/// that fill the queue of a fast disk (16 MiB, at 7 GB/s 2.4 ms).
+/// Rest of a coordinator that waits for transfers. It is far shorter than a full queue of a fast
+/// disk takes (16 MiB at 7 GB/s: 2.4 ms).
 const PAUSE_NS: u64 = 100_000;
 
 type Job<'a> = &'a (dyn Fn() + Sync);
 
-/// Every hart that is stopped, and the caller as their coordinator.
+/// All stopped harts as workers, and the caller as their coordinator.
 ///
-/// A hart's stack leaves a job a few KiB.
+/// A job may use a few KiB of a worker's stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoppedHarts;
 
-/// The job of the open round.
 static JOB: Mutex<Option<Job<'static>>> = Mutex::new(None);
 
-/// The gate that workers pass.
 fn gate() -> &'static JobGate {
     static GATE: Once<JobGate> = Once::new();
     GATE.call_once(JobGate::new)
@@ -38,10 +35,10 @@ fn gate() -> &'static JobGate {
 impl poorwill_image::Workers for StoppedHarts {
     /// # Panics
     ///
-    /// When a run is under way. (A panic never unwinds: it resets the machine.)
+    /// If a run is in progress. (A panic never unwinds: it resets the machine.)
     fn run(&self, coordinate: &mut dyn FnMut(), work: Job<'_>) {
-        // SAFETY: only harts within the gate use the reference, and this call
-        // returns only when the gate is closed and the last has left.
+        // SAFETY: only harts inside the gate use the reference; this call returns only after the
+        // gate is closed and the last worker has left.
         let lent = unsafe { core::mem::transmute::<Job<'_>, Job<'static>>(work) };
         *JOB.lock() = Some(lent);
         gate().open().expect("one hart coordinates a job");
@@ -65,8 +62,8 @@ impl poorwill_image::Workers for StoppedHarts {
             .for_each(|hart| hart.send_ipi(Request::Job));
     }
 
-    /// A hart that polls without a pause takes from a machine under an emulator or
-    /// a hypervisor the time in which that does the transfers, and warms any other.
+    /// A polling hart takes time from an emulator or a hypervisor that does the transfers, and
+    /// heats other machines.
     fn pause(&self) {
         let time = &platform().time;
         let until = time.ticks().saturating_add(time.ticks_in(PAUSE_NS));
@@ -74,17 +71,15 @@ impl poorwill_image::Workers for StoppedHarts {
     }
 
     fn idle(&self) {
-        // An IPI that came in since the hart last looked is pending still, and
-        // ends the wait at once.
+        // An IPI that came since the last check is still pending, and ends the wait at once.
         uninterrupted(|| this_hart().wait_for_ipi());
     }
 }
 
-/// Waits until nobody is within the gate. Where the power fails each ends its work at its next
-/// look, within a page's, and stops: nothing but their end ends this, as they use what is lent
-/// to them. Harts that are long about it are named, and
-/// waited for all the same: they may still write to memory, and an image that was consumed
-/// for this wake is worth more than an end to the wait.
+/// Waits until the gate is empty. If the power fails, each worker ends its work at its next check,
+/// within a page. No timeout ends the wait, because the workers use borrowed memory. Late workers
+/// are reported and still waited for: they may still write to memory, and the image may be consumed
+/// already.
 fn wait_for_all() {
     let time = &platform().time;
     let mut began = time.ticks();
@@ -94,22 +89,22 @@ fn wait_for_all() {
             return;
         }
         if time.milliseconds_since(began) > PATIENCE_MS {
-            say!("{inside} harts do not come back from their work");
+            say!("{inside} worker harts are late");
             began = time.ticks();
         }
         core::hint::spin_loop();
     }
 }
 
-/// Does the job that is going, if there is one and this worker has not done it yet.
-/// Says whether it did.
+/// Does the current job, if there is one and this worker has not done it yet. Returns whether it
+/// did.
 pub(crate) fn work(worker: &mut Worker) -> bool {
     let Some(inside) = worker.enter(gate()) else {
         return false;
     };
     let job = *JOB.lock();
     if let Some(job) = job {
-        // SAFETY: a job keeps nothing from the OS's timer.
+        // SAFETY: a job holds nothing that the OS's timer needs.
         unsafe { interruptible(0, job) };
     }
     drop(inside);

@@ -1,11 +1,11 @@
-# Where every hart starts, and where traps into machine mode begin and end.
-# Everything that can be said in Rust is said in Rust.
+# Entry of every hart at the start, and entry and exit of traps into machine mode. This file has
+# only code that cannot be Rust.
 
     .option arch, +zicsr
     .equ miselect, 0x350
     .equ mireg, 0x351
 
-    # Fills from \from, which it moves, to \to, 64 bytes at a time.
+    # Fills from \from, which it changes, to \to, 64 bytes at a time.
     .macro fill from, to, word
 10: bgeu    \from, \to, 11f
     .irp    at, 0, 8, 16, 24, 32, 40, 48, 56
@@ -19,15 +19,15 @@
     .section .text.entry, "ax"
     .globl entry
 entry:
-    # The previous stage gives a0 = hart ID, a1 = device tree, a2 = fw_dynamic
-    # information (OpenSBI, fw_dynamic.h). They are kept in s0 to s2.
+    # The previous stage passes a0 = hart ID, a1 = device tree, a2 = fw_dynamic information
+    # (OpenSBI, fw_dynamic.h). s0 to s2 keep them.
     mv      s0, a0
     mv      s1, a1
     mv      s2, a2
 
-    # 1. No interrupts, and no trap goes astray: until Rust runs, a trap parks. A reset
-    #    leaves traps in machine mode fatal on harts with Smdbltrp (mstatus.MDT), and
-    #    going to an unknown place on those with Smrnmi (mnstatus, 0x744, NMIE).
+    # 1. No interrupts; until Rust runs, a trap parks. A reset leaves traps in machine mode fatal on
+    #    harts with Smdbltrp (mstatus.MDT). On harts with Smrnmi (mnstatus, 0x744, NMIE) they go to
+    #    an unknown address.
     csrw    mie, zero
     csrw    mip, zero
     li      t1, {DOUBLE_TRAP}
@@ -47,8 +47,7 @@ entry:
     andi    t0, t0, 1
     beqz    t0, park
 
-    # 3. The first to arrive boots the machine, on the deep stack and on clean
-    #    memory.
+    # 3. The first hart to arrive boots the machine, on the deep stack, with clean memory.
     la      t0, arrivals
     li      t1, 1
     amoadd.w.aqrl t1, t1, (t0)
@@ -67,10 +66,10 @@ boots:
     mv      a2, s2
     call    boot_hart
 
-    # 4. The others have no stack until it has placed them. They wait for an
-    #    interrupt by MSIP, or by their machine-mode IMSIC file, which is opened for
-    #    IPIs (AIA, 3.8): eithreshold (0x72) zero, eie0 (0xc0), eidelivery (0x70). A
-    #    hart that has no file traps on the way, and goes on.
+    # 4. The other harts have no stack until the boot hart has placed it. They wait for an interrupt
+    #    by MSIP or by their machine-mode IMSIC file. The file is opened for IPIs (AIA, 3.8):
+    #    eithreshold (0x72) zero, eie0 (0xc0), eidelivery (0x70). A hart without a file traps here,
+    #    and continues.
 1:  la      t0, 2f
     csrw    mtvec, t0
     li      t1, 1
@@ -101,8 +100,8 @@ boots:
     beqz    t1, 3b
     fence   r, rw
 
-    # 5. The place of its ID in the table there is that of its stack. A hart that is
-    #    not in the table is one that no OS will ask for.
+    # 5. The index of a hart's ID in the table is that of its stack. A hart that is not in the table
+    #    parks, since no OS can start it.
     ld      t2, (t1)
     addi    t3, t1, 8
     li      a0, 0
@@ -121,9 +120,8 @@ boots:
     addi    sp, a1, -{STACK_HEAD}
     call    other_hart
 
-    # 6. The first to arrive cannot run the OS, and offers the start to this hart
-    #    (offer.rs). It boots the machine as if it had come first, once the other one is
-    #    off the deep stack.
+    # 6. The first hart to arrive cannot run the OS, and offers the start to this one (offer.rs).
+    #    This one boots the machine as if it had come first, once the other is off the deep stack.
 7:  li      t2, {TAKEN}
     lr.d.aqrl t1, (t5)
     bne     t1, s0, 4b
@@ -138,7 +136,7 @@ boots:
     j       boots
 
     # fn leave_machine() -> !
-    # Lets the hart go on that has taken the start, and parks this one.
+    # Releases the hart that has taken the start, and parks this one.
     .globl leave_machine
 leave_machine:
     la      t0, {OFFER}
@@ -157,8 +155,7 @@ park:
 arrivals:
     .word 0
 
-    # Trap frame: x1 to x31 at 8 * number, then mepc and mstatus; above it the
-    # head of the stack.
+    # Trap frame: x1 to x31 at 8 * number, then mepc and mstatus; the head of the stack is above it.
     .equ FRAME, 272
     .equ FRAME_MEPC, 256
     .equ FRAME_MSTATUS, 264
@@ -167,8 +164,8 @@ arrivals:
     .balign 4
     .globl trap_entry
 trap_entry:
-    # In S and U mode mscratch holds the top of this hart's stack, less the
-    # pointer there; in machine mode it holds zero.
+    # In S and U mode mscratch holds the top of this hart's stack, less the pointer there; in
+    # machine mode it holds zero.
     csrrw   sp, mscratch, sp
     beqz    sp, machine_trap
     addi    sp, sp, -FRAME
@@ -181,7 +178,7 @@ trap_entry:
     sd      t0, FRAME_MEPC(sp)
     csrr    t0, mstatus
     sd      t0, FRAME_MSTATUS(sp)
-    # A trap in here is told as such, and not by a double trap (Smdbltrp).
+    # MDT is cleared: a trap in here must be reported, not be a double trap (Smdbltrp).
     li      t0, {DOUBLE_TRAP}
     csrc    mstatus, t0
     ld      tp, FRAME(sp)
@@ -189,7 +186,7 @@ trap_entry:
     call    handle_trap
     addi    a1, sp, FRAME
 
-    # The frame is at sp, and the next trap's stack ends at a1.
+    # sp: the frame; a1: end of the next trap's stack.
 load_frame:
     csrw    mscratch, a1
     ld      t0, FRAME_MEPC(sp)
@@ -203,8 +200,7 @@ load_frame:
     mret
 
 machine_trap:
-    # In machine mode itself: an interrupt of work that lets itself be interrupted, or a
-    # fault of the firmware's own.
+    # In machine mode: an interrupt of interruptible work, or the firmware's own fault.
     csrrw   sp, mscratch, sp
     addi    sp, sp, -FRAME
     sd      t0, 8*5(sp)
@@ -238,7 +234,7 @@ machine_fault_entry:
     call    machine_fault
 
     # fn enter_supervisor(hart_id, argument, stack_top) -> !
-    # mepc and mstatus are set; no register of ours is left for the OS to see.
+    # mepc and mstatus are set. Registers are cleared, so the OS sees none of the firmware's values.
     .globl enter_supervisor
 enter_supervisor:
     csrw    mscratch, a2
@@ -248,15 +244,15 @@ enter_supervisor:
     mret
 
     # fn return_from_frame(frame, stack_top) -> !
-    # Enters the OS as at the end of the trap that the frame is of, wherever it lies: it is
-    # read, and nothing is written, as the caller's own stack may be in any place.
+    # Enters the OS as at the end of the frame's trap. The frame may lie anywhere: it is only read,
+    # and nothing is written, since the caller's own stack may be there.
     .globl return_from_frame
 return_from_frame:
     mv      sp, a0
     j       load_frame
 
     # fn restart_on_stack(stack_top) -> !
-    # Forgets the call chain and waits for the hart to be started again.
+    # Drops the call chain and waits for the hart's start.
     .globl restart_on_stack
 restart_on_stack:
     addi    sp, a0, -{STACK_HEAD}

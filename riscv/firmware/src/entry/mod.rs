@@ -1,4 +1,4 @@
-//! How harts enter machine mode and leave it, and the stacks that they are on there.
+//! Entry of harts into machine mode, exit from it, and their stacks.
 
 pub(crate) mod offer;
 pub(crate) mod stack;
@@ -31,38 +31,36 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// Where traps from the OS begin (entry.S).
+    /// Entry point of traps from the OS (entry.S).
     pub(crate) safe fn trap_entry();
     fn restart_on_stack(stack_top: usize) -> !;
     fn leave_machine() -> !;
 }
 
-/// The registers of the OS at a trap, as entry.S lays them out.
+/// The OS's registers at a trap, in entry.S's layout.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct TrapFrame {
     /// x0 to x31; the first is unused.
     pub(crate) x: [usize; 32],
-    /// Where the OS was.
     pub(crate) mepc: usize,
-    /// Its `mstatus`.
     pub(crate) mstatus: usize,
 }
 
-/// Parks the calling hart for good.
+/// Parks the calling hart forever.
 pub(crate) fn park() -> ! {
-    // SAFETY: nothing is to wake this hart.
+    // SAFETY: nothing must wake this hart.
     unsafe { csr::write::<{ csr::MIE }>(0) };
     loop {
         wait_for_interrupt();
     }
 }
 
-/// Drops the call chain of this hart and waits for it to be started.
+/// Drops the call chain of this hart and waits for its start.
 ///
 /// # Safety
 ///
-/// `stack_top` is this hart's own, and nothing on its stack is still needed.
+/// `stack_top` is this hart's own, and its stack's contents are not needed any more.
 pub(crate) unsafe fn restart(stack_top: usize) -> ! {
     // SAFETY: passed on to the caller.
     unsafe { restart_on_stack(stack_top) }

@@ -1,17 +1,17 @@
-//! The start of the machine, offered by a hart that cannot run the OS to one that can.
+//! An offer of the machine's start, from a hart that cannot run the OS to one that can.
 //!
-//! One word holds it: no hart, the ID of the hart that it is offered to, or that it is
-//! taken. A hart that waits in entry.S takes what is offered to it, and goes on when the word
-//! says again that there is no hart: then the other one needs its stack no more.
+//! One word holds its state: no hart, the ID of the hart with the offer, or taken. A hart that
+//! waits in entry.S takes its offer. It continues when the word says "no hart" again: then the
+//! other hart no longer needs its stack.
 
 use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// No hart: nothing is offered, or the hart that offered has left.
+/// No hart: there is no offer, or the offering hart has left.
 pub(super) const NO_HART: i64 = -1;
-/// The hart to which the start was offered has taken it.
+/// The hart with the offer has taken it.
 pub(super) const TAKEN: i64 = -2;
 
-/// The offer, as entry.S reads it.
+/// The offer, in entry.S's layout.
 #[repr(C)]
 pub(super) struct Offer {
     hart: AtomicI64,
@@ -19,7 +19,7 @@ pub(super) struct Offer {
     information: AtomicUsize,
 }
 
-/// Not in `.bss`, which the hart that takes it clears.
+/// Not in `.bss`, which the taking hart clears.
 #[unsafe(link_section = ".data")]
 pub(super) static OFFER: Offer = Offer {
     hart: AtomicI64::new(NO_HART),
@@ -27,19 +27,18 @@ pub(super) static OFFER: Offer = Offer {
     information: AtomicUsize::new(0),
 };
 
-/// Offers the start to a hart, with what the previous stage passed. The hart may be in `wfi`.
+/// Offers the start to a hart, with the previous stage's addresses. The hart may be in `wfi`.
 pub(crate) fn make(hart: u64, tree: usize, information: usize) {
     OFFER.tree.store(tree, Ordering::Relaxed);
     OFFER.information.store(information, Ordering::Relaxed);
     OFFER.hart.store(hart.cast_signed(), Ordering::Release);
 }
 
-/// Whether the hart has taken it.
 pub(crate) fn is_taken() -> bool {
     OFFER.hart.load(Ordering::Acquire) == TAKEN
 }
 
-/// Takes the offer back; says whether the hart had not taken it.
+/// Withdraws the offer; returns false if the hart has taken it.
 pub(crate) fn withdraw(hart: u64) -> bool {
     let (order, hart) = (Ordering::AcqRel, hart.cast_signed());
     (OFFER.hart)
@@ -47,8 +46,8 @@ pub(crate) fn withdraw(hart: u64) -> bool {
         .is_ok()
 }
 
-/// Leaves the machine to the hart that has taken its start, and parks the calling one.
+/// Leaves the machine to the hart that has taken the start, and parks the calling one.
 pub(crate) fn leave() -> ! {
-    // SAFETY: what is on the deep stack is given up, and this hart does nothing any more.
+    // SAFETY: the deep stack's contents are not needed any more, and this hart only parks.
     unsafe { super::leave_machine() }
 }

@@ -1,5 +1,4 @@
-//! The caches, as they are written back when the power fails: what `sleep::cut` has chosen,
-//! on this machine.
+//! The cache write-back at a power failure: runs the plan of `sleep::cut` on this machine.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, cache, fence};
@@ -12,18 +11,18 @@ use poorwill_sleep::cut::{
 
 use super::platform;
 
-/// The caches.
+/// The caches, and the plan to write them back.
 #[derive(Debug)]
 pub(super) struct Caches {
     plan: CachePlan,
-    /// Harts have to be allowed the instruction by which it goes.
+    /// Each hart must enable the write-back instruction first.
     needs_whole: bool,
     registers: Option<FlushRegisters<Mmio>>,
 }
 
 impl Caches {
-    /// Those that the tree names, on a machine whose power lasts so long, and whose OS has
-    /// this memory, beside the firmware's.
+    /// The caches in the tree. `hold_up_us`: duration of power; `memory`: the OS's; `own`: the
+    /// firmware's second range.
     ///
     /// # Errors
     ///
@@ -41,7 +40,7 @@ impl Caches {
         let described = machine.caches.ok_or(CacheError::Unknown)?;
         let needs_whole = machine.writes_back_whole() && cache::allow_whole();
         let registers = described.flush_registers.map(|address| {
-            // SAFETY: the tree, which is right, says the caller, names a controller there.
+            // SAFETY: by the caller's contract the tree is right; it names a controller there.
             FlushRegisters::new(unsafe { Mmio::new(address) })
         });
         let size = |cache: Cache| CacheSize {
@@ -65,7 +64,7 @@ impl Caches {
         })
     }
 
-    /// Writes back what the calling hart has to itself; whether it can.
+    /// Writes back the calling hart's private caches; returns false if it cannot.
     pub(super) fn write_back_own(&self) -> bool {
         let can = self.can_write_back();
         if can {
@@ -74,8 +73,8 @@ impl Caches {
         can
     }
 
-    /// Writes back all that is left once the others have written back their own; whether it
-    /// can.
+    /// Writes back the remaining caches, after the other harts have written back their own; returns
+    /// false if it cannot.
     pub(super) fn write_back_rest(&self) -> bool {
         let can = self.can_write_back();
         if can {
@@ -84,12 +83,11 @@ impl Caches {
         can
     }
 
-    /// Writes a few bytes back.
     pub(super) fn write_back(&self, bytes: PhysRange) {
         self.plan.few(self, bytes);
     }
 
-    /// Whether the calling hart has what the others have.
+    /// Returns whether the calling hart has the plan's instruction.
     fn can_write_back(&self) -> bool {
         !self.needs_whole || cache::allow_whole()
     }
@@ -113,7 +111,7 @@ impl CacheOperations for Caches {
         if let Some(range) = ranges.max_by_key(|range| range.length()) {
             let end = range.end.min(range.start + bytes);
             let start = range.start;
-            // SAFETY: memory, says the tree.
+            // SAFETY: memory, by the tree.
             unsafe { cache::read_through(PhysRange { start, end }) };
         }
     }

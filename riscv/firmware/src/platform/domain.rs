@@ -1,5 +1,5 @@
-//! The domains of the machine: one for now, which has all that machine mode does
-//! not keep and may ask for everything.
+//! The domains of the machine. For now there is one, which has all resources that machine mode does
+//! not keep, and all rights.
 
 use poorwill_devicetree::{Machine, tree_place};
 use poorwill_domain::pmp::PHYSICAL_ADDRESS_BITS;
@@ -9,15 +9,13 @@ use spin::Once;
 
 static DOMAIN: Once<Domain> = Once::new();
 
-/// Makes the one domain: all harts, `memory`, all devices, and flash but for the
-/// `vault`. `taken` is where its next
-/// stage and its device tree lie.
+/// Makes the domain: all harts, `memory`, all devices, and flash without the `vault`. `next` and
+/// `tree` are the memory of its next stage and of its device tree.
 ///
 /// # Errors
 ///
 /// [`HartSetError`].
-// A function of its own: a domain's copies are not to lie on the deep stack for as
-// long as the machine starts.
+// Not inlined: copies of a domain must not stay on the deep stack during the start.
 #[inline(never)]
 pub(super) fn start(
     machine: &Machine,
@@ -29,7 +27,7 @@ pub(super) fn start(
     let blob = PhysRange::new(tree.start, tree.length().saturating_sub(TREE_GROWTH));
     let reserved = machine.reserved.iter().map(|reserved| reserved.range);
     let handed_on = tree_place(memory.ranges(), reserved, next, blob, TREE_GROWTH);
-    // Of a tree in ROM nothing is memory.
+    // A tree in ROM does not lie in memory.
     let loaded = memory
         .ranges()
         .iter()
@@ -51,13 +49,13 @@ pub(super) fn start(
     }))
 }
 
-/// The domain that the hart of this ID belongs to.
+/// The domain of the hart with this ID.
 ///
 /// # Panics
 ///
-/// Before the machine was set up, which no code that is reached does.
+/// Before the platform is set up, when no code calls this.
 pub(crate) fn of(_hart: u64) -> &'static Domain {
-    // All harts are the one domain's.
+    // All harts belong to the one domain.
     DOMAIN
         .get()
         .expect("the domain is set up before any hart runs for it")

@@ -1,4 +1,4 @@
-//! Random bytes: what this machine's sources give, through one pool.
+//! Random bytes from this machine's sources, through one pool.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{HartSources, hart_id};
@@ -11,43 +11,41 @@ use super::platform;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
-/// IDs of the harts that have an entropy source (the seed CSR, Zkr).
+/// IDs of the harts with an entropy source (the seed CSR, Zkr).
 static SEED_HARTS: Once<ArrayVec<u64, MAX_HARTS>> = Once::new();
 
-/// Takes in what the previous stage gave.
+/// Adds the previous stage's seed.
 pub(super) fn start(machine: &Machine) {
     let harts = machine.harts.iter().filter(|hart| hart.extensions.zkr);
     SEED_HARTS.call_once(|| harts.map(|hart| hart.id).collect());
     POOL.lock().add(Source::PreviousStage, &machine.seed);
 }
 
-/// A new key. A weak one is named on the console.
+/// Makes a new key; reports a weak one on the console.
 pub(crate) fn key() -> [u8; 32] {
     let mut pool = gathered(Purpose::Key);
     if pool.quality() == Quality::Weak {
-        say!("weak entropy: no seed CSR, and no seed from the previous stage; timing alone");
+        say!("weak entropy: no seed CSR, and no seed from the previous stage, only timing");
     }
     pool.draw(Purpose::Key)
 }
 
-/// Bytes that make what a key is used for differ each time.
+/// Makes bytes that distinguish uses of a key.
 pub(crate) fn salt() -> [u8; 8] {
     gathered(Purpose::Salt).draw(Purpose::Salt)
 }
 
-/// A seed for the OS, in place of the previous stage's: the OS must not know
-/// what the firmware's keys are made of.
+/// Makes a seed for the OS, which replaces the previous stage's: the OS must not know the inputs of
+/// the firmware's keys.
 pub(crate) fn os_seed() -> [u8; 32] {
     gathered(Purpose::OsSeed).draw(Purpose::OsSeed)
 }
 
-/// A generation ID for the OS.
 pub(crate) fn generation_id() -> [u8; 16] {
     gathered(Purpose::GenerationId).draw(Purpose::GenerationId)
 }
 
-/// The pool, with what is good for `purpose` in it. A source that fails is named on
-/// the console.
+/// The pool, after it has gathered enough for `purpose`. Reports a failed source on the console.
 fn gathered(purpose: Purpose) -> MutexGuard<'static, Pool> {
     let mut pool = POOL.lock();
     let harts = SEED_HARTS.get();

@@ -1,10 +1,10 @@
-//! Flash, as the vault's driver reaches it.
+//! Flash, for the vault's driver.
 
 use poorwill_arch::Mmio;
 use poorwill_devicetree::{Machine, VaultBank};
 use poorwill_drivers::FlashBank;
 
-/// The bank that is said to have the vault, or may.
+/// The bank that the tree names for the vault, or that may hold it.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
-//! The interrupt controllers: what machine mode sets up at every power-on, and
-//! the OS's state of them, saved and put back around a sleep.
+//! The interrupt controllers: machine mode's setup at every power-on, and the OS's state, which a
+//! sleep saves and restores.
 //!
-//! The OS programs them itself at boot, and takes for granted at a wake that
-//! they are as it left them (see docs/architecture.md, "What a wake puts back").
+//! The OS programs them only at boot, and expects their state unchanged after a wake
+//! (docs/architecture.md).
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
@@ -12,10 +12,9 @@ use poorwill_drivers::imsic::InterruptFile;
 use poorwill_drivers::{ControllerState, Controllers, SectionKey, ShutDomains};
 use poorwill_image::{StateError, StateSections, StateWriter};
 
-/// Words of a controller's state that are on the stack at a time.
+/// Words of a controller's state on the stack at a time.
 const PIECE_WORDS: usize = 32;
 
-/// The interrupt controllers of the machine.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     shared: Controllers<Mmio>,
@@ -31,8 +30,8 @@ impl Interrupts {
     /// `machine` describes this machine; one value for a machine.
     pub(crate) unsafe fn new(machine: &Machine) -> Self {
         let described = &machine.interrupts;
-        // SAFETY: the tree, which is right, says the caller, names these addresses
-        // as controllers of this machine.
+        // SAFETY: by the caller's contract the tree is right; it names these addresses as
+        // controllers.
         let mmio = |address| unsafe { Mmio::new(address) };
         Interrupts {
             shared: Controllers::new(described, mmio),
@@ -46,13 +45,12 @@ impl Interrupts {
         }
     }
 
-    /// Those that all harts share.
     pub(crate) fn shared(&self) -> &Controllers<Mmio> {
         &self.shared
     }
 
-    /// Writes down the OS's state, but for the harts' interrupt files, which are
-    /// their own; of domains that are `shut`, as it was before.
+    /// Writes the OS's state, without the harts' interrupt files. For `shut` domains the state from
+    /// before counts.
     ///
     /// # Errors
     ///
@@ -64,7 +62,7 @@ impl Interrupts {
     ) -> Result<(), StateError> {
         self.shared.capture(shut, |key, words| {
             let mut section = into.begin(key.owner, key.number, key.version);
-            // A hart that stops has no stack for all of them at once.
+            // A stopping hart's stack cannot hold all words at once.
             loop {
                 let piece: ArrayVec<u32, PIECE_WORDS> = (&mut *words).take(PIECE_WORDS).collect();
                 if piece.is_empty() {
@@ -75,7 +73,7 @@ impl Interrupts {
         })
     }
 
-    /// Writes down which sources are pending.
+    /// Writes the pending sources.
     ///
     /// # Errors
     ///
@@ -85,11 +83,11 @@ impl Interrupts {
             .capture_pending(|key, words| into.section(key.owner, key.number, key.version, words))
     }
 
-    /// Has the controllers interrupt again that were put back from these sections.
+    /// Opens the controllers that were restored from these sections.
     ///
     /// # Errors
     ///
-    /// [`StateError::Payload`] when one does not fit.
+    /// [`StateError::Payload`] if one does not fit.
     pub(crate) fn let_out(&self, sections: &mut StateSections<'_>) -> Result<(), StateError> {
         let state = self.read(sections)?;
         self.shared.let_out(&state, |key| {
@@ -99,12 +97,12 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Takes the controllers' sections out of an image's state, once they are found to
-    /// fit this machine. Nothing is put back yet.
+    /// Takes the controllers' sections out of an image's state, and checks that they fit this
+    /// machine. Restores nothing yet.
     ///
     /// # Errors
     ///
-    /// [`StateError::Payload`] when one does not fit.
+    /// [`StateError::Payload`] if one does not fit.
     pub(crate) fn read<'a>(
         &self,
         sections: &mut StateSections<'a>,
@@ -120,12 +118,12 @@ impl Interrupts {
         })
     }
 
-    /// Whether the OS takes interrupts as messages at that address.
+    /// Returns whether the OS receives message-signalled interrupts at this address.
     pub(crate) fn takes_message(&self, address: u64) -> bool {
         self.files.take(address)
     }
 
-    /// The calling hart's S-level interrupt file, where the machine has IMSICs.
+    /// The calling hart's S-level interrupt file, if the machine has IMSICs.
     pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
         self.file.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The registers that machine mode accesses for the OS, and what rules over each.
+//! The mediated registers of the machine, and their mediators.
 
 use core::sync::atomic::AtomicU32;
 
@@ -13,13 +13,12 @@ use poorwill_hart::emulation::{Access, Operation};
 use poorwill_memory::PhysRange;
 use spin::{Mutex, Once};
 
-/// A device with registers that are watched.
 pub(super) type Device = MediatedDevice<Mmio, Place>;
 
 type Registers = MediatedRegisters<Device>;
 
-/// What of the machine's PLICs is watched, and where that lies: what enables sources, and the
-/// priority of a source that machine mode has to itself.
+/// Mediated registers of the machine's PLICs, with their addresses: enable registers, and the
+/// priority of machine mode's own source.
 pub(super) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRange, Device)> {
     let line = machine.power_fail.map(|line| line.input);
     let kept = move |place| match line {
@@ -39,7 +38,7 @@ pub(super) fn plic_registers(machine: &Machine) -> impl Iterator<Item = (PhysRan
     })
 }
 
-/// What accesses of the OS go through.
+/// Serves the OS's accesses to mediated registers.
 #[derive(Debug)]
 pub(crate) struct Mediated {
     registers: Mutex<Registers>,
@@ -47,19 +46,19 @@ pub(crate) struct Mediated {
 }
 
 impl Mediated {
-    /// The mediated registers of the machine, which must be closed to the OS; among them,
-    /// if `has_plics`, those of [`plic_registers`].
+    /// The mediated registers of the machine, which must be closed to the OS. With `has_plics` they
+    /// include [`plic_registers`].
     ///
     /// # Safety
     ///
     /// `machine` describes this machine, and this is called once.
-    // A function of its own: see `domain::start`.
+    // Not inlined: see `domain::start`.
     #[inline(never)]
     pub(super) unsafe fn start(machine: &Machine, has_plics: bool) -> &'static Self {
         static MEDIATED: Once<Mediated> = Once::new();
         let device = |(registers, place): (&PhysRange, &'static _)| {
-            // SAFETY: the tree, which is right, says the caller, names these addresses as
-            // registers of this machine.
+            // SAFETY: by the caller's contract the tree is right; it names these addresses as
+            // registers.
             let mmio = unsafe { Mmio::new(registers.start) };
             let mut device = FwCfg::new(mmio, Place::new(place));
             device.start();
@@ -74,21 +73,19 @@ impl Mediated {
         })
     }
 
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// How many configuration devices there are.
     pub(super) fn fw_cfgs(&self) -> usize {
         fw_cfgs(&mut self.registers.lock()).count()
     }
 
-    /// What the OS, which runs on no hart, has left in the configuration devices.
+    /// Captures the OS's state of the configuration devices; the OS runs on no hart.
     ///
     /// # Errors
     ///
-    /// The address of one that is in a state that cannot be put back.
+    /// Address of a device whose state cannot be restored.
     pub(super) fn capture_fw_cfgs(&self) -> Result<ArrayVec<FwCfgState, MAX_FW_CFGS>, u64> {
         let mut registers = self.registers.lock();
         let states =
@@ -96,11 +93,11 @@ impl Mediated {
         states.collect()
     }
 
-    /// Puts it back.
+    /// Restores the state.
     ///
     /// # Errors
     ///
-    /// The address of one that has not taken it.
+    /// Address of a device that has not accepted it.
     pub(super) fn restore_fw_cfgs(&self, states: &[FwCfgState]) -> Result<(), u64> {
         let mut registers = self.registers.lock();
         let mut devices = fw_cfgs(&mut registers).zip(states);
@@ -109,8 +106,8 @@ impl Mediated {
         not_taken.map_or(Ok(()), Err)
     }
 
-    /// Makes an access for the OS whose memory is given, and returns what was loaded, or
-    /// anything after a store. `None` when it is not mediated, or refused.
+    /// Makes an access for the OS with this memory. Returns the loaded value, or 0 after a store;
+    /// `None` if the access is not mediated or is refused.
     pub(crate) fn serve(&self, access: &Access, memory: &dyn CallerMemory) -> Option<u64> {
         let kind = match access.operation {
             Operation::Load => RegisterAccess::Load,
@@ -118,13 +115,12 @@ impl Mediated {
         };
         let mut registers = self.registers.lock();
         match registers.rule(access.address, access.bytes, kind, memory) {
-            // SAFETY: a register of a device's that is the OS's to use, and no mediator had
-            // anything against it.
+            // SAFETY: a device register that the OS may use; no mediator refused the access.
             Ruling::Pass => unsafe { guarded::make(access) },
             Ruling::Store(value) => {
                 let mut allowed = *access;
                 allowed.operation = Operation::Store(value);
-                // SAFETY: likewise, with a value that it has nothing against.
+                // SAFETY: as above, with the mediator's value.
                 unsafe { guarded::make(&allowed) }
             }
             Ruling::Done => Some(0),
@@ -143,6 +139,6 @@ fn fw_cfgs(registers: &mut Registers) -> impl Iterator<Item = (u64, &mut FwCfg<M
         })
 }
 
-/// A place for one request of each device, which reads and writes there.
+/// Memory for a request of each device.
 static REQUESTS: [[AtomicU32; 4]; MAX_FW_CFGS] =
     [const { [const { AtomicU32::new(0) }; 4] }; MAX_FW_CFGS];

@@ -1,5 +1,5 @@
-//! The controller of persistent memory: registers that level wear, errors, and the port that
-//! wipes memory.
+//! The controller of persistent memory: wear-levelling registers, errors, and a register that wipes
+//! memory.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, fence};
@@ -9,29 +9,27 @@ use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::{MAX_WEAR_WORDS, WearWords};
 use thiserror::Error;
 
-/// Bytes of a wear register.
 const WORD_BYTES: u64 = 8;
 
-/// How often the controller is asked whether it has wiped memory.
+const MAX_WEAR_BYTES: u64 = MAX_WEAR_WORDS as u64 * WORD_BYTES;
+
+/// Maximum number of polls while the controller wipes memory.
 const PATIENCE: u32 = 100_000;
 
-/// Why no cut is to be taken on a machine with such a controller.
+/// Why machines with this controller cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WearError {
-    /// What runs or is loaded before the registers are put back.
+    /// Wear is levelled in memory that is used before the registers are restored.
     #[error(
-        "the wear of the memory from {0:#x} is levelled, in which machine mode is, or is loaded to"
+        "memory from {0:#x} is wear-levelled, but machine mode or a loaded file lies there: move it"
     )]
     Levelled(u64),
-    /// The tree does not say which memory they map.
-    #[error("the device tree does not say which memory's wear is levelled")]
+    #[error("the power-fail node has wear-registers, but no wear-levelled memory")]
     Unknown,
-    /// There is no room in the record.
-    #[error("the wear registers have {0} bytes")]
+    #[error("the wear registers have {0} bytes; the maximum is {MAX_WEAR_BYTES}, in words of 8")]
     TooMany(u64),
 }
 
-/// The controller.
 #[derive(Debug)]
 pub(crate) struct Controller {
     wear: ArrayVec<(Mmio, u64), MAX_WEAR_RANGES>,
@@ -40,8 +38,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// The controller that the tree names; all of `fixed` is where it is whatever its
-    /// registers hold.
+    /// The controller in the tree. Memory in `fixed` must not be wear-levelled.
     ///
     /// # Errors
     ///
@@ -61,7 +58,7 @@ impl Controller {
             reset,
         } = &machine.memory_controller;
         let bytes: u64 = wear_registers.iter().map(PhysRange::length).sum();
-        if bytes > MAX_WEAR_WORDS as u64 * WORD_BYTES || !bytes.is_multiple_of(WORD_BYTES) {
+        if bytes > MAX_WEAR_BYTES || !bytes.is_multiple_of(WORD_BYTES) {
             return Err(WearError::TooMany(bytes));
         }
         if bytes > 0 && wear_levelled.is_empty() {
@@ -71,7 +68,7 @@ impl Controller {
         if let Some(range) = fixed.find(is_levelled) {
             return Err(WearError::Levelled(range.start));
         }
-        // SAFETY: the tree, which is right, says the caller, names registers there.
+        // SAFETY: by the caller's contract the tree is right; it names registers there.
         let mmio = |address| unsafe { Mmio::new(address) };
         let bits = |bits: ControllerBits| (mmio(bits.address), bits.bits);
         Ok(Controller {
@@ -88,12 +85,10 @@ impl Controller {
         ranges.flat_map(|(range, words)| (0..*words).map(move |word| (range, word * WORD_BYTES)))
     }
 
-    /// How many words the wear registers have.
     pub(crate) fn wear_words(&self) -> usize {
         self.wear_registers().count()
     }
 
-    /// What they hold.
     pub(crate) fn wear(&self) -> WearWords {
         fence::everything();
         let all = self.wear_registers();
@@ -101,7 +96,7 @@ impl Controller {
             .collect()
     }
 
-    /// Puts them back, behind all that was asked of memory before.
+    /// Restores the wear registers, after all earlier memory accesses.
     pub(crate) fn put_back_wear(&self, words: &WearWords) {
         fence::everything();
         for ((range, at), word) in self.wear_registers().zip(words) {
@@ -110,19 +105,18 @@ impl Controller {
         fence::everything();
     }
 
-    /// Whether it tells of an error that cannot be corrected.
+    /// Returns whether the controller reports an uncorrectable error.
     pub(crate) fn has_error(&self) -> bool {
         fence::everything();
         let error = self.error.as_ref();
         error.is_some_and(|(register, bits)| Registers::<u32>::read(register, 0) & bits != 0)
     }
 
-    /// Whether it can wipe memory.
     pub(crate) fn can_wipe(&self) -> bool {
         self.reset.is_some()
     }
 
-    /// Has it wipe memory, and waits for a while until it tells of no error.
+    /// Wipes memory, and waits for a while until no error is reported.
     pub(crate) fn wipe(&self) {
         if let Some((register, bits)) = &self.reset {
             register.write(0, *bits);

@@ -1,5 +1,4 @@
-//! The machine: what its device tree says, and the devices that machine mode
-//! drives.
+//! The machine: its device tree, and machine mode's devices.
 
 pub(crate) mod bus;
 mod caches;
@@ -34,64 +33,51 @@ use thiserror::Error;
 
 use crate::entry::stack::{self, Stacks};
 
-/// Everything about the machine, set once at power-on.
+/// The machine's properties and devices, set once at power-on.
 #[derive(Debug)]
 pub(crate) struct Platform {
-    /// The memory of all domains: what a sleep saves.
+    /// Memory of all domains, which a sleep saves.
     pub(crate) memory: MemoryMap,
     /// The OS's memory is clear: see [`ram`].
     pub(crate) memory_is_clear: bool,
-    /// The snapshot's wake that ran when the machine was reset: see [`ram`].
+    /// The snapshot's wake that was in progress when the machine was reset: see [`ram`].
     pub(crate) last_attempt: Option<BootAttempt>,
-    /// The load mark that the last start left: see [`ram`].
+    /// The load mark of the last start: see [`ram`].
     pub(crate) last_load_mark: LoadMark,
-    /// The firmware's own: where it was loaded, and what it took for all that grows
-    /// with the machine.
+    /// The firmware's own memory: the range that it was loaded into, and its second range.
     pub(crate) firmware: [PhysRange; 2],
-    /// What of flash is the vault's: a bank, or a partition of one.
+    /// The vault's part of flash: a bank, or a partition of one.
     pub(crate) vault: Option<PhysRange>,
-    /// Registers that machine mode accesses for the OS.
     pub(crate) mediated: &'static mediated::Mediated,
-    /// Clocks.
     pub(crate) time: Time,
-    /// Interrupt controllers.
     pub(crate) interrupts: interrupts::Interrupts,
-    /// By which the OS notices a wake, where it can be told of one.
+    /// The OS's generation ID, if the machine supports it.
     pub(crate) generation_id: Option<generation_id::GenerationId>,
     /// The power-fail line, on a machine that can be cut.
     pub(crate) power_fail: Option<power_fail::PowerFail>,
-    /// Why there is none, where the tree describes one.
+    /// Why the line in the tree cannot be used.
     pub(crate) power_fail_error: Option<PowerFailError>,
-    /// IOMMUs, by their addresses.
     pub(crate) iommus: ArrayVec<(u64, Iommu<Mmio>), MAX_IOMMUS>,
-    /// PCI host bridges.
     pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, MAX_PCI_HOSTS>,
-    /// Bytes of the blocks by which every hart can write its caches back; `None`
-    /// where one cannot.
+    /// Bytes of the cache blocks that every hart can write back; `None` if a hart cannot.
     pub(crate) cache_block: Option<u64>,
-    /// What tells this machine from others.
     pub(crate) identity: MachineIdentity,
 }
 
-/// Why the machine cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum PlatformError {
-    /// The memory is of no use.
     #[error(transparent)]
     Memory(#[from] MemoryMapError),
-    /// All of it is small, or taken.
     #[error("no range of memory has room for the firmware's {0} bytes")]
     NoRoom(u64),
-    /// The harts make no domain.
     #[error(transparent)]
     Harts(#[from] HartSetError),
-    /// The OS cannot be kept out of machine mode's memory.
     #[error(transparent)]
     Pmp(#[from] pmp::PmpError),
 }
 
-/// What the firmware's second range must keep clear of: what the tree reserves, the
-/// firmware, the next stage and the tree, and if possible what wear is levelled of.
+/// Maximum number of ranges that the firmware's second range must avoid: the tree's reserved
+/// ranges, the firmware, the next stage and the tree, and if possible wear-levelled memory.
 const MAX_TAKEN: usize = MAX_RESERVED + 3 + MAX_WEAR_RANGES;
 
 static PLATFORM: Once<Platform> = Once::new();
@@ -100,14 +86,14 @@ static PLATFORM: Once<Platform> = Once::new();
 ///
 /// # Panics
 ///
-/// Before [`start`], which no code that is reached does.
+/// Before [`start`], when no code calls this.
 pub(crate) fn platform() -> &'static Platform {
     PLATFORM
         .get()
         .expect("the platform is set up before anything uses it")
 }
 
-/// Milliseconds of the machine's time; 0 before that is known.
+/// Milliseconds of the machine's time; 0 before [`start`].
 fn milliseconds() -> u64 {
     let time = PLATFORM.get().map(|platform| &platform.time);
     time.map_or(0, |time| time.milliseconds_in(time.ticks()))
@@ -120,20 +106,16 @@ unsafe extern "C" {
     static FIRMWARE_SIZE: u8;
 }
 
-/// What [`start`] gives.
 #[derive(Debug)]
 pub(crate) struct Started {
-    /// The machine.
     pub(crate) platform: &'static Platform,
-    /// Their stacks.
     pub(crate) stacks: Stacks,
-    /// The record of cuts.
+    /// Pages for the record of cuts.
     pub(crate) cut_pages: &'static mut [Page],
-    /// The pages that the firmware works in beside.
     pub(crate) pages: &'static mut [Page],
 }
 
-/// The memory that is the firmware's (firmware.ld).
+/// The range that the firmware was loaded into (firmware.ld).
 fn firmware_range() -> PhysRange {
     PhysRange::new(
         (&raw const FIRMWARE_BASE).addr() as u64,
@@ -141,12 +123,12 @@ fn firmware_range() -> PhysRange {
     )
 }
 
-/// Takes the machine's console and its switches into use, so that whatever is wrong, be it
-/// with the rest of the tree, can be said.
+/// Sets up the console and reset control, so that errors can be reported, also those in the rest of
+/// the tree.
 ///
 /// # Safety
 ///
-/// `machine` describes this machine, as far as it goes, and this is called once.
+/// `machine` describes this machine, even if incompletely, and this is called once.
 pub(crate) unsafe fn start_console(machine: &Machine) {
     // SAFETY: passed on to the caller.
     unsafe {
@@ -158,10 +140,11 @@ pub(crate) unsafe fn start_console(machine: &Machine) {
     }
 }
 
-/// Takes the machine into use.
+/// Sets up the machine.
 ///
-/// `taken` tells where in all memory the next stage and the tree lie; `data_pages` tells how
-/// many pages the firmware works in, by the pages of all memory, beside `cut_pages` for cuts.
+/// `taken` returns the memory of the next stage and the tree, given all memory. `data_pages`
+/// returns the firmware's pages for a number of pages of all memory, without the `cut_pages` for
+/// cuts.
 ///
 /// # Errors
 ///
@@ -183,12 +166,12 @@ pub(crate) unsafe fn start(
         cut_pages as u64 + data_pages(all)
     })?;
     let memory = os_memory(machine, [firmware, data], taken)?;
-    // SAFETY: the device tree is right, says the caller; each device is taken
-    // into use once, here; what is neither firmware nor device is the OS's.
+    // SAFETY: by the caller's contract the device tree is right; each device is set up once, here;
+    // everything that is neither firmware nor device is the OS's.
     let platform = unsafe {
         entropy::start(machine);
         let time = Time::new(machine);
-        // Where the OS reaches all there is, nothing is kept from it.
+        // Without PMP the OS can reach everything, so no vault is used.
         let protection = pmp::probe();
         let vault = (protection.is_there())
             .then(|| vault::find(machine, time.clone()))
@@ -230,8 +213,8 @@ pub(crate) unsafe fn start(
     platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);
-    // SAFETY: memory, says the device tree; nobody's but the firmware's from here on,
-    // and handed out once. Any bits are a page.
+    // SAFETY: memory, by the device tree. Only the firmware uses it from here on, and it is handed
+    // out once. Any bits are a page.
     let pages =
         unsafe { slice::from_raw_parts_mut(first, data.length() as usize / size_of::<Page>()) };
     let (stacks, pages) = pages.split_at_mut(stack::pages_needed(machine.harts.len()));
@@ -244,7 +227,7 @@ pub(crate) unsafe fn start(
     })
 }
 
-/// Where the firmware's second range of memory goes.
+/// Places the firmware's second range of memory.
 fn data_range(
     machine: &Machine,
     firmware: PhysRange,
@@ -259,14 +242,15 @@ fn data_range(
     others.push(firmware);
     others.extend(taken);
     let all = others.len();
-    // Wherever it can be, it is where memory is found without the controller's registers.
+    // If possible it avoids wear-levelled memory, which cannot be found without the controller's
+    // registers.
     others.extend(machine.memory_controller.wear_levelled.iter().copied());
     place(&machine.memory, &others, bytes)
         .or_else(|| place(&machine.memory, &others[..all], bytes))
         .ok_or(PlatformError::NoRoom(bytes))
 }
 
-/// The memory that is the OS's: not the firmware's, nor anybody else's.
+/// The OS's memory: all but the firmware's and foreign memory.
 fn os_memory(
     machine: &Machine,
     firmware: [PhysRange; 2],
@@ -279,17 +263,14 @@ fn os_memory(
 }
 
 impl Platform {
-    /// Sets the load mark for the next start.
     pub(crate) fn set_load_mark(&self, mark: LoadMark) {
-        // SAFETY: the firmware's own memory, and the one hart that wakes the machine is
-        // alone with it.
+        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
         unsafe { ram::set_load_mark(self.firmware[0], mark, self.cache_block) }
     }
 
-    /// Leaves word, for the case of a reset, that a snapshot wakes.
+    /// Records a snapshot's wake, in case of a reset.
     pub(crate) fn begin_attempt(&self, attempt: BootAttempt) {
-        // SAFETY: the firmware's own memory, and the one hart that wakes the
-        // machine is alone with it.
+        // SAFETY: the firmware's own memory; only the hart that wakes the machine uses it.
         unsafe { ram::leave(self.firmware[0], WarmResetRecord::OnTrial(attempt)) }
     }
 }

@@ -1,5 +1,5 @@
-//! Physical memory protection: finds out what a hart has, and writes the plan of
-//! `poorwill_domain` into its registers.
+//! Physical memory protection: probes a hart's PMP, and writes the plan of `poorwill_domain` into
+//! its registers.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{fence, hart_id, pmp as registers};
@@ -16,31 +16,18 @@ use super::console::say;
 
 const _: () = assert!(MAX_ENTRIES == registers::MAX_ENTRIES);
 
-/// What every hart's PMP is to hold; none on a machine that cannot be protected.
+/// The plan of all harts; unset on a machine that cannot be protected.
 static PLAN: Once<PmpPlan> = Once::new();
 
-/// Why a hart's PMP does not keep the OS out.
+/// Why a hart's PMP cannot protect machine mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum PmpError {
-    /// The plan does not fit.
     #[error("hart {hart}: {error}")]
-    Plan {
-        /// Whose PMP it is.
-        hart: u64,
-        /// In what way.
-        error: PlanError,
-    },
-    /// The registers do not hold it.
+    Plan { hart: u64, error: PlanError },
     #[error("hart {hart}: {error}")]
-    Lost {
-        /// Whose PMP it is.
-        hart: u64,
-        /// Which of them.
-        error: Lost,
-    },
+    Lost { hart: u64, error: Lost },
 }
 
-/// The registers of the calling hart.
 struct ThisHart;
 
 impl PmpRegisters for ThisHart {
@@ -55,20 +42,20 @@ impl PmpRegisters for ThisHart {
     }
 }
 
-/// What the calling hart has. Its entries are off afterwards.
+/// Probes the calling hart's PMP. Its entries are off after the call.
 pub(crate) fn probe() -> Pmp {
     Pmp::probe(&ThisHart)
 }
 
-/// Makes the plan for harts with `pmp`, which is that of the calling one. `closed` is
-/// machine mode's own, `readable` a part of it that the OS may read, and `wished` what else
-/// is to be closed where there are entries for it. Says whether that is. Without PMP there
-/// is no plan, which is said.
+/// Makes the plan for harts with `pmp`, the calling hart's. `closed`: machine mode's own ranges;
+/// `readable`: a part of them that the OS may read; `wished`: further ranges to close if there are
+/// enough entries. Returns whether `wished` is closed. Without PMP there is no plan, and the
+/// console reports it.
 ///
 /// # Errors
 ///
-/// [`PmpError::Plan`]: there is PMP, and it does not suffice.
-// A function of its own: see `domain::start`.
+/// [`PmpError::Plan`]: the hart has PMP, but it does not suffice.
+// Not inlined: see `domain::start`.
 #[inline(never)]
 pub(super) fn start(
     domain: &Domain,
@@ -110,22 +97,22 @@ fn of_this_hart(error: PlanError) -> PmpError {
     }
 }
 
-/// Whether the machine is protected. Not before [`start`].
+/// Returns whether the machine is protected; only after [`start`].
 pub(crate) fn is_there() -> bool {
     PLAN.is_completed()
 }
 
-/// The same, for the OS to be told.
+/// The protection, for the boot report.
 pub(crate) fn protection() -> Protection {
     Protection::of(is_there())
 }
 
-/// Sets the calling hart's PMP, by the plan that [`start`] made.
+/// Sets the calling hart's PMP by the plan of [`start`].
 ///
 /// # Errors
 ///
-/// [`PmpError`]: the OS must not run on the hart, which would not be as well
-/// protected as the one that booted the machine.
+/// [`PmpError`]: the OS must not run on the hart, whose protection would be weaker than the boot
+/// hart's.
 pub(crate) fn start_hart() -> Result<(), PmpError> {
     let pmp = probe();
     match PLAN.get() {
@@ -133,7 +120,7 @@ pub(crate) fn start_hart() -> Result<(), PmpError> {
             plan.fits(pmp).map_err(of_this_hart)?;
             write(plan)
         }
-        // Without an entry it would have no access to anything.
+        // Without an entry the OS would have no access at all.
         None if pmp.is_there() => write(&PmpPlan::open()),
         None => Ok(()),
     }

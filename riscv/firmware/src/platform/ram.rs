@@ -1,4 +1,4 @@
-//! The page that no loader fills: what one start leaves there for the next.
+//! The page that no loader fills, with records of one start for the next.
 
 use poorwill_arch::{cache, fence};
 use poorwill_log::{LOG_BYTES, Log};
@@ -12,7 +12,7 @@ fn place(firmware: PhysRange) -> *mut Words {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// Which word of the page is the load mark; those before it have room for the record.
+/// Index of the load mark's word in the page; the warm-reset record lies before it.
 const MARK_WORD: usize = 32;
 
 const _: () = assert!(MARK_WORD >= WARM_RESET_WORDS);
@@ -21,7 +21,7 @@ fn mark_place(firmware: PhysRange) -> *mut u64 {
     place(firmware).cast::<u64>().wrapping_add(MARK_WORD)
 }
 
-/// Where in the page the log begins, behind the mark.
+/// Offset of the log in the page, after the mark.
 const LOG_OFFSET: u64 = PAGE_BYTES - LOG_BYTES as u64;
 
 const _: () = assert!(LOG_OFFSET as usize >= (MARK_WORD + 1) * size_of::<u64>());
@@ -35,8 +35,8 @@ pub(super) unsafe fn log(firmware: PhysRange) -> &'static mut Log {
     let place = place(firmware)
         .cast::<u8>()
         .wrapping_add(LOG_OFFSET as usize);
-    // SAFETY: as the caller says; nothing else refers to that part of the page, and any
-    // bits are a log.
+    // SAFETY: by the caller's contract; nothing else refers to that part of the page, and any bits
+    // are a log.
     unsafe { &mut *place.cast::<Log>() }
 }
 
@@ -46,12 +46,12 @@ pub(super) unsafe fn log(firmware: PhysRange) -> &'static mut Log {
 ///
 /// As [`find`].
 pub(super) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
-    // SAFETY: as the caller says; any bits are a number.
+    // SAFETY: by the caller's contract; any bits are a number.
     LoadMark::from_word(unsafe { mark_place(firmware).read_volatile() })
 }
 
-/// Sets the load mark: behind all that was written before it, and in memory, not in a
-/// cache, before all that follows. `cache_block` is what [`cache::write_back`] takes.
+/// Sets the load mark: after all earlier writes, and in memory, not only in a cache, before all
+/// later ones. `cache_block` is for [`cache::write_back`].
 ///
 /// # Safety
 ///
@@ -59,7 +59,7 @@ pub(super) unsafe fn load_mark(firmware: PhysRange) -> LoadMark {
 pub(super) unsafe fn set_load_mark(firmware: PhysRange, mark: LoadMark, cache_block: Option<u64>) {
     let place = mark_place(firmware);
     fence::everything();
-    // SAFETY: as the caller says; a page is aligned.
+    // SAFETY: by the caller's contract; a page is aligned.
     unsafe { place.write_volatile(mark.to_word()) };
     if let Some(block) = cache_block {
         let bytes = PhysRange::new(place.addr() as u64, size_of::<u64>() as u64);
@@ -68,26 +68,26 @@ pub(super) unsafe fn set_load_mark(firmware: PhysRange, mark: LoadMark, cache_bl
     fence::everything();
 }
 
-/// What the last start has left. Asked once, at the start: then this one is the last.
+/// The last start's record. Called once: it replaces the record by this start's.
 ///
 /// # Safety
 ///
 /// `firmware` is the firmware's memory, whose last page nothing else uses
 /// (firmware.ld), and only one hart runs.
 pub(super) unsafe fn find(firmware: PhysRange) -> WarmResetRecord {
-    // SAFETY: as the caller says; a page is aligned, and any bits are numbers.
+    // SAFETY: by the caller's contract; a page is aligned, and any bits are numbers.
     let words = unsafe { place(firmware).read_volatile() };
     // SAFETY: passed on to the caller.
     unsafe { leave(firmware, WarmResetRecord::Started) };
     WarmResetRecord::from_words(words)
 }
 
-/// Leaves word for the next start.
+/// Leaves a record for the next start.
 ///
 /// # Safety
 ///
 /// As [`find`].
 pub(super) unsafe fn leave(firmware: PhysRange, start: WarmResetRecord) {
-    // SAFETY: as the caller says; a page is aligned.
+    // SAFETY: by the caller's contract; a page is aligned.
     unsafe { place(firmware).write_volatile(start.to_words()) };
 }

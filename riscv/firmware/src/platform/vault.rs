@@ -1,5 +1,4 @@
-//! The machine's vault: the flash that holds its sealing key and its count of
-//! sleeps.
+//! The machine's vault: flash with its sealing key and its count of sleeps.
 
 use core::ops::Range;
 
@@ -16,32 +15,29 @@ use super::flash;
 use super::power_fail::WaitClock;
 use crate::entry::stack;
 
-/// The vault.
 pub(crate) type Vault = poorwill_vault::Vault<Part<FlashBank<Mmio>, WaitClock<Time>>>;
 
-/// What the machine has for a vault.
+/// State of the machine's vault.
 #[allow(
     clippy::large_enum_variant,
-    reason = "there is one, and no heap to put it on"
+    reason = "there is only one, and no heap to put it on"
 )]
 #[derive(Debug)]
 pub(crate) enum State {
-    /// No flash for one.
+    /// There is no flash for a vault.
     Absent,
-    /// It is in use.
     Open(Vault),
-    /// It is there, and cannot be used.
+    /// The vault exists but cannot be used.
     Broken(VaultFault),
 }
 
 static VAULT: Mutex<State> = Mutex::new(State::Absent);
 
-/// The vault's bank, where the OS has a part of it too.
+/// The vault's bank, if the OS has a part of it, too.
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
 
-/// Runs `job` with the vault, while no OS runs. One that shares the bank may have left it in
-/// the middle of a command. Where memory outlives the power, the key is in there no longer
-/// than that.
+/// Runs `job` with the vault, while no OS runs. An OS that shares the bank may have left it in the
+/// middle of a command. If memory outlives the power, the vault holds the key only during this.
 pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
@@ -62,13 +58,13 @@ pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
     result
 }
 
-/// Looks for the vault, at power-on; the part of flash that is its from now on: its
-/// partition, or a bank. A bank that is not named for it and holds something else, anywhere
-/// in it, or that nothing stands behind, is left alone.
+/// Looks for the vault at power-on. Returns its part of flash: its partition, or a bank. A bank
+/// without the vault's partition is left alone if it holds anything else, or if writes to it do not
+/// persist.
 ///
 /// # Safety
 ///
-/// `machine` describes this machine, and nobody uses its flash.
+/// `machine` describes this machine, and nothing else uses its flash.
 pub(super) unsafe fn find(machine: &Machine, time: Time) -> Option<PhysRange> {
     // SAFETY: passed on to the caller.
     let (registers, VaultBank { own, partition, .. }) = unsafe { flash::vault_bank(machine)? };

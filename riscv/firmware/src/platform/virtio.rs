@@ -1,4 +1,4 @@
-//! Virtio devices that are no PCI functions.
+//! Memory-mapped virtio devices.
 
 use arrayvec::ArrayVec;
 use poorwill_arch::Mmio;
@@ -8,10 +8,9 @@ use spin::Once;
 
 const _: () = assert!(MAX_VIRTIO <= 32, "a bit for each");
 
-/// Their addresses.
 static DEVICES: Once<ArrayVec<u64, MAX_VIRTIO>> = Once::new();
 
-/// Learns where they are.
+/// Sets their addresses.
 ///
 /// # Safety
 ///
@@ -20,22 +19,21 @@ pub(super) unsafe fn start(machine: &Machine) {
     DEVICES.call_once(|| machine.virtio.clone());
 }
 
-/// The devices, or places for such, in the tree's order, with their addresses.
+/// The devices or empty slots, in the tree's order, with their addresses.
 fn devices() -> impl Iterator<Item = (u64, VirtioMmio<Mmio>)> {
-    // SAFETY: the tree, which is right, says who called `start`, names these addresses as
-    // registers of this machine.
+    // SAFETY: by the contract of `start` the tree is right; it names these addresses as registers.
     let device = |address| VirtioMmio::new(unsafe { Mmio::new(address) });
     let addresses = DEVICES.get().into_iter().flatten().copied();
     addresses.map(move |address| (address, device(address)))
 }
 
-/// The address of one that its driver uses.
+/// Address of a device that its driver uses.
 pub(crate) fn live() -> Option<u64> {
     let live = devices().find(|(_, device)| device.is_live());
     live.map(|(address, _)| address)
 }
 
-/// Those that an OS has noticed, and nothing more: a bit for each.
+/// The devices that an OS has noticed without using them: a bit for each.
 pub(super) fn acknowledged() -> u32 {
     let noticed = devices()
         .zip(0..)
@@ -43,7 +41,7 @@ pub(super) fn acknowledged() -> u32 {
     noticed.fold(0, |all, (_, place)| all | 1 << place)
 }
 
-/// Puts that back.
+/// Sets these devices back to acknowledged.
 pub(super) fn acknowledge(places: u32) {
     for ((_, device), place) in devices().zip(0..) {
         if places >> place & 1 != 0 {

@@ -12,8 +12,8 @@ use super::Call;
 /// SBI 3.0.
 const SPECIFICATION: usize = 3 << 24;
 
-/// Poorwill has no implementation ID in the specification's list; this says
-/// "PWIL" and lies far from the numbers that are given out.
+/// Poorwill has no implementation ID in the specification's list. This one says "PWIL" and is far
+/// from the assigned numbers.
 const IMPLEMENTATION: usize = u32::from_be_bytes(*b"PWIL") as usize;
 
 /// Major version in the upper half, minor in the lower.

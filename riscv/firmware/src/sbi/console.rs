@@ -9,9 +9,9 @@ use sbi_spec::dbcn::{CONSOLE_READ, CONSOLE_WRITE, CONSOLE_WRITE_BYTE};
 use super::Call;
 use crate::platform::console;
 
-/// A call moves at most so many bytes and says so, which the specification
-/// allows: it bounds how long one hart keeps the console.
-const AT_ONCE: usize = 256;
+/// Maximum bytes of a call. The specification allows fewer bytes than requested; this bounds the
+/// time that one hart holds the console.
+const MAX_BYTES: usize = 256;
 
 pub(super) fn call(call: Call) -> SbiRet {
     let [length, low, high, ..] = call.arguments;
@@ -20,7 +20,7 @@ pub(super) fn call(call: Call) -> SbiRet {
         domain.bytes(length as u64, low as u64, high as u64)
     };
     match call.function {
-        // Others may wait for this hart's fences meanwhile.
+        // Other harts may wait for this hart's fences.
         // SAFETY: neither a fence nor the OS's timer needs the console.
         CONSOLE_WRITE => unsafe {
             interruptible(call.caller.hart.interrupt(), || transfer(memory(), write))
@@ -31,40 +31,39 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-/// Sends the lowest byte of a word.
 pub(super) fn write_byte(word: usize) -> SbiRet {
     match console::send(&[word.to_le_bytes()[0]]) {
         Ok(()) => SbiRet::success(0),
-        // There is no other word for a byte that was not sent.
+        // DBCN has no more specific error for an unsent byte.
         Err(_) => SbiRet::failed(),
     }
 }
 
-/// A byte that has arrived, if one has.
 pub(super) fn read_byte() -> Option<u8> {
     let mut byte = [0];
     (console::receive(&mut byte) > 0).then_some(byte[0])
 }
 
-/// Moves a part of the bytes, all of which must be the domain's memory.
+/// Transfers a part of the bytes, all of which must be the domain's memory.
 fn transfer(
     memory: Result<ClaimedBytes, ClaimError>,
     move_some: fn(ClaimedBytes) -> Result<usize, Unsent>,
 ) -> SbiRet {
-    match memory.map(|bytes| move_some(bytes.first(AT_ONCE as u64))) {
+    match memory.map(|bytes| move_some(bytes.first(MAX_BYTES as u64))) {
         Ok(Ok(moved)) => SbiRet::success(moved),
         Ok(Err(_)) => SbiRet::failed(),
         Err(error) => super::refusal(error),
     }
 }
 
-/// Tells how many bytes were sent: where the power fails meanwhile, those before, at Go.
+/// Returns the number of bytes sent. If the power fails, the call returns the number sent before,
+/// at Go.
 fn write(from: ClaimedBytes) -> Result<usize, Unsent> {
-    let mut bytes = [0; AT_ONCE];
+    let mut bytes = [0; MAX_BYTES];
     let length = from.length() as usize;
     let source = core::ptr::with_exposed_provenance::<u8>(from.address() as usize);
-    // SAFETY: claimed bytes are the OS's memory; they are copied once, so that what
-    // another hart does to them in between cannot matter.
+    // SAFETY: claimed bytes are the OS's memory. They are copied once, so changes by another hart
+    // do not matter.
     unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
     match console::send(&bytes[..length]) {
         Err(Unsent::Stuck { sent: sent @ 1.. } | Unsent::Ended { sent }) => Ok(sent),
@@ -73,7 +72,7 @@ fn write(from: ClaimedBytes) -> Result<usize, Unsent> {
 }
 
 fn read(to: ClaimedBytes) -> Result<usize, Unsent> {
-    let mut bytes = [0; AT_ONCE];
+    let mut bytes = [0; MAX_BYTES];
     let received = console::receive(&mut bytes[..to.length() as usize]);
     let target = core::ptr::with_exposed_provenance_mut::<u8>(to.address() as usize);
     // SAFETY: claimed bytes are the OS's memory.

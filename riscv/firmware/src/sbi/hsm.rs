@@ -38,7 +38,7 @@ fn start(domain: &Domain, id: u64, address: u64, argument: usize) -> Result<SbiR
     })
 }
 
-/// The hart with that ID, which the caller claims to be of its domain.
+/// The hart with this ID, if it is in the caller's domain.
 fn find(domain: &Domain, id: u64) -> Result<&'static Hart, ClaimError> {
     let found = hart::find(domain.hart(id)?);
     found.ok_or(ClaimError::Hart(id))
@@ -57,8 +57,8 @@ fn status(domain: &Domain, id: u64) -> Result<SbiRet, ClaimError> {
     Ok(SbiRet::success(hart.state() as usize))
 }
 
-/// Both default types wait for an interrupt here; the hart has no deeper state.
-/// After the non-retentive one it goes on at `address`.
+/// Both default types wait for an interrupt here; the hart has no deeper state. After the
+/// non-retentive one it continues at `address`.
 fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet {
     let address = match kind {
         RETENTIVE => None,
@@ -66,7 +66,7 @@ fn suspend(domain: &Domain, kind: u32, address: u64, argument: usize) -> SbiRet 
             Ok(address) => Some(address.get()),
             Err(error) => return super::refusal(error),
         },
-        // Platform-specific types are legal but not there; the rest is reserved.
+        // Platform-specific types are valid but not supported; the others are reserved.
         0x1000_0000..=0x7fff_ffff | 0x9000_0000.. => return SbiRet::not_supported(),
         _ => return SbiRet::invalid_param(),
     };

@@ -18,7 +18,7 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-/// Sends an IPI to those of the harts that have an OS.
+/// Sends an IPI to each of the harts that has an OS.
 pub(super) fn send(harts: HartSelection<'_>) -> SbiRet {
     super::harts(harts)
         .filter(|hart| hart.state().has_os())

@@ -17,11 +17,11 @@ use sbi_spec::legacy::{
 use super::{Call, console, ipi, reset, rfence, timer};
 use crate::remote_fence::Fence;
 
-/// Their extension IDs, some of which are reserved.
+/// Extension IDs of legacy calls, including reserved ones.
 pub(super) const EXTENSIONS: RangeInclusive<usize> = 0..=0x0f;
 
-/// Whether the domain may make the call. Shutdown has no error code, so it counts as absent
-/// where it cannot work.
+/// Returns whether the domain may make the call. Shutdown has no error code, so it counts as absent
+/// if it cannot work.
 pub(super) fn is_available(extension: usize, domain: &Domain) -> bool {
     match extension {
         LEGACY_SHUTDOWN => reset::can_shut_down(domain),
@@ -63,8 +63,8 @@ pub(super) fn call(call: Call) -> Result<usize, LoadFault> {
     Ok(answer.error)
 }
 
-/// The harts that the mask at an address names; a null address names all. A mask has a bit
-/// for each hart of the machine, which is one word (see [`MAX_HARTS`]).
+/// The harts of the mask at an address; a null address means all. A mask has a bit for each hart of
+/// the machine, which fits one word (see [`MAX_HARTS`]).
 ///
 /// [`MAX_HARTS`]: poorwill_devicetree::MAX_HARTS
 fn harts_at(domain: &Domain, address: u64) -> Result<HartSelection<'_>, LoadFault> {

@@ -1,8 +1,8 @@
-//! The Supervisor Binary Interface, version 3.0: one typed handler for each
-//! extension, called with the arguments in their specified widths.
+//! The Supervisor Binary Interface, version 3.0: a typed handler for each extension, called with
+//! arguments in their specified widths.
 //!
-//! The `rustsbi` crate's dispatch is not used: it fixes the specification
-//! version and the implementation ID that BASE reports.
+//! The `rustsbi` crate's dispatch is not used: it fixes the specification version and the
+//! implementation ID that BASE reports.
 
 mod base;
 mod console;
@@ -24,21 +24,19 @@ use crate::entry::TrapFrame;
 use crate::hart::{self, Hart, ThisHart};
 use crate::mediate;
 
-/// Bytes of the instruction that calls: there is no short form.
+/// Bytes of ECALL, which has no compressed form.
 pub(crate) const CALL_BYTES: usize = 4;
 
-/// Who calls, and what a call is served with.
+/// The caller, and the resources for its call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
-    /// The hart that runs this.
     pub(crate) hart: ThisHart,
-    /// Its domain, by which what the caller claims is checked.
+    /// Its domain, which checks the caller's claims.
     pub(crate) domain: &'static Domain,
-    /// By which waits end.
+    /// The clock for waits.
     pub(crate) time: &'static Time,
 }
 
-/// A call: extension and function IDs, the arguments, and who makes it.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     caller: Caller,
@@ -47,7 +45,7 @@ struct Call {
     arguments: [usize; 6],
 }
 
-/// Serves the call in the frame; the program counter is behind it already.
+/// Serves the call in the frame, whose program counter is past it already.
 pub(crate) fn call(frame: &mut TrapFrame, caller: Caller) {
     let [a0, a1, a2, a3, a4, a5, function, extension] = frame.x[10..18] else {
         unreachable!("eight registers of a slice of eight");
@@ -68,22 +66,21 @@ pub(crate) fn call(frame: &mut TrapFrame, caller: Caller) {
     }
 }
 
-/// What a call returns.
 enum Answer {
-    /// In a0 and a1.
+    /// Values of a0 and a1.
     Both(SbiRet),
-    /// In a0 alone: a legacy one.
+    /// Value of a0 only: a legacy call.
     First(usize),
 }
 
-/// Gives the caller the fault of a load for it, at its call (SBI 3.0, chapter 5).
+/// Raises the fault of a load for the caller, at its call (SBI 3.0, chapter 5).
 fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
     let fault = Fault {
         cause: fault.cause,
         pc: frame.mepc.wrapping_sub(CALL_BYTES) as u64,
         status: frame.mstatus as u64,
         value: fault.value,
-        // What the hart had was the firmware's.
+        // The hart's own values are of the firmware's load.
         instruction: 0,
         guest_address: 0,
         satp: csr::read::<{ csr::SATP }>(),
@@ -91,7 +88,7 @@ fn fault_in_caller(frame: &mut TrapFrame, fault: LoadFault, hart: ThisHart) {
     mediate::give_back(frame, &fault, hart);
 }
 
-/// Whether the extension is there for that domain (BASE, `sbi_probe_extension`).
+/// Returns whether the domain has the extension (BASE, `sbi_probe_extension`).
 fn is_available(extension: usize, domain: &Domain) -> bool {
     match extension {
         srst::EID_SRST => reset::is_available(domain),
@@ -106,7 +103,7 @@ fn is_available(extension: usize, domain: &Domain) -> bool {
     }
 }
 
-/// The extension that panics, in builds for tests: the first of the firmware's own.
+/// In builds for tests: the extension that panics, the first of the firmware-specific ones.
 #[cfg(feature = "panic-call")]
 const PANIC: usize = 0x0a00_0000;
 
@@ -137,8 +134,7 @@ fn dispatch(call: Call) -> Result<Answer, LoadFault> {
     }))
 }
 
-/// What a call answers to a claim that is not so (SBI 3.0: the tables of errors of
-/// each function).
+/// The error code for a refused claim (SBI 3.0: each function's table of errors).
 fn refusal(error: ClaimError) -> SbiRet {
     match error {
         ClaimError::Code(_) | ClaimError::Fence { .. } => SbiRet::invalid_address(),
@@ -149,7 +145,6 @@ fn refusal(error: ClaimError) -> SbiRet {
     }
 }
 
-/// The harts of a selection.
 fn harts(selection: HartSelection<'_>) -> impl Iterator<Item = &'static Hart> {
     hart::all()
         .iter()

@@ -11,22 +11,21 @@ use super::Call;
 use crate::cut;
 use crate::platform::power;
 
-/// First of the reasons and types that are a platform's own, of which we
-/// define none.
+/// The first platform-specific reason or type; Poorwill defines none.
 const VENDOR: u32 = 0xf000_0000;
 
-/// Whether the domain may ask, and the machine can do it. SRST has no error for a
-/// domain that may not (SBI 3.0, table 10.2): for it the extension is not there.
+/// Returns whether the domain has the right and the machine the means. SRST has no error for a
+/// missing right (SBI 3.0, table 10.2), so the extension is then absent.
 pub(super) fn is_available(domain: &Domain) -> bool {
     domain.ask(Request::SystemReset).is_ok() && (power::can_power_off() || power::can_reset())
 }
 
-/// Whether it may have the machine's power off, and that can be done.
+/// Returns whether the domain may switch the power off, and the machine can.
 pub(super) fn can_shut_down(domain: &Domain) -> bool {
     domain.ask(Request::SystemReset).is_ok() && power::can_power_off()
 }
 
-/// Switches the power off, for a domain that may.
+/// Switches the power off; the caller has checked the right.
 pub(super) fn shut_down() -> ! {
     cut::power_off(|| power::power_off())
 }
@@ -46,7 +45,7 @@ fn system_reset(kind: u32, reason: u32) -> SbiRet {
     }
     match kind {
         RESET_TYPE_SHUTDOWN if power::can_power_off() => shut_down(),
-        // Memory is not kept over either, as nothing here relies on it.
+        // Memory is not preserved by a warm reboot either; no OS relies on that here.
         RESET_TYPE_COLD_REBOOT | RESET_TYPE_WARM_REBOOT if power::can_reset() => cut::reset(),
         RESET_TYPE_SHUTDOWN..=RESET_TYPE_WARM_REBOOT => SbiRet::not_supported(),
         VENDOR.. => SbiRet::not_supported(),

@@ -16,13 +16,12 @@ use crate::hart::Hart;
 use crate::platform::console::say;
 use crate::remote_fence::{Fence, set_under_way};
 
-/// How long a hart may take to answer before it is named. A virtual machine's harts can
-/// stand still for a while, a board's never do.
+/// Time without an answer before a hart is reported. Harts of a virtual machine may pause for a
+/// while; a board's never do.
 const PATIENCE_MS: u64 = 5000;
 
-/// Taken by the one hart that has a fence under way. One at a time is enough:
-/// whoever waits for its turn serves what it is asked for meanwhile, so nobody waits
-/// for a hart that waits.
+/// Held by the hart whose fence is current. One fence at a time is enough. A hart that waits for
+/// its turn serves requested fences, so waiting harts never wait for each other.
 static TURN: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -38,14 +37,14 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-/// Runs the fence on the given harts, and waits for them.
+/// Runs the fence on these harts, and waits for them.
 pub(super) fn run(harts: HartSelection<'_>, fence: Fence, caller: Caller) -> SbiRet {
-    // SAFETY: who waits for others keeps nothing from the OS's timer.
+    // SAFETY: the wait holds nothing that the OS's timer needs.
     unsafe { interruptible(0, || run_on(super::harts(harts), fence, caller)) };
     SbiRet::success(0)
 }
 
-/// The fence that is asked for; `None`: one that this hart does not have.
+/// The requested fence; `None` if this hart does not have it.
 fn requested(call: &Call) -> Result<Option<Fence>, ClaimError> {
     let [_, _, start, size, space, _] = call.arguments;
     let range = || FenceRange::new(start as u64, size as u64);
@@ -66,9 +65,8 @@ fn requested(call: &Call) -> Result<Option<Fence>, ClaimError> {
     }))
 }
 
-/// Runs the fence on the given harts and waits until all have. A stopped hart
-/// has nothing to drop: it fences when it starts. The wait for the turn ends
-/// with that of whoever has it.
+/// Runs the fence on these harts and waits until all have run it. A stopped hart has nothing to
+/// drop: it fences when it starts. The wait for the turn ends when its holder is done.
 fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence, caller: Caller) {
     let Caller {
         hart: own, time, ..
@@ -92,16 +90,15 @@ fn run_on(harts: impl Iterator<Item = &'static Hart>, fence: Fence, caller: Call
     TURN.store(false, Ordering::Release);
 }
 
-/// Waits until the hart has fenced, also where it has stopped meanwhile: a stopped
-/// hart handles IPIs as well. One that was not waited for might complete the next
-/// hart's fence, having run this one. One that does not answer is named each time that
-/// [`PATIENCE_MS`] have passed: the OS cannot go on without it, as it would take
-/// translations for gone that the hart still uses, and a hart that is slow, on a host that
-/// is busy, is no reason to end the machine.
+/// Waits until the hart has fenced, even if it has stopped: a stopped hart serves IPIs, too. If it
+/// were not waited for, it might run this fence late and complete the next one. A hart without an
+/// answer is reported each [`PATIENCE_MS`]. The wait has no end: otherwise the OS would
+/// count translations as dropped that the hart still uses. A slow hart on a busy host is no reason
+/// to reset the machine.
 fn wait_for(hart: &Hart, time: &Time) {
     let mut began = time.ticks();
     while !hart.has_done(Request::Fence) {
-        // The clock is a device, and slower than most answers.
+        // The clock is a device, slower than most answers.
         for _ in 0..1000 {
             if hart.has_done(Request::Fence) {
                 return;

@@ -15,12 +15,12 @@ use crate::platform::power_fail;
 use crate::report;
 use crate::sleep;
 
-/// `SUSPEND_TO_RAM`, the only sleep type there is.
+/// `SUSPEND_TO_RAM`, the only standard sleep type.
 const SUSPEND_TO_RAM: u32 = 0;
 
-/// How long the OS's other harts may still be on their way to a stop. Linux takes a
-/// CPU for dead before that CPU has called HSM, asks for its state once, warns, and
-/// goes on to sleep; a virtual machine's hart can stand still just there.
+/// Maximum wait for the OS's other harts to stop. Linux counts a CPU as dead before that CPU calls
+/// HSM, asks for its state once, warns, and continues with the sleep. A virtual machine's hart may
+/// pause at that point.
 const STOP_PATIENCE_MS: u64 = 1000;
 
 pub(super) fn call(call: Call) -> SbiRet {
@@ -35,8 +35,8 @@ pub(super) fn call(call: Call) -> SbiRet {
 fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     let Caller { hart, domain, time } = caller;
     if kind != SUSPEND_TO_RAM {
-        say!("sleep refused: sleep type {kind:#x} is not known");
-        // Reserved, or a platform's own, of which we have none.
+        say!("sleep refused: unknown sleep type {kind:#x}");
+        // Reserved or platform-specific; Poorwill defines none.
         return SbiRet::invalid_param();
     }
     if let Err(error) = domain.ask(Request::SystemSuspend) {
@@ -46,11 +46,11 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     let address = match domain.executable(address) {
         Ok(address) => address.get(),
         Err(error) => {
-            say!("sleep refused: resume address {address:#x} is not the OS's to execute");
+            say!("sleep refused: the OS may not execute at the resume address {address:#x}");
             return super::refusal(error);
         }
     };
-    // SAFETY: who waits for others keeps nothing from the OS's timer.
+    // SAFETY: the wait holds nothing that the OS's timer needs.
     let stopped = match unsafe { interruptible(0, || wait_for_others(hart, time)) } {
         Ok(stopped) => stopped,
         Err(running) => {
@@ -64,7 +64,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         Ok(()) => unsafe { cut::enter_or_stop(hart, resume) },
         Err(error) => {
             say!("sleep refused: {error}");
-            // Where the power fails, memory may be sealed, and time is short.
+            // If the power fails, memory may be sealed, and time is short.
             if !power_fail::is_failing() {
                 report::tell_log();
             }
@@ -73,11 +73,11 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
     }
 }
 
-/// Waits until all harts but this one, `own`, are stopped.
+/// Waits until all harts but `own`, the calling one, are stopped.
 ///
 /// # Errors
 ///
-/// One that is not when [`STOP_PATIENCE_MS`] are over.
+/// A hart that is not stopped after [`STOP_PATIENCE_MS`].
 fn wait_for_others(own: ThisHart, time: &Time) -> Result<OthersStopped, &'static Hart> {
     let began = time.ticks();
     loop {
@@ -86,7 +86,7 @@ fn wait_for_others(own: ThisHart, time: &Time) -> Result<OthersStopped, &'static
         if stopped.is_ok() || is_late || !power_fail::goes_on() {
             return stopped;
         }
-        // On its way the hart may ask this one for a fence.
+        // A stopping hart may request a fence from this one.
         own.serve_fence();
         core::hint::spin_loop();
     }

@@ -13,7 +13,6 @@ pub(super) fn call(call: Call) -> SbiRet {
     }
 }
 
-/// Sets the caller's timer.
 pub(super) fn set(caller: Caller, deadline: u64) -> SbiRet {
     caller.hart.timer().set_supervisor_timer(deadline);
     SbiRet::success(0)
