@@ -1,49 +1,47 @@
-//! Which of a machine's sources are gathered for what is drawn.
+//! Chooses the sources to gather for each [`Purpose`].
 
 use crate::seed::SeedError;
 use crate::{Pool, Purpose, Quality, Source};
 
-/// Bytes that are taken of the hardware's source at a time: twice a key's, as its
-/// bits have half a bit of entropy each.
+/// Bytes of one read of the hardware's source: twice a key's length, because each bit has
+/// half a bit of entropy.
 pub const HARDWARE_BYTES: usize = 64;
 
-/// How often the time between two moments is taken. A bit of each is as much as
-/// may be hoped for.
+/// The number of timing rounds. Each is assumed to add one bit of entropy at best.
 const JITTER_ROUNDS: usize = 16;
 const JITTER_SAMPLES: usize = 64;
 
-/// What a machine has of randomness beside what the previous stage gave.
+/// A machine's own sources of randomness.
 pub trait Sources {
     /// Fills `into` from the hardware's entropy source; says whether there is one
-    /// within reach.
-    ///
+    /// Fills `into` from the hardware's entropy source. Returns `false` if there is no
+    /// source.
     /// # Errors
     ///
-    /// [`SeedError`]: there is one, and it gives nothing.
+    /// [`SeedError`]: the source exists but gives no usable bytes.
     fn hardware(&self, into: &mut [u8; HARDWARE_BYTES]) -> Result<bool, SeedError>;
 
-    /// A counter that goes on with every cycle.
+    /// A counter of CPU cycles.
     fn cycles(&self) -> u64;
 
-    /// Ticks of the machine's clock. How long reading it takes is a part of what is
-    /// timed.
+    /// Ticks of the machine's clock. The time of this read is part of the jitter samples.
     fn ticks(&self) -> u64;
 
-    /// What differs from machine to machine or from one power-on to the next.
+    /// Values that differ between machines or between power-ons.
     fn circumstances(&self) -> impl AsRef<[u64]>;
 }
 
 impl Pool {
-    /// Gathers what is good for `purpose`, to be [drawn](Pool::draw) next.
+    /// Gathers the sources that suit `purpose`, for the next [draw](Pool::draw).
     ///
-    /// A key and a salt take all that there is. A seed for the OS takes what is
-    /// vouched for, and a generation ID, which is made at every wake, takes timing,
-    /// the slowest to gather, only where nothing better has gone in.
+    /// A key and a salt use all sources. A seed for the OS uses only the trusted ones. A
+    /// generation ID is made at every wake, so it uses timing, the slowest source, only
+    /// if the pool is still weak.
     ///
     /// # Errors
     ///
-    /// [`SeedError`] of the hardware's source; everything else has been gathered
-    /// nevertheless, and the pool is as good as its [quality](Pool::quality) says.
+    /// [`SeedError`] of the hardware's source. All other sources have been gathered;
+    /// [`Pool::quality`] gives the result.
     pub fn gather(&mut self, purpose: Purpose, sources: &impl Sources) -> Result<(), SeedError> {
         let hardware = self.gather_hardware(sources);
         let wants_jitter = match purpose {
@@ -69,15 +67,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Times reads of a device and of memory, whose caches and queues are never
-    /// quite in the same state.
+    /// Times reads of a device and of memory: the states of caches and queues vary.
     fn gather_jitter(&mut self, sources: &impl Sources) {
         for _ in 0..JITTER_ROUNDS {
             let mut samples = [0u64; JITTER_SAMPLES];
             let mut last = sources.cycles();
             for index in 0..JITTER_SAMPLES {
                 let ticks = sources.ticks();
-                // A place that depends on the times before.
+                // The address of the load depends on the earlier times.
                 let place = usize::from(last.to_le_bytes()[0]) % JITTER_SAMPLES;
                 let touched = core::hint::black_box(samples[place]);
                 let now = sources.cycles();
@@ -105,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine, and what was asked of it.
+    /// A machine that counts calls.
     struct Model {
         hardware: Result<Option<u8>, SeedError>,
         now: Cell<u64>,

@@ -1,8 +1,8 @@
-//! Random bytes for keys, from whatever randomness a machine has.
+//! Random bytes for keys, from a machine's sources of randomness.
 //!
-//! What the [`Sources`] give is gathered in a [`Pool`], and drawn from it for one
-//! [`Purpose`] at a time. [`seed`] is the way to read RISC-V's entropy source.
-//! Nothing here touches hardware: the firmware brings the bytes.
+//! A [`Pool`] gathers the bytes of the [`Sources`]; each draw is for one [`Purpose`].
+//! [`seed`] reads RISC-V's entropy source. This crate does not touch hardware: the
+//! firmware supplies the bytes.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

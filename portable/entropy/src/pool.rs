@@ -1,7 +1,7 @@
 use blake2::digest::{KeyInit, Mac};
 use blake2::{Blake2s256, Blake2sMac256, Digest};
 
-/// Where bytes come from.
+/// A kind of entropy source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Source {
@@ -9,13 +9,13 @@ pub enum Source {
     Hardware = 1,
     /// A seed that the previous boot stage gave.
     PreviousStage = 2,
-    /// Timing jitter.
+    /// Timing of reads.
     Jitter = 3,
-    /// Values that differ between machines or power-ons, but are no secret: clocks, IDs.
+    /// Public values that differ between machines or power-ons: clocks, IDs.
     Circumstance = 4,
 }
 
-/// How good the bytes are that a pool gives.
+/// The quality of the bytes that a pool gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quality {
     /// Jitter and public values only: no entropy is guaranteed.
@@ -26,14 +26,13 @@ pub enum Quality {
     Strong,
 }
 
-/// What drawn bytes are for. Bytes for one purpose say nothing about those for
-/// another.
+/// The use of drawn bytes. Bytes for one purpose reveal nothing about those for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
     /// A key that seals images.
     Key = 1,
-    /// A value that is never to repeat, and that need not be secret.
+    /// A value that must not repeat, but need not be secret.
     Salt = 2,
     /// A seed for the OS.
     OsSeed = 3,
@@ -41,13 +40,13 @@ pub enum Purpose {
     GenerationId = 4,
 }
 
-/// So many bytes of a source count as a whole seed: as many as a key has.
+/// The fewest bytes of a source that count as a whole seed: a key's length.
 const SEED_BYTES: usize = 32;
 
 /// Gathered randomness, of which 256 bits are kept.
 ///
-/// Adding bytes never lowers its entropy, whatever they are. Drawing is one-way: the state
-/// afterwards reveals nothing of what was drawn before (forward secrecy).
+/// Adding bytes never lowers its entropy. Drawing is one-way: the state after a draw
+/// reveals nothing about earlier draws (forward secrecy).
 #[derive(Clone)]
 pub struct Pool {
     state: [u8; 32],
@@ -55,7 +54,7 @@ pub struct Pool {
 }
 
 impl core::fmt::Debug for Pool {
-    /// Without the state, which is secret.
+    /// Omits the state, which is secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Pool")
             .field("quality", &self.quality)
@@ -70,7 +69,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// A pool with nothing in it.
+    /// An empty pool.
     #[must_use]
     pub const fn new() -> Self {
         Pool {
@@ -79,8 +78,7 @@ impl Pool {
         }
     }
 
-    /// Mixes bytes in. Those of a source that vouches for them raise the
-    /// quality, if there are at least 32.
+    /// Mixes bytes in. At least 32 bytes of a trusted source raise the quality.
     pub fn add(&mut self, source: Source, bytes: &[u8]) {
         let mut hash = Blake2s256::new();
         Digest::update(&mut hash, b"poorwill entropy add");
@@ -98,15 +96,15 @@ impl Pool {
         }
     }
 
-    /// How good the bytes are that can be drawn now.
+    /// The quality of the bytes that can be drawn now.
     #[must_use]
     pub fn quality(&self) -> Quality {
         self.quality
     }
 
-    /// Takes `N` bytes for the given purpose. No two draws are alike.
+    /// Takes `N` bytes for `purpose`. Each draw changes the state, so draws differ.
     ///
-    /// `N` is at most 32: a draw is never longer than what the pool holds.
+    /// `N` is at most 32, the length of the pool's state.
     #[must_use]
     pub fn draw<const N: usize>(&mut self, purpose: Purpose) -> [u8; N] {
         const { assert!(N <= 32) };

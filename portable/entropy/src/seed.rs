@@ -2,33 +2,32 @@
 
 use thiserror::Error;
 
-/// How often an answer other than random bits is taken before the source is
-/// given up. A self-test after a reset may take a while.
+/// The number of reads without random bits before the source counts as silent. A
+/// self-test after a reset may take a while.
 const PATIENCE: u32 = 1_000_000;
 
-/// Why an entropy source gives nothing.
+/// The reason why an entropy source gives no usable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SeedError {
-    /// It failed its own tests, and stays so until a reset.
+    /// The source failed its self-test; only a reset can revive it.
     #[error("the entropy source has failed its self-test")]
     Dead,
-    /// It is always busy.
+    /// The source stayed busy.
     #[error("the entropy source gives no random bits")]
     Silent,
-    /// All it gave were the same 16 bits.
+    /// All reads returned the same 16 bits.
     #[error("the entropy source repeats itself")]
     Constant,
 }
 
-/// Fills `into` with random bits, 16 to a read of the CSR. `read` swaps the CSR
-/// with zero and returns what it was, as the specification asks for.
+/// Fills `into` with random bits, 16 for each read of the CSR. `read` writes zero to the
+/// CSR and returns its old value, as the specification requires.
 ///
-/// A seed has half a bit of entropy to each bit, so for a key of 32 bytes take
-/// at least 64.
+/// Each bit has half a bit of entropy: a key of 32 bytes needs at least 64.
 ///
 /// # Errors
 ///
-/// [`SeedError`]; the bytes are not to be relied on then.
+/// [`SeedError`]: `into` must not be used.
 pub fn fill(into: &mut [u8], mut read: impl FnMut() -> u64) -> Result<(), SeedError> {
     let mut first = None;
     let mut varies = false;
@@ -50,7 +49,6 @@ mod state {
     pub(super) const RANDOM: u64 = 0b10;
 }
 
-/// The next 16 bits.
 fn one(read: &mut impl FnMut() -> u64) -> Result<[u8; 2], SeedError> {
     for _ in 0..PATIENCE {
         let value = read();
