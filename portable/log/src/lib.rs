@@ -1,7 +1,7 @@
-//! The firmware's last lines, in memory that a reset keeps and an image carries, and as an
-//! OS finds them: a text of fixed length in its device tree.
+//! The firmware's last log lines. A reset keeps them, an image carries them, and the OS
+//! gets them as text of fixed length through its device tree.
 //!
-//! Nothing here touches memory that is not given: the firmware says where a [`Log`] lies.
+//! This crate touches only memory that it is given: the firmware places the [`Log`].
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

@@ -3,29 +3,28 @@ use core::fmt::{self, Display, Write};
 use arrayvec::ArrayString;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes of a log.
+/// The size of a log in bytes.
 pub const LOG_BYTES: usize = 3584;
 
-/// Bytes of its text, of which one at least is left.
+/// The size of its text in bytes. At least one byte stays free.
 pub const TEXT_BYTES: usize = LOG_BYTES - 16;
 
-/// Bytes of a line, with its time and its end; what goes beyond is cut.
+/// The maximal bytes of a line with its time and newline. Longer lines are cut.
 pub const MAX_LINE: usize = 240;
 
 /// Marks memory as a log: "PWILLOG" and the version.
 const MAGIC: u64 = u64::from_le_bytes(*b"PWILLOG\x01");
 
-/// How a panic's line begins: what [`Log::epitaph`] looks for.
+/// The start of a panic's line, for which [`Log::epitaph`] searches.
 const PANIC: &str = "panic on hart ";
 
-/// The line that each start begins with.
 const START: &str = "start";
 
-/// What a panic said.
+/// The message of a panic.
 pub type Epitaph = ArrayString<MAX_LINE>;
 
-/// The last lines, the oldest first: whole ones, each behind the time at which it was
-/// written. Any bytes are one, and [`Log::begin`] makes it right.
+/// The last lines, oldest first: whole lines, each after its time. Any bytes may lie here
+/// before [`Log::begin`], which empties an invalid log.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Log {
@@ -38,7 +37,7 @@ impl Log {
     /// Owner and version of its section of an image's state.
     pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"LOGT"), 1);
 
-    /// One without lines.
+    /// A log without lines.
     #[must_use]
     pub fn new() -> Self {
         Log {
@@ -48,8 +47,8 @@ impl Log {
         }
     }
 
-    /// Says whether this is a log that the last start has left. Anything else, as memory
-    /// holds it after a power-on, becomes an empty one.
+    /// Whether memory holds the last start's log. Other contents, such as those after a
+    /// power-on, become an empty log.
     fn open(&mut self) -> bool {
         let is_log = self.magic == MAGIC && self.length != 0 && self.checked().is_some();
         if !is_log {
@@ -59,13 +58,13 @@ impl Log {
         is_log
     }
 
-    /// Its lines.
+    /// The lines, or nothing if the log is invalid.
     #[must_use]
     pub fn text(&self) -> &str {
         self.checked().unwrap_or_default()
     }
 
-    /// The text, if it is one: lines of printable characters.
+    /// The text if it is valid: whole lines of printable characters.
     fn checked(&self) -> Option<&str> {
         let text = core::str::from_utf8(self.bytes()?).ok()?;
         let is_right = |c: char| c == '\n' || !c.is_control();
@@ -73,27 +72,27 @@ impl Log {
         (is_whole && text.chars().all(is_right)).then_some(text)
     }
 
-    /// The text as it lies there, if its length can be.
+    /// The bytes of the text, unchecked, if the length is in range.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         let length = usize::try_from(self.length).ok()?;
         self.text.get(..length).filter(|_| length < TEXT_BYTES)
     }
 
-    /// Adds a line, written `ms` milliseconds after time began. The oldest ones go where
-    /// there is no room.
+    /// Adds a line with the time `ms` in milliseconds. Drops the oldest lines if there is
+    /// no room.
     pub fn add(&mut self, ms: u64, line: impl Display) {
         let mut new = Line {
             bytes: [0; MAX_LINE],
             length: 0,
         };
         let (seconds, rest) = (ms / 1000, ms % 1000);
-        // An error says that the line is cut.
+        // An error only says that the line was cut.
         write!(new, "[{seconds}.{rest:03}] {line}").unwrap_or_default();
         new.bytes[new.length] = b'\n';
         self.append(&new.bytes[..=new.length]);
     }
 
-    /// Puts the lines of `older` before its own, as far as there is room.
+    /// Puts the lines of `older` before its own, as far as there is room: the last ones.
     pub fn prepend(&mut self, older: &str) {
         let own = self.bytes().unwrap_or_default().len();
         let room = TEXT_BYTES - 1 - own;
@@ -103,20 +102,20 @@ impl Log {
         self.length = (kept.len() + own) as u64;
     }
 
-    /// Begins a start: takes over what the last one has left here, if this is a reset, and
-    /// returns the panic that ended it, if one did.
+    /// Begins a start. After a reset, returns the panic that ended the previous start, if
+    /// there was one.
     pub fn begin(&mut self) -> Option<Epitaph> {
         let epitaph = self.open().then(|| self.epitaph()).flatten();
         self.add(0, START);
         epitaph
     }
 
-    /// The panic that the latest start tells of: the line that says so.
+    /// The last panic line of the latest start.
     fn epitaph(&self) -> Option<Epitaph> {
-        // Without its first line a start is longer than the log.
+        // Without its first line, a start fills the whole log.
         let text = self.text();
         let last = text.rsplit_once(" start\n").map_or(text, |(_, last)| last);
-        // Right behind the time: what an earlier start told of a panic is none.
+        // Only directly after the time: a start may repeat the panic of an earlier one.
         let said = last.lines().rev().filter_map(|line| line.split_once("] "));
         let line = said
             .map(|(_, said)| said)
@@ -125,7 +124,7 @@ impl Log {
     }
 
     fn append(&mut self, line: &[u8]) {
-        // Each line that is said comes here: the text is checked where it is read.
+        // Every console line comes here, so the text is checked only when it is read.
         let own = self.bytes().unwrap_or_default();
         let kept = last_lines(own, TEXT_BYTES - 1 - line.len()).len();
         let gone = own.len() - kept;
@@ -141,17 +140,17 @@ impl Default for Log {
     }
 }
 
-/// As many whole lines from the end of a text as fit into `room` bytes.
+/// The most whole lines from the end of a text that fit into `room` bytes.
 fn last_lines(text: &[u8], room: usize) -> &[u8] {
     let Some(over) = text.len().checked_sub(room).filter(|over| *over != 0) else {
         return text;
     };
-    // The line that the cut is in goes as well, unless the cut is at its end.
+    // The line that is cut in two is dropped as well.
     let end = text[over - 1..].iter().position(|byte| *byte == b'\n');
     end.map_or(&[], |end| &text[over + end..])
 }
 
-/// A line on its way into a log, with room for its end.
+/// A line under construction, with room for its newline.
 struct Line {
     bytes: [u8; MAX_LINE],
     length: usize,

@@ -3,16 +3,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::log::{Log, TEXT_BYTES};
 
-/// A log's text as an OS finds it, filled up with zeros, of which there is at least one.
+/// A log's text for the OS, padded with at least one zero.
 pub type LogText = [u8; TEXT_BYTES];
 
-/// Where the OS was given the log, and which. An image keeps it as it is here.
+/// The address and checksum of the text that the OS was given. An image stores these
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ToldLog {
     /// Physical address of the text.
     pub address: u64,
-    /// The checksum of what the firmware wrote there.
+    /// Over the whole text with its padding.
     checksum: u64,
 }
 
@@ -20,7 +21,7 @@ impl ToldLog {
     /// Owner and version of its section of an image's state.
     pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"LOGP"), 1);
 
-    /// The text of `log`, written to `into`, which lies at that address.
+    /// Writes the text of `log` to `into`, which lies at `address`.
     pub fn write(log: &Log, address: u64, into: &mut LogText) -> Self {
         let text = log.bytes().unwrap_or_default();
         into.fill(0);
@@ -31,16 +32,16 @@ impl ToldLog {
         }
     }
 
-    /// Writes the text of `log` over that in `place`, which lies at the address, if it is
-    /// still there.
+    /// Replaces the text in `place`, which lies at the address, if it is still the old
+    /// one.
     #[must_use]
     pub fn succeed(&self, log: &Log, place: &mut LogText) -> Option<Self> {
         let is_there = self.is_there(place);
         is_there.then(|| Self::write(log, self.address, place))
     }
 
-    /// Whether `found`, which lies at the address now, is still what the firmware wrote:
-    /// the OS may have moved its tree, and the memory is something else.
+    /// Whether `found`, which lies at the address, is still the firmware's text. The OS
+    /// may have moved its tree and reused the memory.
     fn is_there(&self, found: &LogText) -> bool {
         checksum::of_bytes(found) == self.checksum
     }
