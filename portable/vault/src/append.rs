@@ -7,20 +7,19 @@ use crate::FlashFault;
 
 /// A flash adapter that verifies every write by reading it back, and refuses erases.
 ///
-/// The map in it (sequential-storage) erases its oldest page when it is full, and repairs
-/// pages by erasing them. After a power cut during such an erase the page may read as
-/// anything: marked as in use with its items gone, or marked as blank with old items left.
-/// The map's repair would then drop the good copy or bring an old value back. So the map
-/// must not erase; the vault does, once nothing depends on the blocks.
+/// The map above it (sequential-storage) erases its oldest page when it is full, and
+/// repairs pages by erasing them. A power cut during such an erase can leave any
+/// contents: a page marked as used without its items, or one marked as blank with old
+/// items. The map's repair would then drop the good copy or restore an old value. So the
+/// map must not erase; the vault erases blocks that are no longer needed.
 #[derive(Debug)]
 pub(crate) struct AppendOnly<'a, F>(pub(crate) &'a mut F);
 
-/// Why a flash stopped the map.
+/// The reason why a flash access ended the map's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The map wanted to erase: there is no room left.
+    /// The map tried to erase: there is no room left.
     Erase,
-    /// What was written reads back differently.
     NotKept {
         offset: u32,
     },
@@ -53,7 +52,7 @@ impl<F: ReadNorFlash> ReadNorFlash for AppendOnly<'_, F> {
     }
 }
 
-/// Bytes that are read back at a time; a multiple of any word.
+/// Bytes that are read back at a time: a multiple of each flash's word.
 const CHUNK: usize = 32;
 
 impl<F: MultiwriteNorFlash> NorFlash for AppendOnly<'_, F> {
@@ -68,7 +67,7 @@ impl<F: MultiwriteNorFlash> NorFlash for AppendOnly<'_, F> {
         self.0.write(offset, bytes).await.map_err(flash_fault)?;
         let mut offset = offset;
         for chunk in bytes.chunks(CHUNK) {
-            // It may be the key that is read back.
+            // The bytes may be the key's.
             let mut back = Zeroizing::new([0; CHUNK]);
             let back = &mut back[..chunk.len()];
             self.0.read(offset, back).await.map_err(flash_fault)?;

@@ -1,28 +1,28 @@
 use crate::VaultError;
 
-/// The machine's count of cuts: which one may be taken, and gone on with.
+/// The machine's count of cuts: the number of the one valid cut.
 ///
-/// A start moves it before any OS runs, so that a cut is of one power-on, and is gone on
-/// with at the next or never.
+/// Each start raises the count before an OS runs. So a cut belongs to one power-on, and
+/// only the next start may resume it.
 pub trait CutCounter {
-    /// The number of the one cut that may be taken, or gone on with; 0: none.
+    /// The number of the one cut that may be taken or resumed; 0: none.
     fn cut(&self) -> u64;
 
-    /// Sees to it that [`CutCounter::next_cut`] has nothing to erase: what takes longer than
-    /// a power supply holds up is done now, where nothing is decided by it. True of flash
-    /// whose blocks have room for [`MAX_ITEMS`](crate::MAX_ITEMS) items.
+    /// Erases flash now if necessary, so that [`CutCounter::next_cut`] need not: an erase
+    /// takes longer than a power supply's hold-up time. This requires flash blocks with
+    /// room for [`MAX_ITEMS`](crate::MAX_ITEMS) items.
     ///
     /// # Errors
     ///
     /// The failure of the flash.
     fn make_room(&mut self) -> Result<(), VaultError>;
 
-    /// From now on no cut up to [`CutCounter::cut`] may be gone on with. Returns the number
-    /// of the next one. It is durable before this returns.
+    /// Makes all cuts up to [`CutCounter::cut`] invalid and returns the number of the
+    /// next one. The change is durable before this returns.
     ///
     /// # Errors
     ///
-    /// [`VaultError::Exhausted`], or the failure of the flash, after which either number may
-    /// hold at the next power-on; no cut is to be taken until a call succeeds.
+    /// [`VaultError::Exhausted`], or the failure of the flash. After a failure either
+    /// number may hold at the next power-on: take no cut until a call succeeds.
     fn next_cut(&mut self) -> Result<u64, VaultError>;
 }

@@ -1,8 +1,8 @@
 use embedded_storage_async::nor_flash::{NorFlashError, NorFlashErrorKind};
 use thiserror::Error;
 
-/// The kind of a flash failure. The driver has details; see
-/// [`Vault::flash`](crate::Vault::flash).
+/// The kind of a flash failure. The driver behind [`Vault::flash`](crate::Vault::flash)
+/// has details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FlashFault {
     /// An access was not aligned to the flash's words or blocks.
@@ -26,61 +26,61 @@ impl FlashFault {
     }
 }
 
-/// Why the vault cannot be used, or why an operation on it failed.
+/// The reason why the vault cannot be used, or why an operation on it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VaultError {
     /// The flash failed.
     #[error("the vault's flash failed: {0}")]
     Flash(FlashFault),
-    /// A future of the flash waited; flashes here never do.
-    #[error("the vault's flash driver waited, which it must not")]
+    /// A future of the flash waited. The flash drivers here never wait.
+    #[error("the vault's flash driver waited; it must finish each operation at once")]
     Waited,
-    /// What was written or erased reads back differently.
+    /// The written or erased bytes read back differently.
     #[error(
-        "the vault's flash does not keep what is written at byte {offset:#x}: replace it, or lift its write protection"
+        "the vault's flash does not keep the bytes written at {offset:#x}: replace it, or lift its write protection"
     )]
     NotKept {
-        /// Where, in bytes from the start of the flash.
+        /// In bytes from the start of the flash.
         offset: u32,
     },
     /// The flash reads as zeros, as QEMU's does without a backing file.
     #[error(
-        "the vault's flash reads as all zeros, so it keeps nothing without power: give the machine a flash file filled with 0xff"
+        "the vault's flash reads as all zeros, so it loses its contents without power: give the machine a flash file filled with 0xff"
     )]
     NotBacked,
-    /// The flash holds something else.
+    /// The flash holds other data.
     #[error(
-        "the flash holds data that is not a vault: if nobody needs it, fill its last four blocks with 0xff"
+        "the flash holds data that is not a vault: if you do not need it, fill its last four blocks with 0xff"
     )]
     Foreign,
-    /// There is a vault, and it is inconsistent.
+    /// A vault exists but is inconsistent.
     #[error(
         "the vault is damaged: to begin a new one, without the old key and its images, fill the flash's last four blocks with 0xff"
     )]
     Damaged,
-    /// The vault is of another version.
+    /// The vault has an unknown version.
     #[error("the vault has version {found}, this Poorwill knows version {known}: update it")]
     Version {
         /// The vault's version.
         found: u16,
-        /// The version that is known here.
+        /// The newest version that this crate reads.
         known: u16,
     },
-    /// The range is not of four whole blocks of the flash.
+    /// The range is not four whole blocks of the flash.
     #[error("the vault's range is not four whole blocks of the flash")]
     Range,
-    /// There is a key already; only rotating replaces it.
+    /// The vault has a key; only a rotation replaces it.
     #[error("the vault has a key already: rotate it to replace it")]
     KeyPresent,
-    /// The generation is not the one that was reserved last, or was disarmed.
+    /// The generation is not the last one reserved, or was disarmed.
     #[error("generation {generation} cannot be armed: the last one reserved is {latest}")]
     NotReserved {
-        /// The generation that was to be armed.
+        /// The generation to arm.
         generation: u64,
-        /// The latest one.
+        /// The last reserved generation.
         latest: u64,
     },
-    /// There is no higher generation.
-    #[error("there is no generation left: erase the sleep area's records and the vault")]
+    /// The generation numbers are used up.
+    #[error("no generation number is left: erase the sleep area's records and the vault")]
     Exhausted,
 }

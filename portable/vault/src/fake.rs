@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::{CutCounter, Key, KeyState, KeyVault, RollbackCounter, VaultError};
 
-/// Keeps key and count as a vault does, and forgets them when dropped.
+/// Holds the key and the counts like a vault, but only in memory.
 #[derive(Clone, Debug, Default)]
 pub struct FakeCounter {
     generation: u64,
@@ -19,7 +19,7 @@ pub struct FakeCounter {
 }
 
 impl FakeCounter {
-    /// A counter of a machine that slept `generation` times, without an image.
+    /// The counter of a machine that slept `generation` times and has no image.
     #[must_use]
     pub fn new(generation: u64) -> Self {
         FakeCounter {
@@ -28,7 +28,7 @@ impl FakeCounter {
         }
     }
 
-    /// The same with a key.
+    /// The same counter with a key.
     #[must_use]
     pub fn with_key(self, key: Key) -> Self {
         FakeCounter {
@@ -37,7 +37,7 @@ impl FakeCounter {
         }
     }
 
-    /// The next write fails, and changes nothing.
+    /// Makes the next write fail without a change.
     pub fn fail_next(&mut self, error: VaultError) {
         self.fail_next = Some(error);
     }

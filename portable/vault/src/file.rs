@@ -8,8 +8,8 @@ use embedded_storage_async::nor_flash::{
 
 use crate::slice::check_aligned;
 
-/// A file that behaves as NOR flash with erase blocks of `BLOCK` bytes, as an emulator's
-/// flash does. Every write is synchronised, so the vault's writes reach the disk in order.
+/// A file that behaves like NOR flash with erase blocks of `BLOCK` bytes, such as an
+/// emulator's flash. Each write is synchronised, so writes reach the disk in order.
 #[derive(Debug)]
 pub struct FileFlash<const BLOCK: usize = 0x4_0000> {
     file: File,
@@ -17,12 +17,12 @@ pub struct FileFlash<const BLOCK: usize = 0x4_0000> {
 }
 
 impl<const BLOCK: usize> FileFlash<BLOCK> {
-    /// The flash in `file`, which is open for reading and writing. The caller must ensure that
-    /// no other process writes to it.
+    /// The flash in `file`, opened for reading and writing. No other process may write to
+    /// it.
     ///
     /// # Errors
     ///
-    /// The file's length cannot be told.
+    /// The file's length is not available.
     pub fn new(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let capacity = usize::try_from(length).map_err(io::Error::other)?;
@@ -43,13 +43,13 @@ impl<const BLOCK: usize> FileFlash<BLOCK> {
     }
 }
 
-/// Why a [`FileFlash`] failed.
+/// The reason why a [`FileFlash`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileFlashError {
-    /// The caller's fault.
+    /// The access was misaligned or out of bounds.
     #[error("{0}")]
     Access(NorFlashErrorKind),
-    /// The file's.
+    /// The file failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -20,7 +20,7 @@ use crate::key::Secret;
 use crate::ready::ready;
 use crate::{FlashFault, VaultError};
 
-/// Room for the largest item: its tag and the key's, in whole words of any flash.
+/// Room for the largest item: the tag and the key, in whole words of any flash.
 const BUFFER: usize = (1 + KEY_ITEM_BYTES).next_multiple_of(32);
 
 type Map<'a, F> = MapStorage<u8, AppendOnly<'a, F>, Cache<Uncached, Uncached, Uncached, u8>>;
@@ -37,43 +37,38 @@ fn map<'a, F: MultiwriteNorFlash>(
     ))
 }
 
-/// What a half holds.
 #[derive(Debug)]
 pub(crate) enum Contents {
-    /// A whole state of the vault.
     Valid(State),
-    /// Our header, with the rest missing.
+    /// A valid header without a complete state.
     Begun,
-    /// A header of another version.
+    /// A header of an unknown version.
     Version(u16),
-    /// Nothing of ours.
     Nothing,
 }
 
-/// A whole state of the vault.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) epoch: u64,
     pub(crate) version: u16,
-    /// `None`: a key that is in the flash alone.
+    /// `None`: the key is only in the flash.
     pub(crate) secret: Option<Secret>,
     pub(crate) numbers: Numbers,
-    /// Items in the half, outdated ones too.
+    /// All items in the half, including outdated ones.
     pub(crate) items: u32,
 }
 
-/// What a vault counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) count: Count,
     /// The generation of the machine's snapshot; 0: none.
     pub(crate) kept: u64,
-    /// The number of the cut that may be taken; 0: none.
+    /// The number of the cut that may be taken or resumed; 0: none.
     pub(crate) cut: u64,
 }
 
 impl Numbers {
-    /// The version that has room for them.
+    /// The oldest version that can store these numbers.
     pub(crate) fn version(&self) -> u16 {
         match self.cut {
             0 => OLDEST_VAULT_VERSION,
@@ -82,7 +77,7 @@ impl Numbers {
     }
 }
 
-/// What was found so far; the last item of a kind is the one that counts.
+/// The items read so far; the last item of each kind counts.
 #[derive(Debug)]
 struct Found {
     header: Option<Header>,
@@ -146,7 +141,7 @@ impl Found {
     }
 }
 
-/// Reads a half; writes nothing.
+/// Reads a half without writing.
 pub(crate) fn read<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -175,7 +170,7 @@ pub(crate) fn read<F: MultiwriteNorFlash>(
             value: Stop::Flash(fault),
             ..
         }) => Err(VaultError::Flash(fault)),
-        // Whatever this is, the map did not write it; or not this far.
+        // These bytes are not from the map, or not from a complete write.
         Err(_) => {
             found.is_strange = true;
             Ok(found.contents())
@@ -183,18 +178,18 @@ pub(crate) fn read<F: MultiwriteNorFlash>(
     }
 }
 
-/// Why an item is not in a half.
+/// The reason why an item is not in a half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PutError {
-    /// There is no room for it, or the map does not find it again. What the
-    /// half says is as before.
+    /// There is no room for it, or the map does not find it. The half's state is
+    /// unchanged.
     NoRoom,
-    /// The flash failed: the contents of the half are unknown.
+    /// The flash failed: the half's contents are unknown.
     Failed(VaultError),
 }
 
 impl PutError {
-    /// Where a half that was just begun has no room, the flash is at fault.
+    /// A new half has room for every item, so here the flash is at fault.
     pub(crate) fn in_new_half(self, range: &Range<u32>) -> VaultError {
         match self {
             PutError::NoRoom => VaultError::NotKept {
@@ -205,7 +200,7 @@ impl PutError {
     }
 }
 
-/// Appends an item to a half, and verifies that the map finds it there.
+/// Appends an item to a half, and verifies that the map finds it.
 pub(crate) fn put<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -234,8 +229,7 @@ pub(crate) fn put<F: MultiwriteNorFlash>(
     }
 }
 
-/// Writes a whole state into a blank half. The count comes last: with it the
-/// half becomes valid.
+/// Writes a whole state into a blank half. The count comes last: it makes the half valid.
 pub(crate) fn begin<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -263,16 +257,14 @@ pub(crate) fn begin<F: MultiwriteNorFlash>(
     Ok(items)
 }
 
-/// The two looks of flash that was never written.
+/// Whether flash looks unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// All bytes are 0xff.
     pub(crate) is_blank: bool,
-    /// All bytes are zero.
     pub(crate) is_zero: bool,
 }
 
-/// Reads `range` until neither can be true.
+/// Reads `range` until both flags are false.
 pub(crate) fn survey<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: Range<u32>,
@@ -292,10 +284,9 @@ pub(crate) fn survey<F: MultiwriteNorFlash>(
     Ok(survey)
 }
 
-/// Bytes that are looked at together.
 const CHUNK_BYTES: usize = 256;
 
-/// So many bytes of flash, aligned: they are looked at by the word.
+/// A chunk, aligned because it is examined by the word.
 #[repr(align(8))]
 struct Chunk([u8; CHUNK_BYTES]);
 
@@ -352,9 +343,8 @@ pub(crate) fn wipe<F: MultiwriteNorFlash>(
     Ok(())
 }
 
-/// Whether `range` holds a new vault whose creation was interrupted, and nothing else: whole
-/// words of what is written into a new vault, then at most one that is written in part, then
-/// blank ones. A blank range is one, too.
+/// Whether `range` holds only an unfinished new vault: whole words of a new vault, at
+/// most one partly written word, then blank words. A blank range counts, too.
 pub(crate) fn is_unfinished<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -379,9 +369,9 @@ pub(crate) fn is_unfinished<F: MultiwriteNorFlash>(
     Ok(is_ours)
 }
 
-/// Creates a vault in the half at `range`, where [`is_unfinished`] holds. Nothing is erased:
-/// the words that are missing, or there in part, are written. So a power cut at any point
-/// leaves an unfinished vault again.
+/// Creates a vault in the half at `range`, where [`is_unfinished`] holds. It writes the
+/// missing and partly written words without an erase. A power cut at any point leaves an
+/// unfinished vault again.
 pub(crate) fn make_new<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,
@@ -408,8 +398,8 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0xff)
 }
 
-/// The first bytes of a blank flash, in memory: what the making of a new vault
-/// writes is written here to be compared.
+/// The first bytes of a blank flash, in memory. The expected contents of a new vault are
+/// written here for comparison.
 struct Paper<F> {
     bytes: [u8; PAPER_BYTES],
     flash: PhantomData<F>,

@@ -4,10 +4,10 @@ use zeroize::Zeroizing;
 
 use crate::key::{KEY_BYTES, Key, Secret};
 
-/// The newest version of the vault that this crate reads, and writes where a vault has
-/// counted cuts; any other stays as firmware before that reads it, too.
+/// The newest version of the vault that this crate reads. It writes this version only
+/// into a vault that has counted cuts, so that older firmware can read other vaults.
 pub const VAULT_VERSION: u16 = 2;
-/// The oldest version that it reads.
+/// The oldest version that this crate reads.
 pub const OLDEST_VAULT_VERSION: u16 = 1;
 /// The epoch of a new vault's first half.
 pub(crate) const FIRST_EPOCH: u64 = 1;
@@ -20,7 +20,7 @@ pub(crate) const TAG_KEPT: u8 = 4;
 /// Since version 2.
 pub(crate) const TAG_CUT: u8 = 5;
 
-/// The first item of a half: what it is, and which half is newer.
+/// The first item of a half: the magic, the version and the epoch.
 pub(crate) const HEADER_BYTES: usize = 18;
 pub(crate) const KEY_ITEM_BYTES: usize = 1 + KEY_BYTES;
 pub(crate) const COUNT_BYTES: usize = 9;
@@ -28,17 +28,15 @@ pub(crate) const COUNT_BYTES: usize = 9;
 const KEY_IS_PRESENT: u8 = 1;
 const KEY_IS_ERASED: u8 = 2;
 
-/// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// This half is the `epoch`th that was begun, from 1, in a version that is known.
     Epoch {
-        /// Which one of all.
+        /// The number of this half among all that were begun, from 1. The higher epoch is
+        /// newer.
         epoch: u64,
-        /// The version.
         version: u16,
     },
-    /// Another version of the vault.
+    /// An unknown version of the vault.
     Unknown(u16),
 }
 
@@ -50,7 +48,7 @@ pub(crate) fn encode_header(epoch: u64, version: u16) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// `None`: not a vault's header. Magic and version keep their place for ever.
+/// `None`: not a vault's header. Magic and version keep their offsets in all versions.
 pub(crate) fn decode_header(bytes: &[u8]) -> Option<Header> {
     let (version, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
     match u16::from_le_bytes(*version) {
@@ -62,7 +60,7 @@ pub(crate) fn decode_header(bytes: &[u8]) -> Option<Header> {
     }
 }
 
-/// `None`: there is nothing to say of a key.
+/// `None`: there is no item for a missing key.
 pub(crate) fn encode_secret(secret: &Secret) -> Option<Zeroizing<[u8; KEY_ITEM_BYTES]>> {
     let mut bytes = Zeroizing::new([0; KEY_ITEM_BYTES]);
     match secret {
@@ -86,14 +84,14 @@ pub(crate) fn decode_secret(bytes: &[u8]) -> Option<Secret> {
     }
 }
 
-/// The latest generation and what has become of it.
+/// The latest generation and its stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) generation: u64,
     pub(crate) stage: Stage,
 }
 
-/// The states of a generation, in this order only.
+/// The stages of a generation, in this order only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The number is taken.
@@ -105,7 +103,7 @@ pub(crate) enum Stage {
 }
 
 impl Count {
-    /// No sleep was ever begun.
+    /// The count of a machine that never slept.
     pub(crate) const NEW: Count = Count {
         generation: 0,
         stage: Stage::Spent,

@@ -2,14 +2,14 @@ use core::fmt;
 
 use zeroize::Zeroize;
 
-/// Bytes of a key.
+/// The length of a key in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// The sealing key. Its bytes are zeroed when it is dropped and never printed.
+/// The sealing key. Its bytes are zeroed on drop and never printed.
 pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// The key of these bytes. The caller's own copy is the caller's to zero.
+    /// Copies `bytes`. The caller must zero its own copy.
     #[must_use]
     pub fn new(bytes: &[u8; KEY_BYTES]) -> Self {
         Key(*bytes)
@@ -37,15 +37,15 @@ impl fmt::Debug for Key {
 /// Whether a vault has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// There has been none since the vault was new.
+    /// The vault never had a key.
     Missing,
-    /// There is one.
+    /// The vault has a key.
     Present,
-    /// The last one was erased on purpose.
+    /// The last key was erased on purpose.
     Erased,
 }
 
-/// The key, or why there is none.
+/// The key, or why it is absent.
 #[derive(Debug)]
 pub(crate) enum Secret {
     Missing,

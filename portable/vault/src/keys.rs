@@ -2,7 +2,7 @@ use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
 use crate::{CutCounter, Key, KeyState, RollbackCounter, Vault, VaultError};
 
-/// What keeps the sealing key, beside the count of sleeps.
+/// A store of the sealing key and the count of sleeps.
 pub trait KeyVault: RollbackCounter {
     /// The key, if there is one.
     fn key(&self) -> Option<&Key>;
@@ -10,7 +10,7 @@ pub trait KeyVault: RollbackCounter {
     /// Whether there is a key, and if not, whether it was erased on purpose.
     fn key_state(&self) -> KeyState;
 
-    /// Gives a vault without a key its key, durably.
+    /// Installs the first key durably.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ pub trait KeyVault: RollbackCounter {
     fn install_key(&mut self, key: Key) -> Result<(), VaultError>;
 }
 
-/// What keeps the count of cuts, too.
+/// A [`KeyVault`] that also counts cuts.
 pub trait CutVault: KeyVault + CutCounter {}
 
 impl<V: KeyVault + CutCounter> CutVault for V {}

@@ -1,10 +1,9 @@
-//! The vault: what only machine mode can reach.
+//! The vault: data that only machine mode can reach.
 //!
-//! NOR flash that is kept from the OS holds the sealing [`Key`] and the
-//! machine's count of sleeps, of which the store knows as much as [`RollbackCounter`]
-//! says. [`Vault`] keeps both through a power cut at any instant, and erases a
-//! key so that no byte of it is left. `docs/image-format.md` has the layout and
-//! the rules, in its section "The vault".
+//! NOR flash that is closed to the OS holds the sealing [`Key`] and the machine's count
+//! of sleeps. The store uses the count through [`RollbackCounter`]. [`Vault`] keeps both
+//! through a power cut at any instant, and erases a key completely.
+//! `docs/image-format.md` has the layout and the rules, in its section "The vault".
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
 

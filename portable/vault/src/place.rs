@@ -1,14 +1,14 @@
 use core::ops::Range;
 
-/// Erase blocks that a vault takes.
+/// The number of a vault's erase blocks.
 pub const BLOCKS: u32 = 4;
 
-/// Where the vault lies in a bank of flash of `bank_bytes` whose erase blocks
-/// have `block_bytes` (for chips side by side: of all of them together): its
-/// last [`BLOCKS`] blocks, in bytes from the start of the bank. `None` when the
-/// bank is not of whole blocks or has fewer.
+/// The vault's range in a flash bank of `bank_bytes` bytes: its last [`BLOCKS`] erase
+/// blocks, in bytes from the start of the bank. `block_bytes` is the length of an erase
+/// block, over all chips side by side. `None` if the bank is not of whole blocks or has
+/// too few.
 ///
-/// Firmware and host command both ask here, so they find the same place.
+/// Firmware and host command both use this function, so they find the same range.
 #[must_use]
 pub fn range_in_bank(bank_bytes: u64, block_bytes: u64) -> Option<Range<u64>> {
     if block_bytes == 0 || !bank_bytes.is_multiple_of(block_bytes) {
@@ -18,16 +18,16 @@ pub fn range_in_bank(bank_bytes: u64, block_bytes: u64) -> Option<Range<u64>> {
     Some(bank_bytes.checked_sub(length)?..bank_bytes)
 }
 
-/// How much of a partition of `bytes` a vault takes: its first [`BLOCKS`] blocks, or all
-/// of one that is too short, which [`Vault::open`](crate::Vault::open) refuses.
+/// The bytes of a partition that a vault takes: its first [`BLOCKS`] blocks. A partition
+/// that is too short is taken whole, and [`Vault::open`](crate::Vault::open) refuses it.
 #[must_use]
 pub fn vault_bytes(bytes: u64, block_bytes: u64) -> u64 {
     bytes.min(block_bytes.saturating_mul(u64::from(BLOCKS)))
 }
 
-/// Where a vault that ends at `end` would begin its blocks, if these have the usual length:
-/// for a glance, before anything is known of the flash. Most machines have none, and
-/// every start pays for it.
+/// The offsets at which the blocks of a vault that ends at `end` would begin, if they
+/// have the usual length. They serve a quick look before the flash is probed: most
+/// machines have no vault, and every start pays for the look.
 pub fn block_starts(end: u64) -> impl Iterator<Item = u64> + Clone {
     const BLOCK: u64 = 256 << 10;
     (1..=u64::from(BLOCKS)).filter_map(move |block| end.checked_sub(block * BLOCK))

@@ -4,8 +4,8 @@ use core::task::{Context, Poll, Waker};
 
 use crate::VaultError;
 
-/// The output of `future` at its first poll. The flash's futures never wait, so neither do
-/// those built from them.
+/// The output of `future` at its first poll. The flash's futures never wait, so futures
+/// built from them do not wait either.
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> Result<T, VaultError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Ok(value),

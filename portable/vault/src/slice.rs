@@ -4,12 +4,12 @@ use embedded_storage_async::nor_flash::{
     ErrorType, MultiwriteNorFlash, NorFlash, NorFlashErrorKind, ReadNorFlash,
 };
 
-/// Bytes that behave as NOR flash with erase blocks of `BLOCK` bytes: writing
-/// clears bits, erasing a block sets all of its bits.
+/// Bytes that behave like NOR flash with erase blocks of `BLOCK` bytes: a write clears
+/// bits, an erase sets all bits of a block.
 pub struct SliceFlash<B, const BLOCK: usize = 0x4_0000>(B);
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, const BLOCK: usize> SliceFlash<B, BLOCK> {
-    /// Takes `bytes` for the contents of a flash.
+    /// A flash with the contents `bytes`.
     #[must_use]
     pub fn new(bytes: B) -> Self {
         SliceFlash(bytes)
@@ -21,7 +21,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const BLOCK: usize> SliceFlash<B, BLOCK> {
         self.0.as_ref()
     }
 
-    /// The contents, given back.
+    /// Returns the contents.
     #[must_use]
     pub fn into_inner(self) -> B {
         self.0
@@ -39,14 +39,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const BLOCK: usize> SliceFlash<B, BLOCK> {
     }
 }
 
-/// Without the contents: a key may be among them.
+/// Omits the contents, which may include a key.
 impl<B: AsRef<[u8]>, const BLOCK: usize> fmt::Debug for SliceFlash<B, BLOCK> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "SliceFlash({} bytes)", self.0.as_ref().len())
     }
 }
 
-/// The units of reading and writing.
 const WORD: usize = 4;
 
 pub(crate) fn check_aligned(

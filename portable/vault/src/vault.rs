@@ -11,50 +11,48 @@ use crate::{BLOCKS, VaultError};
 
 mod counters;
 
-/// Items that a half may hold before the vault moves on to the other half. Each
-/// access looks at all of them, so this bounds how long one takes; the price is
-/// one erase in so many.
+/// The most items in a half before the vault moves to the other half. Each access reads
+/// all items, so this bounds its time; in return, a move erases blocks.
 pub const MAX_ITEMS: u32 = 256;
 
 /// The sealing key and the machine's count of sleeps, in NOR flash.
 ///
-/// Two of the vault's four blocks are in use, one *half*, to which items are appended. When
-/// it is full, or a key must be erased, the whole state is written into the other half, and
-/// then this one is erased. A half is valid once its count is in it, and of two valid halves
-/// the younger one counts, so each operation is atomic.
+/// Two of the vault's four blocks, one *half*, are in use: items are appended to it. When
+/// the half is full, or a key must be erased, the whole state moves to the other half,
+/// and this half is erased. A half is valid once it has its count. Of two valid halves
+/// the newer one counts, so each operation is atomic.
 #[derive(Debug)]
 pub struct Vault<F> {
     flash: F,
     halves: [Range<u32>; 2],
-    /// Which half is in use.
     current: usize,
     state: State,
-    /// An operation failed midway: the flash may differ from `state`. The next operation writes
-    /// the whole state to the other half.
+    /// An operation failed midway: the flash may differ from `state`. The next operation
+    /// writes the whole state to the other half.
     is_in_doubt: bool,
 }
 
 impl<F: MultiwriteNorFlash> Vault<F> {
-    /// Opens the vault in `range` of `flash` (in bytes; four whole blocks). Creates one where the
-    /// flash is blank, and completes an operation that a power cut interrupted.
+    /// Opens the vault in `range` of `flash` (in bytes; four whole blocks). Creates a
+    /// vault if the flash is blank, and completes an operation that a power cut
+    /// interrupted.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NotBacked`], [`VaultError::Foreign`],
-    /// [`VaultError::Damaged`] and [`VaultError::Version`] say what is in the
-    /// flash in place of a vault of this version; nothing was written then.
-    /// [`VaultError::Range`], and failures of the flash.
+    /// [`VaultError::NotBacked`], [`VaultError::Foreign`], [`VaultError::Damaged`] and
+    /// [`VaultError::Version`]: the flash does not hold a vault of a known version, and
+    /// nothing was written. Also [`VaultError::Range`] and failures of the flash.
     pub fn open(flash: F, range: Range<u32>) -> Result<Self, VaultError> {
         Self::open_shared(flash, range, |_| true)
     }
 
-    /// Opens the vault in `range` of `flash`, where what lies around that may be somebody
-    /// else's: a new one is made only if `is_free` says of the flash that nobody else
-    /// uses it. Another tenant's last blocks may well be blank.
+    /// Opens the vault in `range` of a `flash` that may have other users. Creates a new
+    /// vault only if `is_free` returns true: another user's last blocks may be blank,
+    /// too.
     ///
     /// # Errors
     ///
-    /// As [`Vault::open`]; [`VaultError::Foreign`] where it is not free.
+    /// As [`Vault::open`]; [`VaultError::Foreign`] if the flash is not free.
     pub fn open_shared(
         mut flash: F,
         range: Range<u32>,
@@ -87,26 +85,25 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         })
     }
 
-    /// The key, if there is one, and it was not [forgotten](Vault::forget_key).
+    /// The key, if there is one and it is not [forgotten](Vault::forget_key).
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         self.state.secret.as_ref().and_then(Secret::key)
     }
 
-    /// Wipes the key in memory. The flash keeps it, and what needs it meanwhile reads it
-    /// there; [`Vault::key`] has it again after [`Vault::recall_key`].
+    /// Wipes the key in memory; the flash keeps it. [`Vault::recall_key`] reads it back.
     pub fn forget_key(&mut self) {
         if self.key().is_some() {
             self.state.secret = None;
         }
     }
 
-    /// Reads a key that was forgotten back from the flash.
+    /// Reads a forgotten key back from the flash.
     ///
     /// # Errors
     ///
-    /// The failure of the flash, or [`VaultError::Damaged`]: the half in use does not read
-    /// as it was. The key is still forgotten then.
+    /// The failure of the flash, or [`VaultError::Damaged`] if the half in use is no
+    /// longer valid. The key is still forgotten then.
     pub fn recall_key(&mut self) -> Result<(), VaultError> {
         if self.state.secret.is_none() {
             let read = half::read(&mut self.flash, &self.halves[self.current])?;
@@ -130,24 +127,24 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         (self.state.secret.as_ref()).map_or(KeyState::Present, Secret::state)
     }
 
-    /// The flash, to ask its driver for more than [`crate::FlashFault`] tells.
+    /// The flash: its driver has more details than [`crate::FlashFault`].
     #[must_use]
     pub fn flash(&self) -> &F {
         &self.flash
     }
 
-    /// The flash, given back.
+    /// Returns the flash.
     #[must_use]
     pub fn into_flash(self) -> F {
         self.flash
     }
 
-    /// Gives a vault without a key its key, durably.
+    /// Installs the first key durably.
     ///
     /// # Errors
     ///
-    /// [`VaultError::KeyPresent`], and failures of the flash; after those the
-    /// key may be in the flash, and is not to be used.
+    /// [`VaultError::KeyPresent`], and failures of the flash. After a failure the key may
+    /// be in the flash, and must not be used.
     pub fn install_key(&mut self, key: Key) -> Result<(), VaultError> {
         if self.key_state() == KeyState::Present {
             return Err(VaultError::KeyPresent);
@@ -170,24 +167,24 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         }
     }
 
-    /// Replaces the key, if there is one, by `key`; no image may wake any more, nor
-    /// the snapshot. When this returns, every block that ever held the old key has
-    /// been erased and reads as blank. A power cut leaves the old key or the new
-    /// one; the next [`Vault::open`] then erases what is left of the old.
+    /// Replaces the key, if there is one. No image or snapshot may wake any more. When
+    /// this returns, every block that ever held the old key is erased and verified. A
+    /// power cut leaves the old key or the new one; the next [`Vault::open`] then erases
+    /// the rest of the old key.
     ///
     /// # Errors
     ///
-    /// Failures of the flash: the vault may have either key, and the old key may
-    /// still be in the flash. Rotate again.
+    /// Failures of the flash: either key may hold, and the old key may still be in the
+    /// flash. Rotate again.
     pub fn rotate_key(&mut self, key: Key) -> Result<(), VaultError> {
         self.move_on(Some(Secret::Present(key)), self.given_up())
     }
 
-    /// Erases the key, and with it every image that is sealed under it; none may wake
-    /// any more, nor the snapshot. When this returns, every block that ever held the
-    /// key has been erased and reads as blank, and the vault says so
-    /// ([`KeyState::Erased`]). A power cut leaves the key or the word that it was
-    /// erased; the next [`Vault::open`] then erases what is left of it.
+    /// Erases the key, and so makes every image sealed under it useless. No image or
+    /// snapshot may wake any more. When this returns, every block that ever held the key
+    /// is erased and verified, and the vault records the erasure ([`KeyState::Erased`]).
+    /// A power cut leaves the key or that record; the next [`Vault::open`] then erases
+    /// the rest of the key.
     ///
     /// # Errors
     ///
@@ -203,7 +200,8 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         }
     }
 
-    /// With no image that may wake. A cut is authentic under the old key alone.
+    /// The numbers without an image that may wake. The count of cuts stays: a new key
+    /// makes old cuts invalid anyway.
     fn given_up(&self) -> Numbers {
         Numbers {
             count: self.disarmed(),
@@ -251,7 +249,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         self.put_or_move_on(TAG_CUT, &cut.to_le_bytes(), numbers)
     }
 
-    /// Writes an item by which `numbers` come to hold.
+    /// Writes an item that makes `numbers` durable.
     fn put_or_move_on(&mut self, tag: u8, item: &[u8], numbers: Numbers) -> Result<(), VaultError> {
         if !self.has_room() || numbers.version() > self.state.version {
             return self.move_on(None, numbers);
@@ -266,8 +264,8 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         }
     }
 
-    /// Writes the state with `numbers` and, where given, another `secret` into the other
-    /// half, and erases this one.
+    /// Writes the state with `numbers` and, if given, a new `secret` into the other half,
+    /// and erases this one.
     fn move_on(&mut self, secret: Option<Secret>, numbers: Numbers) -> Result<(), VaultError> {
         self.is_in_doubt = true;
         let is_away = self.state.secret.is_none();
@@ -291,7 +289,7 @@ impl<F: MultiwriteNorFlash> Vault<F> {
         let new = secret.as_ref().or(self.state.secret.as_ref());
         let new = new.expect("it was recalled");
         let items = half::begin(&mut self.flash, range, epoch, new, numbers)?;
-        // From here on that half is the valid one.
+        // From here on the other half is the valid one.
         let old = core::mem::replace(&mut self.current, other);
         if let Some(secret) = secret {
             self.state.secret = Some(secret);
@@ -316,7 +314,7 @@ fn halves<F: MultiwriteNorFlash>(range: &Range<u32>) -> Result<[Range<u32>; 2], 
     Ok([range.start..middle, middle..range.end])
 }
 
-/// Which half says what is.
+/// The half that holds the vault's state, if any.
 enum Choice {
     Valid(usize, State),
     Begun,
@@ -344,8 +342,8 @@ fn choose<F: MultiwriteNorFlash>(
     }
 }
 
-/// Makes sure that a new vault may be made in `range`, which has no valid half:
-/// it is blank, or the making of one was cut off in it.
+/// Checks that a new vault may be created in `range`, which has no valid half: it must be
+/// blank, or hold an unfinished new vault.
 fn check_new<F: MultiwriteNorFlash>(
     flash: &mut F,
     range: &Range<u32>,

@@ -1,4 +1,4 @@
-//! What the vault counts.
+//! The vault's counters.
 
 use embedded_storage_async::nor_flash::MultiwriteNorFlash;
 
@@ -31,7 +31,7 @@ impl<F: MultiwriteNorFlash> RollbackCounter for Vault<F> {
             stage: Stage::Reserved,
         });
         if result.is_err() {
-            // It may be in the flash, so it is used up.
+            // The number may be in the flash, so it must not be used again.
             self.state.numbers.count = Count {
                 generation,
                 stage: Stage::Spent,
