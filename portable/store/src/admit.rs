@@ -1,4 +1,4 @@
-//! Letting an image be loaded, and what its load came to.
+//! Admits an image to be loaded, and records the result of its wake.
 
 use poorwill_image::ImageKind;
 use poorwill_medium::Medium;
@@ -8,8 +8,8 @@ use crate::error::StoreError;
 use crate::failure::Failure;
 use crate::slot::{SlotId, SlotState};
 
-/// The proof that an image may be loaded now. Unless it is a snapshot it is
-/// durably marked as consumed, and will not be loaded again.
+/// The proof that an image may be loaded now. Unless it is a snapshot, it is durably
+/// marked as consumed, and will not be loaded again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Admitted {
     slot: SlotId,
@@ -17,13 +17,13 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// The slot that the image lies in.
+    /// The image's slot.
     #[must_use]
     pub fn slot(&self) -> SlotId {
         self.slot
     }
 
-    /// Number of the sleep.
+    /// The number of the sleep.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -31,19 +31,17 @@ impl Admitted {
 }
 
 impl<M: Medium> Area<'_, M> {
-    /// Lets an image be loaded: marks it as consumed, durably, or counts the try
-    /// of a snapshot. Before this returns, not a byte of it may be put where the
-    /// OS was. For a snapshot whose OS has been well before, or that may be tried
-    /// for ever, nothing is written, unless something else is left to give up.
+    /// Admits an image to be loaded: marks it as consumed, durably, or counts the try of
+    /// a snapshot. Load no byte of it into OS memory before this returns. Nothing is
+    /// written for a snapshot that woke well before, or that has unlimited tries, unless
+    /// another image must be discarded.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] when the image may not wake any more;
-    /// [`StoreError::PutBack`], [`StoreError::Spent`],
-    /// [`StoreError::NotKeptHere`] when the machine's counter does not let it
-    /// wake; [`StoreError::Medium`], [`StoreError::NotKept`],
-    /// [`StoreError::Vault`]: the image may be committed still, see
-    /// [`Area::discard_all`].
+    /// [`StoreError::Stale`]: the image may not wake any more. [`StoreError::PutBack`],
+    /// [`StoreError::Spent`] or [`StoreError::NotKeptHere`]: the machine's counter
+    /// forbids the wake. After [`StoreError::Medium`], [`StoreError::NotKept`] or
+    /// [`StoreError::Vault`] the image may still be committed, see [`Area::discard_all`].
     pub fn admit(&mut self, image: &CommittedImage) -> Result<Admitted, StoreError> {
         if self.newest() != Ok(*image) {
             return Err(StoreError::Stale(image.slot()));
@@ -68,13 +66,13 @@ impl<M: Medium> Area<'_, M> {
         self.change_state(slot, state)
     }
 
-    /// Whether the machine's counter, if it has one, lets the image of
-    /// `generation` wake.
+    /// Checks that the machine's counter, if it has one, permits the image of
+    /// `generation` to wake.
     ///
     /// # Errors
     ///
-    /// [`StoreError::PutBack`], [`StoreError::Spent`],
-    /// [`StoreError::NotKeptHere`]: it does not.
+    /// [`StoreError::PutBack`], [`StoreError::Spent`], [`StoreError::NotKeptHere`]: it
+    /// does not.
     pub fn may_wake(&self, kind: ImageKind, generation: u64) -> Result<(), StoreError> {
         let Some(counter) = &self.counter else {
             return Ok(());
@@ -97,13 +95,13 @@ impl<M: Medium> Area<'_, M> {
         })
     }
 
-    /// Notes why the wake of an admitted image failed.
+    /// Records why the wake of an admitted image failed.
     ///
     /// # Errors
     ///
     /// [`StoreError::Medium`], [`StoreError::NotKept`].
-    // The proof is used up: the image is not to be loaded behind its failure.
-    #[allow(clippy::needless_pass_by_value, reason = "the proof is used up")]
+    // This consumes the proof: a failed image must not be loaded again.
+    #[allow(clippy::needless_pass_by_value, reason = "the proof is consumed")]
     pub fn record_failure(&mut self, image: Admitted, failure: Failure) -> Result<(), StoreError> {
         if self.slots[image.slot.index()].snapshot().is_some() {
             return self.snapshot_failed(failure);
@@ -115,9 +113,8 @@ impl<M: Medium> Area<'_, M> {
         self.change_state(image.slot, state)
     }
 
-    /// The latest wake, if it failed and no boot has named that yet. A failure
-    /// that the machine has slept after is over: it must not keep the newer image
-    /// from waking.
+    /// The failure of the latest wake, if no boot has reported it yet. A failure before a
+    /// newer sleep is over: it must not keep the newer image from waking.
     #[must_use]
     pub fn unreported_failure(&self) -> Option<(SlotId, Failure)> {
         let generations = self.generations();
@@ -135,8 +132,8 @@ impl<M: Medium> Area<'_, M> {
         })
     }
 
-    /// Notes that the failure in `slot` has been named. Without one, nothing
-    /// happens.
+    /// Records that the failure in `slot` has been reported. Does nothing if there is no
+    /// failure.
     ///
     /// # Errors
     ///

@@ -13,10 +13,10 @@ use crate::name::Name;
 use crate::record::{SlotRecord, SlotStatus};
 use crate::slot::{DiscardReason, SlotId, SlotState};
 
-/// A sleep area, its records read.
+/// An open sleep area, with its two records in memory.
 ///
-/// Where the machine has a [`RollbackCounter`], that one decides: no image wakes that it
-/// has not armed, whatever the records say. Without one, the records alone do.
+/// If the machine has a [`RollbackCounter`], an image wakes only if the counter has armed
+/// it, even if its record is committed. Without a counter, the records decide.
 pub struct Area<'a, M> {
     medium: Window<'a, M>,
     scratch: &'a mut Page,
@@ -32,8 +32,7 @@ impl<M> fmt::Debug for Area<'_, M> {
     }
 }
 
-/// An image that may wake, found in an area. It must be admitted before it is
-/// loaded ([`Area::admit`]).
+/// An image that may wake. [`Area::admit`] must admit it before it is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedImage {
     slot: SlotId,
@@ -44,25 +43,25 @@ pub struct CommittedImage {
 }
 
 impl CommittedImage {
-    /// The slot it lies in.
+    /// The image's slot.
     #[must_use]
     pub fn slot(&self) -> SlotId {
         self.slot
     }
 
-    /// Number of the sleep.
+    /// The number of the sleep.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// How often it may wake.
+    /// Whether the image may wake once or at every power-on.
     #[must_use]
     pub fn kind(&self) -> ImageKind {
         self.kind
     }
 
-    /// What [`poorwill_image::open`] expects of the image.
+    /// The header that [`poorwill_image::open`] must find.
     #[must_use]
     pub fn expected(&self) -> Expected {
         Expected {
@@ -72,7 +71,7 @@ impl CommittedImage {
         }
     }
 
-    /// Bytes of the slot that the image takes.
+    /// The bytes of the slot that the image takes.
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
         self.image_bytes
@@ -80,7 +79,8 @@ impl CommittedImage {
 }
 
 impl<'a, M: Medium> Area<'a, M> {
-    /// Reads the records of the area, one that cannot be read twice. Nothing is written.
+    /// Reads the area's records. An unusable record is read a second time. Nothing is
+    /// written.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<'a, M: Medium> Area<'a, M> {
                 let (offset, bytes) = (slot_offset(slot, bytes), slot_bytes(bytes));
                 Ok(SlotStatus::read(scratch, offset, bytes))
             };
-            // What cannot be read is given up: not for one read that went wrong.
+            // An unusable record is discarded later, so one failed read must not decide.
             slots[slot.index()] = match read()? {
                 SlotStatus::Unusable(_) => read()?,
                 status => status,
@@ -115,23 +115,23 @@ impl<'a, M: Medium> Area<'a, M> {
         })
     }
 
-    /// What the two records say.
+    /// The contents of the two records.
     #[must_use]
     pub fn slots(&self) -> &[SlotStatus; 2] {
         &self.slots
     }
 
-    /// Bytes that an image may have.
+    /// The maximal length of an image in bytes.
     #[must_use]
     pub fn slot_bytes(&self) -> u64 {
         slot_bytes(self.medium.capacity())
     }
 
-    /// The image that wakes now, if any.
+    /// The image that may wake now, if any.
     ///
     /// # Errors
     ///
-    /// Why none does; see [`NoImage`].
+    /// The reason why there is no image; see [`NoImage`].
     pub fn newest(&self) -> Result<CommittedImage, NoImage> {
         let slot = choose(&self.slots, self.kept())?;
         let record = self.slots[slot.index()].record().ok_or(NoImage::None)?;
@@ -148,23 +148,21 @@ impl<'a, M: Medium> Area<'a, M> {
         })
     }
 
-    /// How the machine is to sleep. An area that nobody has configured has the
-    /// default.
+    /// The sleep configuration; the default if it was never set.
     ///
     /// # Errors
     ///
-    /// See [`ConfigurationError`]: the default counts.
+    /// See [`ConfigurationError`]: use the default.
     pub fn configuration(&mut self) -> Result<Configuration, ConfigurationError> {
         Configuration::read(&mut self.medium, self.scratch)
     }
 
-    /// Keeps how the machine is to sleep, durably. Images stay as they are.
+    /// Stores the sleep configuration durably. Images are not affected.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Delay`]: nothing was written. [`StoreError::Medium`]: the
-    /// old configuration counts, or the new one.
-    /// [`StoreError::ConfigurationNotKept`].
+    /// [`StoreError::Delay`]: nothing was written. [`StoreError::Medium`]: either the old
+    /// or the new configuration is valid. [`StoreError::ConfigurationNotKept`].
     pub fn configure(&mut self, configuration: &Configuration) -> Result<(), StoreError> {
         configuration.check()?;
         configuration.write(self.scratch);
@@ -175,11 +173,11 @@ impl<'a, M: Medium> Area<'a, M> {
         Ok(())
     }
 
-    /// A slot as a medium: for looking at an image or loading it.
+    /// A slot as a medium, for reading or loading its image.
     ///
     /// # Errors
     ///
-    /// [`MediumError::OutOfRange`] when the medium has shrunk.
+    /// [`MediumError::OutOfRange`] if the medium has shrunk.
     pub fn slot(&mut self, slot: SlotId) -> Result<Window<'_, Window<'a, M>>, MediumError> {
         let bytes = self.medium.capacity();
         Window::new(
@@ -189,24 +187,24 @@ impl<'a, M: Medium> Area<'a, M> {
         )
     }
 
-    /// The snapshot that the counter knows, if there is one.
+    /// The generation of the snapshot that the counter permits, if any.
     pub(crate) fn kept(&self) -> Option<u64> {
         self.counter.as_ref().and_then(|counter| counter.kept())
     }
 
-    /// Gives up every image there may be, and what cannot be read too: it might
-    /// be readable next time. For a cold boot, before the next stage is
-    /// started: once the OS has gone on with its disks, no earlier image may
-    /// ever wake. Writes only when there is something to give up.
+    /// Discards each image, and each unreadable record, which might be readable next
+    /// time. A cold boot calls this before it starts the next stage: once the OS has
+    /// written to its disks, no earlier image may wake. Writes only if there is something
+    /// to discard.
     ///
     /// # Errors
     ///
-    /// The first failure; everything has been tried all the same. With a counter
-    /// an image may still wake if both the flash and the medium failed, without
-    /// one if the medium did.
+    /// The first failure; all other steps were tried. With a counter, an image may still
+    /// wake only if both the flash and the medium failed. Without a counter, it may if
+    /// the medium failed.
     pub fn discard_all(&mut self, reason: DiscardReason) -> Result<(), StoreError> {
-        // With a counter, its word and the record's each keep an image from
-        // waking: what fails here keeps nothing else from being tried.
+        // Counter and record each keep an image from waking, so a failure of one does not
+        // stop the attempt at the other.
         let mut result = self.disarm();
         for slot in SlotId::BOTH {
             let reason = match self.slots[slot.index()] {
@@ -226,19 +224,19 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Has the medium keep what it was given before, in whatever opening of the area.
+    /// Flushes writes from earlier opens of the area, too.
     pub(crate) fn settle(&mut self) -> Result<(), MediumError> {
         self.medium.flush()
     }
 
-    /// The numbers of the sleeps that the records tell of; 0 without one.
+    /// The generations of the two records; 0: no record.
     pub(crate) fn generations(&self) -> [u64; 2] {
         self.slots
             .map(|slot| slot.record().map_or(0, |record| record.generation))
     }
 
-    /// Gives a slot's record another state, durably. A record that could not be
-    /// read is replaced by one that knows nothing but the state.
+    /// Gives a slot's record another state, durably. An unreadable record is replaced by
+    /// a new one with generation 0.
     pub(crate) fn change_state(
         &mut self,
         slot: SlotId,
@@ -284,8 +282,8 @@ impl<'a, M: Medium> Area<'a, M> {
         Ok(())
     }
 
-    /// Writes the scratch page, makes it durable, and reads it back: a device
-    /// that drops writes is found out where that is possible at all.
+    /// Writes the scratch page, flushes it, and reads it back, to detect a device that
+    /// drops writes.
     fn put_page(&mut self, offset: u64) -> Result<(), MediumError> {
         let page = core::slice::from_mut(self.scratch);
         self.medium.write(offset, page)?;

@@ -3,36 +3,35 @@ use thiserror::Error;
 use crate::record::{RecordError, SlotStatus};
 use crate::slot::SlotId;
 
-/// Why no image wakes.
+/// The reason why no image wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoImage {
-    /// The usual case: there is none, or it has woken or been given up already.
+    /// The usual case: no image was written, or it has woken or was discarded.
     #[error("no image")]
     None,
-    /// There may have been one, but its record cannot be read.
+    /// There may be an image, but its record cannot be read.
     #[error("slot {slot}: {error}")]
     Unusable {
         /// The slot.
         slot: SlotId,
-        /// What is the matter with its record.
+        /// The reason why the record cannot be read.
         error: RecordError,
     },
-    /// The machine has slept or been cold booted after this image.
+    /// The machine has slept or cold booted since this image was made.
     #[error("the image in slot {0} is out of date")]
     OutOfDate(SlotId),
 }
 
-/// Which slot's image wakes: the committed one with the highest generation, if
-/// no record has a higher one still; or else the machine's snapshot.
+/// Chooses the slot whose image wakes: the committed one, if the other record has no
+/// higher generation; else the machine's snapshot.
 ///
-/// A record that cannot be read does not stand in the way of the other slot's
-/// image: every image committed earlier was given up, durably, before the one
-/// that can be read was begun. `kept` is the snapshot that the machine's counter
-/// knows, if it has one.
+/// An unreadable record does not block the other slot's image: every older image was
+/// durably discarded before the readable one was begun. `kept` is the snapshot that the
+/// machine's counter permits, if any.
 ///
 /// # Errors
 ///
-/// Why none does.
+/// The reason why no image wakes.
 pub fn choose(slots: &[SlotStatus; 2], kept: Option<u64>) -> Result<SlotId, NoImage> {
     for slot in SlotId::BOTH {
         if let Some(image) = slots[slot.index()].committed() {
@@ -55,9 +54,8 @@ pub fn choose(slots: &[SlotStatus; 2], kept: Option<u64>) -> Result<SlotId, NoIm
     Err(NoImage::None)
 }
 
-/// Which slot holds the machine's snapshot: the one that its counter knows, or else
-/// the one with the highest generation, as an older one stays where giving it up has
-/// failed.
+/// The slot of the machine's snapshot: the one that the counter permits, else the one
+/// with the highest generation. An older snapshot can remain if its discard failed.
 pub(crate) fn snapshot(slots: &[SlotStatus; 2], kept: Option<u64>) -> Option<SlotId> {
     let generation = |slot: &SlotId| Some(slots[slot.index()].snapshot()?.0.generation);
     SlotId::BOTH

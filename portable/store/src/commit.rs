@@ -1,4 +1,4 @@
-//! Making room for an image, and committing it.
+//! Prepares a slot for an image, and commits the image.
 
 use poorwill_image::{ImageKind, Saved};
 use poorwill_medium::{Medium, MediumError, Window};
@@ -10,17 +10,17 @@ use crate::name::Name;
 use crate::record::{LAST_GENERATION, SlotRecord};
 use crate::slot::{BootAttempts, DiscardReason, SlotId, SlotState};
 
-/// What a sleep is for.
+/// The purpose of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To go on where the OS was, once.
+    /// The image wakes once.
     Once,
-    /// To keep a snapshot of this name, which wakes at every power-on.
+    /// The image is a snapshot with this name, which wakes at every power-on.
     Snapshot(Name),
 }
 
 impl Purpose {
-    /// The kind of image that serves it.
+    /// The kind of image for this purpose.
     #[must_use]
     pub fn kind(self) -> ImageKind {
         match self {
@@ -38,14 +38,14 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Number of the sleep.
+    /// The number of the sleep.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether the snapshot that this one replaces was given up, if there was one. Without
-    /// a vault it wakes in this one's place, should the record of this one be lost.
+    /// Whether the replaced snapshot, if any, was discarded. If not, and there is no
+    /// vault, the old snapshot would wake if the new record were lost.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Committed {
     }
 }
 
-/// A slot that an image can be saved into.
+/// A slot that is ready for an image.
 #[derive(Debug)]
 pub struct OpenSlot<'b, 'a, M> {
     area: &'b mut Area<'a, M>,
@@ -65,29 +65,29 @@ pub struct OpenSlot<'b, 'a, M> {
 }
 
 impl<'a, M: Medium> Area<'a, M> {
-    /// Makes room for a new image. Any older one is given up, durably, first,
-    /// but for the machine's snapshot.
+    /// Prepares a slot for a new image. First discards each older image durably, except
+    /// the machine's snapshot.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Medium`], [`StoreError::NotKept`]; an older image may then
-    /// be committed still.
+    /// [`StoreError::Medium`], [`StoreError::NotKept`]: an older image may still be
+    /// committed.
     pub fn begin(&mut self, purpose: Purpose) -> Result<OpenSlot<'_, 'a, M>, StoreError> {
         self.discard_all(DiscardReason::NewSleep)?;
         let generation = self.next_generation()?;
         let generations = self.generations();
         let slot = match snapshot(&self.slots, self.kept()) {
             Some(kept) => kept.other(),
-            // The slot with the newer record keeps what it tells of the last sleep.
+            // Keep the newer record, with its report of the last sleep.
             None if generations[0] > generations[1] => SlotId::Second,
             None => SlotId::First,
         };
-        // A snapshot older than the machine's.
+        // This snapshot is older than the machine's.
         if self.slots[slot.index()].snapshot().is_some() {
             self.change_state(slot, SlotState::Discarded(DiscardReason::NewSleep))?;
         }
-        // A deletion that failed may have left a record that is not durable, and the
-        // image is about to be written over.
+        // A failed deletion may have left a record that is not durable, and the image is
+        // about to be overwritten.
         let deleted = SlotState::Discarded(DiscardReason::Deleted);
         if (self.slots[slot.index()].record()).is_some_and(|record| record.state == deleted) {
             self.settle()?;
@@ -100,9 +100,9 @@ impl<'a, M: Medium> Area<'a, M> {
         })
     }
 
-    /// The number of a new sleep: above the counter's, if there is one, and above
-    /// those of the records. A record on a disk cannot use up a machine's
-    /// numbers: where it is ahead of the counter, the records forget theirs.
+    /// The number of a new sleep: above the counter's, if there is one, and above the
+    /// records'. If a record is ahead of the counter, the records' numbers start again,
+    /// so a foreign disk cannot use up the machine's numbers.
     fn next_generation(&mut self) -> Result<u64, StoreError> {
         let newest = |area: &Self| area.generations().into_iter().fold(0, u64::max);
         let last = match &self.counter {
@@ -118,8 +118,8 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Lets the records forget their numbers. There is no image when this is
-    /// called, so a power cut in between does no harm.
+    /// Resets the numbers in the records. There is no image now, so a power cut in
+    /// between does no harm.
     fn restart_numbers(&mut self) -> Result<(), StoreError> {
         for slot in SlotId::BOTH {
             let record = SlotRecord {
@@ -131,8 +131,8 @@ impl<'a, M: Medium> Area<'a, M> {
         Ok(())
     }
 
-    /// Has the counter not let the image of `generation` wake, which was made for
-    /// `purpose`.
+    /// Revokes the counter's permission for the image of `generation`, made for
+    /// `purpose`, to wake.
     fn take_back(&mut self, purpose: Purpose, generation: u64) -> Result<(), StoreError> {
         match (&mut self.counter, purpose) {
             (Some(counter), Purpose::Snapshot(_)) => {
@@ -143,8 +143,8 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Gives up the snapshot that the one in `slot` replaces.
-    fn give_up_older(&mut self, slot: SlotId) -> Result<(), StoreError> {
+    /// Discards the snapshot that the one in `slot` replaces.
+    fn discard_older(&mut self, slot: SlotId) -> Result<(), StoreError> {
         let older = slot.other();
         match self.slots[older.index()].snapshot() {
             Some(_) => self.change_state(older, SlotState::Discarded(DiscardReason::NewSleep)),
@@ -152,8 +152,8 @@ impl<'a, M: Medium> Area<'a, M> {
         }
     }
 
-    /// Writes the record of a committed image, and arms the counter behind it: of
-    /// two steps, the last one is the commit.
+    /// Writes the record of an image, then arms the counter. The last of these two steps
+    /// commits the image.
     fn commit_record(&mut self, slot: SlotId, record: SlotRecord) -> Result<(), StoreError> {
         self.put_record(slot, record)?;
         match &mut self.counter {
@@ -167,24 +167,23 @@ impl<'a, M: Medium> Area<'a, M> {
 }
 
 impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
-    /// Number of this sleep.
+    /// The number of this sleep.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The slot, to save into.
+    /// The slot as a medium for the image.
     ///
     /// # Errors
     ///
-    /// [`MediumError::OutOfRange`] when the medium has shrunk.
+    /// [`MediumError::OutOfRange`] if the medium has shrunk.
     pub fn medium(&mut self) -> Result<Window<'_, Window<'a, M>>, MediumError> {
         self.area.slot(self.slot)
     }
 
-    /// Commits the saved image: from the moment that its record is durable, it
-    /// is the one that wakes. `sleep_ms` is how long the sleep has taken, for those
-    /// who ask later.
+    /// Commits the saved image: once its record is durable, this image wakes. The record
+    /// keeps `sleep_ms`, the duration of the sleep, for later reports.
     ///
     /// # Errors
     ///
@@ -214,12 +213,12 @@ impl<'a, M: Medium> OpenSlot<'_, 'a, M> {
         let Err(error) = area.commit_record(slot, record) else {
             let older = match purpose {
                 Purpose::Once => Ok(()),
-                Purpose::Snapshot(_) => area.give_up_older(slot),
+                Purpose::Snapshot(_) => area.discard_older(slot),
             };
             return Ok(Committed { generation, older });
         };
-        // The record may be on the medium or not, and the counter armed or not.
-        // The OS can only go on if there is certainly no image.
+        // It is unknown whether the record was written and the counter armed. The OS may
+        // continue only if there is certainly no image.
         let disarmed = area.counter.is_some() && area.take_back(purpose, generation).is_ok();
         let undone = SlotRecord {
             state: SlotState::Discarded(DiscardReason::CommitFailed),

@@ -10,24 +10,24 @@ use crate::mode::SleepMode;
 use crate::name::{NAME_BYTES, Name, NotAName};
 use crate::rules::SnapshotRules;
 
-/// How the machine that has an area is to sleep; kept in the area's first page.
+/// How a machine sleeps; stored in the sleep area's first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// How it sleeps; `None` where nobody has said: as [`SleepMode::Cut`].
+    /// `None`: not set, which means [`SleepMode::Cut`].
     pub mode: Option<SleepMode>,
-    /// How long [`SleepMode::Staged`] retains, in ms, from 1 to
+    /// How long [`SleepMode::Staged`] retains before it persists, in ms, from 1 to
     /// [`LONGEST_DELAY_MS`](crate::LONGEST_DELAY_MS).
     pub stage_delay_ms: u64,
-    /// How long [`SleepMode::Auto`] retains: the length of a sleep from which on
-    /// persisting costs less energy than retaining, in ms, up to
-    /// [`LONGEST_DELAY_MS`](crate::LONGEST_DELAY_MS). 0: nobody has said, and the stage delay counts.
+    /// How long [`SleepMode::Auto`] retains before it persists, in ms, up to
+    /// [`LONGEST_DELAY_MS`](crate::LONGEST_DELAY_MS): longer sleeps need less energy if
+    /// persisted. 0: not set; the stage delay is used.
     pub break_even_ms: u64,
-    /// The next sleep is kept as the machine's snapshot, under this name; behind it
-    /// the machine sleeps as `mode` says again.
+    /// The next sleep is kept as the machine's snapshot with this name. Later sleeps use
+    /// `mode` again.
     pub next_snapshot: Option<Name>,
-    /// That snapshot is taken though partitions beside the area cannot be guarded.
+    /// Take that snapshot even beside partitions that cannot be guarded.
     pub accepts_unguarded: bool,
-    /// How snapshots wake.
+    /// The rules for the wakes of snapshots.
     pub snapshots: SnapshotRules,
 }
 
@@ -44,7 +44,7 @@ impl Default for Configuration {
     }
 }
 
-/// Why a configuration cannot be read. The default counts then.
+/// The reason why a configuration cannot be read. The default is used then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigurationError {
     /// The medium failed.
@@ -52,70 +52,69 @@ pub enum ConfigurationError {
         "the sleep area's configuration cannot be read ({0}): its mode counts as persist, or cut where RAM is persistent"
     )]
     Medium(#[from] MediumError),
-    /// Something else altogether.
+    /// The page holds other data.
     #[error("the sleep area's configuration is not Poorwill's{MEND}")]
     NotAConfiguration,
-    /// The checksum does not fit.
+    /// The checksum is wrong.
     #[error("the sleep area's configuration is damaged{MEND}")]
     Damaged,
-    /// Written by a Poorwill with another format.
+    /// Another version of Poorwill wrote it.
     #[error(
         "the sleep area's configuration has format {found}, this Poorwill reads formats up to {known}{MEND}"
     )]
     Version {
         /// The configuration's format version.
         found: u16,
-        /// The newest version read here.
+        /// The newest version that this crate reads.
         known: u16,
     },
-    /// The checksum fits and the contents do not: a writer's fault.
-    #[error("the sleep area's configuration holds something in room that must be zero{MEND}")]
+    /// The checksum is right, but reserved bytes are set: a bug of the writer.
+    #[error("the sleep area's configuration has reserved bytes that are not zero{MEND}")]
     Invalid,
-    /// No mode has this number.
-    #[error("the sleep area's configuration has mode {0}, which is none{MEND}")]
+    /// Unknown mode number.
+    #[error("the sleep area's configuration has the unknown mode {0}{MEND}")]
     Mode(u32),
     /// A delay is out of range.
     #[error("the sleep area's configuration has {0}{MEND}")]
     Delay(#[from] DelayError),
-    /// The next snapshot's name is none.
-    #[error("the sleep area's configuration has {0}{MEND}")]
+    /// The next snapshot's name is invalid.
+    #[error("the sleep area's configuration has an invalid snapshot name{MEND}")]
     Name(#[from] NotAName),
 }
 
-/// What an unreadable configuration comes to, and what mends it.
-const MEND: &str = ": its mode counts as persist, or cut where RAM is persistent, until one is \
-                    set anew (`poorwill-guest mode`, `poorwill area set`)";
+/// The effect of an unreadable configuration, and how to repair it.
+const MEND: &str = ": its mode counts as persist, or cut where RAM is persistent, until you set \
+                    the mode again (`poorwill-guest mode`, `poorwill area set`)";
 
-/// Marks a configuration, for every version.
+/// Marks a configuration in every version.
 const MAGIC: [u8; 8] = *b"PWILCONF";
 
 /// The newest version of a configuration that this crate writes and reads.
 pub const CONFIGURATION_VERSION: u16 = 4;
 
-/// One that cannot say that a snapshot is taken of partitions that cannot be guarded.
+/// The last version without [`Configuration::accepts_unguarded`].
 const BEFORE_UNGUARDED: u16 = 3;
 
-/// The oldest: it also cannot say that nobody has chosen a mode, and [`SleepMode::Cut`]. Each
-/// configuration is written in the oldest that can say it.
+/// The oldest version. It has neither an unset mode nor [`SleepMode::Cut`]. Each
+/// configuration is written in the oldest version that can express it.
 pub const OLDEST_CONFIGURATION_VERSION: u16 = 2;
 
-/// The number in the place of a mode's where nobody has chosen one.
+/// The mode number of an unset mode.
 const NO_MODE: u32 = 0;
 
-/// The numbers in the place of the next snapshot's: the next sleep is none; it is one; it is
-/// one even of partitions that cannot be guarded.
+/// The values of the "next" field: take no snapshot, take one, or take one even beside
+/// partitions that cannot be guarded.
 const NO_NEXT: u32 = 0;
 const NEXT_SNAPSHOT: u32 = 1;
 const NEXT_UNGUARDED: u32 = 2;
 
-/// Number of the word that holds the checksum, for every version.
+/// The index of the checksum's word, in every version.
 const CHECKSUM_WORD: usize = 2;
 
-/// Words of a configuration: 512 bytes, which every device writes whole or not
-/// at all.
+/// The words of a configuration: 512 bytes, which every device writes atomically.
 const WORDS: usize = 64;
 
-/// A configuration as it stands at the start of its page.
+/// A configuration's bytes on the medium, at the start of its page.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct RawConfiguration {
@@ -129,7 +128,7 @@ struct RawConfiguration {
     snapshot_tries: U32,
     snapshot_trial_ms: U32,
     snapshot_key_ms: U32,
-    /// Whether the next sleep is kept as a snapshot: one of the numbers below.
+    /// [`NO_NEXT`], [`NEXT_SNAPSHOT`] or [`NEXT_UNGUARDED`].
     next_snapshot: U32,
     next_name: [u8; NAME_BYTES],
     later: [u8; 424],
@@ -138,7 +137,7 @@ struct RawConfiguration {
 const _: () = assert!(size_of::<RawConfiguration>() == WORDS * 8);
 
 impl Configuration {
-    /// The version that it is written in.
+    /// The format version in which it is written.
     #[must_use]
     pub fn format(&self) -> u16 {
         match self.mode {
@@ -148,7 +147,6 @@ impl Configuration {
         }
     }
 
-    /// The number for what the next sleep is kept as.
     fn next(&self) -> u32 {
         match (self.next_snapshot, self.accepts_unguarded) {
             (None, _) => NO_NEXT,
@@ -157,7 +155,7 @@ impl Configuration {
         }
     }
 
-    /// The words for how it sleeps.
+    /// A description of the sleep mode.
     #[must_use]
     pub const fn modes(&self) -> &'static str {
         match self.mode {
@@ -167,8 +165,8 @@ impl Configuration {
         }
     }
 
-    /// After how many ms of retaining the machine persists, where it is not cut: 0 is at
-    /// once, `None` never.
+    /// The time of retaining before the machine persists, in ms, if it is not cut. 0:
+    /// persist at once; `None`: never.
     #[must_use]
     pub fn stage_after_ms(&self) -> Option<u64> {
         match self.mode {
@@ -179,7 +177,7 @@ impl Configuration {
         }
     }
 
-    /// Whether it can be kept.
+    /// Checks that all delays are in range.
     ///
     /// # Errors
     ///
@@ -198,7 +196,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Reads it from an area, whose records are left alone.
+    /// Reads the configuration from an area without its records.
     ///
     /// # Errors
     ///
@@ -211,7 +209,7 @@ impl Configuration {
         Configuration::parse(scratch)
     }
 
-    /// Reads the configuration's page.
+    /// Parses the configuration's page.
     ///
     /// # Errors
     ///
@@ -270,7 +268,6 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Fills `page` with this configuration.
     pub(crate) fn write(&self, page: &mut Page) {
         *page = Page::ZERO;
         let mut raw = RawConfiguration::new_zeroed();

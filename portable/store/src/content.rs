@@ -1,20 +1,20 @@
-//! What a partition holds, by the signatures at its start.
+//! Recognizes a partition's content by the signatures at its start.
 //!
-//! A fingerprint covers a partition's first 128 KiB. Of some file systems it changes whenever
-//! the file system is mounted for writing; of all else a write may leave it as it was.
+//! A fingerprint covers a partition's first 128 KiB. For some file systems it changes
+//! whenever they are mounted for writing; for other contents a write may not change it.
 
 use core::fmt;
 
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 use zerocopy::IntoBytes;
 
-/// What a partition holds.
+/// The content of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Content {
-    /// Nothing: zeros.
+    /// All zeros.
     Empty = 0,
-    /// None of the kinds below.
+    /// No known signature.
     Unknown = 1,
     /// ext2, ext3 or ext4.
     Ext = 2,
@@ -22,7 +22,7 @@ pub enum Content {
     Xfs = 3,
     /// Btrfs.
     Btrfs = 4,
-    /// The journal of an ext4 that lies elsewhere.
+    /// The external journal of an ext4.
     ExtJournal = 5,
     /// XFS without checksums.
     OldXfs = 6,
@@ -40,20 +40,21 @@ pub enum Content {
     Squashfs = 12,
     /// EROFS.
     Erofs = 13,
-    /// Swap, or an image of Linux's hibernation.
+    /// Swap, or a Linux hibernation image.
     Swap = 14,
     /// A physical volume of LVM.
     Lvm = 15,
     /// An encrypted volume.
     Luks = 16,
-    /// A member of a Linux software RAID whose superblock comes first (versions 1.1 and 1.2).
+    /// A member of a Linux software RAID with its superblock at the start (versions 1.1
+    /// and 1.2).
     Raid = 17,
     /// A device of bcache.
     Bcache = 18,
 }
 
 impl Content {
-    /// Each, by its number.
+    /// All kinds, in the order of their numbers.
     pub(crate) const ALL: [Content; 19] = [
         Content::Empty,
         Content::Unknown,
@@ -76,14 +77,14 @@ impl Content {
         Content::Bcache,
     ];
 
-    /// The content of this number.
     pub(crate) fn of_number(number: u32) -> Option<Content> {
         (Content::ALL.into_iter()).find(|content| *content as u32 == number)
     }
 
-    /// Whether a fingerprint changes whenever an OS mounts the content and writes. A kind is
-    /// here only if the test `what_is_guarded_changes_when_a_file_is_rewritten` mounts it. XFS
-    /// is not: what changes is in its log, and its superblock as it was until it is unmounted.
+    /// Whether the fingerprint changes whenever an OS mounts the partition and writes.
+    /// The test `what_is_guarded_changes_when_a_file_is_rewritten` mounts each kind
+    /// listed here. XFS is not guarded: it writes to its log, and updates its superblock
+    /// only at unmount.
     #[must_use]
     pub fn is_guarded(self) -> bool {
         matches!(self, Content::Empty | Content::Ext | Content::Btrfs)
@@ -116,12 +117,12 @@ impl fmt::Display for Content {
     }
 }
 
-/// Bytes that mark a kind of content, at a place from the partition's start on.
+/// A kind of content, and its signature at an offset in bytes from the partition's start.
 struct Signature(Content, u64, &'static [u8]);
 
-/// The signatures. Of several that are there, the first in this list counts: volumes of other
-/// layers come before file systems, of which a stale one may lie below, and contents that
-/// cannot be guarded before those that can.
+/// All signatures. If several match, the first in this list counts. Volumes of lower
+/// layers precede file systems, because a stale file system may lie below them. Contents
+/// that cannot be guarded precede those that can.
 const SIGNATURES: &[Signature] = &[
     Signature(Content::Luks, 0, b"LUKS\xba\xbe"),
     // LVM's label lies in one of the first four sectors.
@@ -141,7 +142,7 @@ const SIGNATURES: &[Signature] = &[
         0x1018,
         b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef",
     ),
-    // At the end of a page, of 4, 8, 16, 32 or 64 KiB.
+    // At the end of a page of 4, 8, 16, 32 or 64 KiB.
     Signature(Content::Swap, 0x1000 - 10, b"SWAPSPACE2"),
     Signature(Content::Swap, 0x2000 - 10, b"SWAPSPACE2"),
     Signature(Content::Swap, 0x4000 - 10, b"SWAPSPACE2"),
@@ -161,12 +162,12 @@ const SIGNATURES: &[Signature] = &[
     Signature(Content::Btrfs, 0x1_0040, b"_BHRfS_M"),
 ];
 
-/// Recognizes a partition's content page by page, from its first page on.
+/// Recognizes a partition's content, page by page from its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recognition {
-    /// The signatures that were found, by their place in [`SIGNATURES`].
+    /// The signatures that match: one bit for each index in [`SIGNATURES`].
     found: u32,
-    /// Some byte is not zero.
+    /// At least one byte is not zero.
     is_used: bool,
     /// The version of an XFS: the low four bits of sb_versionnum, which is big-endian.
     xfs_version: u8,
@@ -177,14 +178,14 @@ pub(crate) struct Recognition {
 const _: () = assert!(SIGNATURES.len() <= 32);
 
 const XFS_VERSION: usize = 101;
-/// The version with checksums. Its superblock holds the place in the log of its last change.
+/// The version with checksums. Its superblock holds the log position of its last change.
 const XFS_CHECKSUMS: u8 = 5;
 
 const EXT_FEATURES: usize = 0x460;
 const JOURNAL_DEVICE: u8 = 1 << 3;
 
 impl Recognition {
-    /// Looks at the page of this number. No signature lies across two.
+    /// Examines page `number`. No signature crosses a page boundary.
     pub(crate) fn look(&mut self, number: u64, page: &Page) {
         if page.0.iter().all(|word| *word == 0) {
             return;
@@ -203,7 +204,6 @@ impl Recognition {
         }
     }
 
-    /// What the pages belong to.
     pub(crate) fn content(self) -> Content {
         if !self.is_used {
             return Content::Empty;

@@ -3,19 +3,18 @@ use core::ops::RangeInclusive;
 
 use thiserror::Error;
 
-/// The longest time that a key is waited for: 10 s, as every power-on takes that
-/// much longer.
+/// The longest wait for a key, which delays every power-on: 10 s.
 pub const LONGEST_KEY_MS: u32 = 10_000;
 
-/// The stage delay of a machine that has not been told one: 30 minutes. Who is
-/// back sooner does not wait, and of a night hardly anything is spent retaining.
+/// The default stage delay: 30 minutes. A user who returns earlier does not wait, and
+/// retaining uses little of a night's energy.
 pub const DEFAULT_STAGE_DELAY_MS: u64 = 30 * 60 * 1000;
 
-/// The longest delay: 30 days. Who wants to wait longer wants
+/// The longest delay: 30 days. For longer delays, use
 /// [`SleepMode::Retain`](crate::SleepMode::Retain).
 pub const LONGEST_DELAY_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// A time that a configuration holds.
+/// A time in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
     /// [`Configuration::stage_delay_ms`](crate::Configuration::stage_delay_ms).
@@ -37,7 +36,7 @@ impl fmt::Display for Delay {
 }
 
 impl Delay {
-    /// The shortest and the longest that can be set, in ms.
+    /// The valid range in ms.
     #[must_use]
     pub fn bounds_ms(self) -> RangeInclusive<u64> {
         match self {
@@ -49,18 +48,18 @@ impl Delay {
 
     fn limits(self) -> &'static str {
         match self {
-            Delay::Stage | Delay::BreakEven => "at least 1 ms, and at most 30 days,",
-            Delay::Key => "at most 10 s",
+            Delay::Stage | Delay::BreakEven => "1 ms to 30 days",
+            Delay::Key => "0 to 10 s",
         }
     }
 }
 
 /// A delay that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a {delay} of {ms} ms: {} can be set", delay.limits())]
+#[error("a {delay} of {ms} ms is out of range: set {}", delay.limits())]
 pub struct DelayError {
-    /// Which one.
+    /// The delay that is out of range.
     pub delay: Delay,
-    /// What it was to be, in ms.
+    /// Its value in ms.
     pub ms: u64,
 }

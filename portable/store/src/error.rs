@@ -6,34 +6,34 @@ use crate::delay::DelayError;
 use crate::layout::MIN_AREA_BYTES;
 use crate::slot::SlotId;
 
-/// What goes wrong with a sleep area.
+/// An error of a sleep area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The partition is too small to be a sleep area.
-    #[error("the sleep area has {bytes} bytes, at least {MIN_AREA_BYTES} are needed")]
+    #[error("the sleep area has {bytes} bytes; make it at least {MIN_AREA_BYTES} bytes long")]
     TooSmall {
-        /// Bytes of the partition.
+        /// The partition's length.
         bytes: u64,
     },
     /// The medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
-    /// The device said that it kept a record, and did not.
-    #[error("the record of slot {0} reads back otherwise than it was written")]
+    /// The device reported a successful write of the record, but did not store it.
+    #[error("the record of slot {0} reads back differently: the device does not store writes")]
     NotKept(SlotId),
-    /// A configuration with a delay out of range; nothing was written.
+    /// A delay is out of range; nothing was written.
     #[error(transparent)]
     Delay(#[from] DelayError),
-    /// The device said that it kept the configuration, and did not.
-    #[error("the configuration reads back otherwise than it was written")]
+    /// The device reported a successful write of the configuration, but did not store it.
+    #[error("the configuration reads back differently: the device does not store writes")]
     ConfigurationNotKept,
-    /// The image is not committed any more: a caller's fault.
+    /// The image is no longer committed: a bug of the caller.
     #[error("the image in slot {0} is not committed any more")]
     Stale(SlotId),
     /// The vault failed.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// The machine has slept since: somebody has put an older image back.
+    /// The machine has slept since the image was made: an old image was copied back.
     #[error("sleep {image} is over: the latest is sleep {latest}, so the image was put back")]
     PutBack {
         /// The image's generation.
@@ -41,12 +41,12 @@ pub enum StoreError {
         /// The generation of the machine's latest sleep.
         latest: u64,
     },
-    /// The vault knows the sleep, and that its image is not to wake.
+    /// The vault forbids this sleep's image to wake.
     #[error("sleep {0} was cut short or is over: its image may not wake any more")]
     Spent(u64),
-    /// The machine keeps another snapshot, or none.
+    /// The machine keeps another snapshot or no snapshot.
     #[error(
-        "snapshot {0} is not the one that this machine keeps: it was put back or is of another"
+        "snapshot {0} is not the one that this machine keeps: it was put back or is another machine's"
     )]
     NotKeptHere(u64),
     /// There is no snapshot.
@@ -54,15 +54,15 @@ pub enum StoreError {
     NoSnapshot,
 }
 
-/// Why an image was not committed.
+/// The reason why an image was not committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CommitError {
-    /// There is no image, and the OS can go on.
+    /// There is certainly no image, so the OS can continue.
     #[error("the image was not committed: {0}")]
     NotCommitted(StoreError),
-    /// The medium failed so that nobody can tell whether there is an image. The
-    /// OS must not go on: should the image wake one day, its disks would have
-    /// changed behind its back. Reset the machine.
-    #[error("nobody can tell whether the image was committed: {0}")]
+    /// The medium failed, and it is unknown whether there is an image. The OS must not
+    /// continue: if the image woke later, its disks would have changed. Reset the
+    /// machine.
+    #[error("it is unknown whether the image was committed: {0}")]
     InDoubt(StoreError),
 }

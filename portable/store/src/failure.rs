@@ -1,26 +1,26 @@
 use core::fmt;
 
-/// Why a wake failed after it could not be called off any more, as kept in the
-/// slot's record, so that the power-ons that follow can still name it.
+/// The reason why the wake of an admitted image failed. The slot's record keeps it, so
+/// that later power-ons can report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// This piece of page data did not fit its digest.
+    /// The digest of this piece of page data was wrong.
     DamagedPiece(u64),
     /// The device reported this status.
     Device(u16),
-    /// The device did not answer within so many ms.
+    /// The device did not answer within this time in ms.
     TimedOut(u32),
-    /// The machine's state could not be put back; the record with this tag was
-    /// the first that could not.
+    /// The machine's state could not be restored. This is the tag of the first record
+    /// that failed.
     State(u32),
-    /// The machine was reset within so many ms of the wake.
+    /// The machine was reset within this time after the wake, in ms.
     Reset(u32),
-    /// Anything else: a code and a detail of the firmware's own.
+    /// Another failure: a code and a detail from the firmware.
     Other(u32, u64),
 }
 
 impl Failure {
-    /// The code, 1 or more, and detail that stand for it on the medium.
+    /// The code, at least 1, and the detail, as stored on the medium.
     #[must_use]
     pub fn to_parts(self) -> (u32, u64) {
         match self {
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// What a code and a detail stand for; `None` for code 0, no failure.
+    /// The failure for a code and a detail; `None` for code 0, no failure.
     #[must_use]
     pub fn from_parts(code: u32, detail: u64) -> Option<Failure> {
         match (code, u32::try_from(detail)) {
@@ -50,7 +50,7 @@ impl Failure {
     }
 }
 
-/// Codes from here on are the firmware's own.
+/// The first of the firmware's own codes.
 const OTHER: u32 = 0x100;
 
 impl fmt::Display for Failure {

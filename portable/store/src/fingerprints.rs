@@ -9,58 +9,58 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::content::{Content, Recognition};
 use crate::gpt::{GptError, MAX_PARTITIONS, Partition, find_others};
 
-/// Tells whether a partition is as it was when an image was made, whose OS
-/// knows it so. An image keeps one for each partition of its disk.
+/// Detects a write to a partition since an image was made. An image stores one for each
+/// partition of its disk, because its OS caches their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PartitionFingerprint {
     partition: PartitionDigest,
-    /// The number of its [`Content`].
+    /// The number of the partition's [`Content`].
     content: u32,
-    /// 1: its content cannot be guarded, and the snapshot was taken all the same.
+    /// 1: the content cannot be guarded, and the user accepted that for this snapshot.
     is_accepted: u32,
 }
 
-/// What of a fingerprint older images have, too: which partition, and a checksum.
+/// The part of a fingerprint that older images have, too: the partition's identity and
+/// checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PartitionDigest {
-    /// The partition's own GUID.
     guid: [u8; 16],
-    /// Its name, filled up with zeros.
+    /// Its name, padded with zeros.
     name: [u8; 40],
-    /// Which of the device's disks it is on.
+    /// The number of its disk within the device.
     disk: u32,
-    /// Its number there, from 1.
+    /// Its number on the disk, from 1.
     number: u32,
-    /// Checksum of where it lies and of its first [`FINGERPRINTED_BYTES`].
+    /// The checksum of its place and its first [`FINGERPRINTED_BYTES`].
     digest: u64,
 }
 
-/// Bytes at a partition's start that are looked at. There lie the superblocks of ext4 and
-/// Btrfs, which change whenever somebody mounts them and writes. Of other content nothing
-/// there need change: [`PartitionFingerprint::unguarded`].
+/// The length of a partition's start that a fingerprint covers. It includes the
+/// superblocks of ext4 and Btrfs, which change whenever an OS mounts them and writes. For
+/// other contents, see [`PartitionFingerprint::unguarded`].
 pub const FINGERPRINTED_BYTES: u64 = 128 << 10;
 
 /// The fingerprints of a device's partitions.
 pub type PartitionFingerprints = ArrayVec<PartitionFingerprint, MAX_PARTITIONS>;
 
-/// How a disk is another than when the image was made.
+/// The difference between the disk and its state at the time of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DiskChanged {
-    /// The partition has been written to, or lies elsewhere.
+    /// The partition has been written to or moved.
     #[error("partition {0} has been written to since")]
     Written(PartitionName),
-    /// It is not there.
+    /// The partition is missing.
     #[error("partition {0} is not there any more")]
     Gone(PartitionName),
 }
 
-/// A partition to which an OS may write without a change of its fingerprint.
+/// A partition to which an OS may write without changing its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "partition {name} cannot be guarded: it holds {content}, which can change beyond its first \
-     {} KiB alone",
+     {} KiB",
     FINGERPRINTED_BYTES >> 10
 )]
 pub struct UnguardedPartition {
@@ -70,7 +70,7 @@ pub struct UnguardedPartition {
     pub content: Content,
 }
 
-/// A partition, for people.
+/// A partition's number and name, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionName {
     number: u32,
@@ -102,22 +102,22 @@ impl PartitionDigest {
 }
 
 impl PartitionFingerprint {
-    /// Which partition, and its checksum.
+    /// The partition's identity and checksum.
     #[must_use]
     pub fn digest(&self) -> &PartitionDigest {
         &self.partition
     }
 
-    /// Whether it is of the partition that this digest is of.
+    /// Whether it is of the same partition as `digest`.
     #[must_use]
     pub fn is_of(&self, digest: &PartitionDigest) -> bool {
         self.partition.is_of(digest)
     }
 
-    /// Why it cannot tell whether the partition was written to, if it cannot.
+    /// The reason why it cannot detect all writes to the partition, if it cannot.
     #[must_use]
     pub fn unguarded(&self) -> Option<UnguardedPartition> {
-        // A number that a later Poorwill gave is of no kind that is guarded here.
+        // A later version's number stands for a kind that is not guarded here.
         let content = Content::of_number(self.content).unwrap_or(Content::Unknown);
         (!content.is_guarded()).then(|| UnguardedPartition {
             name: self.partition.name(),
@@ -125,25 +125,25 @@ impl PartitionFingerprint {
         })
     }
 
-    /// Notes that a snapshot is taken though the partition cannot be guarded.
+    /// Records the user's consent to a partition that cannot be guarded.
     pub fn accept(&mut self) {
         self.is_accepted = u32::from(self.unguarded().is_some());
     }
 
-    /// Whether [`PartitionFingerprint::accept`] noted that.
+    /// Whether [`PartitionFingerprint::accept`] recorded a consent.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.is_accepted != 0
     }
 }
 
-/// Adds the fingerprints of a disk's partitions that are no sleep areas; `number` is which
-/// of the device's disks it is. Nothing is written. `scratch` holds at least one
+/// Adds the fingerprints of a disk's partitions, except sleep areas. `number` is the
+/// disk's number within the device. Nothing is written. `scratch` holds at least one
 /// page.
 ///
 /// # Errors
 ///
-/// [`GptError`]; more than can be looked after are [`GptError::TooManyOthers`].
+/// [`GptError`]; [`GptError::TooManyOthers`] if there is no room for a fingerprint.
 pub fn fingerprint_partitions<M: Medium>(
     disk: &mut M,
     number: u32,
@@ -171,8 +171,7 @@ pub fn fingerprint_partitions<M: Medium>(
     Ok(())
 }
 
-/// Whether the partitions that there were `then` are the same `now`. Others may
-/// have come.
+/// Checks that all partitions of `then` are unchanged `now`. New partitions are allowed.
 ///
 /// # Errors
 ///
@@ -192,7 +191,7 @@ pub fn unchanged<'a>(
     Ok(())
 }
 
-/// A partition's digest, and what it holds.
+/// A partition's digest and content.
 fn look_at<M: Medium>(
     disk: &mut M,
     partition: &Partition,

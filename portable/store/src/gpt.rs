@@ -14,76 +14,73 @@ use zerocopy::IntoBytes;
 /// The partition type of a sleep area, as text.
 pub const AREA_TYPE: &str = "3063e3c3-c55c-4395-bc5f-8f60545ad228";
 
-/// Sleep areas of one disk that are told apart; more are an error.
+/// The most sleep areas on one disk.
 pub const MAX_AREAS: usize = 8;
 
-/// Where a sleep area lies on its disk.
+/// A sleep area's place on its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AreaLocation {
-    /// First byte.
+    /// The offset of its first byte.
     pub start: u64,
-    /// Bytes.
+    /// In bytes.
     pub length: u64,
-    /// Number of the partition, from 1, as the OS counts.
+    /// The partition's number, from 1, as in the OS.
     pub partition: u32,
 }
 
 /// The sleep areas of a disk, in the order of its partition table.
 pub type Areas = ArrayVec<AreaLocation, MAX_AREAS>;
 
-/// Partitions of one disk, beside sleep areas, that are told apart.
+/// The most other partitions on one disk.
 pub const MAX_PARTITIONS: usize = 32;
 
-/// A partition that is no sleep area.
+/// A partition that is not a sleep area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
-    /// First byte.
+    /// The offset of its first byte.
     pub(crate) start: u64,
-    /// Bytes.
+    /// In bytes.
     pub(crate) length: u64,
-    /// Its number, from 1.
     pub(crate) number: u32,
-    /// Its own GUID.
     pub(crate) guid: [u8; 16],
-    /// Its name, with what is not printable ASCII as `?`, and zeros behind it.
+    /// The name as printable ASCII, with `?` for other characters, padded with zeros.
     pub(crate) name: [u8; 40],
 }
 
-/// The partitions of a disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     areas: Areas,
     others: ArrayVec<Partition, MAX_PARTITIONS>,
-    /// There are more than [`MAX_PARTITIONS`].
+    /// There are more partitions than [`MAX_PARTITIONS`].
     more: bool,
 }
 
-/// Why a disk's partition table cannot be used.
+/// The reason why a disk's partition table cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GptError {
     /// Both copies of the table are damaged.
     #[error("both copies of the partition table are damaged")]
     Damaged,
-    /// A sleep area reaches beyond the disk.
+    /// A sleep area extends past the end of the disk.
     #[error("partition {0}, a sleep area, reaches beyond the end of the disk")]
     BeyondDisk(u32),
     /// More sleep areas than [`MAX_AREAS`].
     #[error("the disk has more than {MAX_AREAS} sleep areas")]
     TooMany,
-    /// More other partitions than can be looked after.
-    #[error("the disk has more than {MAX_PARTITIONS} partitions, which no image can look after")]
+    /// There are more other partitions than an image can guard.
+    #[error("the disk has more than {MAX_PARTITIONS} partitions; an image cannot guard more")]
     TooManyOthers,
-    /// Blocks that are neither of 512 nor of 4096 bytes.
-    #[error("the disk has blocks of {0} bytes; 512 and 4096 are known")]
+    /// A block is neither 512 nor 4096 bytes long.
+    #[error("the disk has blocks of {0} bytes; supported are 512 and 4096")]
     BlockSize(u32),
     /// The medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
 }
 
-/// Finds the sleep areas of a disk by its GPT (UEFI 2.10, section 5.3). Nothing
-/// is written. A disk without a GPT has none; the backup table stands in for a
-/// damaged primary one. `scratch` holds at least one page.
+/// Finds the sleep areas of a disk by its GPT (UEFI 2.10, section 5.3). Nothing is
+/// written. A disk without a GPT has no areas. If the primary table is damaged, the
+/// backup is used. `scratch` holds at least one page.
 ///
 /// # Errors
 ///
@@ -91,7 +88,7 @@ pub enum GptError {
 ///
 /// # Panics
 ///
-/// When `scratch` is empty.
+/// If `scratch` is empty.
 pub fn find_areas<M: Medium>(
     disk: &mut M,
     block_bytes: u32,
@@ -100,8 +97,7 @@ pub fn find_areas<M: Medium>(
     list(disk, block_bytes, scratch).map(|listing| listing.areas)
 }
 
-/// Finds the partitions of a disk that are no sleep areas, as [`find_areas`]
-/// finds those.
+/// Finds the partitions of a disk that are not sleep areas, like [`find_areas`].
 pub(crate) fn find_others<M: Medium>(
     disk: &mut M,
     block_bytes: u32,
@@ -150,27 +146,25 @@ fn list<M: Medium>(
 
 const AREA_GUID: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
 
-/// The type of the MBR partition that stands for a GPT.
+/// The type of the protective MBR's partition.
 const PROTECTIVE: u8 = 0xee;
 
-/// Longest entry array that is read; usual ones have 16 KiB.
+/// The longest entry array that is read; most have 16 KiB.
 const MAX_ARRAY_BYTES: u64 = 1 << 20;
 
 const HEADER_BYTES: usize = size_of::<GptHeader>();
 const ENTRY_BYTES: usize = size_of::<GptPartitionEntry>();
 
-/// What stands where a copy of the table is expected.
+/// The result of reading one copy of the table.
 #[allow(clippy::large_enum_variant, reason = "there is one, and no heap")]
 enum Found {
-    /// Its partitions.
     Partitions(Listing),
-    /// A table that does not fit its checksums.
+    /// A checksum of the table is wrong.
     Damaged,
-    /// No table.
     Nothing,
 }
 
-/// A disk on which a table is looked for.
+/// A disk whose table is being read.
 struct Table<'t, M> {
     disk: &'t mut M,
     page: &'t mut Page,
@@ -179,15 +173,15 @@ struct Table<'t, M> {
 }
 
 impl<M: Medium> Table<'_, M> {
-    /// Reads the page that holds this byte; the page's bytes from it on.
+    /// Reads the page with this byte; returns the page's bytes from it on.
     fn bytes_at(&mut self, byte: u64) -> Result<&[u8], MediumError> {
         let page = byte / PAGE_BYTES * PAGE_BYTES;
         self.disk.read(page, core::slice::from_mut(self.page))?;
         Ok(&self.page.as_bytes()[to_usize(byte - page)..])
     }
 
-    /// Whether the disk says that it has a GPT. Without, an old one may still
-    /// lie there, and its partitions be someone else's by now.
+    /// Whether the MBR announces a GPT. Without it, an old GPT may remain whose
+    /// partitions are now in other use.
     fn has_protective_mbr(&mut self) -> Result<bool, MediumError> {
         if self.blocks < 3 {
             return Ok(false);
@@ -198,7 +192,7 @@ impl<M: Medium> Table<'_, M> {
         Ok(mbr.signature == [0x55, 0xaa] && types.contains(&PROTECTIVE))
     }
 
-    /// What the table with its header in this block lists.
+    /// Reads the table whose header is in block `lba`.
     fn listing(&mut self, lba: u64) -> Result<Found, GptError> {
         let bytes = self.bytes_at(lba * self.block_bytes)?;
         let header: GptHeader = *bytemuck::from_bytes(&bytes[..HEADER_BYTES]);
@@ -214,8 +208,8 @@ impl<M: Medium> Table<'_, M> {
         }
     }
 
-    /// Goes through the entry array page by page, as it may be longer than the
-    /// scratch; what it said counts only when its checksum turns out to fit.
+    /// Reads the entry array page by page, since it may be longer than the scratch. The
+    /// entries count only if the checksum is right.
     fn read_array(
         &mut self,
         array: GptPartitionEntryArrayLayout,
@@ -245,7 +239,7 @@ impl<M: Medium> Table<'_, M> {
         taken.map(|()| Found::Partitions(listing))
     }
 
-    /// The bytes of the disk that the array takes, if that can be.
+    /// The array's byte range on the disk, if it is valid.
     fn place_of(&self, array: GptPartitionEntryArrayLayout) -> Option<Range<u64>> {
         let bytes = array
             .num_bytes_exact()
@@ -258,10 +252,9 @@ impl<M: Medium> Table<'_, M> {
     }
 }
 
-/// The entries that begin in `chunk`, which is what the array holds from byte
-/// `begun` on to the end of a page, with their numbers from 1. Entries are
-/// multiples of 128 bytes in size and place, so the part of them that matters
-/// never lies across two pages.
+/// The entries that begin in `chunk`, with their numbers from 1. `chunk` holds the array
+/// from byte `begun` to the end of a page. Entries start at multiples of 128 bytes, so
+/// their first 128 bytes never cross a page boundary.
 fn entries(
     chunk: &[u8],
     begun: u64,
@@ -295,7 +288,7 @@ impl Listing {
             .lba_range()
             .filter(|range| range.end().to_u64() < blocks);
         let Some(range) = range else {
-            // Somebody else's is nothing that could be read.
+            // Other partitions are not read, so their range does not matter.
             return match kind == AREA_GUID {
                 true => Err(GptError::BeyondDisk(number)),
                 false => Ok(()),

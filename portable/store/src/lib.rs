@@ -1,11 +1,10 @@
 //! The sleep area.
 //!
-//! Finds sleep areas on a disk ([`find_areas`]), and keeps an area's two slots
-//! ([`Area`]): which image may wake, once, and where the next one goes. Beside
-//! them it keeps how the machine is to sleep ([`Configuration`]). Every step is
-//! written and flushed before the next relies on it, so that the power may go at
-//! any instant. Their order is the `sleep` crate's.
-//! `docs/image-format.md` has the bytes and the states.
+//! Finds sleep areas on a disk ([`find_areas`]) and manages an area's two slots
+//! ([`Area`]): which image may wake, and where the next image goes. An area also stores
+//! the machine's sleep [`Configuration`]. Every step is flushed before the next one
+//! relies on it, so power may fail at any instant. The `sleep` crate has the order of the
+//! steps. `docs/image-format.md` has the bytes and the states.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@ use core::str::FromStr;
 
 use thiserror::Error;
 
-/// How a machine sleeps.
+/// A sleep mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SleepMode {
@@ -11,17 +11,17 @@ pub enum SleepMode {
     Persist = 1,
     /// Keep RAM powered and the harts parked.
     Retain = 2,
-    /// Retain first; after the stage delay persist, without waking the OS.
+    /// Retain first; after the stage delay, persist without waking the OS.
     Staged = 3,
-    /// As staged, at the machine's break-even.
+    /// Like staged, but persist at the machine's break-even time.
     Auto = 4,
-    /// Leave everything in RAM that is persistent, and power off; [`Persist`](Self::Persist)
-    /// where it is not.
+    /// Leave everything in persistent RAM, and power off. Without persistent RAM:
+    /// [`Persist`](Self::Persist).
     Cut = 5,
 }
 
 impl SleepMode {
-    /// Each of them.
+    /// All modes.
     pub const ALL: [SleepMode; 5] = [
         SleepMode::Persist,
         SleepMode::Retain,
@@ -30,7 +30,7 @@ impl SleepMode {
         SleepMode::Cut,
     ];
 
-    /// Its name, the same everywhere.
+    /// The mode's name in all interfaces.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl fmt::Display for SleepMode {
     }
 }
 
-/// A text that names no sleep mode.
+/// The text is not a sleep mode's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a sleep mode: there are persist, retain, staged, auto and cut")]
 pub struct UnknownMode;

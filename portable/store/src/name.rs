@@ -3,23 +3,21 @@ use core::str::FromStr;
 
 use thiserror::Error;
 
-/// Bytes of the longest name.
+/// The length of the longest name in bytes.
 pub const NAME_BYTES: usize = 32;
 
-/// What people call a snapshot: up to [`NAME_BYTES`] printable ASCII characters,
-/// without blanks at either end. It may be empty.
+/// A snapshot's name: up to [`NAME_BYTES`] printable ASCII characters, without blanks at
+/// either end. It may be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Name([u8; NAME_BYTES]);
 
-/// A text that cannot be a name.
+/// The text is not a valid name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "not a name: up to {NAME_BYTES} printable ASCII characters, none of them a blank at an end"
-)]
+#[error("not a name: up to {NAME_BYTES} printable ASCII characters, without a blank at either end")]
 pub struct NotAName;
 
 impl Name {
-    /// The empty one.
+    /// The empty name.
     pub const NONE: Name = Name([0; NAME_BYTES]);
 
     /// Whether it is empty.
@@ -28,19 +26,19 @@ impl Name {
         *self == Name::NONE
     }
 
-    /// It as text.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         core::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// It as it stands on a medium: filled up with zeros.
+    /// The name's bytes on a medium: padded with zeros.
     pub(crate) fn bytes(self) -> [u8; NAME_BYTES] {
         self.0
     }
 
-    /// What stands on a medium, if that is a name.
+    /// The name with these bytes on a medium, if they are valid.
     pub(crate) fn from_bytes(bytes: [u8; NAME_BYTES]) -> Option<Name> {
         let end = bytes
             .iter()

@@ -7,77 +7,77 @@ use crate::failure::Failure;
 use crate::name::{NAME_BYTES, Name};
 use crate::slot::{BootAttempts, DiscardReason, SlotState};
 
-/// What an area remembers of a slot.
+/// The record of a slot's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// What has become of the image.
+    /// The state of the image.
     pub state: SlotState,
-    /// Number of the sleep.
+    /// The number of the sleep.
     pub generation: u64,
-    /// Where the slot lies in the area, in bytes; an area that was resized has
-    /// its slots elsewhere.
+    /// The offset of the slot in the area, in bytes. It differs after the area is
+    /// resized.
     pub slot_offset: u64,
-    /// Length of the slot in bytes.
+    /// The length of the slot in bytes.
     pub slot_bytes: u64,
-    /// Checksum of the image's header, which stands for all of it.
+    /// The checksum of the image's header, which covers the whole image.
     pub header_checksum: u64,
-    /// Bytes of the slot that the image takes.
+    /// The bytes of the slot that the image takes.
     pub image_bytes: u64,
-    /// How long the sleep took up to its commit, in ms; 0 if nobody has said.
+    /// The duration of the sleep until its commit, in ms; 0: unknown.
     pub sleep_ms: u32,
-    /// What people call the snapshot; empty for other images.
+    /// The snapshot's name; empty for other images.
     pub name: Name,
 }
 
-/// Why a record cannot be read. Its slot has no image, then.
+/// The reason why a record cannot be read. Its slot then has no image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// Something else altogether.
+    /// The page holds other data.
     #[error("the slot's record is not Poorwill's")]
     NotARecord,
-    /// The checksum does not fit: a write cut short, or damage.
+    /// The checksum is wrong: a write was interrupted, or the data is damaged.
     #[error("the slot's record is damaged")]
     Damaged,
-    /// Written by a Poorwill with another format.
+    /// Another version of Poorwill wrote it.
     #[error("the slot's record has format {found}, this Poorwill reads format {known}")]
     Version {
         /// The record's format version.
         found: u16,
-        /// The version read here.
+        /// The version that this crate reads.
         known: u16,
     },
-    /// The checksum fits and the contents do not: a writer's fault.
+    /// The checksum is right, but the contents are not: a bug of the writer.
     #[error("the slot's record contradicts itself")]
     Invalid,
-    /// The record is of slots that lie elsewhere.
+    /// The record's slots have other offsets than this area's.
     #[error("the sleep area has been resized since")]
     Resized,
 }
 
-/// What a record page says.
+/// The contents of a record's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotStatus {
-    /// All zeros: never used.
+    /// All zeros: the slot was never used.
     New,
     /// A record.
     Record(SlotRecord),
-    /// Something that is no record.
+    /// The page is not a valid record.
     Unusable(RecordError),
 }
 
-/// Marks a slot's record, for every version.
+/// Marks a slot's record in every version.
 const MAGIC: [u8; 8] = *b"PWILSLOT";
 
 /// The version of a slot's record that this crate writes, and the only one it reads.
 pub const RECORD_VERSION: u16 = 3;
 
-/// The highest number of a sleep; behind it, numbers start over.
+/// The highest number of a sleep; numbers start over after it.
 pub(crate) const LAST_GENERATION: u64 = u64::MAX - 1;
 
-/// Number of the word that holds the record's checksum, for every version.
+/// The index of the checksum's word, in every version.
 const CHECKSUM_WORD: usize = 2;
 
-/// Words of a record: 512 bytes, which every device writes whole or not at all.
+/// The words of a record: 512 bytes, which every device writes atomically.
 const RECORD_WORDS: usize = 64;
 
 const COMMITTED: u32 = 1;
@@ -85,7 +85,7 @@ const CONSUMED: u32 = 2;
 const DISCARDED: u32 = 3;
 const SNAPSHOT: u32 = 4;
 
-/// A record as it stands at the start of its page.
+/// A record's bytes on the medium, at the start of its page.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct RawRecord {
@@ -113,7 +113,7 @@ struct RawRecord {
 const _: () = assert!(size_of::<RawRecord>() == RECORD_WORDS * 8);
 
 impl SlotRecord {
-    /// Reads a record page.
+    /// Parses a record's page.
     ///
     /// # Errors
     ///
@@ -150,7 +150,6 @@ impl SlotRecord {
         })
     }
 
-    /// Fills `page` with this record.
     pub(crate) fn write(&self, page: &mut Page) {
         *page = Page::ZERO;
         let mut raw = RawRecord::new_zeroed();
@@ -223,7 +222,7 @@ impl RawRecord {
 }
 
 impl SlotStatus {
-    /// What a record page says of the slot of `bytes` bytes at `offset`.
+    /// Parses the record of the slot of `bytes` bytes at `offset`.
     pub(crate) fn read(page: &Page, offset: u64, bytes: u64) -> SlotStatus {
         if page.is_zero() {
             return SlotStatus::New;
@@ -237,7 +236,7 @@ impl SlotStatus {
         }
     }
 
-    /// The record, if there is one.
+    /// The record, if it is readable.
     #[must_use]
     pub fn record(&self) -> Option<&SlotRecord> {
         match self {
@@ -246,14 +245,14 @@ impl SlotStatus {
         }
     }
 
-    /// The record, if there is one and its image may wake.
+    /// The record, if its image is committed.
     #[must_use]
     pub fn committed(&self) -> Option<&SlotRecord> {
         self.record()
             .filter(|record| record.state == SlotState::Committed)
     }
 
-    /// The record, if there is one and it is of a snapshot.
+    /// The record, if it is a snapshot's.
     #[must_use]
     pub fn snapshot(&self) -> Option<(&SlotRecord, BootAttempts)> {
         let record = self.record()?;

@@ -1,19 +1,18 @@
-/// How a machine's snapshot wakes.
+/// Rules for a snapshot's wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotRules {
-    /// After how many failed wakes in a row it is not tried any more; 0: it always
-    /// is.
+    /// The number of failed wakes in a row after which the snapshot is not tried again;
+    /// 0: no limit.
     pub tries: u32,
-    /// How long after a wake a reset says that the wake has failed, in ms.
+    /// The trial time in ms: a reset within it means that the wake failed.
     pub trial_ms: u32,
-    /// How long a key on the console is waited for that calls the wake off, in ms, up
-    /// to [`LONGEST_KEY_MS`](crate::LONGEST_KEY_MS). 0: it is not waited for.
+    /// How long the console waits for a key that cancels the wake, in ms, up to
+    /// [`LONGEST_KEY_MS`](crate::LONGEST_KEY_MS). 0: no wait.
     pub key_ms: u32,
 }
 
 impl SnapshotRules {
-    /// Whether a snapshot may be tried once more, so many wakes in a row having
-    /// failed.
+    /// Whether a snapshot may be tried again after `failed` failed wakes in a row.
     #[must_use]
     pub fn allow(&self, failed: u32) -> bool {
         self.tries == 0 || failed < self.tries

@@ -12,7 +12,7 @@ pub enum SlotId {
 }
 
 impl SlotId {
-    /// Both.
+    /// Both slots.
     pub const BOTH: [SlotId; 2] = [SlotId::First, SlotId::Second];
 
     /// 0 or 1.
@@ -24,7 +24,7 @@ impl SlotId {
         }
     }
 
-    /// The one that this is not.
+    /// The other slot.
     #[must_use]
     pub fn other(self) -> SlotId {
         match self {
@@ -40,23 +40,23 @@ impl fmt::Display for SlotId {
     }
 }
 
-/// Why an image will never wake though it was not consumed.
+/// The reason why an image was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DiscardReason {
-    /// The machine went on to another sleep.
+    /// The machine began another sleep.
     NewSleep = 1,
-    /// The machine was cold booted: the OS has gone on with its disks.
+    /// The machine was cold booted, so the OS has changed its disks.
     ColdBoot = 2,
-    /// The commit failed, and the OS went on.
+    /// The commit failed, and the OS continued.
     CommitFailed = 3,
-    /// The record could not be read; what it said is not known.
+    /// The record could not be read.
     Unreadable = 4,
-    /// The image was damaged, or of another machine.
+    /// The image was damaged, or another machine's.
     Refused = 5,
-    /// Somebody deleted the snapshot.
+    /// The user deleted the snapshot.
     Deleted = 6,
-    /// A snapshot woke, and its OS goes its own way.
+    /// A snapshot woke, so its OS changes the disks.
     SnapshotWoken = 7,
 }
 
@@ -81,44 +81,43 @@ impl fmt::Display for DiscardReason {
             DiscardReason::Unreadable => "its record could not be read",
             DiscardReason::Refused => "it was damaged, or of another machine",
             DiscardReason::Deleted => "it was deleted",
-            DiscardReason::SnapshotWoken => "a snapshot was woken instead",
+            DiscardReason::SnapshotWoken => "a snapshot woke instead",
         })
     }
 }
 
-/// What has become of a slot's image.
+/// The state of a slot's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// It may wake.
+    /// The image may wake.
     Committed,
-    /// It has woken, or its wake failed.
+    /// The image has woken, or its wake failed.
     Consumed {
-        /// Why its wake failed.
+        /// The reason of the failed wake.
         failure: Option<Failure>,
-        /// A boot has named the failure already.
+        /// A boot has reported the failure.
         reported: bool,
     },
-    /// It will not wake.
+    /// The image will never wake.
     Discarded(DiscardReason),
-    /// It is a snapshot: it may wake at every power-on.
+    /// The image is a snapshot and may wake at every power-on.
     Snapshot(BootAttempts),
 }
 
-/// How the wakes of a snapshot have gone.
+/// The results of a snapshot's wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BootAttempts {
-    /// Its OS has said that it is well, behind some wake. Until then every wake
-    /// is counted before it begins; from then on those that are known to have
-    /// failed.
+    /// The OS has reported a good wake at least once. Until then each wake is counted
+    /// before it begins; after that only failed ones are.
     pub proven: bool,
-    /// Wakes in a row so counted.
+    /// The number of counted wakes in a row.
     pub tries: u32,
-    /// Why the latest of them failed, as far as known.
+    /// The reason of the latest failure, if known.
     pub failure: Option<Failure>,
 }
 
 impl BootAttempts {
-    /// Of one whose OS has said that it is well.
+    /// The state after the OS reported a good wake.
     pub const WELL: BootAttempts = BootAttempts {
         proven: true,
         tries: 0,

@@ -1,4 +1,4 @@
-//! A snapshot's life behind its commit: its name, how its wakes have gone, its end.
+//! Changes to a committed snapshot: its name, its boot attempts, its deletion.
 
 use poorwill_medium::Medium;
 
@@ -11,7 +11,7 @@ use crate::record::SlotRecord;
 use crate::slot::{BootAttempts, DiscardReason, SlotId, SlotState};
 
 impl<M: Medium> Area<'_, M> {
-    /// The machine's snapshot, if it keeps one: where, and how it has fared.
+    /// The machine's snapshot, if there is one: its slot, record and boot attempts.
     #[must_use]
     pub fn snapshot(&self) -> Option<(SlotId, &SlotRecord, BootAttempts)> {
         let slot = snapshot(&self.slots, self.kept())?;
@@ -19,8 +19,8 @@ impl<M: Medium> Area<'_, M> {
         Some((slot, record, attempts))
     }
 
-    /// How the machine's snapshot stands, if it has failed too often to be tried
-    /// once more. Where the configuration cannot be read the default counts.
+    /// The boot attempts of the machine's snapshot if it has used up its tries. If the
+    /// configuration cannot be read, the default applies.
     #[must_use]
     pub fn exhausted_snapshot(&mut self) -> Option<BootAttempts> {
         let (_, _, attempts) = self.snapshot()?;
@@ -28,7 +28,8 @@ impl<M: Medium> Area<'_, M> {
         (!rules.allow(attempts.tries)).then_some(attempts)
     }
 
-    /// Its OS goes its own way from here on: nothing else may wake behind it.
+    /// Counts the try, and discards all other images, since the snapshot's OS will change
+    /// the disks.
     pub(crate) fn begin_try(&mut self) -> Result<(), StoreError> {
         self.discard_all(DiscardReason::SnapshotWoken)?;
         let rules = self.configuration().unwrap_or_default().snapshots;
@@ -41,8 +42,8 @@ impl<M: Medium> Area<'_, M> {
         })
     }
 
-    /// Notes that the OS of the machine's snapshot is well, having been woken:
-    /// its tries begin anew, and from now on only failures count.
+    /// Records that the snapshot's OS reported a good wake. The count of tries restarts,
+    /// and from now on only failed wakes count.
     ///
     /// # Errors
     ///
@@ -52,8 +53,8 @@ impl<M: Medium> Area<'_, M> {
         self.change_attempts(|_| BootAttempts::WELL)
     }
 
-    /// Notes that the OS of snapshot `generation` was reset, or reset itself,
-    /// within `ms` of its wake. Does nothing if the machine keeps another by now.
+    /// Records that the OS of snapshot `generation` was reset within `ms` of its wake.
+    /// Does nothing if the machine now keeps another snapshot.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl<M: Medium> Area<'_, M> {
         })
     }
 
-    /// Gives the machine's snapshot another name.
+    /// Renames the machine's snapshot.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl<M: Medium> Area<'_, M> {
         self.put_record(slot, record)
     }
 
-    /// Deletes the machine's snapshot, and older ones that may be left, durably.
+    /// Deletes the machine's snapshot and older ones that remain, durably.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl<M: Medium> Area<'_, M> {
         if let Some(counter) = &mut self.counter {
             counter.keep(None)?;
         }
-        // The older one first: it must not become the machine's.
+        // Delete the older one first, or it would become the machine's snapshot.
         for slot in [newest.other(), newest] {
             if self.slots[slot.index()].snapshot().is_some() {
                 self.change_state(slot, SlotState::Discarded(DiscardReason::Deleted))?;
@@ -105,8 +106,7 @@ impl<M: Medium> Area<'_, M> {
         Ok(())
     }
 
-    /// Changes how the machine's snapshot stands; writes nothing where that is as
-    /// it was.
+    /// Changes the boot attempts of the machine's snapshot. Writes only if they differ.
     pub(crate) fn change_attempts(
         &mut self,
         change: impl FnOnce(BootAttempts) -> BootAttempts,
