@@ -2,11 +2,9 @@ use poorwill_medium::pci::{self, Function};
 
 use crate::{KeeperError, Machine};
 
-/// A function of the machine's.
 #[derive(Debug)]
 pub(crate) struct Device<'a, M> {
     pub(crate) machine: &'a M,
-    /// Which host bridge it is below.
     pub(crate) host: usize,
     pub(crate) function: Function,
 }
@@ -20,11 +18,7 @@ impl<M> Clone for Device<'_, M> {
 impl<M> Copy for Device<'_, M> {}
 
 impl<M: Machine> Device<'_, M> {
-    /// The `bytes` bytes from `offset` on of what the function decodes by a BAR.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::Unreachable`].
+    /// The window of `bytes` bytes from `offset` in a BAR of the function.
     pub(crate) fn window(
         &self,
         bar: u8,
@@ -39,20 +33,20 @@ impl<M: Machine> Device<'_, M> {
         Ok(self.machine.window(address))
     }
 
-    /// The owner of its sections of a kind: three letters, and the host bridge.
+    /// The owner of its sections: the three letters of its kind, and the host bridge.
     pub(crate) fn owner(&self, kind: &[u8; 3]) -> u32 {
         let [first, second, third] = *kind;
         let [host, ..] = self.host.to_le_bytes();
         u32::from_le_bytes([first, second, third, host])
     }
 
-    /// The number of its sections.
+    /// The number of its sections: its routing ID.
     pub(crate) fn number(&self) -> u16 {
         self.function.routing_id()
     }
 }
 
-/// The kind and the host bridge of a section's owner.
+/// The kind's letters and the host bridge in a section's owner.
 pub(crate) fn kind_and_host(owner: u32) -> ([u8; 3], usize) {
     let [first, second, third, host] = owner.to_le_bytes();
     ([first, second, third], host.into())

@@ -2,34 +2,34 @@ use poorwill_image::StateError;
 use poorwill_medium::pci::{Function, PciError};
 use thiserror::Error;
 
-/// Why a machine's devices cannot be kept.
+/// The reason why a machine's devices cannot be saved or restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeeperError {
-    /// A device is in use that nothing here can put back as its driver left it.
+    /// A device without a keeper is in use, so its state cannot be restored.
     #[error("the PCI function {0} is in use, and nothing here can bring it back")]
     NoKeeper(Function),
     /// More devices are in use than can be stopped together.
     #[error("more than {max} PCI devices are in use; {0} is one too many", max = crate::MAX_DEVICES)]
     TooMany(Function),
-    /// A device's registers are not where the bus would forward them.
+    /// The bus does not forward the addresses of the device's registers.
     #[error("the registers of PCI function {0} cannot be reached")]
     Unreachable(Function),
-    /// It is in a state that is not kept.
+    /// The device is in a state that cannot be saved.
     #[error("the PCI function {0} is in a state that cannot be kept")]
     State(Function),
-    /// It has not put in order what it was to keep.
+    /// The device did not finish its work in time.
     #[error("the PCI function {0} did not finish in time")]
     NotDone(Function),
-    /// A disk takes so many microseconds to put it in order, which are more than are left.
+    /// The disk may need this many microseconds to write its cache, but fewer are left.
     #[error("the PCI function {0} may take {1} us to write its cache, and there is less time")]
     TooSlow(Function, u32),
-    /// Another device answers than the record is of, or none.
-    #[error("the PCI function {0} is not what it was")]
+    /// Another device, or no device, is at the record's function.
+    #[error("the PCI function {0} is another device than before")]
     Changed(Function),
-    /// The bus.
+    /// An error of the bus.
     #[error(transparent)]
     Pci(#[from] PciError),
-    /// The record has no room, or is not one of these.
+    /// The record has no room, or is invalid.
     #[error(transparent)]
     Record(#[from] StateError),
 }

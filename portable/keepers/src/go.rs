@@ -1,4 +1,4 @@
-//! From a power-on to devices as their drivers left them.
+//! Restores the devices after a power-on.
 
 use poorwill_image::{StateSection, StateSections};
 use poorwill_medium::pci::{self, Function};
@@ -7,18 +7,17 @@ use crate::device::{Device, kind_and_host};
 use crate::kind::Kind;
 use crate::{KeeperError, Machine};
 
-/// What a section of the record is of.
 enum Part {
     Config,
     Table,
     Device(Kind),
 }
 
-/// The sections, in the order in which they are to be put back, each with its device.
+/// The sections in the order of the restore, each with its device.
 ///
 /// # Errors
 ///
-/// One is nobody's.
+/// A section is not a keeper's.
 fn parts<'s, 'm, M: Machine>(
     machine: &'m M,
     sections: &'s StateSections<'s>,
@@ -40,8 +39,8 @@ fn parts<'s, 'm, M: Machine>(
     })
 }
 
-/// Checks that what was kept can be put back, as far as that can be told of devices that
-/// have no addresses yet. Nothing is touched.
+/// Checks that the devices can be restored, as far as is possible before they have
+/// addresses. Changes nothing.
 ///
 /// # Errors
 ///
@@ -54,7 +53,7 @@ pub fn check<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result<()
                 let registers = crate::pci::registers(&section)?;
                 let first = machine.host(device.host).first_bus;
                 let config = machine.config(device.host);
-                // Behind a bridge none answers yet.
+                // Devices behind a bridge do not answer yet.
                 if device.function.bus == first
                     && !pci::is_same(&config, device.function, registers)
                 {
@@ -70,11 +69,11 @@ pub fn check<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result<()
     Ok(())
 }
 
-/// Puts all of it back, but for the interrupts of devices. Done twice, it is done once.
+/// Restores everything except the devices' interrupts. It may be repeated.
 ///
 /// # Errors
 ///
-/// [`KeeperError`]: then [`give_up`] is to follow.
+/// [`KeeperError`]: call [`give_up`] then.
 pub fn put_back<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result<(), KeeperError> {
     for part in parts(machine, sections) {
         let (device, part, section) = part?;
@@ -87,12 +86,12 @@ pub fn put_back<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result
     Ok(())
 }
 
-/// Has all devices interrupt as they did, and those whose driver is to look after them do so
-/// at once. All harts are as they were.
+/// Enables the interrupts of all devices, and raises those that their drivers need. All
+/// other state, including the harts', must be restored first.
 ///
 /// # Errors
 ///
-/// [`KeeperError`]: no driver would hear of its device.
+/// [`KeeperError`]: a driver would not hear of its device.
 pub fn announce<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result<(), KeeperError> {
     for part in parts(machine, sections) {
         if let (device, Part::Config, section) = part? {
@@ -107,7 +106,7 @@ pub fn announce<M: Machine>(machine: &M, sections: &StateSections<'_>) -> Result
     Ok(())
 }
 
-/// Has all devices reach nothing, as after a power-on.
+/// Switches off all devices: their decoding, and their access to memory.
 pub fn give_up<M: Machine>(machine: &M) {
     for host in 0..machine.hosts() {
         let config = machine.config(host);

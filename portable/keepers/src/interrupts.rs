@@ -1,40 +1,32 @@
-//! How a function interrupts, as its driver has set it up.
+//! A function's interrupts, as its driver has configured them.
 
 use poorwill_medium::pci::{self, Message, MessageTable, Messages};
 
 use crate::device::Device;
 use crate::{KeeperError, Machine, Window};
 
-/// An entry of a table of messages: address, upper half, data, control.
+/// An entry of a message table: address, upper half, data, control.
 pub(crate) type Entry = [u32; 4];
 
 const ENTRY_BYTES: u64 = size_of::<Entry>() as u64;
 
-/// The control's bit that masks the message.
+/// The bit of the control word that masks the message.
 const MASKED: u32 = 1;
 
-/// How a function interrupts.
 pub(crate) enum Interrupts<W> {
-    /// By a pin, or not at all.
+    /// A pin, or no interrupts.
     Pin,
-    /// By one message.
     One(Message),
-    /// By those of a table.
     Table(Table<W>),
 }
 
-/// A function's table of messages.
 pub(crate) struct Table<W> {
     window: W,
     pub(crate) entries: u16,
 }
 
 impl<W: Window> Interrupts<W> {
-    /// Finds it.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError`].
+    /// Reads the function's configuration.
     pub(crate) fn of<M: Machine<Window = W>>(device: &Device<'_, M>) -> Result<Self, KeeperError> {
         let config = device.machine.config(device.host);
         Ok(match pci::messages(&config, device.function)? {
@@ -44,7 +36,7 @@ impl<W: Window> Interrupts<W> {
         })
     }
 
-    /// The message of a number, or the one that there is, unless it is masked.
+    /// The message with this number, or the only message; `None` if it is masked.
     pub(crate) fn message(&self, number: u16) -> Option<Message> {
         match self {
             Interrupts::Pin => None,
@@ -53,8 +45,8 @@ impl<W: Window> Interrupts<W> {
         }
     }
 
-    /// Whether a driver takes the interrupts of a number. Pins are not masked in the
-    /// function, nor is the one message.
+    /// Whether the driver accepts the interrupt with this number. A pin and a single
+    /// message are never masked in the function.
     pub(crate) fn takes(&self, number: u16) -> bool {
         match self {
             Interrupts::Pin | Interrupts::One(_) => true,
@@ -62,12 +54,10 @@ impl<W: Window> Interrupts<W> {
         }
     }
 
-    /// Whether a driver takes any.
     pub(crate) fn are_taken(&self) -> bool {
         (0..self.count().max(1)).any(|number| self.takes(number))
     }
 
-    /// How many messages there are.
     fn count(&self) -> u16 {
         match self {
             Interrupts::Pin => 0,
@@ -76,14 +66,10 @@ impl<W: Window> Interrupts<W> {
         }
     }
 
-    /// Sends all that its driver wants.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::State`].
+    /// Sends all unmasked messages.
     pub(crate) fn send_all<M: Machine>(&self, device: &Device<'_, M>) -> Result<(), KeeperError> {
         let messages = (0..self.count()).filter_map(|number| self.message(number));
-        // Those that nobody has set up have no address.
+        // A message without an address was never set up.
         for Message { address, data } in messages.filter(|message| message.address != 0) {
             let sent = device.machine.send(address, data);
             sent.ok_or(KeeperError::State(device.function))?;
@@ -93,11 +79,7 @@ impl<W: Window> Interrupts<W> {
 }
 
 impl<W: Window> Table<W> {
-    /// The table that lies there.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::Unreachable`].
+    /// Finds the registers of a message table.
     pub(crate) fn of<M: Machine<Window = W>>(
         device: &Device<'_, M>,
         table: &MessageTable,
@@ -113,12 +95,10 @@ impl<W: Window> Table<W> {
         u64::from(number) * ENTRY_BYTES + 4 * dword as u64
     }
 
-    /// An entry.
     pub(crate) fn entry(&self, number: u16) -> Entry {
         core::array::from_fn(|dword| self.window.read32(Self::at(number, dword)))
     }
 
-    /// Writes an entry.
     pub(crate) fn set_entry(&self, number: u16, entry: &Entry) {
         for (dword, value) in entry.iter().enumerate() {
             self.window.write32(Self::at(number, dword), *value);

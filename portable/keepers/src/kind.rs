@@ -4,34 +4,32 @@ use poorwill_medium::pci::{self, ConfigSpace, Listed, PciError};
 use crate::device::Device;
 use crate::{KeeperError, Machine, ahci, e1000e, nvme};
 
-/// Kinds of devices that have a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An NVMe controller.
     Nvme,
-    /// A controller of SATA disks (AHCI).
+    /// A SATA controller (AHCI).
     Ahci,
-    /// Intel's 82574, a network controller.
+    /// Intel's 82574 network controller.
     E1000e,
 }
 
-/// Classes with their interfaces.
+/// Class, subclass and interface.
 const NVME: u32 = 0x01_08_02;
 const AHCI: u32 = 0x01_06_01;
 
-/// The class of host bridges, and their sub-class.
+/// The class and subclass of host bridges.
 const HOST_BRIDGE: u32 = 0x06_00;
 
-/// Vendor and device of the 82574L.
+/// The device and vendor IDs of the 82574L.
 const I82574L: u32 = 0x10d3_8086;
 
 impl Kind {
-    /// The kind of a function that is in use: it has access to memory. `None`: it is not, or
-    /// it is a bridge to a bus, or the host's, whose state is its configuration.
+    /// The kind of a function that is in use, because it has access to memory. `None`: it
+    /// is not in use, or it is a bridge, whose configuration is its only state.
     ///
     /// # Errors
     ///
-    /// [`KeeperError::NoKeeper`]; [`KeeperError::Pci`] where it has virtual functions.
+    /// [`KeeperError::NoKeeper`]; [`KeeperError::Pci`] if it has virtual functions.
     pub(crate) fn of_used(
         config: &impl ConfigSpace,
         listed: &Listed,
@@ -51,7 +49,8 @@ impl Kind {
             _ => None,
         };
         match kind {
-            // A driver gives it access to memory before it relies on what it has set up.
+            // A driver grants access to memory before it relies on the state that it set
+            // up.
             Some(kind) => Ok(Some(kind).filter(|_| listed.is_master)),
             None if listed.is_master => Err(KeeperError::NoKeeper(function)),
             None if drivers == Drivers::Suspended => Ok(None),
@@ -61,16 +60,15 @@ impl Kind {
     }
 }
 
-/// What the drivers of a machine's devices expect of these.
+/// What the OS's drivers expect of their devices after the power-on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drivers {
-    /// All to be as it was.
+    /// The device's state is unchanged.
     Running,
-    /// Nothing: the OS has suspended them, and they set their devices up again.
+    /// The OS has suspended the drivers, so they set up their devices again.
     Suspended,
 }
 
-/// A device that is being quieted.
 pub(crate) enum Stopping<M: Machine> {
     Nvme(nvme::Stopping<M>),
     Ahci(ahci::Stopping<M>),
@@ -78,7 +76,6 @@ pub(crate) enum Stopping<M: Machine> {
 }
 
 impl Kind {
-    /// The kind whose sections have that tag.
     pub(crate) fn tagged(tag: &[u8; 3]) -> Option<Self> {
         match tag {
             nvme::TAG => Some(Kind::Nvme),
@@ -88,8 +85,8 @@ impl Kind {
         }
     }
 
-    /// Has a device finish what it does, by `until` at the latest; waits as little as it
-    /// can.
+    /// Makes a device finish its work, by `until` at the latest, with as little waiting
+    /// as possible.
     pub(crate) fn begin<M: Machine>(
         self,
         device: &Device<'_, M>,
@@ -102,7 +99,6 @@ impl Kind {
         })
     }
 
-    /// Checks a section that is to be put back.
     pub(crate) fn check(self, section: &StateSection<'_>) -> Result<(), KeeperError> {
         match self {
             Kind::Nvme => nvme::check(section),
@@ -111,7 +107,6 @@ impl Kind {
         }
     }
 
-    /// Puts a device back, all but its interrupts.
     pub(crate) fn put_back<M: Machine>(
         self,
         device: &Device<'_, M>,
@@ -124,7 +119,7 @@ impl Kind {
         }
     }
 
-    /// Has it interrupt as it did, and its driver look after it.
+    /// Enables the device's interrupts, and notifies its driver.
     pub(crate) fn announce<M: Machine>(
         self,
         device: &Device<'_, M>,
@@ -139,7 +134,7 @@ impl Kind {
 }
 
 impl<M: Machine> Stopping<M> {
-    /// Waits until it is quiet, and writes down what it held.
+    /// Waits until the device is quiet, and saves its state.
     pub(crate) fn finish(
         self,
         device: &Device<'_, M>,

@@ -1,11 +1,12 @@
-//! Keepers of an OS's PCI devices: what quiets them when the power fails, writes down what
-//! they hold, and puts it back at the next power-on, while their drivers know of nothing.
+//! Keepers stop an OS's PCI devices when the power fails, save their state, and restore
+//! it after the power-on. The drivers do not notice.
 //!
-//! [`stop()`] runs while no hart runs the OS, and may take no longer than the power lasts.
-//! What it writes are sections of a record: the configuration of every function, and what
-//! the keeper of each device in use needs. [`check()`], [`put_back()`] and [`announce()`]
-//! are the way back; the last has devices interrupt again, and so comes behind all that
-//! interrupts go to. [`Survey`] tells beforehand what would refuse a stop.
+//! [`stop()`] runs while no hart runs the OS, and must end while the power lasts. It
+//! writes sections of a record: each function's configuration, and the state of each
+//! device in use. [`check()`], [`put_back()`] and [`announce()`] restore them.
+//! [`announce()`] enables the interrupts again, so it comes after the restore of all
+//! interrupt controllers and harts. [`Survey`] predicts the reasons for which a stop
+//! would be refused.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

@@ -1,22 +1,22 @@
 use poorwill_medium::nvme::ShutdownFacts;
 use poorwill_medium::pci::{ConfigSpace, Function, HostBridge};
 
-/// Registers, or memory, of a device.
+/// A device's registers or memory.
 pub trait Window {
     /// The 32-bit register at `offset`, a multiple of 4 within the window.
     fn read32(&self, offset: u64) -> u32;
 
-    /// Writes the 32-bit register at `offset`. All memory writes before it are visible to
-    /// the device first.
+    /// Writes the 32-bit register at `offset`, after all earlier memory writes are
+    /// visible to the device.
     fn write32(&self, offset: u64, value: u32);
 
-    /// The 64-bit register at `offset`, in two halves, the lower first.
+    /// Reads a 64-bit register as two halves, the lower first.
     fn read64(&self, offset: u64) -> u64 {
         let low = u64::from(self.read32(offset));
         low | u64::from(self.read32(offset + 4)) << 32
     }
 
-    /// Writes the 64-bit register at `offset`, in two halves, the lower first.
+    /// Writes a 64-bit register as two halves, the lower first.
     #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
     fn write64(&self, offset: u64, value: u64) {
         self.write32(offset, value as u32);
@@ -26,54 +26,54 @@ pub trait Window {
 
 /// A machine with PCI devices, while no hart runs an OS.
 pub trait Machine {
-    /// Configuration space below a host bridge.
+    /// The type of configuration space.
     type Config: ConfigSpace;
 
-    /// Registers of a device.
+    /// The type of a device's registers.
     type Window: Window;
 
-    /// How many host bridges there are.
+    /// The number of host bridges.
     fn hosts(&self) -> usize;
 
-    /// What the device tree says of one.
+    /// A host bridge's node in the device tree.
     fn host(&self, host: usize) -> &HostBridge;
 
-    /// The configuration space below one.
+    /// The configuration space below a host bridge.
     fn config(&self, host: usize) -> Self::Config;
 
-    /// What lies at an address of the CPU's within a window of a host bridge.
+    /// The registers at a CPU address within a window of a host bridge.
     fn window(&self, cpu_address: u64) -> Self::Window;
 
-    /// Reads memory of the OS's, or the [`scratch`](Machine::scratch) page; `None` where any
-    /// of it is something else.
+    /// Reads OS memory or the [`scratch`](Machine::scratch) page; `None` if any of the
+    /// range is outside these.
     #[must_use]
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()>;
 
-    /// Writes it.
+    /// Writes the same kinds of memory as [`read`](Machine::read).
     #[must_use]
     fn write(&self, address: u64, bytes: &[u8]) -> Option<()>;
 
-    /// Sends an interrupt for a device, as a message; `None` where the address takes none
-    /// for the OS.
+    /// Sends a device's interrupt message; `None` if the address does not belong to an
+    /// interrupt controller of the OS.
     #[must_use]
     fn send(&self, address: u64, data: u32) -> Option<()>;
 
-    /// The address of a page that is no OS's, and that devices reach.
+    /// The address of a page that devices can access and the OS does not own.
     fn scratch(&self) -> u64;
 
-    /// What is known of how an NVMe controller shuts down: while its driver has it, it cannot
-    /// be asked.
+    /// The saved shutdown facts of an NVMe controller. They cannot be queried while its
+    /// driver uses the controller.
     fn shutdown_facts(&self, host: usize, function: Function) -> Option<ShutdownFacts>;
 
-    /// Keeps the same for the next stop.
+    /// Saves shutdown facts for the next stop.
     fn keep_shutdown_facts(&self, host: usize, function: Function, facts: ShutdownFacts);
 
-    /// Microseconds since some fixed moment.
+    /// Microseconds since a fixed moment.
     fn microseconds(&self) -> u64;
 }
 
-/// Looks at `condition` until it holds, or the time is `until`; whether it holds. It is
-/// looked at once more after that.
+/// Polls `condition` until it holds or the time is `until`. Returns whether it held. The
+/// last poll starts after `until`.
 pub(crate) fn wait_until(
     machine: &impl Machine,
     until: u64,

@@ -1,4 +1,4 @@
-//! Keeper of what every function has: its configuration, and its table of messages.
+//! Keeper of each function's configuration and message table.
 
 use arrayvec::ArrayVec;
 use poorwill_image::{StateSection, StateWriter};
@@ -8,22 +8,18 @@ use crate::device::Device;
 use crate::interrupts::{Entry, Interrupts, Table};
 use crate::{KeeperError, Machine};
 
-/// Of the configuration.
+/// The tag of a configuration's sections.
 pub(crate) const CONFIG: &[u8; 3] = b"PCI";
 
-/// Of the table of messages.
+/// The tag of a message table's sections.
 pub(crate) const TABLE: &[u8; 3] = b"MSI";
 
 const VERSION: u16 = 1;
 
-/// Messages of a function that are kept at most.
+/// The most messages of a function that can be saved.
 const MAX_MESSAGES: usize = 256;
 
-/// Writes down a function's configuration and its messages.
-///
-/// # Errors
-///
-/// [`KeeperError`].
+/// Saves a function's configuration and its messages.
 #[inline(never)]
 pub(crate) fn save<M: Machine>(
     device: &Device<'_, M>,
@@ -41,13 +37,12 @@ pub(crate) fn save<M: Machine>(
     Ok(())
 }
 
-/// Reads all messages of a table that are kept.
 fn read_table<M: Machine>(
     device: &Device<'_, M>,
     table: &Table<M::Window>,
     entries: &mut ArrayVec<Entry, MAX_MESSAGES>,
 ) -> Result<(), KeeperError> {
-    // Those behind the last that is kept must be unused.
+    // Messages past the limit must be unused.
     for (place, number) in (0..table.entries).enumerate() {
         let entry = table.entry(number);
         let is_used = entry[0] | entry[1] != 0;
@@ -60,31 +55,19 @@ fn read_table<M: Machine>(
     Ok(())
 }
 
-/// The registers that a section has.
-///
-/// # Errors
-///
-/// [`KeeperError::Record`].
+/// The registers in a section.
 pub(crate) fn registers<'a>(
     section: &StateSection<'a>,
 ) -> Result<&'a [SavedRegister], KeeperError> {
     Ok(section.read::<[SavedRegister]>(VERSION)?)
 }
 
-/// Checks a table that is to be put back.
-///
-/// # Errors
-///
-/// [`KeeperError::Record`].
+/// The message table in a section.
 pub(crate) fn table<'a>(section: &StateSection<'a>) -> Result<&'a [Entry], KeeperError> {
     Ok(section.read::<[Entry]>(VERSION)?)
 }
 
-/// Puts the configuration back, but for what has the function interrupt.
-///
-/// # Errors
-///
-/// [`KeeperError::Changed`].
+/// Restores the configuration, except the interrupt enables.
 pub(crate) fn put_back<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -98,11 +81,7 @@ pub(crate) fn put_back<M: Machine>(
     Ok(())
 }
 
-/// Puts the table of messages back.
-///
-/// # Errors
-///
-/// [`KeeperError`].
+/// Restores the message table.
 pub(crate) fn put_back_table<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -119,7 +98,6 @@ pub(crate) fn put_back_table<M: Machine>(
     Ok(())
 }
 
-/// Lets the function send messages as it did.
 pub(crate) fn announce<M: Machine>(device: &Device<'_, M>, registers: &[SavedRegister]) {
     let config = device.machine.config(device.host);
     pci::put_back_interrupts(&config, device.function, registers);

@@ -1,5 +1,5 @@
-//! From devices in use to ones that write no memory, and hold nothing that was
-//! acknowledged.
+//! Stops the devices in use: they write no more memory, and all acknowledged data is
+//! durable.
 
 use arrayvec::ArrayVec;
 use poorwill_image::StateWriter;
@@ -9,17 +9,17 @@ use crate::device::Device;
 use crate::kind::{Drivers, Kind, Stopping};
 use crate::{KeeperError, Machine};
 
-/// How many devices in use are kept.
+/// The most devices in use that can be stopped.
 pub const MAX_DEVICES: usize = 16;
 
-/// Quiets all PCI devices and writes down what puts them back: none writes memory any more
-/// when this returns, and what disks have acknowledged is on them. All are quieted
-/// together, until the [time](Machine::microseconds) is `until`.
+/// Stops all PCI devices and saves their state. When this returns, no device writes
+/// memory, and all data that disks have acknowledged is durable. The devices stop in
+/// parallel, until the [time](Machine::microseconds) `until`.
 ///
 /// # Errors
 ///
-/// [`KeeperError`]. Where a device has no keeper, none was touched; of those that were quieted
-/// all the same, what is written puts them back.
+/// [`KeeperError`]. If a device in use has no keeper, no device was touched. Otherwise
+/// the written sections can restore the devices that were stopped.
 pub fn stop<M: Machine>(
     machine: &M,
     drivers: Drivers,
@@ -49,7 +49,7 @@ pub fn stop<M: Machine>(
     Ok(())
 }
 
-/// Whether any device, but for bridges, has access to memory.
+/// Whether any device except bridges has access to memory.
 ///
 /// # Errors
 ///
@@ -69,8 +69,8 @@ pub fn reach_memory<M: Machine>(machine: &M) -> Result<bool, KeeperError> {
 
 type Live<'m, M> = ArrayVec<(Device<'m, M>, Kind), MAX_DEVICES>;
 
-// Tables are long: neither is in the other's frame.
-/// Writes down what every function has. Returns those that have access to memory.
+// Separate functions, so that the long tables do not share a stack frame.
+/// Saves each function's configuration. Returns the devices with access to memory.
 #[inline(never)]
 fn save_all<'m, M: Machine>(
     machine: &'m M,

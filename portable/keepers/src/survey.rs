@@ -3,25 +3,25 @@ use poorwill_medium::pci::{self, ConfigSpace, HostBridge};
 use crate::kind::{Drivers, Kind};
 use crate::{KeeperError, MAX_DEVICES};
 
-/// What of a machine's PCI devices would refuse a [stop](crate::stop()) now, as far as their
-/// configuration tells: nothing is touched, and their drivers may go on.
+/// Finds the PCI devices that would make a [stop](crate::stop()) fail now. It only reads
+/// their configuration, so their drivers may run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Survey {
     in_use: usize,
 }
 
 impl Survey {
-    /// Nothing looked at yet.
+    /// A survey of no devices.
     #[must_use]
     pub const fn new() -> Self {
         Survey { in_use: 0 }
     }
 
-    /// Looks at all devices below a host bridge; `tell` is given each reason.
+    /// Examines all devices below a host bridge; calls `tell` with each reason.
     ///
     /// # Errors
     ///
-    /// [`KeeperError::Pci`]: not all could be looked at.
+    /// [`KeeperError::Pci`]: not all devices could be examined.
     pub fn look(
         &mut self,
         config: &impl ConfigSpace,

@@ -1,6 +1,6 @@
-//! Commands of the keeper's own. All ports share one command list, of which only the first
-//! slot is used, its command table and an area for FISes, in the scratch page: so what they
-//! do at the same time is the same command.
+//! The keeper's own commands. All ports share one command list, command table and FIS
+//! area, which lie in the scratch page, and use only the list's first slot. So all ports
+//! execute the same command at the same time.
 
 use poorwill_memory::checksum;
 use zerocopy::{FromZeros, IntoBytes};
@@ -9,8 +9,8 @@ use super::hba::{Hba, numbers};
 use super::registers::*;
 use crate::{KeeperError, Machine};
 
-/// Where in the scratch page: the list is aligned to 1024 bytes, the area to 256, the table
-/// to 128.
+/// Offsets in the scratch page. The list is aligned to 1024 bytes, the area to 256, the
+/// table to 128.
 const LIST: u64 = 0;
 const FIS: u64 = 0x400;
 const TABLE: u64 = 0x500;
@@ -18,7 +18,7 @@ const REGION: u64 = TABLE + 0x80;
 const DATA: u64 = 0x800;
 const DATA_BYTES: usize = 512;
 
-/// What a command table begins with: the FIS that is sent to the device.
+/// The FIS for the device, at the start of a command table.
 type CommandFis = [u8; 20];
 
 /// ATA commands (ATA8-ACS).
@@ -33,7 +33,7 @@ pub(super) enum Command {
 
 impl Command {
     fn fis(self) -> CommandFis {
-        /// From the host, with a command, to the device in LBA mode.
+        /// The FIS type for a command from the host, and the device's LBA mode.
         const HOST_TO_DEVICE: u8 = 0x27;
         const COMMAND: u8 = 0x80;
         const LBA: u8 = 0x40;
@@ -49,26 +49,25 @@ impl Command {
         fis
     }
 
-    /// Regions of memory that it transfers to.
+    /// The number of memory regions that the command transfers.
     fn regions(self) -> u32 {
         matches!(self, Command::IdentifyDisk | Command::IdentifyPacket).into()
     }
 }
 
-/// Features that are on or off, each with the subcommands of SET FEATURES that turn it on
-/// and off: the cache for writes, and reading ahead.
+/// The write cache and read-ahead: the feature's bit, and the SET FEATURES subcommands
+/// that turn it on and off.
 pub(super) const FEATURES: [(u16, u8, u8); 2] = [(1 << 5, 0x02, 0x82), (1 << 6, 0xaa, 0x55)];
 
-/// What a device says of itself.
+/// The relevant parts of a device's IDENTIFY data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// Of what never changes: serial number, model, capacity.
+    /// Over the fields that never change: serial number, model, capacity.
     pub(super) checksum: u64,
-    /// Which of [`FEATURES`] are on.
+    /// The set bits of [`FEATURES`].
     pub(super) features: u16,
-    /// It will be locked after a power-on.
+    /// The device has a password, so it will be locked after a power-on.
     pub(super) is_secured: bool,
-    /// What flushes it.
     pub(super) flush: Command,
 }
 
@@ -98,11 +97,11 @@ impl Identity {
 }
 
 impl<M: Machine> Hba<'_, M> {
-    /// Addresses of the keeper's own command list and area for FISes.
+    /// The addresses of the keeper's own command list and FIS area.
     ///
     /// # Errors
     ///
-    /// [`KeeperError::Unreachable`]: not with 32 bits.
+    /// [`KeeperError::Unreachable`]: the HBA cannot use addresses above 4 GiB.
     pub(super) fn own(&self) -> Result<[u64; 2], KeeperError> {
         let page = self.device.machine.scratch();
         if page >> 32 != 0 && self.read(CAP) & CAP_64 == 0 {
@@ -111,11 +110,12 @@ impl<M: Machine> Hba<'_, M> {
         Ok([page + LIST, page + FIS])
     }
 
-    /// Has ports that were [started](Self::start) with it execute a command.
+    /// Executes a command on the `ports`, which were [started](Self::start) with the
+    /// keeper's own list.
     ///
     /// # Errors
     ///
-    /// [`KeeperError::NotDone`]; [`KeeperError::State`], where a device refuses.
+    /// [`KeeperError::NotDone`]; [`KeeperError::State`] if a device reports an error.
     pub(super) fn execute(
         &self,
         ports: u32,
@@ -142,7 +142,6 @@ impl<M: Machine> Hba<'_, M> {
 
     #[allow(clippy::cast_possible_truncation, reason = "halves of addresses")]
     fn prepare(&self, command: Command) -> Result<(), KeeperError> {
-        /// Dwords of a command's FIS.
         const FIS_DWORDS: u32 = 5;
         let page = self.device.machine.scratch();
         let wide = |address: u64| [address as u32, (address >> 32) as u32];
@@ -162,11 +161,11 @@ impl<M: Machine> Hba<'_, M> {
         machine.write(address, bytes).ok_or(unreachable)
     }
 
-    /// Asks a port's device what it is.
+    /// Identifies a port's device.
     ///
     /// # Errors
     ///
-    /// [`KeeperError::NotDone`]; [`KeeperError::State`], where it is neither a disk nor an
+    /// [`KeeperError::NotDone`]; [`KeeperError::State`] if it is neither a disk nor an
     /// ATAPI device.
     pub(super) fn identify(&self, number: u32, until: u64) -> Result<Identity, KeeperError> {
         let command = match self.port(number).read(SIG) {
@@ -185,12 +184,8 @@ impl<M: Machine> Hba<'_, M> {
         Ok(Identity::new(&words))
     }
 
-    /// Has the disks among ports write down what they have acknowledged, all at the same
-    /// time.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::NotDone`], [`KeeperError::State`].
+    /// Flushes the caches of the disks among `ports`, all at the same time. `ext` are the
+    /// ports whose disks need FLUSH CACHE EXT.
     pub(super) fn flush(&self, ports: u32, ext: u32, until: u64) -> Result<(), KeeperError> {
         self.execute(ports & ext, Command::FlushCacheExt, until)?;
         self.execute(ports & !ext, Command::FlushCache, until)

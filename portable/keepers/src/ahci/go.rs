@@ -7,22 +7,17 @@ use super::saved::{self, SavedPort, mask, set_of};
 use crate::device::Device;
 use crate::{KeeperError, Machine};
 
-/// How long a port takes to halt at most (10.1.2).
+/// The longest time that a port takes to halt (10.1.2).
 const HALT_US: u64 = 500_000;
 
-/// How long a disk takes from the power-on until it is ready: for as long Linux waits.
+/// The longest time from power-on until a disk is ready; Linux waits as long.
 const READY_US: u64 = 35_000_000;
 
-/// Checks what is to be put back.
-///
-/// # Errors
-///
-/// [`KeeperError::Record`].
+/// Checks a section before the restore.
 pub(crate) fn check(section: &StateSection<'_>) -> Result<(), KeeperError> {
     saved::ports(section).map(|_| ())
 }
 
-/// Finds the HBA that ports are of.
 fn find<'a, M: Machine>(
     device: &Device<'a, M>,
     ports: &[SavedPort],
@@ -34,11 +29,8 @@ fn find<'a, M: Machine>(
     Ok(hba)
 }
 
-/// Puts everything back but what makes it interrupt. What was outstanding is from then on.
-///
-/// # Errors
-///
-/// [`KeeperError`].
+/// Restores everything except the interrupt enables, and issues the outstanding commands
+/// again.
 pub(crate) fn put_back<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -79,7 +71,7 @@ pub(crate) fn put_back<M: Machine>(
     Ok(())
 }
 
-/// Writes registers that can be written once after a power-on.
+/// Restores the registers that can be written once after a power-on.
 fn put_back_capabilities<M: Machine>(
     device: &Device<'_, M>,
     saved: &SavedPort,
@@ -96,8 +88,8 @@ fn put_back_capabilities<M: Machine>(
     Ok(())
 }
 
-/// Checks that a port's device is what it was, and has it cache what it did. Returns what
-/// flushes it.
+/// Checks that a port's device is the same, and restores its cache settings. Returns its
+/// flush command.
 fn put_back_device<M: Machine>(
     hba: &Hba<'_, M>,
     saved: &SavedPort,
@@ -127,7 +119,7 @@ fn put_back_device<M: Machine>(
     Ok(flush)
 }
 
-/// Gives a halted port back to its driver.
+/// Returns a halted port to its driver.
 fn put_back_port<M: Machine>(hba: &Hba<'_, M>, saved: &SavedPort) {
     const OTHERS: u32 = CMD_START | CMD_OVERRIDE | CMD_LINK | CMD_FIS_RUNS | CMD_LIST_RUNS;
     let port = hba.port(saved.number);
@@ -144,11 +136,8 @@ fn put_back_port<M: Machine>(hba: &Hba<'_, M>, saved: &SavedPort) {
     }
 }
 
-/// Has it interrupt as it did; and at once, for what the keeper's own commands left pending.
-///
-/// # Errors
-///
-/// [`KeeperError`].
+/// Restores the interrupt enables. The keeper's own commands left an interrupt pending,
+/// so the HBA interrupts at once.
 pub(crate) fn announce<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -160,7 +149,7 @@ pub(crate) fn announce<M: Machine>(
     let hba = find(device, ports)?;
     hba.write(IS, u32::MAX);
     hba.write(GHC, first.host_control & GHC_INTERRUPTS | GHC_AHCI);
-    // Last: a message is sent when a port comes to interrupt.
+    // Last, because a port sends its message when its interrupt becomes enabled.
     for saved in ports {
         hba.port(saved.number).write(PXIE, saved.interrupts);
     }

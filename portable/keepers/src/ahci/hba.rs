@@ -1,4 +1,4 @@
-//! An HBA's ports, and what starts and stops them.
+//! An HBA's ports, and how to start and halt them.
 
 use crate::device::Device;
 use crate::machine::wait_until;
@@ -6,38 +6,31 @@ use crate::{KeeperError, Machine, Window};
 
 use super::registers::*;
 
-/// Ports of an HBA at most.
 pub(super) const MAX_PORTS: usize = 32;
 
 const BAR: u8 = 5;
 
-/// How long COMRESET is sent (AHCI 1.3.1, 10.4.2).
+/// The duration of COMRESET (AHCI 1.3.1, 10.4.2).
 const COMRESET_US: u64 = 1000;
 
-/// An HBA.
 pub(super) struct Hba<'a, M: Machine> {
     pub(super) device: Device<'a, M>,
     pub(super) registers: M::Window,
     pub(super) implemented: u32,
 }
 
-/// The registers of one of its ports.
 pub(super) struct Port<'a, M: Machine> {
     registers: &'a M::Window,
     first: u64,
 }
 
-/// The ports of a set.
+/// The port numbers in a set of bits.
 pub(super) fn numbers(set: u32) -> impl Iterator<Item = u32> {
     (0..u32::BITS).filter(move |number| set >> number & 1 != 0)
 }
 
 impl<'a, M: Machine> Hba<'a, M> {
-    /// Finds it.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::Unreachable`].
+    /// Finds the HBA's registers.
     pub(super) fn new(device: Device<'a, M>) -> Result<Self, KeeperError> {
         let implemented = device.window(BAR, 0, PORTS)?.read32(PI);
         let ports = u64::from(u32::BITS - implemented.leading_zeros());
@@ -71,11 +64,7 @@ impl<'a, M: Machine> Hba<'a, M> {
         KeeperError::State(self.device.function)
     }
 
-    /// Waits.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::NotDone`].
+    /// Waits until `condition` holds.
     pub(super) fn wait(
         &self,
         until: u64,
@@ -85,11 +74,7 @@ impl<'a, M: Machine> Hba<'a, M> {
         is_done.then_some(()).ok_or_else(|| self.not_done())
     }
 
-    /// Has ports issue no command any more, and write no memory.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::NotDone`].
+    /// Halts ports: they issue no more commands, and write no memory.
     pub(super) fn halt(&self, ports: u32, until: u64) -> Result<(), KeeperError> {
         for (enable, runs) in [(CMD_START, CMD_LIST_RUNS), (CMD_FIS, CMD_FIS_RUNS)] {
             for number in numbers(ports) {
@@ -103,12 +88,9 @@ impl<'a, M: Machine> Hba<'a, M> {
         Ok(())
     }
 
-    /// Starts halted ports with a command list and an area for FISes, once their devices are
-    /// ready; devices of the ports in `reset` are reset first. No interrupt is pending then.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::NotDone`].
+    /// Starts halted ports with a command list and a FIS area, once their devices are
+    /// ready. Resets the devices of the ports in `reset` first. No interrupt is pending
+    /// at the end.
     pub(super) fn start(
         &self,
         ports: u32,
@@ -135,7 +117,6 @@ impl<'a, M: Machine> Hba<'a, M> {
         Ok(())
     }
 
-    /// COMRESET.
     fn reset_devices(&self, ports: u32) {
         if ports == 0 {
             return;
@@ -164,20 +145,19 @@ impl<M: Machine> Port<'_, M> {
         self.registers.write32(self.first + register, value);
     }
 
-    /// Writes a register and its upper half.
+    /// Writes a register and the following one, its upper half.
     #[allow(clippy::cast_possible_truncation, reason = "halves")]
     pub(super) fn write_wide(&self, register: u64, value: u64) {
         self.write(register, value as u32);
         self.write(register + 4, (value >> 32) as u32);
     }
 
-    /// Clears and sets bits of the command register, and starts nothing else.
+    /// Clears and sets bits of the command register, without starting an action.
     pub(super) fn command(&self, clear: u32, set: u32) {
         let command = self.read(CMD) & !(CMD_OVERRIDE | CMD_LINK);
         self.write(CMD, command & !clear | set);
     }
 
-    /// There is a device, and the link to it is up.
     pub(super) fn is_present(&self) -> bool {
         self.read(SSTS) & DETECTION == SSTS_PRESENT
     }

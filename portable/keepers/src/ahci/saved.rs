@@ -6,7 +6,7 @@ use crate::KeeperError;
 
 pub(super) const VERSION: u16 = 1;
 
-/// What is kept of a port; and of the HBA, the same in all of them.
+/// The saved registers of a port, and those of its HBA, which are equal in all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct SavedPort {
@@ -19,37 +19,30 @@ pub(super) struct SavedPort {
     pub(super) interrupts: u32,
     pub(super) command: u32,
     pub(super) link_control: u32,
-    /// The signature of its device, or 0.
+    /// The device's signature; 0: no device.
     pub(super) signature: u32,
-    /// Queued commands that were not done.
+    /// Queued commands that were not finished.
     pub(super) active: u32,
-    /// Commands that are to be issued again.
+    /// Commands to issue again.
     pub(super) issued: u32,
-    /// Features of the device that are on.
+    /// The enabled [`FEATURES`](super::command::FEATURES) of the device.
     pub(super) features: u32,
-    /// 0.
     pub(super) reserved: u32,
-    /// A checksum of what the device says that it is.
+    /// The checksum of the device's identity.
     pub(super) identity: u64,
 }
 
 impl SavedPort {
-    /// The port as a bit.
     pub(super) fn bit(&self) -> u32 {
         1 << (self.number % 32)
     }
 
-    /// It has a device.
     pub(super) fn has_device(&self) -> bool {
         self.signature != 0
     }
 }
 
-/// What a section has of all ports, in their order.
-///
-/// # Errors
-///
-/// [`KeeperError::Record`].
+/// All ports of a section, in the order of their numbers.
 pub(super) fn ports<'a>(section: &StateSection<'a>) -> Result<&'a [SavedPort], KeeperError> {
     let ports = section.read::<[SavedPort]>(VERSION)?;
     let is_known = |port: &SavedPort| (port.number as usize) < MAX_PORTS;
@@ -60,13 +53,12 @@ pub(super) fn ports<'a>(section: &StateSection<'a>) -> Result<&'a [SavedPort], K
     Ok(ports)
 }
 
-/// The ports for which it holds.
+/// The set of ports for which `condition` holds.
 pub(super) fn set_of(ports: &[SavedPort], condition: impl Fn(&SavedPort) -> bool) -> u32 {
     let chosen = ports.iter().filter(|port| condition(port));
     chosen.fold(0, |set, port| set | port.bit())
 }
 
-/// All bits, or none.
 pub(super) fn mask(is_set: bool) -> u32 {
     if is_set { u32::MAX } else { 0 }
 }

@@ -10,18 +10,18 @@ use crate::device::Device;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine};
 
-/// One that is being quieted: it interrupts no more.
+/// An HBA that no longer interrupts, while its disks finish.
 pub(crate) struct Stopping<M: Machine> {
     registers: M::Window,
     implemented: u32,
     host_control: u32,
 }
 
-/// Has it interrupt no more. What its disks do goes on.
+/// Disables the HBA's interrupts. Its disks continue.
 ///
 /// # Errors
 ///
-/// [`KeeperError::State`], where it is used in a way that is not kept.
+/// [`KeeperError::State`] if the driver uses a feature that cannot be saved.
 pub(crate) fn begin<M: Machine>(
     device: &Device<'_, M>,
     _until: u64,
@@ -48,11 +48,7 @@ pub(crate) fn begin<M: Machine>(
 }
 
 impl<M: Machine> Stopping<M> {
-    /// Lets the disks finish, flushes them, halts all ports and writes down what they were.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::NotDone`], [`KeeperError::State`], [`KeeperError::Record`].
+    /// Waits for the disks, flushes them, halts all ports and saves their registers.
     pub(crate) fn finish(
         self,
         device: &Device<'_, M>,
@@ -97,7 +93,7 @@ impl<M: Machine> Stopping<M> {
     }
 }
 
-/// Reads a port's registers. A reset of its device is ended, that it can be flushed.
+/// Reads a port's registers. Ends a device's reset, so that the device can be flushed.
 fn save<M: Machine>(hba: &Hba<'_, M>, number: u32, host_control: u32) -> SavedPort {
     let port = hba.port(number);
     let saved = SavedPort {
@@ -123,7 +119,7 @@ fn save<M: Machine>(hba: &Hba<'_, M>, number: u32, host_control: u32) -> SavedPo
     saved
 }
 
-/// Waits until no port has a command outstanding, or none that it will finish.
+/// Waits until each port has finished its commands, or cannot finish them.
 fn drain<M: Machine>(hba: &Hba<'_, M>, ports: &mut [SavedPort], until: u64) {
     wait_until(hba.device.machine, until, || {
         let mut is_drained = true;
@@ -134,18 +130,18 @@ fn drain<M: Machine>(hba: &Hba<'_, M>, ports: &mut [SavedPort], until: u64) {
     });
 }
 
-/// Looks at what a port has outstanding; whether there is nothing to wait for.
+/// Updates a port's outstanding commands. Returns whether there is nothing to wait for.
 fn look<M: Machine>(hba: &Hba<'_, M>, saved: &mut SavedPort) -> bool {
     let port = hba.port(saved.number);
-    // In this order: what is queued leaves the second register before the first, so what is
-    // in the second now, and is queued, is in what was read of the first.
+    // In this order: a queued command leaves CI before SACT, so a queued command that is
+    // in CI now was in SACT before.
     saved.active = port.read(SACT);
     let issued = port.read(CI);
     saved.issued = (saved.issued | issued) & (saved.active | issued);
     let has_failed = port.read(PXIS) & PXIS_FATAL != 0;
     match (port.is_present(), saved.link_control & DETECTION) {
         (true, _) => saved.active | saved.issued == 0 || has_failed,
-        // Its device may be there in a moment.
+        // The device may appear soon.
         (false, SCTL_RESET) => false,
         (false, _) => true,
     }

@@ -1,11 +1,11 @@
 //! Keeper of the 82574, a network controller (Intel 82574 GbE Controller Family Datasheet,
 //! chapter 10).
 //!
-//! Nothing is drained: what was not sent yet is sent after the power-on, and what arrives
-//! meanwhile is lost, as packets may be. Both rings go on where they were, so heads and
-//! tails are back before anything is enabled: the controller would otherwise send again
-//! what lies between a head of 0 and the tail. Not kept are counters of packets, and what
-//! the PHY negotiates: it does so anew, with the settings of its NVM.
+//! Stop does not wait for packets: unsent ones are sent after the power-on, and arriving
+//! ones are lost, which a network permits. Both rings continue from their old positions.
+//! Go restores heads and tails before it enables anything: otherwise the controller would
+//! send the packets between a head of 0 and the tail again. Packet counters are not
+//! saved. The PHY negotiates again, with the settings in its NVM.
 
 mod registers;
 
@@ -22,7 +22,7 @@ use crate::device::Device;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine, Window};
 
-/// Of its sections.
+/// The tag of its sections.
 pub(crate) const TAG: &[u8; 3] = b"E1K";
 
 const VERSION: u16 = 1;
@@ -30,13 +30,12 @@ const VERSION: u16 = 1;
 const BAR: u8 = 0;
 const BAR_BYTES: u64 = 0x2_0000;
 
-/// How long the controller takes to come out of a reset: Linux waits for 10 ms.
+/// The longest time of a reset; Linux waits 10 ms.
 const RESET_US: u64 = 50_000;
 
-/// For how long it must be left alone then; the datasheet says 1 us.
+/// The pause after a reset starts; the datasheet requires 1 us.
 const RESET_PAUSE_US: u64 = 5;
 
-/// What is kept.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Saved {
@@ -46,14 +45,14 @@ struct Saved {
     transmit_control: u32,
     interrupts: u32,
     buffers: u32,
-    /// Accesses that the driver may be waiting for.
+    /// NVM and PHY accesses for which the driver may be waiting.
     nvm_read: u32,
     phy_access: u32,
     rings: [u32; RINGS.len()],
     registers: [u32; REGISTERS],
 }
 
-/// One that is being quieted: neither receives nor sends any more.
+/// A controller that neither receives nor sends, while its memory accesses finish.
 pub(crate) struct Stopping<M: Machine> {
     registers: M::Window,
     receive_control: u32,
@@ -61,11 +60,7 @@ pub(crate) struct Stopping<M: Machine> {
     interrupts: u32,
 }
 
-/// Has it begin no packet any more.
-///
-/// # Errors
-///
-/// [`KeeperError::Unreachable`].
+/// Stops receiving and sending.
 pub(crate) fn begin<M: Machine>(
     device: &Device<'_, M>,
     _until: u64,
@@ -77,9 +72,9 @@ pub(crate) fn begin<M: Machine>(
     let transmit_control = registers.read32(TCTL);
     registers.write32(RCTL, receive_control & !ENABLE);
     registers.write32(TCTL, transmit_control & !ENABLE);
-    // A read, so that the writes have arrived.
+    // This read makes sure that the writes have arrived.
     registers.read32(STATUS);
-    // What is done with, but not yet written back, must not be done again.
+    // Processed descriptors must be written back, or they would be processed again.
     for register in [RDTR, TIDV] {
         let delay = registers.read32(register);
         registers.write32(register, delay | FLUSH_DESCRIPTORS);
@@ -93,11 +88,7 @@ pub(crate) fn begin<M: Machine>(
 }
 
 impl<M: Machine> Stopping<M> {
-    /// Waits until nothing of it is under way to memory, and writes down its registers.
-    ///
-    /// # Errors
-    ///
-    /// [`KeeperError::NotDone`], [`KeeperError::Record`].
+    /// Waits until all memory accesses have ended, and saves the registers.
     pub(crate) fn finish(
         self,
         device: &Device<'_, M>,
@@ -137,21 +128,13 @@ fn read<'a>(section: &StateSection<'a>) -> Result<&'a Saved, KeeperError> {
     Ok(section.read::<Saved>(VERSION)?)
 }
 
-/// Checks what is to be put back.
-///
-/// # Errors
-///
-/// [`KeeperError::Record`].
+/// Checks a section before the restore.
 pub(crate) fn check(section: &StateSection<'_>) -> Result<(), KeeperError> {
     read(section).map(|_| ())
 }
 
-/// Puts everything back, but neither receives nor sends yet: what it took from its rings
-/// could not be put back once more, should the power fail before harts go on.
-///
-/// # Errors
-///
-/// [`KeeperError`].
+/// Restores everything, but does not enable receiving and sending: power may fail before
+/// the harts run again, and then a second restore could not undo ring progress.
 pub(crate) fn put_back<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -173,7 +156,8 @@ pub(crate) fn put_back<M: Machine>(
     Ok(())
 }
 
-/// Resets it, so that it does nothing while it is changed, and divides its buffer.
+/// Resets the controller, so that it is idle during the restore, and divides its packet
+/// buffer.
 fn reset<M: Machine>(
     device: &Device<'_, M>,
     registers: &M::Window,
@@ -195,8 +179,8 @@ fn reset<M: Machine>(
     Ok(())
 }
 
-/// Accesses to the NVM and to the PHY that the driver may be waiting for, once more: it
-/// would give up otherwise.
+/// Repeats NVM and PHY accesses for which the driver may be waiting; otherwise the driver
+/// would report an error.
 fn ask_again(registers: &impl Window, saved: &Saved) {
     if saved.nvm_read & (EERD_START | EERD_DONE) != 0 {
         registers.write32(EERD, saved.nvm_read & EERD_ADDRESS | EERD_START);
@@ -206,19 +190,15 @@ fn ask_again(registers: &impl Window, saved: &Saved) {
     }
 }
 
-/// Has it interrupt as it did, and at once: for all causes, as those that it had are
-/// forgotten. The driver finds nothing new, or what happened up to the cut.
-///
-/// # Errors
-///
-/// [`KeeperError`].
+/// Enables everything again, and raises all interrupt causes, because the earlier ones
+/// are lost. The driver finds the events up to the cut, or no event.
 pub(crate) fn announce<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
 ) -> Result<(), KeeperError> {
-    /// Descriptors sent, the link, few descriptors left, packets received; and for messages
-    /// by kind both queues of both directions, and others. What is disabled now comes when
-    /// it is enabled.
+    /// Sent descriptors, the link, few free receive descriptors, received packets; and
+    /// with MSI-X, both queues in both directions, and other causes. A disabled cause
+    /// interrupts once it is enabled.
     const CAUSES: u32 = 0x0000_0095 | 0x01f0_0000;
     let saved = read(section)?;
     let registers = device.window(BAR, 0, BAR_BYTES)?;

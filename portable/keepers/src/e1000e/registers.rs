@@ -2,52 +2,49 @@
 
 use poorwill_memory::to_usize;
 
-/// Device control.
 pub(super) const CTRL: u64 = 0x0000;
 pub(super) const CTRL_MASTER_DISABLE: u32 = 1 << 2;
 pub(super) const CTRL_RESET: u32 = 1 << 26;
 pub(super) const CTRL_PHY_RESET: u32 = 1 << 31;
-/// Device status.
 pub(super) const STATUS: u64 = 0x0008;
 pub(super) const STATUS_MASTER: u32 = 1 << 19;
-/// What is in the NVM.
+/// NVM control and status.
 pub(super) const EECD: u64 = 0x0010;
 pub(super) const EECD_AUTO_READ_DONE: u32 = 1 << 9;
-/// A read of the NVM.
+/// NVM read.
 pub(super) const EERD: u64 = 0x0014;
 pub(super) const EERD_START: u32 = 1 << 0;
 pub(super) const EERD_DONE: u32 = 1 << 1;
 pub(super) const EERD_ADDRESS: u32 = 0xfffc;
-/// An access to the PHY.
+/// PHY access.
 pub(super) const MDIC: u64 = 0x0020;
 pub(super) const MDIC_OPERATION: u32 = 0b11 << 26;
 pub(super) const MDIC_REQUEST: u32 = 0x0fff_ffff;
-/// Extended device control.
 pub(super) const CTRL_EXT: u64 = 0x0018;
-/// Bits that start something, and clear themselves.
+/// Bits that start an action and clear themselves.
 pub(super) const CTRL_EXT_STARTS: u32 = 0b11 << 12;
-/// Interrupt causes: set, and enabled, and disabled. Reading them all (ICR) clears them.
+/// Interrupt causes: set, enable, disable. A read of ICR would clear the causes.
 pub(super) const ICS: u64 = 0x00c8;
 pub(super) const IMS: u64 = 0x00d0;
 pub(super) const IMC: u64 = 0x00d8;
-/// Receive and transmit control.
 pub(super) const RCTL: u64 = 0x0100;
 pub(super) const TCTL: u64 = 0x0400;
 pub(super) const ENABLE: u32 = 1 << 1;
-/// Delays of interrupts. The bit has descriptors written back that are done with.
+/// Delays of interrupts. The flag makes the controller write back processed descriptors.
 pub(super) const RDTR: u64 = 0x2820;
 pub(super) const TIDV: u64 = 0x3820;
 pub(super) const FLUSH_DESCRIPTORS: u32 = 1 << 31;
-/// Division of the packet buffer; a change takes effect by a reset.
+/// Division of the packet buffer; a change takes effect at a reset.
 pub(super) const PBA: u64 = 0x1000;
 
-/// Heads and tails of the rings, in the order in which they are put back.
+/// Heads and tails of the rings, in the order of the restore.
 pub(super) const RINGS: [u64; 8] = [
     0x2810, 0x2910, 0x3810, 0x3910, // RDH, TDH
     0x3818, 0x3918, 0x2818, 0x2918, // TDT, RDT
 ];
 
-/// Registers that are read and written back as they are: the first, and how many.
+/// Registers that are saved and restored unchanged: the first offset, and the number of
+/// registers.
 pub(super) const KEPT: &[(u64, u64)] = &[
     (0x0028, 3), // FCAL, FCAH, FCT
     (0x0038, 1), // VET
@@ -111,7 +108,6 @@ pub(super) const KEPT: &[(u64, u64)] = &[
     (0xb638, 1),   // RXUDP
 ];
 
-/// How many [`KEPT`] are.
 pub(super) const REGISTERS: usize = {
     let (mut sum, mut place) = (0, 0);
     while place < KEPT.len() {
@@ -121,7 +117,6 @@ pub(super) const REGISTERS: usize = {
     to_usize(sum)
 };
 
-/// The offsets of [`KEPT`].
 pub(super) fn kept() -> impl Iterator<Item = u64> {
     let offsets = |(first, count): &(u64, u64)| {
         let first = *first;

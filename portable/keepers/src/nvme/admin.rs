@@ -1,11 +1,10 @@
-//! What the admin queue's rings tell of a driver.
+//! Deduces a driver's progress from the rings of the admin queue.
 
 use super::rings::{Command, Completion, Progress, Rings};
 use crate::device::Device;
 use crate::interrupts::Interrupts;
 use crate::{KeeperError, Machine};
 
-/// Opcodes of admin commands.
 pub(super) mod opcode {
     pub(crate) const CREATE_SUBMISSIONS: u32 = 0x01;
     pub(crate) const CREATE_COMPLETIONS: u32 = 0x05;
@@ -15,39 +14,36 @@ pub(super) mod opcode {
     pub(crate) const DOORBELL_BUFFERS: u32 = 0x7c;
 }
 
-/// What an event tells: "persistent internal error" (figure 147), of the error log's page.
+/// Event "persistent internal error" (figure 147), with the error log's page.
 const PERSISTENT_ERROR: u32 = 0x01 << 16 | 0x03 << 8;
 
-/// How far the driver of an enabled controller is.
+/// The progress of the driver of an enabled controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It has the controller serve the OS.
+    /// The controller serves the OS.
     Serving {
-        /// The identifier by which it knows its request for events.
+        /// The identifier of the driver's pending event request.
         request: u16,
     },
-    /// It sets it up, and waits for no event.
+    /// The driver sets the controller up, and has not yet requested events.
     SettingUp {
-        /// Commands that the controller has executed since it was enabled.
+        /// The number of commands executed since the controller was enabled.
         commands: u32,
-        /// Commands of its I/O queues.
+        /// The number of commands in its I/O queues.
         io: u32,
     },
-    /// The same, but for commands that are not completed.
+    /// The same, with incomplete commands.
     Busy,
 }
 
 /// An I/O queue that the driver has created.
 pub(super) struct IoQueue<'d, 'a, M> {
-    /// Its identifier.
     pub(super) id: u16,
     pub(super) rings: Rings<'d, 'a, M>,
-    /// Its driver has it in use.
     is_in_use: bool,
 }
 
 impl<M: Machine> IoQueue<'_, '_, M> {
-    /// What has become of its commands.
     pub(super) fn progress(&self) -> Result<Progress, KeeperError> {
         if self.is_in_use {
             self.rings.progress()
@@ -57,11 +53,10 @@ impl<M: Machine> IoQueue<'_, '_, M> {
     }
 }
 
-/// The admin queue of a controller.
 pub(super) struct AdminQueue<'d, 'a, M: Machine> {
     device: &'d Device<'a, M>,
     pub(super) rings: Rings<'d, 'a, M>,
-    /// No driver runs: they stay as they are.
+    /// They do not change, because no driver runs.
     interrupts: Interrupts<M::Window>,
 }
 
@@ -80,11 +75,11 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         })
     }
 
-    /// How far the driver is. In between, commands are completed: whoever wants to be sure
-    /// looks twice.
+    /// The driver's progress. Commands complete during this call, so compare two results.
     pub(super) fn look(&self) -> Result<Found, KeeperError> {
-        // Linux clears a queue's rings once the controller has it, and asks for its
-        // interrupts then: what they hold before is of an earlier life.
+        // Linux clears a queue's rings after it has passed them to the controller, and
+        // requests its interrupts after that. Until then the rings have entries from
+        // before the last reset.
         if !self.interrupts.are_taken() {
             return Ok(Found::SettingUp { commands: 0, io: 0 });
         }
@@ -111,13 +106,14 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         Ok(Found::SettingUp { commands, io })
     }
 
-    /// The identifier of the pending request for events, if the ring still has it.
+    /// The identifier of the pending event request, if the ring still has it.
     fn event_request(&self, progress: Progress) -> Result<Option<u16>, KeeperError> {
         let next = self.rings.next()?;
         let head = self.rings.head(next)?;
         let [entries, _] = self.rings.entries;
-        // Of an earlier life of the controller there are commands behind the head, unless
-        // it has come around: there are more commands than completions.
+        // Places at and after the head hold entries from before the last reset, unless
+        // the ring has wrapped. It has wrapped if there are more commands than
+        // completions.
         let has_come_around = progress == Progress::Long || head < next.place;
         let places = if has_come_around { entries } else { head };
         for back in 1..=places {
@@ -129,15 +125,15 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         Ok(None)
     }
 
-    /// The identifier of Linux's request, which is long overwritten: one behind those of
-    /// other commands.
+    /// The identifier of Linux's event request after the request is overwritten in the
+    /// ring. Linux uses the one after those of other commands.
     #[allow(clippy::cast_possible_truncation, reason = "at most 4095")]
     fn usual_request(&self) -> u16 {
         let [entries, _] = self.rings.entries;
         (entries - 1) as u16
     }
 
-    /// The I/O queues that the first so many commands have created.
+    /// The I/O queues that the first `commands` commands have created.
     pub(super) fn io_queues(
         &self,
         commands: u32,
@@ -165,7 +161,8 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
             if other[0] & 0xff == opcode::CREATE_COMPLETIONS && is_its {
                 let addresses = [command, &other].map(address);
                 let entries = [command, &other].map(|command| (command[10] >> 16) + 1);
-                // Before it is, there is no next command.
+                // The queue is not in use until the command that created it has a
+                // successor.
                 let is_last = at + 1 == commands;
                 return Ok(Some(IoQueue {
                     is_in_use: !is_last || self.interrupts.takes(low(other[11] >> 16)),
@@ -174,12 +171,11 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
                 }));
             }
         }
-        // Its completions are of no queue that is known.
+        // The completion queue is unknown.
         Err(KeeperError::State(self.device.function))
     }
 
-    /// The buffer in memory that the first so many commands have the controller read
-    /// doorbells from.
+    /// The doorbell buffer in memory that the first `commands` commands have set, if any.
     pub(super) fn doorbell_buffer(&self, commands: u32) -> Result<Option<u64>, KeeperError> {
         for place in (0..commands).rev() {
             let command = self.rings.command(place)?;
@@ -190,7 +186,7 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
         Ok(None)
     }
 
-    /// The completion of the request for events, and the address at which it goes.
+    /// The completion of the event request, and its address.
     pub(super) fn event(&self, request: u16) -> Result<(u64, Completion), KeeperError> {
         let next = self.rings.next()?;
         let head = self.rings.head(next)?;
@@ -199,7 +195,6 @@ impl<'d, 'a, M: Machine> AdminQueue<'d, 'a, M> {
     }
 }
 
-/// A command's identifier.
 fn identifier(first: u32) -> u16 {
     low(first >> 16)
 }
@@ -209,7 +204,7 @@ fn low(word: u32) -> u16 {
     word as u16
 }
 
-/// The address that a command has as its first.
+/// The first address (PRP1) in a command.
 fn address(command: &Command) -> u64 {
     u64::from(command[7]) << 32 | u64::from(command[6])
 }

@@ -9,7 +9,8 @@ use crate::device::Device;
 use crate::interrupts::Interrupts;
 use crate::{KeeperError, Machine, Window};
 
-/// Puts a controller's registers back, and one whose driver sets it up to where it was.
+/// Restores a controller's registers, and repeats the setup if its driver was setting it
+/// up.
 pub(crate) fn put_back<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -21,7 +22,7 @@ pub(crate) fn put_back<M: Machine>(
         device.machine.keep_shutdown_facts(host, function, facts);
     }
     let registers = device.window(0, 0, DOORBELLS)?;
-    // At a second try it may be enabled.
+    // At a repeated restore it may be enabled.
     registers.write32(CC, 0);
     if registers.read64(CAP) & CAP_CMBS != 0 {
         registers.write64(CMBMSC, state.memory_buffer);
@@ -40,14 +41,14 @@ pub(crate) fn put_back<M: Machine>(
         queue?.prepare()?;
     }
     replay::enable(device, &registers, configuration)?;
-    // The admin queue's commands create the others.
+    // The admin queue's commands create the other queues.
     for queue in replay::queues(device, &kept) {
         queue?.run(registers.read64(CAP))?;
     }
     Ok(())
 }
 
-/// Tells its driver to reset it, if it serves the OS.
+/// Tells the driver to reset the controller, if it was serving the OS.
 pub(crate) fn announce<M: Machine>(
     device: &Device<'_, M>,
     section: &StateSection<'_>,
@@ -55,7 +56,7 @@ pub(crate) fn announce<M: Machine>(
     let state = Kept::read(section)?.state;
     match state.action {
         action::EVENT => send_event(device, state),
-        // What was completed before the messages were on again.
+        // The commands were repeated while the messages were disabled, so send them now.
         action::REPLAY => Interrupts::of(device)?.send_all(device),
         _ => Ok(()),
     }
@@ -64,14 +65,15 @@ pub(crate) fn announce<M: Machine>(
 fn send_event<M: Machine>(device: &Device<'_, M>, state: &State) -> Result<(), KeeperError> {
     let unreachable = KeeperError::State(device.function);
     let machine = device.machine;
-    // The word with the phase tag is what makes it one.
+    // The word with the phase tag goes last, since it makes the completion valid.
     let [rest @ .., last] = &state.event;
     let at = state.event_at;
     machine.write(at, rest.as_bytes()).ok_or(unreachable)?;
     let last_at = at.wrapping_add(rest.as_bytes().len() as u64);
     machine.write(last_at, last.as_bytes()).ok_or(unreachable)?;
     if state.message_address == 0 {
-        // Its driver finds it when it next looks, or when a command takes too long.
+        // The driver finds the completion when it next looks, or after a command's
+        // time-out.
         return Ok(());
     }
     let sent = machine.send(state.message_address, state.message_data);

@@ -1,10 +1,10 @@
 //! Keeper of NVMe controllers (NVM Express base specification 2.0).
 //!
-//! A controller's I/O queues live in it alone, so none can be put back as it was. One that
-//! serves an OS has its admin queue told instead that it had an internal error, by the event
-//! that the driver has a request pending for: drivers reset it then, and issue again all
-//! that was not completed. While a driver only sets a controller up it waits for no event:
-//! then the commands that made it what it is are executed [again](replay).
+//! A controller holds its I/O queues internally, so they cannot be restored. If the
+//! controller serves an OS, Go instead reports an internal error, through the driver's
+//! pending event request. The driver then resets the controller and repeats all
+//! incomplete commands. A driver that is still setting a controller up has no event
+//! request. For it, Go [repeats](replay) the setup commands.
 
 mod admin;
 mod go;

@@ -1,5 +1,6 @@
-//! A controller that its driver sets up is set up as far again: its queues get as many
-//! commands as they have had, of which those have an effect that made it what it is.
+//! Repeats the setup of a controller whose driver was setting it up. Each queue gets the
+//! same number of commands as before. Commands that changed the controller's setup are
+//! repeated; others are replaced by ones without an effect.
 
 use poorwill_image::SectionWriter;
 use poorwill_medium::nvme::register::{CAP, CC, CSTS, CSTS_CFS, CSTS_RDY};
@@ -13,11 +14,11 @@ use crate::device::Device;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine, Window};
 
-/// How long commands may take, in microseconds.
+/// The longest time for the repeated commands, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
 
-/// Writes down what the admin queue, which has completed so many commands, and the queues
-/// that these have created hold.
+/// Saves the admin queue after its first `commands` commands, and the queues that these
+/// commands have created.
 pub(super) fn save<M: Machine>(
     admin: &AdminQueue<'_, '_, M>,
     (commands, capabilities): (u32, u64),
@@ -28,7 +29,7 @@ pub(super) fn save<M: Machine>(
         Some(buffer) => buffered_doorbells(id, capabilities).map(|at| buffer.wrapping_add(at)),
         None => [0; 2],
     };
-    // The admin queue's doorbells are registers, whatever the others' are.
+    // The admin queue's doorbells are always registers.
     save_queue(&admin.rings, commands, (0, [0; 2]), section)?;
     for queue in admin.io_queues(commands) {
         let queue = queue?;
@@ -78,7 +79,6 @@ fn whole([low, high]: [u32; 2]) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The queues that are kept.
 pub(super) fn queues<'d, 'a, 's, M: Machine>(
     device: &'d Device<'a, M>,
     kept: &Kept<'s>,
@@ -94,8 +94,8 @@ pub(super) fn queues<'d, 'a, 's, M: Machine>(
     })
 }
 
-/// Checks that the queues are the admin queue and such as its commands create: behind the
-/// doorbells of those there are other registers, or another device's.
+/// Checks that each queue is the admin queue or created by it. Otherwise its doorbell
+/// would be another register, or another device's.
 pub(super) fn check<M: Machine>(
     admin: &AdminQueue<'_, '_, M>,
     kept: &Kept<'_>,
@@ -117,7 +117,7 @@ pub(super) fn check<M: Machine>(
     Ok(())
 }
 
-/// A queue whose commands are executed again, in the OS's own rings.
+/// A queue whose commands are repeated in the OS's own rings.
 pub(super) struct Replay<'d, 'a, 's, M> {
     device: &'d Device<'a, M>,
     rings: Rings<'d, 'a, M>,
@@ -129,7 +129,7 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         self.kept.head.id == 0
     }
 
-    /// Puts the commands into the ring, with no completion in the other.
+    /// Puts the commands into the ring, and clears their completions.
     pub(super) fn prepare(&self) -> Result<(), KeeperError> {
         for (place, first) in (0..).zip(self.kept.firsts) {
             let mut command = self.rings.command(place)?;
@@ -147,7 +147,7 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         Ok(())
     }
 
-    /// Tells the controller how far the driver is, in memory, where that is how it is told.
+    /// Writes doorbell values to the doorbell buffer, if the driver uses one.
     fn tell(&self, told: [u32; 2]) -> Result<(), KeeperError> {
         let places = self.kept.head.told_at.map(whole).into_iter().zip(told);
         for (address, told) in places.filter(|(address, _)| *address != 0) {
@@ -156,15 +156,16 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         Ok(())
     }
 
-    /// Has the controller, which is enabled, execute them, and puts the rings back as the
-    /// driver knows them.
+    /// Makes the enabled controller execute the commands, then restores the rings'
+    /// contents for the driver.
     pub(super) fn run(&self, capabilities: u64) -> Result<(), KeeperError> {
         let count = self.kept.head.commands;
         let told = self.kept.head.told;
         let bell = doorbell(self.kept.head.id, capabilities);
         let bell = self.device.window(0, bell, 4)?;
         if count > 0 {
-            // With completions seen that come only now there would be no room for them.
+            // The controller must see no completion as taken yet, or it would find no
+            // room for new ones.
             self.tell([count, 0])?;
             bell.write32(0, count);
             self.wait_for(count)?;
@@ -173,13 +174,12 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         self.tell(told)?;
         let [tail, _] = told;
         if self.kept.head.told_at[0] != [0; 2] && tail != count {
-            // What the driver has told in memory alone.
+            // The driver has rung this doorbell only in memory.
             bell.write32(0, tail);
         }
         Ok(())
     }
 
-    /// Waits until so many commands are completed.
     fn wait_for(&self, count: u32) -> Result<(), KeeperError> {
         let machine = self.device.machine;
         let until = machine.microseconds() + PATIENCE_US;
@@ -191,7 +191,6 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
         Ok(())
     }
 
-    /// Puts the rings back as the driver knows them.
     fn write_back(&self) -> Result<(), KeeperError> {
         for (place, first) in (0..).zip(self.kept.firsts) {
             let address = self.rings.command_at(place);
@@ -205,13 +204,12 @@ impl<M: Machine> Replay<'_, '_, '_, M> {
     }
 }
 
-/// Enables a controller.
 pub(super) fn enable<M: Machine>(
     device: &Device<'_, M>,
     registers: &M::Window,
     configuration: u32,
 ) -> Result<(), KeeperError> {
-    /// What the unit of CAP.TO is, in microseconds.
+    /// The unit of CAP.TO, in microseconds.
     const UNIT_US: u64 = 500_000;
     registers.write32(CC, configuration);
     let machine = device.machine;
@@ -225,18 +223,18 @@ pub(super) fn enable<M: Machine>(
     }
 }
 
-/// The I/O command that needs nothing but its first two words, and changes nothing.
+/// The I/O command that needs only its first two words, and changes nothing.
 const FLUSH: u32 = 0x00;
 
-/// The features whose values are in the command, or in memory that stays the controller's
-/// (figure 317); for others the data is long something else.
+/// The features with their values in the command, or in memory that stays the
+/// controller's (figure 317). The data of other features is lost.
 const FEATURES: [u32; 12] = [
     0x01, 0x02, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0d, 0x10,
 ];
 
-/// The first word of what is executed for an admin command that was: itself, where it made
-/// the controller what it is, and one that does nothing for all others. Where those put
-/// their answers is memory of somebody else's.
+/// The first word of the repeated admin command: the same command if it changed the
+/// controller's setup, else one without an effect. Other commands would write their
+/// results to memory that is now in other use.
 fn admin_again(command: &Command) -> u32 {
     let first = command[0];
     let is_kept = match first & 0xff {
@@ -251,7 +249,7 @@ fn admin_again(command: &Command) -> u32 {
     }
 }
 
-/// The first word with another opcode, and no data.
+/// The same first word with another opcode and without data.
 fn without_effect(first: u32, opcode: u32) -> u32 {
     first & !0xffff | opcode
 }

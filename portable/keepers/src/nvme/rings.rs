@@ -13,38 +13,34 @@ pub(super) type Completion = [u32; 4];
 const COMMAND_BYTES: u64 = size_of::<Command>() as u64;
 const COMPLETION_BYTES: u64 = size_of::<Completion>() as u64;
 
-/// The phase tag of a completion, in its last word: that of the first ones since the
-/// controller was enabled.
+/// The phase tag in the last word of a completion: set in the first pass through the ring
+/// after the controller was enabled.
 pub(super) const PHASE: u32 = 1 << 16;
 
-/// The rings of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rings<'d, 'a, M> {
     device: &'d Device<'a, M>,
-    /// Their addresses: commands, and completions.
+    /// The addresses of the commands and of the completions.
     pub(super) addresses: [u64; 2],
-    /// How many entries each has.
     pub(super) entries: [u32; 2],
 }
 
-/// Where the controller's next completion goes.
+/// The place of the controller's next completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) place: u32,
-    /// Its phase tag.
     pub(super) phase: u32,
-    /// Since it was enabled it has not filled the ring.
+    /// The controller has not filled the ring since it was enabled.
     is_first_pass: bool,
 }
 
-/// What has become of a queue's commands.
+/// The progress of a queue's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// All are completed, and were so many.
+    /// All commands are completed; this is their number.
     Completed(u32),
-    /// Some are not.
     Outstanding,
-    /// They were more than the ring has room for.
+    /// There were more commands than the ring has places.
     Long,
 }
 
@@ -59,7 +55,7 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
             addresses,
             entries,
         };
-        // Whether all of it is memory is found at its ends.
+        // The ring is memory if its last entries are.
         let [commands, completions] = entries.map(|entries| entries.saturating_sub(1));
         rings.command(commands)?;
         rings.completion(completions)?;
@@ -82,19 +78,17 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
         self.read(self.completion_at(place))
     }
 
-    /// Reads memory of the driver's.
     pub(super) fn read<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, KeeperError> {
         let mut entry = T::new_zeroed();
         let read = self.device.machine.read(address, entry.as_mut_bytes());
         read.map(|()| entry).ok_or(self.unkept())
     }
 
-    /// The error that they are in no state that is kept.
+    /// The error for rings that cannot be saved.
     pub(super) fn unkept(&self) -> KeeperError {
         KeeperError::State(self.device.function)
     }
 
-    /// Writes memory of the driver's.
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), KeeperError> {
         let written = self.device.machine.write(address, bytes);
         written.ok_or(self.unkept())
@@ -113,7 +107,7 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
         } else {
             (place, first)
         };
-        // Drivers clear the ring before they enable a controller, or create the queue.
+        // Drivers clear the ring before they enable a controller or create a queue.
         let is_clear = |place| Ok::<_, KeeperError>(self.completion(place)? == [0; 4]);
         let is_first_pass = phase == PHASE && is_clear(place)? && is_clear(entries - 1)?;
         Ok(Next {
@@ -123,8 +117,8 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
         })
     }
 
-    /// The place behind the last command that the controller had taken when it completed
-    /// one; 0 where it has completed none.
+    /// The place after the last command that the controller had taken at its last
+    /// completion; 0: no completion.
     pub(super) fn head(&self, next: Next) -> Result<u32, KeeperError> {
         if next.is_first_pass && next.place == 0 {
             return Ok(0);
@@ -134,7 +128,6 @@ impl<'d, 'a, M: Machine> Rings<'d, 'a, M> {
         Ok((self.completion(last)?[2] & 0xffff) % commands)
     }
 
-    /// What has become of its commands.
     pub(super) fn progress(&self) -> Result<Progress, KeeperError> {
         let next = self.next()?;
         Ok(if !next.is_first_pass {

@@ -1,20 +1,19 @@
 use poorwill_medium::nvme::ShutdownFacts;
 use poorwill_medium::nvme::register::{CC_SHN_ABRUPT, CC_SHN_NORMAL};
 
-/// How a controller is told that its power goes.
+/// The kind of shutdown notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shutdown {
-    /// It writes all that it has acknowledged, and is waited for.
+    /// The controller writes all acknowledged data. The keeper waits for it.
     Normal,
-    /// It finishes at once. What is in a volatile cache is lost.
+    /// The controller finishes at once, and loses a volatile cache.
     Abrupt,
 }
 
 impl Shutdown {
-    /// How to shut a controller down in the microseconds that are left; `None`: nothing that
-    /// fits keeps what it has acknowledged. One of which nothing is known, or that does not
-    /// say how long it takes, is told in the normal way: whether it was done in time is seen
-    /// then.
+    /// The shutdown that fits the remaining microseconds; `None`: no kind preserves all
+    /// acknowledged data in time. A controller with unknown facts, or without a reported
+    /// duration, gets a normal shutdown. Stop then sees whether it ended in time.
     pub(super) fn within(left_us: u64, facts: Option<ShutdownFacts>) -> Option<Self> {
         match facts {
             Some(facts) if u64::from(facts.normal_us) > left_us => {
@@ -24,7 +23,7 @@ impl Shutdown {
         }
     }
 
-    /// As the configuration register has it (CC.SHN).
+    /// The value of CC.SHN.
     pub(super) fn notification(self) -> u32 {
         match self {
             Shutdown::Normal => CC_SHN_NORMAL,
@@ -33,8 +32,8 @@ impl Shutdown {
     }
 }
 
-/// Whether a controller that says this of its shutdown can be shut down within so many
-/// microseconds, and keeps what it has acknowledged; or does not say how long it takes.
+/// Whether a controller with these facts can be shut down within `left_us` microseconds
+/// without losing acknowledged data. True if its duration is not reported.
 #[must_use]
 pub fn shuts_down_within(left_us: u64, facts: ShutdownFacts) -> bool {
     Shutdown::within(left_us, Some(facts)).is_some()

@@ -7,31 +7,30 @@ use super::rings::Completion;
 use crate::device::Device;
 use crate::{KeeperError, Machine};
 
-/// Of its sections.
+/// The tag of its sections.
 pub(crate) const TAG: &[u8; 3] = b"NVM";
 
 pub(super) const VERSION: u16 = 2;
 
-/// What Go does with a controller.
+/// The steps of Go for a controller.
 pub(super) mod action {
-    /// Nothing but its registers.
+    /// Restore only the registers.
     pub(crate) const NONE: u32 = 0;
-    /// The driver is told that it failed.
+    /// Report an error to the driver.
     pub(crate) const EVENT: u32 = 1;
-    /// It is enabled, and executes commands again.
+    /// Enable it, and repeat the setup commands.
     pub(crate) const REPLAY: u32 = 2;
 }
 
-/// What is known of a controller's shutdown.
+/// The known facts of a controller's shutdown.
 pub(super) mod known {
     pub(crate) const NOTHING: u32 = 0;
-    /// How long it takes, and that no cache is lost by an abrupt one.
+    /// The duration is known, and the controller has no volatile cache.
     pub(crate) const NO_CACHE: u32 = 1;
-    /// The same with a volatile cache.
+    /// The duration is known, and the controller has a volatile cache.
     pub(crate) const CACHE: u32 = 2;
 }
 
-/// What a controller is put back by.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct State {
@@ -43,60 +42,57 @@ pub(super) struct State {
     pub(super) masked: u32,
     /// One of [`action`].
     pub(super) action: u32,
-    /// The event, if there is one: the completion, and the address at which it goes.
+    /// The event's completion, if there is one.
     pub(super) event: [u32; 4],
     pub(super) event_at: u64,
-    /// The message that tells of it; none at 0.
+    /// The message that announces the event; 0: no message.
     pub(super) message_address: u64,
     pub(super) message_data: u32,
-    /// Commands that are executed again.
+    /// The number of commands to repeat.
     pub(super) commands: u32,
-    /// Microseconds that a normal shutdown may take, for the next cut.
+    /// The duration of a normal shutdown in microseconds, for the next cut.
     pub(super) normal_us: u32,
     /// One of [`known`].
     pub(super) known: u32,
 }
 
-/// What a section holds: the state, and the queues whose commands are executed again.
+/// A section's contents: the state, and the queues whose commands are repeated.
 pub(super) struct Kept<'s> {
     pub(super) state: &'s State,
     pub(super) queues: KeptQueues<'s>,
 }
 
-/// What is kept of a queue: of each command the first word, and the completions.
+/// A saved queue: the first word of each command, and all completions.
 pub(super) struct KeptQueue<'s> {
     pub(super) head: &'s QueueHead,
     pub(super) firsts: &'s [u32],
     pub(super) completions: &'s [Completion],
 }
 
-/// What stands before each queue, in words; of addresses the lower half comes first.
+/// The header of a saved queue, in words; the lower half of an address comes first.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct QueueHead {
-    /// Of both rings.
+    /// Of the commands and of the completions.
     pub(super) addresses: [[u32; 2]; 2],
-    /// Of both.
+    /// Of the commands and of the completions.
     pub(super) entries: [u32; 2],
-    /// The queue's identifier; 0 is the admin queue.
+    /// The queue's identifier; 0: the admin queue.
     pub(super) id: u32,
-    /// Commands that it has had.
     pub(super) commands: u32,
-    /// Where the driver tells in memory how far it is, with commands and with completions:
-    /// addresses, or 0 where it does not.
+    /// The addresses of the queue's two entries in the doorbell buffer; 0: not used.
     pub(super) told_at: [[u32; 2]; 2],
-    /// What it has told.
+    /// The values of these entries.
     pub(super) told: [u32; 2],
 }
 
-/// The queues, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeptQueues<'s>(&'s [u8]);
 
 impl<'s> Iterator for KeptQueues<'s> {
     type Item = KeptQueue<'s>;
 
-    /// The next one; `None` where something else is there, or nothing.
+    /// The next queue; `None` at the end, or if the bytes are not a queue.
     fn next(&mut self) -> Option<Self::Item> {
         let (head, rest) = QueueHead::ref_from_prefix(self.0).ok()?;
         let count = usize::try_from(head.commands).ok()?;
@@ -116,7 +112,6 @@ impl<'s> Iterator for KeptQueues<'s> {
 }
 
 impl<'s> Kept<'s> {
-    /// Reads a section.
     pub(super) fn read(section: &StateSection<'s>) -> Result<Self, KeeperError> {
         let refused = || KeeperError::from(section.refuse());
         let (state, queues) = State::ref_from_prefix(section.payload).map_err(|_| refused())?;
@@ -136,7 +131,6 @@ impl<'s> Kept<'s> {
 }
 
 impl State {
-    /// Keeps what is known of the controller's shutdown.
     pub(super) fn keep(&mut self, facts: Option<ShutdownFacts>) {
         (self.normal_us, self.known) = match facts {
             None => (0, known::NOTHING),
@@ -145,7 +139,6 @@ impl State {
         };
     }
 
-    /// What is known of it.
     pub(super) fn shutdown_facts(&self) -> Option<ShutdownFacts> {
         (self.known != known::NOTHING).then_some(ShutdownFacts {
             normal_us: self.normal_us,
@@ -153,7 +146,6 @@ impl State {
         })
     }
 
-    /// Its admin queue.
     pub(super) fn admin<'d, 'a, M: Machine>(
         &self,
         device: &'d Device<'a, M>,
@@ -163,7 +155,6 @@ impl State {
     }
 }
 
-/// Checks a section that is to be put back.
 pub(crate) fn check(section: &StateSection<'_>) -> Result<(), KeeperError> {
     Kept::read(section).map(|_| ())
 }

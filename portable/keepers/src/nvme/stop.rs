@@ -14,18 +14,16 @@ use crate::interrupts::Interrupts;
 use crate::machine::wait_until;
 use crate::{KeeperError, Machine, Window};
 
-/// A controller that is being shut down.
 pub(crate) struct Stopping<M: Machine> {
     registers: M::Window,
     state: State,
     is_running: bool,
 }
 
-/// How long an admin queue must stay as it is, in microseconds, before no command is under
-/// way: those of a driver that sets a controller up take less.
+/// The admin queue counts as idle after this time without a change, in microseconds. The
+/// commands of a driver's setup take less.
 const SETTLED_US: u64 = 300;
 
-/// Begins to shut a controller down.
 pub(crate) fn begin<M: Machine>(
     device: &Device<'_, M>,
     until: u64,
@@ -36,7 +34,7 @@ pub(crate) fn begin<M: Machine>(
     if status == u32::MAX {
         return Err(KeeperError::Unreachable(device.function));
     }
-    // Of one without, the register is another's.
+    // Without a buffer, the register has another meaning.
     let has_buffer = registers.read64(CAP) & CAP_CMBS != 0;
     let memory_buffer = if has_buffer {
         registers.read64(CMBMSC)
@@ -64,7 +62,7 @@ pub(crate) fn begin<M: Machine>(
     let is_enabled = configuration & CC_EN != 0;
     let is_running = is_enabled && status & CSTS_RDY != 0;
     if is_enabled && !is_running {
-        // The driver waits for it to be ready.
+        // The driver waits until the controller is ready.
         state.action = action::REPLAY;
     }
     if is_running {
@@ -83,9 +81,8 @@ pub(crate) fn begin<M: Machine>(
     })
 }
 
-/// Waits until the commands of a driver that sets the controller up are completed, for half
-/// of the time that is left: none is outstanding for long then. One that serves an OS is not
-/// waited for.
+/// If a driver is setting the controller up, waits until its commands are completed, for
+/// at most half of the remaining time. Does not wait for a controller that serves an OS.
 fn settle<M: Machine>(
     device: &Device<'_, M>,
     state: &State,
@@ -111,7 +108,7 @@ fn settle<M: Machine>(
 }
 
 impl<M: Machine> Stopping<M> {
-    /// Waits until it is shut down, and has it reach nothing.
+    /// Waits until the controller is shut down, and disables it.
     pub(crate) fn finish(
         mut self,
         device: &Device<'_, M>,
@@ -143,21 +140,21 @@ impl<M: Machine> Stopping<M> {
         Ok(section.end()?)
     }
 
-    /// Commands that were completed while the controller shut down are as good as written
-    /// where it shuts down once more, with none left. Not all do when they are disabled:
-    /// for those the first time was enough, and nobody waits.
+    /// Shuts down a second time, now without commands: commands completed during the
+    /// first shutdown may not be durable. Some controllers ignore this while disabled;
+    /// for them the first shutdown sufficed, so the wait is short.
     fn flush_again(&self, device: &Device<'_, M>, idle: u32, until: u64) {
         const PATIENCE_US: u64 = 200;
         let machine = device.machine;
         self.registers.write32(CC, idle | CC_SHN_NORMAL);
         let until = until.min(machine.microseconds() + PATIENCE_US);
         let is_shut = || self.registers.read32(CSTS) & CSTS_SHST == CSTS_SHST_DONE;
-        // Whether it did is of no consequence.
+        // The result does not matter.
         let _ = wait_until(machine, until, is_shut);
         self.registers.write32(CC, idle);
     }
 
-    /// Decides how the driver gets its controller back.
+    /// Decides how Go returns the controller to its driver.
     fn decide(&mut self, device: &Device<'_, M>) -> Result<(), KeeperError> {
         let admin = self.state.admin(device)?;
         match admin.look()? {
@@ -165,7 +162,7 @@ impl<M: Machine> Stopping<M> {
                 let (at, event) = admin.event(request)?;
                 self.state.action = action::EVENT;
                 (self.state.event_at, self.state.event) = (at, event);
-                // Completions of the admin queue are the first message's.
+                // The admin queue's completions use message 0.
                 if let Some(message) = Interrupts::of(device)?.message(0) {
                     self.state.message_address = message.address;
                     self.state.message_data = message.data;
