@@ -1,16 +1,15 @@
-//! One saved machine.
+//! Images: saved machines.
 //!
-//! An *image* fills one slot: a header, the state of the machine, the map of
-//! the pages saved, what need not be saved of the others, a digest of every piece,
-//! and the saved pages; all of it sealed under the machine's key, where it has one.
-//! `docs/image-format.md` describes it byte by byte. [`save()`] writes one;
-//! [`open`] checks one without touching OS memory; [`load()`] puts the memory
-//! back. What the machine's state means is the firmware's business: here it is
-//! sections of their owners.
+//! An *image* fills one slot. Its parts are: a header, the machine's state, the map of saved
+//! pages, lists of free runs and strided fills, a digest for each piece, the saved pages.
+//! All of it is sealed if the machine has a key. `docs/image-format.md` describes it byte
+//! by byte. [`save()`] writes an image; [`open`] checks one without touching OS memory;
+//! [`load()`] restores the memory. The machine's state consists of sections, whose
+//! meaning only their owners in the firmware know.
 //!
-//! `format` is what an image consists of; `seal` is the cipher over it; `scan` finds pages
-//! that need not be saved; `transfer` moves images and memory, and uses the others.
-//! `workers` and `work_state` are what these two share: how harts work together.
+//! The modules: `format` has the bytes of an image; `seal` has the cipher; `scan` finds
+//! pages that need not be saved. `transfer` uses these to move images between memory and
+//! medium. `workers` and `work_state` coordinate harts that work together.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -49,14 +48,14 @@ pub use transfer::work::CipherWork;
 pub use transfer::workspace::{STATE_PAGES, Workspace};
 pub use workers::{NoWorkers, PowerFails, Workers};
 
-/// How far a save, a load or a verification has come.
+/// The progress of a save, a load or a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Pages dealt with, of `total_pages`. Saving counts the pages of OS
-    /// memory looked at; loading and verifying count saved pages.
+    /// The finished pages. A save counts the scanned pages of OS memory; a load or
+    /// verification counts saved pages.
     pub done_pages: u64,
-    /// Pages to deal with.
+    /// The number of pages to finish.
     pub total_pages: u64,
-    /// Bytes of page data moved so far.
+    /// The bytes of page data moved so far.
     pub moved_bytes: u64,
 }

@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of a work item: owned by the coordinator, which fills and empties it; handed
-/// out; taken by a hart; or done. Each step releases, and whoever sees it acquires, so all
-/// that was written before the step is visible after it.
+/// The state of a work item: the coordinator's, which fills and empties it; given; taken
+/// by a hart; or done. Each step is a release, and each check of it an acquire, so all
+/// writes before a step are visible after it.
 #[derive(Debug)]
 pub(crate) struct WorkState(AtomicU8);
 
@@ -14,12 +14,10 @@ const TAKEN: u8 = 2;
 const DONE: u8 = 3;
 
 impl WorkState {
-    /// Owned by the coordinator.
     pub(crate) const fn new() -> Self {
         WorkState(AtomicU8::new(COORDINATORS))
     }
 
-    /// Hands the work out.
     pub(crate) fn give(&self) {
         self.0.store(GIVEN, Ordering::Release);
     }
@@ -31,7 +29,6 @@ impl WorkState {
             .is_ok()
     }
 
-    /// The work is done.
     pub(crate) fn finish(&self) {
         self.0.store(DONE, Ordering::Release);
     }
@@ -44,7 +41,6 @@ impl WorkState {
         self.0.load(Ordering::Relaxed) == COORDINATORS
     }
 
-    /// Returns it to the coordinator.
     pub(crate) fn take_back(&self) {
         self.0.store(COORDINATORS, Ordering::Release);
     }

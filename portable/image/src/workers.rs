@@ -1,20 +1,22 @@
 use thiserror::Error;
 
-/// The power fails: whatever takes long is given up.
+/// The power fails, so long operations stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the power fails")]
 pub struct PowerFails;
 
-/// The worker harts of a save or a load, and how the coordinator reaches them.
+/// The worker harts of a save or a load, and how the coordinator controls them.
 ///
-/// In tests they are threads; with [`NoWorkers`] the calling hart is alone.
+/// Tests use threads; with [`NoWorkers`] the calling hart is alone.
 pub trait Workers: Sync {
-    /// Runs `coordinate` on the calling hart and, meanwhile, `work` on every idle hart.
-    /// Returns when all of them have returned. Workers may join late, or not at all.
+    /// Runs `coordinate` on the calling hart and, at the same time, `work` on each idle
+    /// hart. Returns after all of them have returned. Workers may join late, or not at
+    /// all.
     fn run(&self, coordinate: &mut dyn FnMut(), work: &(dyn Fn() + Sync));
 
-    /// Whether a save may go on. Once it may not, it never may again. All harts ask, at the
-    /// latest after each page that they have hashed or sealed: it is to cost little.
+    /// Whether a save may continue. After the first error, all later calls fail, too.
+    /// Each hart calls this at least once for each page that it hashes or seals, so it
+    /// must be fast.
     ///
     /// # Errors
     ///
@@ -23,17 +25,17 @@ pub trait Workers: Sync {
         Ok(())
     }
 
-    /// Wakes idle workers: there is work.
+    /// Wakes idle workers for new work.
     fn call(&self) {}
 
-    /// Called by the coordinator when it must wait for the medium or a worker. It may sleep,
-    /// but not for longer than the medium can go without new commands.
+    /// The coordinator calls this while it waits for the medium or a worker. It may
+    /// sleep, but not longer than the medium can work without new commands.
     fn pause(&self) {
         core::hint::spin_loop();
     }
 
-    /// Called by a worker without work. It may sleep until the next [`Workers::call`]; a call
-    /// that came since the last one ends it at once.
+    /// A worker without work calls this. It may sleep until the next [`Workers::call`]; a
+    /// call since the last sleep ends it at once.
     fn idle(&self) {
         core::hint::spin_loop();
     }

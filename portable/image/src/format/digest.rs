@@ -1,7 +1,7 @@
 use poorwill_memory::{Page, PageHasher};
 
-/// What a part of an image is recognised by: its tag where it is sealed; where it is
-/// not, its hash and zeros.
+/// A digest of a part of an image: the tag of a sealed part, or the hash of a plain one
+/// and zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(pub(crate) [u64; 2]);
 
@@ -12,7 +12,6 @@ impl Digest {
         Digest([hasher.finish(), 0])
     }
 
-    /// Of plain pages.
     pub(crate) fn of_pages(pages: &[Page]) -> Digest {
         let mut hasher = PageHasher::new();
         pages.iter().for_each(|page| hasher.page(page));
@@ -24,19 +23,19 @@ impl Digest {
         Digest([0, 1].map(|word: usize| u64::from_le_bytes(words[word])))
     }
 
-    /// One that these words stand for, as in a line of a cut's record.
+    /// The digest with these words, for example from a line of a cut's record.
     #[must_use]
     pub const fn from_words(words: [u64; 2]) -> Digest {
         Digest(words)
     }
 
-    /// The words.
+    /// The digest as two words.
     #[must_use]
     pub const fn to_words(self) -> [u64; 2] {
         self.0
     }
 
-    /// The 16 bytes that stand for it in an image.
+    /// The 16 bytes of the digest in an image.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];

@@ -1,32 +1,32 @@
-//! What the OS does not use.
+//! The pages that the OS does not use.
 //!
-//! An image leaves free pages out. Long runs of them are listed in it, where the
-//! OS does not care what it finds in free pages: a wake need not look at those
-//! at all on a machine whose memory is clear when its power comes on.
+//! An image omits free pages. If the OS accepts any contents in free pages, the image
+//! lists long runs of them. On a machine with clear memory at power-on, a wake need not
+//! touch the listed pages.
 
 use poorwill_memory::{PAGE_BYTES, Page, PageMap, Run, to_usize};
 
 use crate::workers::PowerFails;
 
-/// Pages for the list of free runs.
+/// The length of the list of free runs in pages.
 pub(crate) const LIST_PAGES: u64 = 2;
 
-/// Bytes of an entry: index of the first page, and how many pages, each of 64
-/// bits.
+/// The bytes of an entry: the index of the first page and the number of pages, 64 bits
+/// each.
 pub(crate) const ENTRY_BYTES: u64 = 16;
 
-/// Entries that the list has room for.
+/// The most entries of the list.
 const MAX_ENTRIES: usize = to_usize(LIST_PAGES * PAGE_BYTES / ENTRY_BYTES);
 
-/// Pages of the shortest run that is listed: 2 MiB of them; where there are too
-/// many of those, longer ones only.
+/// The length of the shortest listed run in pages: 2 MiB. If there are too many such
+/// runs, only longer ones are listed.
 const SHORTEST: [u64; 3] = [1 << 9, 1 << 12, 1 << 15];
 
-/// Lists the long runs of `free`; the list's length in bytes.
+/// Lists the long runs of `free`. Returns the list's length in bytes.
 ///
 /// # Errors
 ///
-/// [`PowerFails`], as `go_on` says.
+/// [`PowerFails`], from `go_on`.
 pub(crate) fn list(
     free: &PageMap<'_>,
     room: &mut [Page],
@@ -60,12 +60,12 @@ pub(crate) fn list(
     Ok(bytes)
 }
 
-/// The list of an image.
+/// The list of free runs in an image.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FreeRuns<'a>(&'a [[u64; 2]]);
 
 impl<'a> FreeRuns<'a> {
-    /// The list that `pages` hold in their first `bytes` bytes.
+    /// The list in the first `bytes` bytes of `pages`.
     pub(crate) fn new(pages: &'a [Page], bytes: u64) -> Self {
         let (entries, _) = Page::words(pages).as_chunks();
         let count = to_usize(bytes / ENTRY_BYTES);
@@ -76,31 +76,31 @@ impl<'a> FreeRuns<'a> {
         self.0.iter().map(|&[first, pages]| Run { first, pages })
     }
 
-    /// The first run.
     pub(crate) fn first(self) -> Option<Run> {
         self.runs().next()
     }
 
-    /// Passes over the first run.
+    /// Drops the first run.
     pub(crate) fn next(&mut self) {
         self.0 = self.0.get(1..).unwrap_or_default();
     }
 
-    /// Whether one of the pages of `run` is in a run.
+    /// Whether a listed run shares a page with `run`.
     pub(crate) fn meet(self, run: Run) -> bool {
         let before = self.0.partition_point(|&[first, _]| first < end(run));
         let last = before.checked_sub(1).and_then(|last| self.runs().nth(last));
         last.is_some_and(|last| end(last) > run.first)
     }
 
-    /// Whether the runs [`ascend`] and name no page that is saved.
+    /// Whether the runs [`ascend`] and contain no saved page.
     pub(crate) fn fit(self, saved: &PageMap<'_>, os_pages: u64) -> bool {
         let is_clear = |run: Run| saved.next(run.first).is_none_or(|next| next >= end(run));
         ascend(self.runs(), os_pages) && self.runs().all(is_clear)
     }
 }
 
-/// Whether runs have pages, ascend, and lie in memory of `os_pages` pages.
+/// Whether all runs are non-empty, ascend without overlap, and lie within `os_pages`
+/// pages.
 pub(crate) fn ascend(mut runs: impl Iterator<Item = Run>, os_pages: u64) -> bool {
     let mut from = 0;
     runs.all(|run| {

@@ -10,25 +10,25 @@ use super::raw_header::{
 use super::seal_mark::{KeyId, Salt, SealMark};
 use super::{free, strided_fills};
 
-/// The version of the format that this crate writes, and the only one it
-/// reads. Any change of what is where, or of what it means, raises it.
+/// The version of the format that this crate writes, and the only one that it reads. Each
+/// change of layout or meaning raises it.
 pub const FORMAT_VERSION: u16 = 7;
 
 /// How often an image may wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ImageKind {
-    /// Once: its OS goes on where it was.
+    /// Once: the OS continues.
     Once = 0,
-    /// At every power-on: its OS starts there each time.
+    /// At every power-on: the OS continues from the same point each time.
     Snapshot = 1,
 }
 
-/// The parts of an image.
+/// The sections of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SectionKind {
-    /// The machine's state: records.
+    /// The machine's state.
     State = 1,
     /// The map of saved pages.
     Map = 2,
@@ -36,42 +36,42 @@ pub enum SectionKind {
     Digests = 3,
     /// The saved pages.
     Data = 4,
-    /// Runs of pages that the OS had free.
+    /// Runs of free pages.
     Free = 5,
-    /// Runs of pages that a few words make.
+    /// Runs of pages with strided fills.
     StridedFills = 6,
 }
 
-/// Where a part of an image lies.
+/// The place of a section in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// First page, counted from the start of the slot.
+    /// The first page, counted from the start of the slot.
     pub first_page: u64,
-    /// Length in bytes; the last page is filled up with zeros.
+    /// The length in bytes; the last page is padded with zeros.
     pub bytes: u64,
-    /// Digest of all its pages; zeros for data, which has digests of its own.
+    /// The digest of all pages; zeros for page data, which has a digest for each piece.
     pub digest: Digest,
 }
 
-/// The header of an image, its checksum verified.
+/// The header of an image, with a verified checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The header's own checksum. It covers the other sections' digests, and so
-    /// stands for the whole image.
+    /// The header's own checksum. It covers the digests of all sections, and so the whole
+    /// image.
     pub checksum: u64,
-    /// Counts the sleeps of an area.
+    /// The number of the sleep.
     pub generation: u64,
-    /// How often it may wake.
+    /// Whether the image may wake once or at every power-on.
     pub kind: ImageKind,
-    /// When the sleep began, in nanoseconds since 1970 (UTC); 0 when unknown.
+    /// The time of the sleep in nanoseconds since 1970 (UTC); 0: unknown.
     pub saved_at_ns: u64,
-    /// Pages of OS memory.
+    /// The number of pages of OS memory.
     pub os_pages: u64,
-    /// Pages saved; the others are zero, free, or in a strided fill.
+    /// The number of saved pages; all others are zero, free, or in a strided fill.
     pub saved_pages: u64,
     /// The machine that slept.
     pub identity: MachineIdentity,
-    /// The image's seal; `None` for a plain image.
+    /// The image's seal; `None`: a plain image.
     pub seal: Option<SealMark>,
     /// The machine's state.
     pub state: Section,
@@ -87,30 +87,30 @@ pub struct Header {
     pub data: Section,
 }
 
-/// Why a page is no header that can be read.
+/// The reason why a page is not a readable header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// Something else altogether.
+    /// The page holds other data.
     #[error("there is no image")]
     NotAnImage,
-    /// The checksum does not fit.
+    /// The checksum is wrong.
     #[error("the image's header is damaged")]
     Damaged,
-    /// Written by a Poorwill with another format.
+    /// Another version of Poorwill wrote it.
     #[error("the image has format {found}, this Poorwill reads format {known}")]
     Version {
         /// The image's format version.
         found: u16,
-        /// The version read here.
+        /// The version that this crate reads.
         known: u16,
     },
-    /// The checksum fits and the contents do not: a writer's fault.
+    /// The checksum is right, but the contents are not: a bug of the writer.
     #[error("the image's header contradicts itself: {0}")]
     Invalid(&'static str),
 }
 
-/// More memory than any machine has, and little enough that no sum of lengths
-/// overflows: 2^60 bytes.
+/// A limit above any machine's memory, so that sums of lengths cannot overflow: 2^60
+/// bytes.
 const MAX_OS_PAGES: u64 = 1 << 48;
 
 impl RawHeader {
@@ -131,7 +131,7 @@ impl RawHeader {
 }
 
 impl Header {
-    /// Reads the first page of a slot.
+    /// Parses the first page of a slot.
     ///
     /// # Errors
     ///
@@ -141,8 +141,8 @@ impl Header {
         if raw.magic != MAGIC {
             return Err(HeaderError::NotAnImage);
         }
-        // Nothing but the magic is believed before the checksum fits. Its
-        // place and reach are the same in every version.
+        // Only the magic may be used before the checksum is verified. The checksum has
+        // the same offset and range in every version.
         if raw.checksum.get() != checksum::of_words_but(&page.0, CHECKSUM_WORD) {
             return Err(HeaderError::Damaged);
         }
@@ -159,8 +159,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Takes over the fields, once it is certain that nothing is set that this
-    /// version does not know.
+    /// Converts the fields, after a check that all unknown fields are zero.
     fn from_raw(raw: &RawHeader) -> Result<Header, HeaderError> {
         let later = raw.later.iter().any(|byte| *byte != 0);
         if later
@@ -168,13 +167,13 @@ impl Header {
             || raw.zero_too.get() != 0
             || raw.header_bytes.get() != HEADER_BYTES
         {
-            return Err(HeaderError::Invalid("fields of a later version are in use"));
+            return Err(HeaderError::Invalid("fields of a later version are set"));
         }
         if raw.piece_pages.get() != PIECE_PAGES {
-            return Err(HeaderError::Invalid("pieces of another length"));
+            return Err(HeaderError::Invalid("the length of pieces is unknown"));
         }
         if raw.section_count.get() != SECTIONS {
-            return Err(HeaderError::Invalid("another number of sections"));
+            return Err(HeaderError::Invalid("the number of sections is wrong"));
         }
         let [memory, harts, isa, device_tree] = raw.identity.map(U64::get);
         let section = |kind: SectionKind| {
@@ -245,7 +244,7 @@ impl Header {
         Ok(())
     }
 
-    /// Sections follow the header and each other, with or without room between.
+    /// Checks that sections follow the header and each other. Gaps are allowed.
     fn check_order(&self) -> Result<(), HeaderError> {
         let mut end = 1;
         for section in [
@@ -263,13 +262,13 @@ impl Header {
                 .first_page
                 .checked_add(layout::pages_of(section.bytes))
                 .filter(|end| *end <= u64::MAX / PAGE_BYTES)
-                .ok_or(HeaderError::Invalid("a section without end"))?;
+                .ok_or(HeaderError::Invalid("the end of a section overflows"))?;
         }
         Ok(())
     }
 
-    /// Fills `page` with this header. Its own tag and checksum are not looked
-    /// at: [`Header::finish`] puts them there.
+    /// Fills `page` with this header, except for its tag and checksum: [`Header::finish`]
+    /// adds them.
     pub(crate) fn write(&self, page: &mut Page) {
         let section = |kind: SectionKind, section: Section| RawSection {
             kind: (kind as u32).into(),
@@ -313,8 +312,8 @@ impl Header {
         }
     }
 
-    /// Completes a written header with its tag, if it has one, and its
-    /// checksum, which it returns.
+    /// Completes a written header with its tag, if it has one, and its checksum. Returns
+    /// the checksum.
     pub(crate) fn finish(page: &mut Page, tag: Option<Digest>) -> u64 {
         let raw: &mut RawHeader = zerocopy::transmute_mut!(&mut *page);
         raw.tag = tag.unwrap_or(Digest::ZERO).to_bytes();
@@ -322,14 +321,14 @@ impl Header {
         page.0[CHECKSUM_WORD]
     }
 
-    /// Makes of a whole header's page what its tag was made over.
+    /// Clears tag and checksum, to verify the tag.
     pub(crate) fn without_tag(page: &mut Page) {
         let raw: &mut RawHeader = zerocopy::transmute_mut!(&mut *page);
         raw.tag = Digest::ZERO.to_bytes();
         raw.checksum = U64::ZERO;
     }
 
-    /// Bytes of the slot that the image takes.
+    /// The bytes of the slot that the image takes.
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
         self.data.first_page * PAGE_BYTES + self.data.bytes

@@ -1,4 +1,4 @@
-//! What an image consists of, byte by byte (`docs/image-format.md`).
+//! The bytes of an image (`docs/image-format.md`).
 
 pub(crate) mod digest;
 pub(crate) mod free;

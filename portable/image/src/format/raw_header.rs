@@ -1,19 +1,19 @@
-//! The header as it stands in the slot.
+//! The bytes of an image's header.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Marks an image, for every version of the format.
+/// Marks an image in every version of the format.
 pub(super) const MAGIC: [u8; 8] = *b"POORWILL";
 
-/// Number of the word that holds the header's checksum, for every version.
+/// The index of the checksum's word, in every version.
 pub(super) const CHECKSUM_WORD: usize = 2;
 
-/// Bytes of the header that its checksum covers: all of its page.
+/// The bytes that the checksum covers: the header's whole page.
 pub(super) const HEADER_BYTES: u32 = 4096;
 
-/// The header as it stands in the slot. Magic, format, header length and
-/// checksum keep their places for ever.
+/// The header's bytes in the slot. Magic, format, header length and checksum keep their
+/// offsets in every version.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct RawHeader {
@@ -32,15 +32,14 @@ pub(super) struct RawHeader {
     /// Memory, harts, ISA, device tree.
     pub(super) identity: [U64; 4],
     pub(super) sections: [RawSection; 6],
-    /// 0 none, 1 XChaCha20-Poly1305.
+    /// 0: plain, 1: XChaCha20-Poly1305.
     pub(super) sealing: U32,
     /// An [`ImageKind`](super::header::ImageKind).
     pub(super) kind: U32,
     pub(super) key: [u8; 16],
     pub(super) salt: [u8; 8],
     pub(super) tag: [u8; 16],
-    /// Room for further sections and for what compression needs; zero in this
-    /// version.
+    /// Room for more sections and for compression; zero in this version.
     pub(super) later: [u8; 3704],
 }
 
@@ -56,10 +55,10 @@ pub(super) struct RawSection {
 
 const _: () = assert!(size_of::<RawHeader>() == HEADER_BYTES as usize);
 
-/// How many sections there are, one of each kind.
+/// The number of sections, one of each kind.
 pub(super) const SECTIONS: u32 = 6;
 
-/// Ways of sealing.
+/// The values of `sealing`.
 pub(super) const PLAIN: u32 = 0;
 pub(super) const XCHACHA20_POLY1305: u32 = 1;
 

@@ -1,26 +1,25 @@
-//! What an image says of its seal.
+//! The parameters of an image's seal, as its header stores them.
 
 use core::fmt;
 
 use super::digest::Digest;
 
-/// Tells keys apart without telling anything else about them.
+/// Distinguishes keys, and reveals nothing else about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyId(pub [u8; 16]);
 
-/// Random bytes of one image. Its generation alone makes its nonces unique;
-/// these keep them so should a generation ever be counted twice.
+/// Random bytes of one image. The generation alone makes its nonces unique; these bytes
+/// keep them unique even if a generation is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt(pub [u8; 8]);
 
-/// The seal that an image bears.
+/// The parameters of an image's seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealMark {
-    /// Which key it was made with.
+    /// The key that sealed the image.
     pub key: KeyId,
-    /// Its random bytes.
+    /// The image's random bytes.
     pub salt: Salt,
-    /// The header's own tag.
     pub(crate) tag: Digest,
 }
 

@@ -3,7 +3,7 @@ use poorwill_memory::{PAGE_BYTES, Page};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What stands before each section's payload.
+/// The head of a section, before its payload.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct Head {
@@ -15,14 +15,14 @@ struct Head {
 
 const HEAD_BYTES: usize = size_of::<Head>();
 
-/// Sections start at multiples of this, so that payloads can be read as words.
+/// The alignment of sections in bytes, so that payloads can be read as words.
 const ALIGN: usize = 8;
 
-/// Sections of a machine's state at most: a hart's, a handful of controllers', and
-/// room for more.
+/// The most sections of a machine's state: more than its harts, controllers and devices
+/// need.
 pub const MAX_STATE_SECTIONS: usize = 64;
 
-/// Why a section cannot be written, or a state cannot be read.
+/// The reason why a section cannot be written, or a state cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StateError {
     /// The room for the machine's state is used up.
@@ -30,14 +30,14 @@ pub enum StateError {
         "the machine's state does not fit: section {owner:#x} needs {needed} bytes, {left} are left"
     )]
     NoRoom {
-        /// Owner of the section that does not fit.
+        /// The section's owner.
         owner: u32,
-        /// Bytes that it needs.
+        /// In bytes.
         needed: usize,
-        /// Bytes that are left.
+        /// In bytes.
         left: usize,
     },
-    /// A section runs beyond the end of the state, or is no section.
+    /// A section extends past the end of the state, or has no valid head.
     #[error("the section at byte {0} of the machine's state is malformed")]
     Malformed(usize),
     /// There are more sections than [`MAX_STATE_SECTIONS`].
@@ -51,19 +51,19 @@ pub enum StateError {
         /// Their number.
         number: u16,
     },
-    /// A payload is not what its owner takes.
-    #[error("section {owner:#x} has {found} bytes, which is not what its version {version} holds")]
+    /// The owner does not accept the payload.
+    #[error("section {owner:#x} has {found} bytes of version {version}: not a known layout")]
     Payload {
         /// Owner of the section.
         owner: u32,
         /// Version of the section.
         version: u16,
-        /// Bytes of payload found.
+        /// The length of the payload in bytes.
         found: usize,
     },
 }
 
-/// Writes the machine's state: sections, one after the other.
+/// Writes the sections of a machine's state.
 #[derive(Debug)]
 pub struct StateWriter<'a> {
     bytes: &'a mut [u8],
@@ -71,19 +71,19 @@ pub struct StateWriter<'a> {
 }
 
 impl<'a> StateWriter<'a> {
-    /// Starts an empty state in `pages` and clears them.
+    /// Clears `pages` and starts an empty state in them.
     pub fn new(pages: &'a mut [Page]) -> Self {
         let bytes = pages.as_mut_bytes();
         bytes.fill(0);
         StateWriter { bytes, used: 0 }
     }
 
-    /// Appends a section: whose it is, which of the owner's, counted from 0, the
-    /// version of its layout, and a payload, be it words or a struct.
+    /// Appends a section with its owner, its number among the owner's sections, the
+    /// version of its layout, and its payload.
     ///
     /// # Errors
     ///
-    /// [`StateError::NoRoom`]; nothing is written then.
+    /// [`StateError::NoRoom`]: nothing was written.
     pub fn section<T>(
         &mut self,
         owner: u32,
@@ -117,8 +117,8 @@ impl<'a> StateWriter<'a> {
         Ok(())
     }
 
-    /// Begins a section that is written in pieces; it is there once it is
-    /// [ended](SectionWriter::end).
+    /// Begins a section whose payload comes in pieces. The section becomes valid when it
+    /// is [ended](SectionWriter::end).
     pub fn begin(&mut self, owner: u32, number: u16, version: u16) -> SectionWriter<'_, 'a> {
         SectionWriter {
             state: self,
@@ -129,7 +129,7 @@ impl<'a> StateWriter<'a> {
         }
     }
 
-    /// Ends the state; its length in bytes, for
+    /// Ends the state. Returns its length in bytes, for
     /// [`crate::SaveRequest::state_bytes`].
     #[must_use]
     pub fn finish(self) -> u64 {
@@ -137,14 +137,14 @@ impl<'a> StateWriter<'a> {
     }
 }
 
-/// Writes one section, piece after piece.
+/// Writes one section whose payload comes in pieces.
 #[derive(Debug)]
 pub struct SectionWriter<'w, 'a> {
     state: &'w mut StateWriter<'a>,
     owner: u32,
     number: u16,
     version: u16,
-    /// Bytes of payload so far.
+    /// The bytes of payload so far.
     length: usize,
 }
 
@@ -153,7 +153,7 @@ impl SectionWriter<'_, '_> {
     ///
     /// # Errors
     ///
-    /// [`StateError::NoRoom`]; nothing is appended then.
+    /// [`StateError::NoRoom`]: nothing was appended.
     pub fn append<T>(&mut self, piece: &T) -> Result<(), StateError>
     where
         T: IntoBytes + Immutable + ?Sized,
@@ -178,9 +178,9 @@ impl SectionWriter<'_, '_> {
     ///
     /// # Errors
     ///
-    /// [`StateError::NoRoom`] where not even an empty one fits.
+    /// [`StateError::NoRoom`] if not even an empty section fits.
     pub fn end(mut self) -> Result<(), StateError> {
-        // Room for the head alone, which pieces need too.
+        // Check the room for the head, which an empty section needs, too.
         self.append::<[u8]>(&[])?;
         let head = Head {
             owner: self.owner,
@@ -195,25 +195,25 @@ impl SectionWriter<'_, '_> {
     }
 }
 
-/// One section of a machine's state. What its payload means is its owner's affair.
+/// One section of a machine's state. Only its owner knows the meaning of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateSection<'a> {
-    /// Whose it is.
+    /// A number that identifies the part of the firmware that wrote it.
     pub owner: u32,
-    /// Which of the owner's.
+    /// Its number among the owner's sections.
     pub number: u16,
     /// The version of its layout.
     pub version: u16,
-    /// Its contents, aligned to 8 bytes.
+    /// The contents, aligned to 8 bytes.
     pub payload: &'a [u8],
 }
 
 impl<'a> StateSection<'a> {
-    /// The payload as a struct, or as a slice, in the layout of `version`.
+    /// The payload as a value or slice of type `T`, in the layout of `version`.
     ///
     /// # Errors
     ///
-    /// [`StateError::Payload`] when it is of another version or length.
+    /// [`StateError::Payload`] if version or length differ.
     pub fn read<T>(&self, version: u16) -> Result<&'a T, StateError>
     where
         T: FromBytes + KnownLayout + Immutable + ?Sized,
@@ -224,7 +224,7 @@ impl<'a> StateSection<'a> {
             .ok_or_else(|| self.refuse())
     }
 
-    /// The error for a payload that its owner does not take.
+    /// The error for a payload that its owner does not accept.
     #[must_use]
     pub fn refuse(&self) -> StateError {
         StateError::Payload {
@@ -235,16 +235,15 @@ impl<'a> StateSection<'a> {
     }
 }
 
-/// The sections of a machine's state, which their owners take out one by one. What
-/// is left in the end is nobody's.
+/// The sections of a machine's state. Their owners take them one by one; sections that
+/// are left at the end have no known owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateSections<'a> {
     left: ArrayVec<StateSection<'a>, MAX_STATE_SECTIONS>,
 }
 
 impl<'a> StateSections<'a> {
-    /// The sections in the first `state_bytes` bytes of `pages`, which have been
-    /// verified as a whole already.
+    /// Parses the first `state_bytes` bytes of `pages`, whose digest was verified.
     ///
     /// # Errors
     ///
@@ -271,7 +270,7 @@ impl<'a> StateSections<'a> {
         Ok(StateSections { left })
     }
 
-    /// Takes a section out; `None` when there is none of this owner and number.
+    /// Takes the section with this owner and number; `None` if there is no such section.
     pub fn take(&mut self, owner: u32, number: u16) -> Option<StateSection<'a>> {
         let place = self
             .left
@@ -280,14 +279,13 @@ impl<'a> StateSections<'a> {
         Some(self.left.remove(place))
     }
 
-    /// The sections that nobody has taken.
+    /// The sections that are not taken yet.
     #[must_use]
     pub fn left(&self) -> &[StateSection<'a>] {
         &self.left
     }
 }
 
-/// The section that `bytes` begin with, and the bytes that it takes.
 fn first(bytes: &[u8]) -> Option<(StateSection<'_>, usize)> {
     let (head, rest) = Head::ref_from_prefix(bytes).ok()?;
     let length = usize::try_from(head.payload_bytes).ok()?;
@@ -314,7 +312,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// All sections come back, each once, whatever they hold.
+        /// All sections come back, each once, with any contents.
         #[test]
         fn sections_come_back(
             sections in prop::collection::btree_map(

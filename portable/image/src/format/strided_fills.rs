@@ -1,22 +1,21 @@
-//! Long runs of pages that need not be stored, as a few words make them.
+//! Long runs of pages whose contents a few words describe.
 //!
-//! A kernel's tables are such runs where nothing has happened yet: Linux keeps
-//! 16 MiB of them for each GiB of memory. A *strided fill* says what all pages of
-//! a run hold that are not saved; those of the run that are saved, as they hold
-//! something else, do not end it.
+//! The unused parts of a kernel's tables are such runs: Linux has 16 MiB of them for each
+//! GiB of memory. A *strided fill* describes all unsaved pages of a run. Saved pages in
+//! the run have other contents, and do not end it.
 
 use poorwill_memory::{Page, ROW_WORDS, Run, StridedFill, to_usize};
 
 use super::free::{FreeRuns, ascend};
 
-/// Pages for the list of strided fills.
+/// The length of the list of strided fills in pages.
 pub(crate) const LIST_PAGES: u64 = 2;
 
-/// 64-bit words of an entry: index of the first page, how many pages, the first
-/// row, and what each row adds to the one before.
+/// The 64-bit words of an entry: the index of the first page, the number of pages, the
+/// first row, and the step from each row to the next.
 pub(crate) const ENTRY_WORDS: usize = 2 + 2 * ROW_WORDS;
 
-/// Bytes of an entry.
+/// The bytes of an entry.
 pub(crate) const ENTRY_BYTES: u64 = 8 * ENTRY_WORDS as u64;
 
 pub(crate) type Entry = [u64; ENTRY_WORDS];
@@ -28,8 +27,7 @@ fn run(entry: &Entry) -> Run {
     }
 }
 
-/// The entry of a run of `pages` pages, the first of which is page `first` and holds
-/// `begun`.
+/// The entry for `pages` pages from page `first`, whose contents are `begun`.
 pub(crate) fn entry(first: u64, pages: u64, begun: &StridedFill) -> Entry {
     let mut entry = [0; ENTRY_WORDS];
     entry[..2].copy_from_slice(&[first, pages]);
@@ -38,7 +36,7 @@ pub(crate) fn entry(first: u64, pages: u64, begun: &StridedFill) -> Entry {
     entry
 }
 
-/// What page `index` of the entry's run holds, if it is not saved.
+/// The contents of unsaved page `index` in the entry's run.
 pub(crate) fn at(entry: &Entry, index: u64) -> StridedFill {
     let first = StridedFill {
         row: core::array::from_fn(|word| entry[2 + word]),
@@ -47,12 +45,12 @@ pub(crate) fn at(entry: &Entry, index: u64) -> StridedFill {
     first.after(index - entry[0])
 }
 
-/// The list of an image.
+/// The list of strided fills in an image.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StridedFills<'a>(&'a [Entry]);
 
 impl<'a> StridedFills<'a> {
-    /// The list that `pages` hold in their first `bytes` bytes.
+    /// The list in the first `bytes` bytes of `pages`.
     pub(crate) fn new(pages: &'a [Page], bytes: u64) -> Self {
         let (entries, _) = Page::words(pages).as_chunks();
         let count = to_usize(bytes / ENTRY_BYTES);
@@ -63,15 +61,14 @@ impl<'a> StridedFills<'a> {
         self.0.iter().map(run)
     }
 
-    /// What page `index`, which is not saved, holds; `None` where it is zero or
-    /// free.
+    /// The contents of unsaved page `index`; `None`: zero or free.
     pub(crate) fn at(self, index: u64) -> Option<StridedFill> {
         let before = self.0.partition_point(|entry| entry[0] <= index);
         let entry = self.0.get(before.checked_sub(1)?)?;
         (index - entry[0] < entry[1]).then(|| at(entry, index))
     }
 
-    /// Whether the runs [`ascend`] and have no page that is free.
+    /// Whether the runs [`ascend`] and contain no listed free page.
     pub(crate) fn fit(self, free: FreeRuns<'_>, os_pages: u64) -> bool {
         ascend(self.runs(), os_pages) && !self.runs().any(|run| free.meet(run))
     }

@@ -1,7 +1,7 @@
-//! Scanning far ahead of the coordinator for pages that need not be saved.
-//! Idle worker harts do this. Without it the medium would idle wherever many such pages
-//! lie together, until the coordinator had scanned past them. A large machine with little
-//! memory in use has tens of thousands of them, in the kernel's tables about free memory.
+//! Scans far ahead of the coordinator for pages that need not be saved. Idle worker harts
+//! do this. Otherwise the medium would be idle while the coordinator scans a long run of
+//! such pages. A large machine with little memory in use has tens of thousands of them,
+//! in the kernel's tables about free memory.
 
 use core::ops::ControlFlow;
 
@@ -9,14 +9,14 @@ use poorwill_memory::{OsMemory, Page, PageMap, to_usize};
 
 use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, next_block};
 
-/// Blocks that may wait for a worker at the same time.
+/// The most blocks that may wait for a worker.
 const WAITING: usize = 64;
 
-/// The scan of a block stops after this many pages that must be saved: reading the rest
-/// ahead would only touch them twice, now and again for the hash.
+/// The scan of a block stops after this many pages that must be saved. It would only read
+/// the rest twice, now and again for the hash.
 const ENOUGH: u32 = 4;
 
-/// Words of an entry: the index of the block's first page, and what was [`Seen`].
+/// The words of an entry: the index of the block's first page, and its [`Seen`].
 const FIND_WORDS: usize = 3;
 
 /// The blocks that worker harts may scan.
@@ -33,7 +33,7 @@ impl<'c> LookAhead<'c> {
         }
     }
 
-    /// Scans a block that waits for it, if there is one.
+    /// Scans a waiting block, if there is one.
     pub(crate) fn look_at_one(&self) -> bool {
         let Some(block) = self.waiting.iter().find(|block| block.take()) else {
             return false;
@@ -50,18 +50,18 @@ impl<'c> LookAhead<'c> {
     }
 }
 
-/// The coordinator's side: it hands out blocks far ahead and caches the results. A result
-/// without room in the cache is lost, and its block is scanned again later.
+/// The coordinator's part: it hands out blocks far ahead and caches the results. A result
+/// without room in the cache is dropped, and its block is scanned again later.
 pub(crate) struct ScanCache<'l> {
     look_ahead: &'l LookAhead<'l>,
-    /// Entries; that of a block is at the block's number modulo their count.
+    /// The entries; block number `n` is at `n` modulo their count.
     cache: &'l mut [[u64; FIND_WORDS]],
     /// The first page of the next block to hand out.
     from: u64,
 }
 
 impl<'l> ScanCache<'l> {
-    /// `room` may be of any size; what is in it does not matter.
+    /// `room` may have any size and contents.
     pub(crate) fn new(look_ahead: &'l LookAhead<'l>, room: &'l mut [Page]) -> Self {
         let (cache, _) = Page::words_mut(room).as_chunks_mut();
         cache.fill([0; FIND_WORDS]);
@@ -72,8 +72,8 @@ impl<'l> ScanCache<'l> {
         }
     }
 
-    /// Collects results and hands out further blocks of `map`. `next` is the page that the
-    /// coordinator itself scans next.
+    /// Collects results and hands out more blocks of `map`. `next` is the page that the
+    /// coordinator scans next.
     pub(crate) fn go_on(&mut self, map: &PageMap<'_>, next: u64) {
         if self.cache.is_empty() {
             return;
@@ -95,7 +95,7 @@ impl<'l> ScanCache<'l> {
         }
     }
 
-    /// Caches a result, unless its entry holds one that is needed earlier.
+    /// Caches a result, unless its entry holds a result that is needed earlier.
     fn keep(&mut self, first: u64, seen: Seen, next: u64) {
         let place = self.place(first);
         let find = &mut self.cache[place];
@@ -104,7 +104,7 @@ impl<'l> ScanCache<'l> {
         }
     }
 
-    /// The cached result of the block that begins with page `first`.
+    /// The cached result of the block with first page `first`.
     pub(crate) fn of(&self, first: u64) -> Seen {
         match self.cache.get(self.place(first)) {
             Some(&[at, zeros, strided_fills]) if at == first => Seen {
@@ -131,7 +131,7 @@ mod tests {
     const PAGES: u64 = 40 * SCAN_BLOCK_PAGES;
     /// Below it pages are saved; from it on a few of them are.
     const TABLES: u64 = 30 * SCAN_BLOCK_PAGES;
-    /// Every so many pages of the tables are saved.
+    /// Some pages of the tables, at equal distances, are saved.
     const EVERY: u64 = 16;
 
     fn memory() -> FakeMemory {
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// All that is found from page `next` on, in so much room.
+    /// All that is found from page `next` on, with a cache of this size.
     fn find(next: u64, wanted: u64, room: usize) -> vec::Vec<Seen> {
         let mut memory = memory();
         let mut pages = vec![Page::ZERO; 1];

@@ -7,16 +7,16 @@ use poorwill_memory::{OsMemory, Page, PageCursor, PageMap, StridedFill};
 
 use crate::work_state::WorkState;
 
-/// Pages in a block: as many as a word of the page map has bits.
+/// The number of pages in a block: the bits of a word of the page map.
 pub(crate) const SCAN_BLOCK_PAGES: u64 = 64;
 
-/// Pages without one of a map that are passed over at a time: 4 GiB, which are 16,384 words of the
-/// map. The memory of tests is smaller.
+/// The number of pages searched before a return: 4 GiB, 16,384 words of the map. Tests
+/// have less memory.
 pub(crate) const PASSED: u64 = if cfg!(test) { 1 << 9 } else { 1 << 20 };
 
-/// The first page of the next block at `from` or behind it that has pages of the map; `from` is
-/// behind that block then. None if there is none in the next [`PASSED`] pages, which are behind
-/// `from` then.
+/// The first page of the next block, at `from` or after it, with pages in the map. Moves
+/// `from` past that block. `None`: no such block in the next [`PASSED`] pages; `from`
+/// then moves past these.
 pub(crate) fn next_block(map: &PageMap<'_>, from: &mut u64) -> Option<u64> {
     let end = from.saturating_add(PASSED);
     let index = map.next_in(*from..end);
@@ -28,19 +28,19 @@ pub(crate) fn next_block(map: &PageMap<'_>, from: &mut u64) -> Option<u64> {
 /// The result of a scan: one bit for each page of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Pages that hold nothing but zeros.
+    /// Pages of zeros.
     pub(crate) zeros: u64,
-    /// Pages that hold a [`StridedFill`], and not zeros.
+    /// Pages with a [`StridedFill`] other than zeros.
     pub(crate) strided_fills: u64,
 }
 
 impl Seen {
-    /// Pages that need not be saved.
+    /// The pages that need not be saved.
     pub(crate) fn pages(self) -> u64 {
         self.zeros | self.strided_fills
     }
 
-    /// Sets the bit of `page` if it is zero or a strided fill; returns whether it is.
+    /// Sets the bit of `page` and returns true if the page is zero or a strided fill.
     fn note(&mut self, bit: u64, page: &Page) -> bool {
         if page.is_zero() {
             self.zeros |= bit;
@@ -53,13 +53,12 @@ impl Seen {
     }
 }
 
-/// A block that is passed between the coordinator and the hart that scans it.
+/// A block that the coordinator passes to the hart that scans it.
 #[derive(Debug)]
 pub(crate) struct ScanBlock {
     state: WorkState,
-    /// Index of the first page, a multiple of [`SCAN_BLOCK_PAGES`].
+    /// The index of the first page, a multiple of [`SCAN_BLOCK_PAGES`].
     first: AtomicU64,
-    /// Pages to scan.
     wanted: AtomicU64,
     zeros: AtomicU64,
     strided_fills: AtomicU64,
@@ -76,7 +75,7 @@ impl ScanBlock {
         }
     }
 
-    /// Hands out the pages of `map` from `first` on; `seen` is known of them already.
+    /// Hands out the block of `map` from page `first`; `seen` has the known results.
     pub(crate) fn give(&self, map: &PageMap<'_>, first: u64, seen: Seen) {
         self.first.store(first, Ordering::Relaxed);
         self.wanted.store(map.word(first), Ordering::Relaxed);
@@ -84,14 +83,15 @@ impl ScanBlock {
         self.state.give();
     }
 
-    /// Claims the block for a scan; false if it was not handed out, or another hart has it.
+    /// Claims the block for a scan; false if it was not handed out, or another hart has
+    /// it.
     pub(crate) fn take(&self) -> bool {
         self.state.take()
     }
 
-    /// Scans the pages of which nothing is known yet. `other` is called for each page that is
-    /// neither zero nor a strided fill, with its index in the block, its contents and the
-    /// result so far; it may end the scan.
+    /// Scans the pages without a known result. Calls `other` for each page that is
+    /// neither zero nor a strided fill: with its index in the block, its contents and the
+    /// result so far. `other` may end the scan.
     pub(crate) fn look(
         &self,
         memory: &OsMemory,
@@ -103,7 +103,7 @@ impl ScanBlock {
         let mut cursor = PageCursor::new();
         while let Some((place, bit)) = lowest(left) {
             left ^= bit;
-            // The map names no page beyond memory, so this does not happen.
+            // The map contains no page past the end of memory, so this does not happen.
             let Some(page) = cursor.seek(memory, first + place) else {
                 break;
             };
@@ -120,12 +120,11 @@ impl ScanBlock {
         self.state.is_done()
     }
 
-    /// Whether the coordinator may hand it out.
+    /// Whether the coordinator may hand out the block.
     pub(crate) fn is_free(&self) -> bool {
         self.state.is_coordinators()
     }
 
-    /// Returns the block to the coordinator.
     pub(crate) fn take_back(&self) {
         self.state.take_back();
     }
@@ -152,7 +151,7 @@ impl ScanBlock {
     }
 }
 
-/// The index of the lowest bit that is set, and the bit.
+/// The index of the lowest set bit, and the bit itself.
 pub(crate) fn lowest(word: u64) -> Option<(u64, u64)> {
     (word != 0).then(|| (u64::from(word.trailing_zeros()), word & word.wrapping_neg()))
 }

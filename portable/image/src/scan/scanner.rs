@@ -1,7 +1,7 @@
-//! Scans pages before a save takes them: is a page zero, a strided fill, or neither?
-//! All harts scan, ahead of the coordinator, because on a large machine with little memory
-//! in use most of a save is scanning. For a plain image they hash the pages in the same
-//! pass, as the first access to a page costs most.
+//! Determines for each page of a save whether it is zero, a strided fill, or neither. All
+//! harts scan ahead of the coordinator, because on a large machine with little memory in
+//! use scanning takes most of a save. For a plain image they hash the pages in the same
+//! pass, because the first access to a page costs most.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,18 +12,18 @@ use super::look_ahead::{LookAhead, ScanCache};
 use super::scan_block::{SCAN_BLOCK_PAGES, ScanBlock, Seen, lowest, next_block};
 use crate::workers::Workers;
 
-/// Blocks that are handed out at once: 8 MiB of memory.
+/// The number of blocks handed out at once: 8 MiB of memory.
 const AHEAD: u64 = 32;
 
-/// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
-    /// Nothing but zeros.
     Zeros,
-    /// What a [`StridedFill`](poorwill_memory::StridedFill) makes, and not zeros.
+    /// A [`StridedFill`](poorwill_memory::StridedFill) other than zeros.
     StridedFill,
-    /// Anything else, with its hash if hashes are wanted.
-    Other { hash: u64 },
+    /// Other contents, with their hash if hashes are wanted.
+    Other {
+        hash: u64,
+    },
 }
 
 fn hash_if(hashed: bool, page: &Page) -> u64 {
@@ -53,14 +53,14 @@ impl Entry {
     }
 }
 
-/// The blocks that are handed out: block `n` is in entry `n % AHEAD`.
+/// The blocks in progress: block `n` is in entry `n % AHEAD`.
 pub(crate) struct PageScanner<'c> {
     workers: &'c dyn Workers,
     memory: &'c OsMemory,
-    /// Whether hashes are wanted.
     hashed: bool,
     entries: [Entry; to_usize(AHEAD)],
-    /// The block that the coordinator needs next. Workers take it and its successors first.
+    /// The block that the coordinator needs next. Workers take it and its successors
+    /// first.
     oldest: AtomicU64,
     look_ahead: LookAhead<'c>,
 }
@@ -81,7 +81,7 @@ impl<'c> PageScanner<'c> {
         &self.entries[to_usize(number % AHEAD)]
     }
 
-    /// Scans a block that is handed out; false if there is none.
+    /// Scans a block that is handed out; false if there is no such block.
     fn look_at_one(&self) -> bool {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
@@ -94,7 +94,8 @@ impl<'c> PageScanner<'c> {
         true
     }
 
-    /// Scans a block that is handed out, near or far ahead; false if there is none.
+    /// Scans a block that is handed out, near or far ahead; false if there is no such
+    /// block.
     pub(crate) fn look_ahead(&self) -> bool {
         self.look_at_one() || self.look_ahead.look_at_one()
     }
@@ -106,17 +107,17 @@ pub(crate) struct ScanCursor<'l> {
     cache: ScanCache<'l>,
     /// The first page of the next block to hand out.
     from: u64,
-    /// Numbers of blocks handed out, and returned.
+    /// The number of blocks handed out, and the number returned.
     given: u64,
     taken: u64,
-    /// Pages of the block returned last that `next` has not returned yet.
+    /// The pages of the last returned block that `next` has not returned yet.
     first: u64,
     left: u64,
     seen: Seen,
 }
 
 impl<'l> ScanCursor<'l> {
-    /// `room` is the cache for results from far ahead: a page holds those of 42 MiB.
+    /// `room` is the cache for results from far ahead: one page holds those of 42 MiB.
     pub(crate) fn new(scanner: &'l PageScanner<'l>, room: &'l mut [Page]) -> Self {
         ScanCursor {
             scanner,
@@ -130,9 +131,9 @@ impl<'l> ScanCursor<'l> {
         }
     }
 
-    /// The index of the next page in `map`, and what it holds; none, too, if the power fails.
-    /// Between calls the caller may remove pages from the map that were returned already, and no
-    /// others.
+    /// The index of the next page in `map` and its contents. `None` at the end, or if the
+    /// power fails. Between calls the caller may remove only pages that were already
+    /// returned.
     pub(crate) fn next(&mut self, map: &PageMap<'_>) -> Option<(u64, Holds)> {
         let (place, bit) = loop {
             if let Some(lowest) = lowest(self.left) {
@@ -158,8 +159,7 @@ impl<'l> ScanCursor<'l> {
         Some((self.first + place, holds))
     }
 
-    /// The hash of a page that is saved though it is a strided fill, if hashes are
-    /// wanted.
+    /// The hash of a strided fill that must be saved, if hashes are wanted.
     pub(crate) fn hash(&self, page: &Page) -> u64 {
         hash_if(self.scanner.hashed, page)
     }
@@ -169,7 +169,7 @@ impl<'l> ScanCursor<'l> {
         self.scanner.look_ahead()
     }
 
-    /// Hands out blocks, many at a time, because waking the workers costs.
+    /// Hands out many blocks at a time, because it is expensive to wake the workers.
     fn give(&mut self, map: &PageMap<'_>) {
         if self.given - self.taken > AHEAD / 2 {
             return;
@@ -188,7 +188,8 @@ impl<'l> ScanCursor<'l> {
         }
     }
 
-    /// The first page of the next block to hand out; none, too, if the power fails meanwhile.
+    /// The first page of the next block to hand out; `None` at the end, or if the power
+    /// fails.
     fn seek(&mut self, map: &PageMap<'_>) -> Option<u64> {
         while self.from < map.pages() {
             let block = next_block(map, &mut self.from);
@@ -199,7 +200,7 @@ impl<'l> ScanCursor<'l> {
         None
     }
 
-    /// Waits for the oldest block and takes it back; scans blocks meanwhile.
+    /// Takes back the oldest block; scans others while it waits.
     fn take_back(&mut self) {
         let block = &self.scanner.entry(self.taken).block;
         while !block.is_done() {

@@ -1,26 +1,25 @@
-//! Collecting strided fills into the list that an image holds.
+//! Collects strided fills into an image's list.
 
 use poorwill_memory::{Page, StridedFill, to_usize};
 
 use crate::format::strided_fills::{ENTRY_BYTES, ENTRY_WORDS, Entry, at, entry};
 
-/// When a run is worth an entry of the list: its first `FIRST` pages must all be in it, and
-/// `SHORTEST` of the next `JUDGED`. Linux's tables begin with more short runs, about the
-/// pages of files, than the list has entries; the long runs about free memory follow.
+/// A run gets an entry only if it includes its first `FIRST` pages and `SHORTEST` of the
+/// next `JUDGED`. Linux's tables begin with many short runs, about the pages of files,
+/// which would fill the list. The long runs about free memory follow.
 const JUDGED: u64 = 64;
 const FIRST: u64 = 8;
 const SHORTEST: u64 = JUDGED / 2;
 
-/// Collects the strided fills among the pages of a save, which it is told of in ascending
-/// order.
+/// Collects the strided fills of a save. The pages must come in ascending order.
 #[derive(Debug)]
 pub(crate) struct Finder<'w> {
     room: &'w mut [Entry],
     found: usize,
-    /// The page behind the latest one.
+    /// The page after the last reported one.
     next: u64,
-    /// Whether the latest run may grow: every page from its first one up to `next` is either
-    /// in it or saved.
+    /// Whether the latest run may grow: each page from its first one to `next` is in it
+    /// or saved.
     is_open: bool,
 }
 
@@ -37,7 +36,6 @@ impl<'w> Finder<'w> {
         }
     }
 
-    /// Bytes of the list.
     pub(crate) fn bytes(&self) -> u64 {
         self.found as u64 * ENTRY_BYTES
     }
@@ -48,8 +46,8 @@ impl<'w> Finder<'w> {
         self.next = index + 1;
     }
 
-    /// Reports page `index`, which is a strided fill and not zero; returns whether the list
-    /// covers it, so that it need not be saved. `ahead` reads later pages.
+    /// Reports page `index`, which is a strided fill other than zeros. Returns whether
+    /// the list covers it, so that it need not be saved. `ahead` reads later pages.
     pub(crate) fn takes<'p>(
         &mut self,
         index: u64,

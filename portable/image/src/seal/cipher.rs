@@ -1,4 +1,4 @@
-//! The cipher and the authenticator, joined over pages.
+//! Applies the cipher and the authenticator to pages.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -18,8 +18,8 @@ use super::key::SealingKey;
 use crate::format::digest::Digest;
 use crate::format::seal_mark::Salt;
 
-/// Numbers of the messages of one image: the last 8 bytes of their nonces.
-/// Pieces of page data have their own numbers.
+/// The messages of one image. Their numbers are the last 8 bytes of their nonces; a piece
+/// of page data has its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Header,
@@ -33,7 +33,7 @@ pub(crate) enum Part {
 
 impl Part {
     const fn number(self) -> u64 {
-        /// No image has as many pieces.
+        /// No image has this many pieces.
         const NO_PIECE: u64 = 1 << 63;
         match self {
             Part::Header => NO_PIECE,
@@ -47,17 +47,16 @@ impl Part {
     }
 }
 
-/// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CipherDirection {
-    /// From the OS's memory to the image.
+    /// From OS memory to the image.
     Seal,
-    /// Back.
+    /// From the image to OS memory.
     Open,
 }
 
-/// The cipher of one image: the key that XChaCha20 derives from the machine's
-/// and the first 16 bytes of the nonce, which are the image's.
+/// The cipher of one image. XChaCha20 derives this key from the machine's key and the
+/// first 16 bytes of the nonce, which are constant within an image.
 #[derive(ZeroizeOnDrop)]
 pub(crate) struct Cipher([u8; 32]);
 
@@ -75,14 +74,13 @@ impl Cipher {
         Cipher(hchacha::<R20>(&Array(key.0), &Array(nonce)).0)
     }
 
-    /// The message of a part, to [unseal](Message::unseal) it from its page `page` on.
+    /// The message of a part from its page `page` on, for [`Message::unseal`].
     pub(crate) fn message_from(&self, part: Part, page: u32) -> Message {
         let mut message = self.message(part);
         message.stream.set_block_pos(1 + page * PAGE_BLOCKS);
         message
     }
 
-    /// Begins the message of a part.
     pub(crate) fn message(&self, part: Part) -> Message {
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&part.number().to_le_bytes());
@@ -101,14 +99,14 @@ impl Cipher {
         }
     }
 
-    /// Seals or opens consecutive pages in place; the tag of what is sealed.
+    /// Seals or opens consecutive pages in place. Returns the tag of the sealed text.
     pub(crate) fn pages(&self, part: Part, way: CipherDirection, pages: &mut [Page]) -> Digest {
         let mut message = self.message(part);
         message.pages(way, pages);
         message.finish()
     }
 
-    /// The tag of a page that stays readable.
+    /// The tag of a page that stays plain.
     pub(crate) fn authenticate(&self, part: Part, page: &Page) -> Digest {
         let mut message = self.message(part);
         message
@@ -118,18 +116,17 @@ impl Cipher {
     }
 }
 
-/// Blocks of key stream, of 64 bytes, that a page takes.
+/// The 64-byte blocks of key stream for a page.
 const PAGE_BLOCKS: u32 = 64;
 
 const _: () = assert!(size_of::<Page>() == PAGE_BLOCKS as usize * 64);
 
-/// Words of key stream that the cipher makes at a time.
+/// The words of key stream that the cipher computes at a time.
 const STREAM_WORDS: usize = 64;
 
-/// As many bytes of text.
+/// A chunk of text of the same length.
 type Chunk = [u64; STREAM_WORDS / 2];
 
-/// One message on its way.
 pub(crate) struct Message {
     stream: ChaChaCore<R20, Ietf>,
     mac: Poly1305,
@@ -137,7 +134,6 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Seals or opens pages in place.
     pub(crate) fn pages(&mut self, way: CipherDirection, pages: &mut [Page]) {
         for page in pages {
             for chunk in page.0.as_chunks_mut().0 {
@@ -146,11 +142,11 @@ impl Message {
         }
     }
 
-    /// Seals or opens a page in place that harts share.
+    /// Seals or opens in place a page that harts share.
     pub(crate) fn page(&mut self, way: CipherDirection, words: &PageWords) {
         for words in words.as_chunks::<{ STREAM_WORDS / 2 }>().0 {
-            // Taken out and put back: the compiler sees aligned words that
-            // nobody else changes.
+            // A local copy, so that the compiler sees aligned words without other
+            // writers.
             let mut chunk: Chunk = core::array::from_fn(|n| words[n].load(Ordering::Relaxed));
             self.chunk(way, &mut chunk);
             for (word, value) in words.iter().zip(chunk) {
@@ -159,7 +155,7 @@ impl Message {
         }
     }
 
-    /// Takes a page's sealed text into the tag, and leaves it as it is.
+    /// Adds a page's sealed text to the tag, and does not change the page.
     pub(crate) fn authenticate(&mut self, words: &PageWords) {
         for words in words.as_chunks::<{ STREAM_WORDS / 2 }>().0 {
             let chunk: Chunk = core::array::from_fn(|n| words[n].load(Ordering::Relaxed));
@@ -168,8 +164,8 @@ impl Message {
         }
     }
 
-    /// Opens a page without looking at its authenticity, which was seen to: the tag was
-    /// compared, or it was sealed a moment ago.
+    /// Opens a page without authentication: the caller has verified the tag, or has just
+    /// sealed the page.
     pub(crate) fn unseal(&mut self, words: &PageWords) {
         for words in words.as_chunks::<{ STREAM_WORDS / 2 }>().0 {
             let mut stream = [0; STREAM_WORDS];
@@ -181,9 +177,8 @@ impl Message {
         }
     }
 
-    // As a function of its own it keeps the key stream in memory on its way from
-    // one crate's code to the other's: an eighth more instructions, and most of
-    // them loads and stores (`poorwill bench seal`).
+    // Without inlining, the key stream goes through memory between the two crates. That
+    // costs an eighth more instructions, mostly loads and stores (`poorwill bench seal`).
     #[inline(always)]
     fn chunk(&mut self, way: CipherDirection, chunk: &mut Chunk) {
         if way == CipherDirection::Open {
@@ -200,7 +195,6 @@ impl Message {
         self.text_bytes += size_of::<Chunk>() as u64;
     }
 
-    /// The tag.
     pub(crate) fn finish(self) -> Digest {
         self.end(0)
     }

@@ -1,4 +1,4 @@
-//! What authenticates the record of a cut.
+//! Authenticates the record of a cut.
 
 use core::fmt;
 
@@ -12,21 +12,22 @@ use super::key::SealingKey;
 use super::words_mac::WordsMac;
 use crate::format::digest::Digest;
 
-/// The key of the record of one cut. The machine's own key cannot be told from it, nor
-/// another cut's.
+/// The key of one cut's record. It does not reveal the machine's key or the keys of other
+/// cuts.
 ///
-/// It authenticates messages by XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03): each is
-/// associated data, and there is no text. That key is derived from the machine's for this
-/// use alone, and the nonce is the number of the cut, 8 zeros, and the number of the
-/// message; what is held here is the key after the first 16 bytes of the nonce.
+/// It authenticates messages with XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03): each
+/// message is associated data without a text. Its base key is derived from the machine's
+/// key for this use only. The nonce is the cut's number, 8 zeros, and the message's
+/// number. This struct holds the key after the first 16 bytes of the nonce.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct CutKey([u8; 32]);
 
 impl CutKey {
-    /// The key of the cut with that number.
+    /// The key of cut `number`.
     #[must_use]
     pub fn new(key: &SealingKey, number: u64) -> Self {
-        // No generation is as high as these letters, so no image's nonce starts so.
+        // No generation reaches the value of these letters, so no image's nonce starts
+        // like this.
         let derived = hchacha::<R20>(&Array(key.0), &Array(*b"poorwill cut key"));
         let derived = Zeroizing::new(derived.0);
         let mut nonce = [0; 16];
@@ -34,14 +35,14 @@ impl CutKey {
         CutKey(hchacha::<R20>(&Array(*derived), &Array(nonce)).0)
     }
 
-    /// The key's bytes, to look whether they are where they must not be.
+    /// The key's bytes, for a search of places where they must not be.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The tag of a message, whose words come in pieces; of each but the last an even number.
-    /// A number of a message is for one message alone.
+    /// The tag of a message whose words come in pieces. Each piece except the last must
+    /// have an even number of words. Use each message number for one message only.
     #[must_use]
     pub fn tag<W: AsRef<[u64]>>(
         &self,
@@ -61,7 +62,7 @@ impl CutKey {
         Digest::from_words(mac.finish())
     }
 
-    /// The authenticator of a message, keyed by the first bytes of its key stream.
+    /// The authenticator of a message: the start of its key stream is the key.
     fn mac(&self, message: u64) -> WordsMac {
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&message.to_le_bytes());

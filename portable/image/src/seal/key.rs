@@ -1,4 +1,4 @@
-//! Keys, and which images they open.
+//! Keys, and the images that they open.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ use crate::format::seal_mark::{KeyId, Salt, SealMark};
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SealingKey(pub(super) [u8; 32]);
 
-/// How an image is to be sealed.
+/// The parameters for sealing an image.
 #[derive(Clone, Copy, Debug)]
 pub struct Seal<'k> {
     /// The machine's key.
@@ -23,45 +23,45 @@ pub struct Seal<'k> {
     pub salt: Salt,
 }
 
-/// Which images a machine trusts.
+/// The images that a machine trusts.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'k> {
-    /// The machine has no place for a key: plain ones.
+    /// The machine has no store for a key: it trusts plain images.
     Plain,
-    /// Those that are sealed with this key, and no others.
+    /// Only images that are sealed with this key.
     Sealed(&'k SealingKey),
-    /// The machine has a place for a key, and none in it: no image.
+    /// The machine has a store for a key, but no key: it trusts no image.
     NoKey {
-        /// There was one, and it was erased on purpose.
+        /// There was a key, and it was erased on purpose.
         erased: bool,
     },
 }
 
-/// Why an image's seal does not fit this machine.
+/// The reason why a machine does not trust an image's seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
-    /// A sealed image, and no place for a key.
+    /// A sealed image on a machine without a store for a key.
     #[error("it is sealed, and this machine has no flash that holds a key")]
     NoPlace,
-    /// A sealed image, and no key yet.
+    /// A sealed image on a machine that never had a key.
     #[error("it is sealed, and this machine has no key yet")]
     NoKey,
-    /// A sealed image, and no key any more.
+    /// A sealed image on a machine whose key was erased.
     #[error("it is sealed, and the key was erased")]
     Erased,
-    /// Another machine's key, or one that was replaced.
+    /// The image is sealed with another machine's key or an old key.
     #[error("it is sealed with another key")]
     OtherKey,
-    /// A plain image on a machine that seals.
+    /// A plain image on a machine with a store for a key.
     #[error("it is not sealed, and this machine wakes sealed images only")]
     NotSealed,
-    /// The header's tag does not fit: it was forged, or damaged with care.
+    /// The header's tag is wrong: the image is forged, or damaged on purpose.
     #[error("its header is not authentic")]
     Forged,
 }
 
 impl Seal<'_> {
-    /// What an image says of this seal, but for the tag.
+    /// The seal's parameters for the header, without the tag.
     pub(crate) fn mark(&self) -> SealMark {
         SealMark {
             key: self.key.id(),
@@ -72,16 +72,16 @@ impl Seal<'_> {
 }
 
 impl SealingKey {
-    /// The key with these bytes, which nobody can guess.
+    /// The key with these bytes, which must be secret.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         SealingKey(bytes)
     }
 
-    /// What images name it by.
+    /// The key's identifier in images.
     #[must_use]
     pub fn id(&self) -> KeyId {
-        // No generation is as high as these letters, so no nonce starts so.
+        // No generation reaches the value of these letters, so no nonce starts like this.
         let derived = hchacha::<R20>(&Array(self.0), &Array(*b"poorwill: key id"));
         let (id, _) = derived.0.split_first_chunk().expect("16 of 32 bytes");
         KeyId(*id)
@@ -95,12 +95,11 @@ impl fmt::Debug for SealingKey {
 }
 
 impl Trust<'_> {
-    /// The key that an image of mark `mark` is opened with; `None` for a plain
-    /// one.
+    /// The key for an image with this mark; `None` for a plain image.
     ///
     /// # Errors
     ///
-    /// See [`SealError`]; all but [`SealError::Forged`].
+    /// [`SealError`], except [`SealError::Forged`].
     pub fn key_for(&self, mark: Option<&SealMark>) -> Result<Option<&SealingKey>, SealError> {
         match (self, mark) {
             (Trust::Plain, None) => Ok(None),

@@ -1,10 +1,9 @@
 //! Sealing: authenticated encryption of an image, piece by piece.
 //!
-//! Every part of an image is a message of its own under XChaCha20-Poly1305
-//! (draft-irtf-cfrg-xchacha-03, RFC 8439), so that several harts can seal and
-//! open parts in any order. The cipher and the authenticator are RustCrypto's;
-//! what is here joins them over pages that lie scattered in memory, which no
-//! ready-made AEAD takes.
+//! Each part of an image is its own message under XChaCha20-Poly1305
+//! (draft-irtf-cfrg-xchacha-03, RFC 8439): several harts can seal and open parts in any
+//! order. The cipher and the authenticator are RustCrypto's. This module applies
+//! them to pages that are scattered in memory, which no ready-made AEAD supports.
 
 mod cipher;
 mod cut_key;

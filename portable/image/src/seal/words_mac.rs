@@ -1,35 +1,34 @@
 //! Poly1305 (RFC 8439) over aligned words, in 64-bit arithmetic.
 //!
-//! Our own, though there is a crate: its portable code computes with 26 bits at a time, and
-//! reads bytes, which takes 198 instructions for each 16 of them on harts without misaligned
-//! access. The record of a cut is to be authenticated while the power goes. That crate is
-//! the oracle of the tests.
+//! The record of a cut must be authenticated while the power fails. The portable code of
+//! RustCrypto's crate uses 26-bit limbs and reads bytes: 198 instructions for each 16
+//! bytes on harts without misaligned access. So this is our own code. That crate is the
+//! oracle of the tests.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A number modulo 2^130 - 5: of 44, 44 and 42 bits, from the lowest.
+/// A number modulo 2^130 - 5, in limbs of 44, 44 and 42 bits, lowest first.
 type Limbs = [u64; 3];
 
 const LOW_44: u64 = (1 << 44) - 1;
 const LOW_42: u64 = (1 << 42) - 1;
 
-/// One message on its way.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(super) struct WordsMac {
     r: Limbs,
-    /// What products that reach beyond 2^132 are multiplied with: 20 times the limbs of `r`.
+    /// 20 times the upper limbs of `r`, the factors for products above 2^132.
     r20: [u64; 2],
     pad: [u64; 2],
     sum: Limbs,
 }
 
-/// The number that two words make, and its limbs.
+/// The limbs of a 128-bit number, given as two words.
 fn limbs([low, high]: [u64; 2]) -> Limbs {
     [low & LOW_44, (low >> 44 | high << 20) & LOW_44, high >> 24]
 }
 
 impl WordsMac {
-    /// For one message, with a key for it alone.
+    /// Starts a message with its one-time key.
     pub(super) fn new([r0, r1, s0, s1]: [u64; 4]) -> Self {
         // Clamped (RFC 8439, 2.5).
         let r = limbs([r0 & 0x0fff_fffc_0fff_ffff, r1 & 0x0fff_fffc_0fff_fffc]);
@@ -41,7 +40,7 @@ impl WordsMac {
         }
     }
 
-    /// Takes a whole block in.
+    /// Adds a whole block.
     #[inline(always)]
     pub(super) fn block(&mut self, words: [u64; 2]) {
         let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
@@ -60,10 +59,9 @@ impl WordsMac {
         self.sum = [h0 & LOW_44, h1 + (h0 >> 44), h2];
     }
 
-    /// The tag.
     pub(super) fn finish(self) -> [u64; 2] {
         let [h0, h1, h2] = self.sum;
-        // Carried twice: then each limb has its bits alone.
+        // After the carries, each limb has only its own bits.
         let carry = |[h0, h1, h2]: Limbs| {
             let h1 = h1 + (h0 >> 44);
             let h2 = h2 + (h1 >> 44);
@@ -71,7 +69,7 @@ impl WordsMac {
             [h0, h1 & LOW_44, h2 & LOW_42]
         };
         let [h0, h1, h2] = carry(carry(carry([h0, h1, h2])));
-        // The number less 2^130 - 5, if it is not below that.
+        // Subtract 2^130 - 5 if the number is not below it.
         let g0 = h0 + 5;
         let g1 = h1 + (g0 >> 44);
         let g2 = h2 + (g1 >> 44);
@@ -92,7 +90,7 @@ fn low(number: u128) -> u64 {
     number as u64
 }
 
-/// What is left of a number without its lowest bits.
+/// The number without its lowest bits.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "of 128 bits, no more are left"

@@ -11,26 +11,26 @@ use crate::format::header::{Header, Section};
 use crate::format::layout::{self, PIECE_PAGES};
 use crate::seal::{Cipher, CipherDirection, Part, Seal, SealingKey};
 
-/// The image to copy, and what the copy is to be.
+/// The image to copy, and the parameters of the copy.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRequest<'k> {
     /// The image.
     pub committed: Expected,
-    /// The key that it is sealed with; `None` for a plain image.
+    /// The key of the sealed image; `None` for a plain image.
     pub key: Option<&'k SealingKey>,
-    /// The copy's number, from the store.
+    /// The copy's generation, from the store.
     pub generation: u64,
-    /// How to seal the copy; `None` leaves it plain.
+    /// The copy's seal; `None`: plain.
     pub seal: Option<Seal<'k>>,
 }
 
-/// Why an image was not copied.
+/// The reason why an image was not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CopyError {
-    /// It cannot be opened.
+    /// The image cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its page data cannot be read, or is damaged.
+    /// The page data cannot be read, or is damaged.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The copy cannot be written.
@@ -39,8 +39,8 @@ pub enum CopyError {
 }
 
 /// Copies an image into another slot and makes the copy durable. Only generation and seal
-/// differ. Every part is verified before it is written.
-/// `scratch` holds a piece: [`PIECE_PAGES`].
+/// differ. Every part is verified before it is written. `scratch` holds a piece:
+/// [`PIECE_PAGES`].
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub enum CopyError {
 ///
 /// # Panics
 ///
-/// When `scratch` is smaller.
+/// If `scratch` is smaller.
 pub fn copy<M: Medium, N: Medium>(
     from: &mut M,
     to: &mut N,
@@ -91,7 +91,7 @@ pub fn copy<M: Medium, N: Medium>(
     })
 }
 
-/// Copies the page data piece by piece, and replaces the image's digests by the copy's.
+/// Copies the page data piece by piece, and replaces the digests by the copy's.
 fn copy_data<M: Medium, N: Medium>(
     (from, to): (&mut M, &mut N),
     header: &Header,

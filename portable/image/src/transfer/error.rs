@@ -5,7 +5,7 @@ use crate::workers::PowerFails;
 
 /// The workspace is too small for this machine's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{needed} pages of workspace are needed for this much memory, {given} are there")]
+#[error("the workspace has {given} pages; this much memory needs {needed}")]
 pub struct NoRoom {
     /// Pages needed.
     pub needed: u64,
@@ -13,17 +13,18 @@ pub struct NoRoom {
     pub given: u64,
 }
 
-/// Why a machine was not saved. Nothing is committed then, and the OS goes on.
+/// The reason why a machine was not saved. Nothing is committed then, and the OS
+/// continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SaveError {
-    /// The slot cannot hold what is used of memory.
+    /// The slot is too small for the memory in use.
     #[error(
         "the sleep area is too small: an image of {needed_bytes} bytes does not fit in a slot of {slot_bytes}"
     )]
     TooSmall {
-        /// Bytes of the image.
+        /// The image's length.
         needed_bytes: u64,
-        /// Bytes of the slot.
+        /// The slot's length.
         slot_bytes: u64,
     },
     /// The workspace is too small.
@@ -37,22 +38,22 @@ pub enum SaveError {
     PowerFails(#[from] PowerFails),
 }
 
-/// Why memory could not be restored. It is then neither the old machine's nor a
-/// new one's: only a cold boot helps.
+/// The reason why memory could not be restored. Its contents are then a mixture: only a
+/// cold boot helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// Page data does not fit its digest.
+    /// The digest of page data is wrong.
     #[error("piece {piece} of the image's page data is damaged")]
     DamagedPiece {
-        /// Number of the piece, from 0.
+        /// The number of the piece, from 0.
         piece: u64,
     },
-    /// The memory given is not the one that the image was opened for.
-    #[error("the image is for {image_pages} pages of memory, there are {memory_pages}")]
+    /// The memory has another size than the image.
+    #[error("the image is for {image_pages} pages of memory, this machine has {memory_pages}")]
     OtherMemory {
-        /// Pages of OS memory that the image is for.
+        /// The image's pages of OS memory.
         image_pages: u64,
-        /// Pages of OS memory given.
+        /// The machine's pages of OS memory.
         memory_pages: u64,
     },
     /// The medium failed.

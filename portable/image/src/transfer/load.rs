@@ -13,29 +13,29 @@ use crate::format::layout::{self, PIECE_PAGES};
 use crate::format::strided_fills::StridedFills;
 use crate::workers::Workers;
 
-/// The proof that all of memory is as it was when the machine went to sleep.
+/// The proof that all OS memory is restored.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Loaded {
     pub(crate) loaded_pages: u64,
 }
 
 impl Loaded {
-    /// Pages read from the medium.
+    /// The number of pages read from the medium.
     #[must_use]
     pub fn loaded_pages(&self) -> u64 {
         self.loaded_pages
     }
 }
 
-/// Restores all of OS memory. Saved pages are read from `slot`, each piece verified and then,
-/// if sealed, decrypted in place. Strided fills are written out. All other pages are zeroed,
-/// except long free runs where memory is clear already (see
+/// Restores all OS memory. Reads saved pages from `slot`, verifies each piece and then,
+/// if sealed, decrypts it in place. Writes out strided fills. Zeroes all other pages,
+/// except long free runs if memory is already clear (see
 /// [`Here::is_clear`](crate::Here::is_clear)).
 ///
 /// # Errors
 ///
-/// See [`LoadError`]. No DMA is under way then, and of a sealed image nothing is left in
-/// memory: all of it is cleared.
+/// See [`LoadError`]. No DMA is in progress then. After a failed load of a sealed image,
+/// all OS memory is cleared.
 pub fn load<M: Medium>(
     slot: &mut M,
     opened: &Opened<'_>,
@@ -98,7 +98,7 @@ pub fn load<M: Medium>(
     })
 }
 
-/// Clears all of OS memory, with what harts there are.
+/// Clears all OS memory, on all available harts.
 pub fn clear(memory: &OsMemory, workers: &dyn Workers) {
     let pages = Mutex::new(memory.iter());
     let clear = || {
@@ -120,13 +120,13 @@ pub fn clear(memory: &OsMemory, workers: &dyn Workers) {
     workers.run(&mut || clear(), &clear);
 }
 
-/// Unsaved pages that are filled before the pieces are polled again.
+/// The number of pages filled before the next look at the pieces.
 const FILL_PAGES: usize = 32;
 
-/// The unsaved pages that are still to be filled.
+/// The unsaved pages that are not filled yet.
 struct UnsavedWalk<'m> {
     pages: PageWalk<'m>,
-    /// Runs among them that are left as they are.
+    /// Free runs among them that stay as they are.
     left: FreeRuns<'m>,
 }
 
@@ -143,14 +143,14 @@ impl UnsavedWalk<'_> {
     }
 }
 
-/// The same, shared by all harts.
+/// The same walk, shared by all harts.
 struct Unsaved<'m> {
     walk: Mutex<UnsavedWalk<'m>>,
     strided_fills: StridedFills<'m>,
 }
 
 impl Unsaved<'_> {
-    /// Fills a few pages; whether there were any.
+    /// Fills a few pages; returns false if there are no more.
     fn fill_some(&self, memory: &OsMemory) -> bool {
         let pages: ArrayVec<(u64, OsPage), FILL_PAGES> = {
             let mut walk = self.walk.lock();
@@ -168,23 +168,22 @@ impl Unsaved<'_> {
     }
 }
 
-/// The coordinator of a load: keeps the medium busy with reads, hands pieces that have
-/// arrived to the workers, and compares their digests.
+/// The coordinator of a load. It keeps the medium busy with reads, hands arrived pieces
+/// to the workers, and compares their digests.
 struct Loader<'l, M> {
     slot: &'l mut M,
     image: &'l Checked<'l>,
     memory: &'l OsMemory,
     pieces: &'l Pieces<'l>,
     batch_pages: u64,
-    /// The pages that no read has been started for.
+    /// The pages whose reads are not started yet.
     wanted: PageWalk<'l>,
-    /// Saved pages that reads have been started for.
+    /// The number of pages whose reads are started.
     asked: u64,
-    /// Transfers in flight, for each piece. The index of a piece's entry is the tag of its
-    /// transfers.
+    /// The transfers in flight of each piece. The index of a piece's entry is the tag of
+    /// its transfers.
     transfers: [u32; to_usize(AHEAD)],
     in_flight: usize,
-    /// Pieces verified.
     verified: u64,
 }
 
@@ -217,12 +216,12 @@ impl<M: Medium> Loader<'_, M> {
         Ok(())
     }
 
-    /// The first saved page behind a piece.
+    /// The saved page after the end of a piece.
     fn end_of(&self, piece: u64) -> u64 {
         ((piece + 1) * PIECE_PAGES).min(self.image.header.saved_pages)
     }
 
-    /// Polls the medium for finished transfers, and hands out each piece that is complete.
+    /// Polls the medium for finished transfers, and hands out each complete piece.
     fn reap(&mut self) -> Result<(), MediumError> {
         while self.in_flight > 0 {
             let Some(tag) = self.slot.poll()? else {
@@ -244,7 +243,7 @@ impl<M: Medium> Loader<'_, M> {
         Ok(())
     }
 
-    /// Starts the next transfer; false if there is none, or no room for it.
+    /// Starts the next transfer; false if there is no transfer or no room for it.
     fn ask(&mut self) -> Result<bool, MediumError> {
         let number = self.asked / PIECE_PAGES;
         let begun = self.asked % PIECE_PAGES;

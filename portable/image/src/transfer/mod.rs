@@ -1,4 +1,4 @@
-//! Transfers of images between memory and medium.
+//! Transfers images between memory and medium.
 
 pub(crate) mod copy;
 pub(crate) mod error;

@@ -11,8 +11,7 @@ use crate::format::state::{StateError, StateSections};
 use crate::format::strided_fills::StridedFills;
 use crate::seal::{Cipher, CipherDirection, Part, SealError, SealingKey, Trust};
 
-/// An image that is whole and consistent but for its page data, which has not
-/// been looked at.
+/// An image that is complete and consistent, except that its page data is not verified.
 #[derive(Debug)]
 pub struct Checked<'a> {
     pub(crate) header: Header,
@@ -21,15 +20,14 @@ pub struct Checked<'a> {
     pub(crate) free: FreeRuns<'a>,
     pub(crate) strided_fills: StridedFills<'a>,
     pub(crate) digests: &'a [Page],
-    /// Of a sealed image.
     pub(crate) cipher: Option<Cipher>,
 }
 
-/// A [`Checked`] image of this very machine.
+/// A [`Checked`] image of this machine.
 #[derive(Debug)]
 pub struct Opened<'a> {
     pub(crate) image: Checked<'a>,
-    /// What is free need not be cleared.
+    /// Free pages need not be cleared.
     pub(crate) leave_free: bool,
 }
 
@@ -40,13 +38,12 @@ impl<'a> Checked<'a> {
         &self.header
     }
 
-    /// The pages that are saved; the others are zero, free, or in a strided fill.
+    /// The map of saved pages; all others are zero, free, or in a strided fill.
     #[must_use]
     pub fn map(&self) -> &PageMap<'_> {
         &self.map
     }
 
-    /// The digest of a piece of page data.
     pub(crate) fn digest(&self, piece: u64) -> Option<Digest> {
         let piece = usize::try_from(piece).ok()?;
         let (digests, _) = Page::words(self.digests).as_chunks();
@@ -57,7 +54,7 @@ impl<'a> Checked<'a> {
     ///
     /// # Errors
     ///
-    /// [`StateError`]: its writer's fault, as it fits its digest.
+    /// [`StateError`]: a bug of the writer, because the digest is right.
     pub fn state(&self) -> Result<StateSections<'a>, StateError> {
         StateSections::parse(self.state, self.header.state.bytes)
     }
@@ -71,36 +68,37 @@ impl<'a> core::ops::Deref for Opened<'a> {
     }
 }
 
-/// Why an image is not woken. OS memory is untouched.
+/// The reason why an image cannot wake. OS memory is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// The header cannot be read.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// The slot holds a header, but not the one that was committed.
+    /// The slot holds a valid header, but not the committed one.
     #[error("the image is not the one that was committed")]
     NotCommitted,
-    /// The image's seal does not fit this machine.
+    /// The machine does not trust the image's seal.
     #[error("the image is refused: {0}")]
     Seal(#[from] SealError),
-    /// The image belongs elsewhere.
+    /// The image belongs to another machine.
     #[error("the image is of another machine: {0}")]
     OtherMachine(#[from] Difference),
-    /// A part of the image does not fit its checksum.
+    /// The digest of a section is wrong.
     #[error("the image's {0:?} section is damaged")]
     Damaged(SectionKind),
-    /// A part of the image is larger than there is room for.
+    /// A section is larger than the room for it.
     #[error("the image's {0:?} section is too large")]
     TooLarge(SectionKind),
-    /// The image reaches beyond its slot.
+    /// The image extends past the end of its slot.
     #[error("the image of {image_bytes} bytes reaches beyond its slot of {slot_bytes}")]
     BeyondSlot {
-        /// Bytes of the image.
+        /// The image's length.
         image_bytes: u64,
-        /// Bytes of the slot.
+        /// The slot's length.
         slot_bytes: u64,
     },
-    /// The checksums fit and the parts do not: a writer's fault.
+    /// The digests are right, but the sections contradict each other: a bug of the
+    /// writer.
     #[error("the image contradicts itself: {0}")]
     Inconsistent(&'static str),
     /// The medium failed.
@@ -108,35 +106,34 @@ pub enum OpenError {
     Medium(#[from] MediumError),
 }
 
-/// The image that is to be opened, as its commit named it.
+/// The committed image, as described by its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The checksum of its header.
     pub header_checksum: u64,
     /// Its generation.
     pub generation: u64,
-    /// How often it may wake.
+    /// Whether it may wake once or at every power-on.
     pub kind: ImageKind,
 }
 
 /// This machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Here<'k> {
-    /// What tells it from others.
+    /// The hashes that identify this machine.
     pub identity: MachineIdentity,
-    /// Pages of OS memory.
+    /// The number of pages of OS memory.
     pub os_pages: u64,
-    /// Which images it trusts.
+    /// The images that it trusts.
     pub trust: Trust<'k>,
-    /// OS memory holds nothing of an OS that ran before: it was clear when the
-    /// power came on, and this is no reset. Free pages are left alone then.
+    /// OS memory has no data of an earlier OS: it was clear at power-on, and this is not
+    /// a reset. Then free pages need no clearing.
     pub is_clear: bool,
 }
 
-/// Checks the image in `slot` but for its page data: its seal, every digest,
-/// that it is the one that was committed, and that it is of this machine. Sizes
-/// are limited before anything is read, and nothing is used before its digest
-/// fits.
+/// Checks the image in `slot` except its page data: its seal, each digest, that it is the
+/// committed one, and that it is this machine's. Checks sizes before it reads, and
+/// digests before it uses data.
 ///
 /// # Errors
 ///
@@ -160,9 +157,8 @@ pub fn open<'a, M: Medium>(
     })
 }
 
-/// As [`open`], on any machine: for looking at an image, not for waking it. A
-/// sealed one takes its key. The workspace must be for the
-/// [`Header::os_pages`] of the image.
+/// Like [`open`], for an image of any machine, to inspect it. A sealed image needs
+/// its key. The workspace must be for the image's [`Header::os_pages`].
 ///
 /// # Errors
 ///
@@ -184,13 +180,12 @@ pub fn inspect<'a, M: Medium>(
     read_sections(slot, header, cipher, workspace)
 }
 
-/// Reads the machine's state from the plain image that `header` was read from, and
-/// nothing else of it: for looking at its sections. `room` has
-/// [`STATE_PAGES`](crate::STATE_PAGES).
+/// Reads only the machine's state of the plain image with this `header`, to inspect its
+/// sections. `room` has [`STATE_PAGES`](crate::STATE_PAGES).
 ///
 /// # Errors
 ///
-/// [`OpenError::Damaged`] of a sealed image, too.
+/// [`OpenError::Damaged`] for a sealed image, too.
 pub fn read_state<'a, M: Medium>(
     slot: &mut M,
     header: &Header,
@@ -226,8 +221,8 @@ fn read_header<M: Medium>(
     Ok(header)
 }
 
-/// Checks the header's tag, and gives the cipher for the rest of a sealed
-/// image. Spoils the header's page.
+/// Verifies the header's tag, and returns the cipher of a sealed image. Changes the
+/// header's page.
 fn authenticate(
     header: &Header,
     key: Option<&SealingKey>,
@@ -294,7 +289,7 @@ fn read_sections<'a, M: Medium>(
     })
 }
 
-/// Fills the start of `room` with a section, verifies and opens it.
+/// Reads a section into the start of `room`, verifies and opens it.
 fn read_section<M: Medium>(
     slot: &mut M,
     kind: SectionKind,

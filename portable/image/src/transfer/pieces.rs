@@ -1,5 +1,5 @@
-//! Pieces of page data in flight between memory and medium, and the harts that hash, seal or
-//! open them.
+//! Pieces of page data in flight between memory and medium, which all harts hash, seal or
+//! open.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -12,20 +12,18 @@ use crate::seal::{Cipher, CipherDirection, Part};
 use crate::work_state::WorkState;
 use crate::workers::{PowerFails, Workers};
 
-/// Pieces in flight at once: enough to keep a device busy while every hart works on one.
+/// The number of pieces in flight: enough to keep a device busy while each hart works on
+/// a piece.
 pub(crate) const AHEAD: u64 = 16;
 
-/// One piece: which it is, and where its pages are.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) number: u64,
     pub(crate) pages: Batch,
-    /// How many of them, the first, are sealed where they lie.
     pub(crate) sealed: AtomicU32,
 }
 
 impl Piece {
-    /// How many of its pages, the first, are sealed where they lie.
     pub(crate) fn sealed(&self) -> u32 {
         self.sealed.load(Ordering::Relaxed)
     }
@@ -34,9 +32,8 @@ impl Piece {
 #[derive(Debug)]
 struct Entry {
     state: WorkState,
-    /// The work state decides who may lock this, so the lock is never contended.
+    /// The work state decides which hart may lock this, so the lock is never contended.
     piece: Mutex<Piece>,
-    /// The result of the work.
     digest: [AtomicU64; 2],
 }
 
@@ -62,12 +59,13 @@ impl Entry {
 }
 
 /// The pieces in flight: piece `n` is in entry `n % AHEAD`. The coordinator fills and
-/// empties the entries; all harts, the coordinator too, take pieces that are ready and work
-/// on them.
+/// empties the entries. All harts, including the coordinator, work on pieces that are
+/// ready.
 pub(crate) struct Pieces<'c> {
     workers: &'c dyn Workers,
     entries: [Entry; to_usize(AHEAD)],
-    /// The piece that the coordinator needs next. Workers take it and its successors first.
+    /// The piece that the coordinator needs next. Workers take it and its successors
+    /// first.
     oldest: AtomicU64,
     ended: AtomicBool,
 }
@@ -86,7 +84,7 @@ impl<'c> Pieces<'c> {
         &self.entries[to_usize(number % AHEAD)]
     }
 
-    /// Empties the entry of a new piece, for the coordinator to fill it.
+    /// Empties the entry of a new piece, for the coordinator to fill.
     pub(crate) fn begin(&self, number: u64) -> MutexGuard<'_, Piece> {
         let mut piece = self.entry(number).piece.lock();
         piece.number = number;
@@ -95,12 +93,10 @@ impl<'c> Pieces<'c> {
         piece
     }
 
-    /// A piece, for reading.
     pub(crate) fn piece(&self, number: u64) -> MutexGuard<'_, Piece> {
         self.entry(number).piece.lock()
     }
 
-    /// Hands a piece out.
     pub(crate) fn set_ready(&self, number: u64) {
         self.entry(number).state.give();
         self.workers.call();
@@ -111,12 +107,11 @@ impl<'c> Pieces<'c> {
         self.entry(number).finish(digest);
     }
 
-    /// Whether the work on a piece is done.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         self.entry(number).state.is_done()
     }
 
-    /// Takes the oldest piece back, with its digest, and frees its entry.
+    /// Takes back the oldest piece and frees its entry. Returns its digest.
     pub(crate) fn retire(&self, number: u64) -> Digest {
         let entry = self.entry(number);
         entry.state.take_back();
@@ -124,7 +119,7 @@ impl<'c> Pieces<'c> {
         Digest([0, 1].map(|word: usize| entry.digest[word].load(Ordering::Relaxed)))
     }
 
-    /// Works on a piece that is ready, if there is one.
+    /// Works on a ready piece, if there is one.
     pub(crate) fn work_on_one(&self, work: &impl Fn(&Piece) -> Digest) -> bool {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let taken = (oldest..oldest + AHEAD)
@@ -138,8 +133,8 @@ impl<'c> Pieces<'c> {
         true
     }
 
-    /// The loop of a worker hart until the coordinator ends it: works on pieces; when none is
-    /// ready, does `otherwise`; when that has nothing to do either, idles.
+    /// The loop of a worker hart until the coordinator ends it. The hart works on pieces;
+    /// if no piece is ready, it calls `other`; if that has nothing to do, it idles.
     pub(crate) fn help(&self, work: &impl Fn(&Piece) -> Digest, other: impl Fn() -> bool) {
         while !self.ended.load(Ordering::Acquire) {
             if !self.work_on_one(work) && !other() {
@@ -148,25 +143,23 @@ impl<'c> Pieces<'c> {
         }
     }
 
-    /// See [`Workers::go_on`].
     pub(crate) fn go_on(&self) -> Result<(), PowerFails> {
         self.workers.go_on()
     }
 
-    /// See [`Workers::pause`].
     pub(crate) fn pause(&self) {
         self.workers.pause();
     }
 
-    /// Ends the workers' loops. Pieces that are ready stay ready.
+    /// Ends the workers' loops. Ready pieces stay ready.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.workers.call();
     }
 }
 
-/// The digest of a piece of plain page data, or its tag: then it is sealed where it lies. Of
-/// one that may not go on to its end neither is of any use.
+/// Computes the digest of a plain piece, or seals a piece in place and returns its tag.
+/// The result is invalid if the power fails before the end.
 // Placed by its name (firmware.ld).
 #[inline(never)]
 pub(crate) fn digest_or_seal(
@@ -200,8 +193,8 @@ pub(crate) fn digest(piece: &Piece, memory: &OsMemory) -> Digest {
     Digest::of(&hasher)
 }
 
-/// Opens a sealed piece where it lies, if its tag `is_right`; gives the tag. Nothing of a
-/// piece that somebody has changed is ever in memory in the clear.
+/// Verifies a sealed piece's tag with `is_right`, and then opens it in place. Returns the
+/// tag. Forged data is never decrypted.
 // Placed by its name (firmware.ld).
 #[inline(never)]
 pub(crate) fn open(

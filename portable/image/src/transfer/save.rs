@@ -14,25 +14,24 @@ use crate::format::layout::{self, DIGEST_BYTES, Layout};
 use crate::seal::{Cipher, CipherDirection, Message, Part, Seal, SealingKey};
 use crate::workers::{PowerFails, Workers};
 
-/// What a save has to know beside memory.
+/// The parameters of a save.
 #[derive(Clone, Copy, Debug)]
 pub struct SaveRequest<'k> {
-    /// The machine that goes to sleep.
+    /// The machine's identity.
     pub identity: MachineIdentity,
     /// The sleep's number, from the store.
     pub generation: u64,
-    /// How often the image may wake.
+    /// Whether the image may wake once or at every power-on.
     pub kind: ImageKind,
-    /// Now, in nanoseconds since 1970 (UTC); 0 when unknown.
+    /// The current time in nanoseconds since 1970 (UTC); 0: unknown.
     pub saved_at_ns: u64,
-    /// Bytes of state in the workspace, from [`crate::StateWriter::finish`].
+    /// The bytes of state in the workspace, from [`crate::StateWriter::finish`].
     pub state_bytes: u64,
-    /// How to seal the image; `None` leaves it plain.
+    /// The image's seal; `None`: plain.
     pub seal: Option<Seal<'k>>,
 }
 
-/// The proof that a whole image is durable in a slot; the store takes it for a
-/// commit.
+/// The proof that a whole image is durable in a slot. The store requires it for a commit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Saved {
     pub(crate) generation: u64,
@@ -43,49 +42,48 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// The sleep's number.
+    /// The number of the sleep.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// How often the image may wake.
+    /// Whether the image may wake once or at every power-on.
     #[must_use]
     pub fn kind(&self) -> ImageKind {
         self.kind
     }
 
-    /// The checksum of the image's header, which stands for the whole image.
+    /// The checksum of the image's header, which covers the whole image.
     #[must_use]
     pub fn header_checksum(&self) -> u64 {
         self.header_checksum
     }
 
-    /// Bytes of the slot that the image takes.
+    /// The bytes of the slot that the image takes.
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
         self.image_bytes
     }
 
-    /// Pages of OS memory that were neither zero nor in a strided fill, nor left
-    /// out ([`Workspace::leave_out`]).
+    /// The number of saved pages: those that are not zero, not in a strided fill, and not
+    /// [left out](Workspace::leave_out).
     #[must_use]
     pub fn saved_pages(&self) -> u64 {
         self.saved_pages
     }
 }
 
-/// Saves memory, and the machine's state in the workspace, into `slot` and makes the image
-/// durable.
-/// The OS's harts are stopped, so memory does not change meanwhile. A sealed image's pages
-/// are encrypted in place, because there is no room for a copy; should the commit fail,
-/// [`give_back`] decrypts them again. Pages that [`Workspace::leave_out`] found are not
+/// Saves memory, and the machine's state in the workspace, into `slot`, and makes the
+/// image durable. The OS's harts are stopped, so memory does not change. A sealed image's
+/// pages are encrypted in place, because there is no room for a copy; if the commit
+/// fails, [`give_back`] decrypts them. Pages excluded by [`Workspace::leave_out`] are not
 /// accessed.
 ///
 /// # Errors
 ///
-/// See [`SaveError`]. Memory is unchanged then, but for what is
-/// [left sealed](Workspace::take_left_sealed) where the power fails, and no DMA is under way.
+/// See [`SaveError`]. No DMA is in progress then. Memory is unchanged, except for pages
+/// [left sealed](Workspace::take_left_sealed) after a power failure.
 pub fn save<M: Medium>(
     slot: &mut M,
     memory: &mut OsMemory,
@@ -108,7 +106,7 @@ pub fn save<M: Medium>(
     saved
 }
 
-/// [Saves](save), and leaves what is sealed in memory so where that fails.
+/// Like [`save`], but leaves pages sealed after an error.
 fn save_all<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -148,11 +146,12 @@ fn save_all<M: Medium>(
     })
 }
 
-/// Decrypts the pages that [`save`] has encrypted in place, when the image was not committed
-/// and the OS continues; what is [left sealed](Workspace::take_left_sealed) where the power
-/// fails is opened later. After a plain save there is nothing to do.
+/// Decrypts the pages that [`save`] encrypted in place, if the image was not committed
+/// and the OS continues. After a power failure, pages that are [left
+/// sealed](Workspace::take_left_sealed) are decrypted later. Does nothing after a plain
+/// save.
 ///
-/// `request` and `workspace` are those of the save.
+/// `request` and `workspace` must be those of the save.
 pub fn give_back(
     request: &SaveRequest<'_>,
     memory: &mut OsMemory,
@@ -168,14 +167,14 @@ pub fn give_back(
         workspace.sealed_pieces,
     );
     workspace.left_sealed = match open_sealed(sealed, &cipher, memory, workspace.map, workers) {
-        // The map is the one that the save made: it names no other pages.
+        // The save made this map, so it contains only valid pages.
         Ok(()) | Err(NotOpened::Map(_)) => None,
         Err(NotOpened::PowerFails(left)) => Some(left),
     };
 }
 
-/// Opens where it lies what a save has sealed in memory. `workspace` is as the save has left
-/// it.
+/// Decrypts in place the pages that a save left sealed. `workspace` is in the state after
+/// that save.
 ///
 /// # Errors
 ///
@@ -198,7 +197,6 @@ impl SaveRequest<'_> {
     }
 }
 
-/// The amounts of data in an image.
 struct Amounts {
     os_pages: u64,
     saved_pages: u64,
@@ -206,8 +204,7 @@ struct Amounts {
     strided_fill_bytes: u64,
 }
 
-/// Seals the sections that are in the workspace, takes their digests, and makes
-/// a header of it all.
+/// Seals the sections in the workspace, computes their digests, and makes the header.
 fn finish_sections(
     request: &SaveRequest<'_>,
     amounts: &Amounts,
@@ -275,8 +272,8 @@ fn finish_sections(
     })
 }
 
-/// The section of a part, which is [finished](finish_part) page by page, as long as the power
-/// does not fail; `done` counts the pages.
+/// Like [`finish_part`], but page by page, and stops if the power fails. `done` counts
+/// the pages.
 fn finish_slowly(
     (cipher, workers): (Option<&Cipher>, &dyn Workers),
     part: Part,
@@ -302,7 +299,7 @@ fn finish_slowly(
     })
 }
 
-/// Seals the pages of a part, if there is a cipher; their digest.
+/// Seals the pages of a part, if there is a cipher. Returns their digest.
 pub(crate) fn finish_part(cipher: Option<&Cipher>, part: Part, pages: &mut [Page]) -> Digest {
     match cipher {
         Some(cipher) => cipher.pages(part, CipherDirection::Seal, pages),
@@ -310,14 +307,14 @@ pub(crate) fn finish_part(cipher: Option<&Cipher>, part: Part, pages: &mut [Page
     }
 }
 
-/// Fills the header's page, and returns its checksum.
+/// Fills the header's page. Returns its checksum.
 pub(crate) fn finish_header(header: &Header, page: &mut Page, cipher: Option<&Cipher>) -> u64 {
     header.write(page);
     let tag = cipher.map(|cipher| cipher.authenticate(Part::Header, page));
     Header::finish(page, tag)
 }
 
-/// Writes all but page data, and makes the whole image durable.
+/// Writes all sections except page data, and makes the whole image durable.
 pub(crate) fn write_sections<M: Medium>(
     slot: &mut M,
     header: &Header,

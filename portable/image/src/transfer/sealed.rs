@@ -1,4 +1,4 @@
-//! What a save has sealed in memory, and how it is opened there.
+//! The pages that a save has sealed in place, and how to open them.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,25 +13,25 @@ use crate::format::seal_mark::Salt;
 use crate::seal::{Cipher, CipherDirection, Part, SealingKey};
 use crate::workers::{PowerFails, Workers};
 
-/// How many pieces are in work at once.
+/// The number of pieces in progress at once.
 const IN_WORK: usize = to_usize(AHEAD);
 
-/// Which pages of which pieces are sealed where they lie: of each piece some pages, the first.
+/// The sealed pages of each piece: some number of its first pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SealedPieces {
-    /// Pieces up to this one have no sealed pages,
+    /// Pieces before this one have no sealed pages.
     open: u64,
-    /// those from there on have so many,
+    /// The number of sealed pages in each of the next pieces.
     opening: [u16; IN_WORK],
-    /// and of what comes then, all those up to this one are sealed;
+    /// Other pieces before this one are fully sealed.
     whole: u64,
-    /// those from there on have so many, and the others none.
+    /// The number of sealed pages in each of the next pieces; later pieces have no sealed
+    /// pages.
     sealing: [u16; IN_WORK],
 }
 
 impl SealedPieces {
-    /// No piece has any.
     pub(crate) const NONE: Self = SealedPieces {
         open: 0,
         opening: [0; IN_WORK],
@@ -39,7 +39,7 @@ impl SealedPieces {
         sealing: [0; IN_WORK],
     };
 
-    /// All pages of the first pieces, `whole` of them, and of those behind `pages`.
+    /// All pages of the first `whole` pieces are sealed, and `pages` of each later piece.
     pub(crate) fn first(whole: u64, pages: impl Fn(u64) -> u32) -> Self {
         let sealing = in_work_from(whole, &pages);
         let first = SealedPieces {
@@ -53,7 +53,8 @@ impl SealedPieces {
         })
     }
 
-    /// The same, with no sealed pages up to piece `open`, and `pages` of those behind.
+    /// The same, but without sealed pages before piece `open`, and with `pages` of the
+    /// pieces from there.
     fn opened(self, open: u64, pages: impl Fn(u64) -> u32) -> Self {
         SealedPieces {
             open,
@@ -62,7 +63,7 @@ impl SealedPieces {
         }
     }
 
-    /// How many pages of a piece are sealed, if it has so many.
+    /// The number of sealed pages in a piece, unless the piece is shorter.
     fn of(&self, number: u64) -> u32 {
         let in_work = |first: u64| {
             let ahead = number.checked_sub(first)?;
@@ -79,14 +80,14 @@ impl SealedPieces {
         }
     }
 
-    /// The first piece from which on none has any.
+    /// The piece from which on no page is sealed.
     fn end(&self) -> u64 {
         let sealing = self.whole.saturating_add(AHEAD);
         sealing.max(self.open.saturating_add(AHEAD))
     }
 }
 
-/// So many pages of each of the pieces from `first` on.
+/// The value of `pages` for each of the next pieces from `first`.
 fn in_work_from(first: u64, pages: impl Fn(u64) -> u32) -> [u16; IN_WORK] {
     core::array::from_fn(|ahead| {
         let pages = pages(first + ahead as u64);
@@ -94,36 +95,36 @@ fn in_work_from(first: u64, pages: impl Fn(u64) -> u32) -> [u16; IN_WORK] {
     })
 }
 
-/// What a save that the power did not let end has left sealed in memory. With the machine's
-/// key and the workspace as it was left, [`open_in_place`](crate::open_in_place) opens it.
+/// The memory that a save has left sealed after a power failure. With the machine's key
+/// and the unchanged workspace, [`open_in_place`](crate::open_in_place) opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SealedMemory {
     generation: u64,
     salt: [u8; 8],
-    /// Pages of the page map itself that are sealed, the first.
+    /// The number of the page map's own first pages that are sealed.
     map_pages: u64,
     pieces: SealedPieces,
 }
 
-/// Why memory is not open.
+/// The reason why memory is still sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotOpened {
-    /// The power fails again: this is still sealed.
+    /// The power fails again; this memory is still sealed.
     #[error("the power fails")]
     PowerFails(SealedMemory),
-    /// What says which pages are sealed does not fit this memory.
+    /// The map of sealed pages does not match this memory.
     #[error("the map of sealed pages is damaged: {0}")]
     Map(PageMapError),
 }
 
 impl SealedMemory {
-    /// The cipher that it was sealed by.
+    /// The cipher that sealed it.
     pub(crate) fn cipher(&self, key: &SealingKey) -> Cipher {
         Cipher::new(key, self.generation, Salt(self.salt))
     }
 
-    /// What was sealed with that number and salt.
+    /// The memory that was sealed with this generation and salt.
     pub(crate) fn new(
         (generation, salt): (u64, Salt),
         map_pages: u64,
@@ -138,12 +139,8 @@ impl SealedMemory {
     }
 }
 
-/// Opens it where it lies, with the cipher that it was sealed by; `map` is the page map as the
-/// save has left it.
-///
-/// # Errors
-///
-/// [`NotOpened`].
+/// Opens sealed memory in place with the cipher that sealed it. `map` is the page map
+/// after the save.
 pub(crate) fn open_sealed(
     mut sealed: SealedMemory,
     cipher: &Cipher,
@@ -160,7 +157,7 @@ pub(crate) fn open_sealed(
     })
 }
 
-/// Opens the first pages of the map, the last of them first.
+/// Opens the first pages of the map, from the last to the first.
 fn open_map(
     cipher: &Cipher,
     map: &mut [Page],
@@ -179,7 +176,7 @@ fn open_map(
     Ok(())
 }
 
-/// Opens the pieces of the pages in `map`; what is left sealed, where the power fails.
+/// Opens the pieces of the pages in `map`. Returns the rest if the power fails.
 fn open_pieces(
     sealed: &SealedPieces,
     cipher: &Cipher,
@@ -212,7 +209,7 @@ fn open_pieces(
                 } else if retired == filled {
                     is_done = ended;
                 } else if pieces.is_done(retired) {
-                    // What has ended early has done so because the power fails.
+                    // The work on a piece ends early only if the power fails.
                     if pieces.go_on().is_ok() {
                         pieces.retire(retired);
                         retired += 1;
@@ -232,7 +229,7 @@ fn open_pieces(
     (!is_done).then(|| sealed.opened(retired, left))
 }
 
-/// Opens the pages of a piece that are sealed, the last of them first.
+/// Opens the sealed pages of a piece, from the last to the first.
 fn open_piece(piece: &Piece, cipher: &Cipher, memory: &OsMemory, workers: &dyn Workers) -> Digest {
     while let Some(last) = piece.sealed().checked_sub(1) {
         if workers.go_on().is_err() {

@@ -8,8 +8,8 @@ use crate::format::digest::Digest;
 use crate::format::layout::{self, PIECE_PAGES};
 use crate::seal::{CipherDirection, Message, Part};
 
-/// Reads all page data and checks it, without putting it anywhere. `scratch`
-/// holds at least one page; a piece of 256 is best.
+/// Reads and verifies all page data, without storing it. `scratch` holds at least one
+/// page; [`PIECE_PAGES`] are best.
 ///
 /// # Errors
 ///
@@ -17,7 +17,7 @@ use crate::seal::{CipherDirection, Message, Part};
 ///
 /// # Panics
 ///
-/// When `scratch` is empty.
+/// If `scratch` is empty.
 pub fn verify<M: Medium>(
     slot: &mut M,
     image: &Checked<'_>,
@@ -49,7 +49,6 @@ pub fn verify<M: Medium>(
     Ok(())
 }
 
-/// The digest of a piece, while it is computed.
 #[allow(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Check {
     Plain(PageHasher),

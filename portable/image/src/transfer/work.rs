@@ -8,21 +8,20 @@ use crate::format::layout::{Batch, PIECE_PAGES};
 use crate::format::seal_mark::Salt;
 use crate::seal::{Cipher, SealingKey};
 
-/// What the harts do in a sealed [`load`](crate::load()), and nothing besides:
-/// to measure a load against the cipher alone.
+/// Only the cipher's work of a sealed [`load`](crate::load()), to compare a load's time
+/// with it.
 #[derive(Debug)]
 pub struct CipherWork(Cipher);
 
 impl CipherWork {
-    /// The work on an image with this key, number and salt.
+    /// The work for an image with this key, generation and salt.
     #[must_use]
     pub fn new(key: &SealingKey, generation: u64, salt: Salt) -> Self {
         CipherWork(Cipher::new(key, generation, salt))
     }
 
-    /// Opens piece `number` of page data where it lies, in up to
-    /// [`PIECE_PAGES`] of `pages`, and gives its tag. Several harts may open
-    /// several pieces at once.
+    /// Opens piece `number` of page data in place, in up to [`PIECE_PAGES`] of `pages`.
+    /// Returns its tag. Several harts may open several pieces at once.
     pub fn open_piece(
         &self,
         number: u64,

@@ -6,45 +6,44 @@ use crate::format::layout::{digest_pages, pages_of};
 use crate::format::{free, strided_fills};
 use crate::workers::Workers;
 
-/// Pages for the machine's state. 32 KiB hold the registers and interrupt
-/// controllers of far more harts than a machine may have.
+/// The number of pages for the machine's state. 32 KiB suffice for the registers and
+/// interrupt controllers of far more harts than a machine may have.
 pub const STATE_PAGES: u64 = 8;
 
-/// The firmware's own memory that a save or a load works in: the parts of an
-/// image that are not page data. The medium reads and writes it by DMA.
+/// The firmware's working memory for a save or a load: all sections of an image except
+/// page data. The medium accesses it by DMA.
 #[derive(Debug)]
 pub struct Workspace<'a> {
     pub(crate) header: &'a mut Page,
-    /// The machine's state: for a [`crate::StateWriter`] before a save.
+    /// The machine's state: a [`crate::StateWriter`] fills it before a save.
     pub state: &'a mut [Page],
     pub(crate) map: &'a mut [Page],
     pub(crate) free: &'a mut [Page],
     pub(crate) strided_fills: &'a mut [Page],
     pub(crate) digests: &'a mut [Page],
-    /// The map holds the pages that the next save is to look at, and `free` a
-    /// list of so many bytes.
+    /// If set: `map` holds the pages that the next save must scan, and `free` a list of
+    /// this many bytes.
     surveyed: Option<u64>,
-    /// What of memory, and of the map, the latest save has sealed in place.
+    /// The pages of memory and of the map that the latest save has sealed in place.
     pub(crate) sealed_pieces: SealedPieces,
     pub(crate) sealed_map_pages: u64,
-    /// What of that is left so, as the power fails.
+    /// The pages of these that stay sealed after a power failure.
     pub(crate) left_sealed: Option<SealedMemory>,
 }
 
 impl<'a> Workspace<'a> {
-    /// Pages of workspace for a machine of `os_pages` pages.
+    /// The number of workspace pages for `os_pages` pages of OS memory.
     #[must_use]
     pub const fn pages_needed(os_pages: u64) -> u64 {
         let lists = free::LIST_PAGES + strided_fills::LIST_PAGES;
         1 + STATE_PAGES + PageMap::pages_needed(os_pages) + lists + digest_pages(os_pages)
     }
 
-    /// Divides `pages` for a machine of `os_pages` pages. What is in them does
-    /// not matter.
+    /// Divides `pages` for `os_pages` pages of OS memory. Their contents do not matter.
     ///
     /// # Errors
     ///
-    /// [`NoRoom`] when there are fewer than [`Workspace::pages_needed`].
+    /// [`NoRoom`] if there are fewer than [`Workspace::pages_needed`].
     pub fn new(pages: &'a mut [Page], os_pages: u64) -> Result<Self, NoRoom> {
         let given = pages.len() as u64;
         let no_room = NoRoom {
@@ -73,7 +72,6 @@ impl<'a> Workspace<'a> {
 }
 
 impl Workspace<'_> {
-    /// Borrows the workspace for a shorter time.
     pub(crate) fn reborrow(&mut self) -> Workspace<'_> {
         Workspace {
             header: self.header,
@@ -89,18 +87,18 @@ impl Workspace<'_> {
         }
     }
 
-    /// What a save has left sealed in memory, as the power fails: told once.
+    /// Takes the description of memory that a save left sealed after a power failure.
     pub fn take_left_sealed(&mut self) -> Option<SealedMemory> {
         self.left_sealed.take()
     }
 
-    /// Excludes pages from the next save: those that `find` adds to the set that it is given,
-    /// which the OS has free. They are not read. After a wake they hold zeros, or whatever
-    /// `find` says that the OS tolerates.
+    /// Excludes pages from the next save: `find` adds the OS's free pages to a set. They
+    /// are not read. After a wake they hold zeros, or any contents if `find` permits
+    /// that.
     ///
     /// # Errors
     ///
-    /// [`SaveError::Workspace`] when the workspace is not for this much memory, and
+    /// [`SaveError::Workspace`] if the workspace is for less memory, and
     /// [`SaveError::PowerFails`].
     pub fn leave_out<T>(
         &mut self,
@@ -119,8 +117,8 @@ impl Workspace<'_> {
         Ok(found)
     }
 
-    /// Prepares the map of the pages that a save must scan; returns the length of the list of
-    /// free runs in bytes.
+    /// Prepares the map of the pages that a save must scan. Returns the length of the
+    /// list of free runs in bytes.
     pub(crate) fn take_survey(
         &mut self,
         os_pages: u64,
@@ -137,7 +135,6 @@ impl Workspace<'_> {
     }
 }
 
-/// A map that does not fit in its room.
 pub(crate) fn no_map(error: PageMapError) -> NoRoom {
     match error {
         PageMapError::NoRoom { needed, given } => NoRoom { needed, given },
@@ -149,7 +146,8 @@ pub(crate) fn no_map(error: PageMapError) -> NoRoom {
 }
 
 impl Workspace<'_> {
-    /// Checks that it is for `os_pages` pages and `state_bytes` of state.
+    /// Checks that the workspace suffices for `os_pages` pages and `state_bytes` bytes of
+    /// state.
     pub(crate) fn check_room(&self, os_pages: u64, state_bytes: u64) -> Result<(), NoRoom> {
         let parts = [
             (pages_of(state_bytes), self.state.len()),

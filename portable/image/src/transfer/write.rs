@@ -17,19 +17,17 @@ use crate::scan::strided_fills::Finder;
 use crate::seal::Cipher;
 use crate::workers::Workers;
 
-/// What [`write_memory`] has written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
-    /// Pages of page data.
     pub(crate) pages: u64,
-    /// Bytes of the list of strided fills.
+    /// The length of the list of strided fills in bytes.
     pub(crate) strided_fill_bytes: u64,
 }
 
-/// Writes the pages of the workspace's map that are neither zero nor in a strided fill to
-/// the slot, from its page `data` on. Removes the others from the map, and fills in the
-/// lists of strided fills and digests. Which pieces are sealed in memory, also after an error,
-/// is in the workspace then.
+/// Writes the pages of the workspace's map that are neither zero nor in a strided fill,
+/// to the slot from its page `data` on. Removes the others from the map, and fills the
+/// lists of strided fills and digests. Stores in the workspace which pieces are sealed in
+/// memory, also after an error.
 pub(crate) fn write_memory<M: Medium>(
     slot: &mut M,
     memory: &OsMemory,
@@ -39,9 +37,9 @@ pub(crate) fn write_memory<M: Medium>(
     workers: &dyn Workers,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Written, SaveError> {
-    // These are the pages to scan.
+    // The pages to scan.
     let map = PageMap::from_saved(workspace.map, memory.pages()).map_err(no_map)?;
-    // The section has room for the digests of all of memory.
+    // The section has room for the digests of all memory.
     let most = map.try_count(|| workers.go_on())?;
     let (digests, rest) = (workspace.digests).split_at_mut(to_usize(digest_pages(most)));
     let digests = Page::words_mut(digests);
@@ -89,39 +87,38 @@ pub(crate) fn write_memory<M: Medium>(
     result.map(|()| written)
 }
 
-/// Pages scanned between two calls of `progress`: 16 MiB.
+/// The number of pages scanned between two calls of `progress`: 16 MiB.
 const PROGRESS_PAGES: u64 = 4096;
 
-/// Pages written between two flushes: 256 MiB. So the device empties its cache while more is
-/// written, and the last flush has little to do; more of them would cost more than that.
+/// The number of pages written between two flushes: 256 MiB. The device then empties its
+/// cache during the writes, and the last flush is short. More flushes would cost more
+/// than they save.
 const FLUSH_PAGES: u64 = 1 << 16;
 
-/// The coordinator of a save: collects pages into pieces, and writes them; a piece that is
-/// to be sealed when the workers have done so.
+/// The coordinator of a save: collects pages into pieces and writes them, after the
+/// workers have sealed them if necessary.
 struct Writer<'w, M> {
     slot: &'w mut M,
     memory: &'w OsMemory,
     pieces: &'w Pieces<'w>,
     sealed: bool,
     batch_pages: u64,
-    /// First page of the slot that holds page data.
+    /// The slot's first page of page data.
     data: u64,
     digests: &'w mut [u64],
     map: PageMap<'w>,
     scan: ScanCursor<'w>,
     strided_fills: Finder<'w>,
     cursor: PageCursor,
-    /// Pages of memory looked at.
     scanned: u64,
-    /// Pages that were put into pieces.
+    /// The number of pages put into pieces.
     saved: u64,
-    /// Pieces filled.
     filled: u64,
-    /// Pages in transfers that have been started.
+    /// The number of pages in started transfers.
     sent: u64,
-    /// `sent_pages` at the latest flush.
+    /// `sent` at the latest flush.
     flushed: u64,
-    /// Pieces that are digested and written; their entries are free.
+    /// The number of pieces that are digested and written; their entries are free.
     retired: u64,
     in_flight: usize,
 }
@@ -154,8 +151,8 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// What has been sealed in place so far. Behind the pieces that are filled the map has
-    /// pages that were not scanned.
+    /// The pages sealed in place so far. After the filled pieces, the map has pages that
+    /// were not scanned.
     fn sealed_pieces(&self) -> SealedPieces {
         if !self.sealed {
             return SealedPieces::NONE;
@@ -166,7 +163,6 @@ impl<M: Medium> Writer<'_, M> {
         })
     }
 
-    /// Collects the next piece; false if there are no more pages.
     fn fill(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SaveError> {
         let mut piece = self.pieces.begin(self.filled);
         let mut hasher = PageHasher::new();
@@ -203,7 +199,8 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// The page's hash, if hashes are wanted; `None` if it is zero or in a strided fill.
+    /// The page's hash, or 0 if hashes are not wanted; `None` if the page need not be
+    /// saved.
     fn hash_to_save(&mut self, index: u64, page: OsPage, holds: Holds) -> Option<u64> {
         let memory = self.memory;
         let ahead = |index| memory.at(index).map(|page| memory.page(page));
@@ -220,7 +217,6 @@ impl<M: Medium> Writer<'_, M> {
         }
     }
 
-    /// The next page that may be in use.
     fn next_page(&mut self) -> Option<(u64, OsPage, Holds)> {
         let (index, holds) = self.scan.next(&self.map)?;
         Some((index, self.cursor.seek(self.memory, index)?, holds))
@@ -234,7 +230,6 @@ impl<M: Medium> Writer<'_, M> {
         });
     }
 
-    /// Polls the medium for finished transfers.
     fn reap(&mut self) -> Result<bool, MediumError> {
         let mut moved = false;
         while self.in_flight > 0 && self.slot.poll()?.is_some() {
@@ -244,7 +239,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(moved)
     }
 
-    /// Starts the next transfer; false if there is none, or no room for it.
+    /// Starts the next transfer; false if there is no transfer or no room for it.
     fn send(&mut self) -> Result<bool, SaveError> {
         let number = self.sent / PIECE_PAGES;
         let begun = self.sent % PIECE_PAGES;
@@ -252,7 +247,7 @@ impl<M: Medium> Writer<'_, M> {
         if none || !self.pieces.is_done(number) {
             return Ok(false);
         }
-        // A piece that is done is sealed as a whole, unless the power fails.
+        // A piece that is done is completely sealed, unless the power fails.
         self.pieces.go_on()?;
         let piece = self.pieces.piece(number);
         let rest = &piece.pages[to_usize(begun)..];
@@ -277,7 +272,7 @@ impl<M: Medium> Writer<'_, M> {
         Ok(())
     }
 
-    /// Stores the digest of the oldest piece once that is computed and the piece is written.
+    /// Stores the digest of the oldest piece after the piece is digested and written.
     fn retire(&mut self) -> bool {
         let number = self.retired;
         let end = ((number + 1) * PIECE_PAGES).min(self.saved);
@@ -292,7 +287,7 @@ impl<M: Medium> Writer<'_, M> {
         true
     }
 
-    /// The first page of the slot behind the pages taken so far.
+    /// The first page of the slot after all pages taken so far.
     fn end(&self) -> u64 {
         self.data + self.saved
     }
@@ -301,9 +296,8 @@ impl<M: Medium> Writer<'_, M> {
         self.end() + pages <= self.slot.capacity() / PAGE_BYTES
     }
 
-    /// The error that says how much room an image needs: for the pages taken so
-    /// far, for `more` pages, and for those not looked at that are not zero,
-    /// strided fills among them.
+    /// The error with the length that the image needs: the pages taken so far, `more`
+    /// pages, and all unscanned pages that are not zero, including strided fills.
     fn too_small(&self, more: u64) -> SaveError {
         let mut cursor = self.cursor.clone();
         let mut rest = self.map.members();
