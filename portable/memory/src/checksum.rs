@@ -1,9 +1,9 @@
 //! XXH64 with seed 0, the checksum of headers and records.
 //!
-//! Our own, though crates exist: they take bytes, and on harts without
-//! misaligned access the compiler turns that into byte loads (over thirty for
-//! every 32 bytes, measured). The data checked here consists of aligned words, and is
-//! hashed as such. The result is the standard one, tested against the `twox-hash` crate.
+//! Existing crates take bytes, which the compiler turns into byte loads on harts without
+//! misaligned access (over thirty for each 32 bytes, measured). Our data consists of
+//! aligned words and is hashed as words. The result is standard XXH64, tested against the
+//! `twox-hash` crate.
 
 use zerocopy::FromBytes;
 
@@ -13,10 +13,9 @@ const P3: u64 = 0x1656_67b1_9e37_79f9;
 const P4: u64 = 0x85eb_ca77_c2b2_ae63;
 const P5: u64 = 0x27d4_eb2f_1656_67c5;
 
-/// The words that one round takes, one for each lane.
+/// The words of one round, one for each lane.
 type Stripe = [u64; 4];
 
-/// Takes stripes one by one.
 struct Hasher {
     lanes: Stripe,
     bytes: u64,
@@ -37,7 +36,7 @@ impl Hasher {
         self.bytes += size_of::<Stripe>() as u64;
     }
 
-    /// Merges the lanes; what remains, less than a stripe, is added afterwards.
+    /// Merges the lanes. The caller adds the remaining bytes, less than a stripe.
     fn fold(&self) -> u64 {
         let [a, b, c, d] = self.lanes;
         let sum = a
@@ -55,14 +54,13 @@ impl Hasher {
     }
 }
 
-/// The checksum of words, taken as little-endian bytes.
+/// The checksum of words as little-endian bytes.
 #[must_use]
 pub fn of_words(words: &[u64]) -> u64 {
     of_words_but(words, words.len())
 }
 
-/// As [`of_words`], with the word number `blank`, which holds the checksum
-/// itself, taken as zero.
+/// Like [`of_words`], with word `blank` as zero: it holds the checksum itself.
 #[must_use]
 pub fn of_words_but(words: &[u64], blank: usize) -> u64 {
     let word = |number: usize| if number == blank { 0 } else { words[number] };
@@ -81,8 +79,8 @@ pub fn of_words_but(words: &[u64], blank: usize) -> u64 {
     avalanche((whole..words.len()).fold(hash, |hash, number| tail_word(hash, word(number))))
 }
 
-/// The checksum of bytes. Slow where they are not aligned to four, as what a device tree
-/// holds is.
+/// The checksum of bytes. It is slow if they are not aligned to four, as in a device
+/// tree.
 #[must_use]
 pub fn of_bytes(bytes: &[u8]) -> u64 {
     let (stripes, rest) = bytes.as_chunks::<32>();

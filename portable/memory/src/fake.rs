@@ -1,4 +1,4 @@
-//! Memory that a test owns and passes off as a machine's.
+//! Memory of a test, which stands for a machine's.
 
 extern crate std;
 
@@ -15,21 +15,21 @@ use crate::{MemoryMap, OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 /// The contents of pages that are not OS memory.
 const GAP: Page = Page([0x5a5a_0000_a5a5_ffff; 512]);
 
-/// OS memory in several ranges, with pages between that are none.
+/// OS memory in several ranges, with other pages between them.
 #[derive(Debug)]
 pub struct FakeMemory {
-    /// Accessed through this pointer only, because devices access it too.
+    /// Only accessed through this pointer, because devices access it, too.
     pages: *mut [Page],
     os: OsMemory,
 }
 
 impl FakeMemory {
-    /// Ranges of as many pages as `ranges` lists, all zero, each with a page
-    /// before and behind it that does not belong to the OS.
+    /// Zeroed ranges with the page counts in `ranges`, each between pages that do not
+    /// belong to the OS.
     ///
     /// # Panics
     ///
-    /// When there are too many ranges, or no pages.
+    /// If there are too many ranges, or no pages.
     #[must_use]
     pub fn new(ranges: &[u64]) -> Self {
         let total: u64 = ranges.iter().map(|pages| pages + 1).sum();
@@ -55,7 +55,7 @@ impl FakeMemory {
         memory
     }
 
-    /// The memory, as the firmware sees it.
+    /// The memory, for the firmware.
     #[must_use]
     pub fn os(&mut self) -> &mut OsMemory {
         &mut self.os
@@ -65,7 +65,7 @@ impl FakeMemory {
     ///
     /// # Panics
     ///
-    /// When there is no such page.
+    /// If there is no such page.
     pub fn set(&mut self, index: u64, page: &Page) {
         let at = self.page(index).address();
         let pointer = core::ptr::with_exposed_provenance_mut::<Page>(to_usize(at));
@@ -73,11 +73,11 @@ impl FakeMemory {
         unsafe { pointer.write(page.clone()) }
     }
 
-    /// Changes bytes, which may lie in several pages.
+    /// Changes bytes, possibly in several pages.
     ///
     /// # Panics
     ///
-    /// When they are not OS memory throughout.
+    /// If they are not all OS memory.
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         assert!(self.os.contains(address, bytes.len() as u64));
         let pointer = core::ptr::with_exposed_provenance_mut::<u8>(to_usize(address));
@@ -85,7 +85,7 @@ impl FakeMemory {
         unsafe { pointer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Every page of OS memory.
+    /// A copy of all pages of OS memory.
     #[must_use]
     pub fn contents(&self) -> Vec<Page> {
         self.os
@@ -94,10 +94,10 @@ impl FakeMemory {
             .collect()
     }
 
-    /// Whether nothing but OS memory has been written.
+    /// Whether only OS memory was written.
     #[must_use]
     pub fn gaps_are_intact(&self) -> bool {
-        // SAFETY: the pages are allocated and nobody writes them meanwhile.
+        // SAFETY: the pages are allocated, and no code writes them during this borrow.
         let pages = unsafe { &*self.pages };
         pages.iter().all(|page| {
             let address = core::ptr::from_ref(page).addr() as u64;
@@ -112,7 +112,7 @@ impl FakeMemory {
 
 impl Drop for FakeMemory {
     fn drop(&mut self) {
-        // SAFETY: `new` made the pointer from a box, and this is its end.
+        // SAFETY: `new` made the pointer from a box, and it is not used again.
         drop(unsafe { Box::from_raw(self.pages) });
     }
 }

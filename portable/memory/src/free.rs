@@ -1,8 +1,8 @@
-/// What an OS expects to find in its free pages.
+/// The contents that an OS expects in its free pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeContents {
-    /// Nothing: it clears pages, if at all, when it begins to use them.
+    /// Any contents: it initialises pages when it takes them.
     Anything,
-    /// Zeros, or what it expects is not known.
+    /// Zeros; also used if the expectation is unknown.
     Zeros,
 }

@@ -1,8 +1,8 @@
 use thiserror::Error;
 
-/// What identifies a machine across power cycles: one hash ([`crate::PageHasher`]) for each
-/// aspect, computed by the firmware from its device tree. An image wakes only on a machine
-/// with the same four.
+/// The identity of a machine across power cycles: one hash ([`crate::PageHasher`]) for
+/// each aspect, computed by the firmware from its device tree. An image only wakes on a
+/// machine with the same four hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineIdentity {
     /// The ranges of OS memory.
@@ -11,37 +11,37 @@ pub struct MachineIdentity {
     pub harts: u64,
     /// The instruction set of each hart.
     pub isa: u64,
-    /// The device tree that the OS was given.
+    /// The device tree for the OS.
     pub device_tree: u64,
 }
 
-/// How an image's machine differs from this one: the first difference found, in the order
-/// of how much they explain.
+/// A difference between an image's machine and this one. If there are several, the one
+/// that explains most is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Difference {
-    /// Other ranges of OS memory.
+    /// The ranges of OS memory differ.
     #[error("another memory map")]
     MemoryMap,
-    /// More, fewer or other harts.
+    /// The harts differ.
     #[error("other harts")]
     Harts,
-    /// Another instruction set.
+    /// The instruction sets differ.
     #[error("another instruction set")]
     Isa,
-    /// Other devices, or the same ones elsewhere.
+    /// The devices or their addresses differ.
     #[error("another device tree")]
     DeviceTree,
 }
 
 impl MachineIdentity {
-    /// Whether an image of machine `self` may wake on machine `here`.
+    /// Checks that an image of machine `self` may wake on machine `here`.
     ///
     /// # Errors
     ///
     /// The first difference.
     pub fn compare(&self, here: &MachineIdentity) -> Result<(), Difference> {
         let aspects = [
-            // First, as the firmware's memory, and thus the OS's, depends on them.
+            // Harts come first: the layout of memory depends on them.
             (self.harts, here.harts, Difference::Harts),
             (self.memory, here.memory, Difference::MemoryMap),
             (self.isa, here.isa, Difference::Isa),

@@ -1,11 +1,10 @@
-//! Which pages of a machine matter.
+//! The memory of a machine, and the pages that a sleep saves.
 //!
-//! This crate knows where the memory that belongs to the OS lies ([`MemoryMap`]) and how
-//! it is read and written ([`OsMemory`]), one page of it
-//! ([`OsPage`], [`Page`]), the pages that a Linux has free ([`linux`]),
-//! and the set of pages that a sleep saves ([`PageMap`]). The hashes that several
-//! crates use are here too. It knows no CSR, no MMIO and no medium, so that
-//! everything here is decided, and tested, on the host.
+//! [`MemoryMap`] has the ranges of OS memory, and [`OsMemory`] gives access to them in
+//! pages ([`OsPage`], [`Page`]). [`linux`] finds the free pages of a Linux. [`PageMap`]
+//! is the set of pages that a sleep saves. The hashes that several crates use are here,
+//! too. This crate uses no CSR, no MMIO and no medium, so all of it is tested on the
+//! host.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -26,8 +25,8 @@ mod page_map;
 mod strided_fill;
 mod walk;
 
-/// A count or an index as the machine's own word. Addresses have 64 bits
-/// wherever this runs, so nothing is lost.
+/// Converts a count or an index to the machine's word. Addresses always have 64 bits
+/// here, so this is lossless.
 #[must_use]
 #[allow(
     clippy::cast_possible_truncation,

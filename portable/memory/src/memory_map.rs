@@ -3,21 +3,20 @@ use thiserror::Error;
 
 use crate::page::PAGE_BYTES;
 
-/// How many separate ranges a map may have.
+/// The most ranges of a map.
 pub const MAX_RANGES: usize = 32;
 
 /// A range of physical addresses, `start` included, `end` not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhysRange {
-    /// First address.
+    /// The first address.
     pub start: u64,
-    /// First address behind the range.
+    /// The first address after the range.
     pub end: u64,
 }
 
 impl PhysRange {
-    /// The range of `length` bytes from `start`; cut off at the top of the
-    /// address space.
+    /// The range of `length` bytes from `start`, cut off at the top of the address space.
     #[must_use]
     pub fn new(start: u64, length: u64) -> Self {
         PhysRange {
@@ -26,7 +25,7 @@ impl PhysRange {
         }
     }
 
-    /// Bytes in the range.
+    /// The length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -45,40 +44,39 @@ impl PhysRange {
     }
 }
 
-/// Why lists of ranges make no map.
+/// The reason why ranges do not form a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MemoryMapError {
     /// More ranges than [`MAX_RANGES`].
     #[error("more than {MAX_RANGES} separate memory ranges")]
     TooManyRanges,
-    /// Two ranges of the machine's description overlap.
+    /// Two memory ranges overlap at this address.
     #[error("memory ranges overlap at {0:#x}")]
     Overlap(u64),
-    /// Nothing is left for the OS.
+    /// No memory is left for the OS.
     #[error("no memory is left for the OS")]
     Empty,
 }
 
-/// Where the OS's memory lies: what a sleep saves and a wake restores. It gives no access;
-/// [`OsMemory`](crate::OsMemory) does.
+/// The ranges of OS memory, which a sleep saves and a wake restores.
+/// [`OsMemory`](crate::OsMemory) gives access to them.
 ///
-/// Pages are numbered from 0 in ascending order of address, holes left out;
-/// that number, the *index*, is what a page map speaks of.
+/// Pages are numbered from 0 in ascending order of address, without holes. A page map
+/// uses this number, the *index*.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryMap {
     ranges: ArrayVec<PhysRange, MAX_RANGES>,
-    /// All memory that the machine started with.
+    /// All memory at the machine's start.
     installed: ArrayVec<PhysRange, MAX_RANGES>,
 }
 
 impl MemoryMap {
-    /// The ranges of `memory` without those of `reserved`. Both may be in any order, and are
-    /// rounded to whole pages: memory inwards, reserved outwards.
+    /// The ranges of `memory` without those of `reserved`, each in any order. Memory is
+    /// rounded inwards to whole pages, reserved ranges outwards.
     ///
     /// # Errors
     ///
-    /// Overlapping memory ranges, more than [`MAX_RANGES`] of them, or nothing
-    /// left.
+    /// Overlapping memory ranges, more than [`MAX_RANGES`] ranges, or no memory left.
     pub fn new(memory: &[PhysRange], reserved: &[PhysRange]) -> Result<Self, MemoryMapError> {
         let mut ranges = ArrayVec::new();
         for range in memory {
@@ -99,19 +97,19 @@ impl MemoryMap {
         Ok(MemoryMap { ranges, installed })
     }
 
-    /// The ranges, ascending and disjoint, each of whole pages.
+    /// The ranges, ascending and disjoint, in whole pages.
     #[must_use]
     pub fn ranges(&self) -> &[PhysRange] {
         &self.ranges
     }
 
-    /// Whether all of `range` is memory that the machine started with, whoever's it is.
+    /// Whether the machine started with all of `range` as memory, for any owner.
     #[must_use]
     pub fn is_installed(&self, range: &PhysRange) -> bool {
         (self.installed.iter()).any(|all| all.start <= range.start && range.end <= all.end)
     }
 
-    /// Pages in all ranges together.
+    /// The number of pages in all ranges.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.ranges
@@ -120,7 +118,7 @@ impl MemoryMap {
             .sum()
     }
 
-    /// Whether the `length` bytes from `address` are OS memory throughout.
+    /// Whether the `length` bytes from `address` are all OS memory.
     #[must_use]
     pub fn contains(&self, address: u64, length: u64) -> bool {
         address.checked_add(length).is_some_and(|end| {
@@ -131,7 +129,6 @@ impl MemoryMap {
     }
 }
 
-/// Joins ranges that touch, so that contiguous memory is one range.
 fn join_neighbours(ranges: &mut ArrayVec<PhysRange, MAX_RANGES>) {
     let mut joined = ArrayVec::<PhysRange, MAX_RANGES>::new();
     for range in ranges.drain(..) {

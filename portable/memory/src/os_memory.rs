@@ -7,16 +7,16 @@ use crate::to_usize;
 
 /// Access to the OS's memory.
 ///
-/// It cannot be cloned: there is one value with access at a time.
+/// It cannot be cloned: only one value has access at a time.
 #[derive(Debug)]
 pub struct OsMemory {
     map: MemoryMap,
 }
 
-/// The address of a page that is known to be OS memory.
+/// The address of a page of OS memory.
 ///
-/// Only [`OsMemory`] makes one, so it proves that DMA to or from this address cannot touch
-/// the firmware.
+/// Only [`OsMemory`] creates one, so DMA to or from this address cannot touch the
+/// firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OsPage(pub(crate) u64);
 
@@ -41,15 +41,16 @@ impl OsMemory {
     ///
     /// # Safety
     ///
-    /// The ranges of `map` must be memory, mapped at its physical address. For as long as the
-    /// value exists nothing else in this program may access it, nor may another `OsMemory`:
-    /// [`OsMemory::page`] reads it, [`OsMemory::zero`] and the DMA of a medium write it.
+    /// The ranges of `map` must be memory, mapped at its physical address. While this
+    /// value exists, no other code and no other `OsMemory` may access them.
+    /// [`OsMemory::page`] reads the memory; [`OsMemory::zero`] and a medium's DMA write
+    /// it.
     #[must_use]
     pub unsafe fn new(map: MemoryMap) -> Self {
         OsMemory { map }
     }
 
-    /// The page with the given index; `None` from [`MemoryMap::pages`] on.
+    /// The page with this index; `None` from [`MemoryMap::pages`] on.
     #[must_use]
     pub fn at(&self, index: u64) -> Option<OsPage> {
         let mut left = index;
@@ -63,8 +64,7 @@ impl OsMemory {
         None
     }
 
-    /// The page that holds the byte at `address`; `None` when that is not OS
-    /// memory.
+    /// The page with the byte at `address`; `None` if that is not OS memory.
     #[must_use]
     pub fn page_at(&self, address: u64) -> Option<OsPage> {
         self.contains(address, 1)
@@ -75,7 +75,7 @@ impl OsMemory {
     ///
     /// # Panics
     ///
-    /// When the page was made by another `OsMemory`.
+    /// If the page belongs to another `OsMemory`.
     #[must_use]
     pub fn index_of(&self, page: OsPage) -> u64 {
         let mut first = 0;
@@ -85,7 +85,7 @@ impl OsMemory {
             }
             first += range.length() / PAGE_BYTES;
         }
-        panic!("page {:#x} is another memory's", page.address());
+        panic!("page {:#x} belongs to another memory", page.address());
     }
 
     /// All pages with their indices, ascending.
@@ -115,20 +115,20 @@ impl OsMemory {
 
     /// The contents of the page.
     ///
-    /// The caller must ensure that no DMA into the page is in flight.
+    /// No DMA into the page may be in progress.
     #[must_use]
     #[inline]
     pub fn page(&self, page: OsPage) -> &Page {
         let pointer = core::ptr::with_exposed_provenance::<Page>(to_usize(page.address()));
         // SAFETY: an `OsPage` is a page-aligned address in the memory that the
-        // maker of an `OsMemory` vouched for; any bit pattern is a `Page`.
+        // caller of `OsMemory::new` vouched for; any bit pattern is a `Page`.
         unsafe { &*pointer }
     }
 
     /// The page as words that several harts may read and write.
     ///
-    /// The caller must ensure that no DMA into the page is in flight, and that no reference
-    /// from [`OsMemory::page`] is held while it is written.
+    /// No DMA into the page may be in progress, and the caller must hold no reference
+    /// from [`OsMemory::page`] while it writes.
     #[must_use]
     #[inline]
     pub fn words(&self, page: OsPage) -> &PageWords {
@@ -138,9 +138,9 @@ impl OsMemory {
         unsafe { &*pointer }
     }
 
-    /// Zeroes the page. One that is zero already is only read, which is cheaper wherever reading
-    /// does not allocate memory. Several harts may do this to different pages, under the
-    /// conditions of [`OsMemory::words`].
+    /// Zeroes the page. A page of zeros is only read, which is cheaper if reads do not
+    /// allocate memory. Several harts may zero different pages, under the conditions of
+    /// [`OsMemory::words`].
     #[inline]
     pub fn zero(&self, page: OsPage) {
         if !self.page(page).is_zero() {

@@ -1,16 +1,15 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes in a page. Every offset and length on a medium is a multiple of it.
+/// The bytes of a page. All offsets and lengths on a medium are multiples of it.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// 64-bit words in a page.
+/// The 64-bit words of a page.
 pub const PAGE_WORDS: usize = 512;
 
-/// One page of memory, aligned as the hardware wants it for DMA.
+/// One page of memory, aligned for DMA.
 ///
-/// Held as words, not bytes: on harts without misaligned access the compiler
-/// turns a byte slice into byte loads, which makes scanning and hashing five
-/// times slower.
+/// It consists of words, because on harts without misaligned access the compiler turns a
+/// byte slice into byte loads. These would make scanning and hashing five times slower.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(4096))]
 pub struct Page(pub [u64; PAGE_WORDS]);
@@ -21,8 +20,8 @@ impl Page {
 
     /// Whether every byte is zero.
     ///
-    /// Tests a cache line at a time: a page in use almost always differs from zero in its first
-    /// line, mostly in its first word, and a zero page costs little more than its loads.
+    /// Tests one cache line at a time. A used page is almost always nonzero in its first
+    /// line, mostly in its first word. A zero page costs little more than its loads.
     #[must_use]
     #[inline]
     pub fn is_zero(&self) -> bool {
@@ -33,13 +32,13 @@ impl Page {
                 .all(|line| line.iter().fold(0, |all, word| all | word) == 0)
     }
 
-    /// Consecutive pages as one run of words.
+    /// The words of consecutive pages.
     #[must_use]
     pub fn words(pages: &[Page]) -> &[u64] {
         <[u64]>::ref_from_bytes(pages.as_bytes()).expect("pages are whole, aligned words")
     }
 
-    /// Consecutive pages as one run of words, to be changed.
+    /// The mutable words of consecutive pages.
     #[must_use]
     pub fn words_mut(pages: &mut [Page]) -> &mut [u64] {
         <[u64]>::mut_from_bytes(pages.as_mut_bytes()).expect("pages are whole, aligned words")

@@ -1,9 +1,10 @@
 //! rapidhash (version 3) of pages, which detects damage in a plain image.
 //!
-//! A wake hashes every word that it loads, so the hash bounds its speed. One product folds
-//! two words into the hash, in seven instructions where XXH64 takes fourteen. Our own
-//! implementation, for the reason given in [`checksum`](crate::checksum), and for one length
-//! only. The result is the published one, tested against the `rapidhash` crate.
+//! A wake hashes all loaded words, so the hash limits its speed. One multiplication adds
+//! two words, in seven instructions; XXH64 needs fourteen. This is our own
+//! implementation, for the reason in [`checksum`](crate::checksum), and only for the
+//! length of a page. The result is the published one, tested against the `rapidhash`
+//! crate.
 
 use core::sync::atomic::Ordering;
 
@@ -21,12 +22,12 @@ const SECRETS: [u64; 7] = [
 ];
 const LAST_SECRET: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
-/// The words that the lanes consume in a round, two each.
+/// The words of a round: two for each lane.
 const LINE: usize = 2 * SECRETS.len();
-/// Bytes of a page that make no whole line.
+/// The bytes of a page after the last whole line.
 const REST: u64 = PAGE_BYTES % (8 * LINE as u64);
 
-/// The hash of a page by itself, with seed 0: harts take pages in any order.
+/// The hash of a single page, with seed 0: harts hash pages in any order.
 #[must_use]
 pub fn page_hash(page: &Page) -> u64 {
     hash(&page.0, |word| *word)
@@ -38,8 +39,8 @@ pub fn page_words_hash(words: &PageWords) -> u64 {
     hash(words, |word| word.load(Ordering::Relaxed))
 }
 
-/// Hashes a sequence of pages by their hashes: the hash so far seeds the next step, and the
-/// first seed is 0.
+/// Hashes the hashes of a sequence of pages: the hash so far is the seed of the next
+/// step, and the first seed is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageHasher(u64);
 
@@ -59,11 +60,11 @@ impl PageHasher {
     pub fn hashed_page(&mut self, hash: u64) {
         const BYTES: u64 = size_of::<u64>() as u64;
         let seed = seeded(self.0) ^ BYTES;
-        // Of so few bytes the first eight and the last are the same.
+        // With 8 bytes, the first and the last eight are the same.
         self.0 = finished(hash, hash ^ seed, BYTES);
     }
 
-    /// The hash of all pages appended; 0 for none.
+    /// The hash of all appended pages; 0: no pages.
     #[must_use]
     pub const fn finish(&self) -> u64 {
         self.0
@@ -93,7 +94,7 @@ fn hash<W>(page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
         g = turn(g, 6);
     }
     let mut lane = a ^ b ^ c ^ d ^ e ^ f ^ g;
-    // The last pair of words is handled separately, below.
+    // The last pair of words follows below.
     let (pairs, _) = rest.as_chunks::<2>();
     for ([first, second], secret) in pairs.iter().zip([SECRETS[2], SECRETS[2], SECRETS[1]]) {
         lane = mix(value(first) ^ secret, value(second) ^ lane);
@@ -101,7 +102,7 @@ fn hash<W>(page: &[W; 512], value: impl Fn(&W) -> u64) -> u64 {
     finished(value(&page[510]) ^ REST, value(&page[511]) ^ lane, REST)
 }
 
-/// The last pair of words, and the final mix; `rest` bytes were left of the last line.
+/// Adds the last pair of words, and mixes; `rest` bytes remained after the last line.
 #[inline(always)]
 fn finished(first: u64, second: u64, rest: u64) -> u64 {
     let (low, high) = product(first ^ SECRETS[1], second);
@@ -114,7 +115,6 @@ const fn mix(first: u64, second: u64) -> u64 {
     low ^ high
 }
 
-/// The lower and the upper half of a product.
 #[expect(clippy::cast_possible_truncation, reason = "halves are meant")]
 #[inline(always)]
 const fn product(first: u64, second: u64) -> (u64, u64) {

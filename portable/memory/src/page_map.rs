@@ -6,40 +6,39 @@ use thiserror::Error;
 use crate::page::{PAGE_BYTES, Page};
 use crate::to_usize;
 
-/// Pages that one page of the map covers: 128 MiB of memory.
+/// The pages that one page of the map covers: 128 MiB of memory.
 const BITS_PER_PAGE: u64 = PAGE_BYTES * 8;
 
-/// Pages between two questions whether to go on, by those functions that ask: 16 MiB, in which a
-/// set has 2,048 runs at most.
+/// The number of pages between two calls of `go_on`: 16 MiB, with at most 2,048 runs.
 const STRETCH: u64 = 64 * STRETCH_WORDS as u64;
 const STRETCH_WORDS: usize = 64;
 
-/// A set of pages: bit `index % 64` of word `index / 64` is set when the page
-/// with that index is in it. One page of the map covers 128 MiB of memory.
+/// A set of pages: bit `index % 64` of word `index / 64` is set if the page with that
+/// index is in the set. One page of the map covers 128 MiB of memory.
 #[derive(Debug)]
 pub struct PageMap<'a> {
     words: &'a mut [u64],
     pages: u64,
 }
 
-/// Why a page map is refused.
+/// The reason why a page map is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PageMapError {
     /// The room given is too small.
-    #[error("a page map of {needed} pages does not fit in {given}")]
+    #[error("a page map of {needed} pages does not fit in {given} pages")]
     NoRoom {
-        /// Pages of map needed.
+        /// The needed pages of map.
         needed: u64,
-        /// Pages of map given.
+        /// The given pages of map.
         given: u64,
     },
-    /// A bit beyond the last page is set.
+    /// A bit past the last page is set.
     #[error("the page map names page {0}, which does not exist")]
     BeyondEnd(u64),
 }
 
 impl PageMap<'_> {
-    /// Pages of map for `os_pages` pages of memory.
+    /// The number of map pages for `os_pages` pages of memory.
     #[must_use]
     pub const fn pages_needed(os_pages: u64) -> u64 {
         os_pages.div_ceil(BITS_PER_PAGE)
@@ -47,7 +46,7 @@ impl PageMap<'_> {
 }
 
 impl<'a> PageMap<'a> {
-    /// An empty set of `pages` pages at most; `room` is cleared.
+    /// An empty set for indices below `pages`; clears `room`.
     ///
     /// # Errors
     ///
@@ -58,12 +57,12 @@ impl<'a> PageMap<'a> {
         Ok(PageMap { words, pages })
     }
 
-    /// The set that `saved`, of `pages` pages at most, holds already.
+    /// The set stored in `saved`, for indices below `pages`.
     ///
     /// # Errors
     ///
-    /// [`PageMapError::NoRoom`], or [`PageMapError::BeyondEnd`] when a bit from
-    /// `pages` to the end of the last page of map is set.
+    /// [`PageMapError::NoRoom`], or [`PageMapError::BeyondEnd`] if a bit for an index
+    /// from `pages` on is set.
     pub fn from_saved(saved: &'a mut [Page], pages: u64) -> Result<Self, PageMapError> {
         let words = words_for(saved, pages)?;
         let mut beyond = Indices {
@@ -80,18 +79,18 @@ impl<'a> PageMap<'a> {
 }
 
 impl PageMap<'_> {
-    /// Puts the page with this index into the set.
+    /// Adds a page.
     ///
     /// # Panics
     ///
-    /// When there is no such page.
+    /// If there is no such page.
     pub fn insert(&mut self, index: u64) {
         assert!(index < self.pages, "page {index} of {}", self.pages);
         self.words[word_of(index)] |= 1 << (index % 64);
     }
 
-    /// Inserts `pages` pages from index `first` on. Returns false if one of them was in the set
-    /// already or does not exist; some may have been inserted then.
+    /// Adds `pages` pages from index `first`. Returns false if one of them is already in
+    /// the set or does not exist; some may have been added then.
     #[must_use]
     pub fn insert_new(&mut self, first: u64, pages: u64) -> bool {
         let Some(end) = first.checked_add(pages).filter(|end| *end <= self.pages) else {
@@ -116,18 +115,18 @@ impl PageMap<'_> {
         self.words.fill(0);
     }
 
-    /// Removes the page with this index, if the set has it.
+    /// Removes a page, if the set has it.
     pub fn remove(&mut self, index: u64) {
         if index < self.pages {
             self.words[word_of(index)] &= !(1 << (index % 64));
         }
     }
 
-    /// Replaces the set by its complement, as long as it is to `go_on`.
+    /// Replaces the set by its complement. Stops if `go_on` fails.
     ///
     /// # Errors
     ///
-    /// That of `go_on`. The set is neither the one nor the other then.
+    /// The error of `go_on`. The set is then invalid.
     pub fn try_invert<E>(&mut self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
         let (whole, rest) = self.words.split_at_mut(word_of(self.pages));
         for stretch in whole.chunks_mut(STRETCH_WORDS) {
@@ -140,29 +139,29 @@ impl PageMap<'_> {
         Ok(())
     }
 
-    /// Whether the page with this index is in the set.
+    /// Whether a page is in the set.
     #[must_use]
     pub fn contains(&self, index: u64) -> bool {
         index < self.pages && self.words[word_of(index)] >> (index % 64) & 1 == 1
     }
 
-    /// How many pages there are, in the set or not.
+    /// The number of pages of memory, in the set or not.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// How many pages are in the set.
+    /// The number of pages in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
         count(self.words)
     }
 
-    /// How many pages are in the set, as long as it is to `go_on`.
+    /// The number of pages in the set. Stops if `go_on` fails.
     ///
     /// # Errors
     ///
-    /// That of `go_on`.
+    /// The error of `go_on`.
     pub fn try_count<E>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<u64, E> {
         let words = &self.words[..to_usize(self.pages.div_ceil(64))];
         words.chunks(STRETCH_WORDS).try_fold(0, |pages, stretch| {
@@ -171,38 +170,37 @@ impl PageMap<'_> {
         })
     }
 
-    /// The word of the map that has page `index`: its bit n is page
-    /// `index / 64 * 64 + n`.
+    /// The word of the map with page `index`: bit n is page `index / 64 * 64 + n`.
     #[must_use]
     pub fn word(&self, index: u64) -> u64 {
         self.words.get(word_of(index)).copied().unwrap_or(0)
     }
 
-    /// The first index in the set that is not below `from`.
+    /// The first index in the set from `from` on.
     #[must_use]
     pub fn next(&self, from: u64) -> Option<u64> {
         self.next_in(from..self.pages)
     }
 
-    /// The first index in the set that is in a range. It costs no more than to pass over that.
+    /// The first index in the set within a range. The range limits the cost.
     #[must_use]
     pub fn next_in(&self, range: Range<u64>) -> Option<u64> {
         self.indices(0, range).next()
     }
 
-    /// The indices in the set, ascending.
+    /// All indices in the set, ascending.
     #[must_use]
     pub fn members(&self) -> Indices<'_> {
         self.indices(0, 0..self.pages)
     }
 
-    /// The indices of memory that are not in the set, ascending.
+    /// All indices outside the set, ascending.
     #[must_use]
     pub fn others(&self) -> Indices<'_> {
         self.indices(!0, 0..self.pages)
     }
 
-    /// Those in a range. No word behind it is looked at.
+    /// The indices in a range. Reads no words after it.
     fn indices(&self, invert: u64, range: Range<u64>) -> Indices<'_> {
         let end = range.end.min(self.pages);
         Indices {
@@ -213,11 +211,11 @@ impl PageMap<'_> {
         }
     }
 
-    /// Names the set as extents, ascending, each of maximal length, as long as it is to `go_on`.
+    /// Calls `each` with each maximal run of the set, ascending. Stops if `go_on` fails.
     ///
     /// # Errors
     ///
-    /// That of `go_on`.
+    /// The error of `go_on`.
     pub fn try_each_run<E>(
         &self,
         mut each: impl FnMut(Run),
@@ -240,7 +238,7 @@ impl PageMap<'_> {
         Ok(())
     }
 
-    /// The extents of the part of the set in a range.
+    /// The runs of the set within a range.
     fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = Run> + '_ {
         let mut set = self.indices(0, range.clone());
         let mut clear = self.indices(!0, range.clone());
@@ -257,21 +255,21 @@ impl PageMap<'_> {
     }
 }
 
-/// An extent: pages with consecutive indices that are all in a set.
+/// Pages with consecutive indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index of the first page.
+    /// The index of the first page.
     pub first: u64,
-    /// How many pages.
+    /// The number of pages.
     pub pages: u64,
 }
 
-/// Ascending indices of a page map. Words without any are skipped whole.
-/// A clone goes on from the same place.
+/// Ascending indices of a page map. Empty words are skipped whole. A clone continues from
+/// the same index.
 #[derive(Clone, Debug)]
 pub struct Indices<'a> {
     words: &'a [u64],
-    /// All ones when clear bits are wanted.
+    /// All ones to find clear bits.
     invert: u64,
     at: u64,
     end: u64,

@@ -3,27 +3,26 @@ use core::sync::atomic::Ordering;
 use crate::os_memory::PageWords;
 use crate::page::{PAGE_WORDS, Page};
 
-/// 64-bit words in a row.
+/// The 64-bit words of a row.
 pub const ROW_WORDS: usize = 8;
 
-/// Rows in a page.
 const ROWS: u64 = (PAGE_WORDS / ROW_WORDS) as u64;
 
-/// A page of rows of eight words, where each row is the one before plus the same step, word
-/// by word and without carry. An array of equal structures looks so: for example Linux's
-/// `struct page`, 64 bytes for every page of memory, as long as that has never been used.
+/// A page of rows of eight words. Each row is the previous one plus a constant step, word
+/// by word and without carry. An array of equal structures looks like this: for example
+/// Linux's `struct page`, 64 bytes for each page of memory, while it is unused.
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct StridedFill {
     /// The page's first row.
     pub row: [u64; ROW_WORDS],
-    /// What each row adds to the one before.
+    /// The difference from each row to the next.
     pub step: [u64; ROW_WORDS],
 }
 
 impl StridedFill {
-    /// The strided fill that `page` is, if it is one.
+    /// The strided fill in `page`, if the page is one.
     ///
-    /// Almost every other page differs in the first word of its third row already.
+    /// Almost all other pages fail at the first word of the third row.
     #[must_use]
     #[inline]
     pub fn of(page: &Page) -> Option<Self> {
@@ -38,7 +37,8 @@ impl StridedFill {
         (is_same(&difference(third, second), &found.step) && found.makes(page)).then_some(found)
     }
 
-    /// The strided fill that the page's first two rows define. If the page is one, it is this.
+    /// The strided fill that the page's first two rows define. Other rows are not
+    /// checked.
     #[must_use]
     #[inline]
     pub fn begun(page: &Page) -> Self {
@@ -50,7 +50,7 @@ impl StridedFill {
         }
     }
 
-    /// The strided fill that goes on `pages` pages behind this one.
+    /// The strided fill of the page `pages` pages later.
     #[must_use]
     pub fn after(&self, pages: u64) -> Self {
         let rows = pages.wrapping_mul(ROWS);
@@ -62,10 +62,10 @@ impl StridedFill {
         }
     }
 
-    /// Whether `page` holds this.
+    /// Whether `page` has these contents.
     ///
-    /// Compares one column of words after the other. That needs few registers, and takes an
-    /// emulator, which keeps few of them across loads, a third of the time of going by rows.
+    /// Compares one column of words at a time. That needs few registers, and takes an
+    /// emulator, which keeps few registers across loads, a third of the time.
     #[must_use]
     pub fn makes(&self, page: &Page) -> bool {
         let (rows, _) = page.0.as_chunks::<ROW_WORDS>();
@@ -83,7 +83,7 @@ impl StridedFill {
         })
     }
 
-    /// Fills a page with it; word by word as [`Self::makes`] does.
+    /// Fills a page by columns, like [`Self::makes`].
     pub fn fill(&self, page: &PageWords) {
         let (rows, _) = page.as_chunks::<ROW_WORDS>();
         let (eights, _) = rows.as_chunks::<8>();
@@ -105,8 +105,8 @@ impl PartialEq for StridedFill {
     }
 }
 
-/// Compares word by word. The compiler compares arrays as bytes, by a call that takes
-/// fifty times as long.
+/// Compares word by word. The compiler would compare arrays as bytes, with a call that
+/// takes fifty times as long.
 fn is_same(row: &[u64; ROW_WORDS], other: &[u64; ROW_WORDS]) -> bool {
     let words = row.iter().zip(other);
     words.fold(0, |differ, (word, other)| differ | (word ^ other)) == 0

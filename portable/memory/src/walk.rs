@@ -2,15 +2,14 @@ use crate::os_memory::{OsMemory, OsPage};
 use crate::page::PAGE_BYTES;
 use crate::page_map::Indices;
 
-/// A cursor that turns ascending indices into pages at a constant cost each;
-/// [`OsMemory::at`] searches from the beginning every time.
+/// Converts ascending indices to pages at a constant cost. [`OsMemory::at`] searches from
+/// the start each time.
 ///
-/// It borrows nothing, so that memory can be written between two steps.
+/// It borrows nothing, so that memory can be written between two calls.
 #[derive(Clone, Debug, Default)]
 pub struct PageCursor {
-    /// Number of the current range.
     range: usize,
-    /// Index of that range's first page.
+    /// The index of that range's first page.
     first: u64,
 }
 
@@ -21,8 +20,8 @@ impl PageCursor {
         PageCursor::default()
     }
 
-    /// The page with the given index, which must not be less than the one
-    /// before; `None` beyond the end.
+    /// The page with this index, which must not be less than the previous one; `None`
+    /// past the end.
     #[inline]
     pub fn seek(&mut self, memory: &OsMemory, index: u64) -> Option<OsPage> {
         loop {
@@ -38,8 +37,8 @@ impl PageCursor {
     }
 }
 
-/// Walks the pages that [`Indices`] names, ascending. It borrows the map but
-/// not the memory; a clone goes on from the same place.
+/// Iterates over the pages of [`Indices`]. It borrows the map but not the memory; a clone
+/// continues from the same index.
 #[derive(Clone, Debug)]
 pub struct PageWalk<'m> {
     indices: Indices<'m>,
@@ -47,7 +46,7 @@ pub struct PageWalk<'m> {
 }
 
 impl<'m> PageWalk<'m> {
-    /// A walk over `indices`, none of which has been taken.
+    /// A walk over all `indices`.
     #[must_use]
     pub fn new(indices: Indices<'m>) -> Self {
         PageWalk {
@@ -67,13 +66,13 @@ impl<'m> PageWalk<'m> {
         self.indices.skip_to(index);
     }
 
-    /// The next page; `None` at the end, or when `memory` ends before the map.
+    /// The next page; `None` at the end, or if `memory` ends before the map.
     #[inline]
     pub fn next(&mut self, memory: &OsMemory) -> Option<OsPage> {
         self.next_indexed(memory).map(|(_, page)| page)
     }
 
-    /// The same, with its index.
+    /// The next page with its index.
     #[inline]
     pub fn next_indexed(&mut self, memory: &OsMemory) -> Option<(u64, OsPage)> {
         let index = self.indices.next()?;

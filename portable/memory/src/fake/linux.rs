@@ -1,4 +1,4 @@
-//! A Linux of a few pages: as much of a stopped kernel as tells its free pages.
+//! A small Linux: the parts of a stopped kernel that lead to its free pages.
 
 extern crate std;
 
@@ -24,7 +24,7 @@ use crate::{OsMemory, PAGE_BYTES, to_usize};
 const ZONES: u64 = 2;
 const FREE: i32 = -0x1000_0000;
 
-/// Where things are in the model's image, in pages; its text comes first.
+/// The layout of the model's image in pages, after its text.
 mod image {
     /// Constants: offsets and numbers, names, tokens.
     pub(super) const OFFSETS: u64 = 1;
@@ -35,24 +35,24 @@ mod image {
     pub(super) const PAGES: u64 = 6;
 }
 
-/// What the offsets in the kernel's table of symbols count from.
+/// The origin of the offsets in the kernel's symbol table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offsets {
-    /// A base that they have in common: Linux 6.0 to 6.19.
+    /// A common base: Linux 6.0 to 6.19.
     FromBase,
-    /// Their own places: since Linux 7.0.
+    /// Their own addresses: since Linux 7.0.
     FromThemselves,
 }
 
-/// Memory in which a small Linux has stopped.
+/// Memory with a small, stopped Linux.
 #[derive(Debug)]
 pub struct SmallLinux {
-    /// All of it.
+    /// All memory.
     pub memory: FakeMemory,
     /// The address space of the hart that made the call.
     pub space: FakeSpace,
     places: Places,
-    /// Address of the entry that page 0 of the address space would have.
+    /// The address of the entry for page 0 of physical memory, which may not exist.
     page_array: u64,
     shape: Shape,
     offsets: Offsets,
@@ -62,28 +62,28 @@ pub struct SmallLinux {
     text: String,
     /// Physical address of the only node.
     node: u64,
-    /// Index of the first page that the kernel does not hold.
+    /// The index of the first page that the kernel does not use.
     next: u64,
     symbols: BTreeMap<&'static str, u64>,
 }
 
 impl SmallLinux {
-    /// A Linux in memory of these ranges, the first of at least 64 pages, with
-    /// all free that it does not need.
+    /// A Linux in memory with these ranges. All pages that it does not need are free. The
+    /// first range must have at least 64 pages.
     ///
     /// # Panics
     ///
-    /// When memory is too small.
+    /// If memory is too small.
     #[must_use]
     pub fn new(places: Places, ranges: &[u64]) -> Self {
         Self::with_offsets(places, ranges, Offsets::FromBase)
     }
 
-    /// The same with a table of symbols of either kind.
+    /// The same with either kind of symbol table.
     ///
     /// # Panics
     ///
-    /// When memory is too small.
+    /// If memory is too small.
     #[must_use]
     pub fn with_offsets(places: Places, ranges: &[u64], offsets: Offsets) -> Self {
         let mut linux = Self::unbooted(places, ranges, Shape::of(&shape::small()));
@@ -127,13 +127,13 @@ impl SmallLinux {
         self.free_all_but(|_| false);
     }
 
-    /// Memory, as the firmware sees it.
+    /// The memory, for the firmware.
     #[must_use]
     pub fn os(&self) -> &OsMemory {
         &self.memory.os
     }
 
-    /// Physical address of the note.
+    /// The physical address of the note.
     #[must_use]
     pub fn note(&self) -> u64 {
         self.note
@@ -151,7 +151,7 @@ impl SmallLinux {
         self.write_note();
     }
 
-    /// A note with this text, as a page and what follows it.
+    /// The bytes of a note with this text.
     #[must_use]
     pub fn note_bytes(text: &str) -> Vec<u8> {
         let mut bytes = vec![0; 24];
@@ -162,51 +162,51 @@ impl SmallLinux {
         bytes
     }
 
-    /// Index of the first page that the kernel does not hold.
+    /// The index of the first page that the kernel does not use.
     #[must_use]
     pub fn first_free(&self) -> u64 {
         self.next
     }
 
-    /// Physical address of what a symbol names.
+    /// The physical address of a symbol's target.
     ///
     /// # Panics
     ///
-    /// When there is no such symbol.
+    /// If there is no such symbol.
     #[must_use]
     pub fn symbol(&self, name: &str) -> u64 {
         self.physical(self.symbols[name])
     }
 
-    /// Physical address of the `struct page` of the page with this index.
+    /// The physical address of the `struct page` of page `index`.
     ///
     /// # Panics
     ///
-    /// When there is no such page.
+    /// If there is no such page.
     #[must_use]
     pub fn page_struct(&self, index: u64) -> u64 {
         self.physical(self.page_address(index))
     }
 
-    /// Physical address of the node's first zone.
+    /// The physical address of the node's first zone.
     #[must_use]
     pub fn zone(&self) -> u64 {
         self.node + self.shape.node_zones
     }
 
-    /// Physical address of a free list's head.
+    /// The physical address of a free list's head.
     #[must_use]
     pub fn list(&self, order: u64, list: u64) -> u64 {
         self.zone() + self.shape.zone_areas + order * self.shape.area + list * 16
     }
 
-    /// Physical address of the first zone's count of free pages.
+    /// The physical address of the first zone's count of free pages.
     fn free_count(&self) -> u64 {
         self.zone() + self.shape.zone_stats
     }
 
-    /// Frees all pages, in blocks as large as can be, but for those that the
-    /// kernel holds and those that are named.
+    /// Frees all pages in the largest possible blocks, except those that the kernel or
+    /// `used` keeps.
     pub fn free_all_but(&mut self, used: impl Fn(u64) -> bool) {
         let shape = self.shape;
         let mut lists = vec![Vec::new(); to_usize(shape.orders * shape.lists)];
@@ -266,8 +266,8 @@ impl SmallLinux {
         }
     }
 
-    /// Links the page with this index as a block of its own into the first list
-    /// of `order`, whatever it is, and counts it.
+    /// Links page `index` as the start of a block into the first list of `order`, without
+    /// any checks, and counts the block.
     pub fn link(&mut self, index: u64, order: u64) {
         let list = self.list(order, 0);
         let (head, links) = (self.linear(list), self.page_address(index) + self.shape.lru);
@@ -282,7 +282,7 @@ impl SmallLinux {
         self.set_word(pages, self.word(pages) + (1 << order));
     }
 
-    /// Marks a block as free by the `struct page` of its first page.
+    /// Marks a block as free in the `struct page` of its first page.
     fn mark(&mut self, page: u64, order: u64) {
         self.memory
             .write(page + self.shape.mapcount, &FREE.to_le_bytes());
@@ -294,11 +294,11 @@ impl SmallLinux {
         self.memory.write(at, &value.to_le_bytes());
     }
 
-    /// Takes pages for the kernel; tells the physical address of the first.
+    /// Takes pages for the kernel. Returns the physical address of the first.
     ///
     /// # Panics
     ///
-    /// When memory is too small.
+    /// If memory is too small.
     pub fn take(&mut self, pages: u64) -> u64 {
         let first = self.memory.page(self.next).address();
         let last = self.memory.page(self.next + pages - 1).address();
@@ -307,7 +307,7 @@ impl SmallLinux {
         first
     }
 
-    /// Address of a page divided by its length.
+    /// The page frame number.
     fn number(&self, index: u64) -> u64 {
         self.memory.page(index).address() / PAGE_BYTES
     }
@@ -321,7 +321,7 @@ impl SmallLinux {
             .wrapping_add(self.number(index) * self.shape.page)
     }
 
-    /// Physical address of a place in the image's data.
+    /// The physical address of an offset in the image's data.
     fn data(&self, offset: u64) -> u64 {
         self.image + image::DATA * PAGE_BYTES + offset
     }
@@ -341,7 +341,7 @@ impl SmallLinux {
         }
     }
 
-    /// Maps all memory, and the page structures.
+    /// Maps all memory and the page structures.
     fn map_memory(&mut self) {
         for index in 0..self.os().pages() {
             let page = self.memory.page(index).address();
@@ -355,17 +355,17 @@ impl SmallLinux {
         }
     }
 
-    /// The pages that are mapped: each one's address, what it stands for, and how.
+    /// All mapped pages: virtual address, physical address, rights.
     #[must_use]
     pub fn mapped(&self) -> Vec<(u64, u64, Rights)> {
         self.space.pages().collect()
     }
 
-    /// A 64-bit word.
+    /// Reads a 64-bit word.
     ///
     /// # Panics
     ///
-    /// When it is not OS memory.
+    /// If it is not OS memory.
     #[must_use]
     pub fn word(&self, at: u64) -> u64 {
         let page = self.os().page_at(at).expect("OS memory");

@@ -1,4 +1,4 @@
-//! Memory that the kernel has and the machine did not start with.
+//! Detects memory that was added to the running machine.
 
 use super::address_space::AddressSpace;
 use super::error::FreeListError;
@@ -6,12 +6,12 @@ use super::kernel::Kernel;
 use super::note::Key;
 use super::search::Known;
 
-/// How many mappings and tables are looked at beyond those that map all memory page by
-/// page, which come first: other memory stands between them or right behind.
+/// The search limit in addition to one mapping for each page. Mappings of other memory
+/// come between those of OS memory or directly after them.
 const MORE_MAPPINGS: u64 = 1 << 16;
 
-/// Refuses memory that was added: from where it maps all memory to its image, a kernel
-/// maps nothing but memory.
+/// Fails if memory was added. Between the start of its linear map and its image, a kernel
+/// maps only memory.
 pub(super) fn refuse<A: AddressSpace>(
     kernel: &Kernel<'_, A>,
     known: &Known,

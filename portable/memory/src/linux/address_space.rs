@@ -1,16 +1,14 @@
 use crate::{OsMemory, PhysRange};
 
-/// The address space that the OS's kernel runs in; each architecture brings its
-/// own.
+/// The address space of the OS's kernel. Each architecture has its own implementation.
 pub trait AddressSpace {
-    /// The mapping that `address`, one of the kernel's, belongs to; `None` when
-    /// it is not mapped, is not the kernel's, or is mapped in a way unknown
-    /// here.
+    /// The mapping of the kernel address `address`; `None` if the address is not mapped,
+    /// is not the kernel's, or has an unknown kind of mapping.
     fn span(&self, memory: &OsMemory, address: u64) -> Option<Span>;
 
-    /// The first physical addresses of which `is_found` holds, among those that the
-    /// kernel's addresses from `first` up to its image stand for, and those of the tables
-    /// that say so. No more than `most` mappings and tables are looked at.
+    /// Finds the first physical range for which `is_found` is true, in mapping order. It
+    /// searches the mappings of kernel addresses from `first` up to the kernel's image,
+    /// and the page tables of these mappings. It stops after `most` mappings and tables.
     fn find(
         &self,
         memory: &OsMemory,
@@ -19,29 +17,28 @@ pub trait AddressSpace {
         is_found: &dyn Fn(&PhysRange) -> bool,
     ) -> Option<PhysRange>;
 
-    /// Whether the search may go on. Once it may not, it never may again. It is asked at the
-    /// latest after so many pages or blocks as take a hundred thousand instructions, and is to
-    /// cost little.
+    /// Whether the search may continue. After the first `false`, all later calls return
+    /// `false`, too. The search calls this at least every hundred thousand instructions,
+    /// so it must be fast.
     fn goes_on(&self) -> bool {
         true
     }
 
-    /// Whether the kernel's image, and nothing but it, may be at `address`.
+    /// Whether `address` is in the range that is reserved for the kernel's image.
     fn is_image(&self, address: u64) -> bool;
 }
 
-/// Addresses that are mapped in one go.
+/// One contiguous mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// First address.
+    /// The first virtual address.
     pub start: u64,
-    /// What it stands for.
+    /// The physical address of `start`.
     pub physical: u64,
-    /// Bytes mapped: a power of two, and `start` and `physical` are multiples
-    /// of it.
+    /// The length in bytes: a power of two. `start` and `physical` are multiples of it.
     pub bytes: u64,
-    /// Whether it can be written.
+    /// Whether the kernel can write to it.
     pub writable: bool,
-    /// Whether user mode can reach it.
+    /// Whether user mode can access it.
     pub user: bool,
 }

@@ -1,6 +1,6 @@
-//! The lists of free blocks. A block is 2^order pages, aligned to its length;
-//! the `struct page` of its first page is marked, knows the order, and is linked
-//! into one of its zone's lists for that order.
+//! The lists of free blocks. A block has 2^order pages and is aligned to its length. The
+//! `struct page` of its first page is marked as free, has the order, and is linked into
+//! one of its zone's lists for that order.
 
 use super::address_space::AddressSpace;
 use super::error::FreeListError;
@@ -11,15 +11,15 @@ use super::search::Known;
 use super::symbols::Symbol;
 use crate::{FreeContents, PAGE_BYTES, PageMap};
 
-/// How far a zone's count of free pages may be off: the last hart's per-CPU difference,
-/// which fits in a byte, has not been added. Those of the others were, when they went
-/// offline.
+/// The greatest error of a zone's count of free pages. The last hart's per-CPU
+/// difference, which fits in a byte, is not yet added. The other harts added theirs when
+/// they went offline.
 const SLACK: u64 = 128;
 
-/// Most bytes of a set of nodes: 1024 nodes.
+/// The longest set of nodes in bytes: 1024 nodes.
 const MOST_NODE_BYTES: u64 = 128;
 
-/// What the kernel expects to find in its free pages.
+/// The contents that the kernel expects in its free pages.
 pub(super) fn contents<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     known: &Known,
@@ -30,7 +30,7 @@ pub(super) fn contents<A: AddressSpace>(
     }
 }
 
-/// Puts all free blocks into `free`; tells how many pages they have.
+/// Adds all free blocks to `free`. Returns the number of their pages.
 pub(super) fn mark<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     known: &Known,
@@ -66,7 +66,7 @@ pub(super) fn mark<A: AddressSpace>(
     Ok(pages)
 }
 
-/// Whether the kernel checks the contents of free pages.
+/// Fails if the kernel checks the contents of free pages.
 fn refuse_guarded<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     known: &Known,
@@ -78,7 +78,7 @@ fn refuse_guarded<A: AddressSpace>(
             return Err(FreeListError::Guarded);
         }
     }
-    // Kernels before 5.11; what else they need is not looked into here.
+    // Kernels before 5.11, whose further conditions are not checked here.
     match known.symbols.optional(Symbol::OldPagePoisoning)? {
         Some(_) => Err(FreeListError::Guarded),
         None => Ok(()),
@@ -91,8 +91,7 @@ struct Walk<'w, 'a, 'm, A> {
     free: &'w mut PageMap<'m>,
 }
 
-/// Pages of memory by the kernel's numbers: the physical address divided by the
-/// length of a page.
+/// A range of page frame numbers.
 #[derive(Clone, Copy)]
 struct Node {
     first: u64,
@@ -119,7 +118,7 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
 
     fn zone(&mut self, node: Node, zone: u64) -> Result<u64, FreeListError> {
         let layout = self.layout.zone;
-        // The lists of a zone without pages may not have been made.
+        // The lists of a zone without pages may be uninitialised.
         let is_empty = self.kernel.word(zone.wrapping_add(layout.spanned))? == 0;
         let mut pages = 0;
         for order in 0..layout.orders {
@@ -148,7 +147,8 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
         Ok(pages)
     }
 
-    /// Walks a list and counts its blocks. It terminates because no block is accepted twice.
+    /// Walks a list and counts its blocks. It terminates because no block is accepted
+    /// twice.
     fn list(&mut self, node: Node, list: u64, order: u64) -> Result<u64, FreeListError> {
         let mut blocks = 0;
         let mut before = list;
@@ -168,8 +168,8 @@ impl<A: AddressSpace> Walk<'_, '_, '_, A> {
         Ok(blocks)
     }
 
-    /// Adds the block whose links are at an address to the free pages; false when there is no
-    /// such block.
+    /// Adds the block whose links are at `links` to the free pages. Returns false if
+    /// there is no valid block.
     fn take(&mut self, node: Node, links: u64, order: u64) -> Result<bool, FreeListError> {
         let layout = self.layout.page;
         let page = links.wrapping_sub(layout.links);

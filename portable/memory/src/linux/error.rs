@@ -1,92 +1,91 @@
 use thiserror::Error;
 
-/// How many pages that begin like a note are examined. A kernel has one; earlier kernels and
-/// programs may have left others.
+/// The most pages with a note's first bytes that are examined. A kernel has one note;
+/// earlier kernels and programs may have left others.
 pub(super) const MOST_NOTES: u32 = 8;
 
-/// Why the free lists cannot be used. All of OS memory that is not zero is saved then, which
-/// takes longer and loses nothing.
+/// The reason why the free lists cannot be used. Then all nonzero OS memory is saved,
+/// which takes longer and loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FreeListError {
-    /// The search was not to go on.
-    #[error("the search has been ended")]
+    /// The caller ended the search.
+    #[error("the search was stopped")]
     Ended,
-    /// The OS runs without address translation, or in a mode unknown here.
-    #[error("the OS does not run on page tables")]
+    /// The OS runs without address translation, or in an unknown mode.
+    #[error("the OS does not use a known kind of page table")]
     NoPageTables,
-    /// No page begins like a note.
+    /// No page has a note's first bytes.
     #[error("no Linux kernel describes itself in memory (VMCOREINFO)")]
     NoNote,
-    /// There are pages that begin like a note, and none leads to the kernel's.
-    #[error("what claims to describe the kernel (VMCOREINFO) is not the kernel's own")]
+    /// Pages have a note's first bytes, but none of them leads to the kernel's note.
+    #[error("the kernel description in memory (VMCOREINFO) is not the running kernel's own")]
     NotTheKernels,
-    /// Too many of them.
-    #[error("more than {MOST_NOTES} pages claim to describe the kernel (VMCOREINFO)")]
+    /// Too many pages have a note's first bytes.
+    #[error("more than {MOST_NOTES} pages look like a kernel description (VMCOREINFO)")]
     TooManyNotes,
-    /// The note says something twice.
+    /// The note has this key twice.
     #[error("the kernel's description has {0} twice")]
     Twice(&'static str),
-    /// The note does not say what is needed.
+    /// The note lacks this key.
     #[error("the kernel's description has no {0}")]
     Missing(&'static str),
-    /// The note says what cannot be, or what this version does not know.
+    /// The note has an impossible or unknown value.
     #[error("the kernel's description says {key}={value:#x}, which this firmware does not know")]
     Unknown {
-        /// What.
+        #[allow(missing_docs, reason = "the name says it")]
         key: &'static str,
-        /// How much.
+        #[allow(missing_docs, reason = "the name says it")]
         value: u64,
     },
-    /// The kernel has memory that the machine did not start with.
+    /// Memory was added to the running machine.
     #[error("the kernel has memory at {0:#x} that the machine did not start with")]
     Added(u64),
-    /// An address of the kernel is not mapped as it should be, or not to OS
-    /// memory.
-    #[error("the kernel's address {0:#x} leads nowhere")]
+    /// A kernel address is not mapped as expected, or not to OS memory.
+    #[error("the kernel's address {0:#x} is not mapped to OS memory as expected")]
     Nowhere(u64),
-    /// The kernel's symbol table is malformed, or lies in writable memory.
-    #[error("the kernel's table of symbols at {0:#x} cannot be read")]
+    /// The kernel's symbol table is malformed, or in writable memory.
+    #[error("the kernel's symbol table at {0:#x} cannot be read")]
     Symbols(u64),
-    /// The table of symbols gives other addresses than the note, in every way of
-    /// reading it that is known for such a note.
+    /// The symbol table and the note have different addresses, in each known variant for
+    /// such a note.
     #[error(
-        "the kernel's table of symbols (offsets at {0:#x}) does not fit its description: \
-         no layout known here"
+        "the kernel's symbol table (offsets at {0:#x}) contradicts its description: \
+         this firmware does not know its layout"
     )]
     Misfit(u64),
     /// The kernel has no such symbol, or several.
-    #[error("the kernel's table of symbols does not have one {0}")]
+    #[error("the kernel's symbol table does not have exactly one {0}")]
     NoSymbol(&'static str),
-    /// The kernel checks what it left in free pages, or does not map them.
+    /// The kernel checks the contents of free pages, or does not map them.
     #[error("the kernel guards its free pages (page_poison or debug_pagealloc)")]
     Guarded,
-    /// A node is not what it should be.
-    #[error("the kernel's description of memory node {0} does not fit")]
+    /// The fields of a node are inconsistent.
+    #[error("the kernel's memory node {0} has inconsistent fields")]
     Node(u64),
-    /// A free list contains something that is not a free block of its order.
-    #[error("the kernel's free list at {list:#x} has {block:#x}, which does not belong there")]
+    /// An entry of a free list is not a valid free block of the list's order.
+    #[error("the kernel's free list at {list:#x} has an invalid block at {block:#x}")]
     Block {
-        /// Address of the list's head.
+        /// The address of the list's head.
         list: u64,
-        /// Address of what is linked.
+        /// The address of the invalid entry's links.
         block: u64,
     },
-    /// A zone counts other blocks than there are.
-    #[error("the kernel counts {counted} free blocks of order {order}, and has {listed}")]
+    /// A zone's count of blocks differs from its lists.
+    #[error("the kernel counts {counted} free blocks of order {order}, but lists {listed}")]
     Blocks {
-        /// The blocks' order.
+        /// The order of the blocks.
         order: u64,
-        /// What the zone counts.
+        /// The zone's count.
         counted: u64,
-        /// How many its lists have.
+        /// The number of blocks in its lists.
         listed: u64,
     },
-    /// A zone counts other pages than there are.
-    #[error("the kernel counts {counted} free pages, and has {listed}")]
+    /// A zone's count of pages differs from its lists.
+    #[error("the kernel counts {counted} free pages, but lists {listed}")]
     Pages {
-        /// What the zone counts.
+        /// The zone's count.
         counted: u64,
-        /// How many its lists have.
+        /// The number of pages in its lists.
         listed: u64,
     },
 }

@@ -4,14 +4,12 @@ use super::address_space::{AddressSpace, Span};
 use super::error::FreeListError;
 use crate::{OsMemory, OsPage, PAGE_BYTES, Page, PhysRange, to_usize};
 
-/// Mappings that are remembered.
 const RECENT: usize = 32;
 
-/// Bytes of address space that share a place among them: what one large page
-/// maps.
+/// The bytes of address space that share a cache entry: those of one large page.
 const STRIDE: u64 = 2 << 20;
 
-/// The kernel's memory, read by the kernel's addresses.
+/// Reads the kernel's memory at kernel addresses.
 pub(super) struct Kernel<'a, A> {
     pub(super) memory: &'a OsMemory,
     space: &'a A,
@@ -27,7 +25,6 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         }
     }
 
-    /// Whether the search may go on.
     pub(super) fn go_on(&self) -> Result<(), FreeListError> {
         match self.space.goes_on() {
             true => Ok(()),
@@ -35,7 +32,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         }
     }
 
-    /// The mapping of an address, which user mode cannot reach.
+    /// The mapping of a kernel address; user mode must not have access.
     fn span(&mut self, address: u64) -> Result<Span, FreeListError> {
         let place = &mut self.recent[to_usize(address / STRIDE) % RECENT];
         if let Some(span) = *place
@@ -52,7 +49,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         Ok(span)
     }
 
-    /// The page of OS memory that an address lies in, and the offset within it.
+    /// The page of OS memory for an address, and the offset in the page.
     #[inline(never)]
     fn locate(&mut self, address: u64) -> Result<(OsPage, usize), FreeListError> {
         self.go_on()?;
@@ -64,13 +61,12 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         Ok((page, to_usize(address % PAGE_BYTES)))
     }
 
-    /// Translates a kernel address.
     pub(super) fn physical(&mut self, address: u64) -> Result<u64, FreeListError> {
         let (page, offset) = self.locate(address)?;
         Ok(page.address() + offset as u64)
     }
 
-    /// The 64-bit word at an address, which must be a multiple of 8.
+    /// Reads the 64-bit word at an address, which must be a multiple of 8.
     pub(super) fn word(&mut self, address: u64) -> Result<u64, FreeListError> {
         let (page, offset) = self.locate(address)?;
         if !offset.is_multiple_of(8) {
@@ -79,7 +75,7 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         Ok(self.memory.page(page).0[offset / 8])
     }
 
-    /// The 32-bit word at an address, which must be a multiple of 4.
+    /// Reads the 32-bit word at an address, which must be a multiple of 4.
     pub(super) fn half(&mut self, address: u64) -> Result<u32, FreeListError> {
         let (page, offset) = self.locate(address)?;
         if !offset.is_multiple_of(4) {
@@ -89,7 +85,6 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// See [`AddressSpace::find`].
     pub(super) fn find(
         &self,
         first: u64,
@@ -99,13 +94,13 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
         self.space.find(self.memory, first, most, is_found)
     }
 
-    /// Whether the kernel's image may be at an address.
+    /// Whether an address is in the range reserved for the kernel's image.
     pub(super) fn is_image(&self, address: u64) -> bool {
         self.space.is_image(address)
     }
 
-    /// The page of the kernel's image that an address lies in, which not even
-    /// the kernel can write.
+    /// The page of the kernel's image with this address, which must be read-only even for
+    /// the kernel.
     fn constant_page(&mut self, address: u64) -> Result<&'a Page, FreeListError> {
         let doubt = FreeListError::Symbols(address);
         let constant = self.is_image(address) && !self.span(address)?.writable;
@@ -114,8 +109,8 @@ impl<'a, A: AddressSpace> Kernel<'a, A> {
     }
 }
 
-/// Bytes of the kernel's image, from an address on, that not even the kernel
-/// can write.
+/// Reads consecutive bytes of the kernel's image, which must be read-only even for the
+/// kernel.
 pub(super) struct Constants<'a> {
     address: u64,
     page: Option<&'a Page>,
@@ -129,7 +124,6 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// The next byte.
     #[inline]
     pub(super) fn byte<A: AddressSpace>(
         &mut self,
@@ -144,7 +138,6 @@ impl<'a> Constants<'a> {
         Ok(byte)
     }
 
-    /// Skips some bytes.
     #[inline]
     pub(super) fn skip(&mut self, bytes: u64) {
         let next = self.address.wrapping_add(bytes);
@@ -154,7 +147,7 @@ impl<'a> Constants<'a> {
         self.address = next;
     }
 
-    /// The next `N` bytes, as those of a number.
+    /// Reads the next `N` bytes, for a number.
     pub(super) fn number<A: AddressSpace, const N: usize>(
         &mut self,
         kernel: &mut Kernel<'a, A>,

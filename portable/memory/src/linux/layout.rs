@@ -2,11 +2,10 @@ use super::error::FreeListError;
 use super::note::{Key, Note};
 use crate::PAGE_BYTES;
 
-/// Bytes of the two pointers of a list.
+/// The length of a list's two pointers in bytes.
 const LIST_BYTES: u64 = 16;
 
-/// Where things are in the kernel's structures, in bytes; the numbers fit
-/// together.
+/// The layout of the kernel's structures in bytes, with consistent numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) page: PageLayout,
@@ -14,21 +13,19 @@ pub(super) struct Layout {
     pub(super) zone: ZoneLayout,
 }
 
-/// `struct page`: one for each page of memory, in one array.
+/// `struct page`: the array has one for each page of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageLayout {
-    /// Address that the array's entry of page 0 has, or would have.
+    /// The address of the array's entry for page 0, which may not exist.
     pub(super) array: u64,
-    /// Addresses that the array can be at.
+    /// The range of addresses for the array.
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) bytes: u64,
-    /// The links of the list that the page is in.
     pub(super) links: u64,
-    /// Where a free block is marked, by which value.
+    /// The offset of a free block's mark, and the mark's value.
     pub(super) mark: u64,
     pub(super) free: u32,
-    /// A free block's order.
     pub(super) order: u64,
 }
 
@@ -52,7 +49,7 @@ pub(super) struct ZoneLayout {
     pub(super) areas: u64,
     pub(super) area_bytes: u64,
     pub(super) orders: u64,
-    /// Lists of an area; its count of blocks follows them.
+    /// The number of an area's lists; its count of blocks follows them.
     pub(super) lists: u64,
 }
 
@@ -72,12 +69,12 @@ impl Layout {
 }
 
 impl ZoneLayout {
-    /// Where an area's list is in it.
+    /// The offset of a list in an area.
     pub(super) fn list(&self, number: u64) -> u64 {
         number * LIST_BYTES
     }
 
-    /// Where an area's count of blocks is in it.
+    /// The offset of the count of blocks in an area.
     pub(super) fn count(&self) -> u64 {
         self.list(self.lists)
     }
@@ -114,13 +111,12 @@ fn page(note: &Note) -> Result<PageLayout, FreeListError> {
     })
 }
 
-/// The value that marks a free block: a type, which kernels keep in the place
-/// of a count of mappings. Up to 6.10 types are bits of one word that are
-/// cleared, later a number in its highest byte; in both it is negative, and
-/// never -1, which means no type.
+/// The value that marks a free block: a page type, which shares its field with a count of
+/// mappings. Up to 6.10 a type is a cleared bit; later it is a number in the highest
+/// byte. In both cases the value is negative, but not -1, which means no type.
 fn free_mark(note: &Note) -> Result<u32, FreeListError> {
     let value = note.get(Key::FreeMark)?;
-    // As kernels print it: with or without its sign.
+    // Kernels print it with or without its sign.
     let signed = i32::try_from(value.cast_signed()).ok();
     let mark = signed.map(i32::cast_unsigned).or(u32::try_from(value).ok());
     match mark {
@@ -162,7 +158,7 @@ fn node(note: &Note, zone_bytes: u64) -> Result<NodeLayout, FreeListError> {
     })
 }
 
-/// An offset of something `length` bytes long in a structure.
+/// The offset of a field of `length` bytes in a structure.
 fn field(note: &Note, key: Key, length: u64, structure: u64) -> Result<u64, FreeListError> {
     let offset = note.get(key)?;
     match offset.checked_add(length) {

@@ -1,56 +1,49 @@
-//! The free pages of a stopped Linux, as the kernel itself describes them.
+//! Finds the free pages of a stopped Linux from its own description.
 //!
-//! A kernel that can be dumped after a crash keeps a note in its memory,
-//! VMCOREINFO, with the addresses and layouts that a dump is read by. The same
-//! note serves here: it leads to the zones, and they to the lists of their free
-//! blocks (the buddy allocator's). Nothing is asked of the OS, and nothing in
-//! it is changed.
+//! A kernel that supports crash dumps keeps a note in its memory, VMCOREINFO, with the
+//! addresses and layouts that a dump's reader needs. This note leads to the zones, and
+//! these lead to the buddy allocator's lists of free blocks. The OS is neither called nor
+//! changed.
 //!
-//! # What is trusted
+//! # Trust
 //!
-//! A page that is wrongly taken for free is zero after the wake. So a program that could
-//! make this code believe it could zero the memory of others. The note is found by its
-//! first bytes, which any program may have in its own pages. Hence:
+//! If a used page counted as free, it would be zero after the wake. A program that could
+//! cause that could zero the memory of others. Any program may have a note's first bytes
+//! in its own pages. Therefore:
 //!
-//! 1. Translation starts at the root that the hart itself uses at the moment of
-//!    the call ([`AddressSpace`]), which only the kernel can set. Addresses are
-//!    read in the kernel's half alone, and never through a mapping that is open
-//!    to user mode.
-//! 2. A note found is a hint, no more. It says where the kernel's table of
-//!    symbols is, and by what it names, which variant of such a table. All that
-//!    is read of a table, in every variant, must lie in the kernel's image,
-//!    where the kernel itself cannot write; and the table must know what else
-//!    the note names at just the addresses that the note gives. So a table that
-//!    is read in the way of another version does not count either.
-//! 3. The table leads to the kernel's own pointer to its note. Only the note
-//!    that this pointer leads to is believed, and only if it names the same
-//!    table in the same variant. So a forged note, or one that an
-//!    earlier kernel left behind, does not count, and does not keep the true
-//!    one from being used.
-//! 4. What the true note says is the kernel's word, which may still be that of
-//!    a kernel unknown here. So every number is checked against the others,
-//!    and the lists against the structures that they link: each block must be
-//!    marked free, be of its list's order, lie in its node and in OS memory,
-//!    overlap no other, and be linked both ways; each zone's blocks must be as
-//!    many as it counts, and its pages as many as it calls free.
+//! 1. Translation starts at the root page table that the hart uses at the moment of the
+//!    call ([`AddressSpace`]), which only the kernel can set. Only addresses in the
+//!    kernel's half are read, and only through mappings that user mode cannot access.
+//! 2. A note is only a hint. It gives the address and the variant of the kernel's symbol
+//!    table. All parts of a table must lie in the kernel's image, which the kernel itself
+//!    cannot write. The table must have the note's other symbols at exactly the note's
+//!    addresses. This also rejects a table that is read in the wrong variant.
+//! 3. The symbol table leads to the kernel's own pointer to its note. Only the note at
+//!    this pointer is used, and only if it names the same table in the same variant. So a
+//!    forged or stale note is rejected, and does not hide the true one.
+//! 4. The true note may still be from an unknown kernel version. So all numbers are
+//!    checked against each other, and the lists against their structures. Each block must
+//!    be marked free, have its list's order, and lie in its node and in OS memory. It must
+//!    overlap no other block, and be linked both ways. Each zone's counts of blocks and pages must
+//!    match its lists.
 //!
-//! Whatever does not fit is a [`FreeListError`], and then no page at all counts as
-//! free: the machine sleeps as if this module were not there.
+//! After any [`FreeListError`], no page counts as free: the machine sleeps as if this
+//! module did not exist.
 //!
-//! # Memory that was added
+//! # Added memory
 //!
-//! Of memory that was added to a running machine the firmware knows nothing, so no image
-//! has it. It is seen where the kernel maps it: a sleep is refused then, which is the one
-//! error here that it does not go on with ([`FreeListError::Added`]).
+//! The firmware does not know memory that was added to a running machine, so no image
+//! would include it. The search detects such memory in the kernel's mappings, and then
+//! the sleep is refused. This is the only error here that refuses a sleep
+//! ([`FreeListError::Added`]).
 //!
-//! # Pages that must not change though they are free
+//! # Free pages that must not change
 //!
-//! With `page_poison=1` the kernel fills free pages with a pattern and looks at
-//! it when it takes them; with `debug_pagealloc=on` free pages are not mapped.
-//! Both are read from the kernel's own switches, and both are errors here.
-//! `init_on_free=1` relies on free pages being zeros: a wake must leave no other
-//! in them, so that is told with them ([`FreeContents`]). Everything else takes
-//! what free pages hold as it comes.
+//! With `page_poison=1` the kernel fills free pages with a pattern and checks it later;
+//! with `debug_pagealloc=on` it does not map free pages. The kernel's own switches reveal
+//! both, and both are errors here. With `init_on_free=1` the kernel relies on zeros in
+//! free pages, so a wake must leave only zeros there ([`FreeContents`]). In all other
+//! cases free pages may have any contents.
 
 mod added;
 mod address_space;
@@ -70,23 +63,23 @@ pub use offsets::KNOWN_VERSIONS;
 use crate::{FreeContents, OsMemory, PageMap};
 use kernel::Kernel;
 
-/// What a stopped Linux has free.
+/// The free pages of a stopped Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// How many pages.
+    /// Their number.
     pub pages: u64,
-    /// What it expects to find in them.
+    /// The contents that the OS expects in them.
     pub contents: FreeContents,
 }
 
-/// Puts the pages that the stopped Linux has free into `free`, which is for the
-/// pages of `memory` and empty.
+/// Adds the free pages of the stopped Linux to `free`, which must be an empty map for the
+/// pages of `memory`.
 ///
-/// Every hart of the OS is stopped, and nothing writes memory meanwhile.
+/// All harts of the OS must be stopped, and nothing may write memory.
 ///
 /// # Errors
 ///
-/// [`FreeListError`]: then `free` is empty again.
+/// [`FreeListError`]: `free` is empty again.
 pub fn free_pages<A: AddressSpace>(
     memory: &OsMemory,
     space: &A,

@@ -1,4 +1,4 @@
-//! What a kernel says of itself: one page, or more, of lines `KEY=VALUE`.
+//! Parses a kernel's note: lines `KEY=VALUE` in one or more pages.
 
 use arrayvec::ArrayVec;
 use zerocopy::IntoBytes;
@@ -6,26 +6,24 @@ use zerocopy::IntoBytes;
 use super::error::FreeListError;
 use crate::{OsMemory, PAGE_BYTES, Page, to_usize};
 
-/// Bytes of text that a note can have.
+/// The longest text of a note in bytes.
 const MOST_TEXT: u64 = 4096;
 
-/// Bytes before the text: the header of an ELF note, with this name.
+/// The bytes before the text: the header of an ELF note with this name.
 const HEADER: u64 = 24;
 const NAME: &[u8; 12] = b"VMCOREINFO\0\0";
 const NAME_BYTES: u32 = 11;
 
-/// Bytes of the longest line that is looked at; none that matters is as long.
+/// The longest line that is parsed, in bytes; all relevant lines are shorter.
 const LINE: usize = 96;
 
 macro_rules! keys {
     ($($key:ident = $name:literal,)*) => {
-        /// What is read of a note.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Key {
             $($key,)*
         }
 
-        /// The keys as they stand in the note.
         const NAMES: &[&str] = &[$($name,)*];
     };
 }
@@ -72,14 +70,13 @@ keys! {
     PageArrayEnd = "NUMBER(VMEMMAP_END)",
 }
 
-/// What a note says, as far as it is known here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     values: [Option<u64>; NAMES.len()],
 }
 
 impl Note {
-    /// Reads the note at a physical address, the start of a page.
+    /// Parses the note at physical address `at`, the start of a page.
     pub(super) fn read(memory: &OsMemory, at: u64) -> Result<Self, FreeListError> {
         let page = memory.page_at(at).filter(|page| page.address() == at);
         let header = page.map(|page| memory.page(page));
@@ -110,7 +107,7 @@ impl Note {
         Ok(note)
     }
 
-    /// Parses a line; one without meaning here is ignored.
+    /// Parses a line; lines with other keys are ignored.
     fn take(&mut self, line: &[u8]) -> Result<(), FreeListError> {
         let Some((name, text)) = core::str::from_utf8(line)
             .ok()
@@ -129,26 +126,23 @@ impl Note {
         }
     }
 
-    /// Whether the note says anything of `key`.
     pub(super) fn has(&self, key: Key) -> bool {
         self.values[key as usize].is_some()
     }
 
-    /// What the note says of `key`.
     pub(super) fn get(&self, key: Key) -> Result<u64, FreeListError> {
         self.values[key as usize].ok_or(FreeListError::Missing(key.name()))
     }
 }
 
 impl Key {
-    /// The key as it stands in the note.
     pub(super) fn name(self) -> &'static str {
         NAMES[self as usize]
     }
 }
 
-/// A number as notes have them: addresses in hexadecimal digits alone, the
-/// others as C has them. Negative ones wrap.
+/// Parses a number of a note: an address has only hexadecimal digits; others have C's
+/// format. Negative numbers wrap.
 fn number(text: &str, address: bool) -> Option<u64> {
     if address {
         u64::from_str_radix(text, 16).ok()
@@ -161,7 +155,7 @@ fn number(text: &str, address: bool) -> Option<u64> {
     }
 }
 
-/// Bytes of text in the note that a page begins with; `None` when it does not.
+/// The length of the note's text if the page starts like a note.
 pub(super) fn text_bytes(page: &Page) -> Option<u64> {
     const fn word(bytes: &[u8; 12], from: usize) -> u64 {
         let mut word = 0;
@@ -172,7 +166,7 @@ pub(super) fn text_bytes(page: &Page) -> Option<u64> {
         }
         word
     }
-    // Sizes of name and text, the type, which is 0, and the name.
+    // The lengths of name and text, the type (0), and the name.
     let [sizes, start, rest, ..] = page.0;
     let named = start == word(NAME, 0) << 32 && rest == word(NAME, 4);
     let bytes = sizes >> 32;

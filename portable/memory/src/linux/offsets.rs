@@ -1,7 +1,6 @@
-//! The variants of the kernel's table of symbols. Linux writes each symbol's
-//! address as an offset of 32 bits; what the offset counts from depends on the
-//! version. Another layout is a row of [`VARIANTS`], and a test over a kernel
-//! that has it (`portable/memory/tests/dumps.rs`).
+//! The variants of the kernel's symbol table. Linux stores each symbol's address as a
+//! 32-bit offset, whose origin depends on the version. A new layout needs a row in
+//! [`VARIANTS`], and a test with a kernel that has it (`portable/memory/tests/dumps.rs`).
 
 use core::ops::RangeInclusive;
 
@@ -10,30 +9,28 @@ use super::error::FreeListError;
 use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
 
-/// The versions, major and minor, of which the layout is known: from the first that
-/// [`VARIANTS`] has to the newest that `portable/memory/tests/dumps.rs` has a dump of. A later
-/// one may be read just as well; if not, all of its pages count as in use.
+/// The major and minor versions with a known layout: from the first one in `VARIANTS`
+/// to the newest dump in `portable/memory/tests/dumps.rs`. A later version may work as
+/// well; if not, all of its pages count as in use.
 pub const KNOWN_VERSIONS: RangeInclusive<(u32, u32)> = (6, 0)..=(7, 2);
 
-/// What tells one variant from the others.
+/// The criterion of a variant, and its origin of offsets.
 struct Variant {
-    /// A key that its notes have, and those in the rows below have not.
+    /// A key that this variant's notes have, and those of the rows below do not.
     named: Option<Key>,
     counts_from: CountsFrom,
 }
 
-/// What offsets count from.
 #[derive(Clone, Copy)]
 enum CountsFrom {
-    /// A base that all have in common, upwards only; it stands where the key
-    /// says.
+    /// A common base; the key gives its address. Offsets are unsigned.
     Base(Key),
-    /// The place of the offset itself, in both directions.
+    /// The address of the offset itself. Offsets are signed.
     Itself,
 }
 
-/// A note is of the first row that it has the key of. That this is the right
-/// one shows when the table knows what else the note names where the note says.
+/// A note belongs to the first row whose key it has. The check of the table's addresses
+/// against the note's verifies this choice.
 const VARIANTS: [Variant; 2] = [
     // Linux 6.0 to 6.19.
     Variant {
@@ -47,17 +44,16 @@ const VARIANTS: [Variant; 2] = [
     },
 ];
 
-/// What the offsets of one kernel count from.
+/// The origin of one kernel's offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The base that stands at an address.
+    /// The base that is stored at this address.
     BaseAt(u64),
-    /// Each from its own place.
+    /// Each offset's own address.
     Itself,
 }
 
 impl Origin {
-    /// What they count from, as a note tells.
     pub(super) fn of(note: &Note) -> Result<Self, FreeListError> {
         let variant = VARIANTS
             .iter()
@@ -69,7 +65,7 @@ impl Origin {
         }
     }
 
-    /// The addresses that the offsets at `offsets` stand for.
+    /// The addresses for the offsets at `offsets`.
     pub(super) fn addresses<A: AddressSpace>(
         self,
         kernel: &mut Kernel<'_, A>,
@@ -83,15 +79,13 @@ impl Origin {
     }
 }
 
-/// The addresses of a kernel's symbols.
 pub(super) struct Addresses {
     offsets: u64,
-    /// What all offsets count from, if not from themselves.
+    /// The common base, if there is one.
     base: Option<u64>,
 }
 
 impl Addresses {
-    /// That of the symbol with a number.
     pub(super) fn get<A: AddressSpace>(
         &self,
         kernel: &mut Kernel<'_, A>,

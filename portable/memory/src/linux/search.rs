@@ -1,4 +1,4 @@
-//! The search for the kernel's own note.
+//! Searches the kernel's own note.
 
 use super::address_space::AddressSpace;
 use super::error::{FreeListError, MOST_NOTES};
@@ -6,18 +6,17 @@ use super::kernel::Kernel;
 use super::note::{Note, text_bytes};
 use super::symbols::{self, Symbol, Symbols};
 
-/// Where the search begins, if there is memory: Linux allocates its first pages above 4 GiB
-/// and keeps what lies below for devices with 32 address bits.
+/// The address at which the search starts, if there is memory: Linux allocates its first
+/// pages above 4 GiB, and keeps lower memory for devices with 32 address bits.
 const SEARCHED_FIRST: u64 = 1 << 32;
 
-/// The kernel's own note, and what its table of symbols says.
+/// The kernel's own note, and the relevant symbols.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) note: Note,
     pub(super) symbols: Symbols,
 }
 
-/// Finds the kernel's own note.
 pub(super) fn of_kernel<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
 ) -> Result<Known, FreeListError> {
@@ -49,8 +48,8 @@ fn follow<A: AddressSpace>(kernel: &mut Kernel<'_, A>, hint: u64) -> Result<Know
     let symbols = symbols::find(kernel, &note)?;
     let pointer = kernel.word(symbols.address(Symbol::Note)?)?;
     let own = kernel.physical(pointer)?;
-    // Often the very same. If not, it must lead to the same table: then it is
-    // as good as if it had been found first.
+    // Usually both are the same note. If not, the kernel's own must lead to the same
+    // table.
     let own = Note::read(kernel.memory, own)?;
     if symbols::table(&own)? != symbols::table(&note)? || !symbols.fit(&own)? {
         return Err(FreeListError::NotTheKernels);

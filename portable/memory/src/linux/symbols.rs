@@ -1,7 +1,7 @@
-//! The kernel's table of its own symbols (kallsyms): names in ascending order of
-//! address, each a length and that many tokens, whose texts stand in a table of
-//! 256. The first character is not of the name, it tells the symbol's type. The
-//! addresses are a table of their own, in the same order (`offsets.rs`).
+//! The kernel's symbol table (kallsyms). Names are in ascending order of address. Each
+//! has a length and that number of tokens; a table of 256 tokens has their texts. A
+//! name's first character is the symbol's type. The addresses are a separate table in the
+//! same order (`offsets.rs`).
 
 use arrayvec::ArrayVec;
 
@@ -11,31 +11,28 @@ use super::kernel::{Constants, Kernel};
 use super::note::{Key, Note};
 use super::offsets::Origin;
 
-/// Most symbols that a kernel has.
 const MOST_SYMBOLS: u32 = 1 << 20;
 
-/// Most bytes that the texts of all tokens have.
+/// The most bytes of all token texts.
 const MOST_TOKEN_BYTES: usize = 4096;
 
-/// Tokens in the table.
 const TOKENS: usize = 256;
 
-/// The symbols that are needed.
+/// The required symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
-    /// Where the kernel's code begins.
     TextStart,
-    /// The kernel's root page table.
     SwapperPgDir,
     /// The pointer to the kernel's note.
     Note,
-    /// The pointers to the nodes of memory, where there can be several.
+    /// The pointers to the memory nodes, in kernels that support several.
     Nodes,
-    /// Switches of what guards free pages. A kernel built without one lacks it.
+    /// The switches of checks on free pages. A kernel built without a check lacks its
+    /// switch.
     PagePoisoning,
     DebugPagealloc,
     OldPagePoisoning,
-    /// The switch of what fills free pages with zeros.
+    /// The switch for zeroing pages when they are freed.
     InitOnFree,
 }
 
@@ -50,7 +47,6 @@ const NAMES: [&str; 8] = [
     "init_on_free",
 ];
 
-/// Where the table lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     names: u64,
@@ -61,7 +57,6 @@ pub(super) struct Table {
     origin: Origin,
 }
 
-/// Where the table lies, as a note tells.
 pub(super) fn table(note: &Note) -> Result<Table, FreeListError> {
     Ok(Table {
         names: note.get(Key::SymbolNames)?,
@@ -73,14 +68,14 @@ pub(super) fn table(note: &Note) -> Result<Table, FreeListError> {
     })
 }
 
-/// What was found of the symbols looked for.
+/// The addresses of the required symbols that were found.
 #[derive(Clone, Debug)]
 pub(super) struct Symbols {
     addresses: [ArrayVec<u64, 2>; NAMES.len()],
 }
 
 impl Symbols {
-    /// The address of a symbol that there must be once, in the kernel's image.
+    /// The address of a symbol that must occur exactly once.
     pub(super) fn address(&self, symbol: Symbol) -> Result<u64, FreeListError> {
         match self.addresses[symbol as usize][..] {
             [address] => Ok(address),
@@ -88,7 +83,7 @@ impl Symbols {
         }
     }
 
-    /// The same, of one that there may be.
+    /// The address of a symbol that may be absent.
     pub(super) fn optional(&self, symbol: Symbol) -> Result<Option<u64>, FreeListError> {
         if self.addresses[symbol as usize].is_empty() {
             return Ok(None);
@@ -96,7 +91,7 @@ impl Symbols {
         self.address(symbol).map(Some)
     }
 
-    /// Whether the table knows what a note names just where the note says.
+    /// Whether the symbol table agrees with a note.
     pub(super) fn fit(&self, note: &Note) -> Result<bool, FreeListError> {
         Ok(
             self.address(Symbol::TextStart)? == note.get(Key::TextStart)?
@@ -105,8 +100,8 @@ impl Symbols {
     }
 }
 
-/// Looks all symbols up in the table that a note leads to, and checks that the
-/// two fit together.
+/// Finds all required symbols in the table that a note describes, and checks that both
+/// agree.
 pub(super) fn find<A: AddressSpace>(
     kernel: &mut Kernel<'_, A>,
     note: &Note,
@@ -130,7 +125,7 @@ pub(super) fn find<A: AddressSpace>(
         if !kernel.is_image(address) {
             return Err(FreeListError::Misfit(table.offsets));
         }
-        // Two are enough to know that it is not unique.
+        // Two addresses suffice to detect a duplicate.
         let _ = symbols.addresses[symbol].try_push(address);
     }
     if !symbols.fit(note)? {
@@ -139,17 +134,17 @@ pub(super) fn find<A: AddressSpace>(
     Ok(symbols)
 }
 
-/// The texts that names are made of.
+/// The texts of the tokens.
 struct Tokens {
     texts: ArrayVec<u8, MOST_TOKEN_BYTES>,
-    /// Where each begins in `texts`; it goes on up to a zero.
+    /// The start of each token in `texts`; a zero byte ends it.
     starts: [u16; TOKENS],
-    /// The names looked for that may begin with each: most names are passed over
-    /// for their first token.
+    /// For each token, the required names that may begin with it. Most names are skipped
+    /// after their first token.
     begin: [Names; TOKENS],
 }
 
-/// A set of the names looked for: bit `i` stands for the one with number `i`.
+/// A set of required names: bit `i` stands for name `i`.
 type Names = u8;
 const ALL: Names = !0 >> (Names::BITS as usize - NAMES.len());
 
@@ -167,7 +162,7 @@ impl Tokens {
         for start in &mut tokens.starts {
             *start = u16::from_le_bytes(index.number(kernel)?);
         }
-        // The last one begins last.
+        // The last token starts last.
         let mut texts = Constants::new(table.token_table);
         let last = tokens.starts[TOKENS - 1];
         loop {
@@ -195,7 +190,7 @@ impl Tokens {
             .ok_or(FreeListError::Symbols(table.token_table))
     }
 
-    /// Reads the next name; the number of it when it is looked for.
+    /// Reads the next name. Returns its number if it is a required one.
     fn next_name<'a, A: AddressSpace>(
         &self,
         kernel: &mut Kernel<'a, A>,
@@ -224,11 +219,11 @@ impl Tokens {
     }
 }
 
-/// The beginning of a name, its type in front.
+/// The start of a name, including its type.
 #[derive(Clone, Copy)]
 struct Prefix {
     length: usize,
-    /// The names looked for that begin like this.
+    /// The required names that start like this.
     left: Names,
 }
 
@@ -261,7 +256,7 @@ impl Prefix {
         self
     }
 
-    /// The number of the name that this is, as nothing follows.
+    /// The number of the required name that equals this whole name.
     fn whole(self) -> Option<usize> {
         let length = self.length.checked_sub(1)?;
         (0..NAMES.len())

@@ -9,8 +9,8 @@ use super::space::IMAGE;
 use super::{Places, Rights, SmallLinux};
 use crate::{PAGE_BYTES, to_usize};
 
-/// What is kept of a real kernel's memory: its note, and of its table of symbols
-/// the tokens and some entries, as they were.
+/// Excerpts of a real kernel's memory: its note, and the tokens and some entries of its
+/// symbol table.
 #[derive(Clone, Debug)]
 pub struct Dump {
     /// The note's text.
@@ -22,7 +22,7 @@ pub struct Dump {
     entries: Vec<Entry>,
 }
 
-/// A symbol as the table has it.
+/// An entry of the symbol table.
 #[derive(Clone, Debug)]
 struct Entry {
     number: u32,
@@ -33,11 +33,11 @@ struct Entry {
 }
 
 impl Dump {
-    /// Reads a dump: sections, each behind its name in brackets.
+    /// Parses a dump: sections that each follow their name in brackets.
     ///
     /// # Panics
     ///
-    /// When it is none.
+    /// If the text is not a dump.
     #[must_use]
     pub fn read(text: &'static str) -> Self {
         let section = |name: &str| {
@@ -56,13 +56,12 @@ impl Dump {
         }
     }
 
-    /// The address that a key of the note names.
+    /// The address for a key of the note.
     fn address(&self, key: &str) -> u64 {
         hexadecimal(said(&self.note, key))
     }
 
-    /// The table's names. In the places of those that were not kept stand names
-    /// of one token.
+    /// The symbol table's names. Entries that the dump omits have a name of one token.
     fn names(&self) -> Vec<u8> {
         let mut entries = self.entries.iter().peekable();
         let mut names = Vec::new();
@@ -110,12 +109,12 @@ fn entry(line: &'static str) -> Entry {
 }
 
 impl SmallLinux {
-    /// A real kernel's image and layout, in memory of these ranges, the first of
-    /// at least 500 pages. What was not kept of its memory is made up.
+    /// A real kernel's image and layout in memory with these ranges. Memory that the dump
+    /// omits is made up. The first range must have at least 500 pages.
     ///
     /// # Panics
     ///
-    /// When memory is too small.
+    /// If memory is too small.
     #[must_use]
     pub fn dumped(dump: &Dump, ranges: &[u64]) -> Self {
         let mut linux = Self::unbooted(Places::ALL[2], ranges, Shape::of(&dump.note));
@@ -163,12 +162,12 @@ impl SmallLinux {
             let at = offsets + 4 * u64::from(entry.number);
             self.put(at, &entry.offset.to_le_bytes(), Rights::Read);
             self.symbols.insert(entry.name, entry.address);
-            // Switches are off.
+            // The kernel's debug switches are off.
             self.put(entry.address, &[], Rights::Write);
         }
     }
 
-    /// Puts bytes at an address of the image, which is mapped as needed.
+    /// Writes bytes at an address of the image, and maps it as needed.
     fn put(&mut self, address: u64, bytes: &[u8], rights: Rights) {
         assert!(address >= IMAGE, "the image");
         let start = address / PAGE_BYTES * PAGE_BYTES;

@@ -3,7 +3,7 @@ extern crate std;
 use std::format;
 use std::string::String;
 
-/// Where things are in a kernel's structures, as its note has them.
+/// The layout of a kernel's structures, from its note.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) page: u64,
@@ -23,7 +23,7 @@ pub(super) struct Shape {
     pub(super) lists: u64,
 }
 
-/// What a small kernel's note says of them.
+/// The layout of a small kernel's structures.
 const SMALL: [(&str, u64); 23] = [
     ("SIZE(page)", 64),
     ("SIZE(pglist_data)", 4096),
@@ -57,7 +57,7 @@ pub(super) fn small() -> String {
         .concat()
 }
 
-/// What a note says of a key.
+/// The value of a key in a note.
 pub(super) fn said<'a>(note: &'a str, key: &str) -> &'a str {
     note.lines()
         .filter_map(|line| line.split_once('='))
@@ -66,7 +66,7 @@ pub(super) fn said<'a>(note: &'a str, key: &str) -> &'a str {
 }
 
 impl Shape {
-    /// As a note tells.
+    /// Reads the layout from a note.
     pub(super) fn of(note: &str) -> Self {
         let number = |key| said(note, key).parse().expect("a number");
         Shape {

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::linux::{AddressSpace, Span};
 use crate::{OsMemory, PAGE_BYTES, PhysRange};
 
-/// Where the model has its image: where Linux has it on RISC-V.
+/// The address of the model's image, as for Linux on RISC-V.
 pub(super) const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
-/// Where else a kernel has what.
+/// The virtual addresses of a kernel's other areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// All of memory.
+    /// The map of all memory.
     pub linear_map: u64,
     /// The array of page structures.
     pub page_structs: u64,
 }
 
 impl Places {
-    /// As Linux 6.12 has them on RISC-V with page tables of three, four and five levels.
+    /// Those of Linux 6.12 on RISC-V with page tables of three, four and five levels.
     pub const ALL: [Places; 3] = [
         Places {
             linear_map: 0xffff_ffd6_0000_0000,
@@ -35,7 +35,7 @@ impl Places {
     ];
 }
 
-/// How a page is mapped.
+/// The access rights of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// The kernel can read it.
@@ -56,7 +56,7 @@ impl FakeSpace {
         self.0.insert(address, (physical, rights));
     }
 
-    /// What an address stands for; `None` when it is not mapped.
+    /// Translates an address; `None` if it is not mapped.
     #[must_use]
     pub fn physical(&self, address: u64) -> Option<u64> {
         let offset = address % PAGE_BYTES;
@@ -64,7 +64,7 @@ impl FakeSpace {
         Some(page + offset)
     }
 
-    /// Each page's address, what it stands for, and how it is mapped.
+    /// All mapped pages: virtual address, physical address, rights.
     pub(super) fn pages(&self) -> impl Iterator<Item = (u64, u64, Rights)> + '_ {
         (self.0.iter()).map(|(address, (physical, rights))| (*address, *physical, *rights))
     }

@@ -3,7 +3,7 @@ extern crate std;
 use std::vec;
 use std::vec::Vec;
 
-/// The texts of symbols' names: every letter, and a few that are longer.
+/// The tokens of symbol names: each letter, and some longer ones.
 pub(super) struct Tokens {
     pub(super) index: Vec<u8>,
     pub(super) texts: Vec<u8>,
@@ -31,7 +31,7 @@ impl Tokens {
         Tokens { index, texts, all }
     }
 
-    /// A name as the table has it.
+    /// A name in the table's encoding.
     pub(super) fn name(&self, name: &str) -> Vec<u8> {
         let mut rest = name.as_bytes();
         let mut tokens = Vec::new();
