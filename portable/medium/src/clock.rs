@@ -1,11 +1,11 @@
-/// A clock that never goes back, and that advances while it is being read:
-/// every wait in this crate ends by it.
+/// A monotonic clock, which limits all waits in this crate. It must advance between
+/// reads.
 pub trait Clock {
-    /// Milliseconds since some fixed moment.
+    /// Milliseconds since a fixed moment.
     fn milliseconds(&self) -> u64;
 
-    /// Whether the power fails: then a device is waited for no longer, as if it had not
-    /// answered in time, unless it is to be stopped.
+    /// Whether the power fails. Then waits end as if the device had not answered in time,
+    /// except waits for a device to stop.
     fn power_fails(&self) -> bool {
         false
     }
@@ -21,9 +21,9 @@ impl<K: Clock + ?Sized> Clock for &K {
     }
 }
 
-/// Looks at `condition` until it yields something, `limit` milliseconds have
-/// gone by, or the power fails; it is looked at once more after that, so that a hart that
-/// was kept from running does not blame the device.
+/// Polls `condition` until it returns a value, `limit` milliseconds have passed, or the
+/// power fails. The last poll starts after that, so a delayed hart does not blame the
+/// device.
 pub(crate) fn wait_for<T>(
     clock: &impl Clock,
     limit: u64,
@@ -32,7 +32,8 @@ pub(crate) fn wait_for<T>(
     wait_until(clock, limit, || clock.power_fails(), condition)
 }
 
-/// The same, whether the power fails or not: for what must have ended when it is gone.
+/// The same, but ignores a power failure: for operations that must be complete before the
+/// power is gone.
 pub(crate) fn wait_firmly<T>(
     clock: &impl Clock,
     limit: u64,
@@ -60,7 +61,7 @@ fn wait_until<T>(
     }
 }
 
-/// Lets at least `duration` milliseconds go by.
+/// Waits for at least `duration` milliseconds.
 pub(crate) fn pause(clock: &impl Clock, duration: u64) {
     wait_for(clock, duration, || None::<()>);
 }

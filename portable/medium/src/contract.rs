@@ -1,4 +1,4 @@
-//! What every medium keeps to, for the tests of each.
+//! Tests that every medium must pass.
 #![allow(clippy::cast_possible_truncation, reason = "numbers here are small")]
 
 use proptest::prelude::*;
@@ -7,9 +7,9 @@ use poorwill_memory::{MemoryMap, OsMemory, OsPage, PAGE_BYTES, Page, PhysRange};
 
 use crate::{Direction, Medium, MediumError};
 
-/// Pages of the medium under test.
+/// The length of the medium under test in pages.
 pub(crate) const MEDIUM_PAGES: usize = 160;
-/// Pages of memory that transfers use.
+/// The pages of memory for transfers.
 pub(crate) const MEMORY_PAGES: usize = 96;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum Operation {
         block: usize,
         pages: usize,
     },
-    /// Transfers under way at once: direction, first block, pages of memory.
+    /// Concurrent transfers: direction, first block, pages of memory.
     Gather(Vec<(bool, usize, Vec<usize>)>),
     Flush,
 }
@@ -50,8 +50,8 @@ pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, 1..8)
 }
 
-/// Runs operations on a medium of [`MEDIUM_PAGES`] zeros beside a plain buffer;
-/// what the buffer holds in the end.
+/// Runs operations on a medium of [`MEDIUM_PAGES`] zeros and on a plain buffer. Returns
+/// the buffer's contents.
 pub(crate) fn run(medium: impl Medium, block_shift: u32, operations: Vec<Operation>) -> Vec<u8> {
     let pages = Pages::new(MEMORY_PAGES);
     let mut test = Test {
@@ -66,7 +66,7 @@ pub(crate) fn run(medium: impl Medium, block_shift: u32, operations: Vec<Operati
     test.expected
 }
 
-/// Transfers that are started do not keep others from being waited for.
+/// Blocking transfers work while other transfers are in progress.
 pub(crate) fn started_and_awaited_transfers_mix(mut medium: impl Medium) {
     let pages = Pages::new(4);
     let mut tags = Vec::new();
@@ -105,7 +105,7 @@ proptest! {
     }
 }
 
-/// What does not fit is refused before anything is moved.
+/// Invalid transfers are refused before any data moves.
 pub(crate) fn what_does_not_fit_is_refused(mut medium: impl Medium) {
     let most = medium.max_pages();
     let pages = Pages::new(most + 1);
@@ -158,14 +158,14 @@ pub(crate) fn bytes_of(pages: &[Page]) -> Vec<u8> {
 
 struct Test<'a, M> {
     medium: M,
-    /// What the disk should hold.
+    /// The expected contents of the disk.
     expected: Vec<u8>,
     memory: &'a Pages,
     block_shift: u32,
 }
 
 impl<M: Medium> Test<'_, M> {
-    /// Byte offset of a block, and how many of `pages` fit behind it.
+    /// The byte offset of a block, and how many of `pages` fit there.
     fn place(&self, block: usize, pages: usize) -> (usize, usize) {
         let offset = (block << self.block_shift) % (self.expected.len() - 4096);
         (offset, pages.min((self.expected.len() - offset) / 4096))
@@ -196,7 +196,7 @@ impl<M: Medium> Test<'_, M> {
         }
     }
 
-    /// Runs transfers, many at once but for those that share memory or disk.
+    /// Runs transfers concurrently, except those that share memory or disk.
     fn gather(&mut self, transfers: Vec<(bool, usize, Vec<usize>)>) {
         let mut busy: Vec<(usize, Vec<usize>, bool)> = Vec::new();
         let mut tags = Vec::new();
@@ -232,7 +232,7 @@ impl<M: Medium> Test<'_, M> {
     }
 
     fn drain(&mut self, tags: &mut Vec<u32>, busy: &mut Vec<(usize, Vec<usize>, bool)>) {
-        // Started flushes are told among the transfers.
+        // Polling also returns the tags of started flushes.
         if self.medium.start_flush(u32::MAX).unwrap() {
             tags.push(u32::MAX);
         }
@@ -267,7 +267,7 @@ impl Pages {
         let address = pages.as_mut_ptr().expose_provenance() as u64;
         let range = PhysRange::new(address, count as u64 * PAGE_BYTES);
         let map = MemoryMap::new(&[range], &[]).unwrap();
-        // SAFETY: the pages were leaked to be this and nothing else.
+        // SAFETY: the pages were leaked for this use only.
         Pages(unsafe { OsMemory::new(map) })
     }
 
@@ -279,7 +279,7 @@ impl Pages {
         for word in 0..512 {
             let address = self.at(index).address() + 8 * word;
             let pointer = core::ptr::with_exposed_provenance_mut::<u64>(address as usize);
-            // SAFETY: the pages were leaked to be this and nothing else.
+            // SAFETY: the pages were leaked for this use only.
             unsafe { pointer.write_volatile(value.wrapping_mul(word + 1)) };
         }
     }

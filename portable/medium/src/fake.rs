@@ -1,8 +1,8 @@
 //! A medium in memory that fails on demand, for tests.
 //!
-//! It keeps what was written apart from what is durable, so that a power cut
-//! can lose any part of what was not flushed. Transfers move memory when they
-//! finish, not when they start, and finish in any order.
+//! It distinguishes written from durable data, so that a power cut can lose any part of
+//! what was not flushed. Transfers move data when they finish, not when they start, and
+//! finish in any order.
 
 extern crate std;
 
@@ -14,58 +14,58 @@ use zerocopy::IntoBytes;
 
 use crate::{Direction, Medium, MediumError, check_range};
 
-/// Bytes that a power cut writes whole or not at all.
+/// The bytes that a power cut writes completely or not at all.
 const SECTOR: usize = 512;
 
 /// The status of an injected device error.
 pub const INJECTED_STATUS: u16 = 0x281;
 
-/// What a command does.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A read, waited for or not.
+    /// A read, blocking or started.
     Read,
-    /// A write, waited for or not.
+    /// A write, blocking or started.
     Write,
     /// A flush.
     Flush,
 }
 
-/// How commands misbehave.
+/// The effect of a fault on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The device reports [`INJECTED_STATUS`] and does nothing.
     Fail,
-    /// The device reports [`INJECTED_STATUS`] and has done all the same.
+    /// The device reports [`INJECTED_STATUS`], but executes the command.
     FailAfterwards,
     /// The device never answers.
     Stall,
     /// The device reports success and does nothing.
     Lie,
-    /// The device reports success, and the first page of what it read has a bit wrong.
-    /// Other commands are done.
+    /// The device reports success, but the first page of a read has a wrong bit. Other
+    /// commands are executed.
     Misread,
-    /// The power goes: what was not flushed survives by chance (by sectors,
-    /// this command's included), and nothing answers any more.
+    /// The power fails. A random part of the unflushed sectors survives, including this
+    /// command's. Later commands get no answer.
     PowerCut,
 }
 
-/// Which commands misbehave: of those of the given kind (all when `None`),
-/// counted from 0, number `first` and `count - 1` more.
+/// The commands that a fault affects: `count` commands from number `first` on. Commands
+/// of the given kind are counted from 0; `None` counts all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The kind counted.
+    /// The kind of command to count.
     pub command: Option<Command>,
-    /// The first that misbehaves.
+    /// The first affected command.
     pub first: u64,
-    /// How many do.
+    /// The number of affected commands.
     pub count: u64,
-    /// How.
+    /// The effect on each of them.
     pub effect: Effect,
 }
 
 impl Fault {
-    /// One command, counted over all kinds, misbehaves.
+    /// A fault of one command, counted over all kinds.
     #[must_use]
     pub fn nth(first: u64, effect: Effect) -> Self {
         Fault {
@@ -76,7 +76,7 @@ impl Fault {
         }
     }
 
-    /// From one command on, counted over all kinds, all misbehave.
+    /// A fault of all commands from `first` on, counted over all kinds.
     #[must_use]
     pub fn from(first: u64, effect: Effect) -> Self {
         Fault {
@@ -100,11 +100,11 @@ struct Transfer {
 /// A medium in memory; see the [module](self).
 #[derive(Debug)]
 pub struct FakeMedium {
-    /// What reads see.
+    /// The contents for reads.
     now: Vec<u8>,
-    /// What a power cut leaves.
+    /// The contents after a power cut.
     durable: Vec<u8>,
-    /// Sectors that differ, or may.
+    /// Sectors that may differ between these.
     dirty: Vec<usize>,
     transfers: Vec<Transfer>,
     max_pages: usize,
@@ -117,8 +117,8 @@ pub struct FakeMedium {
 }
 
 impl FakeMedium {
-    /// A medium of `bytes` zeros, cut to whole pages, that takes up to 64 pages
-    /// in each of up to 8 transfers at once.
+    /// A medium of `bytes` zeros, cut to whole pages. It takes up to 8 transfers at once,
+    /// each of up to 64 pages.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let bytes = usize::try_from(bytes / PAGE_BYTES * PAGE_BYTES).expect("fits in memory");
@@ -137,7 +137,7 @@ impl FakeMedium {
         }
     }
 
-    /// Sets what [`Medium::max_pages`] and [`Medium::depth`] say.
+    /// Sets the results of [`Medium::max_pages`] and [`Medium::depth`].
     #[must_use]
     pub fn with_limits(mut self, max_pages: usize, depth: usize) -> Self {
         self.max_pages = max_pages;
@@ -145,28 +145,28 @@ impl FakeMedium {
         self
     }
 
-    /// Chooses another order of completion and other survivors of power cuts.
+    /// Selects another order of completion, and other survivors of power cuts.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         self
     }
 
-    /// Has reads write anything into their pages, again and again, until they are
-    /// done, as devices may.
+    /// Makes reads overwrite their pages with random data until they are done, as devices
+    /// may.
     #[must_use]
     pub fn with_scribbles(mut self) -> Self {
         self.scribbles = true;
         self
     }
 
-    /// Lets commands misbehave from now on.
+    /// Adds a fault.
     pub fn inject(&mut self, fault: Fault) {
         self.faults.push((fault, 0));
     }
 
-    /// The power goes and comes back: faults and transfers are gone, and so is
-    /// what was not flushed, unless a [`Effect::PowerCut`] has kept it.
+    /// Restarts the medium after a power cut. Faults, transfers and unflushed data are
+    /// lost, except data that an [`Effect::PowerCut`] preserved.
     pub fn restart(&mut self) {
         for sector in self.dirty.drain(..) {
             let bytes = sector * SECTOR..(sector + 1) * SECTOR;
@@ -178,27 +178,27 @@ impl FakeMedium {
         self.dead = false;
     }
 
-    /// What is on the medium now.
+    /// The current contents.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.now
     }
 
-    /// Changes what is on the medium, durably.
+    /// Changes the contents durably.
     pub fn edit(&mut self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.now);
         self.durable.copy_from_slice(&self.now);
         self.dirty.clear();
     }
 
-    /// Turns one bit over, durably.
+    /// Flips one bit durably.
     pub fn flip(&mut self, byte: u64, bit: u8) {
         let byte = usize::try_from(byte).expect("fits in memory");
         self.now[byte] ^= 1 << bit;
         self.durable[byte] ^= 1 << bit;
     }
 
-    /// Every command since the start or the last [`FakeMedium::restart`].
+    /// All commands since the start or the last [`FakeMedium::restart`].
     #[must_use]
     pub fn log(&self) -> &[Command] {
         &self.log
@@ -211,7 +211,7 @@ impl FakeMedium {
         (self.random >> 16).is_multiple_of(one_in)
     }
 
-    /// Counts a command and tells how it misbehaves.
+    /// Counts a command. Returns its fault.
     fn enter(&mut self, command: Command) -> Result<Option<Effect>, MediumError> {
         if self.dead {
             return Err(MediumError::TimedOut(0));
@@ -249,7 +249,7 @@ impl FakeMedium {
     }
 
     fn cut_power(&mut self) -> MediumError {
-        // Transfers under way may have got anywhere.
+        // Transfers in progress may have finished or not.
         while !self.transfers.is_empty() {
             let transfer = self.transfers.swap_remove(0);
             if transfer.direction == Direction::Write && self.chance(2) {
@@ -262,7 +262,7 @@ impl FakeMedium {
         MediumError::TimedOut(0)
     }
 
-    /// Writes rubbish where the transfers under way are to read to.
+    /// Writes random data to the pages of reads in progress.
     fn scribble(&mut self) {
         let reads = |transfer: &&Transfer| transfer.direction == Direction::Read;
         for page in self
@@ -279,7 +279,7 @@ impl FakeMedium {
         }
     }
 
-    /// Does the work of a transfer.
+    /// Moves the data of a transfer.
     fn move_pages(&mut self, transfer: &Transfer) {
         let mut at = usize::try_from(transfer.offset).expect("within the medium");
         let mut misread = transfer.effect == Some(Effect::Misread);
@@ -289,13 +289,13 @@ impl FakeMedium {
             );
             match transfer.direction {
                 Direction::Write => {
-                    // SAFETY: an `OsPage` is memory that the maker of its
-                    // `OsMemory` vouched for, and the transfer's until it ends.
+                    // SAFETY: an `OsPage` is memory that the caller of `OsMemory::new`
+                    // vouched for, and belongs to the transfer until it ends.
                     let page = unsafe { &*pointer };
                     self.put(at, page.as_bytes());
                 }
                 Direction::Read => {
-                    // SAFETY: as above, and nobody looks at it before the end.
+                    // SAFETY: as above, and no code reads the page before the end.
                     let page = unsafe { &mut *pointer };
                     page.as_mut_bytes()
                         .copy_from_slice(&self.now[at..][..size_of::<Page>()]);
@@ -308,7 +308,7 @@ impl FakeMedium {
         }
     }
 
-    /// The outcome of a command whose work `work` does.
+    /// Executes a command with its fault, and returns its result.
     fn run(
         &mut self,
         effect: Option<Effect>,
@@ -333,7 +333,7 @@ impl FakeMedium {
     }
 }
 
-/// What a [`Effect::Misread`] does to a page.
+/// Applies an [`Effect::Misread`] to a page.
 fn spoil(page: &mut Page) {
     page.0[3] ^= 1;
 }
@@ -382,7 +382,7 @@ impl Medium for FakeMedium {
     fn flush(&mut self) -> Result<(), MediumError> {
         let effect = self.enter(Command::Flush)?;
         if effect == Some(Effect::PowerCut) {
-            // Cut short: any part is durable, not all of it.
+            // The flush is incomplete: any part is durable.
             return Err(self.cut_power());
         }
         self.run(effect, MediumError::Flush(INJECTED_STATUS), |medium| {
@@ -390,7 +390,7 @@ impl Medium for FakeMedium {
         })
     }
 
-    /// Done when it returns, but for being told.
+    /// The flush is complete when this returns; [`Medium::poll`] reports its tag.
     fn start_flush(&mut self, tag: u32) -> Result<bool, MediumError> {
         if self.transfers.len() == self.depth {
             return Ok(false);

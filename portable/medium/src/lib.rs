@@ -1,12 +1,10 @@
-//! Where images live.
+//! Media for images, and their drivers.
 //!
-//! [`Medium`] is what the rest of Poorwill knows of a device: numbered bytes
-//! in units of pages, transfers that run on their own, and a flush. The NVMe
-//! driver ([`nvme`]) and the search for devices on PCI ([`pci`]) speak through
-//! small traits to registers, so that they run on the host against a modelled
-//! device. So does the driver for memory that keeps its bytes ([`mapped`]) to
-//! what makes stores durable, and that for NOR flash ([`cfi`]), which holds no
-//! images but the key to them.
+//! The rest of Poorwill uses devices through [`Medium`]: bytes in units of pages,
+//! asynchronous transfers, and a flush. [`nvme`] is the NVMe driver, and [`pci`] searches
+//! for devices. [`mapped`] is the driver for persistent memory. [`cfi`] is the driver for
+//! NOR flash, which holds the vault. All drivers access hardware through small traits, so
+//! that they run on the host with models of devices.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 
@@ -27,7 +25,7 @@ pub use window::Window;
 use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 use thiserror::Error;
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the medium into memory.
@@ -36,19 +34,19 @@ pub enum Direction {
     Write,
 }
 
-/// What went wrong with a medium. Each ends a sleep (the OS goes on) or a wake
-/// (cold boot); none is retried, as a device that fails once is not trusted
-/// with a machine.
+/// An error of a medium. Each error ends a sleep (the OS continues) or a wake (cold
+/// boot). There are no retries, because a failing device must not be trusted with a
+/// machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MediumError {
     /// The device reported an error for a command.
     #[error("{direction:?} at byte {offset:#x} failed with status {status:#x}")]
     Device {
-        /// Which way the transfer went.
+        /// The direction of the transfer.
         direction: Direction,
-        /// Where on the medium, in bytes.
+        /// The offset on the medium in bytes.
         offset: u64,
-        /// The device's own status code.
+        /// The device's status code.
         status: u16,
     },
     /// A flush failed with the device's status code.
@@ -57,33 +55,32 @@ pub enum MediumError {
     /// The device did not answer in time.
     #[error("no answer from the device within {0} ms")]
     TimedOut(u32),
-    /// The transfer does not lie within the medium.
+    /// The transfer extends past the end of the medium.
     #[error("bytes {offset:#x} to {end:#x} lie beyond the end of the medium")]
     OutOfRange {
-        /// First byte.
+        /// The first offset.
         offset: u64,
-        /// First byte behind.
+        /// The offset after the last byte.
         end: u64,
     },
-    /// More transfers or pages at once than the medium takes; a caller's fault.
+    /// More transfers or pages at once than the medium takes: a bug of the caller.
     #[error("more transfers at once than the medium takes")]
     TooMany,
     /// The device broke its own protocol.
-    #[error("the device answered a command that was not given")]
+    #[error("the device answered an unknown command")]
     Protocol,
-    /// The offset is no multiple of the medium's blocks; a caller's fault.
+    /// The offset is not a multiple of the medium's block: a bug of the caller.
     #[error("byte {0:#x} is not at the start of a block of the medium")]
     Misaligned(u64),
-    /// The device does not answer any more; what was not flushed may be lost.
-    #[error("the device does not answer any more; is it still there?")]
+    /// The device does not answer any more; unflushed data may be lost.
+    #[error("the device does not answer any more; check whether it is still connected")]
     Absent,
     /// The medium was stopped by [`Medium::quiesce`] or by an earlier error.
-    #[error("the medium has been stopped")]
+    #[error("the medium was stopped after an earlier error")]
     Stopped,
 }
 
-/// Checks that `pages` pages from byte `offset` lie within a medium of `capacity`
-/// bytes.
+/// Checks that `pages` pages from byte `offset` are within a medium of `capacity` bytes.
 ///
 /// # Errors
 ///
@@ -96,47 +93,47 @@ pub fn check_range(capacity: u64, offset: u64, pages: usize) -> Result<(), Mediu
     Ok(())
 }
 
-/// A device that keeps bytes without power.
+/// A device that stores bytes without power.
 ///
-/// Offsets are in bytes and multiples of [`poorwill_memory::PAGE_BYTES`].
+/// Offsets are in bytes, and multiples of [`poorwill_memory::PAGE_BYTES`].
 pub trait Medium {
-    /// Bytes on the medium, whole pages only.
+    /// The length of the medium in bytes, in whole pages.
     fn capacity(&self) -> u64;
 
-    /// Pages that one [`Medium::start`] may move at most (at least 1).
+    /// The most pages of one [`Medium::start`] (at least 1).
     fn max_pages(&self) -> usize;
 
-    /// Transfers that may be under way at once (at least 1).
+    /// The most transfers in progress at once (at least 1).
     fn depth(&self) -> usize;
 
-    /// Fills `into` from the medium and waits for it.
+    /// Fills `into` from the medium. Blocks until it is done.
     ///
     /// # Errors
     ///
-    /// See [`MediumError`]. The contents of `into` are unspecified then. With
-    /// transfers under way the failure may be one of theirs, as for
-    /// [`Medium::poll`]; likewise below.
+    /// See [`MediumError`]. The contents of `into` are then unspecified. If transfers are
+    /// in progress, the failure may be one of theirs, as for [`Medium::poll`]. This
+    /// applies to the functions below, too.
     fn read(&mut self, offset: u64, into: &mut [Page]) -> Result<(), MediumError>;
 
-    /// Writes `from` to the medium and waits for it; not durable before a
+    /// Writes `from` to the medium. Blocks until it is done. The data is durable after a
     /// [`Medium::flush`].
     ///
     /// # Errors
     ///
-    /// See [`MediumError`]. Any part may have been written then.
+    /// See [`MediumError`]. Any part may be written then.
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError>;
 
-    /// Makes every completed write durable.
+    /// Makes all completed writes durable.
     ///
     /// # Errors
     ///
     /// See [`MediumError`]. Any part may be durable then.
     fn flush(&mut self) -> Result<(), MediumError>;
 
-    /// Starts making durable what has completed, beside transfers that follow, so
-    /// that a [`Medium::flush`] behind them finds less to do. It counts as a transfer
-    /// with the tag `tag`. `false` where there is nothing to start: a medium without
-    /// a cache, or without room for one more transfer; where media say nothing else.
+    /// Starts to flush all completed writes, in parallel with later transfers, so that a
+    /// later [`Medium::flush`] is short. It counts as a transfer with the tag `tag`.
+    /// Returns `false` if no flush was started: the medium has no cache, or no room for
+    /// another transfer. This is the default.
     ///
     /// # Errors
     ///
@@ -146,14 +143,14 @@ pub trait Medium {
         Ok(false)
     }
 
-    /// Starts a transfer between consecutive bytes of the medium and the given
-    /// pages of OS memory, in their order. The pages are the device's until
-    /// [`Medium::poll`] returns `tag`.
+    /// Starts a transfer between consecutive bytes of the medium and the given pages of
+    /// OS memory, in their order. The pages belong to the device until [`Medium::poll`]
+    /// returns `tag`.
     ///
     /// # Errors
     ///
-    /// [`MediumError::TooMany`] when [`Medium::depth`] transfers are under way
-    /// or `pages` is empty or longer than [`Medium::max_pages`];
+    /// [`MediumError::TooMany`] if [`Medium::depth`] transfers are in progress, or
+    /// `pages` is empty or longer than [`Medium::max_pages`];
     /// [`MediumError::OutOfRange`].
     fn start(
         &mut self,
@@ -163,18 +160,17 @@ pub trait Medium {
         tag: u32,
     ) -> Result<(), MediumError>;
 
-    /// The tag of one finished transfer, in any order; `None` when none has
-    /// finished since. Does not wait, but reports [`MediumError::TimedOut`]
-    /// when a started transfer is overdue.
+    /// The tag of a finished transfer, in any order; `None` if no transfer has finished.
+    /// Does not block, but reports [`MediumError::TimedOut`] if a transfer is overdue.
     ///
     /// # Errors
     ///
-    /// The failure of any one transfer. The others must then still be drained
-    /// by [`Medium::quiesce`] before memory is touched.
+    /// The failure of any transfer. [`Medium::quiesce`] must then end the others before
+    /// memory is accessed.
     fn poll(&mut self) -> Result<Option<u32>, MediumError>;
 
-    /// Stops whatever is under way: when it returns, the device touches no
-    /// memory any more, finished or not. For use after an error.
+    /// Stops all transfers, finished or not. When this returns, the device accesses no
+    /// memory. For use after an error.
     fn quiesce(&mut self);
 }
 

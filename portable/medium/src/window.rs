@@ -2,8 +2,8 @@ use poorwill_memory::{OsPage, PAGE_BYTES, Page};
 
 use crate::{Direction, Medium, MediumError, check_range};
 
-/// A part of a medium that is a medium itself: a sleep area of a disk, a slot
-/// of a sleep area. Nothing outside of it can be reached through it.
+/// A part of a medium as a medium of its own: a sleep area of a disk, or a slot of a
+/// sleep area. It gives no access to bytes outside.
 #[derive(Debug)]
 pub struct Window<'a, M> {
     medium: &'a mut M,
@@ -16,7 +16,7 @@ impl<'a, M: Medium> Window<'a, M> {
     ///
     /// # Errors
     ///
-    /// [`MediumError::OutOfRange`] when the medium ends before.
+    /// [`MediumError::OutOfRange`] if the medium is too short.
     pub fn new(medium: &'a mut M, start: u64, length: u64) -> Result<Self, MediumError> {
         let end = start.saturating_add(length);
         if end > medium.capacity() {
@@ -30,7 +30,7 @@ impl<'a, M: Medium> Window<'a, M> {
         })
     }
 
-    /// Where `pages` pages from `offset` lie on the medium underneath.
+    /// The offset of `pages` pages at `offset` in the underlying medium.
     fn locate(&self, offset: u64, pages: usize) -> Result<u64, MediumError> {
         check_range(self.length, offset, pages)?;
         Ok(self.start + offset)

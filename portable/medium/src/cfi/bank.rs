@@ -14,21 +14,20 @@ const ERASE: u8 = 0x20;
 const LOCK_SETUP: u8 = 0x60;
 const CONFIRM: u8 = 0xd0;
 
-/// Bits of a chip's status.
 pub(super) const READY: u8 = 1 << 7;
 const ERASE_ERROR: u8 = 1 << 5;
 const PROGRAM_ERROR: u8 = 1 << 4;
 const VOLTAGE_ERROR: u8 = 1 << 3;
 const LOCKED: u8 = 1 << 1;
 
-/// Where the query command is written, in units of the bank's width.
+/// The address of the query command, in units of the bank's width.
 pub(super) const QUERY_ADDRESS: u64 = 0x55;
 
-/// How long a bank may take to answer the query: an erase that the OS began
-/// before a reset may still be under way.
+/// The longest wait for an answer to the query, in ms: an erase that the OS began before
+/// a reset may still run.
 const ANSWER_MS: u64 = 1000;
 
-/// How long unlocking a block may take.
+/// The longest time to unlock a block, in ms.
 const UNLOCK_MS: u64 = 100;
 
 /// A bank of flash.
@@ -40,8 +39,7 @@ pub struct Cfi<R, K> {
 }
 
 impl<R: Registers, K: Clock> Cfi<R, K> {
-    /// Takes over the bank behind `registers`, in whatever mode it is, and
-    /// leaves it reading as memory.
+    /// Takes over the bank at `registers` in any mode, and leaves it in read-array mode.
     ///
     /// # Errors
     ///
@@ -57,8 +55,8 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         if given < needed {
             return Err(CfiError::Registers { needed, given });
         }
-        // Two chips of which one is busy can look like one wide chip: it is not
-        // believed while it does not fill the bus.
+        // Two chips can look like one wide chip while one of them is busy. So a chip
+        // smaller than the bus is not accepted at once.
         let mut smaller = None;
         let answer = wait_for(&clock, ANSWER_MS, || match ask(&registers) {
             Ok(Some(geometry)) if geometry.bytes < given => {
@@ -83,22 +81,22 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         })
     }
 
-    /// What the bank is like.
+    /// The bank's chips and blocks.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Bytes of one access.
     pub(super) fn width(&self) -> usize {
         usize::from(self.registers.width())
     }
 
-    /// Copies bytes from `offset`, a multiple of the width, as is their number.
+    /// Reads bytes from `offset`. Offset and length are multiples of the width.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
         let width = self.width();
         if width == size_of::<u32>() {
-            // A vault is read as a whole at each start: no call for each word.
+            // Each start reads a vault completely, so this loop avoids a call for each
+            // word.
             let words = bytes.as_chunks_mut().0.iter_mut();
             for (word, offset) in words.zip((offset..).step_by(size_of::<u32>())) {
                 *word = self.registers.read(offset).to_le_bytes();
@@ -111,8 +109,8 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         }
     }
 
-    /// Programs the word at `offset`, whose block is unlocked: clears the bits that are clear in `word`,
-    /// which is one access long. The bank is left in status mode.
+    /// Programs the word at `offset` in an unlocked block: clears the bits that are clear
+    /// in `word`, which is one access long. Leaves the bank in status mode.
     pub(super) fn program(&self, offset: u64, word: &[u8]) -> Result<(), CfiError> {
         let mut value = [0; 4];
         value[..word.len()].copy_from_slice(word);
@@ -125,7 +123,7 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         )
     }
 
-    /// Erases the block at `offset`, which is unlocked, and leaves the bank in status mode.
+    /// Erases the unlocked block at `offset`. Leaves the bank in status mode.
     pub(super) fn erase(&self, offset: u64) -> Result<(), CfiError> {
         self.command(offset, ERASE);
         self.command(offset, CONFIRM);
@@ -136,7 +134,7 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         )
     }
 
-    /// Unlocks the block at `block`, if the bank can, and leaves it in status
+    /// Unlocks the block at `block` if the bank supports that. Leaves the bank in status
     /// mode.
     pub(super) fn unlock(&self, block: u64) -> Result<(), CfiError> {
         if !self.geometry.can_unlock {
@@ -147,7 +145,7 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         self.finish(block, UNLOCK_MS, CfiError::Protected(block))
     }
 
-    /// Ends an operation: errors are cleared, and the bank reads as memory.
+    /// Ends an operation: clears errors, and selects read-array mode.
     pub(super) fn read_array(&self) {
         self.command(0, CLEAR_STATUS);
         self.command(0, READ_ARRAY);
@@ -157,7 +155,7 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         command_chips(&self.registers, self.geometry.chip_width, offset, command);
     }
 
-    /// Waits until all chips are ready; what any of them reports is an error.
+    /// Waits until all chips are ready, and returns an error that any of them reports.
     fn finish(&self, offset: u64, limit: u64, failed: CfiError) -> Result<(), CfiError> {
         self.command(offset, READ_STATUS);
         let status = wait_for(&self.clock, limit, || {
@@ -187,7 +185,6 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
         }
     }
 
-    /// The status of each chip.
     fn statuses(&self, offset: u64) -> impl Iterator<Item = u8> + Clone + use<R, K> {
         let value = self.registers.read(offset).to_le_bytes();
         let (width, chip) = (self.registers.width(), self.geometry.chip_width);
@@ -197,8 +194,8 @@ impl<R: Registers, K: Clock> Cfi<R, K> {
     }
 }
 
-/// Asks for the query table in each arrangement of chips, from the narrowest on,
-/// as wide chips do not look at the upper bits of a command. `None`: no answer.
+/// Queries each arrangement of chips, starting with the narrowest, because wide chips
+/// ignore the upper bits of a command. `None`: no answer.
 fn ask(registers: &impl Registers) -> Result<Option<Geometry>, CfiError> {
     let width = registers.width();
     for chip in [1, 2, 4].into_iter().filter(|&chip| chip <= width) {
@@ -219,8 +216,8 @@ fn ask(registers: &impl Registers) -> Result<Option<Geometry>, CfiError> {
     Ok(None)
 }
 
-/// The byte at `offset` of the query table: in the lowest byte of each chip's
-/// lanes, with zeros above.
+/// The byte at `offset` of the query table. Each chip returns it in the lowest byte of
+/// its lanes, with zeros above.
 fn query_byte(registers: &impl Registers, chip: u8, offset: u64) -> Result<u8, CfiError> {
     let width = registers.width();
     let value = registers.read(offset * u64::from(width));
@@ -232,15 +229,14 @@ fn query_byte(registers: &impl Registers, chip: u8, offset: u64) -> Result<u8, C
     }
 }
 
-/// Has the bank read as memory, if one is there, whatever command somebody left it in the
-/// middle of; its chips need not be known for that. An erase goes on until it is done.
+/// Selects read-array mode, from any mode and for any kind of chip. A running erase
+/// continues until it is done.
 pub fn read_array(registers: &impl Registers) {
     restore(registers, registers.width());
 }
 
-/// Whether a bank reads as zeros at all of `offsets`, in whatever command somebody left it:
-/// no erased flash does, but a bank that nothing stands behind (one of QEMU's without a
-/// file).
+/// Whether a bank reads as zeros at all `offsets`, in its current mode and in read-array
+/// mode. Erased flash never does, but a bank of QEMU without a backing file does.
 pub fn reads_as_zeros(
     registers: &impl Registers,
     offsets: impl Iterator<Item = u64> + Clone,
@@ -252,10 +248,10 @@ pub fn reads_as_zeros(
     }
 }
 
-/// Brings chips back to reading as memory, from any mode. First comes a word of
-/// all ones: should a chip be waiting for data to program, it changes nothing,
-/// and everywhere else it is the very command. Then errors are cleared, where there are
-/// any: QEMU's chips are not even ready in their status once it was cleared.
+/// Selects read-array mode, from any mode. The first word is all ones: it is the
+/// read-array command, and a chip that waits for data to program changes no bit by it.
+/// Then errors are cleared, if there are any. This check is necessary because QEMU's
+/// chips never become ready in a cleared status.
 fn restore(registers: &impl Registers, chip: u8) {
     let width = registers.width();
     registers.write(0, all_ones(width));

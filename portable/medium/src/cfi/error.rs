@@ -1,51 +1,51 @@
 use embedded_storage_async::nor_flash::{NorFlashError, NorFlashErrorKind};
 use thiserror::Error;
 
-/// Why a flash cannot be used, or why it failed. Offsets are in bytes from the
+/// The reason why a flash cannot be used, or why it failed. Offsets are in bytes from the
 /// start of the bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CfiError {
-    /// Nothing answers the query, or chips that are used below their own width.
+    /// No chip answers the query, or chips use less than their own width.
     #[error("there is no CFI flash of a known arrangement of chips")]
     NotCfi,
-    /// The chips take other commands.
+    /// The chips use another command set.
     #[error("the flash takes command set {0:#06x}{name}, not Intel's (0x0001)", name = name(*.0))]
     CommandSet(u16),
-    /// The chips of the bank say different things of themselves.
-    #[error("the flash's chips differ")]
+    /// The chips' query tables differ.
+    #[error("the flash's chips differ from each other")]
     Mixed,
     /// The bank is not 1, 2 or 4 bytes wide.
     #[error("the flash is {0} bytes wide, not 1, 2 or 4")]
     Width(u8),
-    /// The chips describe themselves in a way that makes no sense.
-    #[error("the flash describes its blocks in a way that makes no sense")]
+    /// The query table describes impossible blocks.
+    #[error("the flash's query table describes impossible blocks")]
     Geometry,
-    /// The chips are not as large as the bus that leads to them.
-    #[error("the flash holds {needed:#x} bytes, and the machine says {given:#x}")]
+    /// The bank and its bus range have different lengths.
+    #[error("the flash has {needed:#x} bytes, but its device tree node has {given:#x}")]
     Registers {
-        /// Bytes that the chips hold.
+        /// The length of the bank in bytes.
         needed: u64,
-        /// Bytes of the bus.
+        /// The length of its bus range in bytes.
         given: u64,
     },
-    /// A part that does not consist of whole blocks, or whose blocks do not make
-    /// up whole erase units.
-    #[error("the flash's blocks do not fit bytes {start:#x} to {end:#x} in units of {unit:#x}")]
+    /// A part does not consist of whole blocks, or its blocks do not form whole erase
+    /// units.
+    #[error("bytes {start:#x} to {end:#x} of the flash are not whole blocks in units of {unit:#x}")]
     Blocks {
-        /// First byte.
+        /// The offset of the first byte.
         start: u64,
-        /// First byte behind.
+        /// The offset after the last byte.
         end: u64,
-        /// Bytes of an erase unit.
+        /// The length of an erase unit in bytes.
         unit: u64,
     },
-    /// The block is locked, and stays so when unlocked.
+    /// The block is still locked after an unlock.
     #[error("the flash's block at {0:#x} is write-protected: lift the protection")]
     Protected(u64),
     /// The chip's programming voltage is too low.
     #[error("the flash's programming voltage is too low at {0:#x}")]
     Voltage(u64),
-    /// The chip did not take the command.
+    /// The chip rejected the command.
     #[error("the flash refused a command at {0:#x}")]
     Sequence(u64),
     /// A block could not be erased.
@@ -54,23 +54,23 @@ pub enum CfiError {
     /// A word could not be programmed.
     #[error("the flash's word at {0:#x} cannot be written: it is worn out or read-only")]
     ProgramFailed(u64),
-    /// The chip was still busy when its own longest time had gone by.
+    /// The chip was still busy after its own longest time.
     #[error("the flash was busy for more than {milliseconds} ms at {offset:#x}")]
     TimedOut {
-        /// Where.
+        /// The offset of the command.
         offset: u64,
-        /// How long it was waited for.
+        /// The time of the wait.
         milliseconds: u32,
     },
-    /// An access not aligned to words or erase units; a caller's fault.
+    /// An access is not aligned to words or erase units: a bug of the caller.
     #[error("byte {0:#x} of the flash is not at the start of a word or of an erase unit")]
     Misaligned(u64),
-    /// An access beyond the part; a caller's fault.
-    #[error("bytes {offset:#x} to {end:#x} lie beyond the flash's part")]
+    /// An access extends past the end of the part: a bug of the caller.
+    #[error("bytes {offset:#x} to {end:#x} are outside the flash's part")]
     OutOfRange {
-        /// First byte, from the start of the part.
+        /// The first offset, from the start of the part.
         offset: u64,
-        /// First byte behind.
+        /// The offset after the last byte.
         end: u64,
     },
 }
@@ -85,7 +85,7 @@ impl NorFlashError for CfiError {
     }
 }
 
-/// The command sets that chips in the field have.
+/// The name of a command set of common chips.
 fn name(command_set: u16) -> &'static str {
     match command_set {
         0x0002 => " (AMD's)",

@@ -1,18 +1,15 @@
-//! Parallel NOR flash that describes itself (CFI) and takes the commands of
-//! Intel's and Sharp's chips (command set 0x0001).
+//! Driver for parallel NOR flash with CFI and Intel's and Sharp's command set (0x0001).
 //!
-//! Written to JESD68.01 (CFI) and to the extended command set's published
-//! description. A *bank* is what one access reaches: one chip, or several side
-//! by side, each on its lanes of the bus, which are given every command at once.
-//! [`Cfi::start`] takes a bank over in whatever mode the OS left it and learns
-//! its geometry; [`Part::new`] makes a NOR flash of some of its blocks. After
-//! each operation the chips are back in the mode in which they read as memory.
+//! It follows JESD68.01 (CFI) and the published description of the extended command set.
+//! A *bank* is the unit of an access: one chip, or several chips side by side, each on
+//! its own lanes of the bus, which get each command together. [`Cfi::start`] takes over a
+//! bank in any mode and reads its geometry; [`Part::new`] makes some of its blocks
+//! available as NOR flash. After each operation the chips are in read-array mode.
 //!
-//! [`read_mode`] tells in which mode an OS has left a bank, so that [`set_mode`] puts it back
-//! at another power-on.
+//! [`read_mode`] determines the mode in which an OS has left a bank, so that [`set_mode`]
+//! can restore it after a power-on.
 //!
-//! Every wait ends by the [`Clock`](crate::Clock), within the times that the
-//! chips ask for.
+//! The [`Clock`](crate::Clock) limits each wait to the times in the chips' query table.
 
 mod bank;
 mod error;

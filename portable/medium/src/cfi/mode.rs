@@ -1,5 +1,5 @@
-//! The mode in which a bank is read, which chips do not tell: found by comparing what is
-//! read with what each mode reads.
+//! Determines a bank's mode, which chips do not report: compares the bytes read with
+//! those of each mode.
 
 use thiserror::Error;
 
@@ -9,35 +9,35 @@ use super::bank::{
 };
 use super::{Geometry, Registers};
 
-/// What a bank is read as.
+/// The mode of a bank, which determines the result of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Its contents.
+    /// The flash contents.
     Array,
-    /// The status of its chips, which are ready, and report nothing else.
+    /// The status of the chips, which is "ready" without errors.
     Status,
-    /// Manufacturer and device.
+    /// The manufacturer and the device.
     Identity,
     /// The query table.
     Query,
 }
 
-/// The mode of a bank cannot be told, or not be put back.
+/// The reason why a bank's mode cannot be determined or restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ModeError {
-    /// It is in the middle of a command, has one suspended, or reports an error.
-    #[error("the flash is in the middle of a command, or reports an error")]
+    /// The bank executes a command, has a suspended one, or reports an error.
+    #[error("the flash is executing a command, or reports an error")]
     Busy,
-    /// What is read is what several modes read.
-    #[error("what the flash reads as is what it reads as in several modes")]
+    /// Several modes would read as these bytes.
+    #[error("the flash's mode is unknown: its contents look like another mode's data")]
     Ambiguous,
-    /// Its chips do not answer as they did.
+    /// The chips no longer answer the query.
     #[error("the flash does not answer the query")]
     NoAnswer,
 }
 
-/// Where each mode reads as something of its own, in units of the bank's width: manufacturer
-/// and device, the query table's first letters, and one that is beyond both.
+/// Offsets that differ between modes, in units of the bank's width: manufacturer and
+/// device, the first letters of the query table, and an offset past both.
 const SAMPLES: [u64; 6] = [0, 1, 0x10, 0x11, 0x12, 0x80];
 
 type Sample = [u32; SAMPLES.len()];
@@ -50,7 +50,7 @@ fn sample(registers: &impl Registers) -> Sample {
 impl Mode {
     const ALL: [Mode; 4] = [Mode::Array, Mode::Status, Mode::Identity, Mode::Query];
 
-    /// A number, for a record.
+    /// The mode's number in a record.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -61,14 +61,14 @@ impl Mode {
         }
     }
 
-    /// The mode of that number.
+    /// The mode with this number.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.number() == number)
     }
 }
 
-/// Has a bank read as something; its chips are in no other command.
+/// Selects a mode. The chips must not be executing another command.
 pub fn set_mode(registers: &impl Registers, geometry: &Geometry, mode: Mode) {
     let (command, place) = match mode {
         Mode::Array => (READ_ARRAY, 0),
@@ -80,13 +80,13 @@ pub fn set_mode(registers: &impl Registers, geometry: &Geometry, mode: Mode) {
     command_chips(registers, geometry.chip_width, offset, command);
 }
 
-/// The mode in which an OS has left a bank that is like that. It reads as memory then.
+/// Determines a bank's mode, and selects read-array mode.
 ///
-/// A word of all ones comes first, which is the command to do so; for chips that wait for
-/// data to program it is data that changes nothing, and so they are told from others: they
-/// do not read as memory yet. It goes to `offset`, in bytes: QEMU's chips store what they are
-/// to program as it is, so there that word becomes all ones, if the OS was between the two
-/// writes of a command that programs. It should be one that is blank.
+/// The first write is a word of all ones. It is the read-array command. For chips that
+/// wait for data to program, it is data that changes no bit; these chips do not read as
+/// memory after it, which reveals them. The word goes to byte `offset`, which should be
+/// blank: QEMU's chips would store it there if the OS was between the two writes of a
+/// program command.
 ///
 /// # Errors
 ///
@@ -110,8 +110,8 @@ pub fn read_mode(
     if [q, r, y] != b"QRY".map(of_chips) {
         return Err(ModeError::NoAnswer);
     }
-    // The query was answered, so the chips are not busy now. QEMU's are not ready in a
-    // status that somebody has cleared.
+    // The query was answered, so the chips are not busy now. QEMU's chips are not ready
+    // in a cleared status.
     let is_clean = |word: &u32| [of_chips(READY), 0].contains(word);
     if first != array || !status.iter().all(is_clean) {
         return Err(ModeError::Busy);
@@ -121,7 +121,7 @@ pub fn read_mode(
     if modes.any(|(_, sample)| sample == found) {
         return Err(ModeError::Ambiguous);
     }
-    // A power-on has them ready.
+    // After a power-on the chips are ready.
     match mode {
         Mode::Status if status[0] != of_chips(READY) => Err(ModeError::Busy),
         mode => Ok(mode),

@@ -5,18 +5,16 @@ use embedded_storage_async::nor_flash::{ErrorType, MultiwriteNorFlash, NorFlash,
 use super::{Cfi, CfiError, Registers};
 use crate::Clock;
 
-/// The usual erase unit: a block of two chips side by side of 128 KiB each.
+/// The usual erase unit: a block of two chips side by side with 128 KiB each.
 pub const UNIT_BYTES: usize = 0x4_0000;
 
-/// Bytes that are read and written at once.
 const WORD: usize = 4;
 
-/// Words are written in runs of this many bytes: between them the chips change
-/// to reading and back.
+/// The bytes of a run: the chips return to read-array mode after each run of writes.
 const RUN: usize = 64;
 
-/// Some blocks of a bank, as NOR flash; its futures never wait. Offsets are in
-/// bytes from the start of the part.
+/// Some blocks of a bank as NOR flash. Its futures never wait. Offsets are in bytes from
+/// the start of the part.
 #[derive(Debug)]
 pub struct Part<R, K, const UNIT: usize = UNIT_BYTES> {
     bank: Cfi<R, K>,
@@ -25,12 +23,12 @@ pub struct Part<R, K, const UNIT: usize = UNIT_BYTES> {
 }
 
 impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
-    /// The NOR flash in `range` of a bank, in bytes from the bank's start, with erase
-    /// units of `UNIT` bytes; a unit may be several blocks.
+    /// The NOR flash in `range` of a bank, in bytes from the bank's start. An erase unit
+    /// has `UNIT` bytes and may be several blocks.
     ///
     /// # Errors
     ///
-    /// [`CfiError::Blocks`] unless every unit is made of whole blocks.
+    /// [`CfiError::Blocks`] unless each unit consists of whole blocks.
     pub fn new(bank: Cfi<R, K>, range: Range<u64>) -> Result<Self, CfiError> {
         let unit = UNIT as u64;
         let error = CfiError::Blocks {
@@ -62,16 +60,14 @@ impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
         })
     }
 
-    /// The latest failure, in the driver's own words: users of the traits see
-    /// no more than its kind.
+    /// The latest failure in detail: users of the traits only see its kind.
     #[must_use]
     pub fn failure(&self) -> Option<CfiError> {
         self.failure
     }
 
-    /// Whether all blocks of the bank but those of the part are erased. A bank that
-    /// somebody uses says so at its beginning, as a rule; all of one takes as long as it
-    /// takes to read it.
+    /// Whether all blocks outside the part are erased. For a bank with other data this is
+    /// usually clear from its first bytes; an erased bank is read completely.
     #[must_use]
     pub fn is_rest_erased(&self) -> bool {
         let rest = [
@@ -87,13 +83,13 @@ impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
             })
     }
 
-    /// The bank, given back.
+    /// Returns the bank.
     #[must_use]
     pub fn into_bank(self) -> Cfi<R, K> {
         self.bank
     }
 
-    /// Where `length` bytes at `offset` lie in the bank.
+    /// The offset in the bank for `length` bytes at `offset`.
     fn locate(&self, unit: usize, offset: u32, length: usize) -> Result<u64, CfiError> {
         let offset = u64::from(offset);
         let end = offset.saturating_add(length as u64);
@@ -124,8 +120,8 @@ impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
         Ok(())
     }
 
-    /// Programs what differs. Some models and chips set a word to what is
-    /// written in place of clearing bits, so bits that are clear stay clear here.
+    /// Programs the words that differ. Some models and chips replace a word instead of
+    /// clearing bits, so each written word includes the bits that are already clear.
     fn try_write(&self, offset: u32, bytes: &[u8]) -> Result<(), CfiError> {
         let start = self.locate(WORD, offset, bytes.len())?;
         for (run, start) in bytes.chunks(RUN).zip((start..).step_by(RUN)) {
@@ -138,7 +134,7 @@ impl<R: Registers, K: Clock, const UNIT: usize> Part<R, K, UNIT> {
         Ok(())
     }
 
-    /// Programs words that read as `old` so that they become `old & new`.
+    /// Programs words with contents `old` so that they become `old & new`.
     fn program_run(&self, start: u64, old: &[u8], new: &[u8]) -> Result<(), CfiError> {
         let width = self.bank.width();
         let mut unlocked = None;
@@ -191,7 +187,7 @@ impl<R: Registers, K: Clock, const UNIT: usize> ReadNorFlash for Part<R, K, UNIT
     }
 
     fn capacity(&self) -> usize {
-        // It fits: `new` saw to it.
+        // `new` has checked that it fits.
         usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX)
     }
 }

@@ -1,10 +1,10 @@
-//! What the chips say of themselves.
+//! The chips' query table.
 
 use arrayvec::ArrayVec;
 
 use super::CfiError;
 
-/// Offsets into the query table, in units of the bank's width.
+/// Offsets in the query table, in units of the bank's width.
 const MAGIC: u64 = 0x10;
 const COMMAND_SET: u64 = 0x13;
 const EXTENDED_TABLE: u64 = 0x15;
@@ -12,62 +12,62 @@ const TIMES: u64 = 0x1f;
 const SIZE: u64 = 0x27;
 const REGIONS: u64 = 0x2c;
 
-/// Bits of the extended table's features.
+/// Feature bits in the extended table.
 mod feature {
-    /// Each block is locked and unlocked by itself, in no time. (Bit 3, the older way, has
-    /// one command that unlocks all blocks for good, the previous stage's included; that is
-    /// not done here.)
+    /// Each block can be locked and unlocked individually and instantly. (Bit 3 has an
+    /// older way: one command unlocks all blocks permanently, including those of the
+    /// previous stage. This driver does not use it.)
     pub(super) const LOCKS: u32 = 1 << 5;
-    /// Bursts, by a register that configures them.
+    /// Burst reads, configured in a register.
     const BURSTS: u32 = 1 << 8;
-    /// Partitions that are read while another one is written.
+    /// Partitions that can be read during a write to another one.
     const PARTITIONS: u32 = 1 << 9;
-    /// Features that no published table has.
+    /// Features that are in no published table.
     const OTHERS: u32 = !0x3ff;
     pub(super) const FORGOTTEN: u32 = LOCKS | BURSTS | PARTITIONS | OTHERS;
 }
 
-/// Most regions of blocks of one size that are accepted; chips have up to 3.
+/// The most regions of equal blocks; chips have up to 3.
 const MAX_REGIONS: usize = 8;
 
-/// Times where the table gives none, and the bounds of those that it gives.
+/// The times if the table lacks them, and the limits for those in the table.
 const DEFAULT_PROGRAM_MS: u64 = 100;
 const DEFAULT_ERASE_MS: u64 = 16_000;
 const MIN_MS: u64 = 10;
 const MAX_MS: u64 = 60_000;
 
-/// Blocks of one size that follow each other.
+/// Consecutive blocks of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// How many.
+    /// The number of blocks.
     pub blocks: u32,
-    /// Bytes of each, over all chips of the bank.
+    /// The length of a block over all chips of the bank, in bytes.
     pub block_bytes: u64,
 }
 
-/// What a bank is like.
+/// The chips and blocks of a bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of a chip's data bus: 1, 2 or 4.
+    /// The width of a chip's data bus in bytes: 1, 2 or 4.
     pub chip_width: u8,
-    /// Bytes in the bank.
+    /// The length of the bank in bytes.
     pub bytes: u64,
-    /// Its blocks, from offset 0.
+    /// Its blocks from offset 0.
     pub regions: ArrayVec<Region, MAX_REGIONS>,
-    /// Blocks are locked one by one, at every power-on, and can be unlocked.
+    /// Each block is locked at power-on, and can be unlocked individually.
     pub can_unlock: bool,
-    /// There is more that a power-on resets than the mode in which it is read: locks,
-    /// partitions each in a mode of its own, a register that configures bursts.
+    /// A power-on resets more than the read mode: locks, the modes of partitions, or the
+    /// burst configuration.
     pub forgets_more: bool,
-    /// The longest that programming a word takes, in ms.
+    /// The longest time to program a word, in ms.
     pub program_ms: u64,
-    /// The longest that erasing a block takes, in ms.
+    /// The longest time to erase a block, in ms.
     pub erase_ms: u64,
 }
 
 impl Geometry {
-    /// The block that holds `offset`: its first byte and its length. `None`
-    /// beyond the bank's end.
+    /// The block with byte `offset`: its first offset and its length. `None` past the end
+    /// of the bank.
     #[must_use]
     pub fn block_at(&self, offset: u64) -> Option<(u64, u64)> {
         let mut start = 0;
@@ -83,9 +83,9 @@ impl Geometry {
     }
 }
 
-/// The query table of a bank, which is in query mode.
+/// The query table of a bank in query mode.
 pub(super) struct Table<F> {
-    /// The byte at an offset, the same from all chips.
+    /// Reads the byte at an offset, which must be equal in all chips.
     pub(super) byte: F,
     pub(super) chip_width: u8,
     pub(super) chips: u8,
@@ -99,14 +99,12 @@ impl<F: Fn(u64) -> Result<u8, CfiError>> Table<F> {
         ]))
     }
 
-    /// Whether a query table is there.
     pub(super) fn is_there(&self) -> bool {
         (MAGIC..)
             .zip(*b"QRY")
             .all(|(offset, letter)| (self.byte)(offset) == Ok(letter))
     }
 
-    /// Reads the table.
     pub(super) fn read(&self) -> Result<Geometry, CfiError> {
         match self.word(COMMAND_SET)? {
             0x0001 => {}
@@ -126,7 +124,7 @@ impl<F: Fn(u64) -> Result<u8, CfiError>> Table<F> {
         })
     }
 
-    /// Bytes in the bank, and the blocks that make them up.
+    /// The length of the bank, and its regions.
     fn blocks(&self) -> Result<(u64, ArrayVec<Region, MAX_REGIONS>), CfiError> {
         let chips = u64::from(self.chips);
         let size = (self.byte)(SIZE)?;
@@ -158,8 +156,8 @@ impl<F: Fn(u64) -> Result<u8, CfiError>> Table<F> {
         Ok((bytes, regions))
     }
 
-    /// The longest times of programming and erasing: typical time and factor,
-    /// both as powers of 2; zero: not given.
+    /// The longest times of programming and erasing. The table has the typical time and a
+    /// factor, both as powers of 2; zero: not specified.
     fn times(&self) -> Result<(u64, u64), CfiError> {
         let time = |index: u64| -> Result<Option<u64>, CfiError> {
             let typical = (self.byte)(TIMES + index)?;
@@ -174,7 +172,7 @@ impl<F: Fn(u64) -> Result<u8, CfiError>> Table<F> {
         Ok((program.clamp(MIN_MS, MAX_MS), erase.clamp(MIN_MS, MAX_MS)))
     }
 
-    /// The extended table's features; none where there is no such table.
+    /// The features in the extended table; 0 without such a table.
     fn features(&self) -> Result<u32, CfiError> {
         let table = u64::from(self.word(EXTENDED_TABLE)?);
         if table == 0 {

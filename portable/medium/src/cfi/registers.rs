@@ -1,17 +1,16 @@
-/// A bank of flash on its bus, by volatile accesses.
+/// The bus of a flash bank, with volatile accesses.
 pub trait Registers {
-    /// Bytes of the bus that lead to the bank: as many as it holds.
+    /// The length of the bank's bus range in bytes, equal to the bank's length.
     fn length(&self) -> u64;
 
-    /// Bytes of one access: the bank's width, 1, 2 or 4.
+    /// The bytes of one access: the bank's width, 1, 2 or 4.
     fn width(&self) -> u8;
 
-    /// One read of the bank's width at `offset`, a multiple of it below
-    /// [`Registers::length`]; the chip on the lowest lanes is in the lowest bits.
+    /// Reads one word of the bank's width at `offset`, a multiple of the width below
+    /// [`Registers::length`]. The chip on the lowest lanes has the lowest bits.
     fn read(&self, offset: u64) -> u32;
 
-    /// One write of the bank's width, likewise; in order with all reads and
-    /// writes of the bank.
+    /// Writes one word in the same way, in order with all accesses of the bank.
     fn write(&self, offset: u64, value: u32);
 }
 

@@ -1,8 +1,7 @@
-//! Memory that keeps its bytes as far as it was told to, for tests.
+//! A model of persistent memory, for tests.
 //!
-//! What was stored reaches the durable part when it was written back and then
-//! settled; a power cut leaves any lines besides, since caches write back what
-//! and when they like.
+//! Stored data becomes durable when it is written back and then settled. A power cut also
+//! preserves random other lines, because caches may write back lines at any time.
 
 extern crate std;
 
@@ -15,29 +14,29 @@ use poorwill_memory::{PAGE_BYTES, PAGE_WORDS, PhysRange, to_usize};
 
 use super::{MappedMedium, MappedMemory, Persistence};
 
-/// Bytes that a cache writes back together.
+/// The length of a cache line in bytes.
 const LINE: usize = 64;
 
-/// The status of a device that says that it keeps nothing.
+/// The status of a device that reports a failure of persistence.
 pub const INJECTED_STATUS: u16 = 2;
 
 #[derive(Debug)]
 #[repr(C, align(4096))]
 struct Words([AtomicU64; PAGE_WORDS]);
 
-/// Memory that keeps its bytes; see the [module](self).
+/// Modelled persistent memory; see the [module](self).
 #[derive(Debug)]
 pub struct FakePmem {
-    /// What loads see.
+    /// The contents for loads.
     now: Vec<Words>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What a power cut leaves for certain.
+    /// The contents that certainly survive a power cut.
     durable: Vec<u8>,
-    /// What was written back and not settled yet: where, and the bytes.
+    /// Data that is written back but not settled: offset and bytes.
     pending: Vec<(usize, Vec<u8>)>,
     is_present: bool,
     settles: bool,
@@ -61,18 +60,18 @@ impl FakePmem {
         }
     }
 
-    /// Where the driver finds it.
+    /// The memory's address range.
     #[must_use]
     pub fn range(&self) -> PhysRange {
         let start = self.now.as_ptr().expose_provenance() as u64;
         PhysRange::new(start, self.now.len() as u64 * PAGE_BYTES)
     }
 
-    /// The memory as a medium; several may be used at once for different blocks.
+    /// The memory as a medium. Several may be used at once for different blocks.
     ///
     /// # Panics
     ///
-    /// When it was pulled out.
+    /// If the device was pulled out.
     #[must_use]
     pub fn medium(&self) -> MappedMedium<&Self> {
         // SAFETY: the medium's borrow keeps the words alive, and they are atomics,
@@ -81,7 +80,7 @@ impl FakePmem {
         MappedMedium::new(memory.expect("whole pages"), self).expect("it is there")
     }
 
-    /// What loads see now.
+    /// The current contents for loads.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let words = self.now.iter().flat_map(|page| &page.0);
@@ -90,14 +89,14 @@ impl FakePmem {
             .collect()
     }
 
-    /// What is durable now, whatever happens.
+    /// The contents that are durable now.
     #[must_use]
     pub fn durable(&self) -> Vec<u8> {
         self.state().durable.clone()
     }
 
-    /// The power goes and comes back: what was not settled survives by chance,
-    /// line by line.
+    /// Simulates a power cut and the power-on after it. Each unsettled line survives at
+    /// random.
     pub fn cut_power(&self) {
         let now = self.bytes();
         let mut state = self.state();
@@ -118,7 +117,7 @@ impl FakePmem {
         self.fill(&state.durable);
     }
 
-    /// Puts the device back as it was when the power is on again.
+    /// Restores the device to its state after a power-on.
     pub fn restart(&self) {
         let mut state = self.state();
         state.pending.clear();
@@ -126,20 +125,19 @@ impl FakePmem {
         self.fill(&state.durable);
     }
 
-    /// Chooses other survivors of power cuts.
+    /// Selects other survivors of power cuts.
     pub fn seed(&self, seed: u64) {
         self.state().random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     }
 
-    /// Changes what is durable.
+    /// Changes the durable contents.
     pub fn edit(&self, change: impl FnOnce(&mut [u8])) {
         let mut state = self.state();
         change(&mut state.durable);
         self.fill(&state.durable);
     }
 
-    /// The device is gone: loads give ones, and nothing that was not settled
-    /// survives.
+    /// Removes the device: loads return all ones, and unsettled data is lost.
     pub fn pull_out(&self) {
         let mut state = self.state();
         state.is_present = false;
@@ -147,7 +145,7 @@ impl FakePmem {
         self.fill(&vec![0xff; state.durable.len()]);
     }
 
-    /// From now on the device says that it keeps nothing.
+    /// Makes the device report a failure of persistence from now on.
     pub fn refuse_to_settle(&self) {
         self.state().settles = false;
     }
@@ -178,7 +176,7 @@ impl Persistence for FakePmem {
         let offset = bytes.start.checked_sub(self.range().start);
         let start = to_usize(offset.expect("bytes of this memory"));
         let end = start + to_usize(bytes.length());
-        // Lines are written back whole.
+        // Write back whole lines.
         let (start, end) = (start / LINE * LINE, end.next_multiple_of(LINE));
         let words = self.now.iter().flat_map(|page| &page.0);
         let bytes = words

@@ -5,24 +5,24 @@ use super::memory::{Source, Target};
 use super::{MappedError, MappedMemory, Persistence};
 use crate::{Direction, Medium, MediumError, check_range};
 
-/// Bytes of a block: offsets must be multiples of it.
+/// The length of a block in bytes: offsets must be multiples of it.
 pub const BLOCK_BYTES: u32 = 512;
 
-/// Pages that one transfer may move at most: the hart that copies them looks at nothing else
-/// meanwhile.
+/// The most pages of one transfer: the hart that copies them does nothing else during
+/// that time.
 pub const MAX_PAGES: usize = 64;
 
-/// Transfers that may wait to be asked for: while one is, the next is moved.
+/// The most finished transfers that [`Medium::poll`] has not returned.
 pub const DEPTH: usize = 2;
 
-/// Memory that keeps its bytes, as a medium.
+/// Persistent memory as a medium.
 #[derive(Debug)]
 pub struct MappedMedium<P> {
     memory: MappedMemory,
     persistence: P,
-    /// Bytes in whole pages.
+    /// In bytes, as whole pages.
     capacity: u64,
-    /// Tags of transfers that were not asked for yet.
+    /// The tags of transfers that [`Medium::poll`] has not returned.
     finished: ArrayVec<u32, DEPTH>,
 }
 
@@ -53,7 +53,7 @@ impl<P: Persistence> MappedMedium<P> {
         Ok(())
     }
 
-    /// Copies from the medium. `pages` fit.
+    /// Copies from the medium. The range is checked.
     fn load(
         &self,
         offset: u64,
@@ -69,7 +69,7 @@ impl<P: Persistence> MappedMedium<P> {
         Ok(())
     }
 
-    /// Copies to the medium. `pages` fit.
+    /// Copies to the medium. The range is checked.
     fn store(&self, offset: u64, pages: impl ExactSizeIterator<Item = impl Into<Source>>) {
         let length = pages.len() as u64 * PAGE_BYTES;
         for (at, page) in (offset..).step_by(size_of::<Page>()).zip(pages) {
@@ -106,14 +106,14 @@ impl<P: Persistence> Medium for MappedMedium<P> {
 
     fn flush(&mut self) -> Result<(), MediumError> {
         self.persistence.settle().map_err(MediumError::Flush)?;
-        // Behind it, so that the stores before did not go nowhere.
+        // After the flush, because stores to an absent device are lost.
         if !self.persistence.is_present() {
             return Err(MediumError::Absent);
         }
         Ok(())
     }
 
-    /// Moves the pages at once; only the telling is left to [`Medium::poll`].
+    /// Moves the pages before it returns; [`Medium::poll`] only returns the tag.
     fn start(
         &mut self,
         direction: Direction,

@@ -2,19 +2,19 @@ use poorwill_memory::{OsPage, PAGE_BYTES, PAGE_WORDS, Page, PhysRange, to_usize}
 
 use super::MappedError;
 
-/// Words that are loaded before they are stored: as many as most caches have in
-/// a line. With fewer, each load is waited for.
+/// The words that are loaded before they are stored: a cache line of most caches. With
+/// fewer words, each store waits for its load.
 const BATCH: usize = 8;
 
-/// A range of memory that keeps its bytes, by volatile accesses of aligned
-/// words. Several harts may load and store different bytes of it at once.
+/// A range of persistent memory, with volatile accesses of aligned words. Several harts
+/// may access different bytes of it at once.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedMemory {
     range: PhysRange,
 }
 
 impl MappedMemory {
-    /// The memory in `range`, which the CPU reaches at these addresses.
+    /// The memory in `range` of CPU addresses.
     ///
     /// # Errors
     ///
@@ -22,9 +22,8 @@ impl MappedMemory {
     ///
     /// # Safety
     ///
-    /// For as long as the value or a copy of it is used, the range is memory
-    /// (or reads as ones and ignores stores), and this program refers to it in
-    /// no other way.
+    /// While the value or a copy of it is in use, the range must be memory (or read as
+    /// all ones and ignore stores). This program must not access it in any other way.
     pub unsafe fn new(range: PhysRange) -> Result<Self, MappedError> {
         if !range.start.is_multiple_of(PAGE_BYTES) {
             return Err(MappedError::Misaligned(range.start));
@@ -36,38 +35,36 @@ impl MappedMemory {
         Ok(MappedMemory { range })
     }
 
-    /// Where it lies.
+    /// The memory's address range.
     #[must_use]
     pub fn range(&self) -> PhysRange {
         self.range
     }
 
-    /// Copies the page's worth of bytes from `offset` on, a multiple of 8 that
-    /// the caller has checked, to a page. Tells whether they end in all ones, as
-    /// all do that come from a device that is not there.
+    /// Copies a page from `offset`, a multiple of 8, whose range is checked. Returns
+    /// whether its last word is all ones, as for all pages of an absent device.
     #[inline]
     pub(super) fn load(&self, offset: u64, to: Target) -> bool {
         let from = self.words(offset);
         let mut last = 0;
         for first in (0..PAGE_WORDS).step_by(BATCH) {
-            // SAFETY: `words` checked that the page lies in the range, which is
-            // memory that the maker of the value vouched for.
+            // SAFETY: `words` checked that the page is in the range, which is memory
+            // that the caller of `new` vouched for.
             let words: [u64; BATCH] =
                 core::array::from_fn(|word| unsafe { from.add(first + word).read_volatile() });
             last = words[BATCH - 1];
-            // SAFETY: the maker of the target vouched for a page.
+            // SAFETY: a `Target` points to a page while it exists.
             unsafe { to.0.add(first).cast::<[u64; BATCH]>().write(words) };
         }
         last == u64::MAX
     }
 
-    /// Copies a page to the bytes from `offset` on, a multiple of 8 that the
-    /// caller has checked.
+    /// Copies a page to `offset`, a multiple of 8, whose range is checked.
     #[inline]
     pub(super) fn store(&self, offset: u64, from: Source) {
         let to = self.words(offset);
         for first in (0..PAGE_WORDS).step_by(BATCH) {
-            // SAFETY: the maker of the source vouched for a page.
+            // SAFETY: a `Source` points to a page while it exists.
             let words = unsafe { from.0.add(first).cast::<[u64; BATCH]>().read() };
             for (word, value) in words.into_iter().enumerate() {
                 // SAFETY: as in `load`.
@@ -87,7 +84,6 @@ impl MappedMemory {
     }
 }
 
-/// A page to be filled.
 pub(super) struct Target(*mut u64);
 
 impl From<&mut Page> for Target {
@@ -97,8 +93,8 @@ impl From<&mut Page> for Target {
 }
 
 impl From<OsPage> for Target {
-    /// An `OsPage` is memory that the maker of its `OsMemory` vouched for, and
-    /// the transfer's until it ends.
+    /// An `OsPage` is memory that the caller of `OsMemory::new` vouched for. It belongs
+    /// to the transfer until it ends.
     fn from(page: OsPage) -> Self {
         Target(core::ptr::with_exposed_provenance_mut(to_usize(
             page.address(),
@@ -106,7 +102,6 @@ impl From<OsPage> for Target {
     }
 }
 
-/// A page to be copied.
 pub(super) struct Source(*const u64);
 
 impl From<&Page> for Source {

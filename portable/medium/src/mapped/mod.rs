@@ -1,16 +1,14 @@
-//! The driver for PMem that is mapped: blocks in a range of memory that the CPU
+//! Driver for mapped persistent memory (PMem): blocks in a range of memory that the CPU
 //! loads and stores.
 //!
-//! There is no queue and no DMA: [`Medium::start`](crate::Medium::start) has
-//! moved the pages when it returns. What makes stores durable is the machine's
-//! affair and comes through [`Persistence`]: lines are written back as soon as
-//! they have been stored, while they are still in the caches, so that a flush
-//! has nothing left to do but to wait.
+//! There are no queues and no DMA: [`Medium::start`](crate::Medium::start) moves the
+//! pages before it returns. The machine makes stores durable through [`Persistence`].
+//! Lines are written back directly after they are stored, while they are still in the
+//! caches, so that a flush only waits.
 //!
-//! Blocks are of [`BLOCK_BYTES`], as on most disks, so that a partition table
-//! on such memory is that of a disk with the same bytes. A store is durable in
-//! units of a word at least, so a block may be torn by a power cut, as on any
-//! disk that promises nothing.
+//! Blocks have [`BLOCK_BYTES`], as on most disks, so the memory's partition table is like
+//! that of a disk with the same bytes. A store is durable in units of at least a word, so
+//! a power cut may tear a block, as on most disks.
 
 mod error;
 #[cfg(any(test, feature = "fake"))]

@@ -1,22 +1,22 @@
 use poorwill_memory::PhysRange;
 
-/// What makes stores to mapped memory survive the power, and what tells whether
-/// the memory is there at all. Several harts may use it at once.
+/// Makes stores to mapped memory durable, and detects whether the memory is present.
+/// Several harts may use it at once.
 pub trait Persistence {
-    /// Begins to write these bytes back from the caches of every hart to where
-    /// they survive; need not wait. Bytes around them may be written back, too.
+    /// Starts to write these bytes back from the caches of all harts to durable memory,
+    /// without waiting. It may write back adjacent bytes, too.
     fn write_back(&self, bytes: PhysRange);
 
-    /// Waits until everything that this hart stored, or was seen to store, and
-    /// that was written back before, survives the power.
+    /// Waits until earlier stores that were written back are durable. These are the
+    /// stores of this hart, and those of other harts that it has observed.
     ///
     /// # Errors
     ///
-    /// The status of a device that says it does not.
+    /// The status of a device that reports a failure of persistence.
     fn settle(&self) -> Result<(), u16>;
 
-    /// Whether the device behind the memory answers. Loads from one that does
-    /// not give all ones, and stores to it are lost.
+    /// Whether the memory's device answers. Loads from an absent device return all ones,
+    /// and stores to it are lost.
     fn is_present(&self) -> bool;
 }
 

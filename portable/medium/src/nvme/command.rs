@@ -1,4 +1,3 @@
-/// Where a command's data lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Data {
     /// PRP entries 1 and 2 (4.1.1).
@@ -7,15 +6,14 @@ pub(super) enum Data {
     Scattered([u64; 2]),
 }
 
-/// The data pointer is an SGL descriptor.
 const PSDT_SGL: u64 = 0b01 << 14;
 
-/// The SGL descriptor of some bytes in one piece.
+/// The SGL descriptor of one contiguous block.
 pub(super) fn data_block(address: u64, bytes: u64) -> [u64; 2] {
     [address, bytes]
 }
 
-/// The SGL descriptor of a list of so many others, the last such list.
+/// The SGL descriptor of a list with this number of descriptors, as the last list.
 pub(super) fn last_segment(address: u64, descriptors: usize) -> [u64; 2] {
     [address, (0x3 << 60) | (16 * descriptors as u64)]
 }
@@ -42,7 +40,6 @@ impl Command {
     pub(super) const WRITE: u8 = 0x01;
     pub(super) const READ: u8 = 0x02;
 
-    /// A command without data.
     pub(super) fn new(opcode: u8, namespace: u32) -> Self {
         Command {
             opcode,
@@ -53,7 +50,7 @@ impl Command {
         }
     }
 
-    /// The entry, with `id` to recognise the completion by.
+    /// The queue entry, with `id` to identify its completion.
     pub(super) fn entry(&self, id: u16) -> [u64; 8] {
         let head = u64::from(self.opcode) | u64::from(id) << 16 | u64::from(self.namespace) << 32;
         let (kind, [first, second]) = match self.data {
@@ -64,19 +61,17 @@ impl Command {
     }
 }
 
-/// What a completion queue entry says (figure 90).
+/// A completion queue entry (figure 90).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Completion {
-    /// The command's identifier.
     pub(super) id: u16,
-    /// The submission queue the command came from.
     pub(super) queue: u16,
     /// Status code type (bits 10:8) and status code (bits 7:0); 0 is success.
     pub(super) status: u16,
 }
 
 impl Completion {
-    /// Reads dwords 2 and 3; also their phase tag.
+    /// Parses dwords 2 and 3. Also returns their phase tag.
     #[allow(clippy::cast_possible_truncation, reason = "fields of the word")]
     pub(super) fn parse(word: u64) -> (bool, Self) {
         let completion = Completion {

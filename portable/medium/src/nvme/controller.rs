@@ -11,31 +11,30 @@ use super::{NvmeError, NvmeMedium, QueueMemory, Registers};
 use crate::Clock;
 use crate::clock::wait_for;
 
-/// How many namespaces of a controller are looked at.
+/// The most namespaces of a controller that are listed.
 pub const MAX_NAMESPACES: usize = 64;
 
-/// How long an admin command may take, in milliseconds.
+/// The longest time of an admin command, in milliseconds.
 pub const ADMIN_TIMEOUT_MS: u32 = 60_000;
 
-/// How long a shutdown is waited for, in milliseconds, where the device does
-/// not ask for more; and how much more it may ask for.
+/// The shortest and the longest wait for a shutdown, in milliseconds. Between these, the
+/// time that the device reports counts.
 const SHUTDOWN_MS: (u32, u32) = (5_000, 60_000);
 
 /// One pair of I/O queues; number 0 is the admin queue.
 const IO_QUEUE: u64 = 1;
 const ADMIN_ENTRIES: u16 = 16;
 
-/// How a controller is stopped.
+/// The reason for stopping a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The machine runs on: an OS will use the controller.
+    /// The machine keeps running, and an OS will use the controller.
     Handover,
-    /// The power goes next: the device may put its caches and tables in order.
+    /// The power goes off next, so the device must put its caches and tables in order.
     PowerOff,
 }
 
-/// A controller that is running under this driver. Dropped, it is stopped as
-/// by [`Stop::Handover`].
+/// A controller that runs under this driver. A drop stops it like [`Stop::Handover`].
 #[derive(Debug)]
 pub struct Controller<'a, R: Registers, K: Clock> {
     device: Device<R, K>,
@@ -45,24 +44,23 @@ pub struct Controller<'a, R: Registers, K: Clock> {
     facts: Option<ControllerFacts>,
     namespaces: ArrayVec<Namespace, MAX_NAMESPACES>,
     has_more_namespaces: bool,
-    /// The last admin command's identifier.
     admin_id: u16,
     given_back: bool,
 }
 
 impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
-    /// Takes over a controller in whatever state it is (enabled with queues of
-    /// an OS's, failed, shut down, never touched) and looks at its namespaces.
+    /// Takes over a controller in any state (enabled with an OS's queues, failed, shut
+    /// down, never used), and lists its namespaces.
     ///
-    /// Whatever transfers an OS had under way are lost: an OS that called for
-    /// sleep has none.
+    /// Transfers of an OS that are in progress are lost; an OS that called for sleep has
+    /// no such transfers.
     ///
     /// # Errors
     ///
-    /// See [`NvmeError`]; the controller is stopped and its registers are put
-    /// back then, as by [`Controller::stop`]. One that cannot be used by what
-    /// its registers say ([`NvmeError::Absent`], [`NvmeError::Registers`],
-    /// [`NvmeError::Unsupported`]) is not touched.
+    /// See [`NvmeError`]. The controller is then stopped and its registers are restored,
+    /// as by [`Controller::stop`]. A controller with unsuitable registers
+    /// ([`NvmeError::Absent`], [`NvmeError::Registers`], [`NvmeError::Unsupported`]) is
+    /// not changed.
     pub fn start(registers: R, clock: K, memory: &'a mut QueueMemory) -> Result<Self, NvmeError> {
         let device = Device::new(registers, clock)?;
         device.halt()?;
@@ -92,19 +90,19 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
             admin_id: 0,
             given_back: false,
         };
-        // A failure drops, and thereby stops, the controller.
+        // After a failure, the drop stops the controller.
         controller.bring_up()?;
         Ok(controller)
     }
 
-    /// The active namespaces, ascending by number: the first
-    /// [`MAX_NAMESPACES`] of them, usable or not.
+    /// The active namespaces, ascending by number: the first [`MAX_NAMESPACES`],
+    /// including unusable ones.
     #[must_use]
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
     }
 
-    /// What it says of its shutdown; `None`: it has not come up.
+    /// The shutdown facts that the controller reports; `None`: it did not start.
     #[must_use]
     pub fn shutdown_facts(&self) -> Option<ShutdownFacts> {
         self.facts.map(|facts| ShutdownFacts {
@@ -113,7 +111,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         })
     }
 
-    /// Whether there are more namespaces than are listed.
+    /// Whether there are more namespaces than listed.
     #[must_use]
     pub fn has_more_namespaces(&self) -> bool {
         self.has_more_namespaces
@@ -123,9 +121,9 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
     ///
     /// # Errors
     ///
-    /// [`NvmeError::NoNamespace`]; [`NvmeError::Format`] when its blocks carry
-    /// metadata or are not of 512 to 4096 bytes; [`NvmeError::Stopped`] after
-    /// an error or while transfers of an earlier medium are under way.
+    /// [`NvmeError::NoNamespace`]. [`NvmeError::Format`] if its blocks have metadata or
+    /// are not 512 to 4096 bytes long. [`NvmeError::Stopped`] after an error, or while
+    /// transfers of an earlier medium are in progress.
     pub fn medium(&mut self, id: u32) -> Result<NvmeMedium<'_, 'a, R, K>, NvmeError> {
         let namespace = self.namespaces.iter().find(|namespace| namespace.id == id);
         let namespace = *namespace.ok_or(NvmeError::NoNamespace(id))?;
@@ -135,12 +133,12 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         NvmeMedium::new(&self.device, &mut self.engine, namespace)
     }
 
-    /// What tells the namespace `id` from others, if controllers of a subsystem can share it.
+    /// The identifiers of namespace `id`, if the controllers of a subsystem can share it.
     ///
     /// # Errors
     ///
-    /// [`NvmeError::NoNamespace`]; [`NvmeError::Stopped`] after an error; that the controller
-    /// does not describe itself or the namespace.
+    /// [`NvmeError::NoNamespace`]; [`NvmeError::Stopped`] after an error; the error of an
+    /// Identify command.
     pub fn shared_namespace(&mut self, id: u32) -> Result<Option<SharedNamespace>, NvmeError> {
         if self.namespaces.iter().all(|namespace| namespace.id != id) {
             return Err(NvmeError::NoNamespace(id));
@@ -156,7 +154,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         if self.device.lists_identifiers() {
             match self.identify(identify::DESCRIPTORS, id) {
                 Ok(()) => shared_namespace::add_listed(&mut identifiers, &self.answer),
-                // It has those identifiers, or none.
+                // The controller has no such list.
                 Err(NvmeError::Command { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -171,20 +169,18 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
         }))
     }
 
-    /// Stops the controller and puts its registers back.
+    /// Stops the controller and restores its registers.
     ///
-    /// What an OS finds then: the admin queue registers (AQA, ASQ, ACQ), the
-    /// interrupt mask and the configuration (CC) as they were, but for CC.EN
-    /// and CC.SHN, which are 0. So a controller that was disabled is as it was.
-    /// One that was enabled is disabled, and its I/O queues are gone: they live
-    /// inside the controller and only its owner can create them again. OS
-    /// drivers reset a controller when they come back from sleep, as the power
-    /// may have been cut; to them it is just that.
+    /// The admin queue registers (AQA, ASQ, ACQ), the interrupt mask and the configuration
+    /// (CC) are as before. Only CC.EN and CC.SHN are 0. So a
+    /// disabled controller is unchanged. An enabled controller is disabled and has lost
+    /// its I/O queues, which only their owner can create again. OS drivers reset a
+    /// controller after a sleep anyway, because the power may have been off.
     ///
     /// # Errors
     ///
-    /// [`NvmeError::WillNotShutDown`]: the power may go all the same, what was
-    /// flushed is safe. [`NvmeError::WillNotStop`].
+    /// [`NvmeError::WillNotShutDown`]: the power may still go off, because flushed data
+    /// is safe. [`NvmeError::WillNotStop`].
     pub fn stop(mut self, how: Stop) -> Result<(), NvmeError> {
         let shut_down = match (how, self.facts) {
             (Stop::PowerOff, Some(facts)) if self.engine.is_running() => {
@@ -223,14 +219,15 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
     }
 
     fn create_queues(&mut self) -> Result<(), NvmeError> {
-        // One queue of each kind. Controllers that do not need this may refuse it.
+        // One queue of each kind. Controllers that do not need this command may refuse
+        // it.
         let mut number_of_queues = Command::new(Command::SET_FEATURES, 0);
         number_of_queues.low = 0x07;
         self.accept(&number_of_queues)?;
 
         let (submissions, completions) = self.engine.queue().addresses();
         let size = u64::from(self.engine.queue().entries() - 1) << 16;
-        // In one piece (PC), without interrupts.
+        // Physically contiguous (PC), without interrupts.
         let mut create = Command::new(Command::CREATE_COMPLETIONS, 0);
         create.data = Data::Pages([completions, 0]);
         create.low = IO_QUEUE | size | 1 << 32;
@@ -266,7 +263,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
     fn describe(&mut self, id: u32) -> Result<Namespace, NvmeError> {
         match self.identify(identify::NAMESPACE, id) {
             Ok(()) => Ok(identify::namespace(&self.answer, id)),
-            // For example of another command set: listed, but not usable.
+            // For example, a namespace of another command set is listed but unusable.
             Err(NvmeError::Command { .. }) => Ok(Namespace {
                 id,
                 blocks: 0,
@@ -318,7 +315,7 @@ impl<'a, R: Registers, K: Clock> Controller<'a, R, K> {
 
 impl<R: Registers, K: Clock> Drop for Controller<'_, R, K> {
     fn drop(&mut self) {
-        // One that does not stop has lost bus mastering; nothing more can be done.
+        // A controller that does not stop has lost bus mastering, so this is safe.
         let _ = self.give_back();
     }
 }

@@ -13,21 +13,21 @@ const CC_RUN: u32 = 4 << 20 | 6 << 16 | CC_EN;
 
 const ALL_ONES: u32 = u32::MAX;
 
-/// A controller's registers, and what it says it can do (CAP).
+/// A controller's registers and capabilities (CAP).
 #[derive(Debug)]
 pub(super) struct Device<R, K> {
     pub(super) registers: R,
     pub(super) clock: K,
-    /// How long enabling and disabling may take, in milliseconds.
+    /// The longest time to enable or disable the controller, in milliseconds.
     pub(super) patience: u32,
-    /// Entries that an I/O queue gets.
+    /// The number of entries of an I/O queue.
     pub(super) entries: u16,
-    /// Bytes from one doorbell to the next.
+    /// The distance of doorbells in bytes.
     pub(super) stride: u64,
     found: Found,
 }
 
-/// The registers of a controller as it was found.
+/// The registers of a controller before this driver's changes.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     configuration: u32,
@@ -80,14 +80,14 @@ impl<R: Registers, K: Clock> Device<R, K> {
         })
     }
 
-    /// Whether the controller follows version 1.1 or later, which brought the
-    /// list of active namespaces.
+    /// Whether the controller supports the list of active namespaces: version 1.1 or
+    /// later.
     pub(super) fn lists_namespaces(&self) -> bool {
         self.registers.read32(VS) >= 0x0001_0100
     }
 
-    /// Whether the controller follows version 1.3 or later, which brought the list of a
-    /// namespace's identifiers.
+    /// Whether the controller supports the list of a namespace's identifiers: version 1.3
+    /// or later.
     pub(super) fn lists_identifiers(&self) -> bool {
         self.registers.read32(VS) >= 0x0001_0300
     }
@@ -110,17 +110,18 @@ impl<R: Registers, K: Clock> Device<R, K> {
         .unwrap_or(Err(NvmeError::NotReady(self.patience)))
     }
 
-    /// Stops the controller: afterwards it accesses no memory. If it does not stop by itself,
-    /// its bus mastering is turned off.
+    /// Stops the controller: it accesses no memory when this returns. If it does not stop
+    /// by itself, its bus mastering is turned off.
     pub(super) fn halt(&self) -> Result<(), NvmeError> {
         let configuration = self.registers.read32(CC);
         if configuration == ALL_ONES {
-            // The device is gone and cannot access memory.
+            // An absent device cannot access memory.
             return Ok(());
         }
         if configuration & CC_EN != 0 {
-            // Disabling is defined for a controller that is ready (3.5.4), and after a shutdown in
-            // progress has ended. A controller that reaches neither is disabled nevertheless.
+            // A controller may be disabled after it is ready (3.5.4), and after a
+            // shutdown in progress has ended. If neither happens in time, it is disabled
+            // nevertheless.
             self.wait_firmly(|status| {
                 let settled = match status & CSTS_SHST {
                     CSTS_SHST_BUSY => false,
@@ -140,7 +141,8 @@ impl<R: Registers, K: Clock> Device<R, K> {
         })
     }
 
-    /// Shuts the controller down within `limit` milliseconds, so that power may be removed.
+    /// Shuts the controller down within `limit` milliseconds, so that power may be
+    /// removed.
     pub(super) fn shut_down(&self, limit: u32) -> Result<(), NvmeError> {
         let configuration = self.registers.read32(CC);
         self.registers
@@ -170,7 +172,7 @@ impl<R: Registers, K: Clock> Device<R, K> {
         })
     }
 
-    /// The same, whether the power fails or not.
+    /// The same, but ignores a power failure.
     fn wait_firmly<T>(&self, judge: impl Fn(u32) -> Option<T>) -> Option<T> {
         wait_firmly(&self.clock, u64::from(self.patience), || {
             judge(self.registers.read32(CSTS))

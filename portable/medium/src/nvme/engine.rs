@@ -9,41 +9,38 @@ use super::slots::{Purpose, Slots, UnderWay};
 use super::{DEPTH, Registers};
 use crate::{Direction, MediumError};
 
-/// The state of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Stopped,
     Running,
-    /// The device broke the protocol: it must be halted.
+    /// The device broke the protocol and must be halted.
     Broken,
 }
 
-/// The parameters of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) purpose: Purpose,
     pub(super) direction: Direction,
     pub(super) namespace: u32,
-    /// Where on the medium, in bytes.
+    /// The offset on the medium in bytes.
     pub(super) offset: u64,
-    /// Bytes of a block as a power of two.
+    /// The length of a block as a power of two.
     pub(super) block_shift: u32,
 }
 
-/// The I/O queue and the commands in flight on it.
 #[derive(Debug)]
 pub(super) struct Engine<'a> {
     queue: Queue<'a>,
     /// A page of PRP entries or SGL descriptors for each slot.
     lists: Shared<'a>,
     slots: Slots,
-    /// Tags of finished transfers that were not returned yet.
+    /// The tags of finished transfers that are not returned yet.
     finished: ArrayVec<u32, DEPTH>,
-    /// The first failure that was not returned yet.
+    /// The first failure that is not returned yet.
     failure: Option<MediumError>,
-    /// Commands in flight that a caller waits for.
+    /// The number of commands for which a caller waits.
     awaited: usize,
-    /// When the queue was first found empty since the latest completion.
+    /// The time when the queue was first empty after the latest completion.
     silent_since: Option<u64>,
     state: State,
     max_pages: usize,
@@ -51,19 +48,19 @@ pub(super) struct Engine<'a> {
     takes_sgl: bool,
 }
 
-/// SGL descriptors are used for runs of at least so many pages on average; for shorter ones
-/// PRP entries cost a device less. Linux has the same threshold.
+/// SGL descriptors are used if runs have at least this average length in pages; for
+/// shorter runs, PRP entries cost a device less. Linux has the same threshold.
 const PAGES_IN_A_RUN: usize = 8;
 
-/// Pages of all transfers in flight together, if they are of the largest size: 16 MiB. A
-/// fast disk is saturated by 4 MiB; one with a high latency, across a network, say, or one
-/// that is shared, gains from more.
+/// The pages of all transfers in flight, if they have the maximal length: 16 MiB. A fast
+/// disk is saturated by 4 MiB; a shared disk, or one with a high latency, gains from
+/// more.
 const PAGES_UNDER_WAY: usize = 4096;
 
-/// Transfers of up to `max_pages` pages that may be in flight at once.
+/// The number of transfers of up to `max_pages` pages that may be in flight at once.
 fn depth(queue: &Queue<'_>, max_pages: usize) -> u16 {
     let enough = (PAGES_UNDER_WAY / max_pages).min(DEPTH);
-    // A queue is full with one entry left, and a slot costs an entry.
+    // A queue is full with one entry left, and each slot takes an entry.
     #[allow(clippy::cast_possible_truncation, reason = "it is 32 at most")]
     (queue.entries() - 1).min(enough as u16)
 }
@@ -85,10 +82,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The queue of a controller of these `facts` has been created: transfers may
-    /// begin.
+    /// Permits transfers, after the queue of a controller with these `facts` is created.
     pub(super) fn run(&mut self, facts: &ControllerFacts) {
-        // Each slot has one page of list.
+        // Each slot has one page for its list.
         self.max_pages = facts
             .max_pages
             .map_or(PAGE_WORDS, |pages| pages.min(PAGE_WORDS));
@@ -118,35 +114,34 @@ impl<'a> Engine<'a> {
         self.state == State::Running
     }
 
-    /// Whether it runs, with nothing in flight and no result to return.
+    /// Whether it runs without commands in flight and without results to return.
     pub(super) fn is_idle(&self) -> bool {
         self.is_running() && self.is_quiet() && self.finished.is_empty() && self.failure.is_none()
     }
 
-    /// Whether the device has nothing to do.
     pub(super) fn is_quiet(&self) -> bool {
         self.state != State::Broken && self.slots.under_way() == 0
     }
 
-    /// Commands under way that are waited for.
+    /// The number of commands for which a caller waits.
     pub(super) fn awaited(&self) -> usize {
         self.awaited
     }
 
-    /// Whether there is a slot for one more command. A finished transfer keeps its slot until
-    /// its tag was returned, so `finished` has room for all.
+    /// Whether there is a slot for another command. A finished transfer keeps its slot
+    /// until its tag is returned, so `finished` has room for all.
     pub(super) fn has_room(&self) -> bool {
         self.slots.under_way() + self.finished.len() < self.depth()
     }
 
-    /// Drops all commands in flight; the device has been halted.
+    /// Drops all commands in flight; the device must be halted.
     pub(super) fn stop(&mut self) {
         self.slots = Slots::new(self.slots.depth());
         self.state = State::Stopped;
         self.forget();
     }
 
-    /// Drops results that were not returned.
+    /// Drops results that are not returned yet.
     pub(super) fn forget(&mut self) {
         self.finished.clear();
         self.failure = None;
@@ -154,8 +149,8 @@ impl<'a> Engine<'a> {
         self.silent_since = None;
     }
 
-    /// Submits a transfer of the pages at the given addresses. The caller has
-    /// checked that there is room, and that they are 1 to `max_pages`.
+    /// Submits a transfer of the pages at the given addresses. The caller has checked
+    /// that there is room, and that there are 1 to `max_pages` pages.
     pub(super) fn transfer(
         &mut self,
         registers: &impl Registers,
@@ -189,11 +184,11 @@ impl<'a> Engine<'a> {
         self.submit(registers, purpose, Direction::Write, 0, &command);
     }
 
-    /// Handles every completion in the queue.
+    /// Handles all completions in the queue.
     ///
     /// # Errors
     ///
-    /// The first failure among them and those before.
+    /// The first failure since the last call.
     #[inline]
     pub(super) fn reap(&mut self, registers: &impl Registers) -> Result<(), MediumError> {
         while self.state == State::Running {
@@ -207,13 +202,12 @@ impl<'a> Engine<'a> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// The tag of a transfer that has finished.
     #[inline]
     pub(super) fn take_finished(&mut self) -> Option<u32> {
         self.finished.pop()
     }
 
-    /// Whether a device with commands in flight has completed none for more than `limit`
+    /// Whether commands are in flight, but no command has completed for more than `limit`
     /// milliseconds.
     pub(super) fn is_overdue(&mut self, now: u64, limit: u32) -> bool {
         if self.slots.under_way() == 0 {
@@ -223,8 +217,8 @@ impl<'a> Engine<'a> {
         now.saturating_sub(since) > u64::from(limit)
     }
 
-    /// An SGL descriptor for the pages: a data block for a single run, or a segment whose list
-    /// is in the list page of the next slot. `None` where PRP entries are better.
+    /// An SGL descriptor for the pages: a data block for a single run, or a segment with
+    /// its list in the list page of the next slot. `None` if PRP entries are better.
     fn scatter(&mut self, pages: impl ExactSizeIterator<Item = u64>) -> Option<[u64; 2]> {
         let most = pages.len() / PAGES_IN_A_RUN;
         if !self.takes_sgl || most == 0 {
@@ -247,8 +241,8 @@ impl<'a> Engine<'a> {
         Some(only.unwrap_or_else(|| last_segment(self.lists.address(list), count)))
     }
 
-    /// PRP entries 1 and 2 for the pages: the addresses themselves, or the first and
-    /// a list of the others in the list page of the next slot.
+    /// PRP entries 1 and 2 for the pages: the addresses of up to two pages, or the first
+    /// address and a list of the others in the list page of the next slot.
     #[inline]
     fn list(&mut self, mut pages: impl ExactSizeIterator<Item = u64>) -> [u64; 2] {
         let first = pages.next().unwrap_or(0);

@@ -1,32 +1,31 @@
 use thiserror::Error;
 
-/// Why a controller or a namespace cannot be used.
+/// The reason why a controller or a namespace cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NvmeError {
     /// The registers read as all ones.
     #[error("the NVMe controller's registers do not answer")]
     Absent,
-    /// The controller does not support pages of 4 KiB, or queues of 2 entries,
-    /// or the NVM command set.
+    /// The controller lacks pages of 4 KiB, queues of 2 entries, or the NVM command set.
     #[error("the NVMe controller does not support {0}")]
     Unsupported(&'static str),
-    /// The registers end before what they must hold.
-    #[error("the NVMe controller has {given:#x} bytes of registers, not {needed:#x}")]
+    /// The register range is too short.
+    #[error("the NVMe controller has {given:#x} bytes of registers, but needs {needed:#x}")]
     Registers {
-        /// Bytes that the controller's doorbells need.
+        /// The bytes up to the end of the doorbells.
         needed: u64,
-        /// Bytes there are.
+        /// The bytes in the register range.
         given: u64,
     },
     /// The controller reports a fatal state (CSTS.CFS).
     #[error("the NVMe controller reports a fatal state")]
     Fatal,
-    /// The controller was enabled and did not become ready in its own time.
+    /// The controller was enabled, but did not become ready within its own limit.
     #[error("the NVMe controller is not ready after {0} ms")]
     NotReady(u32),
-    /// The controller was disabled and did not stop in its own time. Its DMA
-    /// was cut off by [`Registers::cut_dma`](super::Registers::cut_dma); queue
-    /// memory must not be used for anything else before a reset.
+    /// The controller was disabled, but did not stop within its own limit. Its DMA was
+    /// cut off by [`Registers::cut_dma`](super::Registers::cut_dma). Queue memory must
+    /// not be used for other purposes before a reset.
     #[error("the NVMe controller does not stop within {0} ms")]
     WillNotStop(u32),
     /// The controller did not finish shutting down.
@@ -45,24 +44,24 @@ pub enum NvmeError {
     TimedOut {
         /// The command's opcode.
         opcode: u8,
-        /// How long it was waited for.
+        /// The time of the wait.
         milliseconds: u32,
     },
-    /// The controller completed a command that was not submitted.
+    /// The controller completed an unknown command.
     #[error("the NVMe controller broke the protocol of its queues")]
     Protocol,
-    /// The persistent memory region reports, by this status (PMRSTS), that it is not
+    /// The status of the persistent memory region (PMRSTS) says that it is not
     /// persistent.
-    #[error("the NVMe controller's memory region is not in order (status {0:#x})")]
+    #[error("the NVMe controller's memory region is unhealthy (status {0:#x})")]
     Region(u16),
-    /// There is no active namespace of this number.
+    /// There is no active namespace with this number.
     #[error("there is no NVMe namespace {0}")]
     NoNamespace(u32),
-    /// The namespace's blocks carry metadata or are not of 512 to 4096 bytes.
-    #[error("NVMe namespace {0} is formatted with metadata or with blocks beyond 4096 bytes")]
+    /// The namespace's blocks have metadata or are not 512 to 4096 bytes long.
+    #[error("NVMe namespace {0} has metadata, or blocks that are not 512 to 4096 bytes long")]
     Format(u32),
-    /// Transfers of an earlier medium are still in flight, or it was stopped after an error; the
-    /// controller must be started again.
-    #[error("the NVMe controller was stopped or is busy; start it anew")]
+    /// Transfers of an earlier medium are still in flight, or it was stopped after an
+    /// error. The controller must be started again.
+    #[error("the NVMe controller was stopped or is busy; start it again")]
     Stopped,
 }

@@ -1,23 +1,22 @@
 use super::shared::Shared;
 
-/// What an Identify command is to describe (CNS, figure 273).
+/// The data structures of the Identify command (CNS, figure 273).
 pub(super) const NAMESPACE: u64 = 0;
 pub(super) const CONTROLLER: u64 = 1;
 pub(super) const ACTIVE_NAMESPACES: u64 = 2;
 pub(super) const DESCRIPTORS: u64 = 3;
 
-/// The fields of Identify Controller that are used (figure 275).
+/// Fields of Identify Controller (figure 275).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ControllerFacts {
-    /// Pages of a transfer at most; `None` for no limit.
+    /// The most pages of a transfer; `None`: no limit.
     pub(super) max_pages: Option<usize>,
-    /// Whether completed writes may still be volatile.
     pub(super) has_cache: bool,
-    /// Whether it takes SGLs in place of PRPs, of whole pages at least.
+    /// Whether it supports SGLs for data in whole pages.
     pub(super) takes_sgl: bool,
-    /// The highest number that a namespace may have.
+    /// The highest possible namespace number.
     pub(super) namespaces: u32,
-    /// How long a normal shutdown may take, in microseconds (RTD3E); 0 when not stated.
+    /// The longest time of a normal shutdown in microseconds (RTD3E); 0: not reported.
     pub(super) shutdown_us: u32,
 }
 
@@ -34,35 +33,35 @@ impl ControllerFacts {
     }
 }
 
-/// What a controller says of its shutdown (figure 275).
+/// A controller's shutdown facts (figure 275).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownFacts {
-    /// How long a normal one may take, in microseconds (RTD3 entry latency); 0 when not
-    /// stated.
+    /// The longest time of a normal shutdown in microseconds (RTD3 entry latency); 0: not
+    /// reported.
     pub normal_us: u32,
-    /// Whether completed writes may still be volatile: a normal shutdown writes them, an
-    /// abrupt one need not.
+    /// Whether completed writes may be volatile: a normal shutdown writes them, an abrupt one
+    /// need not.
     pub has_cache: bool,
 }
 
-/// A namespace as the controller describes it.
+/// A namespace as described by its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// Its number (NSID), from 1.
     pub id: u32,
-    /// How many blocks it has; 0 when the controller does not describe it.
+    /// The number of its blocks; 0 if the controller does not describe it.
     pub blocks: u64,
-    /// Bytes of a block, without metadata; 0 when the format is unknown.
+    /// The length of a block without metadata, in bytes; 0 if the format is unknown.
     pub block_bytes: u32,
-    /// Bytes of metadata of a block.
+    /// The length of a block's metadata in bytes.
     pub metadata_bytes: u16,
 }
 
-/// Reads the description of namespace `id` (NVM Command Set, figure 97).
+/// Parses the description of namespace `id` (NVM Command Set, figure 97).
 pub(super) fn namespace(answer: &Shared<'_>, id: u32) -> Namespace {
     let formatted = bits(answer, 26, 8);
     let formats = bits(answer, 25, 8) + 1;
-    // Bits 6:5 count only where there are more formats than bits 3:0 can name.
+    // Bits 6:5 are valid only if there are more formats than bits 3:0 can number.
     let high = if formats > 16 {
         formatted >> 5 & 0b11
     } else {
@@ -82,7 +81,7 @@ pub(super) fn namespace(answer: &Shared<'_>, id: u32) -> Namespace {
     }
 }
 
-/// The namespace number at `index` of a list of them; 0 behind the last.
+/// The namespace number at `index` of a list; 0 after the last.
 pub(super) fn listed(answer: &Shared<'_>, index: usize) -> u32 {
     bits(answer, 4 * index, 32)
 }
@@ -94,7 +93,6 @@ pub(super) fn bits(answer: &Shared<'_>, offset: usize, count: u32) -> u32 {
     (word & ((1 << count) - 1)) as u32
 }
 
-/// The bytes from the byte at `offset`.
 #[allow(clippy::cast_possible_truncation, reason = "8 bits were asked for")]
 pub(super) fn bytes<const N: usize>(answer: &Shared<'_>, offset: usize) -> [u8; N] {
     core::array::from_fn(|index| bits(answer, offset + index, 8) as u8)

@@ -8,27 +8,29 @@ use super::slots::Purpose;
 use super::{NvmeError, Registers};
 use crate::{Clock, Direction, Medium, MediumError, check_range};
 
-/// How long a device with transfers in flight may complete none, in milliseconds. Linux has
-/// the same limit: drives that collect garbage and disks behind a busy host do pause for
-/// seconds, and a false alarm during a wake would cost the machine its image.
+/// The longest time without a completion while transfers are in flight, in milliseconds.
+/// Linux has the same limit. Drives that collect garbage and disks of a busy host do
+/// pause for seconds. A false alarm during a wake would cost the machine its image.
 pub const TRANSFER_TIMEOUT_MS: u32 = 30_000;
 
-/// The same, in milliseconds, while transfers are only drained and their results dropped.
+/// The same limit, in milliseconds, while transfers are drained without use of their
+/// results.
 const QUIESCE_TIMEOUT_MS: u32 = 2_000;
 
-/// The same, in milliseconds, while the power fails: a quarter of the shortest hold-up.
+/// The same limit, in milliseconds, while the power fails: a quarter of the shortest
+/// hold-up.
 const POWER_FAILS_MS: u32 = 4;
 
-/// How long a flush may take, in milliseconds: it may have to move all that a
-/// cache holds.
+/// The longest time of a flush, in milliseconds: it may have to write the contents of a
+/// cache.
 pub const FLUSH_TIMEOUT_MS: u32 = 60_000;
 
-/// One namespace as a medium. Offsets need only be multiples of the
-/// namespace's block size.
+/// One namespace as a medium. Offsets must only be multiples of the namespace's block
+/// length.
 ///
-/// A device that is silent for [`TRANSFER_TIMEOUT_MS`] or breaks the protocol
-/// is stopped; from then on everything fails with [`MediumError::Stopped`],
-/// and [`Controller::start`](super::Controller::start) is the way back.
+/// A device that is silent for [`TRANSFER_TIMEOUT_MS`], or that breaks the protocol, is
+/// stopped. Then all operations fail with [`MediumError::Stopped`] until a new
+/// [`Controller::start`](super::Controller::start).
 #[derive(Debug)]
 pub struct NvmeMedium<'c, 'a, R: Registers, K: Clock> {
     device: &'c Device<R, K>,
@@ -86,8 +88,8 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
         }
     }
 
-    /// Moves `pages` pages from `memory` on, in as few and as parallel commands
-    /// as the device takes, and waits for all of them.
+    /// Moves `pages` pages from address `memory` on, with the fewest commands, in parallel.
+    /// Waits for all of them.
     fn transfer(
         &mut self,
         direction: Direction,
@@ -115,13 +117,13 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
                     Ok(())
                 });
             }
-            // The failure is returned once the device no longer accesses `memory`.
+            // The failure is returned after the device has stopped accessing `memory`.
             outcome = outcome.and(self.progress(TRANSFER_TIMEOUT_MS)?);
         }
     }
 
-    /// Takes what has completed. The outer error means that the device had to
-    /// be stopped; the inner one is that of a command.
+    /// Handles completions. The outer error means that the device was stopped; the inner
+    /// error is a command's.
     fn progress(&mut self, limit: u32) -> Result<Result<(), MediumError>, MediumError> {
         let limit = match self.device.clock.power_fails() {
             true => limit.min(POWER_FAILS_MS),
@@ -144,7 +146,7 @@ impl<'c, 'a, R: Registers, K: Clock> NvmeMedium<'c, 'a, R, K> {
     }
 
     fn halt(&mut self) {
-        // One that does not stop has lost bus mastering, which is as safe.
+        // A controller that does not stop has lost bus mastering, which is as safe.
         let _ = self.device.halt();
         self.engine.stop();
     }
@@ -173,8 +175,8 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
         self.transfer(Direction::Write, offset, memory, from.len())
     }
 
-    /// Without a volatile write cache there is nothing to do: what completed
-    /// is durable. With one, NVMe's Flush makes durable what completed before.
+    /// Without a volatile write cache, completed writes are durable. With one, NVMe's
+    /// Flush makes them durable.
     fn flush(&mut self) -> Result<(), MediumError> {
         self.check(0, 0)?;
         if !self.engine.has_cache() {
@@ -225,8 +227,8 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
         Ok(())
     }
 
-    /// Takes completions in batches: most calls touch no register. The clock
-    /// is read only when nothing has finished.
+    /// Handles completions in batches, so most calls access no register. It reads the
+    /// clock only if no transfer has finished.
     fn poll(&mut self) -> Result<Option<u32>, MediumError> {
         if !self.engine.is_running() {
             return Err(MediumError::Stopped);
@@ -247,9 +249,9 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
         Ok(None)
     }
 
-    /// A device that responds may finish its transfers: it can then be used further, and some
-    /// (QEMU's) fail when they are disabled amid transfers. One that does not respond is
-    /// halted; and one that has much to finish while the power fails.
+    /// Lets a responding device finish its transfers. It can then be used further, and
+    /// some devices (QEMU's) fail if they are disabled during transfers. Halts a device
+    /// that does not respond, or that needs too long while the power fails.
     fn quiesce(&mut self) {
         let began = self.device.clock.milliseconds();
         while !self.engine.is_quiet() {
@@ -260,7 +262,7 @@ impl<R: Registers, K: Clock> Medium for NvmeMedium<'_, '_, R, K> {
                 self.halt();
                 return;
             }
-            // Only the outer error matters; the status of a command does not.
+            // Only the outer error matters, not the status of a command.
             if self.progress(QUIESCE_TIMEOUT_MS).is_err() {
                 return;
             }

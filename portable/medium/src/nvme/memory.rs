@@ -1,12 +1,12 @@
 use poorwill_memory::Page;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout};
 
-/// Most transfers that may be in flight at once.
+/// The most transfers in flight.
 pub const DEPTH: usize = 32;
 
-/// The memory that a controller shares: its queues and lists. 148 KiB.
+/// The queues and lists that a controller shares with the driver: 148 KiB.
 ///
-/// One for each controller in use. The device accesses it from
+/// Each controller in use needs its own. The device accesses it from
 /// [`Controller::start`](super::Controller::start) until
 /// [`Controller::stop`](super::Controller::stop) succeeds; if that fails, until a reset.
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
@@ -33,8 +33,8 @@ impl QueueMemory {
 }
 
 impl QueueMemory {
-    /// The memory for a controller at the front of `pages`, all zeros, and what is
-    /// behind it; `None` where there are too few.
+    /// Takes the memory for a controller from the start of `pages`, and zeroes it. Also
+    /// returns the remaining pages. `None` if there are too few pages.
     #[must_use]
     pub fn take(pages: &mut [Page]) -> Option<(&mut QueueMemory, &mut [Page])> {
         let own = size_of::<QueueMemory>() / size_of::<Page>();
@@ -45,10 +45,10 @@ impl QueueMemory {
     }
 }
 
-/// The address by which a device reaches what `pointer` points at.
+/// The address that a device must use for `pointer`'s target.
 ///
-/// Machine mode runs without translation, so it is the pointer itself; this is
-/// the one place that relies on it.
+/// Machine mode runs without translation, so this is the pointer's value. Only this
+/// function relies on that.
 #[must_use]
 #[inline]
 pub fn physical_address<T>(pointer: *const T) -> u64 {

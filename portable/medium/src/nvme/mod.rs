@@ -1,18 +1,18 @@
 //! The NVMe driver: one controller, polled, with one pair of I/O queues.
 //!
-//! Written to the NVM Express Base Specification 2.0 (and 1.4, where devices
-//! differ). [`Controller::start`] takes a controller over in whatever state it
-//! is; [`Controller::medium`] makes a [`Medium`](crate::Medium) of one of its
-//! namespaces; [`Controller::stop`] gives the controller back.
+//! It follows the NVM Express Base Specification 2.0 (and 1.4, where devices differ).
+//! [`Controller::start`] takes over a controller in any state. [`Controller::medium`]
+//! makes one of its namespaces available as a [`Medium`](crate::Medium).
+//! [`Controller::stop`] returns the controller.
 //!
 //! # Memory ordering
 //!
-//! Queue memory is read and written by volatile accesses. Before a doorbell is
-//! written and after a completion is seen, `fence(SeqCst)` orders them against
-//! all other memory; on RISC-V that is `fence rw,rw`, so the firmware's
-//! [`Registers`] must add `fence w,o` before and `fence i,r` after its MMIO
-//! accesses (as Linux's `writel` and `readl` do). The platform must keep DMA
-//! coherent with the caches, as the device tree's `dma-coherent` states.
+//! Queue memory is accessed with volatile reads and writes. Before a doorbell write, and
+//! after a completion is seen, `fence(SeqCst)` orders them with all other memory
+//! accesses. On RISC-V that is `fence rw,rw`, so the firmware's [`Registers`] must add
+//! `fence w,o` before and `fence i,r` after its MMIO accesses (like Linux's `writel` and
+//! `readl`). The platform must keep DMA coherent with the caches, as stated by the device
+//! tree's `dma-coherent`.
 
 mod command;
 mod controller;

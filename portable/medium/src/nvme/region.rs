@@ -19,9 +19,9 @@ const PMRSTS_ERR: u32 = 0xff;
 const PMRSTS_NRDY: u32 = 1 << 8;
 const PMRSTS_HSTS: u32 = 0b111 << 9;
 
-/// A controller's Persistent Memory Region (NVM Express 1.4 and later), which it
-/// answers to behind a BAR of its own while this exists; it needs no queues, and
-/// the controller need not be enabled. Dropped, it is as it was found.
+/// A controller's Persistent Memory Region (NVM Express 1.4 and later). The controller
+/// maps it at a BAR of its own while this value exists. It needs no queues, and the
+/// controller need not be enabled. A drop restores the register.
 #[derive(Debug)]
 pub struct MemoryRegion<R: Registers, P> {
     registers: R,
@@ -29,12 +29,12 @@ pub struct MemoryRegion<R: Registers, P> {
     found: u32,
 }
 
-/// The BAR (2 to 5) behind which a controller has a memory region; `None` when
-/// it has none. Nothing is changed.
+/// The BAR (2 to 5) of a controller's memory region; `None` without a region. Changes
+/// nothing.
 ///
 /// # Errors
 ///
-/// [`NvmeError::Unsupported`] when the controller names another BAR.
+/// [`NvmeError::Unsupported`] if the controller reports another BAR.
 pub fn region_bar(registers: &impl Registers) -> Result<Option<u8>, NvmeError> {
     if registers.length() < REGION_REGISTERS || registers.read64(CAP) & CAP_REGION == 0 {
         return Ok(None);
@@ -47,18 +47,17 @@ pub fn region_bar(registers: &impl Registers) -> Result<Option<u8>, NvmeError> {
 }
 
 impl<R: Registers, P> MemoryRegion<R, P> {
-    /// Lets the controller answer to its region; `persistence` is what makes
-    /// stores arrive there.
+    /// Enables the region; `persistence` makes stores reach it.
     ///
     /// # Errors
     ///
-    /// [`NvmeError::Region`] when the region is not healthy: what was in it may
-    /// be lost, or nothing can be stored; [`NvmeError::NotReady`].
+    /// [`NvmeError::Region`] if the region is unhealthy: its contents may be lost, or it
+    /// accepts no stores. [`NvmeError::NotReady`].
     pub fn enable(registers: R, persistence: P, clock: &impl Clock) -> Result<Self, NvmeError> {
         let patience = patience(registers.read32(PMRCAP));
         let found = registers.read32(PMRCTL);
         registers.write32(PMRCTL, found | PMRCTL_EN);
-        // From here on a failure puts the register back.
+        // From here on, the drop after a failure restores the register.
         let region = MemoryRegion {
             registers,
             persistence,
@@ -73,8 +72,8 @@ impl<R: Registers, P> MemoryRegion<R, P> {
         Ok(region)
     }
 
-    /// Whether the region keeps what was stored; reading that makes sure that
-    /// all stores before have arrived (PMRCAP.PMRWBM).
+    /// Whether the region is healthy. This read also makes sure that all earlier stores
+    /// have arrived (PMRCAP.PMRWBM).
     fn health(&self) -> Result<(), u16> {
         let status = self.registers.read32(PMRSTS);
         if status & (PMRSTS_ERR | PMRSTS_NRDY | PMRSTS_HSTS) == 0 {
@@ -85,8 +84,8 @@ impl<R: Registers, P> MemoryRegion<R, P> {
     }
 }
 
-/// How long a controller may take to make its region ready, in milliseconds
-/// (PMRTO in units of half a second, or of a minute).
+/// The longest time until the region is ready, in milliseconds (PMRTO, in units of half a
+/// second or of a minute).
 fn patience(capabilities: u32) -> u32 {
     let unit = if capabilities >> 8 & 0b11 == 0 {
         500

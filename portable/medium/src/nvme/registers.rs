@@ -1,30 +1,29 @@
-/// The registers of one controller (its BAR 0), by volatile accesses.
+/// The registers of one controller (BAR 0), with volatile accesses.
 pub trait Registers {
-    /// Bytes of registers that may be accessed.
+    /// The length of the register range in bytes.
     fn length(&self) -> u64;
 
-    /// The 32-bit register at `offset`, a multiple of 4 below
+    /// Reads the 32-bit register at `offset`, a multiple of 4 below
     /// [`Registers::length`].
     fn read32(&self, offset: u64) -> u32;
 
     /// Writes the 32-bit register at `offset`, a multiple of 4 below
-    /// [`Registers::length`]; all memory writes before it are visible to the
-    /// controller first.
+    /// [`Registers::length`]. The controller sees all earlier memory writes first.
     fn write32(&self, offset: u64, value: u32);
 
-    /// Takes bus mastering from the device (PCI command register), so that it
-    /// can no longer access memory. Called only when the controller does not
-    /// stop by itself within the time that it grants itself.
+    /// Turns off the device's bus mastering (PCI command register), so that it can no
+    /// longer access memory. Called only if the controller does not stop by itself within
+    /// its own limit.
     fn cut_dma(&self);
 
-    /// The 64-bit register at `offset`; as two halves, the lower first, which
-    /// every controller must accept.
+    /// Reads a 64-bit register as two halves, the lower first, which all controllers must
+    /// accept.
     fn read64(&self, offset: u64) -> u64 {
         let low = u64::from(self.read32(offset));
         low | u64::from(self.read32(offset + 4)) << 32
     }
 
-    /// Writes the 64-bit register at `offset`; as two halves, the lower first.
+    /// Writes a 64-bit register as two halves, the lower first.
     #[allow(clippy::cast_possible_truncation, reason = "the halves are meant")]
     fn write64(&self, offset: u64, value: u64) {
         self.write32(offset, value as u32);

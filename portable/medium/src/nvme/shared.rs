@@ -6,8 +6,8 @@ use poorwill_memory::{PAGE_WORDS, Page};
 
 use super::memory::physical_address;
 
-/// Words of memory that a device reads and writes on its own, held for as long
-/// as it may. Little-endian, as everything of NVMe is.
+/// Words of memory that a device accesses independently, borrowed for that time. Like all
+/// NVMe data they are little-endian.
 pub(super) struct Shared<'a> {
     first: NonNull<u64>,
     words: usize,
@@ -15,10 +15,8 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Bytes of the least that there can be.
     pub(super) const PAGE_BYTES: usize = 8 * PAGE_WORDS;
 
-    /// Takes the pages and clears them.
     pub(super) fn new(pages: &'a mut [Page]) -> Self {
         for page in pages.iter_mut() {
             page.0.fill(0);
@@ -30,20 +28,18 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The address by which the device reaches the word at `index`.
+    /// The device's address of the word at `index`.
     pub(super) fn address(&self, index: usize) -> u64 {
         physical_address(self.word(index))
     }
 
-    /// What the word at `index` holds now.
     #[inline]
     pub(super) fn get(&self, index: usize) -> u64 {
-        // SAFETY: `word` checks the index against the pages that `new` took,
-        // which nothing but this value and the device refers to for `'a`.
+        // SAFETY: `word` checks the index against the pages that `new` took. Only
+        // this value and the device refer to them for `'a`.
         u64::from_le(unsafe { self.word(index).read_volatile() })
     }
 
-    /// Changes the word at `index`.
     #[inline]
     pub(super) fn set(&mut self, index: usize, value: u64) {
         // SAFETY: as in `get`; `&mut self` excludes other writers here.

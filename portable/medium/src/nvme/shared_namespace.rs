@@ -1,24 +1,24 @@
 use super::identify::{bits, bytes};
 use super::shared::Shared;
 
-/// Bytes of a subsystem's NVMe Qualified Name in Identify Controller.
+/// The length of a subsystem's NVMe Qualified Name in Identify Controller.
 const NAME_BYTES: usize = 256;
 
-/// A namespace that several controllers of a subsystem may reach (NMIC, bit 0), as one of
-/// them describes it.
+/// A namespace that several controllers of a subsystem may share (NMIC, bit 0), as
+/// described by one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedNamespace {
-    /// The NVMe Qualified Name of the subsystem (SUBNQN), filled up with zeros.
+    /// The NVMe Qualified Name of the subsystem (SUBNQN), padded with zeros.
     pub subsystem: [u8; NAME_BYTES],
-    /// The controller that describes it (CNTLID), unique in a subsystem.
+    /// The number of the describing controller (CNTLID), unique in a subsystem.
     pub controller: u16,
-    /// Its number (NSID), which is the same for all controllers that share it.
+    /// The namespace's number (NSID), equal in all controllers that share it.
     pub id: u32,
-    /// Its identifiers.
+    /// The globally unique identifiers.
     pub identifiers: Identifiers,
 }
 
-/// The globally unique identifiers of a namespace; zeros where the device states none.
+/// The globally unique identifiers of a namespace; zeros if the device reports none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identifiers {
     /// Namespace Globally Unique Identifier.
@@ -30,10 +30,11 @@ pub struct Identifiers {
 }
 
 impl SharedNamespace {
-    /// Whether both describe one namespace, by two controllers. Identifiers alone do not tell:
-    /// some manufacturers give the same ones to all their disks. Two controllers of one number
-    /// are in two subsystems, whatever these are named. A namespace without identifiers is
-    /// known by its number, which is unique among a subsystem's shared namespaces.
+    /// Whether both describe the same namespace through two controllers. Identifiers
+    /// alone are not sufficient: some manufacturers use the same ones for all their
+    /// disks. Two controllers with equal numbers belong to different subsystems, even if
+    /// the names are equal. A namespace without identifiers is identified by its number,
+    /// which is unique among a subsystem's shared namespaces.
     #[must_use]
     pub fn is_same(&self, other: &SharedNamespace) -> bool {
         self.controller != other.controller
@@ -49,7 +50,6 @@ pub(super) fn is_shared(answer: &Shared<'_>) -> bool {
     bits(answer, 30, 8) & 1 == 1
 }
 
-/// The identifiers in Identify Namespace.
 pub(super) fn identifiers(answer: &Shared<'_>) -> Identifiers {
     Identifiers {
         nguid: bytes(answer, 104),
@@ -58,9 +58,9 @@ pub(super) fn identifiers(answer: &Shared<'_>) -> Identifiers {
     }
 }
 
-/// Adds the identifiers in a list of Namespace Identification Descriptors (figure 277), some of
-/// which may not be in Identify Namespace. Each descriptor has a type, a length, two reserved
-/// bytes, and so many bytes. A length of 0 ends the list.
+/// Adds the identifiers from a list of Namespace Identification Descriptors (figure 277),
+/// which may include more than Identify Namespace. A descriptor has a type, a length, two
+/// reserved bytes, and its bytes. A length of 0 ends the list.
 pub(super) fn add_listed(identifiers: &mut Identifiers, answer: &Shared<'_>) {
     const HEADER: usize = 4;
     const EUI64: u32 = 1;

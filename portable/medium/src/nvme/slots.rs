@@ -2,7 +2,7 @@ use crate::Direction;
 
 use super::DEPTH;
 
-/// What a command is for, and so how its completion is handled.
+/// The purpose of a command, which determines the handling of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A transfer of [`Medium::start`](crate::Medium::start) with its tag.
@@ -16,26 +16,25 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether its tag is returned by polling; otherwise a caller blocks.
+    /// Whether polling returns its tag; otherwise a caller blocks.
     pub(super) fn has_tag(self) -> bool {
         matches!(self, Purpose::Started(_) | Purpose::StartedFlush(_))
     }
 }
 
-/// A command in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnderWay {
     pub(super) purpose: Purpose,
     pub(super) direction: Direction,
-    /// Where on the medium, in bytes.
+    /// The offset on the medium in bytes.
     pub(super) offset: u64,
     id: u16,
 }
 
-/// The commands in flight, each in a slot that also owns a PRP list.
+/// The commands in flight. Each has a slot, which also owns a PRP list.
 ///
-/// A command's identifier is its slot and a running number, so that a
-/// completion that comes twice or late is not taken for another's.
+/// A command's identifier combines its slot and a running number, so that a repeated or
+/// late completion is not mistaken for another command's.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: [Option<UnderWay>; DEPTH],
@@ -45,12 +44,12 @@ pub(super) struct Slots {
     round: u16,
 }
 
-/// Identifiers must not reach 0xffff, which error logs use for "none".
+/// Identifiers must not reach 0xffff, which means "no command" in error logs.
 const ROUNDS: u16 = u16::MAX / 32;
 const _: () = assert!(DEPTH == 32, "an identifier has 5 bits for the slot");
 
 impl Slots {
-    /// `depth` slots, 1 to [`DEPTH`].
+    /// Creates `depth` slots, 1 to [`DEPTH`].
     pub(super) fn new(depth: u16) -> Self {
         Slots {
             slots: [None; DEPTH],
@@ -64,18 +63,17 @@ impl Slots {
         self.depth
     }
 
-    /// How many commands are in flight.
     pub(super) fn under_way(&self) -> usize {
         usize::from(self.depth) - self.free.count_ones() as usize
     }
 
-    /// The slot that [`Slots::take`] would use next; `None` when all are taken.
+    /// The slot that [`Slots::take`] will use next; `None` if no slot is free.
     pub(super) fn next(&self) -> Option<usize> {
         (self.free != 0).then(|| self.free.trailing_zeros() as usize)
     }
 
-    /// Takes the next slot, which must be free, for a command and returns the
-    /// command's identifier.
+    /// Takes the next slot, which must be free, for a command. Returns the command's
+    /// identifier.
     pub(super) fn take(&mut self, purpose: Purpose, direction: Direction, offset: u64) -> u16 {
         #[allow(clippy::cast_possible_truncation, reason = "at most 32")]
         let slot = self.free.trailing_zeros() as u16;
@@ -91,7 +89,7 @@ impl Slots {
         id
     }
 
-    /// Frees the slot of the command `id`; `None` when it is not in flight.
+    /// Frees the slot of command `id`; `None` if it is not in flight.
     pub(super) fn finish(&mut self, id: u16) -> Option<UnderWay> {
         let slot = usize::from(id & 31);
         let command = self.slots[slot].take_if(|command| command.id == id)?;

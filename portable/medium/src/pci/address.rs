@@ -9,22 +9,23 @@ use super::register::{
 };
 use super::{ConfigSpace, Function, HostBridge, Window};
 
-/// Where addresses of 32 bits end.
+/// The first address that does not fit in 32 bits.
 pub(super) const FOUR_GIB: u64 = 1 << 32;
 
-/// The least that a bridge forwards.
+/// The granularity of bridge windows.
 pub(super) const MEBIBYTE: u64 = 1 << 20;
 
-/// Ranges in use that are taken into account; with more, no address is free.
+/// The most ranges in use; with more, no address counts as free.
 const MAX_TAKEN: usize = 256;
 
-/// Ranges of bus addresses that some function or bridge decodes.
+/// The bus address ranges that functions and bridges decode.
 #[derive(Debug, Default)]
 pub(super) struct Taken(ArrayVec<PhysRange, MAX_TAKEN>);
 
 impl Taken {
-    /// Adds what the functions on a bus decode, except for one BAR, given as function and
-    /// register; `None` when there are too many ranges. A BAR that holds 0 has no address.
+    /// Adds the ranges of all functions on a bus, except for one BAR, given as function
+    /// and register. `None` if there are too many ranges. A BAR with the value 0 has no
+    /// address.
     pub(super) fn add(
         &mut self,
         config: &impl ConfigSpace,
@@ -41,7 +42,7 @@ impl Taken {
             self.add_bars(config, function, bars, except)?;
             let rom = config.read32(function, rom);
             if rom & 1 != 0 {
-                // Its size is unknown, but no ROM is larger than 16 MiB.
+                // Its length is unknown, but no ROM is longer than 16 MiB.
                 self.push(PhysRange::new(u64::from(rom & !0x7ff), 16 * MEBIBYTE))?;
             }
             if is_bridge(header) {
@@ -63,7 +64,7 @@ impl Taken {
         while index < bars {
             let register = BAR0 + 4 * index;
             index += 1;
-            // Its size is not probed unless it holds an address.
+            // Only a BAR with an address is probed for its length.
             let is_wide = config.read32(function, register) & 0b111 == 0b100 && index < bars;
             let is_empty = config.read32(function, register) & !0xf == 0
                 && !(is_wide && config.read32(function, register + 4) != 0);
@@ -90,8 +91,8 @@ impl Taken {
         self.0.try_push(range).ok()
     }
 
-    /// The highest free address for `length` bytes, a multiple of `length`,
-    /// below `limit`, in a window; a power of two is wanted.
+    /// The highest free address for `length` bytes in a window, below `limit` and aligned
+    /// to `length`, which must be a power of two.
     fn highest_free(&self, window: &Window, length: u64, limit: u64) -> Option<u64> {
         let end = window.pci_address.checked_add(window.length)?.min(limit);
         let mut address = end.checked_sub(length)? & !(length - 1);
@@ -109,9 +110,10 @@ impl Taken {
         None
     }
 
-    /// A free address for a BAR, high up in a window. Below a bridge the whole mebibyte around
-    /// it is free, as bridges forward by the mebibyte. Addresses beyond 4 GiB are considered
-    /// only if all bridges forward them (`beyond`; see [`forwards_beyond`]).
+    /// A free address for a BAR, near the end of a window. Below a bridge the whole
+    /// mebibyte around it must be free, because bridges forward whole mebibytes.
+    /// Addresses above 4 GiB are used only if all bridges forward them (`beyond`; see
+    /// [`forwards_beyond`]).
     pub(super) fn choose(
         &self,
         host: &HostBridge,
@@ -132,7 +134,8 @@ impl Taken {
             let address = self.highest_free(window, length, limit)?;
             host.cpu_address(address, length).map(|_| address)
         };
-        // Registers must not be prefetched; memory that may be leaves them the room below 4 GiB.
+        // Registers must not be prefetched. Prefetchable memory prefers addresses above 4
+        // GiB, to leave the room below for them.
         let plain = || host.windows.iter().filter(|window| !window.prefetchable);
         let others = || host.windows.iter().filter(|window| window.prefetchable);
         let is_beyond = |window: &&Window| window.pci_address >= FOUR_GIB;
@@ -144,8 +147,8 @@ impl Taken {
     }
 }
 
-/// Whether a bridge can forward a BAR beyond 4 GiB: its prefetchable window
-/// reaches there, and the BAR may be in one.
+/// Whether a bridge can forward a BAR above 4 GiB: its prefetchable window supports 64
+/// bits, and the BAR is prefetchable.
 pub(super) fn forwards_beyond(
     config: &impl ConfigSpace,
     bridge: Function,
@@ -154,7 +157,6 @@ pub(super) fn forwards_beyond(
     bar.is_prefetchable && config.read32(bridge, PREFETCH_WINDOW) & 0xf == 1
 }
 
-/// Whether a bridge forwards the range.
 pub(super) fn forwards(config: &impl ConfigSpace, bridge: Function, range: PhysRange) -> bool {
     [
         memory_window(config, bridge),
@@ -185,7 +187,8 @@ fn prefetch_window(config: &impl ConfigSpace, bridge: Function) -> Option<PhysRa
     )
 }
 
-/// From the first to the last mebibyte; a window whose base is above its limit is closed.
+/// The range from the first to the last mebibyte. A window with its base above its limit
+/// is closed.
 fn between(first: u64, last: u64) -> Option<PhysRange> {
     (first <= last).then(|| PhysRange {
         start: first,
@@ -193,8 +196,7 @@ fn between(first: u64, last: u64) -> Option<PhysRange> {
     })
 }
 
-/// Whether a bridge forwards the range, and would not if its window for plain
-/// memory were moved.
+/// Whether a bridge forwards the range only through its non-prefetchable memory window.
 pub(super) fn needs_memory_window(
     config: &impl ConfigSpace,
     bridge: Function,
@@ -205,7 +207,7 @@ pub(super) fn needs_memory_window(
         && !prefetch_window(config, bridge).is_some_and(holds)
 }
 
-/// The value of a memory window register that opens exactly the mebibytes of the range.
+/// The value of a memory window register for exactly the mebibytes of the range.
 pub(super) fn window_of(range: PhysRange) -> u32 {
     let mebibyte = |address: u64| u32::try_from(address >> 20 & 0xfff).unwrap_or(0);
     mebibyte(range.start) << 4 | mebibyte(range.end - 1) << 20

@@ -3,34 +3,32 @@ use core::ops::RangeInclusive;
 use super::register::{BAR0, COMMAND, COMMAND_MEMORY};
 use super::{ConfigSpace, Function, PciError};
 
-/// A base address register for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemoryBar {
     pub(super) register: u16,
-    /// The address that it holds.
+    /// The address in the register.
     pub(super) address: u64,
-    /// Bytes; a power of two, at least 16.
+    /// In bytes: a power of two, at least 16.
     pub(super) length: u64,
-    /// Whether the next register holds the address's upper half.
+    /// Whether the next register has the upper half of the address.
     pub(super) is_wide: bool,
     /// Whether reads have no side effects, so that bridges may prefetch.
     pub(super) is_prefetchable: bool,
 }
 
-/// What probing a base address register has found.
+/// The result of probing a base address register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
     Memory(MemoryBar),
-    /// I/O, a reserved type, or the last register with the type of a 64-bit one.
+    /// I/O, a reserved type, or a 64-bit type in the last register.
     Other,
-    /// Without a size, or one that is no power of two.
+    /// The length is missing or not a power of two.
     Unsized {
         is_wide: bool,
     },
 }
 
-/// The BAR of a device by its number, 0 to 5, which must be memory of one of
-/// the given sizes.
+/// The memory BAR `bar` (0 to 5) of a device. Its length must be in `sizes`.
 pub(super) fn memory(
     config: &impl ConfigSpace,
     function: Function,
@@ -44,10 +42,10 @@ pub(super) fn memory(
     }
 }
 
-/// Probes a base address register for its size. Decoding is off meanwhile, and all registers
-/// are restored before this returns.
+/// Probes the length of a base address register. Turns decoding off during the probe, and
+/// restores all registers.
 ///
-/// `bars` is how many such registers the function has.
+/// `bars` is the number of the function's base address registers.
 pub(super) fn read(config: &impl ConfigSpace, function: Function, register: u16, bars: u16) -> Bar {
     let low = config.read32(function, register);
     let is_wide = low & 0b110 == 0b100;
@@ -74,7 +72,7 @@ pub(super) fn read(config: &impl ConfigSpace, function: Function, register: u16,
     })
 }
 
-/// The address bits that are writable.
+/// The writable address bits.
 fn probe(config: &impl ConfigSpace, function: Function, register: u16, is_wide: bool) -> u64 {
     let command = config.read32(function, COMMAND) & 0xffff;
     let decodes = command & COMMAND_MEMORY != 0;
@@ -84,7 +82,7 @@ fn probe(config: &impl ConfigSpace, function: Function, register: u16, is_wide: 
     let low = probe_dword(config, function, register) & !0xf;
     let high = match (is_wide, low) {
         (true, _) => probe_dword(config, function, register + 4),
-        // Upper bits that are not there count as set, unless nothing is there.
+        // Missing upper bits count as set, unless the whole BAR is missing.
         (false, 0) => 0,
         (false, _) => u32::MAX,
     };

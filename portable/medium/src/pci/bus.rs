@@ -4,17 +4,15 @@ use super::register::{BUSES, HEADER, ID, Kept, PCI_EXPRESS, is_bridge};
 use super::{ConfigSpace, Function, HostBridge, PciError, Step, capability};
 use crate::Clock;
 
-/// A bus whose functions can be reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bus {
     number: u8,
-    /// The highest number of a bus below this one.
+    /// The highest bus number below this bus.
     last: u8,
-    /// Devices that can be on it: one at the end of a PCI Express link.
+    /// The number of possible devices: one at the end of a PCI Express link.
     devices: u8,
 }
 
-/// A function that is there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Present {
     pub(super) function: Function,
@@ -22,7 +20,7 @@ pub(super) struct Present {
 }
 
 impl Bus {
-    /// The bus right below the host bridge.
+    /// The bus directly below the host bridge.
     pub(super) fn root(host: &HostBridge) -> Self {
         Bus {
             number: host.first_bus,
@@ -39,7 +37,6 @@ impl Bus {
         }
     }
 
-    /// The functions on the bus, in order.
     pub(super) fn functions<C: ConfigSpace>(self, config: &C) -> impl Iterator<Item = Present> {
         (0..self.devices).flat_map(move |device| {
             let first = self.at(Step {
@@ -58,7 +55,7 @@ impl Bus {
         })
     }
 
-    /// The bus behind a bridge. The bridge is brought to D0 and given bus numbers if needed.
+    /// The bus below a bridge. Brings the bridge to D0 and assigns bus numbers if needed.
     pub(super) fn behind(
         &self,
         config: &impl ConfigSpace,
@@ -78,7 +75,7 @@ impl Bus {
         })
     }
 
-    /// The bus behind a bridge that is awake, and has its numbers.
+    /// The bus below a bridge that is in D0 and has its bus numbers.
     pub(super) fn behind_numbered(
         &self,
         config: &impl ConfigSpace,
@@ -104,7 +101,8 @@ impl Bus {
         good.then_some((secondary, subordinate))
     }
 
-    /// Gives a bridge the largest range of bus numbers that no other bridge here uses.
+    /// Assigns a bridge the longest range of bus numbers that no other bridge on this bus
+    /// uses.
     fn number_behind(
         &self,
         config: &impl ConfigSpace,
@@ -140,17 +138,17 @@ impl Bus {
     }
 }
 
-/// The header dword of a function, if there is one.
+/// The header dword of a function, if it exists.
 pub(super) fn look(config: &impl ConfigSpace, function: Function) -> Option<u32> {
-    // No vendor is 0xffff; broken bridges return 0 where no function is.
+    // No vendor is 0xffff; faulty bridges return 0 for absent functions.
     match config.read32(function, ID) & 0xffff {
         0 | 0xffff => None,
         _ => Some(config.read32(function, HEADER)),
     }
 }
 
-/// Whether the bus behind a bridge is a PCI Express link, with one device. On
-/// others, some hosts show that device again under every number.
+/// Whether the bus below a bridge is a PCI Express link, with one device. Some hosts
+/// would show that device again under each number.
 fn ends_a_link(config: &impl ConfigSpace, bridge: Function) -> Result<bool, PciError> {
     const ROOT_PORT: u32 = 4;
     const DOWNSTREAM_PORT: u32 = 6;

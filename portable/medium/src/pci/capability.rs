@@ -5,7 +5,7 @@ use super::{ConfigSpace, Function, PciError};
 /// loop.
 const MAX_CAPABILITIES: usize = 48;
 
-/// Where the capability `wanted` begins; `None` when the function has none.
+/// The offset of the capability `wanted`; `None` if the function lacks it.
 pub(super) fn find(
     config: &impl ConfigSpace,
     function: Function,
@@ -33,14 +33,14 @@ pub(super) fn find(
     Err(damaged)
 }
 
-/// Where extended configuration space begins, and with it the list of what is there.
+/// The start of extended configuration space and of its capability list.
 const EXTENDED: u16 = 0x100;
 
-/// Each extended capability takes at least two dwords of it.
+/// Each extended capability takes at least two dwords.
 const MAX_EXTENDED: usize = (4096 - EXTENDED as usize) / 8;
 
-/// Where the extended capability `wanted` begins (PCI Express base specification, 7.6.3);
-/// `None` when the function has none, or no such space.
+/// The offset of the extended capability `wanted` (PCI Express base specification,
+/// 7.6.3); `None` if the function lacks it or has no extended space.
 pub(super) fn find_extended(
     config: &impl ConfigSpace,
     function: Function,
@@ -53,7 +53,7 @@ pub(super) fn find_extended(
     let mut register = EXTENDED;
     for _ in 0..MAX_EXTENDED {
         let header = config.read32(function, register);
-        // All ones: the space is not mapped, or no bridge above passes it on.
+        // All ones: the space is not mapped, or a bridge does not forward it.
         if header == 0 || header == u32::MAX {
             return Ok(None);
         }

@@ -1,11 +1,11 @@
 use core::fmt;
 
-/// How many functions below a host bridge are listed at most.
+/// The most functions below a host bridge that are listed.
 pub const MAX_FUNCTIONS: usize = 64;
 
-/// A function's address on the bus, as its configuration space is reached.
+/// A function's address on the bus, for configuration accesses.
 ///
-/// The bus number may change: at power-on a function behind a bridge has none yet. Its
+/// The bus number may change: at power-on, buses below a bridge have no numbers yet. The
 /// [`Location`](super::Location) stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
@@ -18,13 +18,13 @@ pub struct Function {
 }
 
 impl Function {
-    /// Bus, device and function as PCI Express numbers them (routing ID).
+    /// The routing ID: bus, device and function in one number.
     #[must_use]
     pub fn routing_id(self) -> u16 {
         u16::from(self.bus) << 8 | u16::from(self.device) << 3 | u16::from(self.function)
     }
 
-    /// The function with that routing ID.
+    /// The function with this routing ID.
     #[must_use]
     pub fn from_routing_id(id: u16) -> Self {
         let [function, bus] = id.to_le_bytes();
@@ -46,18 +46,18 @@ impl fmt::Display for Function {
     }
 }
 
-/// Configuration space of the functions below one host bridge (ECAM).
+/// The configuration space of the functions below one host bridge (ECAM).
 ///
-/// Callers stay within the buses from
-/// [`HostBridge::first_bus`](super::HostBridge::first_bus) to `last_bus`, devices below 32
-/// and functions below 8.
+/// Callers only use the buses from
+/// [`HostBridge::first_bus`](super::HostBridge::first_bus) to `last_bus`, devices below
+/// 32 and functions below 8.
 pub trait ConfigSpace {
-    /// The dword at `register`, a multiple of 4 below 4096; all ones when
-    /// there is no such function.
+    /// Reads the dword at `register`, a multiple of 4 below 4096; all ones if the
+    /// function does not exist.
     fn read32(&self, function: Function, register: u16) -> u32;
 
-    /// Writes the dword at `register`, a multiple of 4 below 4096. The write
-    /// is complete when this returns (configuration writes are non-posted).
+    /// Writes the dword at `register`, a multiple of 4 below 4096. The write is complete
+    /// when this returns (configuration writes are non-posted).
     fn write32(&self, function: Function, register: u16, value: u32);
 }
 

@@ -17,7 +17,7 @@ use super::register::{
 use super::{ConfigSpace, Function, HostBridge, Kind, Location, MAX_DEPTH, PciError, capability};
 use crate::Clock;
 
-/// A device in use by the firmware: powered, its BAR mapped, bus mastering on where it needs
+/// A device in use by the firmware: powered, its BAR mapped, bus mastering on if it needs
 /// that, its interrupts off. [`DeviceHandle::release`] undoes all of it.
 #[derive(Debug)]
 #[must_use = "a device that is acquired must be released"]
@@ -29,16 +29,15 @@ pub struct DeviceHandle {
     is_cut: Cell<bool>,
 }
 
-/// Makes the device at `location` work, whatever state it and the bridges above it are in.
-/// Addresses that are configured and work are kept; otherwise addresses are assigned that
-/// nothing else on the path decodes.
+/// Makes the device at `location` usable, in any state of it and of the bridges above it.
+/// Keeps working addresses; otherwise assigns addresses that are free on the path.
 ///
-/// One handle at a time: bridges may be shared, so a second handle would take the first
-/// one's changes for the original state.
+/// Only one handle may exist at a time: bridges may be shared, so a second handle would
+/// treat the first one's changes as the original state.
 ///
 /// # Errors
 ///
-/// See [`PciError`]; everything is as before then.
+/// See [`PciError`]; the bus is then unchanged.
 pub fn acquire(
     config: &impl ConfigSpace,
     clock: &impl Clock,
@@ -62,38 +61,38 @@ pub fn acquire(
 }
 
 impl DeviceHandle {
-    /// The device's address on the bus while it is acquired.
+    /// The device's bus address while it is acquired.
     #[must_use]
     pub fn function(&self) -> Function {
         self.function
     }
 
-    /// The CPU address of the BAR that devices of this [`Kind`] are used through.
+    /// The CPU address of the BAR for devices of this [`Kind`].
     #[must_use]
     pub fn cpu_address(&self) -> u64 {
         self.bar.cpu.start
     }
 
-    /// How many bytes the BAR has.
+    /// The length of that BAR in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.bar.cpu.length()
     }
 
-    /// Whether the device still answers: one that was pulled out, or has lost
-    /// its power, does not.
+    /// Whether the device still answers. It does not if it was pulled out or lost its
+    /// power.
     #[must_use]
     pub fn is_present(&self, config: &impl ConfigSpace) -> bool {
         config.read32(self.function, ID) == self.id
     }
 
-    /// Maps another memory BAR (0 to 5) of the same device, and returns where. The handle's
-    /// first BAR must not be accessed meanwhile. `location` is that of the handle.
+    /// Maps another memory BAR (0 to 5) of the same device, and returns its address
+    /// range. The handle's first BAR must not be accessed during this call. `location`
+    /// must be the handle's.
     ///
     /// # Errors
     ///
-    /// See [`PciError`]; the handle is as good as before, and its release puts
-    /// everything back.
+    /// See [`PciError`]; the handle stays valid, and its release restores all registers.
     pub fn add_memory(
         &mut self,
         config: &impl ConfigSpace,
@@ -114,44 +113,43 @@ impl DeviceHandle {
             kept: Some(self.bar.pci),
         };
         let mapping = mapper.map(&memory, &mut self.journal);
-        // Also after a failure, as assigning an address turns decoding off.
+        // Also after a failure, because assigning an address turns decoding off.
         mapper.enable(&mut self.journal)?;
         Ok(mapping?.cpu)
     }
 
-    /// Turns bus mastering off: the last resort when a controller does not stop by itself (see
-    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays off after the release,
-    /// until the OS's driver resets the controller and turns it on.
+    /// Turns bus mastering off, if a controller does not stop by itself (see
+    /// [`Registers::cut_dma`](crate::nvme::Registers::cut_dma)). It stays off after the
+    /// release, until the OS's driver resets the controller and turns it on.
     pub fn cut_dma(&self, config: &impl ConfigSpace) {
         let command = config.read32(self.function, COMMAND) & Kept::LOWER_HALF.0;
         config.write32(self.function, COMMAND, command & !COMMAND_MASTER);
         self.is_cut.set(true);
     }
 
-    /// Restores every register that was changed, in reverse order: at power-on to its reset
-    /// value, after a failed sleep to what the OS had set.
+    /// Restores all changed registers, in reverse order: at power-on to their reset
+    /// values, after a failed sleep to the OS's values.
     pub fn release(self, config: &impl ConfigSpace, clock: &impl Clock) {
         let cut = self.is_cut.get().then_some(self.function);
         self.journal.undo(config, clock, cut);
     }
 }
 
-/// Where a mapped BAR lies, on the bus and for the CPU.
+/// The addresses of a mapped BAR, on the bus and for the CPU.
 #[derive(Clone, Copy, Debug)]
 struct BarMapping {
     pci: PhysRange,
     cpu: PhysRange,
 }
 
-/// The bridges between the host bridge and a function, each with the bus it is on.
+/// The bridges between the host bridge and a function, each with its bus.
 struct BridgePath {
     bridges: ArrayVec<(Bus, Function), MAX_DEPTH>,
-    /// The function's own bus.
     last: Bus,
 }
 
 impl BridgePath {
-    /// Brings the bridges to D0 and numbers their buses as needed.
+    /// Brings the bridges to D0 and assigns bus numbers if needed.
     fn follow(
         config: &impl ConfigSpace,
         clock: &impl Clock,
@@ -180,7 +178,7 @@ impl BridgePath {
     }
 }
 
-/// Does what [`acquire`] says; returns the function and where its BAR is.
+/// The implementation of [`acquire`]. Returns the function and its mapped BAR.
 fn reach(
     config: &impl ConfigSpace,
     clock: &impl Clock,
@@ -215,7 +213,6 @@ fn header(config: &impl ConfigSpace, function: Function) -> Result<u32, PciError
     look(config, function).ok_or(PciError::Absent(function))
 }
 
-/// Disables MSI and MSI-X.
 fn silence(
     config: &impl ConfigSpace,
     function: Function,
@@ -229,21 +226,20 @@ fn silence(
     Ok(())
 }
 
-/// Maps the BARs of a function whose configuration space can be reached.
+/// Maps the BARs of a function whose configuration space is reachable.
 struct BarMapper<'a, C> {
     config: &'a C,
     host: &'a HostBridge,
     path: &'a BridgePath,
     function: Function,
-    /// Bits of the command register that the function, and the bridges above
-    /// it, must have set.
+    /// Bits of the command register that the function and the bridges above it need.
     rights: u32,
     /// Bus addresses of the function that must stay mapped.
     kept: Option<PhysRange>,
 }
 
 impl<C: ConfigSpace> BarMapper<'_, C> {
-    /// Maps the BAR: assigns an address if it has none that works, and opens the bridges'
+    /// Maps the BAR: assigns an address if it has no working one, and opens the bridges'
     /// windows.
     fn map(&self, bar: &MemoryBar, journal: &mut Journal) -> Result<BarMapping, PciError> {
         let address = match self.configured(bar) {
@@ -274,14 +270,14 @@ impl<C: ConfigSpace> BarMapper<'_, C> {
         })
     }
 
-    /// Whether opening the bridge's window for the range would close it for the addresses that
-    /// must stay mapped.
+    /// Whether opening the bridge's window for the range would close it for the addresses
+    /// that must stay mapped.
     fn is_in_use(&self, bridge: Function, range: PhysRange) -> bool {
         let moves = range.end <= FOUR_GIB && !forwards(self.config, bridge, range);
         moves && (self.kept).is_some_and(|kept| needs_memory_window(self.config, bridge, kept))
     }
 
-    /// The BAR's present address, if the CPU can reach it there.
+    /// The BAR's current address, if the CPU can reach it.
     fn configured(&self, bar: &MemoryBar) -> Option<u64> {
         let range = PhysRange::new(bar.address, bar.length);
         let works = bar.address != 0
@@ -290,7 +286,7 @@ impl<C: ConfigSpace> BarMapper<'_, C> {
         works.then_some(bar.address)
     }
 
-    /// A free address for the BAR: nothing on the path to it decodes it.
+    /// A free address for the BAR: no function or bridge on the path decodes it.
     fn vacant(&self, bar: &MemoryBar) -> Option<u64> {
         let buses = self.path.bridges.iter().map(|&(bus, _)| bus);
         let mut taken = Taken::default();
@@ -309,7 +305,7 @@ impl<C: ConfigSpace> BarMapper<'_, C> {
         }
     }
 
-    /// Turns on decoding, and bus mastering where needed; INTx stays off.
+    /// Turns on decoding, and bus mastering if needed; INTx stays off.
     fn enable(&self, journal: &mut Journal) -> Result<(), PciError> {
         let rights = (self.rights, COMMAND_NO_INTX);
         enable(self.config, self.function, rights, journal)
@@ -346,8 +342,8 @@ fn halves(address: u64) -> (u32, u32) {
     (address as u32, (address >> 32) as u32)
 }
 
-/// Opens a bridge's window for the range: the memory window, or beyond 4 GiB the
-/// prefetchable one.
+/// Opens a bridge's window for the range: the memory window, or above 4 GiB the
+/// prefetchable window.
 fn open(
     config: &impl ConfigSpace,
     bridge: Function,
@@ -368,7 +364,7 @@ fn open(
     }
 }
 
-/// Sets `rights` in a function's command register, and the bits `besides`.
+/// Sets `rights` and the bits `besides` in a function's command register.
 fn enable(
     config: &impl ConfigSpace,
     function: Function,
@@ -376,7 +372,7 @@ fn enable(
     journal: &mut Journal,
 ) -> Result<(), PciError> {
     let found = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
-    // Recorded even if this changes nothing: `cut_dma` may change it later.
+    // Recorded even without a change, because `cut_dma` may change it later.
     journal.note(function, COMMAND, found)?;
     config.write32(function, COMMAND, found | rights | besides);
     if config.read32(function, COMMAND) & rights == rights {

@@ -11,17 +11,18 @@ use crate::Clock;
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The devices found, in bus order.
+    /// The devices, in bus order.
     pub devices: ArrayVec<Location, MAX_DEVICES>,
-    /// Why a part of the bus could not be searched: the first such error. The devices listed can
-    /// be used nevertheless.
+    /// The first error that prevented the search of a part of the bus. The listed devices
+    /// can still be used.
     pub complaint: Option<PciError>,
 }
 
-/// Looks for devices of every [`Kind`] below a host bridge, behind bridges too. Bridges that sleep or have no bus numbers are woken and
-/// numbered to look behind them, and are put back before this returns.
+/// Searches devices of every [`Kind`] below a host bridge, also below other bridges.
+/// Bridges that sleep or have no bus numbers are woken and numbered for the search, and
+/// then restored.
 ///
-/// No [`DeviceHandle`](super::DeviceHandle) may be held meanwhile.
+/// There must be no [`DeviceHandle`](super::DeviceHandle) during the search.
 pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) -> Search {
     let mut walk = Walk {
         search: Search::default(),
@@ -31,13 +32,13 @@ pub fn find(config: &impl ConfigSpace, clock: &impl Clock, host: &HostBridge) ->
     walk.search
 }
 
-/// Most buses that are searched: as many as there are numbers, so that broken bridges cannot
-/// make the search endless.
+/// The most buses that are searched: the number of bus numbers, so that faulty bridges
+/// cannot make the search endless.
 const MAX_BUSES: u32 = 256;
 
 struct Walk {
     search: Search,
-    /// How many more buses are looked at.
+    /// The number of buses that may still be searched.
     buses: u32,
 }
 

@@ -6,13 +6,13 @@ use crate::Clock;
 use crate::clock::pause;
 
 /// Room for the changes of two mapped BARs: ten for each of seven bridges, eleven for the
-/// device, and some to spare.
+/// device, and a reserve.
 const MAX_CHANGES: usize = 96;
 
-/// How long a function may take between D3hot and D0, either way (5.3.1.4).
+/// The longest time of a function between D3hot and D0, in either direction (5.3.1.4).
 pub(super) const POWER_DELAY_MS: u64 = 10;
 
-/// Every change made to configuration space, so that all can be undone.
+/// All changes to configuration space, so that they can be undone.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     changes: ArrayVec<Change, MAX_CHANGES>,
@@ -27,8 +27,8 @@ struct Change {
 }
 
 impl Journal {
-    /// Clears and sets bits of a register and returns what it holds then. It
-    /// is not written when it holds that already.
+    /// Clears and sets bits of a register. Returns the register's new value. Writes only
+    /// if the value changes.
     pub(super) fn change(
         &mut self,
         config: &impl ConfigSpace,
@@ -47,7 +47,7 @@ impl Journal {
         Ok(config.read32(function, register))
     }
 
-    /// As [`Journal::change`], but the bits must be as wanted afterwards.
+    /// Like [`Journal::change`], but fails if the bits do not have the wanted values.
     pub(super) fn force(
         &mut self,
         config: &impl ConfigSpace,
@@ -64,8 +64,7 @@ impl Journal {
         }
     }
 
-    /// Brings a function from its power state to D0; `register` is its power
-    /// control.
+    /// Brings a function from its power state to D0; `register` is its power control.
     pub(super) fn power_up(
         &mut self,
         config: &impl ConfigSpace,
@@ -77,7 +76,7 @@ impl Journal {
         self.note(function, register, found)?;
         self.power = true;
         config.write32(function, register, found & !POWER_STATE);
-        // Until then it must not even be read.
+        // The function must not be accessed before this time has passed.
         pause(clock, POWER_DELAY_MS);
         match config.read32(function, register) {
             u32::MAX => Err(PciError::Absent(function)),
@@ -86,7 +85,6 @@ impl Journal {
         }
     }
 
-    /// Notes what a register holds, to be put back.
     pub(super) fn note(
         &mut self,
         function: Function,
@@ -103,8 +101,8 @@ impl Journal {
             .map_err(|_| PciError::TooDeep(function))
     }
 
-    /// Puts everything back, the last change first. `cut` is a function that
-    /// does not get bus mastering back.
+    /// Restores all registers, the last change first. The function `cut` does not get bus
+    /// mastering back.
     pub(super) fn undo(self, config: &impl ConfigSpace, clock: &impl Clock, cut: Option<Function>) {
         for change in self.changes.into_iter().rev() {
             let Change {
@@ -118,7 +116,7 @@ impl Journal {
             config.write32(function, register, found);
         }
         if self.power {
-            // Nothing may access the function before this time has passed.
+            // The function must not be accessed before this time has passed.
             pause(clock, POWER_DELAY_MS);
         }
     }

@@ -4,8 +4,7 @@ use core::ops::RangeInclusive;
 use super::register::{CLASS, CLASS_NVME, COMMAND_MASTER, COMMAND_MEMORY, ID, ID_SHARED_MEMORY};
 use super::{ConfigSpace, Function};
 
-/// The kinds of devices that can hold a sleep area: how each is recognised, and which of its
-/// BARs is used.
+/// The kinds of devices that can hold a sleep area: how to recognise each, and its BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An NVMe controller (class 01.08.02), its registers in BAR 0.
@@ -15,7 +14,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a function; `None` for all others.
+    /// The kind of a function; `None` for other functions.
     pub(super) fn of(config: &impl ConfigSpace, function: Function, header: u32) -> Option<Self> {
         if header >> 16 & 0x7f != 0 {
             None
@@ -28,7 +27,6 @@ impl Kind {
         }
     }
 
-    /// The number of the BAR that acquiring makes work.
     pub(super) fn bar(self) -> u8 {
         match self {
             Kind::Nvme => 0,
@@ -36,7 +34,6 @@ impl Kind {
         }
     }
 
-    /// Valid sizes of that BAR.
     pub(super) fn sizes(self) -> RangeInclusive<u64> {
         match self {
             Kind::Nvme => REGISTER_SIZES,
@@ -44,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The rights that the function needs to do its work.
+    /// The command register bits that the function needs.
     pub(super) fn rights(self) -> u32 {
         match self {
             Kind::Nvme => COMMAND_MEMORY | COMMAND_MASTER,
@@ -53,10 +50,10 @@ impl Kind {
     }
 }
 
-/// A controller's registers are at least a page, and never longer than that.
+/// The registers take at least a page, and at most 4 GiB.
 const REGISTER_SIZES: RangeInclusive<u64> = 0x1000..=1 << 32;
 
-/// Memory is at least a page, and no bus has room for more than that.
+/// The memory takes at least a page; no bus has room for more than the maximum.
 pub(super) const MEMORY_SIZES: RangeInclusive<u64> = 0x1000..=1 << 48;
 
 impl fmt::Display for Kind {

@@ -1,4 +1,4 @@
-//! All functions below a host bridge, as an OS has set them up.
+//! Lists all functions below a host bridge, as configured by an OS.
 
 use arrayvec::ArrayVec;
 
@@ -11,10 +11,10 @@ use super::register::{
 };
 use super::{ConfigSpace, Function, HostBridge, Location, MAX_FUNCTIONS, PciError};
 
-/// A function that is there.
+/// A listed function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Where.
+    /// The address on the bus.
     pub function: Function,
     /// Vendor (bits 15:0) and device.
     pub id: u32,
@@ -26,7 +26,7 @@ pub struct Listed {
     pub is_master: bool,
 }
 
-/// The functions of all buses that have numbers; a bridge comes before what is behind it.
+/// The functions of all numbered buses; a bridge comes before the functions below it.
 ///
 /// # Errors
 ///
@@ -50,8 +50,8 @@ pub fn list(
     Ok(listed)
 }
 
-/// Shows all functions of the buses that have numbers; a bridge comes before what is behind
-/// it.
+/// Calls `show` for all functions of numbered buses; a bridge comes before the functions
+/// below it.
 fn walk(
     config: &impl ConfigSpace,
     host: &HostBridge,
@@ -73,8 +73,8 @@ fn walk(
     Ok(())
 }
 
-/// Whether a driver may have put state into a function that cannot reach memory: it answers
-/// at its addresses, and is not in a power state that it leaves by a reset.
+/// Whether a driver may have set up state in a function without access to memory. It may
+/// if the function decodes addresses, and is not in a power state that ends with a reset.
 ///
 /// # Errors
 ///
@@ -88,8 +88,8 @@ pub fn holds_state(config: &impl ConfigSpace, function: Function) -> Result<bool
     Ok(control & (POWER_STATE | NO_SOFT_RESET) != POWER_STATE)
 }
 
-/// Whether a function has virtual functions enabled (SR-IOV, 9.3.3.3.1). These reach memory
-/// by rights of their own, and no list has them: each reads as if it were not there.
+/// Whether a function has virtual functions enabled (SR-IOV, 9.3.3.3.1). These access
+/// memory with rights of their own, and the list lacks them: each reads as absent.
 ///
 /// # Errors
 ///
@@ -105,13 +105,13 @@ pub fn has_virtual_functions(
     }))
 }
 
-/// Finds that no function of the buses that have numbers has [virtual
+/// Checks that no function of the numbered buses has [virtual
 /// functions](has_virtual_functions).
 ///
 /// # Errors
 ///
-/// [`PciError::VirtualFunctions`]: one has; [`PciError::TooManyFunctions`],
-/// [`PciError::CapabilityList`]: it cannot be told.
+/// [`PciError::VirtualFunctions`]: a function has some. [`PciError::TooManyFunctions`],
+/// [`PciError::CapabilityList`]: the check is impossible.
 pub fn refuse_virtual_functions(
     config: &impl ConfigSpace,
     host: &HostBridge,
@@ -126,7 +126,7 @@ pub fn refuse_virtual_functions(
     )
 }
 
-/// The function at a location, while the bridges above it have the numbers of their buses.
+/// The function at a location, if the bridges above it have bus numbers.
 #[must_use]
 pub fn function_at(
     config: &impl ConfigSpace,
@@ -140,8 +140,8 @@ pub fn function_at(
     Some(bus.at(location.function))
 }
 
-/// The address on the bus that a BAR for memory holds; `None` where it is another one, or
-/// holds none.
+/// The bus address in a memory BAR; `None` if it is another kind of BAR, or has no
+/// address.
 #[must_use]
 pub fn bar_address(config: &impl ConfigSpace, function: Function, bar: u8) -> Option<u64> {
     let register = BAR0 + 4 * u16::from(bar);
@@ -155,13 +155,13 @@ pub fn bar_address(config: &impl ConfigSpace, function: Function, bar: u8) -> Op
     (address != 0).then_some(address)
 }
 
-/// Takes the access to memory from a function.
+/// Turns off a function's access to memory.
 pub fn take_access(config: &impl ConfigSpace, function: Function) {
     let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
     config.write32(function, COMMAND, command & !COMMAND_MASTER);
 }
 
-/// Has a function answer nowhere and reach nothing, as after a power-on.
+/// Turns off a function's decoding and its access to memory, as after a power-on.
 pub fn switch_off(config: &impl ConfigSpace, function: Function) {
     config.write32(function, COMMAND, 0);
 }

@@ -4,10 +4,10 @@ use arrayvec::ArrayVec;
 
 use super::Kind;
 
-/// How many bridges may stand between the host bridge and a device.
+/// The most bridges between the host bridge and a device.
 pub const MAX_DEPTH: usize = 7;
 
-/// How many devices a search lists.
+/// The most devices that a search lists.
 pub const MAX_DEVICES: usize = 16;
 
 /// One step of the path from the host bridge to a device: a function on its bus.
@@ -19,8 +19,8 @@ pub struct Step {
     pub function: u8,
 }
 
-/// A device and its place, independent of bus numbers: the bridges above it, from the host
-/// bridge down, and its own function.
+/// A device and its place, independent of bus numbers: the bridges above it, from the
+/// host bridge down, and its own function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     pub(super) bridges: ArrayVec<Step, MAX_DEPTH>,
@@ -29,8 +29,8 @@ pub struct Location {
 }
 
 impl Location {
-    /// The device of a kind that is reached through `bridges`, the one nearest to the
-    /// host bridge first; `None` when there are more than [`MAX_DEPTH`].
+    /// The device of a kind below `bridges`, which start with the one nearest to the host
+    /// bridge; `None` if there are more than [`MAX_DEPTH`].
     #[must_use]
     pub fn new(kind: Kind, bridges: &[Step], function: Step) -> Option<Self> {
         let bridges = ArrayVec::try_from(bridges).ok()?;
@@ -41,7 +41,7 @@ impl Location {
         })
     }
 
-    /// What is there.
+    /// The kind of the device.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind

@@ -1,44 +1,43 @@
-//! Interrupts as messages (PCI Express base specification, 6.1.4).
+//! Message-signalled interrupts (PCI Express base specification, 6.1.4).
 
 use super::register::{MSI, MSI_ENABLE, MSI_X, MSI_X_ENABLE};
 use super::{ConfigSpace, Function, PciError, capability};
 
-/// A message: what is written, and where.
+/// An interrupt message: a write to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The address.
+    /// The address of the write.
     pub address: u64,
-    /// What is written there.
+    /// The value of the write.
     pub data: u32,
 }
 
 /// How a function sends interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Messages {
-    /// By a pin, or not at all.
+    /// A pin, or no interrupts.
     None,
-    /// One message; further ones differ in the data's lowest bits (MSI).
+    /// One message; further ones differ in the lowest bits of the data (MSI).
     One(Message),
-    /// Those of a table in the function's memory (MSI-X).
+    /// The messages of a table in the function's memory (MSI-X).
     Table(MessageTable),
 }
 
-/// Where a function's messages are.
+/// The place of a function's message table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageTable {
-    /// The BAR.
+    /// The number of the BAR.
     pub bar: u8,
-    /// Bytes from there.
+    /// In bytes from the start of the BAR.
     pub offset: u64,
-    /// Messages in the table, 1 to 2048.
+    /// The number of messages, 1 to 2048.
     pub entries: u16,
 }
 
-/// Bits of MSI's control that say that addresses have 64 bits.
+/// The bit of MSI's control for 64-bit addresses.
 const MSI_WIDE: u32 = 1 << 23;
 
-/// The table of a function's messages, whether it sends them or not; `None` where it has
-/// none.
+/// The function's message table, enabled or not; `None` if it has no table.
 ///
 /// # Errors
 ///
@@ -60,7 +59,7 @@ pub fn message_table(
     }))
 }
 
-/// How a function sends interrupts.
+/// How a function sends interrupts now.
 ///
 /// # Errors
 ///

@@ -1,13 +1,13 @@
-//! PCI: the search for devices that can hold a sleep area, and the use of one of them.
+//! PCI: searches devices that can hold a sleep area, and makes one of them usable.
 //!
-//! The firmware meets a PCI bus in two states: after power-on, with no addresses assigned;
-//! and as a suspended OS left it, with the OS's addresses, functions in D3hot, decoding and
-//! bus mastering off. It must leave the bus as it found it. So nothing is enumerated or
-//! configured permanently: [`find`] searches, [`acquire`] makes one device and the bridges
-//! above it work, and [`DeviceHandle::release`] undoes every step of that.
+//! The firmware finds a PCI bus in two states: after power-on, without addresses; or as a
+//! suspended OS left it, with the OS's addresses, functions in D3hot, decoding and bus
+//! mastering off. It must leave the bus unchanged, so it does not enumerate or configure
+//! it permanently. [`find`] searches, [`acquire`] makes one device and the bridges above
+//! it usable, and [`DeviceHandle::release`] undoes all steps.
 //!
-//! Registers are those of the PCI Express Base Specification 5.0, chapter 7,
-//! and of the PCI-to-PCI Bridge Architecture Specification 1.2.
+//! The registers are those of the PCI Express Base Specification 5.0, chapter 7, and of
+//! the PCI-to-PCI Bridge Architecture Specification 1.2.
 
 mod address;
 mod bar;

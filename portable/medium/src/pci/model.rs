@@ -1,5 +1,5 @@
-//! A modelled PCI hierarchy, for tests: functions with registers that behave as
-//! such, bridges that forward what they are told to, power states, a clock.
+//! A model of a PCI hierarchy, for tests: functions with registers, bridges that forward
+//! accesses, power states, a clock.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "registers are cut from words"
@@ -21,50 +21,50 @@ pub const COMMAND: usize = 0x04;
 pub const BUSES: usize = 0x18;
 /// An expansion ROM's address.
 pub const ROM: usize = 0x30;
-/// Where the power management capability is in every function.
+/// The offset of the power management capability in all functions.
 pub const POWER: usize = 0x40;
-/// Where the MSI capability is in every function.
+/// The offset of the MSI capability in all functions.
 pub const MSI: usize = 0x50;
-/// Where the PCI Express capability is in every function.
+/// The offset of the PCI Express capability in all functions.
 pub const EXPRESS: usize = 0x70;
-/// Where the MSI-X capability is in every function.
+/// The offset of the MSI-X capability in all functions.
 pub const MSI_X: usize = 0xb0;
 
 /// Class and revision of an NVMe controller.
 pub const NVME: u32 = 0x0108_0201;
-/// Class and revision of something else.
+/// Class and revision of another device.
 pub const ETHERNET: u32 = 0x0200_0001;
 /// Vendor and device of shared memory.
 pub const SHARED_MEMORY: u32 = 0x1110_1af4;
 const RAM: u32 = 0x0500_0001;
 const BRIDGE: u32 = 0x0604_0001;
 
-/// Accesses that nothing takes.
+/// More accesses than any test needs.
 const MAX_ACCESSES: u64 = 3_000_000;
 
-/// A function and, if it is a bridge, what is behind it.
+/// A function and, if it is a bridge, the bus below it.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where on its bus.
+    /// Its place on the bus.
     pub step: Step,
     /// Configuration space, by dword.
     pub registers: [u32; 64],
-    /// Bits that writes change.
+    /// The bits that writes change.
     pub writable: [u32; 64],
-    /// Bits that writing ones clears, none of them writable.
+    /// The bits that a written one clears; they are not in `writable`.
     pub clearable: [u32; 64],
-    /// Extended configuration space, by dword from 0x100 on; what is not there is zero.
+    /// Extended configuration space by dword, from 0x100 on; zero past the end.
     pub extended: Vec<u32>,
-    /// Functions on the bus behind it.
+    /// The functions on the bus below it.
     pub children: Vec<Node>,
-    /// Keeps its registers from D3hot to D0.
+    /// It keeps its registers from D3hot to D0.
     pub keeps: bool,
-    /// Stays in D3hot.
+    /// It stays in D3hot.
     pub is_stuck: bool,
-    /// Registers are not where the specification has them: it never sleeps, is
-    /// accessed at any time and anywhere, and loses events.
+    /// Its registers violate the specification: it never sleeps, can be accessed at any
+    /// time, and loses events.
     pub is_odd: bool,
-    /// Until when it must be left alone.
+    /// The time until which it must not be accessed.
     busy_until: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct Model {
 }
 
 impl Node {
-    /// A function without BARs, of a class and revision that is no bridge's.
+    /// A function without BARs. `class` is a class and revision other than a bridge's.
     #[must_use]
     pub fn new(step: Step, class: u32) -> Self {
         let mut node = Node {
@@ -135,7 +135,7 @@ impl Node {
         node
     }
 
-    /// Something else, with a BAR 2.
+    /// Another device, with a BAR 2.
     #[must_use]
     pub fn other(step: Step, length: u64, is_wide: bool) -> Self {
         let mut node = Node::new(step, ETHERNET);
@@ -144,7 +144,7 @@ impl Node {
         node
     }
 
-    /// A bridge; `port` is its PCI Express type (4 root, 5 up, 6 downstream).
+    /// A bridge; `port` is its PCI Express type (4 root, 5 upstream, 6 downstream).
     #[must_use]
     pub fn bridge(step: Step, port: u32, children: Vec<Node>) -> Self {
         let mut node = Node::new(step, BRIDGE);
@@ -163,13 +163,13 @@ impl Node {
         node
     }
 
-    /// What a register, a multiple of 4, holds, and which bits writes change.
+    /// Sets a register, at a multiple of 4, and its writable bits.
     pub fn define(&mut self, register: usize, value: u32, writable: u32) {
         self.registers[register / 4] = value;
         self.writable[register / 4] = writable;
     }
 
-    /// A memory BAR of `length` bytes, a power of two; a wide one takes two
+    /// Adds a memory BAR of `length` bytes, a power of two. A wide BAR takes two
     /// registers.
     pub fn bar(&mut self, index: usize, length: u64, is_wide: bool) {
         let mask = !(length - 1);
@@ -180,9 +180,9 @@ impl Node {
         }
     }
 
-    /// Gives it an SR-IOV capability, the last of its extended ones.
+    /// Adds an SR-IOV capability as the last extended one.
     pub fn virtual_functions(&mut self, are_enabled: bool) {
-        // Alternative routing IDs come first, at 0x100; it follows at 0x180.
+        // Alternative routing IDs come first, at 0x100; SR-IOV follows at 0x180.
         self.extended = [0x1801_000e, 0].to_vec();
         self.extended.resize(32, 0);
         self.extended
@@ -241,7 +241,7 @@ impl Node {
 }
 
 impl Model {
-    /// These functions on bus 0.
+    /// A hierarchy with these functions on bus 0.
     #[must_use]
     pub fn new(root: Vec<Node>) -> Self {
         Model {
@@ -252,28 +252,28 @@ impl Model {
         }
     }
 
-    /// The same with another number for the bus below the host bridge.
+    /// Changes the number of the bus below the host bridge.
     #[must_use]
     pub fn with_first_bus(self, first_bus: u8) -> Self {
         Model { first_bus, ..self }
     }
 
-    /// All functions as they are now.
+    /// A copy of all functions.
     #[must_use]
     pub fn snapshot(&self) -> Vec<Node> {
         self.root.borrow().clone()
     }
 
-    /// Every register must be as in the snapshot.
+    /// Asserts that all registers are as in the snapshot.
     ///
     /// # Panics
     ///
-    /// When one is not.
+    /// If a register differs.
     pub fn assert_unchanged(&self, before: &[Node]) {
         compare(before, &self.root.borrow());
     }
 
-    /// Does something with a function, if it can be reached.
+    /// Calls `act` for a function, if it is reachable.
     fn reach<T>(&self, function: Function, act: impl FnOnce(&mut Node, u64) -> T) -> Option<T> {
         self.accesses.set(self.accesses.get() + 1);
         assert!(self.accesses.get() < MAX_ACCESSES, "this does not end");
@@ -297,8 +297,8 @@ impl Model {
 fn compare(before: &[Node], after: &[Node]) {
     assert_eq!(before.len(), after.len(), "functions came or went");
     for (before, after) in before.iter().zip(after) {
-        // An odd function's capabilities may be found where other registers are:
-        // what is written there cannot be put back.
+        // An odd function may have other registers where a capability is found, so writes
+        // there cannot be undone.
         let registers = if before.is_odd { 0x40 / 4 } else { 64 };
         for register in 0..registers {
             let lost = if before.is_odd {
@@ -318,7 +318,7 @@ fn compare(before: &[Node], after: &[Node]) {
     }
 }
 
-/// The functions on bus `wanted`, from the bus `number` down.
+/// The functions on bus `wanted`, searched from the bus `number` down.
 fn bus(nodes: &mut Vec<Node>, number: u8, wanted: u8) -> Option<&mut Vec<Node>> {
     if number == wanted {
         return Some(nodes);
@@ -364,8 +364,8 @@ impl Clock for Model {
     }
 }
 
-/// A host bridge with the windows of QEMU's `virt` machine, the upper one at
-/// another address for the CPU than on the bus.
+/// A host bridge with the windows of QEMU's `virt` machine. The upper window has
+/// different addresses for the CPU and the bus.
 #[must_use]
 pub fn host() -> HostBridge {
     let low = Window {

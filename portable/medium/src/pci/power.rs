@@ -4,8 +4,8 @@ use super::saved::{SavedConfig, within_capabilities};
 use super::{ConfigSpace, Function, PciError, capability};
 use crate::Clock;
 
-/// Brings a function to D0, whatever state it is in, with its configuration
-/// as it was: a function without "no soft reset" forgets it on the way.
+/// Brings a function to D0 from any state, with its configuration unchanged: a function
+/// without "no soft reset" loses it in the transition.
 pub(super) fn wake(
     config: &impl ConfigSpace,
     clock: &impl Clock,

@@ -1,5 +1,5 @@
-//! What a function of PCI forgets with its power, or in a soft reset: the keeper of its
-//! configuration.
+//! Saves and restores the configuration that a function loses without power or in a soft
+//! reset.
 
 use arrayvec::ArrayVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -11,35 +11,32 @@ use super::register::{
 };
 use super::{ConfigSpace, Function, PciError, capability};
 
-/// Registers that are saved at most: 14 of the header, 15 of capabilities.
+/// The most saved registers: 14 of the header, 15 of capabilities.
 const MAX_SAVED: usize = 32;
 
-/// A register of configuration space, and what it held.
+/// A saved register of configuration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SavedRegister {
-    /// Offset of the dword.
     register: u16,
-    /// What of interrupts it is: one of [`interrupts`].
+    /// The kind of interrupts that the register controls: one of [`interrupts`].
     interrupts: u16,
-    /// The bits that may be written back as they were read.
     kept: u32,
     value: u32,
 }
 
-/// How a register lets a function send interrupts.
+/// The kinds of interrupts that a register controls.
 mod interrupts {
-    /// Not at all.
     pub(super) const NONE: u16 = 0;
-    /// As one message (MSI), which may be off for a while.
+    /// One message (MSI), which may be disabled for some time.
     pub(super) const ONE: u16 = 1;
-    /// As those of a table (MSI-X), which may be masked for a while: devices look whether
-    /// they are on.
+    /// A table of messages (MSI-X), which may be masked for some time. It stays enabled,
+    /// because devices check that.
     pub(super) const TABLE: u16 = 2;
 }
 
-/// The registers of a function, in the order in which they are to be put back: the command
-/// register is the last.
+/// The registers of a function in the order of the restore: the command register comes
+/// last.
 #[derive(Clone, Debug)]
 pub struct SavedConfig {
     function: Function,
@@ -61,7 +58,7 @@ impl SavedConfig {
         saved.take_header(config)?;
         saved.take_express(config)?;
         if let Some(msi) = capability::find(config, function, MSI)? {
-            // Control, address, data, mask: as many as the control says.
+            // Control, address, data, mask; the control has their number.
             let flags = config.read32(function, msi) >> 16;
             let dwords = 3 + u16::from(flags & 1 << 7 != 0) + u16::from(flags & 1 << 8 != 0);
             for dword in (1..dwords).rev() {
@@ -73,18 +70,18 @@ impl SavedConfig {
         if let Some(msi_x) = capability::find(config, function, MSI_X)? {
             saved.push_control(config, msi_x, interrupts::TABLE)?;
         }
-        // Last, as it makes the others take effect.
+        // Last, because it makes the others take effect.
         saved.push(config, COMMAND, Kept::LOWER_HALF)?;
         Ok(saved)
     }
 
-    /// The registers, as a record has them.
+    /// The registers, for a record.
     #[must_use]
     pub fn registers(&self) -> &[SavedRegister] {
         &self.registers
     }
 
-    /// Writes back what has changed, and only that.
+    /// Writes back only the registers that have changed.
     pub(super) fn put_back(&self, config: &impl ConfigSpace) {
         put_back(config, self.function, &self.registers);
         put_back_interrupts(config, self.function, &self.registers);
@@ -101,7 +98,7 @@ impl SavedConfig {
             self.push(config, PREFETCH_WINDOW, Kept::ALL)?;
             self.push(config, PREFETCH_BASE_UPPER, Kept::ALL)?;
             self.push(config, PREFETCH_LIMIT_UPPER, Kept::ALL)?;
-            // I/O base and limit, upper halves.
+            // Upper halves of the I/O base and limit, then a bridge's ROM.
             self.push(config, ROM, Kept::ALL)?;
             self.push(config, BRIDGE_ROM, Kept::ALL)?;
             self.push(config, INTERRUPT, Kept::BRIDGE_CONTROL)
@@ -114,7 +111,7 @@ impl SavedConfig {
         }
     }
 
-    /// Device, link, slot and root control.
+    /// Saves device, link, slot and root control.
     fn take_express(&mut self, config: &impl ConfigSpace) -> Result<(), PciError> {
         let Some(express) = capability::find(config, self.function, PCI_EXPRESS)? else {
             return Ok(());
@@ -147,7 +144,7 @@ impl SavedConfig {
         })
     }
 
-    /// The control of messages.
+    /// Saves a control register of messages.
     fn push_control(
         &mut self,
         config: &impl ConfigSpace,
@@ -168,7 +165,7 @@ impl SavedConfig {
     }
 }
 
-/// Whether the function that answers is of the vendor and device that the registers are of.
+/// Whether the function has the vendor and device of the saved registers.
 pub fn is_same(config: &impl ConfigSpace, function: Function, registers: &[SavedRegister]) -> bool {
     let id = config.read32(function, ID);
     registers
@@ -176,7 +173,7 @@ pub fn is_same(config: &impl ConfigSpace, function: Function, registers: &[Saved
         .is_some_and(|saved| (saved.register, saved.value) == (ID, id))
 }
 
-/// Writes back what has changed, but lets the function send no interrupts as messages yet.
+/// Writes back changed registers, but does not enable message interrupts yet.
 pub fn put_back(config: &impl ConfigSpace, function: Function, registers: &[SavedRegister]) {
     for saved in registers {
         let value = match saved.interrupts {
@@ -188,7 +185,7 @@ pub fn put_back(config: &impl ConfigSpace, function: Function, registers: &[Save
     }
 }
 
-/// Lets a function send interrupts as messages as it did.
+/// Enables message interrupts as saved.
 pub fn put_back_interrupts(
     config: &impl ConfigSpace,
     function: Function,
@@ -210,7 +207,7 @@ fn write_back(
     }
 }
 
-/// The register itself, unless it lies behind where capabilities are.
+/// Returns the register, unless it is past the range of capabilities.
 pub(super) fn within_capabilities(function: Function, register: u16) -> Result<u16, PciError> {
     match register {
         ..0x100 => Ok(register),

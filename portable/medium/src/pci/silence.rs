@@ -4,22 +4,22 @@ use super::bus::Bus;
 use super::register::{COMMAND, COMMAND_MASTER, Kept};
 use super::{ConfigSpace, Function, HostBridge, Location, PciError, Step, take_access};
 
-/// How many functions may have access to memory.
+/// The most functions with access to memory.
 const MAX_MASTERS: usize = 64;
 
-/// Functions that had access to memory, from which it was taken.
+/// Functions whose access to memory was turned off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "they are to be given it back"]
+#[must_use = "their access must be restored"]
 pub struct Silenced(ArrayVec<Function, MAX_MASTERS>);
 
-/// Takes the access to memory (bus mastering) from every function below a host bridge but
-/// the device at `location`, if there is one here, which is [acquired](super::acquire), and
-/// the bridges above it: what nobody but that device writes to stays as it is. A bridge
-/// without access passes on none, so what is behind one need not be looked at.
+/// Turns off the access to memory (bus mastering) of all functions below a host bridge.
+/// The [acquired](super::acquire) device at `location`, if given, and the bridges above
+/// it keep theirs, so only that device can write memory. A bridge without access forwards
+/// no accesses, so functions below it need no change.
 ///
 /// # Errors
 ///
-/// [`PciError::TooManyMasters`]; all have their access back then.
+/// [`PciError::TooManyMasters`]; all functions then have their access back.
 pub fn silence(
     config: &impl ConfigSpace,
     host: &HostBridge,
@@ -57,7 +57,7 @@ impl Silenced {
         Ok(())
     }
 
-    /// Gives all of them their access back.
+    /// Restores the access of all these functions.
     pub fn release(self, config: &impl ConfigSpace) {
         for function in self.0 {
             let command = config.read32(function, COMMAND) & Kept::LOWER_HALF.0;
