@@ -23,23 +23,23 @@ const AREA: GptPartitionType = GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8
 
 const LINUX: GptPartitionType = GptPartitionType(guid!("0fc63daf-8483-4772-8e79-3d69d8477de4"));
 
-/// Bytes of a block.
+/// The length of a block in bytes.
 pub const BLOCK_BYTES: u32 = 512;
 
-/// Bytes of the table: the first byte that a partition can have.
+/// The length of the table: the first byte of a partition.
 pub const TABLE_BYTES: u64 = 34 * BLOCK_BYTES as u64;
 
 const ENTRIES: u32 = 128;
 const ENTRY_BYTES: u32 = 128;
 
-/// The first [`TABLE_BYTES`] of a disk whose one partition is a sleep area right
-/// behind them, of `length` bytes.
+/// The first [`TABLE_BYTES`] of a disk with a sleep area of `length` bytes directly after
+/// them.
 #[must_use]
 pub fn partition_table(length: u64) -> Vec<u8> {
     partition_table_beside(length, 0)
 }
 
-/// The same, with Linux's partition of `other` bytes right behind the area, if not 0.
+/// The same, with a Linux partition of `other` bytes directly after the area, unless 0.
 #[must_use]
 pub fn partition_table_beside(length: u64, other: u64) -> Vec<u8> {
     let block = u64::from(BLOCK_BYTES);
@@ -81,20 +81,20 @@ pub fn partition_table_beside(length: u64, other: u64) -> Vec<u8> {
     table
 }
 
-/// A machine, and how it sleeps.
+/// A machine that sleeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Asleep<'a> {
-    /// Pages that its OS has.
+    /// The pages of OS memory.
     pub os_pages: u64,
-    /// Of so many pages the first one is in use.
+    /// The first page of each run of this length is in use.
     pub one_used_in: usize,
     /// Whether its image is a snapshot.
     pub purpose: Purpose,
-    /// Which machine it is.
+    /// The machine's identity.
     pub identity: MachineIdentity,
-    /// Owners and versions of its state's sections.
+    /// The owners and versions of its state's sections.
     pub state: &'a [(u32, u16)],
-    /// What its image is sealed with, if it is.
+    /// The key that seals the image; `None`: plain.
     pub key: Option<&'a SealingKey>,
 }
 
@@ -103,7 +103,7 @@ impl Asleep<'_> {
     ///
     /// # Panics
     ///
-    /// When the area has no room, or fails.
+    /// If the area has no room, or fails.
     pub fn commit<M: Medium>(&self, area: &mut Area<'_, M>) {
         let mut memory = FakeMemory::new(&[self.os_pages]);
         for index in (0..self.os_pages).step_by(self.one_used_in) {
