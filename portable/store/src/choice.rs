@@ -123,7 +123,7 @@ mod tests {
         ];
         for (one, other, choice) in cases {
             assert_eq!(choose(&[one, other], None), choice, "{one:?}, {other:?}");
-            // The same the other way round, but for which of two is named.
+            // With the slots swapped, the choice is the other slot.
             let turned = choose(&[other, one], None);
             assert_eq!(
                 turned.ok(),

@@ -250,9 +250,8 @@ mod tests {
             .collect()
     }
 
-    /// The vector of draft-irtf-cfrg-xchacha-03, A.3.1, as far as it concerns
-    /// what is ours: the nonce's layout is free there, the text no page. So it
-    /// is checked on the reference, and the reference on us.
+    /// The vector of draft-irtf-cfrg-xchacha-03, A.3.1. Its nonce has another layout, and its
+    /// text is not a page, so it checks the reference, and the reference checks our code.
     #[test]
     fn the_reference_gives_the_published_vector() {
         let key: [u8; 32] = core::array::from_fn(|n| 0x80 + n as u8);
