@@ -1,4 +1,4 @@
-# Poorwill's front door. `make help` lists what there is.
+# `make help` lists the targets for users and maintainers.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -14,7 +14,7 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: demo
-demo: say-demo setup fetch build guest ## Show the main job: Debian sleeps with the power off, and wakes
+demo: say-demo setup fetch build guest ## Show a Debian machine that sleeps with the power off, and wakes
 	@$(CLI) demo
 
 .PHONY: test
@@ -25,43 +25,43 @@ test: say-test setup fetch build guest test-kernel loader plugin poison-free ## 
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: test-long
-test-long: say-test-long setup fetch build guest test-kernel loader plugin ## Run what `make test` leaves out: more machines, more sleeps
+test-long: say-test-long setup fetch build guest test-kernel loader plugin ## Run the long tests, which `make test` leaves out
 	@POORWILL_STRICT=1 $(CARGO) test --locked --release -p poorwill-tests --test machines -- --ignored
 
 .PHONY: demo-snapshot
-demo-snapshot: say-demo-snapshot setup fetch build guest ## Show an appliance that comes up from its snapshot at every power-on
+demo-snapshot: say-demo-snapshot setup fetch build guest ## Show an appliance that wakes from its snapshot at each power-on
 	@$(CLI) demo snapshot
 
 .PHONY: demo-cut
-demo-cut: say-demo-cut setup fetch build guest loader plugin ## Show a machine with persistent memory go on where its power failed, ten times
+demo-cut: say-demo-cut setup fetch build guest loader plugin ## Show a machine with persistent memory that resumes after each of ten power failures
 	@$(CLI) demo cut
 
 CUTS ?= 300
 SEED ?=
 
 .PHONY: soak
-soak: say-soak setup build test-kernel ## Cut the power of machines that sleep and wake: CUTS=300 times, SEED= to repeat
+soak: say-soak setup build test-kernel ## Cut the power of sleeping and waking machines at random (CUTS=300; SEED=N repeats a run)
 	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
 
 ROUNDS_OF_CUTS ?= 1
-# Those with few cuts at an instant of their own are repeated, for ten at each.
+# Rows with few cuts at a chosen instant are repeated, for ten cuts at each instant.
 ROWS_OF_CUTS := cut-random cut-vault-random cut-disks cut-vault-disks cut-sata cut-volatile cut-nvme-reset cut-work \
 	cut-acknowledged cut-instant cut-instant $(foreach again,1 2 3 4 5,cut-instant-retain cut-load cut-persist)
 
 .PHONY: soak-cut
-soak-cut: setup build guest test-kernel loader plugin ## Let the power fail on machines with persistent memory, at random instants and at chosen ones: more than 400 times in each of ROUNDS_OF_CUTS=1, some of them with disks and a network at work
+soak-cut: setup build guest test-kernel loader plugin ## Cut machines with persistent memory at random and chosen instants: 400 cuts a round (ROUNDS_OF_CUTS=1)
 	@echo "soak-cut: about 40 minutes for each of $(ROUNDS_OF_CUTS) rounds"
 	@for round in $$(seq $(ROUNDS_OF_CUTS)); do for row in $(ROWS_OF_CUTS); do POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test machines -- --include-ignored $$row || exit 1; done; done
 
 .PHONY: figures-cut
-figures-cut: setup build guest loader plugin ## Count what Stop and Go take on 1 and 8 harts, ROUNDS=20 times each, with a plot: build/figures-cut.md
+figures-cut: setup build guest loader plugin ## Measure Stop and Go on 1 and 8 harts (ROUNDS=20 each): build/figures-cut.md
 	@echo "figures-cut: about 40 minutes"
 	@POORWILL_ROUNDS=$(if $(filter command line,$(origin ROUNDS)),$(ROUNDS)) $(CARGO) test --locked --quiet --release -p poorwill-tests --test figures
 
 WAKES ?= 200
 
 .PHONY: soak-snapshot
-soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots WAKES=200 times, and cut the power of others as often
+soak-snapshot: say-soak-snapshot setup fetch build guest ## Wake snapshots (WAKES=200), and cut the power during other wakes
 	@POORWILL_STRICT=1 POORWILL_WAKES=$(WAKES) $(CARGO) test --locked --release -p poorwill-tests --test machines
 
 .PHONY: say-demo say-demo-cut say-demo-snapshot say-test say-test-long say-bench say-bench-snapshot say-soak say-soak-snapshot say-fuzz say-perf
@@ -76,9 +76,9 @@ say-demo-snapshot:
 say-test-long:
 	@echo "test-long: about an hour; the first time 15 minutes more, for the toolchain and the guest"
 say-soak:
-	@echo "soak: about 5 minutes for 300 cuts, more or less for others"
+	@echo "soak: about 1 minute for each 60 cuts"
 say-soak-snapshot:
-	@echo "soak-snapshot: about 20 minutes for 200 wakes in each of four trials, more or less for others"
+	@echo "soak-snapshot: about 20 minutes for 200 wakes in each of four trials"
 say-bench:
 	@echo "bench: about 18 minutes, with QUICK=1 less than 5; the first time 10 more, for the toolchain and the guest"
 say-bench-snapshot:
@@ -87,14 +87,14 @@ say-perf:
 	@echo "perf: about 4 minutes, and one more for a base that is new; the first time 5 more, for the toolchain"
 
 say-fuzz:
-	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, as many at a time as there are cores"
+	@echo "fuzz: $(FUZZ_SECONDS) seconds for each target, one target for each core at a time"
 
 .PHONY: fuzz
-fuzz: say-fuzz setup-tools ## Fuzz what reads disks, device trees and buses (FUZZ_SECONDS=600 each)
+fuzz: say-fuzz setup-tools ## Fuzz the parsers of disks, device trees and buses (FUZZ_SECONDS=600 each)
 	@tools/fuzz --seconds $(FUZZ_SECONDS)
 
 .PHONY: check
-check: setup-tools check-code test-host ## Format, lints, host tests, licences, advisories: needs no emulator
+check: setup-tools check-code test-host ## Check format, lints, host tests, licences and advisories; needs no emulator
 
 .PHONY: check-code
 check-code:
@@ -114,36 +114,36 @@ test-host: ## Run the tests that need no emulator
 SUITES ?= ../suites
 
 .PHONY: suites
-suites: setup-tools firmware ## Run public test suites that were fetched to SUITES=FOLDER: kvm-unit-tests' of the SBI
+suites: setup-tools firmware ## Run kvm-unit-tests' SBI suite, cloned below SUITES=FOLDER
 	@tools/suites $(SUITES)
 
 .PHONY: mutants
-mutants: setup fetch build guest test-kernel loader plugin ## Take checks out of the firmware, one at a time, and see that a row of the tests notices
+mutants: setup fetch build guest test-kernel loader plugin ## Remove checks from the firmware, one at a time, and see that a test fails
 	@tools/mutants
 
 QUICK ?=
 
 .PHONY: bench
-bench: say-bench setup fetch build guest test-kernel ## Measure, beside what others need for the same; then make a page of it: QUICK=1 for a first look
+bench: say-bench setup fetch build guest test-kernel ## Measure Poorwill and its competitors, and write the report (QUICK=1 for a short run)
 	@$(CLI) bench $(if $(QUICK),--quick) --save build/bench.json
 	@$(MAKE) --no-print-directory report
 
 .PHONY: bench-snapshot
-bench-snapshot: say-bench-snapshot setup fetch build guest ## Measure an appliance's start, cold, hibernated, and from its snapshot, 10 times each; add it to the report
+bench-snapshot: say-bench-snapshot setup fetch build guest ## Measure an appliance's cold, hibernated and snapshot starts, 10 times each, for the report
 	@$(CLI) bench snapshot --rounds 10 --save build/snapshot.json
 	@$(MAKE) --no-print-directory report
 
 .PHONY: report
-report: cli ## Make build/report.html of what `make bench` and `make bench-snapshot` have measured last
+report: cli ## Write build/report.html from the last `make bench` and `make bench-snapshot`
 	@$(CLI) report $(or $(wildcard build/bench.json build/snapshot.json),build/bench.json) -o build/report.html
 
 BASE ?=
 
 .PHONY: perf
-perf: say-perf setup build test-kernel ## Count the firmware's instructions beside those of BASE=COMMIT (default: the last commit, or with nothing changed the one before)
+perf: say-perf setup build test-kernel ## Compare the firmware's instruction counts with BASE=COMMIT (default: the last commit)
 	@$(MAKE) --no-print-directory count ROUNDS=5
 
-# How often each of the two is counted.
+# Measurements of each of the two firmwares.
 ROUNDS ?= 2
 
 .PHONY: count
@@ -152,7 +152,7 @@ count: irqs-off
 	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
 .PHONY: run
-run: setup fetch build guest ## Start a Debian machine on this terminal; run again, it wakes
+run: setup fetch build guest ## Start a Debian machine on this terminal; after a sleep the next run wakes it
 	@$(CLI) run
 
 .PHONY: build
@@ -182,8 +182,8 @@ loader: setup-tools ## Build build/loader.bin, which starts a kernel from flash
 	@$(CARGO) bare build --locked --quiet -p poorwill-loader --features program
 	@cp $(TARGET)/$(BARE)/bare/poorwill-loader build/loader.bin
 
-# Has what the boards' memory does without power: QEMU's own has no caches. Renamed into
-# place, as a QEMU that runs has the last one mapped.
+# Models the caches of boards with persistent memory, which QEMU lacks. The new file is renamed
+# into place, since a running QEMU has the last one mapped.
 .PHONY: plugin
 plugin: setup-tools
 	@mkdir -p build
@@ -203,14 +203,14 @@ irqs-off: setup-tools
 	@$(CARGO) bare build --locked --quiet -p poorwill-firmware --features irqs-off --target-dir $(TARGET)/irqs-off
 	@cp $(TARGET)/irqs-off/$(BARE)/bare/poorwill build/poorwill-irqs-off.elf
 
-# Before anything is built, so that a missing network is told in the first minute.
+# Comes before all builds, so that a missing network is reported in the first minute.
 .PHONY: fetch
-fetch: setup ## Load what is built from: the guest's packages and the crates (300 MB, once)
+fetch: setup ## Download the guest's packages and the crates (300 MB, once)
 	@tools/guest --fetch
 	@$(CARGO) fetch --locked --quiet
 
 .PHONY: relock
-relock: setup ## Let the guest's lock be of today's packages, and say what changed
+relock: setup ## Update the guest's lock to today's packages, and print the changes
 	@tools/guest --relock
 
 .PHONY: guest
@@ -218,15 +218,15 @@ guest: setup fetch ## Build the Debian guest in the cache (first time about 8 mi
 	@tools/guest >/dev/null
 
 .PHONY: setup
-setup: ## Install what building and testing need (Debian 12 or 13, root)
+setup: ## Install the packages for building and testing (Debian 12 or 13, root)
 	@tools/setup
 
-# Building needs fewer packages than running machines does.
+# Builds need fewer packages than machines.
 .PHONY: setup-tools
 setup-tools:
 	@tools/setup build
 
 .PHONY: clean
-clean: ## Remove what was built (the cache with the guest stays)
+clean: ## Remove build results (the cache with the guest stays)
 	@rm -rf build
 	@$(CARGO) clean --quiet

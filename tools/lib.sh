@@ -4,7 +4,7 @@
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
-# Where everything that can be made again is kept.
+# Prints the folder for everything that can be built or loaded again.
 poorwill_cache() { printf '%s\n' "${POORWILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/poorwill}"; }
 
 # Sets DISTRO (debian, ...) and RELEASE (12, 13, ...; empty on testing).
@@ -16,9 +16,9 @@ read_os_release() {
       RELEASE=$(. /etc/os-release && printf %s "${VERSION_ID:-}"); }
 }
 
-# The Debian mirror that this system itself uses, as "URI SOURCE-FILE", from
-# its own apt configuration in either style; nothing if it has none. Without the
-# source file where apt has never loaded an index.
+# Prints this system's own Debian mirror as "URI SOURCE-FILE", from apt's configuration
+# in either style; nothing without a mirror. The source file is missing if apt has
+# never loaded an index.
 debian_mirror() {
     { indexed_mirror; configured_mirror; } | head -n 1
 }
@@ -34,7 +34,7 @@ indexed_mirror() {
                    sub(/:[0-9]+$/, "", $4); print $1, $4; done = 1 }'
 }
 
-# The keyring named beside that mirror, else Debian's own.
+# Prints the keyring of that source file, else Debian's own.
 debian_keyring() { # SOURCE-FILE
     local key=
     if [ -r "${1:-}" ]; then
@@ -44,15 +44,15 @@ debian_keyring() { # SOURCE-FILE
     printf '%s\n' "${key:-/usr/share/keyrings/debian-archive-keyring.gpg}"
 }
 
-# The lines of a lock of packages (see tools/pool) that are of these roles.
+# Prints the lines of a package lock (see tools/pool) that have these roles.
 lock_rows() { # LOCK ROLE...
     local file=$1
     shift
     awk -F'\t' -v roles=" $* " '!/^#/ && index(roles, " " $1 " ")' "$file"
 }
 
-# Where tools/pool keeps the files of such lines: the names are the archive's, and
-# each is one version of one package.
+# Prints the files of such lines in tools/pool's folder. They have the archive's names,
+# each for one version of one package.
 lock_files() { # LOCK ROLE...
     lock_rows "$@" | awk -F'\t' -v pool="$(poorwill_cache)/pool" '{ sub(/.*\//, "", $4); print pool "/" $4 }'
 }

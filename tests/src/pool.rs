@@ -207,7 +207,7 @@ fn a_package_that_no_suite_has_is_named_and_the_others_are_kept() {
     let place = Place::new(&archive);
     let output = place.fetch();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(said(&output).contains("not to be had: package05 1"));
+    assert!(said(&output).contains("cannot be loaded: package05 1"));
     assert_eq!(place.whole(), PACKAGES - 1);
 }
 
