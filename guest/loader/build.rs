@@ -7,7 +7,7 @@ fn main() {
     println!("cargo::rerun-if-changed=loader.ld");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
         println!("cargo::rustc-link-arg-bins=-T{crate_dir}/loader.ld");
-        // What flash holds is bytes, and no file of sections.
+        // Flash holds plain bytes, not an ELF file.
         println!("cargo::rustc-link-arg-bins=--oformat=binary");
     }
 }

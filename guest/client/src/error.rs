@@ -2,14 +2,14 @@
 
 use rustix::io::Errno;
 
-/// Why there is no answer of redis after the event.
+/// Why redis did not answer after the event.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("usage: redis-client mem|disk|wake|line TEXT")]
     Usage,
-    #[error("cannot write to /dev/kmsg ({0})")]
+    #[error("cannot write to /dev/kmsg ({0}): run it as root")]
     Log(Errno),
-    #[error("cannot say that all is prepared ({0})")]
+    #[error("cannot write to standard output ({0})")]
     Text(Errno),
     #[error("cannot open {0} ({1}): can this kernel suspend?")]
     Open(&'static str, Errno),
@@ -17,22 +17,22 @@ pub(crate) enum Error {
     Refused(Errno),
     #[error("cannot read the kernel's count of sleeps ({0})")]
     Count(Errno),
-    #[error("the kernel's count of sleeps is no number")]
+    #[error("the kernel's count of sleeps is not a number")]
     NoCount,
     #[error("the sleep failed; the kernel's log says why")]
     Failed,
-    #[error("nobody has sent the machine to sleep within {0} s")]
+    #[error("the machine did not sleep within {0} s")]
     Awake(u32),
-    #[error("cannot read a line ({0})")]
+    #[error("cannot read from standard input ({0})")]
     Line(Errno),
-    #[error("standard input has ended without a line")]
+    #[error("standard input ended before a line")]
     NoLine,
     #[error("cannot connect to redis at 127.0.0.1:6379 ({0}): does it run?")]
     Connect(Errno),
-    #[error("cannot ask redis ({0})")]
+    #[error("cannot send to redis ({0})")]
     Ask(Errno),
-    #[error("redis has closed the connection")]
+    #[error("redis closed the connection")]
     Closed,
-    #[error("redis answers something else than PONG")]
+    #[error("redis's answer is not PONG")]
     Answer,
 }

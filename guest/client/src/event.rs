@@ -1,4 +1,4 @@
-//! What the client has happen before it asks redis again.
+//! The event after which the client asks redis again.
 
 use core::ffi::CStr;
 use core::str;
@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 
 use crate::error::Error;
 
-/// Prepared, so that nothing but the event itself is left to do.
+/// A prepared event: only the event itself remains to be done.
 #[derive(Debug)]
 pub(crate) enum Event {
     Sleep { state: OwnedFd, word: &'static [u8] },
@@ -41,10 +41,10 @@ impl Event {
         Ok(Event::Sleep { state, word })
     }
 
-    /// Returns when it is over.
+    /// Returns when the event is over.
     pub(crate) fn happen(&mut self) -> Result<(), Error> {
         match self {
-            // Not tried again, should it be interrupted: that would sleep twice.
+            // No retry after an interruption: that would sleep twice.
             Event::Sleep { state, word } => {
                 io::write(state, word).map_err(Error::Refused).map(drop)
             }
@@ -54,9 +54,9 @@ impl Event {
     }
 }
 
-/// The kernel tells nobody that it woke. What its clocks tell
-/// (`TFD_TIMER_CANCEL_ON_SET`, or `CLOCK_BOOTTIME`) they have from the real-time
-/// clock's seconds: not a word of a short sleep.
+/// Linux does not notify programs of a wake. Its clocks (`TFD_TIMER_CANCEL_ON_SET`,
+/// `CLOCK_BOOTTIME`) take the slept time from the seconds of the real-time clock, and so miss a
+/// short sleep.
 fn wait_for_wake(slept: &mut Count, failed: &mut Count) -> Result<(), Error> {
     const PAUSE: Timespec = Timespec {
         tv_sec: 0,
@@ -70,7 +70,7 @@ fn wait_for_wake(slept: &mut Count, failed: &mut Count) -> Result<(), Error> {
         if failed.has_changed()? {
             return Err(Error::Failed);
         }
-        // Interrupted, it is shorter, which does no harm.
+        // A signal may shorten the pause; that does no harm.
         let _slept = nanosleep(&PAUSE);
     }
     Err(Error::Awake(LIMIT_S))
@@ -86,7 +86,7 @@ fn wait_for_line() -> Result<(), Error> {
     Ok(())
 }
 
-/// A number in a file of the kernel's, and what it was at first.
+/// A number in one of the kernel's files, and its first value.
 #[derive(Debug)]
 pub(crate) struct Count {
     file: OwnedFd,

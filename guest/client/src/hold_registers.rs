@@ -1,12 +1,12 @@
-//! Holds registers while Linux is in the kernel for it, and sees that they stay: the floating
-//! point registers over system calls, and the vector registers, where the hart has some, over
-//! page faults (a system call ends what they hold; an exception does not).
+//! Checks that Linux keeps a program's registers while it is in the kernel: the floating point
+//! registers over system calls, and the vector registers, where the hart has them, over page
+//! faults. A system call discards vector registers; an exception does not.
 //!
 //! Linux turns both units Off at each kernel entry, and leaves the registers in the hart until
 //! another task needs them. So a stop at such an instant must keep a unit that is Off.
 //!
-//! It runs until it is ended. When a register has changed, it says which on standard output, and
-//! its exit status is 1.
+//! The program runs until it is killed. When a register has changed, it names the register on
+//! standard output, and its exit status is 1.
 #![no_std]
 #![no_main]
 
@@ -48,10 +48,10 @@ fn main(_arguments: Arguments) -> u8 {
 /// Which registers were lost.
 type Lost = arrayvec::ArrayString<16>;
 
-/// Returns when some registers were lost.
+/// Returns when registers were lost.
 fn hold() -> Result<Lost, Errno> {
     let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: memory of its own.
+    // SAFETY: the kernel chooses addresses that nothing uses.
     let pages = unsafe { mmap_anonymous(core::ptr::null_mut(), PAGES * PAGE, flags.0, flags.1) }?;
     let has_vector = has_vector();
     for turn in 0_u64.. {
@@ -59,7 +59,7 @@ fn hold() -> Result<Lost, Errno> {
             return Ok(named(format_args!("f{number}")));
         }
         if has_vector {
-            // SAFETY: nothing refers to what is there.
+            // SAFETY: no reference points into these pages.
             unsafe { madvise(pages, PAGES * PAGE, Advice::LinuxDontNeed) }?;
             if let Some(number) = lost_vector(pages.cast(), turn) {
                 return Ok(named(format_args!("v{number}")));
@@ -75,7 +75,7 @@ fn named(text: core::fmt::Arguments<'_>) -> Lost {
     name
 }
 
-/// Fills f0 to f31, has Linux write random bytes, and looks which register has changed.
+/// Fills f0 to f31, has Linux write random bytes, and returns the first changed register.
 fn lost_float(room: *mut u8, turn: u64) -> Option<usize> {
     const GETRANDOM: usize = 278;
     let held: [u64; 32] =
@@ -109,10 +109,10 @@ fn lost_float(room: *mut u8, turn: u64) -> Option<usize> {
     (0..32).find(|n| found[*n] != held[*n])
 }
 
-/// Fills v0 to v31, touches pages that are not there, and looks which register has changed.
+/// Fills v0 to v31, touches absent pages, and returns the first changed register.
 fn lost_vector(pages: *mut u8, turn: u64) -> Option<usize> {
     let vlenb: usize;
-    // SAFETY: called where there are vector registers.
+    // SAFETY: this function runs only on harts with vector registers.
     unsafe { asm!("csrr {0}, 0xc22", out(reg) vlenb, options(nomem, nostack)) };
     if vlenb > MAX_VLENB {
         return None;
@@ -120,8 +120,8 @@ fn lost_vector(pages: *mut u8, turn: u64) -> Option<usize> {
     let held: [u8; 32 * MAX_VLENB] =
         core::array::from_fn(|n| (n as u64 * 7 + turn).to_le_bytes()[0]);
     let mut found = [0_u8; 32 * MAX_VLENB];
-    // SAFETY: loads and stores 32 registers of `vlenb` bytes each, for which both arrays have
-    // room, and writes within the pages. No code here uses the registers otherwise.
+    // SAFETY: loads and stores 32 registers of `vlenb` bytes each, for which both arrays have room,
+    // and writes within the pages. No other code here uses the registers.
     unsafe {
         asm!(
             ".option push", ".option arch, +v",

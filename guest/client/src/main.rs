@@ -1,17 +1,15 @@
-//! A redis client that lives through the guest's sleep, as redis's own clients
-//! do: connected all the time, and the first to ask.
+//! A redis client that lives through the guest's sleep as redis's own clients do. It stays
+//! connected, and is the first to ask.
 //!
-//! `redis-client EVENT TEXT` asks redis once, so that nothing on the way is new,
-//! prints TEXT on a line of its own, and then has EVENT happen:
+//! `redis-client EVENT TEXT` asks redis once, so that caches and connection are warm. It prints
+//! TEXT on a line of its own, and then waits for EVENT:
 //!
-//! - `mem`, `disk`: sends the machine to sleep with this word for
-//!   `/sys/power/state`, until it is awake again;
-//! - `wake`: waits until somebody else has sent it to sleep and it is awake again;
+//! - `mem`, `disk`: writes this word to `/sys/power/state`, and returns after the wake;
+//! - `wake`: waits until another program has sent the machine to sleep, and it is awake again;
 //! - `line`: waits for a line on standard input.
 //!
-//! At once it asks redis again, and says so in the kernel's log that it shows on the
-//! console: unlike a program's own output there, no other message comes into it.
-//! Should anything fail, it says what on standard error; its exit status is then 1.
+//! Then it asks redis again. It reports the answer through the kernel's log, where no other message
+//! can tear the line. On failure it writes the reason to standard error; its exit status is then 1.
 #![no_std]
 #![no_main]
 
@@ -34,7 +32,7 @@ use error::Error;
 use event::Event;
 use redis::Redis;
 
-/// As long as any line gets.
+/// A line of the report is never longer.
 type Line = ArrayString<256>;
 
 poorwill_guest_entry::start!(main);
@@ -65,8 +63,8 @@ fn run(event: Option<&CStr>, text: Option<&CStr>) -> Result<(), Error> {
     write_all(&log, redis_ready().as_bytes()).map_err(Error::Log)
 }
 
-/// The same line as at a cold boot (`common`, beside this program), urgent enough
-/// (`alert`) for a console that shows hardly anything.
+/// The same line as at a cold boot (`common`, beside this program). Its level (`alert`) reaches
+/// consoles that show hardly any messages.
 fn redis_ready() -> Line {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
     line(format_args!(
@@ -81,14 +79,14 @@ fn say(to: impl AsFd, text: &CStr) -> Result<(), io::Errno> {
     write_all(&to, b"\n")
 }
 
-/// What has no place in the line is left out.
+/// Cuts off text that does not fit.
 fn line(text: fmt::Arguments<'_>) -> Line {
     let mut line = Line::new();
     let _truncated = line.write_fmt(text);
     line
 }
 
-/// On standard error; there is nobody else to tell, should that fail.
+/// Writes to standard error; if that fails too, there is no other place to report it.
 fn complain(what: &dyn fmt::Display) {
     let line = line(format_args!("\nredis-client: {what}\n"));
     let _nobody_listens = write_all(STDERR, line.as_bytes());

@@ -32,9 +32,9 @@ impl Redis {
         Ok(Redis { socket })
     }
 
-    /// Asks, and awaits the answer.
+    /// Sends PING and waits for the answer.
     pub(crate) fn ping(&self) -> Result<(), Error> {
-        // So few bytes go at once.
+        // The socket's buffer takes these few bytes at once.
         retry_on_intr(|| send(&self.socket, PING, SendFlags::NOSIGNAL)).map_err(Error::Ask)?;
         let mut answer = [0; PONG.len()];
         let mut have = 0;

@@ -1,5 +1,5 @@
-//! Where Linux starts the guest's programs, which have no libc; and what only
-//! unsafe code can get at.
+//! Start and exit of the guest's programs, which have no libc, and the system calls that need
+//! unsafe code.
 #![no_std]
 
 use core::arch::asm;
@@ -11,8 +11,7 @@ use rustix::io::{self, Errno};
 use rustix::stdio;
 
 /// Standard input.
-// SAFETY: whoever starts a program hands it these three open, and nothing here
-// closes them.
+// SAFETY: Linux programs start with these three files open, and this crate does not close them.
 pub const STDIN: BorrowedFd<'static> = unsafe { stdio::stdin() };
 /// Standard output.
 // SAFETY: as above.
@@ -21,16 +20,15 @@ pub const STDOUT: BorrowedFd<'static> = unsafe { stdio::stdout() };
 // SAFETY: as above.
 pub const STDERR: BorrowedFd<'static> = unsafe { stdio::stderr() };
 
-/// The words that the program was called with.
+/// The program's command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// As Linux leaves it: the count of arguments, their addresses, and a null
-    /// pointer.
+    /// The stack as Linux leaves it: the count of arguments, their addresses, and a null pointer.
     stack: *const usize,
 }
 
 impl Arguments {
-    /// For [`start!`] alone.
+    /// Only [`start!`] calls this.
     ///
     /// # Safety
     ///
@@ -40,11 +38,11 @@ impl Arguments {
         Arguments { stack }
     }
 
-    /// Number `index` of them; number 0 is the program's name.
+    /// Argument number `index`; number 0 is the program's name.
     #[must_use]
     pub fn get(self, index: usize) -> Option<&'static CStr> {
-        // SAFETY: the promise of `new`. The arguments stay where they are until
-        // the program ends, and nobody writes to them.
+        // SAFETY: the promise of `new`. The arguments stay in place, unchanged, until the program
+        // ends.
         unsafe {
             let there = index < *self.stack;
             there.then(|| CStr::from_ptr(*self.stack.add(1 + index).cast::<*const c_char>()))
@@ -52,10 +50,7 @@ impl Arguments {
     }
 }
 
-/// Makes `$main`, a function that takes [`Arguments`] and returns the exit
-/// status, the program.
-// Linux leaves the count of arguments and their addresses on the stack, which it
-// has aligned, and no address to return to.
+/// Makes `$main` the program. It takes [`Arguments`] and returns the exit status.
 #[macro_export]
 macro_rules! start {
     ($main:path) => {
@@ -79,7 +74,7 @@ macro_rules! start {
 /// Ends the program.
 pub fn exit(status: u8) -> ! {
     const EXIT_GROUP: usize = 94;
-    // SAFETY: this call ends all that could be disturbed by it.
+    // SAFETY: this call ends the whole program.
     unsafe {
         asm!("ecall", in("a7") EXIT_GROUP, in("a0") usize::from(status), options(noreturn, nostack));
     }
@@ -89,7 +84,7 @@ pub fn exit(status: u8) -> ! {
 ///
 /// # Errors
 ///
-/// What Linux says. Some of them may have been written then.
+/// Linux's error; a part of `bytes` may have been written.
 pub fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let written = io::retry_on_intr(|| io::write(&to, bytes))?;
@@ -98,7 +93,7 @@ pub fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Where formatted text goes.
+/// A file that takes formatted text.
 #[derive(Debug)]
 pub struct Stream(pub BorrowedFd<'static>);
 

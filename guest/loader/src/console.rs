@@ -1,9 +1,9 @@
-//! What the loader says, and how it ends a machine that it cannot start.
+//! The loader's messages, and the end of a machine that it cannot start.
 
 use core::fmt;
 
-/// The SBI's debug console. It takes text from memory alone, and the loader's lies in
-/// flash: so it is given byte by byte.
+/// The SBI's debug console. It takes text from memory only, and the loader's text lies in flash: so
+/// each byte is a call of its own.
 #[derive(Debug)]
 pub(crate) struct Console;
 
@@ -20,7 +20,7 @@ impl fmt::Write for Console {
 /// Prints one line, `poorwill-loader: …`.
 pub(crate) fn print_line(text: fmt::Arguments<'_>) {
     use fmt::Write;
-    // A console that fails cannot tell so.
+    // If the console fails, there is no other place to report it.
     let _nobody_listens = Console.write_fmt(format_args!("poorwill-loader: {text}\n"));
 }
 
@@ -30,7 +30,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Ends the machine: its power goes off, as a reset would only lead here again.
+/// Switches the machine off: a reset would only start the loader again.
 pub(crate) fn fail() -> ! {
     let answers = [
         sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),
@@ -38,7 +38,7 @@ pub(crate) fn fail() -> ! {
     ];
     say!("the machine cannot be switched off: {answers:?}");
     loop {
-        // SAFETY: it waits, and changes nothing.
+        // SAFETY: `wfi` changes no state.
         unsafe { core::arch::asm!("wfi") };
     }
 }

@@ -29,7 +29,7 @@ struct FileHeader {
 
 /// Of a file of 64 bits, little-endian.
 const IDENTIFICATION: [u8; 6] = *b"\x7fELF\x02\x01";
-/// It runs where it says, and nowhere else.
+/// The file type of a program with fixed addresses.
 const EXECUTABLE: u16 = 2;
 const RISCV: u16 = 243;
 
@@ -46,12 +46,11 @@ struct ProgramHeader {
     _align: le::U64,
 }
 
-/// A segment that is loaded.
+/// The type of segments to load.
 const LOAD: u32 = 1;
 
-/// What is known of a kernel that says itself where it lies.
+/// A kernel whose file says where in memory it lies.
 pub(crate) struct Elf {
-    /// Its first instruction.
     pub(crate) entry: u64,
     headers: u64,
     count: u16,
@@ -61,7 +60,7 @@ impl Elf {
     /// Bytes of the header.
     pub(crate) const HEADER_BYTES: usize = size_of::<FileHeader>();
 
-    /// Reads the header; `None` where it is another file's.
+    /// Reads the header; `None` if it is no such header.
     pub(crate) fn read(header: &[u8; Self::HEADER_BYTES]) -> Option<Self> {
         let header = FileHeader::ref_from_bytes(header).ok()?;
         let is_ours = header.identification.starts_with(&IDENTIFICATION)
@@ -75,11 +74,11 @@ impl Elf {
         })
     }
 
-    /// Its segments, at the physical addresses that they name.
+    /// The segments to load, at their physical addresses.
     ///
     /// # Errors
     ///
-    /// [`LoadError`]: the file is cut short, or makes no sense.
+    /// [`LoadError`]: the file is cut short, or malformed.
     pub(crate) fn segments<I: Items>(
         &self,
         file: &mut KernelFile<'_, I>,

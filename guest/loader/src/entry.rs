@@ -5,12 +5,12 @@ use core::arch::{asm, global_asm};
 /// The loader's stack, which ends where the device tree begins: boot loaders put that
 /// near the end of memory.
 pub(crate) const STACK_BYTES: u64 = 256 << 10;
-/// What its end is aligned to: whole pages, so that it shares none.
+/// Alignment of the stack's end: whole pages, so that it shares none.
 pub(crate) const STACK_ALIGN: u64 = 4096;
 
-// The first instruction in flash. a0 = hart id, a1 = device tree. A trap is told by the
-// program, on a stack that is new; a second one, of a stack that is no memory, by as few
-// instructions as will do.
+// The first instruction in flash. a0 = hart ID, a1 = device tree. At a trap the program prints a
+// message, on an emptied stack. At a second trap the stack is not memory: these instructions print
+// a message without a stack.
 global_asm!(
     "
     .section .text.entry, \"ax\"
@@ -60,15 +60,14 @@ no_stack:
     stack_align = const STACK_ALIGN,
 );
 
-/// Starts a kernel as Linux wants it (Documentation/arch/riscv/boot.rst): a0 the hart ID,
-/// a1 the device tree, no translation. The other harts are stopped: the firmware starts
-/// none.
+/// Starts a kernel by Linux's boot protocol (Documentation/arch/riscv/boot.rst): a0 is the hart
+/// ID, a1 the device tree, without translation. All other harts are stopped.
 ///
 /// # Safety
 ///
-/// One was loaded there.
+/// A kernel is loaded at `entry`.
 pub(crate) unsafe fn start_kernel(entry: usize, hart: usize, tree: usize) -> ! {
-    // SAFETY: as the caller says; what was loaded is what is fetched.
+    // SAFETY: as the caller says; `fence.i` makes the loaded code visible to instruction fetches.
     unsafe {
         asm!(
             "csrw satp, zero",

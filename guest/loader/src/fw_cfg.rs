@@ -1,12 +1,12 @@
-//! QEMU's configuration device (QEMU, docs/specs/fw_cfg.rst), by requests of DMA alone.
-//! Each is made by the firmware, which checks the memory that it names.
+//! QEMU's configuration device (QEMU, docs/specs/fw_cfg.rst), accessed by DMA requests only. The
+//! firmware, which mediates the device, checks the memory that each request names.
 
 use core::arch::asm;
 
 use poorwill_loader::{DeviceError, Item, Items, Piece};
 use poorwill_memory::to_usize;
 
-/// Where the address of a request is written, big-endian.
+/// The register for the address of a request, big-endian.
 const REQUEST: u64 = 0x10;
 
 /// Items of the device (QEMU, include/standard-headers/linux/qemu_fw_cfg.h and
@@ -30,10 +30,10 @@ mod control {
 }
 
 const SIGNATURE: [u8; 4] = *b"QEMU";
-/// The device moves memory by itself.
+/// Feature bit: the device has DMA.
 const HAS_DMA: u32 = 1 << 1;
 
-/// The device.
+/// The configuration device.
 #[derive(Debug)]
 pub(crate) struct FwCfg {
     registers: u64,
@@ -48,7 +48,7 @@ impl FwCfg {
     ///
     /// # Safety
     ///
-    /// The registers of such a device lie there.
+    /// `registers` is the address of such a device's registers.
     pub(crate) unsafe fn new(registers: u64) -> Result<Self, DeviceError> {
         let device = FwCfg { registers };
         let mut signature = [0; 4];
@@ -59,7 +59,7 @@ impl FwCfg {
         Ok(device)
     }
 
-    /// Has a piece moved to its place, and what is left of that zeroed.
+    /// Loads a piece, and fills the rest of its place with zeros.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl FwCfg {
     ///
     /// # Safety
     ///
-    /// The place is memory that nobody uses.
+    /// No other code uses the memory of `piece.place`.
     pub(crate) unsafe fn load(&self, piece: &Piece) -> Result<(), DeviceError> {
         let key = key_of(piece.item);
         self.select(key, piece.offset)?;
@@ -96,13 +96,13 @@ impl FwCfg {
         )
     }
 
-    /// Lets what is read next begin so far within an item.
+    /// Sets the item and the offset of the next read.
     fn select(&self, key: u16, offset: u32) -> Result<(), DeviceError> {
         let select = u32::from(key) << 16 | control::SELECT | control::SKIP;
         self.request(select, offset, 0)
     }
 
-    /// Makes a request. It ends within the write that starts it.
+    /// Makes a request. The device completes it before the write that starts it returns.
     fn request(&self, wanted: u32, length: u32, address: u64) -> Result<(), DeviceError> {
         #[repr(C, align(16))]
         struct Request {
@@ -119,11 +119,11 @@ impl FwCfg {
         let register =
             core::ptr::with_exposed_provenance_mut::<u64>(to_usize(self.registers + REQUEST));
         fence();
-        // SAFETY: the device's register, said whoever made this; the request is memory of
-        // ours, and so is what it names, or memory that nobody uses.
+        // SAFETY: the caller of `new` promised that the device's registers lie there. The request
+        // is in our memory. It names our memory, or memory that no other code uses.
         unsafe { register.write_volatile(place.to_be()) };
         fence();
-        // SAFETY: the device may have written there, and is done.
+        // SAFETY: the device may have written to the request, and has completed it.
         let left = unsafe { (&raw const request.control).read_volatile() };
         match left {
             0 => Ok(()),
@@ -132,7 +132,7 @@ impl FwCfg {
     }
 }
 
-/// What is in memory is seen by the device, and the other way round.
+/// Orders memory accesses before and after a request.
 fn fence() {
     // SAFETY: a fence changes no state.
     unsafe { asm!("fence iorw, iorw") };

@@ -2,15 +2,15 @@ use core::fmt;
 
 use thiserror::Error;
 
-/// What QEMU hands over of what its command line names.
+/// A part of QEMU's command line that QEMU hands over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// `-kernel`.
     Kernel,
     /// `-initrd`.
     Initrd,
-    /// `-append`, with a zero behind it. With a bootable flash QEMU does not put it into
-    /// the device tree.
+    /// `-append`, with a terminating zero. With a bootable flash QEMU does not put it into the
+    /// device tree.
     CommandLine,
 }
 
@@ -27,27 +27,17 @@ impl fmt::Display for Item {
 /// The configuration device fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
-    /// It is another device, or has no DMA.
     #[error("the configuration device is not QEMU's, or has no DMA")]
     Unknown,
-    /// It, or the firmware, refuses a request.
     #[error("the configuration device refuses to move {0} bytes")]
     Refused(u32),
 }
 
-/// Where items are read from.
+/// A source of items.
 pub trait Items {
-    /// Bytes of an item; 0 where there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError`].
+    /// Length of an item in bytes; 0: the item is absent.
     fn length(&mut self, item: Item) -> Result<u32, DeviceError>;
 
-    /// Fills `into` with what lies `offset` bytes from its start, which it has.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError`].
+    /// Fills `into` with bytes of the item from `offset` on, all of which it must have.
     fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError>;
 }

@@ -9,10 +9,6 @@ pub(crate) struct KernelFile<'i, I> {
 
 impl<'i, I: Items> KernelFile<'i, I> {
     /// The kernel of `items`.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError::NoKernel`], [`LoadError::Device`].
     pub(crate) fn open(items: &'i mut I) -> Result<Self, LoadError> {
         let length = items.length(Item::Kernel)?;
         if length == 0 {
@@ -21,16 +17,12 @@ impl<'i, I: Items> KernelFile<'i, I> {
         Ok(KernelFile { items, length })
     }
 
-    /// Its bytes.
+    /// Length in bytes.
     pub(crate) fn length(&self) -> u32 {
         self.length
     }
 
     /// Offset and length of a part, if the file has all of it.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError::Truncated`].
     pub(crate) fn part(&self, offset: u64, bytes: u64) -> Result<(u32, u32), LoadError> {
         let truncated = LoadError::Truncated(Item::Kernel, self.length);
         let end = offset.checked_add(bytes);
@@ -40,11 +32,7 @@ impl<'i, I: Items> KernelFile<'i, I> {
         Ok((narrow(offset)?, narrow(bytes)?))
     }
 
-    /// Fills `into` with what lies at `offset`; `None` is behind every end.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError::Truncated`], [`LoadError::Device`].
+    /// Fills `into` with the bytes at `offset`. `None` means an overflow, past every end.
     pub(crate) fn read(&mut self, offset: Option<u64>, into: &mut [u8]) -> Result<(), LoadError> {
         let (offset, _) = self.part(offset.unwrap_or(u64::MAX), into.len() as u64)?;
         Ok(self.items.read(Item::Kernel, offset, into)?)

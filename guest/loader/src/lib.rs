@@ -1,8 +1,9 @@
-//! Which memory a kernel and its initramfs take, decided before the first byte is moved:
-//! [`Plan::make`] says what of the [`Items`] that QEMU hands over goes where. The program
-//! beside it does that, and starts the kernel.
+//! Decides which memory a kernel and its initramfs take, before the first byte is moved.
+//! [`Plan::make`] assigns a place to each of the [`Items`] that QEMU hands over. The program beside
+//! the library loads them, and starts the kernel.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "names that say it need no comment")]
 #![deny(clippy::let_underscore_must_use)]
 
 mod command_line;

@@ -1,8 +1,8 @@
-//! The program: it runs in S-mode where it lies, in flash, with its stack in memory.
+//! The program. It runs in S-mode, in place in flash, with its stack in memory.
 //!
-//! With a bootable flash QEMU leaves memory alone but for the firmware and the device
-//! tree, and hands kernel and initramfs over by its configuration device. So memory that
-//! outlives the power keeps what it holds, until the firmware starts this.
+//! With a bootable flash QEMU loads only the firmware and the device tree into memory, and offers
+//! kernel and initramfs in its configuration device. So persistent memory keeps its contents until
+//! the firmware starts this program.
 #![no_std]
 #![no_main]
 
@@ -21,7 +21,7 @@ use crate::console::say;
 use crate::entry::STACK_BYTES;
 use crate::fw_cfg::FwCfg;
 
-/// Where the entry code goes to.
+/// The entry code calls this.
 #[unsafe(no_mangle)]
 extern "C" fn main(hart: usize, tree: usize) -> ! {
     match load(tree as u64) {
@@ -34,38 +34,38 @@ extern "C" fn main(hart: usize, tree: usize) -> ! {
     }
 }
 
-/// Loads the kernel and what comes with it; returns where it starts.
+/// Loads the kernel, its initramfs and its command line; returns the entry point.
 fn load(tree: u64) -> Result<u64, LoadError> {
-    // SAFETY: the firmware passed the address, and reading there has no side effects.
+    // SAFETY: the firmware passed the address, and reads from memory have no side effects.
     let read = |address: u64, into: &mut [u8]| unsafe { read_memory(address, into) };
     let tree = FwDynamic::find_tree(tree, read).map_err(|_| LoadError::NoTree(tree))?;
     let stack_end = tree.start & !(entry::STACK_ALIGN - 1);
     let stack = PhysRange::new(stack_end.saturating_sub(STACK_BYTES), STACK_BYTES);
-    // SAFETY: a device tree of this length lies there, which nobody else uses.
+    // SAFETY: a device tree of this length lies there, and no other code uses it.
     let machine = Machine::read(unsafe { memory(tree) })?;
     let device = machine.fw_cfg.first().ok_or(LoadError::NoDevice)?;
-    // SAFETY: the device tree says so.
+    // SAFETY: the device tree gives the device's address.
     let mut items = unsafe { FwCfg::new(device.start) }?;
     let plan = Plan::make(&mut items, &machine, &Taken { tree, stack })?;
     for piece in &plan.pieces {
-        // SAFETY: memory that nobody uses, says the plan.
+        // SAFETY: the plan uses free memory only.
         unsafe { items.load(piece) }?;
     }
     let line = command_line(&mut items)?;
     if plan.initrd.is_some() || line.is_some() {
         let room = PhysRange::new(tree.start, tree.length() + TREE_GROWTH);
-        // SAFETY: the device tree, and memory that the plan keeps free behind it.
+        // SAFETY: the range is the device tree, and memory behind it that the plan keeps free.
         tell(unsafe { memory(room) }, plan.initrd, line.as_deref())?;
     }
     say!("kernel at {:#x}", plan.entry);
     Ok(plan.entry)
 }
 
-/// Fills `into` with what memory holds from `address` on.
+/// Fills `into` with the memory from `address` on.
 ///
 /// # Safety
 ///
-/// Reading there has no side effects.
+/// Reads from there have no side effects.
 unsafe fn read_memory(address: u64, into: &mut [u8]) {
     let from = core::ptr::with_exposed_provenance::<u8>(to_usize(address));
     // SAFETY: as the caller says; the buffer is an object of its own.
@@ -76,14 +76,14 @@ unsafe fn read_memory(address: u64, into: &mut [u8]) {
 ///
 /// # Safety
 ///
-/// It is memory, and nobody else uses it while the slice is used.
+/// The range is memory, and no other code uses it while the slice is in use.
 unsafe fn memory(range: PhysRange) -> &'static mut [u8] {
     let start = core::ptr::with_exposed_provenance_mut(to_usize(range.start));
     // SAFETY: as the caller says.
     unsafe { slice::from_raw_parts_mut(start, to_usize(range.length())) }
 }
 
-/// Where the entry code goes to at a trap.
+/// The entry code calls this at a trap.
 #[unsafe(no_mangle)]
 extern "C" fn trapped(cause: usize, pc: usize, value: usize) -> ! {
     say!("unexpected trap: scause {cause:#x}, sepc {pc:#x}, stval {value:#x}");

@@ -2,21 +2,21 @@ use poorwill_memory::PhysRange;
 
 use crate::items::Item;
 
-/// Most segments of a kernel that are loaded.
+/// The most segments of a kernel.
 pub(crate) const MAX_SEGMENTS: usize = 16;
 
-/// Most pieces of a plan: the kernel's, and the initramfs.
+/// The most pieces of a plan: the kernel's segments, and the initramfs.
 pub const MAX_PIECES: usize = MAX_SEGMENTS + 1;
 
 /// A part of an item, and the memory that it goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Of which item.
+    /// The item.
     pub item: Item,
-    /// Where in the item it begins.
+    /// Offset in the item, in bytes.
     pub offset: u32,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Its place, at least as long; the rest of that becomes zeros.
+    /// Its memory, of at least that length; the rest is filled with zeros.
     pub place: PhysRange,
 }

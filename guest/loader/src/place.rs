@@ -7,11 +7,10 @@ use crate::error::LoadError;
 use crate::items::Item;
 use crate::piece::MAX_PIECES;
 
-/// Most ranges that anything is kept out of: what the tree reserves, the tree, the stack
-/// and what is loaded.
+/// The most ranges that are not free: the tree's reservations, the tree, the stack and the pieces.
 const MAX_HOLES: usize = MAX_RESERVED + 2 + MAX_PIECES;
 
-/// What is in use while the loader runs.
+/// Memory in use while the loader runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// The device tree.
@@ -20,25 +19,25 @@ pub struct Taken {
     pub stack: PhysRange,
 }
 
-/// Bytes behind the device tree that it may grow by: three properties with their names,
-/// one of which is a command line.
+/// Bytes by which the device tree may grow: three properties with their names, one of which holds a
+/// command line.
 pub const TREE_GROWTH: u64 = MAX_COMMAND_LINE as u64 + 256;
 
-/// The memory that is nobody's, and what of it has been taken since.
+/// The free memory, and the ranges taken from it.
 pub(crate) struct Free<'m> {
     machine: &'m Machine,
     holes: ArrayVec<PhysRange, MAX_HOLES>,
     map: MemoryMap,
-    /// The device tree can grow.
+    /// Whether the device tree can grow.
     pub(crate) has_tree_room: bool,
 }
 
 impl<'m> Free<'m> {
-    /// All memory but what the tree reserves, and what is taken.
+    /// All memory except the tree's reservations and `taken`.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Memory`]; [`LoadError::Stack`]: that lies where others do.
+    /// [`LoadError::Memory`]; [`LoadError::Stack`]: the stack is not in free memory.
     pub(crate) fn new(machine: &'m Machine, taken: &Taken) -> Result<Self, LoadError> {
         let reserved = machine.reserved.iter().map(|reserved| reserved.range);
         let mut holes: ArrayVec<PhysRange, MAX_HOLES> = reserved.collect();
@@ -59,17 +58,17 @@ impl<'m> Free<'m> {
         })
     }
 
-    /// Where memory begins.
+    /// Lowest address of memory.
     pub(crate) fn start_of_memory(&self) -> u64 {
         let starts = self.machine.memory.iter().map(|range| range.start);
         starts.min().unwrap_or(0)
     }
 
-    /// Takes ranges that must be free, and not overlap.
+    /// Takes ranges, which must be free and must not overlap.
     ///
     /// # Errors
     ///
-    /// [`LoadError::NotFree`] with the first that is not.
+    /// [`LoadError::NotFree`] with the first range that is not free.
     pub(crate) fn take(&mut self, ranges: &[PhysRange]) -> Result<(), LoadError> {
         for (index, range) in ranges.iter().enumerate() {
             let is_free = self.map.contains(range.start, range.length());
@@ -87,10 +86,6 @@ impl<'m> Free<'m> {
 
     /// Takes `bytes` at the lowest free multiple of `align`, a power of two, that is not
     /// below `least`.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError::NoRoom`].
     pub(crate) fn place(
         &mut self,
         item: Item,

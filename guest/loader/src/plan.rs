@@ -10,33 +10,30 @@ use crate::kernel_file::KernelFile;
 use crate::piece::{MAX_PIECES, MAX_SEGMENTS, Piece};
 use crate::place::{Free, Taken};
 
-/// What a Linux is aligned to, whose page tables begin with pages of that size
-/// (Documentation/arch/riscv/boot.rst). It takes whole ones, though it does not say so.
+/// Alignment of a Linux kernel, whose page tables begin with pages of this size
+/// (Documentation/arch/riscv/boot.rst). Linux takes whole such pages, though its documentation does
+/// not say so.
 const LINUX_ALIGN: u64 = 2 << 20;
 
-/// What is moved where, and what happens then.
+/// Which pieces go where, and how the kernel starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is moved: no two places overlap one another, nor what is taken or reserved.
+    /// The pieces: they do not overlap one another, the memory in use, or reserved memory.
     pub pieces: ArrayVec<Piece, MAX_PIECES>,
-    /// The kernel's first instruction.
+    /// The kernel's entry point.
     pub entry: u64,
-    /// Where the initramfs lies then.
+    /// Memory of the initramfs.
     pub initrd: Option<PhysRange>,
 }
 
-/// The kernel's part of it.
+/// The kernel's part of the plan.
 struct Kernel {
     pieces: ArrayVec<Piece, MAX_SEGMENTS>,
     entry: u64,
 }
 
 impl Plan {
-    /// The plan for what `items` has, on a machine on which `taken` is in use.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError`].
+    /// Plans the loading of `items` on a machine where `taken` is in use.
     pub fn make(
         items: &mut impl Items,
         machine: &Machine,
@@ -59,8 +56,7 @@ impl Plan {
     }
 }
 
-/// Places the initramfs behind the kernel, since Linux may have no use for memory before
-/// itself.
+/// Places the initramfs behind the kernel, since Linux may not use memory before itself.
 fn place_initrd(
     items: &mut impl Items,
     kernel: &[Piece],
@@ -103,7 +99,7 @@ fn place_kernel<I: Items>(
     Ok(Kernel { pieces, entry })
 }
 
-/// Places a Linux as near to the start of memory as it asks for.
+/// Places a Linux as low as its alignment and text offset allow.
 fn place_linux(image: LinuxImage, length: u32, free: &mut Free<'_>) -> Result<Kernel, LoadError> {
     if !image.text_offset.is_multiple_of(LINUX_ALIGN) {
         return Err(LoadError::TextOffset(image.text_offset));

@@ -3,13 +3,9 @@ use poorwill_memory::PhysRange;
 
 use crate::error::LoadError;
 
-/// Tells a kernel where its initramfs lies and what its command line is, in the
-/// `/chosen` of the device tree at the start of `buffer`; the rest of the buffer is room to
-/// grow. What is `None` stays as it is.
-///
-/// # Errors
-///
-/// [`LoadError::Tree`].
+/// Writes the place of the initramfs and the command line to `/chosen` of the device tree at the
+/// start of `buffer`. The rest of the buffer is room to grow. A `None` leaves its property
+/// unchanged.
 pub fn tell(
     buffer: &mut [u8],
     initrd: Option<PhysRange>,

@@ -3,63 +3,63 @@ use thiserror::Error;
 
 use crate::duration::{DurationError, Milliseconds};
 
-/// What `help` says.
+/// The text of `help`.
 pub(crate) const HELP: &str = "\
-Chooses how this machine sleeps. It counts from the next sleep on.
+Shows and sets how this machine sleeps. A change applies from the next sleep on.
 
-  poorwill-guest status               how it sleeps, and how it last did
-  poorwill-guest status --for FIRMWARE  before an update: which images that firmware's
+  poorwill-guest status               the sleep mode, and the last sleeps
+  poorwill-guest status --for FIRMWARE  before an update: which images that firmware
                                       file would still wake
-  poorwill-guest log                  the firmware's last lines, of the sleeps before
-                                      this wake too, and of a panic
-  poorwill-guest cut check            whether a power failure now would be a cut, and what
-                                      is in the way
-  poorwill-guest mode MODE            by one of these:
+  poorwill-guest log                  the firmware's last lines, also those before this
+                                      wake or before a panic
+  poorwill-guest cut check            whether a power failure now would be a cut, and the
+                                      obstacles if not
+  poorwill-guest mode MODE            set the sleep mode:
       persist   save memory to the disk and power off
       retain    keep memory powered
       staged    retain, and persist after the stage delay without waking the OS
       auto      as staged, but at the break-even (or else the stage delay)
-      cut       leave all in memory that is persistent, and power off; persist where
-                it is not. So does a machine for which nobody has chosen
-  poorwill-guest delay DURATION       the stage delay, such as 90s, 30min, 2h
-  poorwill-guest break-even DURATION  from which length on a sleep costs less energy
+      cut       keep everything in persistent memory, and power off; without such
+                memory, persist. The default of a machine
+  poorwill-guest delay DURATION       set the stage delay, such as 90s, 30min, 2h
+  poorwill-guest break-even DURATION  set the length from which a sleep costs less energy
                                       persisted; `none` for the stage delay
   poorwill-guest snapshot [--unguarded] [NAME]
-                                      sleeps now, and keeps the image: the machine wakes
+                                      sleep now, and keep the image: the machine wakes
                                       here at every power-on. Its disks must be mounted
                                       read-only, or be covered by an overlay in memory.
-                                      --unguarded: also beside partitions that may change
+                                      --unguarded: accept partitions that may change
                                       without a wake noticing (LVM, LUKS, FAT, swap, ...)
-  poorwill-guest well                 tells that the snapshot has woken well
-  poorwill-guest help                 this
+  poorwill-guest well                 report that the snapshot woke well
+  poorwill-guest help                 this text
 
-Any of them but help needs root.
-Exit status: 0 done, 1 failed or something is in the way, 2 wrong usage.
+All commands except help need root.
+Exit status: 0 done, 1 failed or obstacles found, 2 wrong usage.
 ";
 
-/// What is asked for.
+/// A parsed command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command<'w> {
     Help,
     Status,
     /// Show the firmware's log.
     Log,
-    /// Tell what is in the way of a cut.
+    /// Show what prevents a cut.
     CheckCut,
-    /// Tell which images the firmware in this file would wake.
+    /// Show which images the firmware in this file would wake.
     Foretell(&'w str),
     Set(Setting),
     /// Sleep, and keep the image as the machine's snapshot.
     Snapshot {
         name: Name,
-        /// Also beside partitions that cannot be guarded.
+        /// Even if partitions cannot be guarded.
         unguarded: bool,
     },
-    /// The machine is well behind a snapshot's wake.
+    /// The machine is well after a snapshot's wake.
     Well,
 }
 
-/// What of the configuration is to change.
+/// A change of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     Mode(SleepMode),
@@ -69,7 +69,7 @@ pub(crate) enum Setting {
     BreakEven(u64),
 }
 
-/// Why words make no command.
+/// Why a command line is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum UsageError<'w> {
     #[error(
@@ -78,9 +78,9 @@ pub(crate) enum UsageError<'w> {
     NoCommand,
     #[error("there is no command {0:?}")]
     UnknownCommand(&'w str),
-    #[error("{0} wants {1}")]
+    #[error("{0} needs {1}")]
     Incomplete(&'w str, &'static str),
-    #[error("{1:?} is too much for {0}")]
+    #[error("{0} does not take {1:?}")]
     TooMuch(&'w str, &'w str),
     #[error("{0:?} is {1}")]
     Mode(&'w str, UnknownMode),
@@ -93,7 +93,7 @@ pub(crate) enum UsageError<'w> {
 }
 
 impl<'w> Command<'w> {
-    /// What `words`, those behind the program's name, ask for.
+    /// Parses the arguments after the program's name.
     pub(crate) fn parse(words: &[&'w str]) -> Result<Command<'w>, UsageError<'w>> {
         let (name, rest) = words.split_first().ok_or(UsageError::NoCommand)?;
         match (*name, rest) {
@@ -133,7 +133,7 @@ impl<'w> Command<'w> {
     }
 }
 
-/// `words` are those behind `snapshot`, without its option.
+/// `words` are the arguments after `snapshot`, without its option.
 fn snapshot<'w>(words: &[&'w str], unguarded: bool) -> Result<Command<'w>, UsageError<'w>> {
     let name = match *words {
         [] => Ok(Name::NONE),
@@ -154,7 +154,7 @@ fn milliseconds(text: &str, delay: Delay) -> Result<u64, UsageError<'_>> {
 }
 
 impl Setting {
-    /// A configuration with this changed.
+    /// Returns `old` with this change.
     pub(crate) fn applied_to(self, old: Configuration) -> Configuration {
         match self {
             Setting::Mode(mode) => Configuration {
@@ -219,20 +219,17 @@ mod tests {
             (&[], "a command is missing"),
             (&["sleep"], "there is no command \"sleep\""),
             (&["Status"], "there is no command"),
-            (&["status", "now"], "\"now\" is too much for status"),
-            (&["status", "--for"], "--for wants a firmware's file"),
-            (
-                &["status", "--for", "a", "b"],
-                "\"b\" is too much for status",
-            ),
-            (&["help", "me"], "too much"),
-            (&["mode"], "mode wants a sleep mode"),
+            (&["status", "now"], "status does not take \"now\""),
+            (&["status", "--for"], "--for needs a firmware's file"),
+            (&["status", "--for", "a", "b"], "status does not take \"b\""),
+            (&["help", "me"], "does not take"),
+            (&["mode"], "mode needs a sleep mode"),
             (
                 &["mode", "mem"],
                 "\"mem\" is not a sleep mode: there are persist, retain",
             ),
-            (&["mode", "auto", "30min"], "\"30min\" is too much for mode"),
-            (&["delay"], "delay wants a duration"),
+            (&["mode", "auto", "30min"], "mode does not take \"30min\""),
+            (&["delay"], "delay needs a duration"),
             (&["delay", "soon"], "\"soon\" is not a duration"),
             (&["delay", "none"], "not a duration"),
             (
@@ -244,11 +241,11 @@ mod tests {
                 "a break-even of 0 ms is out of range",
             ),
             (&["snapshot", " a"], "\" a\" is not a name: up to 32"),
-            (&["snapshot", "a", "b"], "\"b\" is too much for snapshot"),
-            (&["cut"], "cut wants `check`"),
-            (&["cut", "now"], "\"now\" is too much for cut"),
-            (&["cut", "check", "a"], "\"a\" is too much for cut"),
-            (&["well", "a"], "\"a\" is too much for well"),
+            (&["snapshot", "a", "b"], "snapshot does not take \"b\""),
+            (&["cut"], "cut needs `check`"),
+            (&["cut", "now"], "cut does not take \"now\""),
+            (&["cut", "check", "a"], "cut does not take \"a\""),
+            (&["well", "a"], "well does not take \"a\""),
         ];
         for (words, reason) in cases {
             let error = Command::parse(words).unwrap_err().to_string();

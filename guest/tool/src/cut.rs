@@ -1,7 +1,7 @@
 //! `cut check`: whether a power failure now would be a cut.
 //!
-//! What the machine is the firmware has told at the start. What is in use Linux shows; that
-//! it would refuse a cut is decided as the firmware does at the cut itself.
+//! The firmware described the machine at the start; Linux shows the devices in use. The rules for
+//! these devices are the firmware's own at a cut.
 
 use core::cell::Cell;
 use core::fmt::{self, Write};
@@ -20,14 +20,14 @@ use crate::error::Error;
 use crate::files::{path, read};
 use crate::status::Told;
 
-/// How many host bridges are looked at.
+/// The most host bridges that are examined.
 const MAX_DOMAINS: usize = 16;
 
-/// Tells what is in the way of a cut.
+/// Shows what prevents a cut.
 ///
 /// # Errors
 ///
-/// [`Error::NoCut`]: something is.
+/// [`Error::NoCut`]: something prevents it.
 pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let mut found = Found { out, obstacles: 0 };
     let told = read::<128>(places.cut).map_err(Error::Told)?;
@@ -46,7 +46,7 @@ pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Erro
         }
         Some(text) => found.tell(format_args!("{}", Told(Some(text))))?,
         None => found.tell(format_args!(
-            "the firmware was told of no power-fail line, so memory is not persistent"
+            "the firmware found no power-fail line, so memory is not persistent"
         ))?,
     }
     check_pci(places, &mut found)?;
@@ -61,7 +61,7 @@ pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Erro
     }
 }
 
-/// What was found to be in the way.
+/// Obstacles to a cut.
 struct Found<'o> {
     out: &'o mut dyn Write,
     obstacles: usize,
@@ -74,9 +74,9 @@ impl Found<'_> {
     }
 }
 
-/// Tells of PCI functions that would refuse a cut.
+/// Finds PCI functions that would refuse a cut.
 fn check_pci(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
-    // Of each domain, the lowest number of its buses.
+    // For each domain, the lowest number of its buses.
     let mut domains = ArrayVec::<(u32, u8), MAX_DOMAINS>::new();
     for_each_in(places.pci, &mut |name| {
         let Some((domain, bus)) = domain_and_bus(name) else {
@@ -115,7 +115,7 @@ fn check_pci(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What Linux's name of a function says: `0000:01:00.0`.
+/// Parses Linux's name of a function: `0000:01:00.0`.
 fn domain_and_bus(name: &str) -> Option<(u32, u8)> {
     let (domain, rest) = name.split_once(':')?;
     let (bus, _) = rest.split_once(':')?;
@@ -123,16 +123,16 @@ fn domain_and_bus(name: &str) -> Option<(u32, u8)> {
     Some((domain, u8::from_str_radix(bus, 16).ok()?))
 }
 
-/// The configuration of a domain's PCI functions, as Linux shows it.
+/// The configuration space of a domain's PCI functions, as Linux shows it.
 struct Config<'p> {
     places: &'p Places<'p>,
     domain: u32,
-    /// Why one could not be read.
+    /// Why a read failed.
     error: Cell<Option<Error>>,
 }
 
 impl Config<'_> {
-    /// `None`: there is no such function.
+    /// `None`: the function does not exist.
     fn read(&self, function: Function, register: u16) -> Result<Option<u32>, Error> {
         let mut name = ArrayString::<16>::new();
         write!(name, "{:04x}:{function}", self.domain)?;
@@ -147,9 +147,9 @@ impl Config<'_> {
         };
         match length.map_err(Error::Function)? {
             4 => Ok(Some(u32::from_le_bytes(bytes))),
-            // The file ends where Linux reaches no extended configuration space.
+            // The file ends here if Linux has no access to extended configuration space.
             0 if register >= 0x100 => Ok(None),
-            // Who is not root sees the beginning alone.
+            // Users other than root see the beginning only.
             _ => Err(Error::Function(Errno::PERM)),
         }
     }
@@ -165,11 +165,11 @@ impl ConfigSpace for Config<'_> {
     }
 
     fn write32(&self, _: Function, _: u16, _: u32) {
-        unreachable!("who looks writes nothing");
+        unreachable!("the check only reads");
     }
 }
 
-/// Tells of virtio devices in use that are no PCI functions.
+/// Finds virtio devices in use that are not PCI functions.
 fn check_virtio(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
     for_each_in(places.platform, &mut |place| {
         let Some(address) = place.strip_suffix(".virtio_mmio") else {
@@ -193,13 +193,13 @@ fn check_virtio(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error>
     })
 }
 
-/// A number as sysfs has it: `0x0000000f`.
+/// Parses a number as sysfs writes it: `0x0000000f`.
 fn hexadecimal(text: &[u8]) -> Option<u32> {
     let text = str::from_utf8(text).ok()?.trim_ascii_end();
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Tells of IOMMUs that Linux uses.
+/// Finds IOMMUs that Linux uses.
 fn check_iommus(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
     for_each_in(places.iommus, &mut |name| {
         found.tell(format_args!(
@@ -208,7 +208,7 @@ fn check_iommus(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error>
     })
 }
 
-/// Calls `each` with the names in a folder of sysfs; without the folder there are none.
+/// Calls `each` with the names in a folder of sysfs, which may be absent.
 fn for_each_in(folder: &str, each: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = match retry_on_intr(|| open(folder, flags, Mode::empty())) {

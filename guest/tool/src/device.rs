@@ -13,27 +13,25 @@ use crate::files::{number, path};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// To write as well, with nobody else who does: neither a mounted file
-    /// system nor another of these.
+    /// Reads and exclusive writes: neither a mounted file system nor another such handle uses it.
     Write,
 }
 
-/// A disk or a partition, past Linux's cache of it: the firmware writes to it
-/// behind Linux's back.
+/// A disk or a partition, read past Linux's page cache: the firmware writes to it unseen by Linux.
 ///
-/// A status in its errors is Linux's error number. There is no memory to be
-/// moved here, so [`Medium::start`] always fails.
+/// A status in its errors is Linux's error number. [`Medium::start`] always fails: transfers to
+/// memory are not needed here.
 #[derive(Debug)]
 pub(crate) struct BlockDevice {
     node: OwnedFd,
     capacity: u64,
 }
 
-/// Bytes that sysfs counts in, whatever the device's blocks.
+/// The unit of sizes in sysfs, independent of the device's blocks.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 impl BlockDevice {
-    /// The block device that Linux calls `name`.
+    /// Opens the block device that Linux calls `name`.
     pub(crate) fn open(places: &Places<'_>, name: &str, access: Access) -> Result<Self, Error> {
         let sectors = number(places, name, "size")?.unwrap_or_default();
         let flags = match access {
@@ -50,7 +48,7 @@ impl BlockDevice {
     }
 }
 
-/// Moves all of `bytes` by calls that move a part: `step` is given where it is.
+/// Moves all of `bytes` by calls of `step`, each of which moves a part; `step` gets the offset.
 fn all_of(
     direction: Direction,
     offset: u64,
@@ -61,7 +59,7 @@ fn all_of(
     while done < bytes {
         let at = offset + done as u64;
         let moved = match retry_on_intr(|| step(done, at)) {
-            // The end of what is there, which sysfs has told otherwise.
+            // The device ends before the size that sysfs gives.
             Ok(0) => Err(Errno::IO),
             moved => moved,
         };

@@ -21,18 +21,17 @@ use crate::{Places, find_only};
 pub(crate) struct Found {
     /// Linux's name of the partition.
     pub(crate) node: Name,
-    /// Its name of the disk.
+    /// Linux's name of the disk.
     disk: Name,
 }
 
-/// The sleep areas of the machine's disks. With more than one, how many is all
-/// that matters, so what has no room is left out.
+/// The sleep areas of the machine's disks. Areas that do not fit are dropped: with more than one,
+/// only the count matters.
 pub(crate) type Survey = ArrayVec<Found, 16>;
 
-/// The sleep areas on disks where the firmware looks for them: NVMe's. A disk
-/// that cannot be looked at may have nothing to do with sleeping: `complain` is
-/// told, and the others are looked at. Without permission nobody can tell, so
-/// that is an error.
+/// Finds the sleep areas on NVMe disks, where the firmware looks for them. A disk that cannot be
+/// read may have nothing to do with sleep: its error goes to `complain`, and the search continues.
+/// A missing permission is an error.
 pub(crate) fn survey(
     places: &Places<'_>,
     complain: &mut dyn FnMut(&str, Error),
@@ -64,7 +63,7 @@ fn is_disk(places: &Places<'_>, name: &str) -> Result<bool, Error> {
     if !name.starts_with("nvme") {
         return Ok(false);
     }
-    // Of a disk with several paths Linux hides each, and shows the disk.
+    // For a disk with several paths Linux hides each path, and shows the disk.
     let is_hidden = number(places, name, "hidden")? == Some(1);
     let is_partition = number(places, name, "partition")?.is_some();
     Ok(!is_hidden && !is_partition)
@@ -91,15 +90,15 @@ fn look_at(places: &Places<'_>, disk: &str, survey: &mut Survey) -> Result<(), E
     Ok(())
 }
 
-/// Bytes of a disk's block.
+/// The disk's block size in bytes.
 fn block_bytes(places: &Places<'_>, disk: &str) -> Result<u32, Error> {
     let bytes = number(places, disk, "queue/logical_block_size")?;
     let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
     Ok(bytes.unwrap_or(512))
 }
 
-/// The partitions beside the machine's sleep area that cannot be guarded. The firmware, which
-/// has the last word, also looks at other namespaces of that disk's controller.
+/// The partitions beside the machine's sleep area that cannot be guarded. The firmware makes the
+/// final check, which also covers other namespaces of the disk's controller.
 pub(crate) fn unguarded_partitions(
     places: &Places<'_>,
     complaints: &mut dyn Write,
@@ -120,8 +119,7 @@ pub(crate) fn unguarded_partitions(
         .collect())
 }
 
-/// How Linux calls a partition of `disk`: with a `p` in between where the name
-/// ends in a digit.
+/// Linux's name of a partition of `disk`: with a `p` in between if the disk's name ends in a digit.
 fn partition_name(disk: &str, partition: u32) -> Result<Name, Error> {
     let mut name = Name::from(disk)?;
     if disk.ends_with(|last: char| last.is_ascii_digit()) {
@@ -131,8 +129,8 @@ fn partition_name(disk: &str, partition: u32) -> Result<Name, Error> {
     Ok(name)
 }
 
-/// Whether Linux has the partition where the table has it: it reads the table
-/// when the disk appears, and somebody may have changed it since.
+/// Whether Linux's partition lies where the table has it. Linux read the table when the disk
+/// appeared, and the table may have changed since.
 fn is_where(places: &Places<'_>, node: &str, area: &AreaLocation) -> Result<bool, Error> {
     let bytes = |file| -> Result<Option<u64>, Error> {
         let sectors = number(places, node, file)?;

@@ -7,13 +7,12 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Milliseconds(pub(crate) u64);
 
-/// A text that is no duration.
+/// The text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a duration: write a whole number and ms, s, min, h or d, such as 90s or 30min")]
 pub(crate) struct DurationError;
 
-/// The units: what they are read as, first what they are written as, and how
-/// many ms each has.
+/// The units: the accepted spellings, first the one to write, and the length in ms.
 const UNITS: [(&[&str], u64); 5] = [
     (&["d", "day", "days"], 24 * 60 * 60 * 1000),
     (&["h"], 60 * 60 * 1000),
@@ -25,7 +24,7 @@ const UNITS: [(&[&str], u64); 5] = [
 impl FromStr for Milliseconds {
     type Err = DurationError;
 
-    /// What is too long for any limit is the longest there is.
+    /// A value above all limits becomes the largest one.
     fn from_str(text: &str) -> Result<Self, DurationError> {
         let mut rest = text.trim_ascii();
         let mut ms: u64 = 0;
@@ -49,7 +48,7 @@ impl FromStr for Milliseconds {
     }
 }
 
-/// The beginning of a text for which `belongs` holds, and the rest.
+/// Splits a text after the leading characters for which `belongs` holds.
 fn split(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }

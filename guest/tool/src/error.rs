@@ -10,54 +10,53 @@ use thiserror::Error;
 /// Linux's name of a block device, which has 31 bytes at most.
 pub(crate) type Name = ArrayString<32>;
 
-/// Why a command did not work, or what it found wrong.
+/// Why a command failed, or the problem that it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Error {
     #[error("cannot open {0}: {reason}", reason = Reason(.1))]
     Open(Name, Errno),
     #[error("cannot list Linux's block devices: {reason}", reason = Reason(.0))]
     Blocks(Errno),
-    #[error("cannot read what Linux has as {file} of {device}: {reason}", reason = Reason(.reason))]
+    #[error("cannot read {file} of {device} from sysfs: {reason}", reason = Reason(.reason))]
     Attribute {
         device: Name,
         file: &'static str,
         reason: Errno,
     },
-    #[error("what Linux has as {file} of {device} is no number")]
+    #[error("{file} of {device} in sysfs is not a number")]
     NoNumber { device: Name, file: &'static str },
-    #[error("cannot read what the firmware has told: {reason}", reason = Reason(.0))]
+    #[error("cannot read the firmware's report: {reason}", reason = Reason(.0))]
     Told(Errno),
-    #[error("the firmware has left no log: is it Poorwill, or an older one?")]
+    #[error("the firmware left no log: it is not Poorwill, or an older version")]
     NoLog,
-    #[error("cannot open the firmware's file: {reason}", reason = Reason(.0))]
+    #[error("cannot open the firmware file: {reason}", reason = Reason(.0))]
     Firmware(Errno),
-    #[error("the firmware's file: {0}")]
+    #[error("the firmware file: {0}")]
     Manifest(ManifestError<Errno>),
-    #[error("that firmware does not take all that is in the sleep area, or nobody can tell")]
+    #[error("that firmware may not wake all images in the sleep area: see above")]
     NotTaken,
-    #[error("a path or a name is longer than any of Linux's")]
+    #[error("a path or a name is too long for Linux")]
     LongName,
     #[error("a power failure now would not be a cut")]
     NoCut,
-    #[error("cannot read what Linux has of a PCI function: {reason}", reason = Reason(.0))]
+    #[error("cannot read a PCI function from sysfs: {reason}", reason = Reason(.0))]
     Function(Errno),
-    #[error("cannot read what Linux has of a virtio device: {reason}", reason = Reason(.0))]
+    #[error("cannot read a virtio device from sysfs: {reason}", reason = Reason(.0))]
     Virtio(Errno),
-    #[error("cannot list what Linux has of devices: {reason}", reason = Reason(.0))]
+    #[error("cannot list devices in sysfs: {reason}", reason = Reason(.0))]
     Sysfs(Errno),
     #[error("cannot write the answer")]
     Output,
     #[error(transparent)]
     Table(#[from] GptError),
     #[error(
-        "partition {partition} of {disk}, the sleep area, is not where Linux has it: \
-         let Linux read the table again (blockdev --rereadpt), or start it anew"
+        "Linux has an old place of partition {partition} of {disk}, the sleep area: let it read the \
+         table again (blockdev --rereadpt), or reboot"
     )]
     OtherTable { disk: Name, partition: u32 },
     #[error(
-        "there is no sleep area on any NVMe disk of Linux's, so nowhere to keep it: without one the \
-         machine sleeps by retain; one in persistent memory is configured on the host \
-         (poorwill area set)"
+        "no sleep area on any NVMe disk, so the setting cannot be stored: without an area the \
+         machine sleeps by retain; set one in persistent memory on the host (poorwill area set)"
     )]
     NoArea,
     #[error(
@@ -67,20 +66,18 @@ pub(crate) enum Error {
     SeveralAreas(usize),
     #[error("cannot read {file}: {reason}", reason = Reason(.reason))]
     List { file: &'static str, reason: Errno },
-    #[error("{0} is more than can be looked at")]
+    #[error("{0}: the list is too long to check")]
     LongList(&'static str),
     #[error(
-        "{0} is mounted for writing, so the disk would be another at the second wake: mount it \
+        "{0} is mounted for writing, and would have other contents at the second wake: mount it \
          read-only, or cover it by an overlay in memory"
     )]
     Writable(Name),
-    #[error(
-        "{0} is swapped to, so what lies there would be another at the second wake: swapoff it"
-    )]
+    #[error("{0} is in use as swap, and would have other contents at the second wake: swapoff it")]
     Swap(Name),
     #[error(
-        "{0}: a snapshot may wake over a disk that its kernel does not know; --unguarded takes it \
-         all the same"
+        "{0}: a snapshot may wake over a disk that has changed since; give --unguarded to accept \
+         that"
     )]
     Unguarded(UnguardedPartition),
     #[error("Linux does not sleep: {reason}", reason = Reason(.0))]
@@ -109,7 +106,7 @@ impl<T> From<CapacityError<T>> for Error {
     }
 }
 
-/// Linux's reason, as a sentence where the user can do something about it.
+/// Linux's error, as advice if the user can do something about it.
 struct Reason<'e>(&'e Errno);
 
 impl fmt::Display for Reason<'_> {
@@ -118,7 +115,7 @@ impl fmt::Display for Reason<'_> {
             Errno::ACCESS | Errno::PERM => "permission denied: run it as root",
             Errno::BUSY => "it is in use: mounted, or by another program",
             Errno::NOENT => "there is no such file",
-            Errno::INVAL => "it does not take direct access",
+            Errno::INVAL => "it does not support direct I/O",
             errno => return write!(f, "{errno}"),
         })
     }
@@ -131,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_not_root_is_told() {
+    fn a_user_without_permission_is_told_to_be_root() {
         let disk = Name::from("nvme0n1").unwrap();
         let text = Error::Open(disk, Errno::ACCESS).to_string();
         let wanted = "cannot open nvme0n1: permission denied: run it as root";

@@ -1,4 +1,4 @@
-//! The small files by which Linux tells of its devices.
+//! Linux's small files about its devices.
 
 use core::str;
 
@@ -9,7 +9,7 @@ use rustix::io::{Errno, read as read_some, retry_on_intr};
 use crate::Places;
 use crate::error::{Error, Name};
 
-/// The parts of a path, put together.
+/// Joins the parts of a path.
 pub(crate) fn path(parts: &[&str]) -> Result<ArrayString<256>, Error> {
     let mut path = ArrayString::new();
     for (number, part) in parts.iter().enumerate() {
@@ -21,7 +21,7 @@ pub(crate) fn path(parts: &[&str]) -> Result<ArrayString<256>, Error> {
     Ok(path)
 }
 
-/// The first `N` bytes of a file, or all of it; `None`: there is no such file.
+/// The first `N` bytes of a file, or all of it; `None`: the file does not exist.
 pub(crate) fn read<const N: usize>(path: &str) -> Result<Option<ArrayVec<u8, N>>, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = match retry_on_intr(|| open(path, flags, Mode::empty())) {
@@ -41,7 +41,7 @@ pub(crate) fn read<const N: usize>(path: &str) -> Result<Option<ArrayVec<u8, N>>
     Ok(Some(bytes))
 }
 
-/// A number that Linux tells of a block device; `None`: it does not.
+/// A number from a block device's folder in sysfs; `None`: the file does not exist.
 pub(crate) fn number(
     places: &Places<'_>,
     device: &str,

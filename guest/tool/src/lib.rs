@@ -1,10 +1,8 @@
-//! `poorwill-guest`: how the machine sleeps, shown and chosen from its running
-//! Linux.
+//! `poorwill-guest`: shows and sets how the machine sleeps, from its running Linux.
 //!
-//! All but the program's beginning and end is here, so that it runs, and is
-//! tested, on any Linux. It keeps the sleep area's configuration as the host's
-//! `poorwill area set` does, through the disk: the firmware reads it at the next
-//! sleep.
+//! This library has everything but the program's start and exit, so that tests run it on any Linux.
+//! Like the host's `poorwill area set`, it writes the sleep area's configuration to the disk. The
+//! firmware reads it at the next sleep.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -35,43 +33,41 @@ use disks::{Found, Survey, survey};
 use error::Error;
 use status::{Sleeping, Slots, Told};
 
-/// Where Linux shows what the program looks at.
+/// Paths of Linux's files.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'p> {
-    /// Its block devices: `/sys/class/block`.
+    /// Block devices: `/sys/class/block`.
     pub blocks: &'p str,
-    /// Their nodes: `/dev`.
+    /// Device nodes: `/dev`.
     pub nodes: &'p str,
-    /// What the firmware has told it last:
-    /// `/proc/device-tree/chosen/poorwill,boot`.
+    /// The firmware's report of the last start or wake: `/proc/device-tree/chosen/poorwill,boot`.
     pub told: &'p str,
     /// The firmware's log: `/proc/device-tree/chosen/poorwill,log`.
     pub log: &'p str,
-    /// What it has told of cuts: `/proc/device-tree/chosen/poorwill,cut`.
+    /// The firmware's cut status: `/proc/device-tree/chosen/poorwill,cut`.
     pub cut: &'p str,
-    /// PCI's functions: `/sys/bus/pci/devices`.
+    /// PCI functions: `/sys/bus/pci/devices`.
     pub pci: &'p str,
-    /// Devices that are not on a bus which tells of them: `/sys/bus/platform/devices`.
+    /// Devices on buses that cannot be enumerated: `/sys/bus/platform/devices`.
     pub platform: &'p str,
     /// IOMMUs that have a driver: `/sys/class/iommu`.
     pub iommus: &'p str,
-    /// What is mounted: `/proc/self/mounts`.
+    /// Mounted file systems: `/proc/self/mounts`.
     pub mounts: &'p str,
-    /// What it swaps to: `/proc/swaps`.
+    /// Swap devices: `/proc/swaps`.
     pub swaps: &'p str,
-    /// Where it is told to sleep: `/sys/power/state`.
+    /// The file that requests a sleep: `/sys/power/state`.
     pub power: &'p str,
 }
 
-/// Done.
 const DONE: u8 = 0;
-/// It did not work, or something is not as it should be.
+/// The command failed, or found a problem.
 const FAILED: u8 = 1;
-/// The words make no command.
+/// The command line is wrong.
 const WRONG_USAGE: u8 = 2;
 
-/// Does what the words behind the program's name ask for, and returns the exit
-/// status. What is asked for goes to `out`, what is wrong to `complaints`.
+/// Runs the command with the arguments after the program's name, and returns the exit status.
+/// Results go to `out`, problems to `complaints`.
 pub fn run(
     words: &[&str],
     places: &Places<'_>,
@@ -81,7 +77,7 @@ pub fn run(
     let command = match Command::parse(words) {
         Ok(command) => command,
         Err(error) => {
-            let hint = "(`poorwill-guest help` tells what there is)";
+            let hint = "(`poorwill-guest help` lists the commands)";
             complain(complaints, format_args!("{error}\n{hint}"));
             return WRONG_USAGE;
         }
@@ -107,7 +103,7 @@ pub fn run(
     }
 }
 
-/// There is nobody else to tell, should this fail.
+/// If this fails, there is no other place to report it.
 fn complain(complaints: &mut dyn Write, text: fmt::Arguments<'_>) {
     let _nobody_listens = writeln!(complaints, "poorwill-guest: {text}");
 }
@@ -117,7 +113,7 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
     if areas.is_empty() {
         writeln!(
             out,
-            "sleep area   none on any NVMe disk of Linux's: without one the machine sleeps by retain"
+            "sleep area   none on any NVMe disk: the machine sleeps by retain"
         )?;
     }
     let mut unusable = None;
@@ -145,7 +141,7 @@ fn show_log(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells which images the firmware in a file would wake.
+/// Shows which images the firmware in a file would wake.
 fn foretell(
     firmware: &str,
     places: &Places<'_>,
@@ -165,7 +161,7 @@ fn foretell(
     }
 }
 
-/// Shows one area; why its configuration cannot be used, if so.
+/// Shows one area; fails if its configuration cannot be used.
 fn show_area(
     found: &Found,
     places: &Places<'_>,
@@ -199,7 +195,7 @@ fn set(
     Ok(())
 }
 
-/// Changes the configuration of the only area, and returns what it is then.
+/// Changes the configuration of the only area, and returns the new one.
 fn change(
     places: &Places<'_>,
     complaints: &mut dyn Write,
@@ -210,10 +206,13 @@ fn change(
     let mut area = area_of(&mut device, &mut scratch)?;
     let old = match area.configuration() {
         Ok(old) => old,
-        // What cannot be read now may be there all the same.
+        // After a failed read the configuration may still be valid.
         Err(ConfigurationError::Medium(error)) => return Err(error.into()),
         Err(error) => {
-            complain(complaints, format_args!("{error}; it is set anew now"));
+            complain(
+                complaints,
+                format_args!("{error}; a new configuration is written"),
+            );
             Configuration::default()
         }
     };
@@ -222,7 +221,7 @@ fn change(
     Ok(new)
 }
 
-/// The machine's only sleep area, to be written to.
+/// Opens the machine's only sleep area, for writing.
 fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<BlockDevice, Error> {
     let only = find_only(places, complaints)?;
     BlockDevice::open(places, &only.node, Access::Write)
@@ -243,7 +242,7 @@ fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Survey, Error
     })
 }
 
-/// The area that a device is, all of it.
+/// The area that fills all of a device.
 fn area_of<'a>(
     device: &'a mut BlockDevice,
     scratch: &'a mut Page,

@@ -1,4 +1,4 @@
-//! The program `poorwill-guest`; what it does is in the library.
+//! The program `poorwill-guest`: start and exit around the library.
 #![no_std]
 #![no_main]
 
@@ -26,10 +26,10 @@ poorwill_guest_entry::start!(main);
 
 /// Returns the exit status.
 fn main(arguments: Arguments) -> u8 {
-    // No command has more words; one word too many is enough to refuse it.
+    // No command takes more arguments; one too many is enough to refuse it.
     let words: ArrayVec<&str, 4> = (1..5)
         .map_while(|index| arguments.get(index))
-        // What is no text is no command either.
+        // An argument that is not text matches no command.
         .map(|word| word.to_str().unwrap_or("?"))
         .collect();
     run(&words, &PLACES, &mut Stream(STDOUT), &mut Stream(STDERR))

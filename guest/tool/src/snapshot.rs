@@ -1,4 +1,4 @@
-//! Taking a snapshot of the running machine, and saying that it has woken well.
+//! Takes a snapshot of the running machine, and records that it woke well.
 
 use core::fmt::Write;
 use core::str;
@@ -12,9 +12,8 @@ use crate::disks::unguarded_partitions;
 use crate::error::{Error, Name};
 use crate::{Places, area_of, change, complain, files, open_only_area};
 
-/// Has the machine sleep, and its image kept as snapshot `name`; if `unguarded`, also beside
-/// partitions of which a wake cannot tell whether they were written to. Returns behind every
-/// wake of it.
+/// Sleeps, and keeps the image as snapshot `name`. With `unguarded` it accepts partitions that a
+/// wake cannot check for changes. Returns after each of its wakes.
 pub(crate) fn take(
     (name, unguarded): (SnapshotName, bool),
     places: &Places<'_>,
@@ -40,7 +39,7 @@ pub(crate) fn take(
     sync();
     let slept = sleep(places);
     if slept.is_err() {
-        // No later sleep is to be kept in its place.
+        // Later sleeps must not replace the snapshot.
         change(places, complaints, next(None))?;
     }
     slept?;
@@ -48,8 +47,8 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// Says that the machine is well, woken from its snapshot. Writes only where
-/// nobody has said so before, or a wake has failed since.
+/// Records that the machine is well after its snapshot's wake. Writes only if this is not yet
+/// recorded, or a wake has failed since.
 pub(crate) fn well(
     places: &Places<'_>,
     out: &mut dyn Write,
@@ -73,9 +72,9 @@ fn sleep(places: &Places<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every file system that a disk holds is to be mounted read-only.
+/// Checks that each file system on a disk is mounted read-only.
 fn check_mounts(places: &Places<'_>) -> Result<(), Error> {
-    lines(places.mounts, "what is mounted", |line| {
+    lines(places.mounts, "the mounted file systems", |line| {
         let mut words = line.split(|byte| *byte == b' ');
         let (source, options) = (words.next(), words.nth(2));
         let is_writable = options
@@ -89,9 +88,9 @@ fn check_mounts(places: &Places<'_>) -> Result<(), Error> {
     })
 }
 
-/// Nothing is to be swapped to a disk.
+/// Checks that no disk is used as swap.
 fn check_swaps(places: &Places<'_>) -> Result<(), Error> {
-    lines(places.swaps, "what is swapped to", |line| {
+    lines(places.swaps, "the swap devices", |line| {
         let source = line.split(|byte| matches!(byte, b' ' | b'\t')).next();
         match disk(source) {
             Some(name) => Err(Error::Swap(name)),
@@ -100,16 +99,15 @@ fn check_swaps(places: &Places<'_>) -> Result<(), Error> {
     })
 }
 
-/// The block device that a line is about, unless that lies in memory.
+/// The block device of a line; `None`: it lies in memory.
 fn disk(source: Option<&[u8]>) -> Option<Name> {
     let name = str::from_utf8(source?.strip_prefix(b"/dev/")?).ok()?;
     let in_memory = ["zram", "ram"].iter().any(|kind| name.starts_with(kind));
-    // A longer name than there is room for is a disk's all the same.
+    // A name that is too long still belongs to a disk.
     (!in_memory).then(|| Name::from(name).unwrap_or_default())
 }
 
-/// Hands each line of one of Linux's lists to `look`. A list that there is not is
-/// empty.
+/// Calls `look` with each line of one of Linux's lists. A missing list is empty.
 fn lines(
     path: &str,
     what: &'static str,
@@ -124,5 +122,5 @@ fn lines(
     list.split(|byte| *byte == b'\n').try_for_each(look)
 }
 
-/// Bytes of a list that are looked at.
+/// The most bytes of a list.
 const LIST_BYTES: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! What `status` says.
+//! The output of `status`.
 
 use core::fmt;
 
@@ -26,7 +26,7 @@ impl fmt::Display for Sleeping {
     }
 }
 
-/// What the two slots tell of the last sleeps.
+/// The state of the two slots, after the last sleeps.
 pub(crate) struct Slots<'s>(pub(crate) &'s [SlotStatus; 2]);
 
 impl fmt::Display for Slots<'_> {
@@ -53,7 +53,7 @@ impl fmt::Display for Slots<'_> {
                     failure: Some(failure),
                     ..
                 } => write!(f, "its wake failed: {failure}")?,
-                SlotState::Discarded(reason) => write!(f, "given up: {reason}")?,
+                SlotState::Discarded(reason) => write!(f, "discarded: {reason}")?,
                 SlotState::Snapshot(attempts) => {
                     f.write_str("snapshot")?;
                     if !record.name.is_empty() {
@@ -72,13 +72,13 @@ impl fmt::Display for Slots<'_> {
     }
 }
 
-/// What the firmware has told Linux last, by the bytes of its device tree.
+/// The firmware's last report to Linux, as bytes of the device tree.
 pub(crate) struct Told<'t>(pub(crate) Option<&'t [u8]>);
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Told(Some(bytes)) = self else {
-            return f.write_str("has told nothing: is it Poorwill?");
+            return f.write_str("no report: is it Poorwill?");
         };
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         for byte in text {
@@ -198,7 +198,7 @@ mod tests {
             ),
             (
                 record(SlotState::Discarded(DiscardReason::NewSleep)),
-                "sleep 12, given up: the machine slept again, image of 240000000 bytes, saved in 650 ms",
+                "sleep 12, discarded: the machine slept again, image of 240000000 bytes, saved in 650 ms",
             ),
         ];
         for (slot, text) in cases {
@@ -216,6 +216,6 @@ mod tests {
         );
         assert_eq!(shown(b"cold boot\x1b[2J\n\xff"), "cold boot?[2J??");
         assert_eq!(shown(b""), "");
-        assert!(Told(None).to_string().contains("told nothing"));
+        assert!(Told(None).to_string().contains("no report"));
     }
 }

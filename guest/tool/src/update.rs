@@ -1,4 +1,4 @@
-//! Which images another firmware would still wake: asked before an update.
+//! Which images another firmware would still wake; for use before an update.
 
 use core::fmt::{self, Write};
 
@@ -24,7 +24,7 @@ pub(crate) fn manifest(file: &str) -> Result<Manifest, Error> {
     found.map_err(Error::Manifest)
 }
 
-/// Tells what `firmware` makes of an area, and whether it takes all that is there.
+/// Shows what `firmware` makes of an area, and whether it accepts all of it.
 pub(crate) fn foretell(
     firmware: &Manifest,
     found: &Found,
@@ -54,7 +54,7 @@ pub(crate) fn foretell(
     Ok(takes_all)
 }
 
-/// Whether a slot has an image that may wake, or may have one.
+/// Whether a slot has an image that may wake. An unreadable slot counts.
 fn may_wake(status: &SlotStatus) -> bool {
     match status {
         SlotStatus::New => false,
@@ -73,7 +73,7 @@ fn of_image<M: Medium>(firmware: &Manifest, slot: &mut M) -> Result<Forecast, Er
         Err(error) => return Ok(firmware.check_image(Err(&error), State::Unreadable)),
     };
     let mut room = [Page::ZERO; to_usize(STATE_PAGES)];
-    // The key is in flash that Linux does not reach.
+    // The key is in flash that Linux cannot reach.
     let sections = read_state(slot, &header, &mut room);
     let state = match (header.seal, &sections) {
         (Some(_), _) => State::Sealed,
@@ -93,7 +93,7 @@ impl fmt::Display for Told {
             Forecast::Refused(obstacle) => {
                 write!(f, "does NOT wake under that firmware: {obstacle}")
             }
-            Forecast::Unknown(gap) => write!(f, "under that firmware: cannot be told: {gap}"),
+            Forecast::Unknown(gap) => write!(f, "not known under that firmware: {gap}"),
         }
     }
 }

@@ -157,7 +157,7 @@ fn what_the_firmware_has_told_is_in_the_way_too() {
     let outcome = machine.run(&["cut", "check"]);
     outcome.says(
         1,
-        &["in the way   the firmware was told of no power-fail line"],
+        &["in the way   the firmware found no power-fail line"],
         &[NOT_A_CUT],
     );
     fs::write(

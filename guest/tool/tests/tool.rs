@@ -48,7 +48,7 @@ fn the_firmwares_log_is_shown_line_by_line() {
     let machine = Machine::new();
     machine
         .run(&["log"])
-        .says(1, &[], &["the firmware has left no log"]);
+        .says(1, &[], &["the firmware left no log"]);
     let text = b"[0.000] start\n[0.012] cold boot: \x1bno image\n\0\0\0";
     fs::write(machine.path("log"), text).unwrap();
     let outcome = machine.run(&["log"]);
@@ -95,8 +95,8 @@ fn what_is_set_is_what_the_firmware_reads() {
 fn without_an_area_the_machine_retains() {
     let machine = Machine::new();
     machine.add_disk("nvme0n1", 0);
-    let none = "none on any NVMe disk of Linux's: without one the machine sleeps by retain\n";
-    let silent = "firmware     has told nothing";
+    let none = "none on any NVMe disk: the machine sleeps by retain\n";
+    let silent = "firmware     no report";
     machine.run(&["status"]).says(0, &[none, silent], &[]);
     let outcome = machine.run(&["mode", "staged"]);
     outcome.says(1, &[], &["no sleep area", "sleeps by retain"]);
@@ -176,7 +176,11 @@ fn a_damaged_configuration_is_named_and_mended() {
         &["damaged", "poorwill-guest mode"],
     );
     let outcome = machine.run(&["mode", "auto"]);
-    outcome.says(0, &["sleep mode   auto"], &["damaged", "set anew now"]);
+    outcome.says(
+        0,
+        &["sleep mode   auto"],
+        &["damaged", "a new configuration is written"],
+    );
     machine
         .run(&["status"])
         .says(0, &["sleep mode   auto"], &[]);
@@ -236,7 +240,7 @@ fn a_disk_that_can_be_written_to_is_no_ground_for_a_snapshot() {
     let swaps = "Filename\t\t\tType\n/dev/zram1   partition\n/dev/nvme0n1p3   partition\t9\n";
     fs::write(machine.path("swaps"), swaps).unwrap();
     let outcome = machine.run(&["snapshot"]);
-    outcome.says(1, &[], &["nvme0n1p3 is swapped to", "swapoff"]);
+    outcome.says(1, &[], &["nvme0n1p3 is in use as swap", "swapoff"]);
     assert!(machine.device("nvme0n1p1") == before);
     assert!(fs::read(machine.path("power")).unwrap().is_empty());
 }

@@ -93,7 +93,7 @@ fn says(machine: &Machine, manifest: &Manifest, status: u8, words: &str) {
     let outcome = machine.run(&["status", "--for", file.to_str().unwrap()]);
     let err: &[&str] = match status {
         0 => &[],
-        _ => &["that firmware does not take all that is in the sleep area"],
+        _ => &["that firmware may not wake all images in the sleep area"],
     };
     outcome.says(status, &["that firmware Poorwill 0.1.0", words], err);
 }
@@ -163,8 +163,8 @@ fn a_file_without_a_manifest_is_refused() {
     ask().says(
         1,
         &[],
-        &["cannot open the firmware's file: there is no such file"],
+        &["cannot open the firmware file: there is no such file"],
     );
     fs::write(&file, [3; 10_000]).unwrap();
-    ask().says(1, &[], &["the firmware's file: it has no manifest"]);
+    ask().says(1, &[], &["the firmware file: it has no manifest"]);
 }
