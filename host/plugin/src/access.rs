@@ -1,4 +1,4 @@
-//! What harts do to memory and to devices.
+//! Accesses of harts to memory and to devices.
 
 use std::ffi::{CStr, c_uint, c_void};
 
@@ -15,7 +15,7 @@ use crate::signal;
 /// The device that switches the power off.
 const POWER_SWITCH: &CStr = c"riscv.sifive.test";
 
-/// QEMU's status when that is written to it: off, or off with a failure.
+/// QEMU's exit status after a write of `value` to it: success or failure.
 fn status_of(value: u64) -> Option<u8> {
     match value & 0xffff {
         0x5555 => Some(0),
@@ -24,7 +24,8 @@ fn status_of(value: u64) -> Option<u8> {
     }
 }
 
-/// Registers of the flush block: an address, and an address without its lowest four bits.
+/// Registers of the flush block: one for an address, one for an address without its lowest four
+/// bits.
 const FLUSH_64: u64 = 0x200;
 const FLUSH_32: u64 = 0x240;
 
@@ -40,7 +41,7 @@ struct Access {
     is_store: bool,
 }
 
-/// A hart has loaded or stored; a store is done.
+/// QEMU calls this after a load or store of a hart.
 pub(crate) extern "C" fn accessed(number: c_uint, info: u32, address: u64, _data: *mut c_void) {
     let session = Session::get();
     let access = Access {
@@ -111,7 +112,7 @@ fn memory(session: &Session, access: Access, place: Place) {
     part(session, &mut model, access, next, bytes - first);
 }
 
-/// A part of an access that is in one line.
+/// Handles the part of an access that is in one line.
 fn part(session: &Session, model: &mut Guard<'_>, access: Access, address: u64, bytes: usize) {
     let Some(line) = line(session, model, address) else {
         return;
@@ -126,14 +127,14 @@ fn part(session: &Session, model: &mut Guard<'_>, access: Access, address: u64, 
     }
 }
 
-/// A physical address as a line's, and the byte within it.
+/// Splits a physical address into the start of its line and the byte within it.
 #[expect(clippy::cast_possible_truncation, reason = "less than a line")]
 fn split(address: u64) -> (u64, usize) {
     let line = LINE_BYTES as u64;
     (address / line, (address % line) as usize)
 }
 
-/// The line of a physical address, if it is RAM.
+/// The line of a physical address; `None`: it is not RAM.
 fn line(session: &Session, model: &Model, address: u64) -> Option<u32> {
     let offset = address.checked_sub(session.options.base)?;
     let line = u32::try_from(offset / LINE_BYTES as u64).ok()?;
@@ -154,16 +155,15 @@ fn flush(
     }
 }
 
-/// Which register, and whether it holds a physical address, as a call's data.
+/// Bit of [`flushes_line`]'s data: the address is physical. The bits below are the register.
 const PHYSICAL: usize = 1 << 8;
 
-/// The data for [`flushes_line`].
 pub(crate) fn flush_data(register: u8, is_physical: bool) -> usize {
     usize::from(register) | if is_physical { PHYSICAL } else { 0 }
 }
 
-/// A hart is about to flush the line that a register names. Should that raise an
-/// exception, it counts all the same.
+/// QEMU calls this before a hart flushes the line that a register names. It counts even if the
+/// instruction raises an exception.
 pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
@@ -171,7 +171,7 @@ pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     let registers = session.registers.get();
     let value = registers.and_then(|all| session.qemu.register_value(all, register));
     let Some(value) = value else {
-        fail(&format_args!("QEMU does not tell register x{register}"));
+        fail(&format_args!("QEMU cannot read register x{register}"));
     };
     let address = if data.addr() & PHYSICAL != 0 {
         Some(value)
@@ -185,7 +185,7 @@ pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     }
 }
 
-/// A hart is about to flush all of its lines.
+/// QEMU calls this before a hart flushes all of its lines.
 pub(crate) extern "C" fn flushes_all(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     if let Some(cache) = &mut session.model().cache {
@@ -193,7 +193,7 @@ pub(crate) extern "C" fn flushes_all(number: c_uint, _data: *mut c_void) {
     }
 }
 
-/// A hart is about to execute a fence.
+/// QEMU calls this before a hart executes a fence.
 pub(crate) extern "C" fn fences(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     if let Some(cache) = &mut session.model().cache {

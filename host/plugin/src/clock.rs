@@ -15,24 +15,22 @@ use crate::qemu::internals::{BigLock, ClockHooks, Internals};
 use crate::session::Session;
 use crate::time::{BecameIdle, FULL, Reached, Stamp, clock_time, next_jump};
 
-/// Why there can be no time base.
+/// Why the time base cannot start.
 #[derive(Debug, Error)]
 pub(crate) enum ClockError {
-    /// Another way to run harts, or another to tell the time.
-    #[error("QEMU's clock cannot be hooked: -icount is not to be given")]
+    #[error("QEMU's clock cannot be hooked: remove -icount")]
     NoHook,
-    /// No thread.
     #[error("no thread for idle harts: {0}")]
     NoThread(#[from] std::io::Error),
 }
 
-/// How long is waited where harts are said to wake and do not, and nothing tells.
+/// Limit of a wait for waking harts: QEMU may wake one that stays idle, without notice.
 const WAKE_LIMIT: Duration = Duration::from_millis(20);
 
-/// Until the machine is looked at again, where it is not as idle as was said.
+/// Pause before the next look at a machine that is not idle after all.
 const SETTLE: Duration = Duration::from_micros(20);
 
-/// Takes over QEMU's virtual clock. The first hart was just made.
+/// Takes over QEMU's virtual clock. The first hart was just created.
 pub(crate) fn start(session: &'static Session) -> Result<(), ClockError> {
     let hooks = ClockHooks {
         interrupt: interrupted,
@@ -54,23 +52,23 @@ extern "C" fn get_clock() -> i64 {
     Session::get().clock.load(Ordering::Acquire)
 }
 
-/// The clock never goes back.
+/// QEMU never sets the clock back.
 extern "C" fn set_clock(time: i64) {
     Session::get().clock.fetch_max(time, Ordering::AcqRel);
 }
 
-/// A hart reads a counter of cycles or instructions.
+/// QEMU calls this when a hart reads a counter of cycles or instructions.
 unsafe extern "C" fn read_csr(state: *mut c_void, csr: c_int, value: *mut u64) -> c_int {
     let session = Session::get();
     let hart = holder(session, state);
     let counter = session.qemu.read_counter(hart);
     let read = session.model().read_csr(hart, Counter::of(csr), counter);
-    // SAFETY: QEMU says where it wants the value.
+    // SAFETY: QEMU passes a valid place for the value.
     unsafe { value.write(read) };
     NO_EXCEPTION
 }
 
-/// A hart writes to one.
+/// QEMU calls this when a hart writes to a counter.
 extern "C" fn write_csr(state: *mut c_void, csr: c_int, value: u64) -> c_int {
     let session = Session::get();
     let hart = holder(session, state);
@@ -83,10 +81,10 @@ fn holder(session: &Session, state: *mut c_void) -> usize {
     session.holder(state).expect("CSRs are a hart's")
 }
 
-/// What QEMU interrupts a hart with that has an interrupt pending (`CPU_INTERRUPT_HARD`).
+/// QEMU's mask for a pending interrupt (`CPU_INTERRUPT_HARD`).
 const DEVICE_INTERRUPT: c_int = 2;
 
-/// QEMU interrupts a hart, under the big lock.
+/// QEMU calls this to interrupt a hart, under the big lock.
 unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
     let session = Session::get();
     let cpu = Internals::named(cpu).expect("an interrupt is a hart's");
@@ -108,7 +106,8 @@ unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
     }
 }
 
-/// A block begins at a hart that has executed its share of the window, or was idle.
+/// QEMU calls this at the start of a block if the hart has executed its share of the window, or was
+/// idle.
 pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
@@ -131,7 +130,7 @@ pub(crate) extern "C" fn share_used(number: c_uint, _data: *mut c_void) {
     session.internals.yield_hart(session.cpu(hart));
 }
 
-/// A hart is about to execute `wfi`.
+/// QEMU calls this before a hart executes `wfi`.
 pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);
@@ -154,7 +153,7 @@ pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
     }
 }
 
-/// Moves the window, with the model unlocked while timers and events are served.
+/// Moves the window. The model is unlocked while timers and events run.
 fn move_window<'a>(session: &'a Session, mut model: Guard<'a>) -> Guard<'a> {
     let Some(end) = model.time.as_ref().map(|time| clock_time(time.end())) else {
         return model;
@@ -184,7 +183,7 @@ fn open(model: &mut Guard<'_>) {
     }
 }
 
-/// Lets time jump whenever all harts are idle; a thread of its own.
+/// Advances the time while all harts are idle; runs in a thread of its own.
 fn watch(session: &'static Session) {
     session.internals.register_thread();
     loop {
@@ -218,8 +217,8 @@ fn wait_until_idle(session: &Session) -> Stamp {
     }
 }
 
-/// Whether nothing has happened since. QEMU says that no hart has anything to do, so
-/// none is waking.
+/// Whether the state has not changed since `stamp`. QEMU reports all harts as idle, so no hart is
+/// waking.
 fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
     let mut model = session.model();
     let has_ended = model.has_ended();
@@ -233,7 +232,7 @@ fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
     is_same
 }
 
-/// Jumps to the next timer or event, if one ever comes.
+/// Jumps to the next timer or event; `false`: neither exists.
 fn jump(session: &Session, lock: &BigLock<'_>) -> bool {
     let deadline = session.internals.deadline();
     let clock = session.clock.load(Ordering::Acquire);

@@ -10,7 +10,7 @@ use crate::report::Cause;
 use crate::session::Session;
 use crate::signal;
 
-/// Serves one connection after the other, in a thread of its own.
+/// Serves connections one after the other, in a thread of its own.
 pub(crate) fn start(session: &'static Session, listener: UnixListener) -> io::Result<()> {
     let name = "power line".to_owned();
     let serve = move || {
@@ -29,7 +29,7 @@ fn serve(session: &Session, stream: UnixStream) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
         let line = line?;
-        // The power may go for what is told: whoever takes it waits until there is an answer.
+        // The big lock delays the end of the power, which takes it too, until the answer is sent.
         let _lock = session.internals.lock();
         let answer = match obey(session, &line) {
             Ok(()) => "ok\n".to_owned(),

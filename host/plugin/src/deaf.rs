@@ -1,20 +1,20 @@
-//! A hart that no interrupt reaches for a while after the line was raised, as on a machine whose
-//! interrupts travel more slowly to one hart than to another. It runs on meanwhile: what it does
-//! then comes late, to harts that have taken theirs.
+//! A hart that gets no interrupt for a while after the line was raised, as on a machine with
+//! unequal interrupt latencies. It keeps running, so its actions then reach harts that have taken
+//! their interrupts.
 
-/// The hart, and what has been kept from it.
+/// The hart, and its delayed interrupts.
 #[derive(Clone, Copy, Debug)]
 pub struct Deaf {
     hart: usize,
     lasts: u64,
-    /// When it hears again, once the line was raised.
+    /// The end of the delay, once the line was raised.
     until: Option<u64>,
-    /// An interrupt was kept from it.
+    /// An interrupt was delayed.
     has_missed: bool,
 }
 
 impl Deaf {
-    /// That hart, for so long.
+    /// `hart`, with a delay of `lasts`.
     #[must_use]
     pub fn new(hart: usize, lasts: u64) -> Self {
         Deaf {
@@ -30,14 +30,14 @@ impl Deaf {
         self.until.get_or_insert(time.saturating_add(self.lasts));
     }
 
-    /// Whether an interrupt is kept from that hart now: then it comes once the hart hears again.
+    /// Whether an interrupt of that hart is delayed now.
     pub fn misses(&mut self, hart: usize, now: u64) -> bool {
         let misses = self.hart == hart && self.until.is_some_and(|until| now < until);
         self.has_missed |= misses;
         misses
     }
 
-    /// Whether that hart is to be interrupted now by what was kept from it: once.
+    /// Whether a delayed interrupt must be delivered to that hart now: once.
     pub fn hears(&mut self, hart: usize, now: u64) -> bool {
         let hears =
             self.has_missed && self.hart == hart && self.until.is_some_and(|until| now >= until);

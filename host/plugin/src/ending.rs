@@ -1,4 +1,4 @@
-//! The ways in which the power goes.
+//! The ways in which the power ends.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,18 +8,17 @@ use crate::CUT;
 use crate::report::{End, Report};
 use crate::session::{Session, exit_now, fail};
 
-/// The power goes now: QEMU ends at once. The model is not locked by the caller.
+/// The power ends now: QEMU exits at once. The caller must not hold the model's lock.
 pub(crate) fn cut(session: &Session, end: End) -> ! {
-    // No device moves anything while lines are put back.
+    // The lock keeps devices from writing while lines are restored.
     let _lock = session.internals.lock();
     take_power(session, end, None);
     finish(session);
     exit_now(CUT)
 }
 
-/// `hart` has switched the power off. QEMU will end by itself, with that status; until then
-/// no hart executes anything further. It flushes its disks at its end, unless that is not
-/// wanted.
+/// `hart` has switched the power off. QEMU ends by itself, with that status; until then no hart
+/// executes anything. QEMU flushes its disks at its end, unless the options forbid it.
 pub(crate) fn guest_power_off(session: &Session, hart: usize, status: u8) {
     let lock = session.internals.lock();
     take_power(session, End::PowerOff, Some(hart));
@@ -42,7 +41,7 @@ fn take_power(session: &Session, end: End, hart: Option<usize>) {
     model.end(end, hart, &counters, || session.is_kept());
 }
 
-/// Leaves nothing but the report behind.
+/// Writes the report, and removes the control socket.
 fn finish(session: &Session) {
     if let Some(socket) = &session.options.control
         && let Err(reason) = std::fs::remove_file(socket)

@@ -1,4 +1,4 @@
-//! What falls due.
+//! Runs events when they are due.
 
 use crate::ending::cut;
 use crate::model::Guard;
@@ -7,7 +7,7 @@ use crate::schedule::Event;
 use crate::session::{Session, fail};
 use crate::signal;
 
-/// Lets everything happen that is due now, with the model unlocked meanwhile.
+/// Runs all events that are due now. The model is unlocked while they run.
 pub(crate) fn fire<'a>(session: &'a Session, mut model: Guard<'a>) -> Guard<'a> {
     loop {
         let Some(now) = model.time.as_ref().map(|time| time.now()) else {

@@ -1,4 +1,4 @@
-//! How QEMU loads the plugin.
+//! The entry point by which QEMU loads the plugin.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -21,7 +21,7 @@ use crate::time::TimeBase;
 use crate::translate::translated;
 use crate::{clock, control, ending};
 
-/// The version of QEMU's plugin interface that this is written for.
+/// The version of QEMU's plugin interface that this code uses.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 4;
 
@@ -38,17 +38,17 @@ enum LoadError {
     NoText,
     #[error(transparent)]
     Ram(#[from] RamError),
-    #[error("the control socket {socket} cannot be made: {reason}", socket = .socket.display())]
+    #[error("the control socket {socket} cannot be created: {reason}", socket = .socket.display())]
     Control { socket: PathBuf, reason: io::Error },
-    #[error("it is loaded already")]
+    #[error("the plugin is loaded already")]
     Twice,
 }
 
-/// QEMU loads the plugin.
+/// QEMU's plugin loader calls this.
 ///
 /// # Safety
 ///
-/// QEMU's plugin loader calls it, with what its interface says.
+/// The arguments must be as QEMU's plugin interface defines them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: PluginId,
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     arguments: *const *const c_char,
 ) -> c_int {
     let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: QEMU gives as many strings as it says, which live as long as this call.
+    // SAFETY: QEMU passes `count` strings, which live until this call returns.
     let loaded = unsafe {
         let arguments = (0..count).map(|at| CStr::from_ptr(*arguments.add(at)));
         load(id, &*info, arguments)
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-/// What waits for the first hart.
+/// The control socket, until the first hart exists.
 static LISTENER: Mutex<Option<UnixListener>> = Mutex::new(None);
 
 fn load<'a>(
@@ -99,17 +99,17 @@ fn load<'a>(
     if !session.keep() {
         return Err(LoadError::Twice);
     }
-    *LISTENER.lock().expect("nobody panicked") = listener;
+    *LISTENER.lock().expect("no panic holds this lock") = listener;
     Session::get().qemu.register(id, made, translated, ended);
     Ok(())
 }
 
-/// A hart was made, in the thread that will run it; none runs yet.
+/// QEMU calls this for each new hart, in the hart's thread, before any hart runs.
 extern "C" fn made(_id: PluginId, number: c_uint) {
     let session = Session::get();
     let hart = Session::hart(number);
     if session.internals.is_multi_threaded() {
-        fail(&"-accel tcg,thread=single is needed");
+        fail(&"start QEMU with -accel tcg,thread=single");
     }
     let Some(cpu) = session.internals.hart(hart) else {
         fail(&format_args!("QEMU has no hart {hart}"));

@@ -1,38 +1,36 @@
-//! What the plugin looks for in the guest's instructions, by their encoding.
+//! The guest's instructions that the plugin recognises by their encoding.
 
-/// An instruction that is watched.
+/// A recognised instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// `wfi`.
     WaitForInterrupt,
     /// A hint that marks a phase: `slti x0, x0, N`.
     Mark(u16),
-    /// A fence that waits for stores: `fence` with W among its predecessors, or
-    /// T-Head's `th.sync`.
+    /// A fence that waits for stores: `fence` with W among its predecessors, or T-Head's `th.sync`.
     Fence,
-    /// Flushes the line that a register holds the address of: `cbo.clean`, `cbo.flush`,
-    /// `th.dcache.cva`, `.civa`, `.cval1`, `.cpa`, `.cipa`, `.cpal1`.
+    /// Flushes the line whose address is in a register: `cbo.clean`, `cbo.flush`, `th.dcache.cva`,
+    /// `.civa`, `.cval1`, `.cpa`, `.cipa`, `.cpal1`.
     FlushLine {
         /// The register, 0 to 31.
         register: u8,
-        /// Whether its address is a physical one.
+        /// Whether the address is physical.
         is_physical: bool,
     },
-    /// Flushes all of the hart's lines: `th.dcache.call`, `th.dcache.ciall`.
+    /// Flushes all lines of the hart: `th.dcache.call`, `th.dcache.ciall`.
     FlushAll,
 }
 
 const WFI: u32 = 0x1050_0073;
 
-/// `fence` and `cbo.*`, and T-Head's cache operations: opcode, funct3, and where it is
-/// zero always, rd.
+/// `fence` and `cbo.*`, and T-Head's cache operations: opcode, funct3, and rd if it must be zero.
 const FENCE_MASK: u32 = 0x707f;
 const FENCE: u32 = 0x000f;
 const OPERATION_MASK: u32 = 0x7fff;
 const CBO: u32 = 0x200f;
 const THEAD: u32 = 0x000b;
 
-/// W among what a fence waits for, and whatever waits for the fence.
+/// W among a fence's predecessors, with any successors.
 const FENCE_WRITES: u32 = 1 << 24;
 const FENCE_SUCCESSORS: u32 = 0xf << 20;
 
@@ -41,8 +39,7 @@ const MARK_MASK: u32 = 0xf_ffff;
 const MARK: u32 = 0x2013;
 
 impl Watched {
-    /// What an instruction is, if it is watched. Of a compressed one the upper half is
-    /// zero.
+    /// Decodes an instruction; `None`: another. The upper half of a compressed one is zero.
     #[must_use]
     pub fn of(word: u32) -> Option<Self> {
         let function = word >> 20;
@@ -50,7 +47,7 @@ impl Watched {
             return Some(Watched::WaitForInterrupt);
         }
         if word & MARK_MASK == MARK {
-            // Negative numbers and zero are other people's hints.
+            // Other software uses hints with zero and negative numbers.
             let number = u16::try_from(function).ok()?;
             return (1..=2047)
                 .contains(&number)
@@ -78,9 +75,8 @@ impl Watched {
     }
 }
 
-/// Whether an instruction goes on to the next whatever happens: register arithmetic and
-/// jumps, which raise no exception half-way through a block. QEMU may leave a block at
-/// any other.
+/// Whether an instruction always continues: register arithmetic and jumps, which raise no exception
+/// in the middle of a block. QEMU may leave a block at any other instruction.
 #[must_use]
 pub fn is_plain(word: u32) -> bool {
     if word & 3 == 3 {
@@ -90,7 +86,7 @@ pub fn is_plain(word: u32) -> bool {
     match (word & 3, word >> 13 & 7) {
         // c.addi4spn; c.slli; c.mv, c.add and jumps.
         (0 | 2, 0) | (2, 4) => true,
-        // All but c.lui, among which shadow stacks have their stores.
+        // All except c.lui, whose encodings include the stores of shadow stacks.
         (1, function) => function != 3,
         _ => false,
     }

@@ -1,14 +1,14 @@
-//! A TCG plugin for QEMU 10.0 that models what a power-fail cut is tested with, beside a
-//! machine that knows nothing of it:
+//! A TCG plugin for QEMU 10.0 that models the environment of a power-fail cut, without changes to
+//! the machine:
 //!
-//! - Write-back caches, one for each hart ([`cache`]). When the power goes, lines that
-//!   are dirty fall back to what memory held, in the file that is the machine's RAM.
-//! - The line that tells the firmware that power fails, a source of the machine's
-//!   interrupt controller, raised at a time, at an instruction, or by a control socket.
-//! - A hart that hears of it later than the others ([`deaf`]).
-//! - A fair time base ([`time`]): one instruction is one nanosecond at every hart, and
-//!   harts advance together. QEMU's own clock is the host's, and its `-icount` adds all
-//!   harts' instructions to one. `time`, `cycle` and `instret` follow it.
+//! - Write-back caches, one for each hart ([`cache`]). When the power is lost, dirty lines in the
+//!   file of the machine's RAM fall back to memory's contents.
+//! - The power-fail line, a source of the machine's interrupt controller. It is raised at a time,
+//!   at an instruction, or by a control socket.
+//! - A hart that gets this interrupt later than the others ([`deaf`]).
+//! - A fair time base ([`time`]): one instruction takes one nanosecond at each hart, and harts
+//!   advance together. QEMU's own clock is the host's, and its `-icount` adds up the instructions
+//!   of all harts. `time`, `cycle` and `instret` follow the fair time base.
 //!
 //! ```text
 //! qemu-system-riscv64 -M virt,memory-backend=m
@@ -17,27 +17,28 @@
 //!     -plugin libpoorwill_plugin.so,ram=RAM,signal-at=5000000,hold-up=100000,report=FILE
 //! ```
 //!
-//! [`Options`](options::Options) lists all arguments. At the end there is a
-//! [`Report`](report::Report). If the guest switches the power off, or QEMU is told to
-//! end, the exit status is QEMU's own; if the plugin cuts the power it is [`CUT`]; if the
-//! plugin cannot go on, [`FAILED`].
+//! [`Options`](options::Options) lists all arguments. At the end the plugin writes a
+//! [`Report`](report::Report). If the guest switches the power off, or QEMU is told to end, the
+//! exit status is QEMU's own. If the plugin cuts the power it is [`CUT`], after an error of the
+//! plugin [`FAILED`].
 //!
 //! # Limits
 //!
-//! - Every instruction takes the same time, and neither caches nor buses make a hart
-//!   wait. A device completes in the host's time, so that no claim about time may lie
-//!   across input and output, and runs with it differ.
-//! - Time stands still within a window of 1000 instructions: two reads of `time` may be
-//!   the same. `cycle` and `instret`, and machine mode's own, count a hart's instructions,
-//!   whatever `mcountinhibit` says; other counters are QEMU's.
-//! - A cache operation counts also if it raises an exception, and operations by set and
-//!   way, and those that only invalidate, count for nothing.
-//! - A page walker's accessed and dirty bits reach memory at once where no line is dirty.
-//! - Nothing changes at a reset: caches keep their lines, memory its contents.
+//! - All instructions take the same time, and neither caches nor buses delay a hart. Devices
+//!   complete in the host's time, so intervals with input and output vary between runs, and prove
+//!   nothing.
+//! - Time stands still within a window of 1000 instructions: two reads of `time` may be equal.
+//!   `cycle` and `instret`, and machine mode's own, count a hart's instructions even if
+//!   `mcountinhibit` is set; other counters are QEMU's.
+//! - A cache operation counts even if it raises an exception. Operations by set and way, and pure
+//!   invalidations, are ignored.
+//! - A page walker's accessed and dirty bits reach memory at once if the line is not dirty.
+//! - A reset changes neither the caches nor memory.
 //! - After the signal the first few blocks may still run with their loads unseen.
 //!
-//! The decisions are in modules that know nothing of QEMU; `qemu` is all that does, and
-//! it refuses any QEMU but 10.0.
+//! All modules except `qemu` are independent of QEMU. `qemu` accepts QEMU 10.0 only.
+
+#![allow(missing_docs, reason = "names that say it need no comment")]
 
 pub mod cache;
 pub mod deaf;
@@ -63,5 +64,5 @@ mod translate;
 pub use install::{qemu_plugin_install, qemu_plugin_version};
 pub use session::FAILED;
 
-/// QEMU's exit status if the power was cut: the hold-up ran out, or the time had come.
+/// QEMU's exit status if the plugin cut the power: at the end of the hold-up, or at a given time.
 pub const CUT: i32 = 77;

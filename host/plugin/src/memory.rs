@@ -18,19 +18,16 @@ const WORDS: usize = LINE_BYTES / size_of::<u64>();
 /// Why the file cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum RamError {
-    /// The operating system says no.
     #[error("the RAM's file {file} cannot be used: {reason}", file = .file.display())]
     File { file: PathBuf, reason: io::Error },
-    /// Not what a machine's RAM can be.
     #[error(
-        "the RAM's file {file} has {bytes} bytes: a whole number of lines of 64, up to 256 GiB, \
-         is needed",
+        "the RAM's file {file} has {bytes} bytes: its length must be a multiple of 64, up to 256 GiB",
         file = .file.display()
     )]
     Size { file: PathBuf, bytes: u64 },
 }
 
-/// The file, mapped. Harts and devices write to it at any time.
+/// The mapped file. Harts and devices write to it at any time.
 #[derive(Debug)]
 pub(crate) struct Ram {
     name: PathBuf,
@@ -39,11 +36,11 @@ pub(crate) struct Ram {
     lines: u32,
 }
 
-// SAFETY: the mapping lives until the process ends, and is read and written as atomics.
+// SAFETY: the mapping lives until the process ends, and all accesses are atomic.
 unsafe impl Send for Ram {}
 
 impl Ram {
-    /// Maps the file of that name, which QEMU maps too.
+    /// Maps the file, which QEMU maps too.
     pub(crate) fn map(name: &Path) -> Result<Self, RamError> {
         let failed = |reason| RamError::File {
             file: name.to_owned(),
@@ -62,7 +59,7 @@ impl Ram {
         let lines = u32::try_from(bytes / LINE_BYTES as u64).map_err(|_| wrong())?;
         let length = usize::try_from(bytes).map_err(|_| wrong())?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, of as many bytes as the file has.
+        // SAFETY: a new mapping, of the file's length.
         let mapped = unsafe {
             let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
             libc::mmap(anywhere, length, protection, libc::MAP_SHARED, fd, 0)
@@ -79,19 +76,19 @@ impl Ram {
 
     fn line(&self, number: u32) -> &[AtomicU64] {
         assert!(number < self.lines, "a line of the RAM");
-        // SAFETY: the mapping has that line, and nothing takes it away.
+        // SAFETY: the line is within the mapping, which is never removed.
         unsafe {
             let first = self.words.add(number as usize * WORDS);
             std::slice::from_raw_parts(first.as_ptr(), WORDS)
         }
     }
 
-    /// The lines that are not holes: all others are zeros that nobody wrote.
+    /// The lines outside of holes; all others are zeros.
     pub(crate) fn written(&self) -> Result<Vec<Range<u32>>, RamError> {
         let mut ranges = Vec::new();
         let mut at = 0_u64;
         while let Some(start) = self.seek(at, libc::SEEK_DATA)? {
-            // There is a hole at the end of every file.
+            // Each file ends with a hole.
             let end = self.seek(start, libc::SEEK_HOLE)?.unwrap_or(start);
             let lines = [start / LINE_BYTES as u64, end.div_ceil(LINE_BYTES as u64)];
             let [first, behind] = lines.map(|line| u32::try_from(line).unwrap_or(self.lines));
@@ -103,7 +100,7 @@ impl Ram {
 
     fn seek(&self, from: u64, what: i32) -> Result<Option<u64>, RamError> {
         let from = i64::try_from(from).unwrap_or(i64::MAX);
-        // SAFETY: it moves a position that nobody uses.
+        // SAFETY: it moves only the file's position, which has no other user.
         let found = unsafe { libc::lseek(self.file.as_raw_fd(), from, what) };
         if let Ok(found) = u64::try_from(found) {
             return Ok(Some(found));

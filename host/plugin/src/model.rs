@@ -1,4 +1,4 @@
-//! All that changes while the machine runs, behind one lock.
+//! The plugin's changing state, behind one lock.
 
 use std::sync::MutexGuard;
 
@@ -11,16 +11,16 @@ use crate::report::{Cause, End, Hart, Lines, Mark, Report, Signal};
 use crate::schedule::Schedule;
 use crate::time::TimeBase;
 
-/// The lock's key. The big lock is never taken with it in hand.
+/// The held lock. Its holder must not take the big lock.
 pub(crate) type Guard<'a> = MutexGuard<'a, Model>;
 
-/// Marks that are kept.
+/// Most marks in a report.
 const MOST_MARKS: usize = 1 << 16;
 
-/// Addresses of lost lines that are told.
+/// Most addresses of lost lines in a report.
 const MOST_ADDRESSES: usize = 1024;
 
-/// The signal, and what each hart had executed then.
+/// The signal, and each hart's instruction count at that time.
 #[derive(Debug)]
 struct Raised {
     signal: Signal,
@@ -40,24 +40,24 @@ pub(crate) struct Model {
     /// The fair time base, if it is on.
     pub(crate) time: Option<TimeBase>,
     pub(crate) schedule: Schedule,
-    /// The caches, until the power goes.
+    /// The caches, until the power ends.
     pub(crate) cache: Option<Cache<Ram>>,
     /// Whether code is translated so that loads are seen.
     pub(crate) sees_loads: bool,
-    /// How often the instruction that raises the line is still to be executed.
+    /// Remaining executions of the instruction that raises the line.
     pub(crate) signal_countdown: u64,
-    /// The same of what lets it fall and rise again.
+    /// Remaining executions of the instruction that lowers and raises it again.
     pub(crate) again_countdown: u64,
-    /// Whether it did.
+    /// Whether the line was lowered and raised again.
     pub(crate) rose_again: bool,
     pub(crate) unknown_accesses: u64,
-    /// The hart that no interrupt reaches for a while.
+    /// The hart whose interrupts are delayed.
     deaf: Option<Deaf>,
     harts: usize,
     base: u64,
     raised: Option<Raised>,
-    /// What each hart's counters of cycles and of instructions are ahead of what it has
-    /// executed, because it wrote to them.
+    /// The difference between each hart's cycle and instruction counters and its executed
+    /// instructions, which the hart's writes to them cause.
     ahead: Vec<[u64; 2]>,
     devices: Vec<DeviceAccesses>,
     marks: Vec<Mark>,
@@ -95,7 +95,7 @@ impl Model {
         }
     }
 
-    /// Whether the power is gone: nothing counts any more.
+    /// Whether the power has ended; nothing is counted after that.
     pub(crate) fn has_ended(&self) -> bool {
         self.report.is_some()
     }
@@ -105,24 +105,24 @@ impl Model {
         self.raised.is_some()
     }
 
-    /// Whether an interrupt is kept from that hart now.
+    /// Whether an interrupt of that hart is delayed now.
     pub(crate) fn misses(&mut self, hart: usize) -> bool {
         let now = self.time.as_ref().map_or(0, TimeBase::now);
         (self.deaf.as_mut()).is_some_and(|deaf| deaf.misses(hart, now))
     }
 
-    /// Whether what was kept from that hart is to reach it now.
+    /// Whether a delayed interrupt must be delivered to that hart now.
     pub(crate) fn hears(&mut self, hart: usize) -> bool {
         let now = self.time.as_ref().map_or(0, TimeBase::now);
         (self.deaf.as_mut()).is_some_and(|deaf| deaf.hears(hart, now))
     }
 
-    /// What was told at the end, once.
+    /// The report, once the power has ended.
     pub(crate) fn report(&self) -> Option<&Report> {
         self.report.as_ref()
     }
 
-    /// What a hart has executed.
+    /// Executed instructions of a hart.
     pub(crate) fn instructions(&self, hart: usize, counter: u64) -> u64 {
         match &self.time {
             Some(time) => time.instructions(hart, counter),
@@ -130,14 +130,14 @@ impl Model {
         }
     }
 
-    /// What a hart reads from a counter: one instruction is one cycle. The instruction
-    /// that reads is counted already, and not yet to be seen.
+    /// A hart's read of a counter: one instruction is one cycle. The reading instruction is counted
+    /// already, and must not be visible yet.
     pub(crate) fn read_csr(&self, hart: usize, which: Counter, counter: u64) -> u64 {
         let executed = self.instructions(hart, counter).saturating_sub(1);
         executed.wrapping_add(self.ahead[hart][which as usize])
     }
 
-    /// A hart writes to a counter, which goes on from `value` with the next instruction.
+    /// A hart's write to a counter, which continues from `value` with the next instruction.
     pub(crate) fn write_csr(&mut self, hart: usize, which: Counter, counter: u64, value: u64) {
         let executed = self.instructions(hart, counter);
         self.ahead[hart][which as usize] = value.wrapping_sub(executed);
@@ -147,7 +147,7 @@ impl Model {
         self.time.as_ref().map(|time| time.own_time(hart, counter))
     }
 
-    /// The time of what `hart` does, or of what happens to the machine.
+    /// The time of an action of `hart`, or of an event of the machine.
     fn time_at(&self, hart: Option<usize>, counters: &[u64]) -> Option<u64> {
         match hart {
             Some(hart) => self.own_time(hart, counters[hart]),
@@ -155,7 +155,7 @@ impl Model {
         }
     }
 
-    /// The line is being raised, by `hart` if an instruction of its did it.
+    /// The line is being raised, by an instruction of `hart` if it is given.
     pub(crate) fn raised(&mut self, cause: Cause, hart: Option<usize>, counters: &[u64]) {
         let time = self.time_at(hart, counters);
         if let Some(time) = time {
@@ -201,8 +201,8 @@ impl Model {
         });
     }
 
-    /// Takes the power away, once: dirty lines are lost but for those that `keep` lets
-    /// reach memory, and the report is made. `hart` did it, if one did.
+    /// Ends the power, once: dirty lines are lost unless `keep` returns true, and the report is
+    /// made. `hart` switched it off, if given.
     pub(crate) fn end(
         &mut self,
         end: End,

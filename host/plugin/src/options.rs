@@ -14,16 +14,16 @@ mod code;
 use argument::Argument;
 pub use code::Code;
 
-/// When the caches see loads. A load can only displace lines, so caches that do not
-/// see it keep more of them dirty, never fewer.
+/// When the caches see loads. Loads can only displace lines, so caches that miss loads have more
+/// dirty lines, never fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loads {
-    /// Never: nothing is displaced by reading.
+    /// Never: loads displace no lines.
     Never,
-    /// From the start, which costs half as much again as stores alone.
+    /// From the start; this costs 1.5 times as stores alone.
     Always,
-    /// From the signal on: what a firmware displaces by reading counts, and at the
-    /// signal no less is dirty than could be.
+    /// From the signal on: displacements by the firmware's loads count, and at the signal the
+    /// number of dirty lines is the largest possible.
     #[default]
     Signalled,
 }
@@ -31,14 +31,14 @@ pub enum Loads {
 /// When the plugin raises the line by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SignalWhen {
-    /// Not: it is left to the control socket.
+    /// Never; only the control socket raises it.
     #[default]
     Never,
     /// At this time, in nanoseconds of the fair time base.
     At(u64),
     /// When these instructions are executed.
     Pc(Code),
-    /// When a device's register is stored to for the `count`th time, by whichever hart.
+    /// At the `count`th store to a device's register, by any hart.
     Store {
         /// The register's physical address.
         address: u64,
@@ -47,54 +47,53 @@ pub enum SignalWhen {
     },
 }
 
-/// All that can be asked of the plugin.
+/// All arguments of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `ram`: the file behind the machine's RAM (`memory-backend-file,share=on`).
-    /// Without it there are no caches.
+    /// `ram`: the file of the machine's RAM (`memory-backend-file,share=on`). Without it there are
+    /// no caches.
     pub ram: Option<PathBuf>,
-    /// `base`: the physical address at which the RAM begins.
+    /// `base`: physical address of the RAM.
     pub base: u64,
-    /// `l1`, `ways`: each hart's cache.
+    /// `l1`, `ways`: size of each hart's cache.
     pub geometry: Geometry,
-    /// `flush-register`: where the plugin makes a block with `Flush64` (+0x200) and
-    /// `Flush32` (+0x240).
+    /// `flush-register`: address of a block with the registers `Flush64` (+0x200) and `Flush32`
+    /// (+0x240), which the plugin creates.
     pub flush_register: Option<u64>,
-    /// `irq`: the line's number at the interrupt controller, 1 to 1023.
+    /// `irq`: the line's source at the interrupt controller, 1 to 1023.
     pub irq: u32,
     /// `signal-at`, or `signal-pc` or `signal-store` and `signal-count`.
     pub signal: SignalWhen,
-    /// `signal-from`: what is counted for `signal-count` counts from that time on, in
-    /// nanoseconds of the fair time base.
+    /// `signal-from`: the time from which `signal-count` counts, in nanoseconds of the fair time
+    /// base.
     pub signal_from: u64,
-    /// `again-pc`, `again-count`: once the line was raised it falls when these instructions
-    /// are executed, and rises again at once. The hold-up goes on.
+    /// `again-pc`, `again-count`: instructions at which the raised line is lowered and raised again
+    /// at once. The hold-up continues.
     pub again: Option<Code>,
-    /// `deaf`, `deaf-for`: no interrupt reaches that hart for so long after the line was raised,
-    /// in nanoseconds of the fair time base: it runs on while others take theirs.
+    /// `deaf`, `deaf-for`: a hart, and the time after the signal in which it gets no interrupt, in
+    /// nanoseconds of the fair time base. It keeps running.
     pub deaf: Option<(usize, u64)>,
-    /// `hold-up`: the power goes this many instructions (nanoseconds of the fair time
-    /// base) after the signal; where an instruction or the socket raised the line in the
-    /// midst of a window, at the end of a window, up to 1000 later.
+    /// `hold-up`: instructions (nanoseconds of the fair time base) from the signal to the end of
+    /// the power. If an instruction or the socket raises the line within a window, the power ends at
+    /// the end of a window, up to 1000 later.
     pub hold_up: Option<u64>,
-    /// `cut-at`: the power goes at this time, in nanoseconds of the fair time base.
+    /// `cut-at`: the time at which the power ends, in nanoseconds of the fair time base.
     pub cut_at: Option<u64>,
-    /// `pend`: a flush counts only from its hart's next fence.
+    /// `pend`: flushes take effect at their hart's next fence.
     pub pend: bool,
-    /// `seed`: of the choice which lines are kept.
+    /// `seed`: of the random choice of kept lines.
     pub seed: u64,
-    /// `keep`: per cent of dirty lines that reach memory all the same, 0 to 100.
+    /// `keep`: per cent of dirty lines that still reach memory, 0 to 100.
     pub keep: u8,
     /// `loads`.
     pub loads: Loads,
-    /// `disks=lose`: when the machine switches its power off QEMU ends at once, and what its
-    /// disks hold in QEMU's own memory is lost, as is all that they have not flushed at a
-    /// board.
+    /// `disks=lose`: QEMU ends at once when the machine switches its power off. Writes that a disk
+    /// has not flushed are lost, as on a board.
     pub loses_unflushed: bool,
-    /// `time`: the fair time base.
+    /// `time`: use the fair time base.
     pub time: bool,
-    /// `grace`: for how long idle harts wait for input and output before the clock
-    /// jumps to the next timer. Runs without devices repeat exactly with 0.
+    /// `grace`: time that idle harts wait for input and output before the clock jumps to the next
+    /// timer. With 0, runs without devices repeat exactly.
     pub grace: Duration,
     /// `control`: a Unix socket for `fail` and `good`.
     pub control: Option<PathBuf>,
@@ -105,39 +104,28 @@ pub struct Options {
 /// Why arguments are refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OptionError {
-    /// No option is called so.
     #[error("there is no option `{0}`")]
     Unknown(String),
-    /// An argument without a value.
-    #[error("`{0}` has no value: it is to be key=value")]
+    #[error("`{0}` has no value: write key=value")]
     NoValue(String),
-    /// An option that came before.
     #[error("`{0}` is given twice")]
     Twice(String),
-    /// What does not say what the option needs.
-    #[error("`{key}={value}`: {wanted} is wanted")]
+    #[error("`{key}={value}`: give {wanted}")]
     Malformed {
-        /// The option.
         key: String,
-        /// What was said.
         value: String,
-        /// What can be said.
         wanted: &'static str,
     },
-    /// An option that says nothing without another.
     #[error("`{key}` needs {needed}")]
     Needs {
-        /// The option.
         key: &'static str,
-        /// What it needs.
         needed: &'static str,
     },
-    /// Caches that cannot be.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
 }
 
-/// What is said in several options.
+/// Values that consist of several options.
 #[derive(Default)]
 struct Parts {
     l1: Option<usize>,
@@ -180,11 +168,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads QEMU's list of arguments.
-    ///
-    /// # Errors
-    ///
-    /// [`OptionError`].
+    /// Parses QEMU's list of arguments.
     pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionError> {
         let mut options = Options::default();
         let mut parts = Parts::default();
@@ -254,7 +238,7 @@ impl Options {
         if moments.next().is_some() {
             return Err(OptionError::Needs {
                 key: "signal-at, signal-pc or signal-store",
-                needed: "that no other of these is given, which says another moment",
+                needed: "to be the only one of these three",
             });
         }
         if parts.signal_count.is_some() && !self.counts() {
@@ -282,12 +266,12 @@ impl Options {
         Err(OptionError::Needs { key, needed })
     }
 
-    /// Whether the signal is the so-manieth of something.
+    /// Whether the signal is an occurrence of an instruction or a store.
     fn counts(&self) -> bool {
         matches!(self.signal, SignalWhen::Pc(_) | SignalWhen::Store { .. })
     }
 
-    /// Options that would do nothing, so that a slip does not look like a result.
+    /// Refuses options that have no effect, since a slip may look like a result.
     fn check(&self, given: &[&str]) -> Result<(), OptionError> {
         let is_signalled = self.signal != SignalWhen::Never || self.control.is_some();
         let rules = [
@@ -296,7 +280,7 @@ impl Options {
                 is_signalled,
                 "signal-at, signal-pc, signal-store or control",
             ),
-            ("again-pc", is_signalled, "another signal before it"),
+            ("again-pc", is_signalled, "another signal first"),
             ("deaf", is_signalled, "a signal"),
             ("deaf", self.time, "time=on"),
             ("signal-at", self.time, "time=on"),
@@ -397,27 +381,21 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         assert_eq!(error(&["rma=x"]), "there is no option `rma`");
-        assert_eq!(
-            error(&["time"]),
-            "`time` has no value: it is to be key=value"
-        );
+        assert_eq!(error(&["time"]), "`time` has no value: write key=value");
         assert_eq!(error(&["seed=1", "seed=2"]), "`seed` is given twice");
-        assert_eq!(error(&["time=1"]), "`time=1`: on or off is wanted");
-        assert_eq!(
-            error(&["irq=0"]),
-            "`irq=0`: a source from 1 to 1023 is wanted"
-        );
+        assert_eq!(error(&["time=1"]), "`time=1`: give on or off");
+        assert_eq!(error(&["irq=0"]), "`irq=0`: give a source from 1 to 1023");
         assert_eq!(
             error(&["irq=1024"]),
-            "`irq=1024`: a source from 1 to 1023 is wanted"
+            "`irq=1024`: give a source from 1 to 1023"
         );
         assert_eq!(
             error(&["keep=101", "ram=a"]),
-            "`keep=101`: per cent, 0 to 100 is wanted"
+            "`keep=101`: give per cent, 0 to 100"
         );
         assert_eq!(
             error(&["seed=-1"]),
-            "`seed=-1`: a number (decimal, or hexadecimal with 0x) is wanted"
+            "`seed=-1`: give a number (decimal, or hexadecimal with 0x)"
         );
     }
 
@@ -438,7 +416,7 @@ mod tests {
         assert_eq!(error(&["signal-at=5", "signal-from=2"]), from);
         assert_eq!(
             error(&["again-pc=5"]),
-            "`again-pc` needs another signal before it"
+            "`again-pc` needs another signal first"
         );
         assert_eq!(
             error(&["signal-at=5", "again-count=2"]),
@@ -451,8 +429,8 @@ mod tests {
         );
         assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
         assert_eq!(error(&["pend=off"]), "`pend` needs ram");
-        assert!(error(&["signal-at=1", "signal-pc=1"]).contains("says another moment"));
-        assert!(error(&["signal-pc=1", "signal-store=1"]).contains("says another moment"));
+        assert!(error(&["signal-at=1", "signal-pc=1"]).contains("the only one of these three"));
+        assert!(error(&["signal-pc=1", "signal-store=1"]).contains("the only one of these three"));
         assert!(error(&["ram=a", "l1=100"]).contains("100"));
     }
 }

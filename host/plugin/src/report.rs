@@ -1,114 +1,110 @@
-//! What the plugin tells at the end, as JSON.
+//! The plugin's report at the end, as JSON.
 
 use serde::{Deserialize, Serialize};
 
-/// How the power went.
+/// How the power ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// The guest switched it off, or QEMU was told to end: its exit status is its own.
+    /// The guest switched it off, or QEMU was told to end: the exit status is QEMU's own.
     PowerOff,
     /// The hold-up ran out: QEMU ended with [`CUT`](crate::CUT).
     HoldUp,
-    /// The time that was asked for had come: likewise.
+    /// The time of `cut-at` came: QEMU ended with [`CUT`](crate::CUT).
     Cut,
 }
 
-/// What raised the line.
+/// The cause of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// Its time.
+    /// `signal-at`.
     Time,
-    /// An instruction.
+    /// `signal-pc`.
     Instruction,
-    /// A store to a device.
+    /// `signal-store`.
     Store,
     /// The control socket.
     Control,
 }
 
-/// The signal that power fails; the last, if there were several.
+/// The power-fail signal; the last, if there were several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
-    /// What raised the line.
     pub cause: Cause,
-    /// When, in nanoseconds of the fair time base, if that was on.
+    /// Its time in nanoseconds of the fair time base, if that was on.
     pub time: Option<u64>,
 }
 
-/// One hart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hart {
-    /// Instructions executed.
+    /// Executed instructions.
     pub instructions: u64,
-    /// Of these, since the signal.
+    /// Instructions since the signal.
     pub since_signal: Option<u64>,
-    /// Loads from devices' registers since the signal; nothing with `loads=never`.
+    /// Loads from devices' registers since the signal; `None` with `loads=never`.
     pub device_loads: Option<u64>,
     /// Stores to devices' registers since the signal.
     pub device_stores: u64,
-    /// Its lines that were dirty, not flushed, and lost.
+    /// Its dirty lines that were lost.
     pub lost: u64,
 }
 
-/// All caches.
+/// The lines of all caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
-    /// Dirty, not flushed, and lost.
+    /// Dirty and lost.
     pub lost: u64,
-    /// Of these, lines of which memory held the same.
+    /// Lost lines whose contents memory already had.
     pub unchanged: u64,
-    /// Dirty, and reached memory all the same (`keep`).
+    /// Dirty lines that still reached memory (`keep`).
     pub kept: u64,
-    /// Dirty, but written back by a device that wrote to them last.
+    /// Dirty lines that a device's later write had written back.
     pub device_written: u64,
-    /// Stores that found that a device had written to the dirty line before.
+    /// Stores to a dirty line that a device had written to since.
     pub device_writes: u64,
-    /// Reached memory by an instruction that flushes their address.
+    /// Flushes of an address by an instruction.
     pub flushed_by_line: u64,
-    /// Reached memory by a register of the cache controller that takes their address.
+    /// Flushes of an address by a cache controller's register.
     pub flushed_by_register: u64,
-    /// Reached memory by a flush of all of a hart's lines.
+    /// Flushes of all of a hart's lines.
     pub flushed_all: u64,
-    /// Reached memory because others needed their place.
+    /// Lines that others displaced.
     pub displaced: u64,
-    /// Physical addresses of lost lines, the first few.
+    /// Physical addresses of the first lost lines.
     pub lost_addresses: Vec<u64>,
 }
 
 /// A phase mark: a hart executed `slti x0, x0, number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// The hart.
     pub hart: usize,
     /// 1 to 2047.
     pub number: u16,
-    /// What that hart had executed, the mark included.
+    /// Instructions of that hart so far, the mark included.
     pub instructions: u64,
     /// The hart's own time in nanoseconds of the fair time base, if that was on.
     pub time: Option<u64>,
 }
 
-/// All that is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// How the power went.
+    /// How the power ended.
     pub end: End,
-    /// When, in nanoseconds of the fair time base, if that was on.
+    /// When the power ended, in nanoseconds of the fair time base, if that was on.
     pub time: Option<u64>,
     /// The signal, if there was one.
     pub signal: Option<Signal>,
-    /// Whether it fell and rose again (`again-pc`).
+    /// Whether the line was lowered and raised again (`again-pc`).
     pub rose_again: bool,
-    /// By number.
+    /// By hart number.
     pub harts: Vec<Hart>,
     /// The caches, if there were any.
     pub lines: Option<Lines>,
-    /// In the order in which they were reached.
+    /// In order of execution.
     pub marks: Vec<Mark>,
-    /// Marks for which there was no room.
+    /// Marks beyond the report's limit.
     pub marks_left_out: u64,
-    /// Accesses whose place QEMU did not tell: 0, or the caches are not to be trusted.
+    /// Accesses whose place QEMU does not know: if not 0, the caches are not reliable.
     pub unknown_accesses: u64,
 }

@@ -1,13 +1,12 @@
-//! What is to happen at which time of the fair time base.
+//! The events at given times of the fair time base.
 
-/// What can fall due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The line is raised.
     Signal,
     /// The hold-up has run out.
     HoldUpOver,
-    /// The power goes at a time that was asked for.
+    /// The power ends at a given time.
     Cut,
 }
 
@@ -21,8 +20,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The signal at a time, the power gone so long after it, and at a time whatever
-    /// happens; each if asked for.
+    /// A signal at `signal_at`, the end of the power `hold_up` after a signal, and at `cut_at` in
+    /// any case; each may be absent.
     #[must_use]
     pub fn new(signal_at: Option<u64>, hold_up: Option<u64>, cut_at: Option<u64>) -> Self {
         Schedule {
@@ -33,14 +32,14 @@ impl Schedule {
         }
     }
 
-    /// When the next falls due.
+    /// Time of the next event.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let times = [self.signal_at, self.hold_up_over, self.cut_at];
         times.into_iter().flatten().min()
     }
 
-    /// What is due at `now`, the end of the power before all else; not given again.
+    /// Takes the event that is due at `now`; the end of the power comes first.
     pub fn due(&mut self, now: u64) -> Option<Event> {
         let take = |time: &mut Option<u64>| time.take_if(|time| *time <= now).is_some();
         if take(&mut self.cut_at) {
@@ -59,7 +58,7 @@ impl Schedule {
         self.hold_up_over = self.hold_up.map(|length| time.saturating_add(length));
     }
 
-    /// The line was lowered: power is back.
+    /// The line was lowered: the power is back.
     pub fn lowered(&mut self) {
         self.hold_up_over = None;
     }

@@ -1,4 +1,4 @@
-//! The loaded plugin: what it was asked for, its way into QEMU, and its model.
+//! The loaded plugin: its options, its access to QEMU, and its model.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,13 +10,12 @@ use crate::qemu::counters::CsrTable;
 use crate::qemu::interface::{Interface, Registers};
 use crate::qemu::internals::{Cpu, Internals, Irq};
 
-/// QEMU's exit status if the plugin cannot go on, which it says why on standard error.
+/// QEMU's exit status after an error of the plugin, whose reason is on standard error.
 pub const FAILED: i32 = 78;
 
-/// The plugin, of which QEMU loads one.
+/// The plugin; QEMU loads it once.
 static SESSION: OnceLock<Session> = OnceLock::new();
 
-/// The loaded plugin.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -24,18 +23,18 @@ pub(crate) struct Session {
     pub(crate) internals: Internals,
     pub(crate) csrs: CsrTable,
     model: Mutex<Model>,
-    /// Told when all harts are idle.
+    /// Signalled when all harts are idle.
     pub(crate) all_idle: Condvar,
-    /// What the virtual clock shows, in nanoseconds, if the time base is on.
+    /// The virtual clock's time in nanoseconds, if the time base is on.
     pub(crate) clock: AtomicI64,
-    /// How many harts there are.
+    /// Number of harts.
     pub(crate) harts: usize,
-    /// Those that were made.
+    /// The created harts.
     cpus: Vec<OnceLock<Cpu>>,
     pub(crate) registers: OnceLock<Registers>,
     /// The line, once the machine has an interrupt controller.
     pub(crate) line: OnceLock<Irq>,
-    /// The state of the random choice which lines are kept.
+    /// The state of the random choice of kept lines.
     random: AtomicU64,
 }
 
@@ -64,19 +63,20 @@ impl Session {
         }
     }
 
-    /// Keeps it for QEMU's calls; whether it is the only one.
+    /// Stores the session for QEMU's calls; `false`: there is one already.
     pub(crate) fn keep(self) -> bool {
         SESSION.set(self).is_ok()
     }
 
-    /// That of QEMU's calls.
+    /// The stored session.
     pub(crate) fn get() -> &'static Session {
-        SESSION.get().expect("QEMU calls what was loaded")
+        SESSION.get().expect("QEMU calls a loaded plugin")
     }
 
-    /// The model. The caller holds no other guard, and takes the big lock only without.
+    /// Locks the model. The caller must hold no other guard, and must not take the big lock with
+    /// it.
     pub(crate) fn model(&self) -> Guard<'_> {
-        // A panic ends QEMU.
+        // A panic ends QEMU, so the lock is never poisoned.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,12 +85,12 @@ impl Session {
         number as usize
     }
 
-    /// Keeps a hart that was made.
+    /// Stores a new hart.
     pub(crate) fn made(&self, hart: usize, cpu: Cpu) {
         self.cpus[hart].get_or_init(|| cpu);
     }
 
-    /// A hart, to QEMU.
+    /// QEMU's object for a hart.
     pub(crate) fn cpu(&self, hart: usize) -> Cpu {
         *self.cpus[hart]
             .get()
@@ -102,8 +102,7 @@ impl Session {
         self.cpus.iter().position(|known| known.get() == Some(&cpu))
     }
 
-    /// The number of the hart whose registers QEMU keeps at `state`, which is a part of
-    /// the hart.
+    /// The number of the hart whose object contains QEMU's registers at `state`.
     pub(crate) fn holder(&self, state: *mut c_void) -> Option<usize> {
         let address = |at: &OnceLock<Cpu>| at.get().map_or(0, |cpu| cpu.address());
         let below = |at: &usize| (1..=state.addr()).contains(&address(&self.cpus[*at]));
@@ -111,7 +110,7 @@ impl Session {
         harts.max_by_key(|hart| address(&self.cpus[*hart]))
     }
 
-    /// What all counters show.
+    /// All counters.
     pub(crate) fn counters(&self) -> Vec<u64> {
         let harts = 0..self.harts;
         harts.map(|hart| self.qemu.read_counter(hart)).collect()
@@ -130,7 +129,7 @@ impl Session {
     }
 }
 
-/// Ends QEMU because the plugin cannot go on.
+/// Ends QEMU after an error of the plugin.
 pub(crate) fn fail(reason: &dyn std::fmt::Display) -> ! {
     eprintln!("poorwill-plugin: {reason}");
     exit_now(FAILED)
@@ -138,6 +137,6 @@ pub(crate) fn fail(reason: &dyn std::fmt::Display) -> ! {
 
 /// Ends QEMU without another step of the machine or its devices.
 pub(crate) fn exit_now(status: i32) -> ! {
-    // SAFETY: nothing is left to do.
+    // SAFETY: the process ends here.
     unsafe { libc::_exit(status) }
 }

@@ -1,5 +1,4 @@
-//! The line that tells the firmware that power fails: a source of the machine's first
-//! interrupt controller.
+//! The power-fail line: a source of the machine's first interrupt controller.
 
 use std::ffi::CString;
 
@@ -14,13 +13,10 @@ use crate::time::TimeBase;
 /// Why there is no line.
 #[derive(Debug, Error)]
 pub(crate) enum LineError {
-    /// Nothing to raise it at.
     #[error("the machine has neither a PLIC nor an APLIC")]
     NoController,
-    /// It has fewer sources.
-    #[error("the interrupt controller has sources below {sources}, and irq={wanted} is wanted")]
+    #[error("the interrupt controller has sources below {sources}: irq={wanted} is too high")]
     NoSource { wanted: u32, sources: u64 },
-    /// It came too early.
     #[error("the machine does not run yet")]
     NotYet,
 }
@@ -31,11 +27,11 @@ const CONTROLLERS: [(&str, &std::ffi::CStr); 2] = [
     ("riscv.aplic", c"num-irqs"),
 ];
 
-/// Devices that are looked at. Boards make their controllers among the first.
+/// Most devices that are searched. Boards create their controllers among the first.
 const MOST_DEVICES: usize = 1024;
 
-/// The line of that source of the first controller. An APLIC's first domain is the
-/// root, which the others get their sources from.
+/// Finds the line of that source of the first controller. An APLIC's first domain is the root, from
+/// which the others get their sources.
 pub(crate) fn find(internals: &Internals, source: u32) -> Result<Irq, LineError> {
     for number in 0..MOST_DEVICES {
         let path = format!("/machine/unattached/device[{number}]");
@@ -59,8 +55,8 @@ pub(crate) fn find(internals: &Internals, source: u32) -> Result<Irq, LineError>
     Err(LineError::NoController)
 }
 
-/// Raises the line, for that cause, `hart` executing it if it was an instruction. The
-/// model is not locked by the caller.
+/// Raises the line for `cause`; `hart` executed the instruction, if one did. The caller must not
+/// hold the model's lock.
 pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Result<(), LineError> {
     let line = *session.line.get().ok_or(LineError::NotYet)?;
     let lock = session.internals.lock();
@@ -77,7 +73,7 @@ pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Res
     Ok(())
 }
 
-/// One more of what is counted until the line is raised has happened, on that hart.
+/// Counts one more execution towards the signal, on `hart`.
 pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     let mut model = session.model();
     let now = model.time.as_ref().map_or(0, TimeBase::now);
@@ -92,8 +88,8 @@ pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     }
 }
 
-/// One more of what is counted since the line was raised has happened: with the last it falls
-/// for an instant, too short for a power supply to charge.
+/// Counts one more execution towards the second signal. At the last, the line falls for an instant,
+/// too short for a power supply to charge.
 pub(crate) fn count_down_again(session: &Session) {
     let mut model = session.model();
     if model.again_countdown == 0 || !model.is_raised() {
@@ -110,7 +106,7 @@ pub(crate) fn count_down_again(session: &Session) {
     }
 }
 
-/// Lowers the line: power is back.
+/// Lowers the line: the power is back.
 pub(crate) fn lower(session: &Session) -> Result<(), LineError> {
     let line = *session.line.get().ok_or(LineError::NotYet)?;
     let lock = session.internals.lock();

@@ -1,4 +1,4 @@
-//! What is put into the code that QEMU makes of the guest's.
+//! The plugin's additions to translated code.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::Once;
@@ -14,10 +14,10 @@ use crate::session::{Session, fail};
 use crate::signal;
 use crate::time::FULL;
 
-/// The machine is complete, and its memory loaded, when the first block is translated.
+/// At the first translated block the machine is complete, and its memory loaded.
 static BEGUN: Once = Once::new();
 
-/// A block is translated.
+/// QEMU calls this for each block that it translates.
 pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
     let session = Session::get();
     BEGUN.call_once(|| begin(session));
@@ -35,7 +35,7 @@ pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
     }
 }
 
-/// Which accesses are seen.
+/// Which accesses the plugin sees.
 struct Sees {
     stores: bool,
     loads: bool,
@@ -46,7 +46,7 @@ impl Sees {
         let options = &session.options;
         let model = session.model();
         let is_signalled = options.signal != SignalWhen::Never || options.control.is_some();
-        // Nobody asks for either where there are neither caches nor a signal.
+        // Without caches and without a signal, neither is needed.
         let stores = options.ram.is_some() || is_signalled;
         Sees {
             stores,
@@ -55,7 +55,7 @@ impl Sees {
     }
 }
 
-/// Whether a call before the instruction asks for the count up to it.
+/// Whether a call before the instruction needs the exact count so far.
 fn is_stop(session: &Session, instruction: Instruction, word: u32) -> bool {
     let watched = matches!(
         Watched::of(word),
@@ -77,9 +77,8 @@ fn is_again(session: &Session, instruction: Instruction) -> bool {
     again.is_some_and(|code| code.contains(session.qemu.address(instruction)))
 }
 
-/// Counts instructions, several with one addition where none of them can leave the block
-/// but the last. So the count is exact also where an access to a device or an exception
-/// ends a block early.
+/// Counts instructions. One addition covers several if only the last can leave the block. So the
+/// count is exact even if a device access or an exception ends a block early.
 fn count(
     session: &Session,
     instructions: &[Instruction],
@@ -135,18 +134,18 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
     session.model().mark(hart, mark, counter);
 }
 
-/// The instruction that raises the line is about to be executed.
+/// QEMU calls this before the instruction that raises the line.
 extern "C" fn signals(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     signal::count_down(session, Cause::Instruction, Session::hart(number));
 }
 
-/// The line may fall and rise before this instruction.
+/// QEMU calls this before an instruction at which the line may fall and rise.
 extern "C" fn signals_again(_number: c_uint, _data: *mut c_void) {
     signal::count_down_again(Session::get());
 }
 
-/// Completes what needs a whole machine.
+/// Completes the setup that needs a whole machine.
 fn begin(session: &Session) {
     let options = &session.options;
     if options.signal != SignalWhen::Never || options.control.is_some() {
@@ -167,7 +166,7 @@ fn begin(session: &Session) {
     }
 }
 
-/// The flush block. What is written is seen as the store that it is, with its hart.
+/// The flush block. A write is handled as the store that it is, with its hart.
 static FLUSH: RegisterOperations = RegisterOperations::new(read_flush, write_flush);
 const FLUSH_BYTES: u64 = 0x1000;
 

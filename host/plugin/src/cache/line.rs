@@ -1,24 +1,24 @@
-//! Cache lines as values, and the memory that they are lines of.
+//! Cache lines as values, and the memory that holds them.
 
-/// Bytes in a line, as on every RISC-V machine with Zicbom in the field.
+/// Bytes of a line on all RISC-V machines with Zicbom so far.
 pub const LINE_BYTES: usize = 64;
 
-/// What a line holds.
+/// The contents of a line.
 pub type Line = [u8; LINE_BYTES];
 
-/// Memory as harts and devices see it, by the number of the line.
+/// Memory as harts and devices see it, addressed by line number.
 pub trait Visible {
-    /// How many lines it has.
+    /// Number of lines.
     fn lines(&self) -> usize;
 
-    /// What line `number` holds now.
+    /// Present contents of line `number`.
     fn read(&self, number: u32) -> Line;
 
-    /// Puts back what `number` is to hold.
+    /// Restores the contents of line `number`.
     fn write(&self, number: u32, line: &Line);
 }
 
-/// `line` with the bytes from `start` on taken from `from`.
+/// `line`, with `length` bytes from `start` on taken from `from`.
 pub(super) fn with_part(line: &Line, from: &Line, start: usize, length: usize) -> Line {
     let mut joined = *line;
     let end = start + length;
@@ -26,14 +26,14 @@ pub(super) fn with_part(line: &Line, from: &Line, start: usize, length: usize) -
     joined
 }
 
-/// Accessed and dirty, in each entry of a page table.
+/// The accessed and dirty bits in each entry of a page table.
 const ACCESSED_AND_DIRTY: u64 = 0xc0;
 
-/// Whether `now` has other contents than `before` by more than accessed and dirty bits
-/// that were set. The page walker sets those through the hart's cache and tells nobody,
-/// so they are no sign of a device.
+/// Whether `now` differs from `before` by more than newly set accessed and dirty bits. The page
+/// walker sets these through the hart's cache, unseen by the plugin, so they are no sign of a
+/// device.
 pub(super) fn differs_by_device(now: &Line, before: &Line) -> bool {
-    // Without a branch, as most lines are the same.
+    // Without a branch, since most lines are equal.
     let entries = now.chunks_exact(8).zip(before.chunks_exact(8));
     let differing = entries.map(|(now, before)| {
         let (now, before) = (entry(now), entry(before));

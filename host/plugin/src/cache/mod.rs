@@ -1,17 +1,17 @@
-//! Write-back caches, one for each hart, and what memory holds behind them.
+//! Write-back caches, one for each hart, and the memory behind them.
 //!
-//! Harts see coherent memory, whoever holds a line: that is the RAM as QEMU has it
-//! ([`Visible`]). What the RAM's chips would hold is kept beside it. Both agree wherever
-//! no line is dirty; where one is, memory has what it had before. When power goes,
-//! dirty lines fall back to that.
+//! Harts see coherent memory, independent of the caches: this is QEMU's RAM ([`Visible`]). The
+//! contents of the modelled RAM chips are kept beside it. They differ from it only in dirty lines,
+//! which the chips do not have yet. When the power is lost, dirty lines fall back to the chips'
+//! contents.
 //!
-//! A line is dirty in one cache at most. A store by another hart moves it there; a load
-//! by another leaves it where it is. There is no second level.
+//! A line is dirty in one cache at most. A store by another hart moves it there; a load by another
+//! hart leaves it in place. There is no second level.
 //!
-//! Devices write to memory unseen. That one wrote to a dirty line shows at its next
-//! store or at the end; the line was then written back with the device's bytes in it, as
-//! coherent DMA does. Where a device wrote into the very bytes that are stored next to a
-//! clean line, memory keeps what it held before the device.
+//! Devices write to memory unseen. A device's write to a dirty line is noticed at the line's next
+//! store, or at the end. The line then counts as written back with the device's bytes, as coherent
+//! DMA does. If a device has written the very bytes that are stored next to a clean line, memory
+//! keeps the contents from before the device.
 
 mod line;
 mod pending;
@@ -29,44 +29,43 @@ use line::{differs_by_device, with_part};
 use pending::Pending;
 use ways::Ways;
 
-/// Why a line was written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushKind {
-    /// An instruction named its address.
+    /// An instruction flushed its address.
     Line,
-    /// Its address was stored to a controller's register.
+    /// A store to a controller's register flushed its address.
     Register,
     /// All of its hart's lines were flushed.
     All,
-    /// Another needed its place.
+    /// Another line needed its way.
     Displaced,
 }
 
-/// Lines that reached memory, by why, and devices that wrote between.
+/// Counts of written-back lines by cause, and of devices' writes between stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By an instruction, by their address.
+    /// Flushes of an address by an instruction.
     pub by_line: u64,
-    /// By a controller's register.
+    /// Flushes by a controller's register.
     pub by_register: u64,
-    /// With all of a hart's.
+    /// Flushes with all of a hart's lines.
     pub all: u64,
-    /// By others that needed their place.
+    /// Displaced lines.
     pub displaced: u64,
-    /// Stores that found that a device had written to the dirty line before.
+    /// Stores to a dirty line that a device had written to since.
     pub device_writes: u64,
 }
 
-/// What the power took.
+/// The losses at the end of the power.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Lines that were dirty and not flushed, by the hart that held them.
+    /// Lost dirty lines, by the hart whose cache held them.
     pub by_hart: Vec<u64>,
-    /// Of these, lines of which memory held the same.
+    /// Lost lines whose contents memory already had.
     pub unchanged: u64,
-    /// Dirty lines that reached memory all the same.
+    /// Dirty lines that reached memory by chance (`keep`).
     pub kept: u64,
-    /// Dirty lines that a device had written to, which wrote them back.
+    /// Dirty lines that a device's write had written back.
     pub device_written: u64,
     /// The numbers of all lost lines.
     pub lines: Vec<u32>,
@@ -77,18 +76,17 @@ pub struct Lost {
 pub struct Cache<V> {
     visible: V,
     memory: Vec<u8>,
-    /// By line, the hart whose cache holds it dirty, from 1; 0 for none.
+    /// For each line, the hart (from 1) whose cache has it dirty; 0: no cache.
     owner: Vec<u16>,
     harts: Vec<Ways>,
-    /// Flushes that await a fence; none if they take effect at once.
+    /// Flushes that wait for a fence; `None`: flushes take effect at once.
     pending: Option<Pending>,
     counts: Counts,
 }
 
 impl<V: Visible> Cache<V> {
-    /// Empty caches of `harts` (up to 65535) over memory of zeros, which is
-    /// [taken](Self::take) before the first store. With `await_fence`, a flush counts
-    /// from its hart's next fence.
+    /// Empty caches of `harts` (up to 65535) over memory of zeros. Call [`take`](Self::take) before
+    /// the first store. With `await_fence`, a flush takes effect at its hart's next fence.
     pub fn new(visible: V, geometry: Geometry, harts: usize, await_fence: bool) -> Self {
         let lines = visible.lines();
         Cache {
@@ -101,7 +99,7 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// Lets memory hold what is visible in these lines.
+    /// Copies the visible contents of these lines to memory.
     pub fn take(&mut self, lines: Range<u32>) {
         for line in lines {
             let contents = self.visible.read(line);
@@ -109,18 +107,17 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// The memory that harts see.
+    /// The memory as harts see it.
     pub fn visible(&self) -> &V {
         &self.visible
     }
 
-    /// What was counted so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What memory holds of a line.
+    /// Contents of a line in memory.
     #[must_use]
     pub fn memory(&self, line: u32) -> Line {
         let mut contents = [0; LINE_BYTES];
@@ -141,27 +138,27 @@ impl<V: Visible> Cache<V> {
         usize::from(self.owner[line as usize]).checked_sub(1)
     }
 
-    /// Whether a cache holds the line, with stores that memory has not.
+    /// Whether a cache holds newer contents of the line than memory.
     #[must_use]
     pub fn is_dirty(&self, line: u32) -> bool {
         self.owner(line).is_some()
     }
 
-    /// `hart` stored `length` bytes at byte `start` of `line`, all in the line; the
-    /// visible memory has them already.
+    /// `hart` stored `length` bytes at byte `start` of `line`, all within the line; the visible
+    /// memory has them already.
     pub fn store(&mut self, hart: usize, line: u32, start: usize, length: usize) {
         let now = self.visible.read(line);
-        // Most stores go to a line that the hart's last ones went to.
+        // Most stores hit the same lines as the hart's last ones.
         if let Some(latest) = self.harts[hart].touch_dirty(line) {
             let before = std::mem::replace(latest, now);
             return self.expect_no_device(line, &now, &before, start..start + length);
         }
         self.bring(hart, line);
-        // Only now: to bring the line in may have displaced one.
+        // Not earlier: bringing the line in may have displaced another.
         let before = match self.owner(line) {
             Some(owner) => self.latest(owner, line),
             None => {
-                // What devices wrote while nobody held the line is in memory.
+                // Devices' writes to an uncached line are in memory.
                 let before = with_part(&now, &self.memory(line), start, length);
                 self.set_memory(line, &before);
                 before
@@ -171,7 +168,8 @@ impl<V: Visible> Cache<V> {
         self.own(hart, line, now);
     }
 
-    /// A device that has written to the line beside what is stored has written it back.
+    /// If a device has written to other bytes of the line than the stored ones, this has written
+    /// the line back.
     fn expect_no_device(&mut self, line: u32, now: &Line, before: &Line, stored: Range<usize>) {
         let (start, length) = (stored.start, stored.len());
         if differs_by_device(now, &with_part(before, now, start, length)) {
@@ -207,7 +205,7 @@ impl<V: Visible> Cache<V> {
         way.expect("an owner holds its line").latest
     }
 
-    /// Makes the line dirty at `hart`, and at no other.
+    /// Makes the line dirty at `hart`, and clean at all others.
     fn own(&mut self, hart: usize, line: u32, latest: Line) {
         if let Some(before) = self.owner(line).filter(|before| *before != hart)
             && let Some(way) = self.harts[before].find(line)
@@ -223,7 +221,7 @@ impl<V: Visible> Cache<V> {
         self.owner[line as usize] = owner;
     }
 
-    /// Memory gets contents that are newer than those of all flushes under way.
+    /// Writes contents to memory that are newer than those of all pending flushes.
     fn write_back(&mut self, line: u32, contents: &Line) {
         self.set_memory(line, contents);
         if let Some(pending) = &mut self.pending {
@@ -231,7 +229,7 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// Memory gets all of a line that somebody holds dirty or held until now.
+    /// Writes all of a dirty line to memory.
     fn clean(&mut self, line: u32, kind: FlushKind) {
         self.count(kind);
         let contents = self.visible.read(line);
@@ -257,12 +255,12 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// `hart` flushes one line, in whichever cache it is.
+    /// `hart` flushes one line, from any cache that has it.
     pub fn flush_line(&mut self, hart: usize, line: u32) {
         self.flush_if_dirty(hart, line, FlushKind::Line);
     }
 
-    /// `hart` has a controller flush one line, in whichever cache it is.
+    /// `hart` makes a controller flush one line, from any cache that has it.
     pub fn flush_by_register(&mut self, hart: usize, line: u32) {
         self.flush_if_dirty(hart, line, FlushKind::Register);
     }
@@ -287,7 +285,7 @@ impl<V: Visible> Cache<V> {
             return self.clean(line, kind);
         };
         pending.add(hart, line, kind, contents);
-        // What a device wrote before is flushed with the rest.
+        // Earlier writes of a device to the line are flushed with it.
         if let Some(owner) = self.owner(line)
             && let Some(way) = self.harts[owner].find(line)
         {
@@ -307,7 +305,7 @@ impl<V: Visible> Cache<V> {
             let Some(owner) = self.owner(line) else {
                 continue;
             };
-            // A store since keeps the line dirty. What a device wrote since does not.
+            // A later store keeps the line dirty. A later write by a device does not.
             if self.latest(owner, line) == flush.contents {
                 let contents = self.visible.read(line);
                 self.set_memory(line, &contents);
@@ -316,8 +314,8 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// Takes the power away: each dirty line falls back to what memory holds, but for
-    /// those that `keep` lets reach memory.
+    /// Ends the power: each dirty line falls back to memory's contents, unless `keep` returns true
+    /// for it.
     pub fn power_off(self, mut keep: impl FnMut() -> bool) -> Lost {
         let mut lost = Lost::default();
         for cache in &self.harts {

@@ -1,22 +1,22 @@
-//! Flushes that were asked for and await a fence.
+//! Flushes that wait for a fence.
 
 use std::collections::HashMap;
 
 use super::FlushKind;
 use super::line::Line;
 
-/// One flush under way.
+/// A pending flush.
 #[derive(Clone, Debug)]
 pub(super) struct Flush {
     hart: usize,
-    /// Its place among all flushes.
+    /// Its position among all flushes.
     order: u64,
     pub(super) kind: FlushKind,
-    /// The line when the flush was asked for. A store after it is not part of it.
+    /// The line at the time of the flush. Later stores are not part of it.
     pub(super) contents: Line,
 }
 
-/// All flushes under way. By line, those of later order hold later contents.
+/// All pending flushes. Of the flushes of one line, a later one has later contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
     by_line: HashMap<u32, Vec<Flush>>,
@@ -43,13 +43,13 @@ impl Pending {
         self.by_hart[hart].push(line);
     }
 
-    /// Forgets flushes of a line that reached memory with contents at least as new.
+    /// Drops flushes of a line after memory got contents at least as new.
     pub(super) fn supersede(&mut self, line: u32) {
         self.by_line.remove(&line);
     }
 
-    /// The lines that a fence of `hart` completes, each with the latest of its flushes;
-    /// older ones of the line, by whichever hart, are done with them.
+    /// The lines that a fence of `hart` completes, each with its latest flush. Older flushes of the
+    /// line, by any hart, are dropped.
     pub(super) fn complete(&mut self, hart: usize) -> Vec<(u32, Flush)> {
         let lines = std::mem::take(&mut self.by_hart[hart]);
         let done = lines.into_iter().filter_map(|line| {

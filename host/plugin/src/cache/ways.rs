@@ -1,30 +1,30 @@
-//! One hart's cache: sets of ways, least recently used first to go.
+//! One hart's cache: sets of ways, with least-recently-used replacement.
 
 use thiserror::Error;
 
 use super::line::{LINE_BYTES, Line};
 
-/// How large a hart's cache is.
+/// Size and associativity of a hart's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     sets: usize,
     ways: usize,
 }
 
-/// Why there is no such cache.
+/// These sizes make no cache.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("a cache of {bytes} bytes has no whole number of sets of {ways} ways of 64 bytes")]
+#[error("a cache of {bytes} bytes is not a whole number of sets of {ways} ways of 64 bytes")]
 pub struct GeometryError {
     bytes: usize,
     ways: usize,
 }
 
 impl Geometry {
-    /// Of `bytes` in sets of `ways`.
+    /// A cache of `bytes`, in sets of `ways`.
     ///
     /// # Errors
     ///
-    /// [`GeometryError`] if that is no whole number of sets, or none.
+    /// [`GeometryError`] if that is not a whole number of sets, or 0.
     pub fn new(bytes: usize, ways: usize) -> Result<Self, GeometryError> {
         let set = ways.saturating_mul(LINE_BYTES);
         if bytes == 0 || set == 0 || !bytes.is_multiple_of(set) {
@@ -36,13 +36,11 @@ impl Geometry {
         })
     }
 
-    /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.sets * self.ways * LINE_BYTES
     }
 
-    /// Lines in a set.
     #[must_use]
     pub fn ways(&self) -> usize {
         self.ways
@@ -59,12 +57,12 @@ impl Default for Geometry {
 /// A place for a line.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The line's number.
+    /// Number of the line.
     pub(super) line: Option<u32>,
     pub(super) is_dirty: bool,
     used: u64,
-    /// If dirty, the contents after the last store by a hart: what memory that harts
-    /// see has beyond that was written by a device.
+    /// Of a dirty line, the contents after the last store by a hart: a device wrote all later
+    /// differences in visible memory.
     pub(super) latest: Line,
 }
 
@@ -93,7 +91,7 @@ impl Ways {
 
     fn set(&mut self, line: u32) -> &mut [Way] {
         let (line, sets) = (line as usize, self.geometry.sets);
-        // Of each access: a division takes as long as all the rest.
+        // This runs at each access, and a division would double its time.
         let set = match sets.is_power_of_two() {
             true => line & (sets - 1),
             false => line % sets,
@@ -106,7 +104,7 @@ impl Ways {
         (self.set(line).iter_mut()).find(|way| way.line == Some(line))
     }
 
-    /// Marks `line` as used last, if it is here.
+    /// Marks `line` as used last, if the cache has it.
     pub(super) fn touch(&mut self, line: u32) -> bool {
         self.clock += 1;
         let clock = self.clock;
@@ -117,7 +115,7 @@ impl Ways {
         true
     }
 
-    /// Marks `line` as used last, if it is here and dirty; what it holds then.
+    /// Marks `line` as used last, if the cache has it dirty; returns its contents.
     pub(super) fn touch_dirty(&mut self, line: u32) -> Option<&mut Line> {
         self.clock += 1;
         let clock = self.clock;
@@ -126,12 +124,12 @@ impl Ways {
         Some(&mut way.latest)
     }
 
-    /// Makes room for `line`, and tells which dirty line has to go.
+    /// Makes room for `line`; returns a dirty line that it displaces.
     pub(super) fn allocate(&mut self, line: u32) -> Option<u32> {
         self.clock += 1;
         let clock = self.clock;
         let set = self.set(line);
-        // An empty way goes before any that is used.
+        // Empty ways are used first.
         let least = (set.iter_mut()).min_by_key(|way| (way.line.is_some(), way.used));
         let way = least.expect("a set has a way");
         let displaced = way.line.filter(|_| way.is_dirty);

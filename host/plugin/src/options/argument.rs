@@ -1,4 +1,4 @@
-//! One argument, and how its value is read.
+//! One argument, and the parsing of its value.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ impl Argument<'_> {
 
     pub(super) fn path(&self) -> Result<PathBuf, OptionError> {
         match self.value {
-            "" => Err(self.malformed("a file's name")),
+            "" => Err(self.malformed("a file name")),
             value => Ok(value.into()),
         }
     }

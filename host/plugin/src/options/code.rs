@@ -1,18 +1,18 @@
-//! Instructions at which the line moves, as arguments name them.
+//! Instructions at which the line changes, as arguments name them.
 
 use std::ops::Range;
 
-/// One of the executions of some instructions, by whichever hart.
+/// The `count`th execution of any of these instructions, by any hart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Virtual addresses, in order, and apart.
+    /// Virtual addresses, in order, without overlap.
     pub ranges: Vec<Range<u64>>,
-    /// Which of all executions there, from 1.
+    /// The execution to act at, from 1.
     pub count: u64,
 }
 
 impl Code {
-    /// Whether it has the instruction at that address.
+    /// Whether the instruction at `address` is one of them.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         let next = self.ranges.partition_point(|range| range.end <= address);
@@ -20,7 +20,7 @@ impl Code {
     }
 }
 
-/// A number, decimal or hexadecimal with `0x`.
+/// Parses a number, decimal or hexadecimal with `0x`.
 pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -28,7 +28,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Addresses, and ranges whose end is the first behind them: `START-END`, with `+` between.
+/// Parses addresses and half-open ranges `START-END`, with `+` between.
 pub(super) fn ranges(text: &str) -> Option<Vec<Range<u64>>> {
     let parts = text.split('+').map(range);
     let ranges: Vec<_> = parts.collect::<Option<_>>()?;

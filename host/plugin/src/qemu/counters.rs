@@ -4,15 +4,15 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::symbols::{MissingSymbol, functions};
 
-/// Reads a CSR of the hart whose state is named.
+/// Reads a CSR of the hart with that state.
 pub(crate) type Read = unsafe extern "C" fn(*mut c_void, c_int, *mut u64) -> c_int;
-/// Writes it.
+/// Writes a CSR.
 pub(crate) type Write = extern "C" fn(*mut c_void, c_int, u64) -> c_int;
 
-/// What a read or a write gives back that raises no exception.
+/// Result of a read or write without an exception.
 pub(crate) const NO_EXCEPTION: c_int = -1;
 
-/// `mcycle`, `minstret`, `cycle`, `instret`: the lowest byte tells which of two it is.
+/// `mcycle`, `minstret`, `cycle`, `instret`: the lowest byte is 0 for cycles, 2 for instructions.
 const COUNTERS: [c_int; 4] = [0xb00, 0xb02, 0xc00, 0xc02];
 
 /// A counter.
@@ -23,7 +23,7 @@ pub(crate) enum Counter {
 }
 
 impl Counter {
-    /// That of a CSR's number.
+    /// The counter of a CSR's number.
     pub(crate) fn of(csr: c_int) -> Self {
         if csr & 0xff == 0 {
             Counter::Cycles
@@ -33,7 +33,7 @@ impl Counter {
     }
 }
 
-/// `riscv_csr_operations`.
+/// QEMU's `riscv_csr_operations`.
 #[repr(C)]
 struct Operations {
     name: *const c_char,
@@ -45,14 +45,14 @@ struct Operations {
 }
 
 functions! {
-    /// QEMU's table of CSRs.
+    /// QEMU's functions for its table of CSRs.
     struct Functions {
         fn riscv_get_csr_ops(c_int, *mut Operations);
         fn riscv_set_csr_ops(c_int, *const Operations);
     }
 }
 
-/// The table.
+/// QEMU's table of CSRs.
 #[derive(Debug)]
 pub(crate) struct CsrTable(Functions);
 
@@ -61,7 +61,7 @@ impl CsrTable {
         Functions::find().map(CsrTable)
     }
 
-    /// Lets `read` and `write` answer for the counters, where QEMU lets them be accessed.
+    /// Replaces the counters' functions by `read` and `write`; QEMU's access checks stay.
     pub(crate) fn hook(&self, read: Read, write: Write) {
         for csr in COUNTERS {
             let mut operations = Operations {
@@ -72,8 +72,8 @@ impl CsrTable {
                 others: [None; 3],
                 oldest_specification: 0,
             };
-            // SAFETY: QEMU copies a structure of that kind out of its table and into it;
-            // no hart runs yet.
+            // SAFETY: QEMU copies a structure of this type out of its table and into it; no hart
+            // runs yet.
             unsafe {
                 (self.0.riscv_get_csr_ops)(csr, &raw mut operations);
                 operations.read = operations.read.map(|_| read);

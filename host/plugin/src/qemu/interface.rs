@@ -1,14 +1,14 @@
-//! QEMU's plugin interface, version 4, as far as it is used here.
+//! The parts of QEMU's plugin interface, version 4, that the plugin uses.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::symbols::{MissingSymbol, functions};
 
-/// Names a loaded plugin.
+/// ID of a loaded plugin.
 pub(crate) type PluginId = u64;
 
-/// What QEMU says of itself when it loads a plugin.
+/// QEMU's description of itself for a plugin.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Info {
@@ -21,9 +21,9 @@ pub struct Info {
 }
 
 impl Info {
-    /// The architecture.
+    /// The emulated architecture.
     pub(crate) fn target(&self) -> String {
-        // SAFETY: QEMU gives a string that lives as long as it does.
+        // SAFETY: QEMU's string lives until QEMU ends.
         let target = unsafe { CStr::from_ptr(self.target) };
         target.to_string_lossy().into_owned()
     }
@@ -37,24 +37,24 @@ impl Info {
     }
 }
 
-/// A translated block, while it is translated.
+/// A block during its translation.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct Block(*const c_void);
 
-/// An instruction of it.
+/// An instruction of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instruction(*mut c_void);
 
-/// A hart executes a block or an instruction.
+/// Called when a hart executes a block or an instruction.
 pub(crate) type Executed = extern "C" fn(c_uint, *mut c_void);
-/// A hart has accessed memory: its number, what kind, the virtual address.
+/// Called after a hart accessed memory: its number, the kind, the virtual address.
 pub(crate) type Accessed = extern "C" fn(c_uint, u32, u64, *mut c_void);
-/// A hart was made.
+/// Called for a new hart.
 pub(crate) type Made = extern "C" fn(PluginId, c_uint);
-/// A block is translated.
+/// Called when a block is translated.
 pub(crate) type Translated = extern "C" fn(PluginId, Block);
-/// QEMU ends.
+/// Called when QEMU ends.
 pub(crate) type Ended = extern "C" fn(PluginId, *mut c_void);
 
 /// A value of each hart's scoreboard.
@@ -65,14 +65,14 @@ struct Entry {
     offset: usize,
 }
 
-/// What was stored.
+/// QEMU's stored or loaded value.
 #[repr(C)]
 struct Value {
     kind: c_uint,
     bytes: [u64; 2],
 }
 
-/// GLib's array of bytes, and of anything.
+/// GLib's arrays of bytes and of other elements.
 #[repr(C)]
 struct Array {
     data: *mut u8,
@@ -97,7 +97,7 @@ const STORES: c_int = 2;
 const LOADS_AND_STORES: c_int = 3;
 
 functions! {
-    /// The interface's functions, and what of GLib it needs.
+    /// The interface's functions, and GLib's for arrays.
     struct Functions {
         fn qemu_plugin_scoreboard_new(usize) -> *mut c_void;
         fn qemu_plugin_scoreboard_find(*mut c_void, c_uint) -> *mut c_void;
@@ -132,33 +132,32 @@ functions! {
     }
 }
 
-/// Where an access went.
+/// The place of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The physical address.
     pub(crate) address: u64,
     /// Whether a device answers there.
     pub(crate) is_device: bool,
 }
 
-/// The general registers of the harts, by number.
+/// Handles of the general registers, by number.
 #[derive(Debug)]
 pub(crate) struct Registers([*mut c_void; 32]);
 
-// SAFETY: they are numbers that QEMU looks up in tables of its own.
+// SAFETY: the handles are numbers that QEMU looks up in tables of its own.
 unsafe impl Send for Registers {}
 // SAFETY: as above.
 unsafe impl Sync for Registers {}
 
-/// The names by which QEMU lists the general registers, x0 first.
+/// QEMU's names of the general registers, x0 first.
 const NAMES: [&CStr; 32] = [
     c"zero", c"ra", c"sp", c"gp", c"tp", c"t0", c"t1", c"t2", c"fp", c"s1", c"a0", c"a1", c"a2",
     c"a3", c"a4", c"a5", c"a6", c"a7", c"s2", c"s3", c"s4", c"s5", c"s6", c"s7", c"s8", c"s9",
     c"s10", c"s11", c"t3", c"t4", c"t5", c"t6",
 ];
 
-/// Each hart's place in the scoreboard: the counter of instructions, alone in its cache
-/// line.
+/// Size of a hart's entry in the scoreboard: the counter of instructions has a cache line of its
+/// own.
 const PLACE_BYTES: usize = 64;
 
 /// The interface, and one counter for each hart.
@@ -168,24 +167,24 @@ pub(crate) struct Interface {
     score: *mut c_void,
 }
 
-// SAFETY: the interface may be called from every thread that QEMU calls a plugin in, and
-// the scoreboard is never freed.
+// SAFETY: the interface may be called from all threads in which QEMU calls a plugin, and the
+// scoreboard is never freed.
 unsafe impl Send for Interface {}
 // SAFETY: as above.
 unsafe impl Sync for Interface {}
 
 impl Interface {
-    /// Finds the functions, and makes the counters.
+    /// Finds the functions, and creates the counters.
     pub(crate) fn find() -> Result<Self, MissingSymbol> {
         let functions = Functions::find()?;
-        // SAFETY: any size will do.
+        // SAFETY: any size is valid.
         let score = unsafe { (functions.qemu_plugin_scoreboard_new)(PLACE_BYTES) };
         Ok(Interface { functions, score })
     }
 
-    /// Lets QEMU call what makes the plugin.
+    /// Registers the plugin's callbacks.
     pub(crate) fn register(&self, id: PluginId, made: Made, translated: Translated, ended: Ended) {
-        // SAFETY: QEMU gave the plugin this number.
+        // SAFETY: `id` is the plugin's own.
         unsafe {
             (self.functions.qemu_plugin_register_vcpu_init_cb)(id, made);
             (self.functions.qemu_plugin_register_vcpu_tb_trans_cb)(id, translated);
@@ -194,17 +193,17 @@ impl Interface {
     }
 
     fn counter(&self, hart: usize) -> &AtomicU64 {
-        let number = c_uint::try_from(hart).expect("QEMU numbers harts so");
-        // SAFETY: the hart was made, so it has a place, of at least eight aligned bytes.
-        // The place moves when further harts are made, and so it is looked up each time;
-        // no hart runs, and nothing counts, until all are.
+        let number = c_uint::try_from(hart).expect("QEMU's numbers of harts are small");
+        // SAFETY: the hart exists, so it has an entry of at least eight aligned bytes. The entry
+        // moves when further harts are created, and is looked up each time. No hart runs, and
+        // nothing counts, until all exist.
         unsafe {
             let place = (self.functions.qemu_plugin_scoreboard_find)(self.score, number);
             AtomicU64::from_ptr(place.cast())
         }
     }
 
-    /// What a hart's counter shows.
+    /// Reads a hart's counter.
     pub(crate) fn read_counter(&self, hart: usize) -> u64 {
         self.counter(hart).load(Ordering::Relaxed)
     }
@@ -223,7 +222,7 @@ impl Interface {
 
     /// The instructions of a block.
     pub(crate) fn instructions(&self, block: Block) -> Vec<Instruction> {
-        // SAFETY: QEMU gave the block for the duration of its translation.
+        // SAFETY: QEMU passed the block for the duration of its translation.
         unsafe {
             let length = (self.functions.qemu_plugin_tb_n_insns)(block.0);
             let get = self.functions.qemu_plugin_tb_get_insn;
@@ -233,10 +232,10 @@ impl Interface {
         }
     }
 
-    /// Its bits, those of a compressed one in the lower half.
+    /// The instruction's bits; a compressed one is in the lower half.
     pub(crate) fn word(&self, instruction: Instruction) -> u32 {
         let mut bytes = [0; 4];
-        // SAFETY: it is told how many bytes there is room for.
+        // SAFETY: the call gets the buffer's length.
         let length = unsafe {
             let bytes = bytes.as_mut_ptr().cast();
             (self.functions.qemu_plugin_insn_data)(instruction.0, bytes, 4)
@@ -247,13 +246,13 @@ impl Interface {
         u32::from_le_bytes(bytes)
     }
 
-    /// Its virtual address.
+    /// The instruction's virtual address.
     pub(crate) fn address(&self, instruction: Instruction) -> u64 {
         // SAFETY: QEMU gave it for the duration of its block's translation.
         unsafe { (self.functions.qemu_plugin_insn_vaddr)(instruction.0) }
     }
 
-    /// Adds to its hart's counter just before it is executed.
+    /// Makes the instruction add `number` to its hart's counter before it executes.
     pub(crate) fn count(&self, instruction: Instruction, number: u64) {
         // SAFETY: as above; the counter lives for ever.
         unsafe {
@@ -268,9 +267,9 @@ impl Interface {
         }
     }
 
-    /// Calls when a block begins at a hart whose counter has reached `limit`.
+    /// Calls `call` when a block starts at a hart whose counter has reached `limit`.
     pub(crate) fn call_when_counted(&self, block: Block, limit: u64, call: Executed) {
-        // SAFETY: QEMU gave the block for the duration of its translation.
+        // SAFETY: QEMU passed the block for the duration of its translation.
         unsafe {
             (self.functions.qemu_plugin_register_vcpu_tb_exec_cond_cb)(
                 block.0,
@@ -284,12 +283,12 @@ impl Interface {
         }
     }
 
-    /// Calls before an instruction is executed, with `data`.
+    /// Calls `call` with `data` before an instruction executes.
     pub(crate) fn call_before(&self, instruction: Instruction, call: Executed, data: usize) {
         self.call(instruction, call, NO_REGISTERS, data);
     }
 
-    /// Likewise, and the call may read the hart's registers.
+    /// The same, for a `call` that reads the hart's registers.
     pub(crate) fn call_with_registers(
         &self,
         instruction: Instruction,
@@ -312,7 +311,7 @@ impl Interface {
         }
     }
 
-    /// Calls after each store of an instruction, and each load if asked.
+    /// Calls `call` after each store of an instruction, and after each load if `loads`.
     pub(crate) fn call_after_access(&self, instruction: Instruction, call: Accessed, loads: bool) {
         let which = if loads { LOADS_AND_STORES } else { STORES };
         // SAFETY: QEMU gave it for the duration of its block's translation.
@@ -327,9 +326,9 @@ impl Interface {
         }
     }
 
-    /// Where the access went that is being told of; nothing if QEMU does not know.
+    /// The place of the present access; `None`: QEMU does not know it.
     pub(crate) fn place(&self, info: u32, address: u64) -> Option<Place> {
-        // SAFETY: what it gives is valid until this thread asks again.
+        // SAFETY: the result is valid until this thread's next call.
         unsafe {
             let place = (self.functions.qemu_plugin_get_hwaddr)(info, address);
             (!place.is_null()).then(|| Place {
@@ -352,23 +351,22 @@ impl Interface {
         }
     }
 
-    /// How many bytes were accessed.
+    /// Length of the access in bytes.
     pub(crate) fn access_bytes(&self, info: u32) -> usize {
         // SAFETY: it only reads its argument.
         1 << unsafe { (self.functions.qemu_plugin_mem_size_shift)(info) }
     }
 
-    /// Whether it was a store.
     pub(crate) fn is_store(&self, info: u32) -> bool {
         // SAFETY: it only reads its argument.
         unsafe { (self.functions.qemu_plugin_mem_is_store)(info) }
     }
 
-    /// The lower 64 bits of what was stored or loaded.
+    /// The lower 64 bits of the stored or loaded value.
     pub(crate) fn value(&self, info: u32) -> u64 {
-        // SAFETY: an access is being told of.
+        // SAFETY: the call is made during an access.
         let value = unsafe { (self.functions.qemu_plugin_mem_get_value)(info) };
-        // Narrower ones leave the rest as it was.
+        // A narrow value leaves the other bytes undefined.
         match value.kind {
             0 => value.bytes[0] & 0xff,
             1 => value.bytes[0] & 0xffff,
@@ -377,11 +375,10 @@ impl Interface {
         }
     }
 
-    /// The general registers; nothing if QEMU does not list them all. Only while a hart
-    /// is made.
+    /// The general registers; `None`: QEMU does not list all of them. Call it only for a new hart.
     pub(crate) fn registers(&self) -> Option<Registers> {
-        // SAFETY: QEMU gives an array of descriptions whose strings live for ever. It is
-        // left as it is, a few kilobytes.
+        // SAFETY: QEMU returns an array of descriptions whose strings live for ever. The array, a
+        // few kilobytes, is not freed.
         let list = unsafe {
             let array = &*(self.functions.qemu_plugin_get_registers)();
             std::slice::from_raw_parts(
@@ -401,13 +398,13 @@ impl Interface {
         Some(Registers(handles))
     }
 
-    /// Reads a register of the hart that is calling; nothing if QEMU does not tell.
+    /// Reads a register of the calling hart; `None`: QEMU cannot.
     pub(crate) fn register_value(&self, registers: &Registers, number: u8) -> Option<u64> {
         if number == 0 {
             return Some(0);
         }
         let handle = registers.0[usize::from(number)];
-        // SAFETY: the handle is QEMU's, and the array is made and freed here.
+        // SAFETY: the handle is QEMU's, and the array is created and freed here.
         unsafe {
             let array = (self.functions.g_byte_array_new)();
             (self.functions.qemu_plugin_read_register)(handle, array);
@@ -421,8 +418,8 @@ impl Interface {
 
 /// # Safety
 ///
-/// A string that lives for ever, or null.
+/// `string` lives for ever, or is null.
 unsafe fn text(string: *const c_char) -> Option<&'static CStr> {
-    // SAFETY: the caller's word.
+    // SAFETY: as the caller says.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }

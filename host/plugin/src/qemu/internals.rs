@@ -1,5 +1,5 @@
-//! What of QEMU's insides the plugin reaches into, which no interface offers: the big
-//! lock, the virtual clock, interrupt lines, address translation. All of QEMU 10.0.
+//! QEMU's internals, for which there is no interface: the big lock, the virtual clock, interrupt
+//! lines, address translation. All are those of QEMU 10.0.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -39,31 +39,31 @@ functions! {
     }
 }
 
-/// `MemTxAttrs`, with room to spare.
+/// `MemTxAttrs`, with spare room.
 #[repr(C, align(8))]
 #[derive(Default)]
 struct Attributes([u8; 32]);
 
-/// A hart, to QEMU.
+/// QEMU's object for a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cpu(NonNull<c_void>);
 
 impl Cpu {
-    /// Where QEMU keeps it.
+    /// The object's address.
     pub(crate) fn address(self) -> usize {
         self.0.addr().get()
     }
 }
 
-/// An interrupt line, to QEMU.
+/// QEMU's object for an interrupt line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Irq(NonNull<c_void>);
 
-/// A device, to QEMU.
+/// QEMU's object for a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device(NonNull<c_void>);
 
-// SAFETY: a name by which QEMU is asked about what it never frees while it runs.
+// SAFETY: the pointer only names an object for QEMU, which never frees it while it runs.
 unsafe impl Send for Cpu {}
 // SAFETY: as above.
 unsafe impl Sync for Cpu {}
@@ -72,14 +72,14 @@ unsafe impl Send for Irq {}
 // SAFETY: as above.
 unsafe impl Sync for Irq {}
 
-/// What QEMU calls for the time and for interrupts, in place of its own.
+/// Replacements for QEMU's functions for time and interrupts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockHooks {
-    /// An interrupt of a hart.
+    /// Interrupts a hart.
     pub(crate) interrupt: unsafe extern "C" fn(*mut c_void, c_int),
-    /// The virtual clock's time, in nanoseconds.
+    /// Returns the virtual clock's time in nanoseconds.
     pub(crate) get: extern "C" fn() -> i64,
-    /// Sets it.
+    /// Sets the clock.
     pub(crate) set: extern "C" fn(i64),
 }
 
@@ -87,45 +87,45 @@ pub(crate) struct ClockHooks {
 const VIRTUAL_CLOCK: c_int = 1;
 const ALL_TIMERS: c_int = -1;
 
-/// `CF_PARALLEL`: code that asks which hart executes it. One thread for all harts would
-/// otherwise have the number of the hart compiled in that was translated for.
+/// `CF_PARALLEL`: translated code asks which hart executes it. With one thread for all harts, QEMU
+/// would otherwise compile in the hart for which the code was translated.
 const PARALLEL: u32 = 0x8000;
 
-/// Slots of the class that are looked through for the interrupt's.
+/// Slots of the class that are searched for the interrupt's.
 const CLASS_SLOTS: usize = 64;
 
-/// QEMU's insides.
+/// QEMU's internals.
 #[derive(Debug)]
 pub(crate) struct Internals {
     functions: Functions,
     is_multi_threaded: NonNull<c_void>,
 }
 
-// SAFETY: each function says what it needs, and the lock is there for it.
+// SAFETY: each function states its conditions, and the lock meets those of threads.
 unsafe impl Send for Internals {}
 // SAFETY: as above.
 unsafe impl Sync for Internals {}
 
-/// The big lock, held. It is dropped by the thread that took it.
+/// The held big lock; the thread that took it must drop it.
 #[derive(Debug)]
 pub(crate) struct BigLock<'a> {
     internals: &'a Internals,
     was_held: bool,
-    // It must not go to another thread.
+    // Keeps it from moving to another thread.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
 impl Drop for BigLock<'_> {
     fn drop(&mut self) {
         if !self.was_held {
-            // SAFETY: this thread took it.
+            // SAFETY: this thread took the lock.
             unsafe { (self.internals.functions.bql_unlock)() }
         }
     }
 }
 
 impl Internals {
-    /// Finds all of it.
+    /// Finds all functions.
     pub(crate) fn find() -> Result<Self, MissingSymbol> {
         Ok(Internals {
             functions: Functions::find()?,
@@ -133,9 +133,9 @@ impl Internals {
         })
     }
 
-    /// Takes the big lock, unless this thread has it. No other lock may be held.
+    /// Takes the big lock, unless this thread has it. The caller must hold no other lock.
     pub(crate) fn lock(&self) -> BigLock<'_> {
-        // SAFETY: QEMU is up; the file's name is for its own profiling.
+        // SAFETY: QEMU is initialised; it uses the file's name only for its profile.
         let was_held = unsafe {
             let was_held = (self.functions.bql_locked)();
             if !was_held {
@@ -150,7 +150,7 @@ impl Internals {
         }
     }
 
-    /// Makes a thread of the plugin's known to QEMU; once, as its first step.
+    /// Registers one of the plugin's threads with QEMU; once, as the thread's first step.
     pub(crate) fn register_thread(&self) {
         // SAFETY: the thread is new, and lives until QEMU ends.
         unsafe { (self.functions.rcu_register_thread)() }
@@ -158,84 +158,84 @@ impl Internals {
 
     /// Whether each hart has a thread of its own.
     pub(crate) fn is_multi_threaded(&self) -> bool {
-        // SAFETY: a `bool`, set before the first hart is made.
+        // SAFETY: a `bool`, set before the first hart is created.
         unsafe { self.is_multi_threaded.cast::<bool>().read() }
     }
 
     /// Nanoseconds until the virtual clock's next timer, if there is one.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        // SAFETY: any thread may ask.
+        // SAFETY: any thread may call this.
         let deadline =
             unsafe { (self.functions.qemu_clock_deadline_ns_all)(VIRTUAL_CLOCK, ALL_TIMERS) };
         u64::try_from(deadline).ok()
     }
 
-    /// Moves the virtual clock, running all timers up to `time` at theirs.
+    /// Moves the virtual clock to `time`, and runs each timer on the way at its time.
     pub(crate) fn advance(&self, _lock: &BigLock<'_>, time: i64) {
         // SAFETY: the lock is held, and the clock can be set.
         unsafe { (self.functions.qemu_clock_advance_virtual_time)(time) };
     }
 
-    /// Whether no hart has anything to do, and the machine is not stopped.
+    /// Whether all harts are idle, and the machine is not stopped.
     pub(crate) fn is_idle(&self, _lock: &BigLock<'_>) -> bool {
         // SAFETY: the lock is held.
         unsafe { (self.functions.all_cpu_threads_idle)() && (self.functions.runstate_is_running)() }
     }
 
-    /// Whether a hart has nothing to do. The big lock is held.
+    /// Whether a hart is idle. The caller must hold the big lock.
     pub(crate) fn is_hart_idle(&self, cpu: Cpu) -> bool {
-        // SAFETY: QEMU gave the hart.
+        // SAFETY: QEMU passed the hart.
         unsafe { (self.functions.cpu_thread_is_idle)(cpu.0.as_ptr()) }
     }
 
-    /// Lets no hart execute anything further.
+    /// Stops all harts.
     pub(crate) fn stop_harts(&self, _lock: &BigLock<'_>) {
         // SAFETY: the lock is held.
         unsafe { (self.functions.pause_all_vcpus)() }
     }
 
-    /// The hart of that number, if it was made.
+    /// The hart of that number, if it exists.
     pub(crate) fn hart(&self, number: usize) -> Option<Cpu> {
         let number = c_int::try_from(number).ok()?;
-        // SAFETY: it looks through a list.
+        // SAFETY: it only searches a list.
         NonNull::new(unsafe { (self.functions.qemu_get_cpu)(number) }).map(Cpu)
     }
 
-    /// A hart, as QEMU names it in a call.
+    /// The hart that QEMU passes in a call.
     pub(crate) fn named(cpu: *mut c_void) -> Option<Cpu> {
         NonNull::new(cpu).map(Cpu)
     }
 
-    /// Lets code that is translated for a hart ask which hart executes it.
+    /// Makes code that is translated for a hart ask which hart executes it.
     pub(crate) fn share_code(&self, cpu: Cpu) {
-        // SAFETY: QEMU gave the hart, which does not run yet.
+        // SAFETY: QEMU passed the hart, which does not run yet.
         unsafe { (self.functions.tcg_cflags_set)(cpu.0.as_ptr(), PARALLEL) }
     }
 
-    /// Lets other harts run after the block that is being executed.
+    /// Lets other harts run after the present block.
     pub(crate) fn yield_hart(&self, cpu: Cpu) {
-        // SAFETY: QEMU gave the hart.
+        // SAFETY: QEMU passed the hart.
         unsafe { (self.functions.cpu_exit)(cpu.0.as_ptr()) }
     }
 
-    /// Translates all code anew, as soon as no hart executes any.
+    /// Translates all code again, as soon as no hart executes any.
     pub(crate) fn translate_anew(&self, cpu: Cpu) {
-        // SAFETY: QEMU gave the hart.
+        // SAFETY: QEMU passed the hart.
         unsafe { (self.functions.tb_flush)(cpu.0.as_ptr()) }
     }
 
-    /// What QEMU does with an interrupt without the plugin. The big lock is held.
+    /// QEMU's own handling of an interrupt. The caller must hold the big lock.
     pub(crate) fn interrupt(&self, cpu: Cpu, mask: c_int) {
-        // SAFETY: QEMU gave the hart, and the caller is QEMU's own.
+        // SAFETY: QEMU passed the hart, in a call of its own.
         unsafe { (self.functions.tcg_handle_interrupt)(cpu.0.as_ptr(), mask) }
     }
 
-    /// The physical address behind a hart's virtual one, if it is mapped.
+    /// The physical address of a hart's virtual one; `None`: it is not mapped.
     pub(crate) fn physical(&self, cpu: Cpu, address: u64) -> Option<u64> {
         const PAGE: u64 = 4096;
         let mut attributes = Attributes::default();
         let offset = address % PAGE;
-        // SAFETY: QEMU gave the hart, which is this thread's; there is room for attributes.
+        // SAFETY: QEMU passed the hart, which runs in this thread; the attributes have room.
         let page = unsafe {
             (self.functions.cpu_get_phys_page_attrs_debug)(
                 cpu.0.as_ptr(),
@@ -246,11 +246,11 @@ impl Internals {
         (page != u64::MAX).then_some(page + offset)
     }
 
-    /// Puts hooks in the place of QEMU's functions; whether the place was found.
+    /// Replaces QEMU's functions by hooks; `false`: their slots were not found.
     pub(crate) fn hook(&self, hooks: ClockHooks) -> bool {
-        // SAFETY: the class is a structure of pointers, larger than the slots that are
-        // looked through. In it, the function that is looked for is followed by those
-        // that get and set the clock, which are null without -icount.
+        // SAFETY: the class is a structure of pointers, larger than the searched slots. In it, the
+        // interrupt function is followed by the clock's get and set functions, which are null
+        // without -icount.
         unsafe {
             let class = (self.functions.object_class_by_name)(c"tcg-accel-ops".as_ptr());
             if class.is_null() {
@@ -271,7 +271,7 @@ impl Internals {
         true
     }
 
-    /// The device at a path of QEMU's tree and its type, if there is one.
+    /// The device at a path of QEMU's tree, and its type, if the path exists.
     pub(crate) fn device(&self, path: &CStr) -> Option<(Device, String)> {
         // SAFETY: the path is a string; an object's type lives for ever.
         unsafe {
@@ -283,10 +283,10 @@ impl Internals {
         }
     }
 
-    /// A device's property that is a number; 0 if it has none of that name.
+    /// A numeric property of a device; 0: it has no such property.
     pub(crate) fn property(&self, device: Device, name: &CStr) -> u64 {
-        // SAFETY: QEMU gave the device. A property that is missing would be told in an
-        // error for which no place is given, and gives 0 or all ones.
+        // SAFETY: QEMU passed the device. For a missing property QEMU would store an error, for
+        // which no place is given; it returns 0 or all ones.
         let value = unsafe {
             (self.functions.object_property_get_uint)(
                 device.0.as_ptr(),
@@ -297,21 +297,21 @@ impl Internals {
         if value == u64::MAX { 0 } else { value }
     }
 
-    /// A line into a device, which has more than `number` of them.
+    /// A line into a device, which must have more than `number` of them.
     pub(crate) fn line(&self, device: Device, number: u32) -> Option<Irq> {
         let number = c_int::try_from(number).ok()?;
-        // SAFETY: QEMU gave the device, and the caller's word is that it has the line.
+        // SAFETY: QEMU passed the device, and the caller promises that it has the line.
         let line = unsafe { (self.functions.qdev_get_gpio_in)(device.0.as_ptr(), number) };
         NonNull::new(line).map(Irq)
     }
 
     /// Raises or lowers a line.
     pub(crate) fn set_line(&self, _lock: &BigLock<'_>, line: Irq, is_high: bool) {
-        // SAFETY: QEMU gave the line, and the lock is held.
+        // SAFETY: QEMU passed the line, and the lock is held.
         unsafe { (self.functions.qemu_set_irq)(line.0.as_ptr(), c_int::from(is_high)) }
     }
 
-    /// Makes a block of registers in the machine's memory that nobody forgets.
+    /// Creates a permanent block of registers in the machine's memory.
     pub(crate) fn make_registers(
         &self,
         _lock: &BigLock<'_>,
@@ -319,7 +319,7 @@ impl Internals {
         bytes: u64,
         operations: &'static RegisterOperations,
     ) {
-        // The region itself, 272 bytes in QEMU 10.0.
+        // The region's own structure takes 272 bytes in QEMU 10.0.
         let region = Box::leak(Box::new([0_u128; 256]));
         let region = std::ptr::from_mut(region).cast();
         // SAFETY: the region and the operations live for ever, and the lock is held.
@@ -338,7 +338,7 @@ impl Internals {
     }
 }
 
-/// `MemoryRegionOps`.
+/// QEMU's `MemoryRegionOps`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RegisterOperations {

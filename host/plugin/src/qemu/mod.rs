@@ -1,4 +1,4 @@
-//! QEMU: its plugin interface, and what of its insides is reached into.
+//! QEMU's plugin interface, and the internals that the plugin uses.
 
 pub(crate) mod counters;
 pub(crate) mod interface;

@@ -1,24 +1,24 @@
-//! QEMU's functions by their names. Nothing of QEMU is linked: tests load this crate
-//! without it, and a QEMU that lacks a function is told so by the function's name.
+//! QEMU's functions by name, without linking: tests load this crate without QEMU, and the error for
+//! a missing function names it.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use thiserror::Error;
 
-/// A function or a variable that QEMU does not have.
+/// QEMU lacks a function or a variable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("this QEMU has no symbol `{0}`")]
 pub(crate) struct MissingSymbol(String);
 
-/// Where a symbol of the running program lies.
+/// Address of a symbol of the running program.
 pub(crate) fn find(name: &CStr) -> Result<NonNull<c_void>, MissingSymbol> {
-    // SAFETY: it only looks for a name, which ends with a zero byte.
+    // SAFETY: it only looks up a name, which ends with a zero byte.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     NonNull::new(address).ok_or_else(|| MissingSymbol(name.to_string_lossy().into_owned()))
 }
 
-/// A structure of functions by the names of its fields, and `find` to fill it.
+/// Defines a structure of functions, each named like its field, and `find` to fill it.
 macro_rules! functions {
     (
         $(#[$about:meta])*
@@ -33,15 +33,15 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks for all of them.
+            /// Looks all of them up.
             fn find() -> Result<Self, $crate::qemu::symbols::MissingSymbol> {
                 $(
                     let name = concat!(stringify!($name), "\0");
                     let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes());
                     let name = name.expect("the only zero byte is the last");
                     let address = $crate::qemu::symbols::find(name)?;
-                    // SAFETY: a QEMU of the version that this crate was written for has a
-                    // function of this type under this name.
+                    // SAFETY: a QEMU of the version that this crate was written for has a function
+                    // of this type under this name.
                     let $name = unsafe {
                         std::mem::transmute::<
                             *mut std::ffi::c_void,

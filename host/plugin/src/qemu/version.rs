@@ -1,4 +1,4 @@
-//! Which QEMU this is, and whether it is one that the plugin knows.
+//! QEMU's version, and whether the plugin supports it.
 
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -24,19 +24,16 @@ impl fmt::Display for Version {
 /// Why this QEMU is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum VersionError {
-    /// Another than the one whose insides are known.
-    #[error("this is QEMU {found}, and 10.0.x is needed: the plugin reaches into QEMU's insides")]
+    #[error("this is QEMU {found}, but the plugin uses internals of 10.0.x: start that version")]
     Unknown { found: Version },
-    /// Not the machine.
-    #[error("this QEMU emulates {found}, and a whole riscv64 machine is needed")]
+    #[error("this QEMU emulates {found}: start qemu-system-riscv64")]
     Target { found: String },
-    /// It does not say.
-    #[error("QEMU's version cannot be told, and 10.0.x is needed: {0}")]
+    #[error("QEMU's version is unknown, and 10.0.x is needed: {0}")]
     Untold(#[from] MissingSymbol),
 }
 
 functions! {
-    /// What tells the version, unchanged through many of them.
+    /// QEMU's functions for its version, the same in many versions.
     struct Query {
         fn qmp_query_version(*mut *mut c_void) -> *const VersionInfo;
     }
@@ -55,7 +52,7 @@ struct Triple {
     micro: i64,
 }
 
-/// QEMU's own word, or why there is none.
+/// QEMU's version, by its own function.
 pub(crate) fn version() -> Result<Version, VersionError> {
     let query = Query::find()?;
     // SAFETY: the command has no argument, and cannot fail, so it needs no place for an
@@ -71,7 +68,7 @@ pub(crate) fn version() -> Result<Version, VersionError> {
     })
 }
 
-/// Whether the plugin knows this version, emulating a whole machine of that name.
+/// Checks that the plugin supports this version, and that it emulates a whole machine of that name.
 pub(crate) fn check(found: Version, target: &str, is_system: bool) -> Result<(), VersionError> {
     if (found.major, found.minor) != (10, 0) {
         return Err(VersionError::Unknown { found });
@@ -104,7 +101,7 @@ mod tests {
                 micro: 5,
             };
             let refused = check(found, "riscv64", true).expect_err("unknown");
-            let expected = format!("this is QEMU {major}.{minor}.5, and 10.0.x is needed");
+            let expected = format!("this is QEMU {major}.{minor}.5, but");
             assert!(refused.to_string().starts_with(&expected));
         }
     }

@@ -225,7 +225,9 @@ fn what_cannot_be_is_refused() {
     let ended = Machine::new("off\n sleep").with(&many).run("");
     assert_eq!(ended.status, Some(FAILED));
     assert!(
-        ended.errors.contains("thread=single is needed"),
+        ended
+            .errors
+            .contains("start QEMU with -accel tcg,thread=single"),
         "{}",
         ended.errors
     );
