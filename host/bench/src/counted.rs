@@ -1,8 +1,7 @@
-//! Instructions of a sleep and of its wake: plain, sealed, as a snapshot, and with
-//! the RAM powered.
+//! Instructions of a sleep and its wake: plain, sealed, as a snapshot, and with the RAM powered.
 //!
-//! The sleep area is in memory that keeps its bytes, so nothing is waited for, and
-//! the counts are the firmware's own work: the same each time.
+//! The sleep area is persistent memory, so the firmware waits for nothing, and the counts are the
+//! same each time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,25 +19,22 @@ use crate::BenchOptions;
 /// MiB of the machine's memory in use.
 const FILL_MIB: u32 = 64;
 
-/// The same where it is sealed, which takes forty instructions a byte.
+/// The same for sealed sleeps, which take forty instructions a byte.
 const SEALED_MIB: u32 = 8;
 
-/// All of its memory.
 const MEMORY_MIB: u64 = 96;
 
-/// The sleep area, which holds two images of all memory. With its table it is 256 MiB:
-/// a power of two, as a BAR must be.
+/// The sleep area, which holds two images of all memory. With its table it is 256 MiB, since a
+/// BAR's size is a power of two.
 const AREA_MIB: u64 = 254;
 
-/// Each instruction takes two to the power of so many nanoseconds of the machine's
-/// time: the firmware tells its time in milliseconds, which are 16 thousand
-/// instructions then.
+/// Each instruction takes two to this power of nanoseconds of the machine's time. A millisecond of
+/// the firmware's time is then 16 thousand instructions.
 const SHIFT: u32 = 6;
 
-/// How long one power-on may take.
+/// Time limit of one power-on.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
-/// A way to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Plain,
@@ -51,7 +47,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) const ALL: [Way; 4] = [Way::Plain, Way::Sealed, Way::Snapshot, Way::Retained];
 
-    /// A new machine sleeps so and wakes: names, and instructions.
+    /// Makes a new machine sleep in this way and wake; returns names and instruction counts.
     pub(super) fn count(
         self,
         options: &BenchOptions,
@@ -76,7 +72,7 @@ impl Way {
         ])
     }
 
-    /// The machine that does.
+    /// The machine to count.
     pub(super) fn machine(
         self,
         options: &BenchOptions,
@@ -114,7 +110,7 @@ impl Way {
         })
     }
 
-    /// What the sleep took: the firmware says it as it switches the power off.
+    /// Instructions of the sleep, from the firmware's line at the power-off.
     fn slept(self, running: &mut RunningMachine) -> anyhow::Result<u64> {
         let (fields, text) = fields(running, "poorwill: sleep ")?;
         let mode = match self {
@@ -124,13 +120,13 @@ impl Way {
         let sealed = (fields.get("sealed") == Some("yes")) == (self == Way::Sealed);
         ensure!(
             fields.get("mode") == Some(mode) && sealed,
-            "it was to sleep {self:?}, and says {text:?}"
+            "the machine should sleep {self:?}, but says {text:?}"
         );
         let ms = fields.number("ms").with_context(|| format!("{text:?}"))?;
         Ok((ms * 1_000_000) >> SHIFT)
     }
 
-    /// What the kernel counts, `key`, once it has found its memory as it was.
+    /// The test kernel's count `key`, after it has checked its memory.
     fn woken(self, running: &mut RunningMachine, key: &str) -> anyhow::Result<u64> {
         if self == Way::Retained {
             fields(running, "poorwill: wake mode=retain ")?;
@@ -140,7 +136,7 @@ impl Way {
         let exit = running.wait_exit(LIMIT)?;
         ensure!(
             exit.status.code() == Some(super::seal::DONE),
-            "the test kernel found something wrong ({}); the console's end:\n{}",
+            "the test kernel found a fault ({}); the console's end:\n{}",
             exit.status,
             running.tail(15).join("\n")
         );
@@ -148,7 +144,7 @@ impl Way {
     }
 }
 
-/// Gives a machine a sleep area in memory, kept in a new file.
+/// Adds a sleep area in memory, backed by a new file.
 pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<()> {
     let new = NewDisk {
         root: None,
@@ -164,14 +160,14 @@ pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// Switches a machine on whose faults end the run.
+/// Switches a machine on; its fatal messages end the run.
 pub(super) fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {
     let mut running = machine.power_on(qemu, PowerOn::default())?;
     running.fail_on(&["poorwill: panic", "FAIL"]);
     Ok(running)
 }
 
-/// The next line that begins so.
+/// The fields of the next line that starts with `beginning`.
 fn fields(running: &mut RunningMachine, beginning: &str) -> anyhow::Result<(Fields, String)> {
     let line = running.wait_for(beginning, LIMIT);
     let line =

@@ -1,4 +1,4 @@
-//! What a bench ran on.
+//! The host, the programs and the settings of a bench.
 
 use std::fs;
 use std::io;
@@ -13,53 +13,47 @@ use poorwill_machine::resources;
 use poorwill_memory::checksum;
 use serde::{Deserialize, Serialize};
 
-/// Where, with what and how was measured.
+/// Host, programs and settings of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// The command.
     pub command: String,
-    /// When it began (RFC 3339, UTC).
+    /// Its start (RFC 3339, UTC).
     pub began: String,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
     /// Whether `--quick` was given.
     pub quick: bool,
-    /// This command's version.
+    /// The command's version.
     pub poorwill: String,
-    /// The commit of the sources, where they are in a Git repository.
+    /// The commit of the sources, if they are in a Git repository.
     pub commit: Option<String>,
-    /// The firmware measured: its length and a checksum.
+    /// The measured firmware: its length and a checksum.
     pub firmware: String,
-    /// QEMU's version.
     pub qemu: String,
-    /// The host's processor.
     pub processor: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// RAM of the host, in MiB.
     pub memory_mib: u64,
-    /// The host's kernel.
     pub kernel: String,
     /// The host's load average over one minute, before and after.
     pub load_average: [Option<f64>; 2],
-    /// The file system that the disks were on.
+    /// The file system of the disks.
     pub file_system: String,
     /// The guest's kernel, if a guest was measured.
     pub guest_kernel: Option<String>,
 }
 
-/// Looks at the host, the programs and the firmware. What the host does not tell
-/// is told as `unknown`.
+/// Examines the host, the programs and the firmware. Unknown facts become `unknown`.
 ///
 /// # Errors
 ///
-/// There is no firmware or no QEMU.
+/// The firmware or QEMU is missing.
 pub fn environment(firmware: &Path, folder: &Path, quick: bool) -> anyhow::Result<Environment> {
     let qemu = Qemu::find()?;
     let words: Vec<String> = std::env::args_os()
         .enumerate()
         .map(|(index, word)| match index {
-            // Wherever it lies.
+            // Without the folder.
             0 => "poorwill".to_owned(),
             _ => word.to_string_lossy().into_owned(),
         })
@@ -84,14 +78,14 @@ pub fn environment(firmware: &Path, folder: &Path, quick: bool) -> anyhow::Resul
     })
 }
 
-/// The host's load average over the last minute, if it tells.
+/// The host's load average over the last minute; `None`: not known.
 #[must_use]
 pub fn load_average() -> Option<f64> {
     let text = read_line("/proc/loadavg");
     text.split(' ').next()?.parse().ok()
 }
 
-/// The first line of what a command says; `None` if it fails.
+/// The first line of a command's output; `None`: it failed.
 fn output(command: &mut Command) -> Option<String> {
     let output = command
         .output()
@@ -106,7 +100,7 @@ fn read_line(file: &str) -> String {
     text.lines().next().unwrap_or("unknown").to_owned()
 }
 
-/// The firmware by its length and a checksum, so that two files are told apart.
+/// The firmware's length and checksum, which tell two files apart.
 fn describe_firmware(firmware: &Path) -> io::Result<String> {
     let bytes = fs::read(firmware)?;
     let sum = checksum::of_bytes(&bytes);
@@ -126,8 +120,8 @@ fn file_system(folder: &Path) -> String {
     kind.unwrap_or_else(|| "unknown".into())
 }
 
-/// As the guest's manifest has it. Figures compare among guests of the same packages
-/// only.
+/// The guest's kernel, from its manifest. Only figures from guests with the same packages are
+/// comparable.
 fn guest_kernel() -> Option<String> {
     let guest = Guest::manifest()?;
     Some(match guest.pinned {

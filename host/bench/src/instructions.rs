@@ -1,8 +1,7 @@
-//! How many instructions the firmware takes: figures that do not depend on what
-//! else the host does.
+//! Counts the firmware's instructions: figures that do not depend on the host's load.
 //!
-//! QEMU counts under `-icount`, with the sleep area in memory that keeps its bytes:
-//! nothing is waited for, so the counts are the same each time (see `counted`).
+//! QEMU counts under `-icount`, with the sleep area in persistent memory. Nothing has to be waited
+//! for, so the counts are the same each time (see `counted`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,26 +14,21 @@ use serde::{Deserialize, Serialize};
 use crate::counted::Way;
 use crate::{BenchOptions, start};
 
-/// One thing that the firmware does.
+/// The count of one action of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// Which: see `docs/testing.md`.
+    /// See `docs/testing.md`.
     pub name: String,
     /// The least of all runs.
     pub instructions: u64,
-    /// The most of all runs.
     pub most: u64,
 }
 
-/// How often each is counted for `poorwill bench instructions`.
+/// Runs for `poorwill bench instructions`.
 const RUNS: u32 = 3;
 
-/// Counts: power-on to the next stage on machines of 1 and 4 harts, and on one
-/// with 1 hart each way to sleep and to wake.
-///
-/// # Errors
-///
-/// What failed, with the console's end.
+/// Counts power-on to the next stage on machines of 1 and 4 harts, and all ways to sleep and wake
+/// on one with 1 hart.
 pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Vec<Count>> {
     let mut counter = Counter::new(options)?;
     let mut counts = Counts::default();
@@ -45,12 +39,12 @@ pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Ve
     Ok(counts.all())
 }
 
-/// What was counted so far, by name.
+/// The counts so far, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The least and the most.
     ends: BTreeMap<String, (u64, u64)>,
-    /// What the firmware cannot do, and why.
+    /// Actions that the firmware cannot do, with the reasons.
     failed: BTreeMap<String, String>,
 }
 
@@ -60,7 +54,6 @@ impl Counts {
         *ends = (count.min(ends.0), count.max(ends.1));
     }
 
-    /// All of it.
     #[must_use]
     pub fn all(self) -> Vec<Count> {
         let named = |(name, (instructions, most))| Count {
@@ -71,12 +64,12 @@ impl Counts {
         self.ends.into_iter().map(named).collect()
     }
 
-    /// What could not be counted, and why ([`Counter::count_other`]).
+    /// Actions that could not be counted, with the reasons ([`Counter::count_other`]).
     pub fn failed(&self) -> impl Iterator<Item = (&str, &str)> {
         (self.failed.iter()).map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
-    /// Sets these beside those of another firmware: a line for each.
+    /// Compares these with another firmware's: one line for each count.
     #[must_use]
     pub fn beside(&self, base: &Counts) -> Vec<Beside> {
         let pair = |(name, now): (&String, &(u64, u64))| {
@@ -91,19 +84,18 @@ impl Counts {
     }
 }
 
-/// The same thing done by two firmwares: the least and the most of each.
+/// The counts of one action by two firmwares: the least and the most of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// What was counted.
     pub name: String,
-    /// With the firmware that it is set beside.
+    /// Of the base firmware.
     pub base: (u64, u64),
-    /// With the one under test.
+    /// Of the firmware under test.
     pub now: (u64, u64),
 }
 
 impl Beside {
-    /// How often the other firmware's count this one's may be.
+    /// The highest allowed ratio to the base.
     #[must_use]
     pub fn limit(&self) -> f64 {
         match self.name.starts_with("start-") {
@@ -112,14 +104,14 @@ impl Beside {
         }
     }
 
-    /// The least of one in the least of the other.
+    /// The ratio of the two least counts.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio to four digits")]
     pub fn ratio(&self) -> f64 {
         self.now.0 as f64 / self.base.0 as f64
     }
 
-    /// Whether it takes more than it may.
+    /// Whether the ratio is above the limit.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         self.ratio() > self.limit()
@@ -135,11 +127,7 @@ pub struct Counter<'o> {
 }
 
 impl<'o> Counter<'o> {
-    /// Makes what is needed.
-    ///
-    /// # Errors
-    ///
-    /// There is no QEMU, or no room.
+    /// Prepares guest and disks.
     pub fn new(options: &'o BenchOptions) -> anyhow::Result<Self> {
         Ok(Counter {
             options,
@@ -149,10 +137,6 @@ impl<'o> Counter<'o> {
     }
 
     /// Counts everything once.
-    ///
-    /// # Errors
-    ///
-    /// What failed, with the console's end.
     pub fn count(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
         for thing in Thing::all() {
             let counted = self.one(thing, firmware);
@@ -162,12 +146,12 @@ impl<'o> Counter<'o> {
         Ok(())
     }
 
-    /// The same with a firmware of another day, which may not understand what today's
-    /// command and guest ask of it: that is noted, and not tried again.
+    /// The same for an older firmware, which may not support all requests of today's command and
+    /// guest. Such an action is recorded, and not tried again.
     ///
     /// # Errors
     ///
-    /// Ctrl-C.
+    /// Only Ctrl-C.
     pub fn count_other(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
         for thing in Thing::all() {
             if counts.failed.contains_key(&thing.name()) {
@@ -195,7 +179,7 @@ impl<'o> Counter<'o> {
     }
 }
 
-/// What is counted by itself.
+/// One separately counted action.
 #[derive(Clone, Copy, Debug)]
 enum Thing {
     Start(Interrupts, u32),

@@ -1,9 +1,8 @@
-//! How long a hart runs in machine mode with its interrupts off, in instructions, by
-//! place: what a line that is to be noticed would wait for.
+//! Measures how long a hart runs in machine mode with its interrupts off, in instructions, by
+//! place. A power-fail line waits for that long.
 //!
-//! The firmware is a build that keeps the longest of each (`irqs-off`) and says them
-//! when the machine is switched off or wakes. QEMU counts under `-icount`, on machines of
-//! one hart.
+//! A build of the firmware (`irqs-off`) records the longest interval of each kind, and prints them
+//! at each power-off or wake. QEMU counts under `-icount`, on machines of one hart.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,36 +14,31 @@ use poorwill_machine::{Interrupts, Machine, Qemu, RunningMachine};
 use crate::BenchOptions;
 use crate::counted::{LIMIT, Way, power_on};
 
-/// The most instructions: a millisecond at 0.4 GHz with 0.66 instructions a cycle, the
-/// slowest machine that the papers have, of the sixteen that a power supply holds.
+/// Limit in instructions: a millisecond at 0.4 GHz with 0.66 instructions a cycle. That is the
+/// slowest machine of the papers; its power supply's hold-up is sixteen milliseconds.
 pub const MOST: u64 = 264_000;
 
-/// What such a line begins with.
+/// Start of the firmware's lines.
 const LINE: &str = "poorwill: interrupts off ";
 
-/// How the test kernel ends: by a call, at which the firmware says what it has kept.
+/// How the test kernel ends: by a call, at which the firmware prints its records.
 const END: &str = " end=off";
 
-/// What the test kernel does beside sleeping.
+/// The test kernel's cases besides sleeps.
 const CASES: [&str; 3] = ["calls", "mediated", "fuzz seconds=1"];
 
-/// The most instructions with interrupts off from one place to another.
+/// The longest interval with interrupts off between two places, in instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IrqsOff {
-    /// Where the interrupts went off.
+    /// Where the interrupts were switched off.
     pub from: String,
-    /// Where they went on again, or were looked for.
+    /// Where they were switched on again, or polled.
     pub to: String,
-    /// How many instructions later, at most.
     pub instructions: u64,
 }
 
-/// Measures: a start, each way to sleep and to wake, and calls, on machines with each kind
-/// of interrupt controller. The longest comes first.
-///
-/// # Errors
-///
-/// What failed, with the console's end; or that a machine says nothing.
+/// Measures a start, all ways to sleep and wake, and calls, on machines with each kind of interrupt
+/// controller. The longest interval comes first. A machine without output is an error.
 pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<IrqsOff>> {
     let qemu = Qemu::find()?;
     let mut longest = BTreeMap::new();
@@ -80,7 +74,7 @@ pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<Ir
     Ok(all)
 }
 
-/// Runs a machine to its end, and adds what it says.
+/// Runs a machine to its end, and adds its intervals.
 fn run(
     machine: &Machine,
     qemu: &Qemu,
@@ -100,7 +94,7 @@ fn run(
     Ok(())
 }
 
-/// All that a machine has told.
+/// All intervals on a machine's console.
 fn said(running: &RunningMachine) -> anyhow::Result<Vec<((String, String), u64)>> {
     let lines = running.lines();
     let told = lines.iter().filter(|line| line.text.contains(LINE));

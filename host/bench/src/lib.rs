@@ -1,7 +1,7 @@
-//! Measurements, each beside its limit and in the same run: ratios hold on a
-//! shared machine where seconds do not. Beside them the page that is made of them
-//! ([`report`]), and what they mean for energy ([`energy`]).
+//! Measurements, each with its competitor in the same run: ratios hold on a shared machine where
+//! seconds do not. [`report`] makes a page of them, [`energy`] computes their meaning for energy.
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "names that say it need no comment")]
 
 pub mod appliance;
 pub mod compare;
@@ -11,7 +11,7 @@ pub mod host;
 pub mod instructions;
 pub mod irqs_off;
 mod load;
-mod not_had;
+mod not_measured;
 pub mod report;
 mod resample;
 pub mod results;
@@ -22,7 +22,7 @@ pub mod table;
 pub mod targets;
 
 pub use load::{Load, LoadRound};
-pub use not_had::NotHad;
+pub use not_measured::NotMeasured;
 pub use seal::{Cycle, Pair, Sealing};
 pub use start::{OPENSBI, Start};
 
@@ -35,52 +35,46 @@ use crate::appliance::{ApplianceOptions, Audience};
 use crate::compare::{CompareOptions, Size};
 use crate::results::Results;
 
-/// What is needed to measure.
+/// Options of measurements.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
-    /// The firmware to measure.
     pub firmware: PathBuf,
-    /// Where disks may be made; removed by the caller.
+    /// Folder for disks; removed by the caller.
     pub folder: PathBuf,
-    /// How often the machine sleeps and wakes.
+    /// Number of sleeps and wakes.
     pub rounds: u32,
-    /// Fewer machines, for a first look.
+    /// Use fewer machines, for a short run.
     pub quick: bool,
-    /// MiB of random bytes in its memory.
+    /// MiB of random bytes in the machine's memory.
     pub data_mib: u32,
-    /// The guest that sealing is measured with.
+    /// The guest for measurements of sealing.
     pub test_kernel: PathBuf,
-    /// MiB of its memory in use.
+    /// MiB of that guest's memory in use.
     pub sealed_mib: u32,
-    /// The machines that are compared with their peers.
+    /// The machines for the comparison.
     pub sizes: Vec<Size>,
-    /// Their harts.
+    /// Harts of these machines.
     pub harts: u32,
 }
 
-/// What can be measured by itself.
+/// A separate measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Instructions from power-on to the next stage, beside OpenSBI's.
+    /// Instructions from power-on to the next stage, against OpenSBI's.
     Start,
-    /// The bandwidth of a wake's loading, beside a plain read.
+    /// The bandwidth of a wake's load, against a plain read.
     Load,
-    /// What sealing costs, beside plain images and the cipher alone.
+    /// The cost of sealing, against plain images and the cipher alone.
     Seal,
-    /// Instructions of a start, a sleep and a wake, as the performance gate has them.
+    /// Instructions of a start, a sleep and a wake, as in the performance check.
     Instructions,
     /// An appliance's start: cold, from Linux's hibernation, from its snapshot.
     Snapshot,
-    /// Sleep and wake beside cold boot, hibernation, QEMU's save and restore, and
-    /// plain copies.
+    /// Sleep and wake, against cold boot, hibernation, QEMU's save and restore, and plain copies.
     Compare,
 }
 
-/// Measures one part into `results`.
-///
-/// # Errors
-///
-/// What failed, with the console's end.
+/// Runs one measurement, and adds its figures to `results`.
 pub fn measure(
     options: &BenchOptions,
     part: Part,
@@ -93,11 +87,11 @@ pub fn measure(
             results.start = start::measure(options)?;
         }
         Part::Load => {
-            tell("measuring how fast a wake loads");
+            tell("measuring the bandwidth of a wake's load");
             results.load = Some(load::measure(options, tell)?);
         }
         Part::Seal => {
-            tell("measuring what sealing costs");
+            tell("measuring the cost of sealing");
             results.seal = seal::measure(options, tell)?;
         }
         Part::Snapshot => {
@@ -133,7 +127,7 @@ pub fn measure(
     Ok(())
 }
 
-/// An audience that is told, and sees nothing.
+/// An audience that only prints messages.
 struct Told<'t>(&'t dyn Fn(&str));
 
 impl Audience for Told<'_> {
@@ -150,7 +144,7 @@ impl Audience for Told<'_> {
     }
 }
 
-/// A result with figures that are easy to reckon with.
+/// A result with figures for simple arithmetic.
 #[cfg(test)]
 pub(crate) fn sample() -> Results {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bench.json");

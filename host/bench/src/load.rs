@@ -1,6 +1,6 @@
-//! How fast a wake loads, beside a plain read of the same bytes from the same
-//! NVMe disk: Linux's own, direct, in pieces of 1 MiB, 16 at a time, by fio, right
-//! after each wake.
+//! The bandwidth of a wake's load, against a plain read of the same bytes from the same NVMe disk.
+//! The plain read is Linux's own, right after each wake: direct I/O by fio, 16 pieces of 1 MiB at a
+//! time.
 
 use std::time::Duration;
 
@@ -15,24 +15,23 @@ use serde::{Deserialize, Serialize};
 use crate::BenchOptions;
 use crate::spread::median;
 
-/// QEMU's exit status when the guest is through (see `guest/overlay`).
+/// QEMU's exit status when the guest is done (see `guest/overlay`).
 const DONE: i32 = 42;
 
-/// One sleep, its wake, and the plain read behind it. Times are the machine's own.
+/// One sleep, its wake, and the plain read after it. Times are the machine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRound {
     /// Bytes of page data that the wake loaded.
     pub loaded_bytes: u64,
-    /// How long that took: the firmware's `load_ms`.
+    /// The firmware's `load_ms`.
     pub load_ms: u64,
     /// Bytes that Linux then read.
     pub read_bytes: u64,
-    /// How long that took.
     pub read_ms: u64,
 }
 
 impl LoadRound {
-    /// Loading's bandwidth in the plain read's.
+    /// The load's bandwidth, divided by the plain read's.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         bandwidth(self.loaded_bytes, at_least_one(self.load_ms))
@@ -40,10 +39,8 @@ impl LoadRound {
     }
 }
 
-/// All rounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// One by one.
     pub rounds: Vec<LoadRound>,
 }
 
@@ -55,13 +52,13 @@ impl Load {
     }
 }
 
-/// MB/s.
+/// Bandwidth in MB/s.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 pub(super) fn bandwidth(bytes: u64, milliseconds: f64) -> f64 {
     bytes as f64 / 1000.0 / milliseconds
 }
 
-/// Milliseconds as they are told: less than one is told as none.
+/// The machine's clock shows less than a millisecond as 0.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 fn at_least_one(milliseconds: u64) -> f64 {
     milliseconds.max(1) as f64
@@ -118,10 +115,10 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
             ),
         }
     }
-    bail!("the guest slept more often than it was told to")
+    bail!("the guest slept more often than it should")
 }
 
-/// The round that a power-on's console shows; none at the cold boot.
+/// The round on a power-on's console; `None`: a cold boot.
 fn round(lines: &[&str]) -> Option<LoadRound> {
     let fields = |prefix| lines.iter().find_map(|line| Fields::parse(line, prefix));
     let wake = fields("poorwill: wake ")?;

@@ -2,17 +2,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A figure that was to be measured and could not be had. The others are none the worse.
+/// A figure that could not be measured. The others stay valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotHad {
-    /// Which.
+pub struct NotMeasured {
+    /// Which figure.
     pub what: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-impl NotHad {
-    /// `why` in a line: what was being done, and what came of it, without the console's end.
+impl NotMeasured {
+    /// The reason in one line: the failed steps, without the last console lines.
     #[must_use]
     pub fn new(what: impl Into<String>, why: &anyhow::Error) -> Self {
         let steps = why.chain().map(|step| {
@@ -20,19 +20,19 @@ impl NotHad {
             let line = step.lines().next().unwrap_or_default();
             line.trim_end_matches(CONSOLE).to_owned()
         });
-        NotHad {
+        NotMeasured {
             what: what.into(),
             why: steps.collect::<Vec<_>>().join(": "),
         }
     }
 }
 
-/// How a step's text goes on to the console's last lines.
+/// Separates a failed step from the console's last lines in an error's text.
 pub(crate) const CONSOLE: &str = "; the console's end:";
 
-impl fmt::Display for NotHad {
+impl fmt::Display for NotMeasured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: not had: {}", self.what, self.why)
+        write!(f, "{}: not measured: {}", self.what, self.why)
     }
 }
 
@@ -46,10 +46,10 @@ mod tests {
     fn a_reason_is_a_line_without_the_console() {
         let error = anyhow!("no \"redis\" within 60s");
         let error = Err::<(), _>(error).context(format!("waking{CONSOLE}\nline\nline\n"));
-        let not_had = NotHad::new("wake, round 2", &error.unwrap_err());
+        let not_had = NotMeasured::new("wake, round 2", &error.unwrap_err());
         assert_eq!(
             not_had.to_string(),
-            "wake, round 2: not had: waking: no \"redis\" within 60s"
+            "wake, round 2: not measured: waking: no \"redis\" within 60s"
         );
     }
 }

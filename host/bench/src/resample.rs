@@ -1,17 +1,17 @@
-//! How sure ratios are: they are taken again and again of as many figures, drawn with
-//! repetition from those that were measured (Efron's bootstrap, by percentiles).
+//! Confidence intervals of ratios, by Efron's bootstrap with percentiles: ratios are computed again
+//! and again from figures that are drawn, with repetition, from the measured ones.
 
 use fastrand::Rng;
 
 use crate::compare::{Case, Comparison, QemuCycle};
 
-/// How often figures are drawn.
+/// Number of draws.
 const DRAWS: usize = 500;
 
-/// The share of the draws that is beyond each end of an interval.
+/// The share of the draws beyond each end of an interval.
 const BEYOND: f64 = 0.025;
 
-/// Comparisons as chance could have made them; of the same figures always the same.
+/// Random draws of a comparison; the same figures always give the same draws.
 pub(super) fn draws(compare: &Comparison) -> impl Iterator<Item = Comparison> {
     let mut rng = Rng::with_seed(1);
     (0..DRAWS).map(move |_| resampled(compare, &mut rng))
@@ -47,13 +47,13 @@ fn resampled_case(case: &Case, rng: &mut Rng) -> Case {
     }
 }
 
-/// As many as there are.
+/// Draws `figures.len()` figures, with repetition.
 fn draw<T: Clone>(figures: &[T], rng: &mut Rng) -> Vec<T> {
     let one = |_| figures[rng.usize(..figures.len())].clone();
     (0..figures.len()).map(one).collect()
 }
 
-/// Within what 95 of 100 of `values` are; there are some.
+/// The interval with 95 of 100 of `values`, which must not be empty.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

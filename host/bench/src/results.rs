@@ -1,4 +1,4 @@
-//! The file of a bench: everything that was measured, and on what.
+//! The file of a bench: all figures, and the conditions of their measurement.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,37 +13,34 @@ use crate::compare::Comparison;
 use crate::host::Environment;
 use crate::instructions::Count;
 use crate::targets::{Target, targets};
-use crate::{Load, NotHad, Sealing, Start};
+use crate::{Load, NotMeasured, Sealing, Start};
 
-/// What the file says it is.
+/// Identifies the file.
 pub const SCHEMA: &str = "poorwill-bench";
 
-/// The version of what this module writes. It goes up when a field changes its
-/// meaning or goes away; fields that are added have a default.
+/// The version of the format. It rises when a field changes its meaning or is removed; added fields
+/// have a default.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Everything that one run measured.
+/// All figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`SCHEMA`].
     pub schema: String,
-    /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Where, with what and how it was measured.
     pub environment: Environment,
-    /// Power-on to the next stage, beside OpenSBI.
+    /// Power-on to the next stage, against OpenSBI.
     #[serde(default)]
     pub start: Vec<Start>,
-    /// Loading beside a plain read.
+    /// Loading, against a plain read.
     #[serde(default)]
     pub load: Option<Load>,
-    /// What sealing costs.
+    /// The cost of sealing.
     #[serde(default)]
     pub seal: Vec<Sealing>,
     /// The firmware's instructions.
     #[serde(default)]
     pub instructions: Vec<Count>,
-    /// Poorwill beside its peers.
+    /// Poorwill and its peers.
     #[serde(default)]
     pub compare: Option<Comparison>,
     /// Snapshot boot.
@@ -51,8 +48,8 @@ pub struct Results {
     pub appliance: Option<Appliance>,
     /// Parts that could not be measured.
     #[serde(default)]
-    pub not_had: Vec<NotHad>,
-    /// What the figures show; made of them when they are written and read.
+    pub not_had: Vec<NotMeasured>,
+    /// Conclusions from the figures, computed at each write and read.
     #[serde(default, skip_deserializing)]
     pub targets: Vec<Target>,
 }
@@ -60,42 +57,18 @@ pub struct Results {
 /// Why there are no results.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    /// Cannot be read.
     #[error("cannot read {file}: {reason}", file = .file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// Cannot be written.
+    Read { file: PathBuf, reason: io::Error },
     #[error("cannot write {file}: {reason}", file = .file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// Not of a bench.
-    #[error("{file} is no result of `poorwill bench`: {reason}", file = .file.display())]
-    Malformed {
-        /// The file.
-        file: PathBuf,
-        /// What was found.
-        reason: String,
-    },
-    /// Of another version.
+    Write { file: PathBuf, reason: io::Error },
+    #[error("{file} is not a result of `poorwill bench`: {reason}", file = .file.display())]
+    Malformed { file: PathBuf, reason: String },
     #[error("{file} has schema version {found}, and this command reads {SCHEMA_VERSION}: \
              measure again, or use the `poorwill` that wrote it", file = .file.display())]
-    Version {
-        /// The file.
-        file: PathBuf,
-        /// Its version.
-        found: u32,
-    },
+    Version { file: PathBuf, found: u32 },
 }
 
-/// What every version begins with.
+/// The fields that all versions start with.
 #[derive(Deserialize)]
 struct Head {
     schema: String,
@@ -103,7 +76,7 @@ struct Head {
 }
 
 impl Results {
-    /// Nothing measured yet.
+    /// Results without figures.
     #[must_use]
     pub fn new(environment: Environment) -> Self {
         Results {
@@ -121,7 +94,7 @@ impl Results {
         }
     }
 
-    /// Adds what `others`, measured by themselves, have and these have not.
+    /// Adds figures of `others` that are missing here.
     pub fn add(&mut self, others: Results) {
         fn or<T>(own: &mut Vec<T>, other: Vec<T>) {
             if own.is_empty() {
@@ -137,7 +110,7 @@ impl Results {
         self.conclude();
     }
 
-    /// Draws the conclusions again from the figures.
+    /// Computes the conclusions from the figures.
     pub fn conclude(&mut self) {
         self.targets = targets(
             &self.environment,
@@ -146,20 +119,12 @@ impl Results {
         );
     }
 
-    /// As it is written to files.
-    ///
-    /// # Errors
-    ///
-    /// None that these types can have.
+    /// The file's contents.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// Writes `file`, whole or not at all.
-    ///
-    /// # Errors
-    ///
-    /// [`ResultsError::Write`].
+    /// Writes `file`, as a whole.
     pub fn save(&self, file: &Path) -> Result<(), ResultsError> {
         let text = self.to_json().map_err(io::Error::other);
         text.and_then(|text| write_whole(file, text.as_bytes()))
@@ -170,10 +135,6 @@ impl Results {
     }
 
     /// Reads `file`.
-    ///
-    /// # Errors
-    ///
-    /// [`ResultsError`].
     pub fn read(file: &Path) -> Result<Self, ResultsError> {
         let text = fs::read_to_string(file).map_err(|reason| ResultsError::Read {
             file: file.to_owned(),
@@ -206,10 +167,6 @@ impl Results {
 }
 
 /// Writes beside `file` and renames: a reader sees the old file or the new one.
-///
-/// # Errors
-///
-/// The operating system's.
 pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = temporary_beside(file, 0o644)?;
     temporary.write_all(bytes)?;

@@ -1,10 +1,10 @@
-//! What sealing costs: the same machine with the same memory sleeps and wakes
-//! plain and sealed, in turns, and after each wake its harts work the cipher
-//! alone over as many pieces of memory as were loaded.
+//! The cost of sealing. The same machine with the same memory sleeps and wakes plain and sealed, in
+//! turns. After each wake its harts run the cipher alone over the number of pieces that were
+//! loaded.
 //!
-//! The test kernel is the guest. Times are the machine's own. Instructions are
-//! counted by QEMU's `-icount`, where the machine's clock goes on by one
-//! nanosecond with each, those of all harts one after another.
+//! The test kernel is the guest. Times are the machine's own. Instructions are counted with QEMU's
+//! `-icount`, which advances the machine's clock by one nanosecond for each instruction of any
+//! hart.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,41 +24,37 @@ use crate::spread::Spread;
 /// Harts of the machines.
 const HARTS: [u32; 3] = [1, 2, 4];
 
-/// Rounds at most, for each number of harts: under emulation the cipher takes its
-/// time, and shakes less than a disk.
+/// Most rounds for each number of harts: under emulation the cipher is slow, and its times vary
+/// less than a disk's.
 const MAX_ROUNDS: u32 = 3;
 
-/// MiB of memory in use where instructions are counted: they are the same each
-/// time, and counting is slow.
+/// MiB of memory in use when instructions are counted: the counts are the same each time, and
+/// counting is slow.
 const COUNTED_MIB: u32 = 32;
 
-/// Memory beside what is filled: the firmware's, the kernel's, and some that is
-/// zero.
+/// Memory beside the filled part: the firmware's, the kernel's, and some zeros.
 const OTHER_MIB: u32 = 32;
 
-/// The test kernel's exit status when every check held.
+/// The test kernel's exit status when all checks passed.
 pub(super) const DONE: i32 = 42;
 
 /// One sleep, its wake, and the cipher alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
-    /// Bytes of page data loaded.
     pub bytes: u64,
-    /// The whole sleep, in microseconds or, where counted, in thousands of
-    /// instructions; likewise below.
+    /// The whole sleep, in microseconds, or in thousands of instructions; likewise below.
     pub sleep: f64,
     /// Loading at the wake.
     pub load: f64,
-    /// The cipher alone, over as many pieces as the guest filled.
+    /// The cipher alone, over the pieces that the guest filled.
     pub cipher: f64,
     /// Bytes of those pieces.
     pub cipher_bytes: u64,
 }
 
-/// Plain and sealed on machines of one number of harts.
+/// Plain and sealed cycles on machines with one number of harts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sealing {
-    /// The harts.
     pub harts: u32,
     /// By time, in pairs of one round.
     #[serde(rename = "microseconds")]
@@ -73,7 +69,7 @@ pub struct Sealing {
 pub struct Pair {
     /// Without a flash.
     pub plain: Cycle,
-    /// With one.
+    /// With a flash.
     pub sealed: Cycle,
 }
 
@@ -101,14 +97,14 @@ impl Cycle {
     }
 }
 
-/// How often `bytes` goes into a GiB.
+/// A GiB, divided by `bytes`.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 fn gib_in(bytes: u64) -> f64 {
     (1_u64 << 30) as f64 / bytes as f64
 }
 
 impl Pair {
-    /// The rate of sealed loading in that of the cipher alone: 1 is the limit.
+    /// The rate of sealed loading, divided by that of the cipher alone: the limit is 1.
     #[must_use]
     pub fn cipher_ratio(&self) -> f64 {
         self.sealed.cipher_per_gib() / self.sealed.load_per_gib()
@@ -116,7 +112,7 @@ impl Pair {
 }
 
 impl Sealing {
-    /// The median and the ends of what `figure` makes of each round.
+    /// Median and extremes of `figure` over the rounds.
     #[must_use]
     pub fn spread(&self, figure: impl Fn(&Pair) -> f64) -> Spread {
         Spread::of(self.timed.iter().map(figure).collect())
@@ -141,7 +137,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
         for round in 1..=options.rounds.min(MAX_ROUNDS) {
             let pair = bench(options.sealed_mib, false).pair(round % 2 == 0)?;
             tell(&format!(
-                "{harts} hart(s), round {round}: sealed loaded at {:.0} MB/s, {:.2} of the cipher alone",
+                "{harts} harts, round {round}: sealed loaded at {:.0} MB/s, {:.2} of the cipher alone",
                 bandwidth(pair.sealed.bytes, pair.sealed.load / 1000.0),
                 pair.cipher_ratio()
             ));
@@ -163,7 +159,7 @@ struct Setting<'b> {
     qemu: &'b Qemu,
     harts: u32,
     mib: u32,
-    /// Instructions, instead of time.
+    /// Whether to count instructions instead of time.
     counted: bool,
 }
 
@@ -179,12 +175,12 @@ impl Setting<'_> {
         Ok(Pair { plain, sealed })
     }
 
-    /// A new machine sleeps and wakes once.
+    /// Makes a new machine sleep and wake once.
     fn cycle(&self, sealed: bool) -> anyhow::Result<Cycle> {
         let folder = tempfile::tempdir_in(&self.options.folder)?;
         let machine = self.machine(folder.path(), sealed)?;
         let way = if sealed { "sealed" } else { "plain" };
-        let what = || format!("a machine of {} hart(s), {way}", self.harts);
+        let what = || format!("a machine of {} harts, {way}", self.harts);
         let slept = power_on(&machine, self.qemu, 0).with_context(what)?;
         let woken = power_on(&machine, self.qemu, DONE).with_context(what)?;
         let lines = [slept, woken].concat();
@@ -232,7 +228,7 @@ fn power_on(machine: &Machine, qemu: &Qemu, status: i32) -> anyhow::Result<Vec<S
     let exit = exit.with_context(|| format!("the console's end:\n{}", tail()))?;
     ensure!(
         exit.status.code() == Some(status),
-        "it ended with {}, wanted {status}; the console's end:\n{}{}",
+        "it ended with {} instead of {status}; the console's end:\n{}{}",
         exit.status,
         tail(),
         exit.errors
@@ -240,7 +236,7 @@ fn power_on(machine: &Machine, qemu: &Qemu, status: i32) -> anyhow::Result<Vec<S
     Ok(running.lines().into_iter().map(|line| line.text).collect())
 }
 
-/// Reads a cycle off the console.
+/// Parses a cycle from the console.
 fn cycle(lines: &[String], sealed: bool, counted: bool) -> anyhow::Result<Cycle> {
     let fields = |prefix: &str| {
         let found = lines.iter().find_map(|line| Fields::parse(line, prefix));
@@ -255,7 +251,7 @@ fn cycle(lines: &[String], sealed: bool, counted: bool) -> anyhow::Result<Cycle>
     let cipher = fields("cipher ")?;
     for line in [&sleep, &wake] {
         if (line.get("sealed") == Some("yes")) != sealed {
-            bail!("the image was to be sealed: {sealed}; the firmware says otherwise");
+            bail!("the image should be sealed: {sealed}; the firmware says otherwise");
         }
     }
     // Milliseconds of the machine; under -icount a nanosecond is an instruction.

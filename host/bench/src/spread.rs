@@ -1,18 +1,15 @@
-//! What stands for a figure that was measured several times.
+//! Statistics of a figure that was measured several times.
 
-/// The middle of some values, and their ends.
+/// Median and extremes of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// See [`median`].
     pub median: f64,
-    /// The least.
     pub least: f64,
-    /// The greatest.
     pub most: f64,
 }
 
 impl Spread {
-    /// Of as many as there are; `None` of none.
+    /// The spread of any number of values; `None` without values.
     pub(crate) fn of_any(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.collect();
         (!values.is_empty()).then(|| Self::of(values))
@@ -37,7 +34,7 @@ pub fn seconds(spread: Option<Spread>) -> String {
     })
 }
 
-/// The middle one of the values; the mean of the middle two of an even number.
+/// The median of the values; for an even number, the mean of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

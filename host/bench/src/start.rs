@@ -1,8 +1,7 @@
-//! Instructions from power-on to the next stage, beside OpenSBI's.
+//! Instructions from power-on to the next stage, against OpenSBI's.
 //!
-//! The next stage is a handful of instructions that read `instret` before they
-//! do anything else and print it. Under `-icount` QEMU counts instructions
-//! exactly; with several harts the count is of all of them, one after another.
+//! The next stage is a few instructions that first read `instret`, and then print it. Under
+//! `-icount` QEMU counts exactly; with several harts it adds up the instructions of all.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::BenchOptions;
 use crate::counted::attach_area;
 
-/// OpenSBI as Debian's package `opensbi` installs it.
+/// OpenSBI of Debian's package `opensbi`.
 pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
 
 /// Prints `instret` as 16 hexadecimal digits on the SBI console, then shuts down.
@@ -47,9 +46,7 @@ const PROBE: [u32; 20] = [
 /// One machine's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// Its interrupt controllers.
     pub interrupts: Interrupts,
-    /// Its harts.
     pub harts: u32,
     /// Instructions with Poorwill, which looks for an image on an NVMe disk.
     #[serde(rename = "poorwill_instructions")]
@@ -60,7 +57,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Poorwill's instructions, in OpenSBI's.
+    /// Poorwill's instructions, divided by OpenSBI's.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio to two digits")]
     pub fn ratio(&self) -> f64 {
@@ -68,7 +65,6 @@ impl Start {
     }
 }
 
-/// The machines.
 pub(super) const MACHINES: [(Interrupts, u32); 4] = [
     (Interrupts::Aia, 1),
     (Interrupts::Aia, 4),
@@ -76,8 +72,8 @@ pub(super) const MACHINES: [(Interrupts, u32); 4] = [
     (Interrupts::Plic, 4),
 ];
 
-/// How often each start is counted, of which the least is taken: the firmware polls
-/// its disk while the host moves bytes, which is not its own work.
+/// Runs of each start, of which the least counts: the firmware polls its disk while the host moves
+/// bytes, which is not its own work.
 const RUNS: u32 = 5;
 
 pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
@@ -110,15 +106,14 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     measured.into_iter().collect()
 }
 
-/// What is needed to count a start: a machine with a sleep area and without an image,
-/// whose next stage counts.
+/// A machine with a sleep area and without an image, whose next stage prints its instruction count.
 #[derive(Debug)]
 pub(super) struct Stage {
     machine: Machine,
 }
 
 impl Stage {
-    /// With the area in memory: nothing is waited for, and the count is the same each
+    /// With the area in memory: the firmware waits for nothing, and the count is the same each
     /// time.
     pub(super) fn exact(options: &BenchOptions) -> anyhow::Result<Self> {
         let mut machine = Machine::new(&options.firmware);

@@ -1,8 +1,8 @@
-//! What the figures are to show, and whether they do. A target is met when it is
-//! met in every case that was measured; a ratio is one of medians.
+//! Targets, and whether the figures meet them. A target is met if all measured cases meet it;
+//! ratios are of medians.
 //!
-//! A host that does other things too shakes every ratio: a miss that another run could
-//! turn into a hit is called unclear.
+//! Other load of the host changes all ratios. A miss is called unclear if another run might meet
+//! the target.
 
 use std::collections::HashMap;
 
@@ -13,48 +13,40 @@ use crate::compare::{Case, Comparison};
 use crate::host::Environment;
 use crate::resample;
 
-/// One aim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Target {
-    /// What is looked at.
     pub what: String,
-    /// What it should be.
     pub limit: Limit,
     /// The value in each case.
     pub values: Vec<Value>,
 }
 
-/// A bound.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// No more than this.
     AtMost(f64),
-    /// No less than this.
     AtLeast(f64),
 }
 
-/// What was found in one case.
+/// The result of one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
-    /// Which.
     pub case: String,
     /// The ratio.
     pub value: f64,
-    /// Whether it is within the bound.
+    /// Whether it is within the limit.
     pub met: bool,
-    /// Within what it would be in 95 of 100 runs; `None` of what was measured once.
+    /// The 95 % confidence interval; `None`: there is only one measurement.
     pub interval: Option<[f64; 2]>,
 }
 
 /// Whether a target is met, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It is.
     Met,
-    /// It is not, but the bound is within the interval.
+    /// It is not met, but the limit is within the interval.
     Unclear,
-    /// It is not, or was not measured.
+    /// It is not met, or was not measured.
     Missed,
 }
 
@@ -91,7 +83,7 @@ impl Value {
 }
 
 impl Limit {
-    /// Whether `value` is within.
+    /// Whether `value` is within the limit.
     #[must_use]
     pub fn holds(self, value: f64) -> bool {
         match self {
@@ -111,15 +103,14 @@ impl Limit {
 }
 
 impl Target {
-    /// That of the worst case; none measured is not met.
+    /// The worst case's verdict; without cases it is missed.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let worst = self.worst().map(|worst| worst.verdict(self.limit));
         worst.unwrap_or(Verdict::Missed)
     }
 
-    /// The value that fails most clearly; of several, or if none does, the one furthest
-    /// from the bound, on its wrong side if any is.
+    /// The value that fails most clearly, or comes closest to failing.
     #[must_use]
     pub fn worst(&self) -> Option<&Value> {
         let badness = |value: &Value| match self.limit {
@@ -133,27 +124,27 @@ impl Target {
     }
 }
 
-/// The ratio of one case; `None` where its parts were not measured.
+/// The ratio of one case; `None`: its parts were not measured.
 type Ratio = fn(&Case) -> Option<f64>;
 
 const OF_A_CASE: [(&str, Limit, Ratio); 5] = [
     (
-        "Image size, in the memory that the kernel calls used at the request",
+        "Image size / memory that the kernel calls used at the request",
         Limit::AtMost(1.10),
         image_in_used,
     ),
     (
-        "Rate of loading, in that of Linux's plain read of the same bytes",
+        "Rate of loading / rate of Linux's plain read of the same bytes",
         Limit::AtLeast(0.85),
         |case| Some(case.load_rate()? / case.plain_read_rate()?),
     ),
     (
-        "Rate of saving, in that of Linux's plain flushed write of the same bytes",
+        "Rate of saving / rate of Linux's plain flushed write of the same bytes",
         Limit::AtLeast(0.8),
         |case| Some(case.save_rate()? / case.plain_write_rate()?),
     ),
     (
-        "A wake, in QEMU's own mapped-ram restore (both to redis's first answer) and the kernel's own resume together",
+        "A wake / (QEMU's mapped-ram restore + the kernel's resume), to redis's first answer",
         Limit::AtMost(2.0),
         |case| {
             let restore = case.qemu(MAPPED_RAM, |cycle| cycle.total_ms)?.median;
@@ -161,16 +152,16 @@ const OF_A_CASE: [(&str, Limit, Ratio); 5] = [
         },
     ),
     (
-        "A sleep, in QEMU's own save (request to QEMU's end, the faster kind)",
+        "A sleep / QEMU's own save of the faster kind (request to QEMU's end)",
         Limit::AtMost(2.0),
         |case| Some(case.sleep(|sleep| sleep.total_ms)?.median / quickest_save(case)?),
     ),
 ];
 
-/// The kind of QEMU's saves that targets speak of.
+/// The kind of QEMU's saves in the targets.
 const MAPPED_RAM: &str = "mapped-ram";
 
-/// Everything that can be said about the figures.
+/// All conclusions from the figures.
 #[must_use]
 pub fn targets(
     environment: &Environment,
@@ -182,7 +173,7 @@ pub fn targets(
         let limit = Limit::AtLeast(20.0);
         let gain = appliance.gain().filter(|gain| gain.is_finite());
         all.push(Target {
-            what: "Cold boot of the appliance, in its snapshot's wake (power-on to the shop's first answer)".into(),
+            what: "The appliance's cold boot / its snapshot's wake (power-on to the shop's first answer)".into(),
             limit,
             values: gain.map(|gain| value("appliance", gain, limit)).into_iter().collect(),
         });
@@ -195,7 +186,7 @@ fn of_comparison(environment: &Environment, compare: &Comparison) -> Vec<Target>
     add_intervals(&mut all, compare);
     let limit = if environment.quick { 5.0 } else { 20.0 };
     all.push(Target {
-        what: "Minutes that this bench took".into(),
+        what: "Minutes of this bench".into(),
         limit: Limit::AtMost(limit),
         values: vec![value(
             "this run",
@@ -206,7 +197,7 @@ fn of_comparison(environment: &Environment, compare: &Comparison) -> Vec<Target>
     all
 }
 
-/// Adds within what each ratio would be in 95 of 100 runs.
+/// Adds the confidence interval of each ratio.
 fn add_intervals(targets: &mut [Target], compare: &Comparison) {
     let mut drawn: HashMap<(usize, String), Vec<f64>> = HashMap::new();
     for draw in resample::draws(compare) {
@@ -236,19 +227,18 @@ fn ratios(compare: &Comparison) -> Vec<Target> {
     all
 }
 
-/// What a boot leaves in use is little, so it is held against wakes of as little, with
-/// which it was in turns.
+/// A boot leaves little memory in use, so boots are compared with wakes of little memory, with
+/// which they took turns.
 fn cold_boots(compare: &Comparison) -> Target {
-    let what = "Cold boot, in a wake of the least memory in use (power-on to redis's first answer)";
+    let what = "Cold boot / wake of the least memory in use (power-on to redis's first answer)";
     of_cases(compare.least(), what, Limit::AtLeast(30.0), |case| {
         Some(case.cold_boot(|boot| boot.total_ms)?.median / wake(case)?)
     })
 }
 
-/// Linux's return begins with a boot, so it is held against the same wakes as boots.
+/// Linux's resume begins with a boot: it is compared with the same wakes as boots.
 fn hibernations(compare: &Comparison) -> Target {
-    let what = "Linux's return from hibernation, in a wake of the least memory in use \
-                (power-on to redis's first answer)";
+    let what = "Linux's resume from hibernation / wake of the least memory in use (power-on to redis's first answer)";
     let hibernated = (compare.cases.iter()).filter(|case| !case.hibernations.is_empty());
     let least = hibernated.min_by_key(|case| case.used_mib);
     of_cases(least, what, Limit::AtLeast(15.0), |case| {
@@ -273,7 +263,7 @@ fn of_cases<'c>(
     }
 }
 
-/// Half a GiB in use, in the largest machine and in the smallest.
+/// Half a GiB in use, in the largest and in the smallest machine.
 fn same_in_any_machine(compare: &Comparison) -> Target {
     let limit = Limit::AtMost(1.1);
     let of_half: Vec<&Case> = compare
@@ -292,8 +282,7 @@ fn same_in_any_machine(compare: &Comparison) -> Target {
         values.push(value(&case, (one / other).max(other / one), limit));
     }
     Target {
-        what: "A wake of 0.5 GiB in a large machine, and in a small one: the longer in the shorter"
-            .into(),
+        what: "Wakes of 0.5 GiB in a large and in a small machine: the longer / the shorter".into(),
         limit,
         values,
     }
@@ -356,12 +345,12 @@ mod tests {
         assert_eq!(image.verdict(), Verdict::Met);
         let cold = of(&sample, "Cold boot");
         assert!((cold.values[0].value - 32.0).abs() < 1e-9, "{cold:?}");
-        let restore = of(&sample, "A wake, in QEMU's");
+        let restore = of(&sample, "A wake / (QEMU");
         assert!(
             (restore.values[0].value - 400.0 / 300.0).abs() < 1e-9,
             "{restore:?}"
         );
-        let sleep = of(&sample, "A sleep, in QEMU's");
+        let sleep = of(&sample, "A sleep / QEMU");
         assert!(
             (sleep.values[0].value - 900.0 / 350.0).abs() < 1e-9,
             "{sleep:?}"
@@ -383,7 +372,7 @@ mod tests {
 
     #[test]
     fn machines_of_two_sizes_are_set_beside_each_other() {
-        let same = of(&sample(), "A wake of 0.5 GiB");
+        let same = of(&sample(), "Wakes of 0.5 GiB");
         assert_eq!(same.values.len(), 1);
         assert_eq!(same.values[0].case, "0.5 of 8 GiB beside 0.5 of 1 GiB");
         assert!((same.values[0].value - 1.05).abs() < 1e-9, "{same:?}");
@@ -400,7 +389,7 @@ mod tests {
         more.used_mib *= 2;
         let more_name = more.name();
         compare.cases.push(more);
-        for beginning in ["Cold boot", "Linux's return"] {
+        for beginning in ["Cold boot", "Linux's resume"] {
             let target = of(&sample, beginning);
             let names: Vec<_> = (target.values.iter())
                 .map(|value| value.case.as_str())
@@ -416,7 +405,7 @@ mod tests {
         for case in &mut sample.compare.as_mut().unwrap().cases {
             case.hibernations.clear();
         }
-        let hibernation = of(&sample, "Linux's return");
+        let hibernation = of(&sample, "Linux's resume");
         assert!(hibernation.values.is_empty() && hibernation.verdict() == Verdict::Missed);
         sample.compare = None;
         assert_eq!(all_of(&sample), []);

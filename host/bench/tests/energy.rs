@@ -18,20 +18,20 @@ fn find<'r>(rows: &'r [Remade], reading: Reading, what: &str, printed: &str) -> 
 fn the_thesis_s_numbers_are_remade() {
     let rows = remade().unwrap();
     for row in &rows {
-        let reckoned = &row.reckoned;
+        let computed = &row.computed;
         println!(
-            "{}: {} printed, {:.2} reckoned, {:+.2} % off, {:.2} % beyond rounding",
+            "{}: {} printed, {:.2} computed, {:+.2} % off, {:.2} % beyond rounding",
             row.what,
             row.printed.text,
-            reckoned.value,
-            reckoned.deviation(&row.printed) * 100.0,
-            reckoned.beyond_rounding(&row.printed) * 100.0
+            computed.value,
+            computed.deviation(&row.printed) * 100.0,
+            computed.beyond_rounding(&row.printed) * 100.0
         );
     }
     let off: Vec<_> = rows
         .iter()
         .filter(|row| row.reading == Reading::Printed)
-        .filter(|row| row.reckoned.beyond_rounding(&row.printed) > LIMIT)
+        .filter(|row| row.computed.beyond_rounding(&row.printed) > LIMIT)
         .collect();
     assert!(off.is_empty(), "{off:#?}");
     // None is left out.
@@ -54,7 +54,7 @@ fn what_the_thesis_s_text_says_gives_other_numbers_in_three_places() {
     ];
     for (what, printed, minutes) in known {
         let row = find(&rows, Reading::Literal, what, printed);
-        assert!((row.reckoned.value - minutes).abs() < 0.005, "{row:#?}");
+        assert!((row.computed.value - minutes).abs() < 0.005, "{row:#?}");
     }
     let literal = rows.iter().filter(|row| row.reading == Reading::Literal);
     assert_eq!(literal.count(), known.len());

@@ -1,4 +1,4 @@
-//! What a host must have to build and run Poorwill's machines.
+//! Checks a host for all that Poorwill's machines need.
 
 use std::fs;
 use std::path::Path;
@@ -10,27 +10,23 @@ use poorwill_machine::tree::COMPILER;
 use poorwill_machine::{Qemu, RECOMMENDED, in_path};
 use poorwill_memory::linux::KNOWN_VERSIONS;
 
-/// How a part of the host does.
+/// The state of a part of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Good.
     Good,
-    /// Something works less well, or not in every case, without.
+    /// Some things do not work, or work less well.
     Lacking,
-    /// Machines do not run without.
+    /// Machines do not run.
     Missing,
 }
 
-/// One part of the host.
+/// The state of one part of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Which part.
     pub(crate) what: &'static str,
-    /// How it does.
     pub(crate) health: Health,
-    /// What was found.
     pub(crate) detail: String,
-    /// What mends it.
+    /// How to fix it.
     pub(crate) cure: Option<String>,
 }
 
@@ -56,14 +52,14 @@ impl Finding {
 
 const SETUP: &str = "as root, run `tools/setup`";
 
-/// Free room that a machine's disk and two images of it take.
+/// Free space for a machine's disk and two images.
 const DISK_FOR_MACHINE: Bytes = Bytes::gib(3);
-/// Free room that building the guest takes besides.
+/// Free space to build the guest.
 const DISK_FOR_GUEST: Bytes = Bytes::gib(4);
-/// RAM of the default machine, and QEMU's own.
+/// RAM of the default machine, and QEMU's own memory.
 const MEMORY: Bytes = Bytes::mib(2560);
 
-/// Looks at every part. Nothing is changed.
+/// Checks all parts; changes nothing.
 #[must_use]
 pub(crate) fn examine() -> Vec<Finding> {
     let guest_there = Guest::find(Kernel::Stock).is_ok();
@@ -99,7 +95,7 @@ fn setpriv() -> Finding {
         None => Finding::bad(
             "setpriv",
             Health::Lacking,
-            "not in PATH: QEMU goes on if poorwill is killed",
+            "not in PATH: if poorwill is killed, QEMU keeps running",
             "as root, run `apt-get install util-linux`",
         ),
     }
@@ -134,8 +130,9 @@ fn guest() -> Finding {
                 .display()
                 .to_string();
             if Guest::manifest().is_some_and(|guest| !guest.pinned) {
-                let detail = format!("{folder}; of other packages than guest/packages.lock names");
-                let cure = "take figures as of another guest, or run `make relock`";
+                let detail = format!("{folder}; its packages are not those of guest/packages.lock");
+                let cure =
+                    "do not compare its figures with the pinned guest's, or run `make relock`";
                 return Finding::bad("guest", Health::Lacking, detail, cure);
             }
             Finding::good("guest", folder)
@@ -148,8 +145,8 @@ fn guest() -> Finding {
     }
 }
 
-/// Whether the firmware knows the kernels of the guest well enough to find their
-/// free pages. That of a missing guest is told already.
+/// Whether the firmware knows the guest's kernels well enough to find their free pages. A missing
+/// guest is another finding.
 fn kernels() -> impl Iterator<Item = Finding> {
     [Kernel::Stock, Kernel::Backports]
         .into_iter()
@@ -159,10 +156,9 @@ fn kernels() -> impl Iterator<Item = Finding> {
 }
 
 fn kernel(image: &[u8]) -> Finding {
-    let cure = "look whether the console says `free pages are saved too`; if it does, \
-                sleeps take as long as all memory takes";
+    let cure = "check the console for `free pages are saved too`: each sleep then saves all memory";
     let Some(version) = linux_version(image) else {
-        let detail = "a kernel that does not tell its version";
+        let detail = "a kernel without a readable version";
         return Finding::bad("kernel", Health::Lacking, detail, cure);
     };
     let known = || {
@@ -173,14 +169,14 @@ fn kernel(image: &[u8]) -> Finding {
     if known() == Some(true) {
         return Finding::good("kernel", format!("{version}: free pages are found"));
     }
-    let detail = format!("{version}: not known whether its free pages are found");
+    let detail = format!("{version}: an unknown kernel, whose free pages may not be found");
     Finding::bad("kernel", Health::Lacking, detail, cure)
 }
 
 /// The version in a kernel's image, which is not compressed.
 fn linux_version(image: &[u8]) -> Option<&str> {
     const BANNER: &[u8] = b"Linux version ";
-    // The same words stand in a format too, with no number behind them.
+    // The same words also start a format string, which has no number.
     let rests = image.split(|byte| *byte == BANNER[0]);
     let versions = rests.filter_map(|rest| {
         let version = rest.strip_prefix(&BANNER[1..])?;
@@ -192,7 +188,7 @@ fn linux_version(image: &[u8]) -> Option<&str> {
     versions.next()
 }
 
-/// What is needed to build the guest, as long as it is not built.
+/// The severity of a missing tool to build the guest: none if the guest is built.
 fn needed_for_guest(guest_there: bool) -> Health {
     if guest_there {
         Health::Lacking
@@ -216,8 +212,7 @@ fn guest_tools(guest_there: bool) -> Finding {
     )
 }
 
-/// In PATH, or where administration's tools are when a user's PATH leaves them
-/// out.
+/// Whether a tool is in PATH, or in a folder for administrators that a user's PATH may lack.
 fn has_tool(name: &str) -> bool {
     in_path(name).is_some()
         || (std::env::var_os("PATH").is_some_and(|path| !path.is_empty())
@@ -257,8 +252,8 @@ fn disk(guest_there: bool) -> Finding {
         return Finding::bad(
             "disk space",
             Health::Lacking,
-            format!("cannot tell what is free at {}", cache.display()),
-            "look at POORWILL_CACHE",
+            format!("cannot find the free space at {}", cache.display()),
+            "check POORWILL_CACHE",
         );
     };
     let detail = format!("{free} free at {}, {needed} needed", cache.display());
@@ -269,7 +264,7 @@ fn disk(guest_there: bool) -> Finding {
     Finding::good("disk space", detail)
 }
 
-/// What is free at `folder`, or where it would be made.
+/// Free space at `folder`, or where it would be created.
 fn free_at(folder: &Path) -> Option<Bytes> {
     let there = folder.ancestors().find(|folder| folder.exists())?;
     resources::disk_free(there).ok()
@@ -284,13 +279,13 @@ fn memory() -> Finding {
             "memory",
             Health::Lacking,
             format!("{free} available, {MEMORY} needed for the default machine"),
-            "give machines less: --memory 1G",
+            "use smaller machines: --memory 1G",
         ),
         None => Finding::bad(
             "memory",
             Health::Lacking,
-            "cannot tell what is available",
-            "look at /proc/meminfo",
+            "cannot find the available memory",
+            "check /proc/meminfo",
         ),
     }
 }
@@ -319,7 +314,7 @@ fn for_cuts(what: &'static str, error: &PathError, build: &str) -> Finding {
             what,
             Health::Lacking,
             error.to_string(),
-            "mend POORWILL_LOADER or POORWILL_PLUGIN",
+            "correct POORWILL_LOADER or POORWILL_PLUGIN",
         ),
     }
 }
@@ -344,7 +339,7 @@ fn opensbi() -> Finding {
     Finding::bad(
         "OpenSBI",
         Health::Lacking,
-        "not installed (only to compare with)",
+        "not installed (only for comparisons)",
         SETUP,
     )
 }
@@ -355,7 +350,7 @@ fn test_kernel() -> Finding {
         Err(PathError::NoTestKernel) => Finding::bad(
             "test kernel",
             Health::Lacking,
-            "not built (only to test, and to measure sealing)",
+            "not built (only for tests and for the bench of sealing)",
             "run `make test-kernel`",
         ),
         Err(error) => Finding::bad(

@@ -1,5 +1,4 @@
-//! The host command `poorwill`: its commands, on top of machines and of what
-//! measures them.
+//! The host command `poorwill`.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -23,30 +22,30 @@ use commands::report::Report;
 use commands::run::Run;
 use poorwill_machine::interrupt;
 
-/// Runs RISC-V machines that sleep with the power off and wake where they were.
+/// Run RISC-V machines that sleep with the power off and wake where they were.
 #[derive(Debug, Parser)]
 #[command(
     name = "poorwill",
     version,
     after_help = "\
 Examples:
-  poorwill doctor                  what this host lacks
+  poorwill doctor                  check this host
   poorwill demo                    a Debian machine sleeps and wakes, measured
   poorwill run                     a Debian machine of your own
-  poorwill area machine.disk       what is in the sleep area of a disk
-  poorwill key machine.flash       the key that a machine seals its images with
-  poorwill demo cut                the plug is pulled ten times, and the machine goes on
-  poorwill psu fail machine.ram    the power fails, of a machine of `run --cut`
+  poorwill area machine.disk       show the sleep area of a disk
+  poorwill key machine.flash       show the key that seals a machine's images
+  poorwill demo cut                a machine resumes after ten power failures
+  poorwill psu fail machine.ram    let the power of a machine of `run --cut` fail
   poorwill bench --save bench.json && poorwill report bench.json
                                    measurements, and a page of them
-  poorwill energy                  from which length on which sleep saves energy
+  poorwill energy                  compute which sleep mode saves energy
 
 Environment:
   POORWILL_FIRMWARE   the firmware (default: build/poorwill.elf)
-  POORWILL_LOADER     what starts a kernel from flash, for cuts (default: build/loader.bin)
+  POORWILL_LOADER     the loader for kernels in flash, for cuts (default: build/loader.bin)
   POORWILL_PLUGIN     the plugin for QEMU, for cuts (default: build/poorwill-plugin.so)
   POORWILL_QEMU       the emulator (default: qemu-system-riscv64 in PATH)
-  POORWILL_CACHE      what can be made again (default: ~/.cache/poorwill)
+  POORWILL_CACHE      files that can be built again (default: ~/.cache/poorwill)
   POORWILL_DATA       the machine of `run` (default: ~/.local/share/poorwill)
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."

@@ -1,4 +1,4 @@
-//! Progress of long work, on standard error; silent where that is no terminal.
+//! Progress of long work, on standard error; silent if that is no terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,7 +15,7 @@ pub(crate) fn bytes(message: &str, total: u64) -> ProgressBar {
         .with_message(message.to_owned())
 }
 
-/// A line that tells the step of a long piece of work, and since when it runs.
+/// A line with the current step of a long piece of work, and the elapsed time.
 #[must_use]
 pub(crate) fn steps(total: u64) -> ProgressBar {
     let style =

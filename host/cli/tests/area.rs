@@ -83,7 +83,7 @@ fn a_sleeping_machine_is_described_and_verified() {
         "wakes at the next power-on",
         "saved 2023-11-14T22:13:20Z: 600.00 KiB of 1.17 MiB of RAM",
         "memory map 11111111, harts 22222222, instruction set 33333333, device tree 44444444",
-        "verified: every checksum fits",
+        "verified: all checksums match",
     ] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }
@@ -192,7 +192,7 @@ fn a_sealed_image_is_verified_with_its_flash() {
     for words in [
         &*sealed,
         "wakes at the next power-on",
-        "verified: every tag fits",
+        "verified: all tags match",
     ] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }
@@ -258,7 +258,7 @@ fn an_image_that_was_put_back_is_whole_and_does_not_wake() {
     fs::write(world.path("disk"), &old).unwrap();
     let outcome = world.run(&WITH_FLASH);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
-    for words in ["verified: every tag fits", "does not wake", "put back"] {
+    for words in ["verified: all tags match", "does not wake", "put back"] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }
     // The record of one that was consumed, put back as committed.
@@ -283,7 +283,7 @@ fn a_plain_image_does_not_wake_where_images_are_sealed() {
     let outcome = world.run(&WITH_FLASH);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     for words in [
-        "verified: every checksum fits",
+        "verified: all checksums match",
         "does not wake: it is not sealed",
     ] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
@@ -431,7 +431,7 @@ fn the_image_of_a_machine_that_sleeps_stays() {
     set(&world, &["--mode", "retain"]);
     let outcome = world.run(&WITH_FLASH);
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
-    for words in ["sleep mode: retain", "verified: every tag fits"] {
+    for words in ["sleep mode: retain", "verified: all tags match"] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }
     let after = fs::read(world.path("disk")).unwrap();
@@ -513,7 +513,10 @@ fn a_disk_in_use_is_not_configured() {
     let process = format!("process {}", std::process::id());
     world
         .run(&["area", "set", "disk", "--mode", "retain"])
-        .refuses(1, &["disk disk is in use by", &process, "end that first"]);
+        .refuses(
+            1,
+            &["disk disk is in use by", &process, "end that process first"],
+        );
     // Looking is allowed.
     assert_eq!(world.run(&["area", "disk"]).code, Some(0));
     assert!(fs::read(world.path("disk")).unwrap() == before);
@@ -552,7 +555,7 @@ fn a_snapshot_is_shown_named_and_deleted() {
     for words in [
         "snapshot \"kiosk\" (not tried yet), generation 1",
         "wakes at the next power-on",
-        "verified: every checksum fits",
+        "verified: all checksums match",
     ] {
         assert!(outcome.out.contains(words), "no {words:?}: {outcome:#?}");
     }

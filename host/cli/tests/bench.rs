@@ -18,7 +18,7 @@ fn a_part_that_cannot_be_had_says_why_and_the_next_is_measured() {
     ]);
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     for part in parts {
-        let words = format!("{part}: not had: ");
+        let words = format!("{part}: not measured: ");
         assert!(outcome.out.contains(&words), "{outcome:#?}");
     }
     let saved = std::fs::read(world.path("bench.json.partial")).unwrap();

@@ -70,10 +70,7 @@ fn a_machine_that_is_cut_ends_well_and_says_so() {
     }
     // The next run says what it finds there.
     let again = run(&world, &[]);
-    assert!(
-        again.err.contains("going on with cut 1 in ram"),
-        "{again:#?}"
-    );
+    assert!(again.err.contains("resuming cut 1 in ram"), "{again:#?}");
     assert!(fs::symlink_metadata(world.path("ram.psu")).is_err());
 }
 
@@ -123,12 +120,15 @@ fn a_machine_that_is_not_cut_says_why() {
     }
     // The start after that names it, too.
     let next = run(&world, &[]);
-    assert!(next.err.contains("cut 2 in ram is of no use"), "{next:#?}");
+    assert!(
+        next.err.contains("cut 2 in ram cannot be resumed"),
+        "{next:#?}"
+    );
     fs::write(world.path("after"), "").unwrap();
     fs::remove_file(world.path("ram")).unwrap();
     run(&world, &[]).refuses(1, &["the hold-up ran out before machine mode took notice"]);
     fs::write(world.path("code"), "78").unwrap();
-    run(&world, &[]).refuses(1, &["QEMU ended with exit status: 78"]);
+    run(&world, &[]).refuses(1, &["QEMU failed (exit status: 78)"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn memory_of_another_machine_is_left_as_it_is() {
     for (more, words) in [
         (
             ["--memory", "256M"],
-            "134217728 bytes, and the machine's memory 268435456",
+            "134217728 bytes instead of the machine's 268435456",
         ),
         (["--harts", "4"], "a machine with 2 harts: give --harts 2"),
         (["--hold-up", "1us"], "264 instructions"),
@@ -186,7 +186,7 @@ fn what_a_cut_needs_is_named() {
     world.set_qemu("for word; do case $word in dumpdtb=*) echo tree >\"${word#*=}\";; esac; done");
     let mut command = world.poorwill(&["run", "--cut", "--ram", "ram", "--disk", "d"]);
     command.env("PATH", world.path("bin"));
-    Outcome::of(&mut command).refuses(1, &["no dtc", "device-tree-compiler"]);
+    Outcome::of(&mut command).refuses(1, &["compiler dtc does not start", "device-tree-compiler"]);
     for usage in [
         ["run", "--cut"].as_slice(),
         &["run", "--ram", "ram"],
@@ -211,7 +211,7 @@ fn the_power_supply_of_a_machine_that_is_on() {
     world.run(&["psu", "fail", "ram"]).refuses(
         1,
         &[
-            "no machine is on whose memory is ram",
+            "no running machine has the memory ram",
             "run --cut --ram ram",
         ],
     );
@@ -239,7 +239,7 @@ fn the_power_supply_of_a_machine_that_is_on() {
     // The listener is gone, as if QEMU had been killed; its socket is still there.
     world
         .run(&["psu", "fail", "ram"])
-        .refuses(1, &["no machine is on"]);
+        .refuses(1, &["no running machine"]);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_cut_is_shown_and_discarded() {
     let shown = world.run(&["cut", "show", "ram"]);
     assert_eq!(shown.code, Some(0), "{shown:#?}");
     for words in [
-        "ram: cut 3, whole: the next power-on goes on with it",
+        "ram: cut 3, whole: the next power-on resumes it",
         "0x4000000",
         "2 of 2 were running",
         "6900 bytes",
@@ -313,7 +313,7 @@ fn memory_that_cannot_be_looked_at() {
             .refuses(1, &["memory file absent", "No such file"]);
         world
             .run(&["cut", action, "."])
-            .refuses(1, &["is no plain file"]);
+            .refuses(1, &["is not a plain file"]);
         let machine = File::open(world.path("ram")).unwrap();
         flock(&machine, FlockOperation::LockExclusive).unwrap();
         let process = format!("process {}", std::process::id());

@@ -54,7 +54,7 @@ fn a_machine_goes_on_twice() {
     let (world, outcome) = play(":");
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     for words in [
-        "Pulling the plug, 2 of 2",
+        "Power failure 2 of 2",
         "cut within 1.000 of 16.000 ms: 2 harts, 6900 bytes",
         "the same keys and copy; 3 copies, counter 30, 300 pieces on the disk, up 3.50 s",
         "|   2 |     2 |  6900 |    1.000 |  0.500 |",
@@ -70,8 +70,14 @@ fn what_was_lost_is_named() {
     for (odd, words) in [
         (format!("keys={other}"), "redis's keys changed"),
         (format!("copy={other}"), "the copy changed"),
-        ("copies=1".to_owned(), "the copies did not go on: 2 before"),
-        ("written=1".to_owned(), "the disk did not go on: 200 before"),
+        (
+            "copies=1".to_owned(),
+            "the copies did not advance: 2 before",
+        ),
+        (
+            "written=1".to_owned(),
+            "the disk did not advance: 200 before",
+        ),
         (
             "say 'poorwill-redis: FAIL the copy failed'".to_owned(),
             "FAIL the copy failed",
@@ -92,7 +98,7 @@ fn what_was_lost_is_named() {
 #[test]
 fn a_cut_that_fails_is_named() {
     let (_, outcome) = play("[ $on -lt 2 ] || : >\"$(dirname \"$0\")/record2\"");
-    outcome.refuses(1, &["has switched itself off"]);
+    outcome.refuses(1, &["switched itself off, without a cut"]);
     let (_, outcome) = play("[ $on -lt 2 ] || exit 0");
     outcome.refuses(1, &["exit status: 0"]);
 }

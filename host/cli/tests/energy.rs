@@ -118,12 +118,12 @@ fn measured_bytes_and_times_take_their_places() {
         .run(&["energy", "jumpstart-dx1100", "--measured", SAMPLE])
         .out;
     assert!(
-        text.contains("in the place of image, G3: times as measured in an emulated machine"),
+        text.contains("in place of image, G3: times as measured in an emulated machine"),
         "{text}"
     );
     let text = world.run(&["energy", "d1-hart", "--measured", SAMPLE]).out;
     assert!(
-        text.contains("nothing of it fits a mode of this profile"),
+        text.contains("no sleep matches a mode of this profile"),
         "{text}"
     );
 }
@@ -141,7 +141,7 @@ fn a_measured_mode_that_always_costs_less_is_said_to() {
     let arguments = ["energy", "--profile", "mine.toml", "--measured", SAMPLE];
     let shown = world.run(&arguments);
     assert_eq!(shown.code, Some(0), "{shown:#?}");
-    let measured = shown.out.split("Measured, in the place of").nth(1).unwrap();
+    let measured = shown.out.split("Measured, in place of").nth(1).unwrap();
     assert!(
         measured.contains("none: image, G3 costs less at every length"),
         "{measured}"
@@ -182,12 +182,12 @@ fn what_is_no_profile_is_refused() {
         (
             ", source = \"Table 5.8\"",
             "",
-            ["mine.toml is no profile", "missing field `source`"],
+            ["mine.toml is not a valid profile", "missing field `source`"],
         ),
         (
             "kind = \"retain\"",
             "kin = \"retain\"",
-            ["mine.toml is no profile", "unknown field `kin`"],
+            ["mine.toml is not a valid profile", "unknown field `kin`"],
         ),
     ] {
         assert!(text.contains(from));

@@ -141,7 +141,7 @@ fn a_sleeping_machines_key_is_kept() {
     let named = format!("generation {generation}");
     for action in ["rotate", "erase"] {
         let refused = world.run(&["key", action, "flash"]);
-        refused.refuses(1, &["sleeps", &named, "lost for good", "--yes"]);
+        refused.refuses(1, &["sleeps", &named, "of generation 1 is lost", "--yes"]);
     }
     assert!(
         before == fs::read(world.path("flash")).unwrap(),
@@ -191,7 +191,7 @@ fn what_is_no_flash_is_left_alone() {
     fs::create_dir(world.path("folder")).unwrap();
     world
         .run(&["key", "folder"])
-        .refuses(1, &["no plain file", "key create"]);
+        .refuses(1, &["not a plain file", "key create"]);
     world
         .run(&["key", "absent"])
         .refuses(1, &["cannot read flash absent", "No such file"]);
@@ -245,9 +245,14 @@ fn a_flash_in_use() {
     fcntl_lock(&holder, FlockOperation::LockShared).unwrap();
     let process = format!("process {}", std::process::id());
     for action in ["rotate", "erase"] {
-        world
-            .run(&["key", action, "flash"])
-            .refuses(1, &["flash flash is in use by", &process, "end that first"]);
+        world.run(&["key", action, "flash"]).refuses(
+            1,
+            &[
+                "flash flash is in use by",
+                &process,
+                "end that process first",
+            ],
+        );
     }
     world
         .run(&["run", "--flash", "flash"])

@@ -169,7 +169,7 @@ fn a_machine_goes_on_where_its_power_failed() {
     assert!(fs::symlink_metadata(world.path("ram.psu")).is_err());
     world
         .run(&["psu", "fail", "ram"])
-        .refuses(1, &["no machine is on"]);
+        .refuses(1, &["no running machine"]);
 
     let (ended, console) = Machine::start(&world, &[]).end();
     for line in [
@@ -182,7 +182,7 @@ fn a_machine_goes_on_where_its_power_failed() {
     }
     assert!(!console.contains("cold boot"), "{console}");
     // The test kernel's word for success.
-    ended.refuses(1, &["going on with cut 1 in ram", "exit status: 42"]);
+    ended.refuses(1, &["resuming cut 1 in ram", "exit status: 42"]);
     let shown = world.run(&["cut", "show", "ram"]);
     assert!(shown.out.contains("cut 1, over"), "{shown:#?}");
 }

@@ -32,7 +32,7 @@ fn a_qemu_that_is_too_old_or_none() {
         .run(&["run"])
         .refuses(1, &["version 7.2", "8.2 or later", "tools/setup"]);
     world.set_program("qemu", "#!/bin/sh\necho hello\n");
-    world.run(&["run"]).refuses(1, &["does not tell a version"]);
+    world.run(&["run"]).refuses(1, &["prints no version"]);
     fs::remove_file(world.path("qemu")).unwrap();
     world.run(&["run"]).refuses(1, &["does not start"]);
 }

@@ -221,7 +221,7 @@ fn a_file_that_is_no_result_is_refused() {
     fs::write(world.path("bench.json"), "{}").unwrap();
     world
         .run(&["report"])
-        .refuses(1, &["no result of `poorwill bench`"]);
+        .refuses(1, &["not a result of `poorwill bench`"]);
     assert!(!world.path("report.html").exists());
     let outcome = world.run(&["report", SAMPLE, "-o", "no/such/folder.html"]);
     outcome.refuses(1, &["writing no/such/folder.html"]);

@@ -178,7 +178,7 @@ fn a_sealed_image_wants_its_flash() {
     says(
         &ask(&world, &saver(), &[]),
         1,
-        "cannot be told: the image is sealed",
+        "not known under that firmware: the image is sealed",
     );
     says(&ask(&world, &saver(), &["--flash", "flash"]), 0, WAKES);
     let mut other = saver();
@@ -226,7 +226,7 @@ fn a_machine_with_a_power_fail_line_leaves_its_os_less_memory() {
     says(&ask(&world(None), &with_cuts(0), &[]), 1, words);
     // Whether its machine has a line a sealed image tells with its flash alone.
     let sealed = world(Some("flash"));
-    let words = "cannot be told: the image is sealed";
+    let words = "not known under that firmware: the image is sealed";
     says(&ask(&sealed, &with_cuts(record), &[]), 1, words);
     says(
         &ask(&sealed, &with_cuts(record), &["--flash", "flash"]),
@@ -261,7 +261,7 @@ fn other_reserved_memory_is_another_memory_map() {
     says(
         &ask(&world, &placed, &[]),
         1,
-        "cannot be told: that firmware places its memory by rule 9",
+        "not known under that firmware: that firmware places its memory by rule 9",
     );
 }
 
@@ -273,7 +273,7 @@ fn a_machine_that_cannot_be_guessed_is_not_guessed() {
         PhysRange::new(0x1_0000_0000, 8 * PAGE_BYTES),
     ];
     let world = asleep(None, Purpose::Once, identity(&memory));
-    let words = "cannot be told: the memory map cannot be foreseen";
+    let words = "not known under that firmware: the memory map cannot be foreseen";
     says(&ask(&world, &saver(), &[]), 1, words);
 }
 
@@ -353,7 +353,7 @@ fn a_record_of_another_version_is_told_from_damage() {
     says(&ask(&world, &saver(), &[]), 1, words);
     let mut later = saver();
     later.formats.record = Versions::only(900);
-    let words = "cannot be told: this program reads slot records of format 3, and it has 900";
+    let words = "not known under that firmware: this program reads slot records of format 3, and it has 900";
     says(&ask(&world, &later, &[]), 1, words);
 }
 

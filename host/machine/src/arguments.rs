@@ -7,20 +7,19 @@ use serde_json::{Value, json};
 
 use crate::{Bus, Disk, HostCache, Interrupts, Machine};
 
-/// What the machine's serial port is connected to.
+/// The host's end of the machine's serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
     /// The terminal, raw: Ctrl-C goes to the guest; Ctrl-A x ends QEMU and
     /// Ctrl-A c changes to QEMU's monitor, as with QEMU's own `-nographic`.
     Terminal,
-    /// Pipes to a program; no byte has a meaning of its own.
+    /// Pipes to a program; no byte has a special meaning.
     Pipe,
 }
 
 impl Machine {
-    /// QEMU's arguments for this machine, always the same: nothing in them
-    /// depends on the time, the process or on what earlier power-ons left. Only
-    /// the host's end of the serial port differs with `console`.
+    /// QEMU's arguments for this machine. They do not depend on the time, the process or earlier
+    /// power-ons. Only the host's end of the serial port depends on `console`.
     #[must_use]
     pub fn arguments(&self, console: Console) -> Vec<OsString> {
         let mut list = Arguments::default();
@@ -55,7 +54,7 @@ impl Machine {
         list.0
     }
 
-    /// Says whose the memory is, where it is not QEMU's own.
+    /// Adds the memory's file, if it has one.
     fn add_memory(&self, list: &mut Arguments) {
         let backend = match &self.ram {
             Some(file) => {
@@ -114,8 +113,7 @@ fn add_console(list: &mut Arguments, console: Console) {
 fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
     let node = format!("disk{index}");
     list.option("-blockdev", block_node(&node, disk).to_string());
-    // The serial number tells two NVMe disks of one machine apart, and is part
-    // of nothing that Poorwill compares.
+    // The serial number distinguishes two NVMe disks of one machine; Poorwill compares it nowhere.
     let device = match disk.bus {
         Bus::Nvme => format!("nvme,drive={node},serial=poorwill{index}"),
         Bus::Virtio => format!("virtio-blk-pci,drive={node}"),
@@ -123,10 +121,9 @@ fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
     list.option("-device", device);
 }
 
-/// A raw disk as a node of QEMU's block layer. JSON, as it alone takes any file
-/// name. With the host's page cache (the default) or without it, a flush of the guest
-/// is an `fdatasync` of the file, so what is flushed survives a power cut; but for
-/// [`HostCache::Unflushed`].
+/// A raw disk as a node of QEMU's block layer, in JSON, which allows any file name. A flush by the
+/// guest is an `fdatasync` of the file, with or without the host's page cache. So flushed data
+/// survives a power cut, except with [`HostCache::Unflushed`].
 fn block_node(name: &str, disk: &Disk) -> Value {
     let driver = if is_block_device(&disk.file) {
         "host_device"
@@ -158,13 +155,12 @@ fn block_node(name: &str, disk: &Disk) -> Value {
     json!({ "driver": "raw", "node-name": name, "discard": "unmap", "file": below })
 }
 
-/// QEMU's arguments for memory, named `id`, that is a file's at once: as much of the
-/// file as makes a power of two, as a BAR must be. QEMU may be killed, and nothing
-/// stored is lost.
+/// QEMU's arguments for memory named `id` that is backed by a file: its largest power of two, as a
+/// BAR must be. Stores survive a killed QEMU.
 ///
 /// # Errors
 ///
-/// The file's length cannot be told; an empty file.
+/// The file's length cannot be read, or is 0.
 pub fn file_memory(id: &str, file: &Path) -> std::io::Result<[String; 2]> {
     let length = fs::metadata(file)?.len();
     let size = 1_u64
@@ -175,10 +171,10 @@ pub fn file_memory(id: &str, file: &Path) -> std::io::Result<[String; 2]> {
     Ok(["-object".to_owned(), backend.to_string()])
 }
 
-/// The machine's memory among QEMU's objects.
+/// ID of the machine's memory among QEMU's objects.
 const MEMORY: &str = "memory";
 
-/// Memory that is the file's at once.
+/// Memory that is backed by a file.
 fn shared_memory(id: &str, file: &Path, bytes: u64) -> Value {
     json!({
         "qom-type": "memory-backend-file",
@@ -203,8 +199,8 @@ fn loader_node(file: &Path) -> Value {
 
 const FLASH_NODE: &str = "flash";
 
-/// The flash's file. QEMU flushes it when it ends; what the host's power cut
-/// takes of a machine that runs costs that machine no more than its own did.
+/// The second flash's file. QEMU flushes it when it ends; a power cut of the host costs a running
+/// machine no more than its own power cut.
 fn flash_node(file: &Path) -> Value {
     let file = json!({ "driver": "file", "filename": file.to_string_lossy() });
     json!({ "driver": "raw", "node-name": FLASH_NODE, "file": file })

@@ -1,4 +1,4 @@
-//! The reading end of a machine's console.
+//! Reads a machine's console.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use crate::console::{Event, Line, Splitter};
 
-/// A listener for what appears on the console; called from a thread.
+/// A callback for console output; a thread of its own calls it.
 pub type Watcher = Box<dyn FnMut(&Event) + Send>;
 
-/// What has been seen of a console.
+/// The console output so far.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) lines: Vec<Line>,
     pub(super) pending: String,
-    /// When it ended.
+    /// When the console ended.
     pub(super) closed: Option<Duration>,
 }
 
-/// [`Seen`], shared between the thread that reads and those that wait.
+/// [`Seen`], shared between the reading thread and those that wait.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) seen: Mutex<Seen>,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Seen> {
-        // A watcher that panicked leaves the lines as they were.
+        // A panic in a watcher leaves the lines valid.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,7 +88,7 @@ pub(super) fn read_console(
     }
 }
 
-/// Logs lines. A full disk ends the log, not the machine.
+/// Writes lines to the log. A full disk ends the log, not the machine.
 fn write_log(log: &mut Option<BufWriter<File>>, events: &[Event]) {
     let Some(file) = log else { return };
     let lines = events.iter().filter_map(|event| match event {

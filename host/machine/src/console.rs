@@ -1,33 +1,32 @@
-//! A machine's serial console as lines with the time of their arrival.
+//! A machine's serial console as lines with their times of arrival.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One line of the console, without its end and without terminal colours.
+/// One line of the console, without its line end and terminal colours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// When its last byte arrived, counted from power-on.
+    /// Arrival of its last byte, since power-on.
     pub at: Duration,
-    /// The text; bytes that are not UTF-8 are replaced.
+    /// The text, with a replacement for bytes that are not UTF-8.
     pub text: String,
 }
 
-/// What [`Splitter`] makes of the bytes.
+/// The output of [`Splitter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A line that is complete.
+    /// A complete line.
     Line(Line),
-    /// A line that is being drawn over (a progress bar): its state by now.
+    /// The present state of a line that is overwritten, such as a progress bar.
     Redraw(String),
 }
 
-/// A line is cut here, so that a guest that never ends one takes no memory.
+/// Longer lines are cut, so that an endless line takes no memory.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// Cuts a stream of bytes into lines.
+/// Splits a stream of bytes into lines.
 ///
-/// A line ends with LF. CR before LF is dropped; CR before anything else starts
-/// the line over, as a terminal shows it.
+/// A line ends with LF. CR before LF is dropped; another CR restarts the line, as on a terminal.
 #[derive(Debug, Default)]
 pub struct Splitter {
     pending: Vec<u8>,
@@ -36,7 +35,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Takes bytes that arrived at `at`, and gives what they complete.
+    /// Takes bytes that arrived at `at`, and emits the lines that they complete.
     pub fn push(&mut self, bytes: &[u8], at: Duration, mut emit: impl FnMut(Event)) {
         for &byte in bytes {
             match byte {
@@ -60,13 +59,13 @@ impl Splitter {
         }
     }
 
-    /// The line that has begun and not ended: a prompt, for example.
+    /// The unfinished line: a prompt, for example.
     #[must_use]
     pub fn pending(&self) -> String {
         readable(&self.pending)
     }
 
-    /// The stream has ended: what is pending is the last line.
+    /// Ends the stream; an unfinished line becomes the last one.
     pub fn close(&mut self, at: Duration, mut emit: impl FnMut(Event)) {
         if !self.pending.is_empty() {
             self.finish(at, &mut emit);
@@ -80,8 +79,8 @@ impl Splitter {
     }
 }
 
-/// Bytes from a guest, safe to show on the user's terminal: no escape sequences
-/// and no control characters.
+/// Bytes of a guest as text that is safe on the user's terminal: without escape sequences and
+/// control characters.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let plain = console::strip_ansi_codes(&text);
@@ -96,9 +95,8 @@ fn readable(bytes: &[u8]) -> String {
 pub struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// The fields behind `prefix`, wherever in `line` it stands; `None` if it
-    /// does not. Words without `=` are passed over, so that keys and words may
-    /// be added to a line.
+    /// The fields after `prefix`, at any place in `line`; `None` without the prefix. Words without
+    /// `=` are skipped, so that lines can gain keys and words.
     #[must_use]
     pub fn parse(line: &str, prefix: &str) -> Option<Self> {
         let (_, rest) = line.split_once(prefix)?;

@@ -9,31 +9,31 @@ use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// Adds up the CPU time of the QEMUs that it is given to. A clone is the same sum.
+/// A sum of the CPU times of QEMUs. Clones share the sum.
 #[derive(Clone, Debug, Default)]
 pub struct CpuTime(Arc<AtomicU64>);
 
 impl CpuTime {
-    /// The sum over those that have ended.
+    /// The sum over the ended QEMUs.
     #[must_use]
     pub fn total(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds what one has used.
+    /// Adds one QEMU's time.
     pub fn add(&self, used: Duration) {
         let micros = u64::try_from(used.as_micros()).unwrap_or(u64::MAX);
         self.0.fetch_add(micros, Ordering::Relaxed);
     }
 }
 
-/// Waits until `child` has ended, but leaves it to be reaped: its numbers are there
-/// until then, and its id is no other's.
+/// Waits until `child` has ended, without reaping it: until then its statistics are readable, and
+/// its ID is not reused.
 pub(super) fn await_end(child: &Child) -> io::Result<()> {
     wait(child, WaitIdOptions::empty()).map(|_| ())
 }
 
-/// Whether `child` has ended; it is left to be reaped as well.
+/// Whether `child` has ended; does not reap it either.
 pub(super) fn has_ended(child: &Child) -> bool {
     wait(child, WaitIdOptions::NOHANG).unwrap_or(true)
 }
@@ -48,8 +48,8 @@ fn wait(child: &Child, more: WaitIdOptions) -> io::Result<bool> {
     }
 }
 
-/// The CPU time of all threads of `child`, which is not reaped yet: in user mode and
-/// in the kernel. `None` without a `/proc` to read it from.
+/// The CPU time of all threads of `child`, which must not be reaped yet: in user mode and in the
+/// kernel. `None` without a readable `/proc`.
 pub(super) fn used_by(child: &Child) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
     let ticks = ticks(&stat)?;
@@ -58,7 +58,7 @@ pub(super) fn used_by(child: &Child) -> Option<Duration> {
     ))
 }
 
-/// `utime` and `stime`. The name before them, in brackets, may hold anything.
+/// Sum of `utime` and `stime`. The name before them, in brackets, may hold any character.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind_name) = stat.rsplit_once(')')?;
     let mut numbers = behind_name.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! What a firmware file says of the formats it reads and the memory it reserves.
+//! Reads the manifest of a firmware file: its formats, and the memory that it reserves.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use poorwill_manifest::{Manifest, ManifestError, read};
 use thiserror::Error;
 
-/// Why a firmware file does not tell.
+/// Why a firmware file has no readable manifest.
 #[derive(Debug, Error)]
 #[error("{}: {reason}", .file.display())]
 pub struct FirmwareError {
@@ -15,12 +15,8 @@ pub struct FirmwareError {
     reason: ManifestError<io::Error>,
 }
 
-/// Reads the manifest of a firmware file: an ELF file, a flat binary, or whatever else
-/// contains one of these as it is.
-///
-/// # Errors
-///
-/// [`FirmwareError`].
+/// Reads the manifest of a firmware file: an ELF file, a flat binary, or a file that contains one
+/// of them unchanged.
 pub fn manifest(file: &Path) -> Result<Manifest, FirmwareError> {
     let failed = |reason| FirmwareError {
         file: file.to_owned(),

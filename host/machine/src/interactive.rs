@@ -13,11 +13,11 @@ use crate::{Console, Machine, Qemu, StartError};
 
 const TICK: Duration = Duration::from_millis(20);
 
-/// How long QEMU may take to end when asked, before it is killed.
+/// Time for QEMU to end on request, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The terminal's settings, put back when dropped: QEMU makes it raw, and does
-/// not put it back when it is killed.
+/// The terminal's settings, restored when dropped: QEMU makes the terminal raw, and cannot restore
+/// it when killed.
 struct Terminal {
     settings: Option<Termios>,
     flags: Option<rustix::fs::OFlags>,
@@ -54,13 +54,8 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Switches `machine` on with the terminal as its console and waits until QEMU
-/// ends. SIGTERM and SIGHUP (and SIGINT, where the terminal is none) switch it
-/// off.
-///
-/// # Errors
-///
-/// [`StartError::Spawn`], [`StartError::Ram`], [`StartError::Supply`].
+/// Switches `machine` on with the terminal as its console, and waits until QEMU ends. SIGTERM and
+/// SIGHUP switch it off; so does SIGINT if there is no terminal.
 pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
     let (mut command, _held) = machine.prepare(qemu, Console::Terminal)?;
     let spawn_error = |reason| StartError::Spawn {
@@ -87,6 +82,6 @@ pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
 }
 
 fn terminate(child: &Child) {
-    // Fails only when it has ended already.
+    // The call fails only if QEMU has ended already.
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
 }

@@ -1,6 +1,6 @@
-//! Ctrl-C, SIGTERM and SIGHUP as a flag that every wait and every long copy
-//! looks at. The work then returns [`Interrupted`] like any other error, so that
-//! the usual clean-up (QEMU ended, temporary files removed) is the only one.
+//! Ctrl-C, SIGTERM and SIGHUP as a flag, which all waits and long copies check. They then return
+//! [`Interrupted`] like another error, so that the usual clean-up runs: QEMU is ended, and
+//! temporary files are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -15,15 +15,11 @@ static FLAG: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Exit status of a command that the user interrupted (128 + SIGINT).
+/// Exit status of an interrupted command (128 + SIGINT).
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// Turns SIGINT, SIGTERM and SIGHUP into the flag. A second one ends the
-/// process at once: QEMU ends with it, temporary files may stay.
-///
-/// # Errors
-///
-/// The operating system's, if a handler cannot be set.
+/// Makes SIGINT, SIGTERM and SIGHUP set the flag. A second signal ends the process at once: QEMU
+/// ends with it, and temporary files may stay.
 pub fn install() -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(
@@ -42,11 +38,7 @@ pub fn requested() -> bool {
     FLAG.load(Ordering::Relaxed)
 }
 
-/// To be called inside of long work.
-///
-/// # Errors
-///
-/// [`Interrupted`] once the user asked to stop.
+/// Fails once the user has asked to stop; for use inside of long work.
 pub fn check() -> Result<(), Interrupted> {
     if requested() {
         Err(Interrupted)

@@ -1,12 +1,14 @@
-//! RISC-V machines in QEMU, as a library for the host command, the benches and the
-//! tests, so that all of them start machines in the same way: what a machine is made
-//! of ([`Machine`]), the QEMU command line that is the same at every power-on
-//! ([`Machine::arguments`]), the machine while it runs ([`RunningMachine`] for
-//! programs, [`interactive`] for people), and the files behind its disks ([`disk`],
-//! [`area`]) and its flash ([`flash`]); the power supply of one whose memory is persistent
-//! ([`psu`]), and what a cut leaves in that memory ([`cut`]); and what a firmware file says
-//! of itself ([`firmware`]).
+//! RISC-V machines in QEMU, for the host command, the benches and the tests.
+//!
+//! - [`Machine`] describes a machine, [`Machine::arguments`] its QEMU command line, which is the
+//!   same at each power-on.
+//! - [`RunningMachine`] runs it for programs, [`interactive`] for people.
+//! - [`disk`], [`area`] and [`flash`] are the files of its disks and its flash.
+//! - [`psu`] controls the power supply of a machine with persistent memory, [`cut`] reads the cuts
+//!   in that memory.
+//! - [`firmware`] reads a firmware file's manifest.
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "names that say it need no comment")]
 
 pub mod area;
 mod arguments;

@@ -1,4 +1,4 @@
-//! What a machine is made of ([`Machine`]).
+//! The description of a machine ([`Machine`]).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::power_supply::PowerSupply;
 use crate::size::Bytes;
 
-/// The kernel command line of every Debian guest: root by its partition label,
-/// console on the serial port.
+/// The kernel command line of all Debian guests: the root by its partition label, the console on
+/// the serial port.
 pub const DEBIAN_COMMAND_LINE: &str = "root=PARTLABEL=root rw console=ttyS0";
 
-/// The kernel command line of every tiny guest, which has no root.
+/// The kernel command line of all tiny guests, which have no root.
 pub const TINY_COMMAND_LINE: &str = "console=ttyS0";
 
 /// The interrupt controllers of a machine.
@@ -24,45 +24,40 @@ pub enum Interrupts {
     /// APLIC and IMSIC: devices send messages (MSI).
     #[default]
     Aia,
-    /// PLIC: devices pull wires.
+    /// PLIC: devices drive wires.
     Plic,
 }
 
-/// How a disk is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bus {
     /// An NVMe controller with one namespace. The only bus for sleep areas.
     Nvme,
-    /// virtio-blk on PCI. For the root of PLIC machines, where NVMe loses
-    /// interrupts under the stock driver.
+    /// virtio-blk on PCI. For the root of PLIC machines, where NVMe loses interrupts under the
+    /// stock driver.
     Virtio,
 }
 
-/// What the host's page cache does for a disk.
+/// The host's page cache for a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostCache {
-    /// It is used, and a flush of the machine's writes it out.
+    /// The cache is used, and the machine's flush writes it out.
     #[default]
     Flushed,
-    /// It is bypassed (`O_DIRECT`), which not every file system can: for figures that
-    /// are the disk's, and not the host's memory's.
+    /// The cache is bypassed (`O_DIRECT`), so that figures are the disk's and not the host
+    /// memory's. Not all file systems can do it.
     Bypassed,
-    /// It is used, and a flush does nothing: no disk is awaited.
+    /// The cache is used, and a flush does nothing: the host's disk is never waited for.
     Unflushed,
 }
 
 /// One disk: a raw file or a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The file or block device.
     pub file: PathBuf,
-    /// How it is attached.
     pub bus: Bus,
-    /// How its file is read and written.
     pub host_cache: HostCache,
-    /// Further properties of QEMU's blkdebug driver, put between file and disk
-    /// if set: `{"inject-error": [...]}` as in QEMU's QMP reference
-    /// (`BlockdevOptionsBlkdebug`).
+    /// Properties of a QEMU blkdebug driver between file and disk, if set: `{"inject-error":
+    /// [...]}` as in QEMU's QMP reference (`BlockdevOptionsBlkdebug`).
     pub faults: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
@@ -90,16 +85,15 @@ impl Disk {
     }
 }
 
-/// A RISC-V machine as QEMU's `virt` board makes it.
+/// A RISC-V machine on QEMU's `virt` board.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Number of harts, 1 to 512.
     pub harts: u32,
-    /// RAM, whole MiB.
+    /// RAM in whole MiB.
     pub memory: Bytes,
-    /// The file that is its memory, which then outlives its power; made when it is
-    /// missing. Whatever starts the machine must leave it alone: see
-    /// [`loader`](Self::loader).
+    /// The file of its memory, which then outlives its power; created if missing. The start must
+    /// not overwrite it: see [`loader`](Self::loader).
     pub ram: Option<PathBuf>,
     /// The interrupt controllers.
     pub interrupts: Interrupts,
@@ -111,33 +105,30 @@ pub struct Machine {
     pub initrd: Option<PathBuf>,
     /// The kernel command line; none if empty.
     pub command_line: String,
-    /// Disks in the order in which the OS numbers them.
+    /// Disks, in the order of the OS's numbers.
     pub disks: Vec<Disk>,
-    /// The file behind the board's second flash, where the firmware keeps the
-    /// machine's sealing key; see [`crate::flash`]. Without one that flash
-    /// forgets, and images are plain.
+    /// The file of the board's second flash, where the firmware keeps the machine's sealing key;
+    /// see [`crate::flash`]. Without it that flash forgets, and images are plain.
     pub flash: Option<PathBuf>,
-    /// The file behind the board's first flash, in which the next stage then starts; see
-    /// [`crate::flash::make_loader`]. Kernel, initial RAM file system and command line are
-    /// its to load: without it QEMU writes them into memory at each power-on.
+    /// The file of the board's first flash, from which the machine then starts; see
+    /// [`crate::flash::make_loader`]. It loads kernel, initial RAM file system and command line.
+    /// Without it QEMU writes them into memory at each power-on.
     pub loader: Option<PathBuf>,
-    /// Its power supply, if that says when the power fails: then [`ram`](Self::ram) is
-    /// persistent, and the machine goes on there at the next power-on. It gets a loader
-    /// of its own.
+    /// A power supply with a power-fail line: then [`ram`](Self::ram) is persistent, and the next
+    /// power-on resumes the machine. It brings its own loader.
     pub power_supply: Option<PowerSupply>,
-    /// Whether a reset ends QEMU instead of starting the machine again.
+    /// Whether a reset ends QEMU instead of restarting the machine.
     pub exit_on_reset: bool,
-    /// Whether QEMU is ready, and has all of the machine's memory from the host, before
-    /// the machine is switched on, which is when time begins. On a board there is
-    /// no emulator to be started, and no host that gives memory only when it is
-    /// touched: for figures that are the machine's.
+    /// Whether QEMU starts, and gets all memory from the host, before the machine is switched on,
+    /// which is when time begins. For figures of the machine alone: a board has neither an emulator
+    /// to start nor a host that provides memory on demand.
     pub prepared: bool,
-    /// Passed to QEMU as they are, last.
+    /// Further arguments for QEMU, last.
     pub extra_arguments: Vec<OsString>,
 }
 
 impl Machine {
-    /// Two harts, 2 GiB, AIA, no disk and no kernel, under `firmware`.
+    /// Two harts, 2 GiB, AIA, no disk and no kernel, with `firmware`.
     #[must_use]
     pub fn new(firmware: impl Into<PathBuf>) -> Self {
         Machine {
@@ -159,7 +150,7 @@ impl Machine {
         }
     }
 
-    /// The same, for figures: with [`Machine::prepared`], and past the host's cache.
+    /// The same machine for figures: with [`Machine::prepared`], and without the host's cache.
     #[must_use]
     pub fn for_figures(mut self) -> Self {
         self.prepared = true;
@@ -167,9 +158,9 @@ impl Machine {
         self
     }
 
-    /// The same, for counts of instructions: the machine's clock goes on by two to the
-    /// power of `shift` nanoseconds with each, and by the whole of every wait; so its
-    /// disks are not waited for longer than they must be.
+    /// The same machine for counts of instructions. Each instruction advances its clock by two to
+    /// the power of `shift` ns, and each wait by its whole length. So it never waits longer for its
+    /// disks than it must.
     #[must_use]
     pub fn for_counts(mut self, shift: u32) -> Self {
         let counting = format!("shift={shift},sleep=off");
@@ -179,10 +170,9 @@ impl Machine {
         self
     }
 
-    /// The same, for a machine whose power supply says when the power fails: its disks
-    /// are not waited for while the host writes their files out, which takes longer than
-    /// the hold-up lasts. Its memory's file is not waited for, either: both outlive QEMU,
-    /// and not the host.
+    /// The same machine for cuts: flushes of disks and of the memory's file do not wait for the
+    /// host's disk, which takes longer than the hold-up. The files survive the end of QEMU, but not
+    /// a power cut of the host.
     #[must_use]
     pub fn for_cuts(mut self) -> Self {
         self.set_host_cache(HostCache::Unflushed);

@@ -1,4 +1,4 @@
-//! How switching a machine on, and waiting for it, can end.
+//! How the start of a machine, and a wait for it, can end.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,65 +15,30 @@ use crate::supplied::SupplyError;
 /// Why a machine did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// QEMU could not be executed.
     #[error("cannot start {program}: {reason}", program = .program.display())]
-    Spawn {
-        /// What was executed.
-        program: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// The file that is to be its memory cannot be.
+    Spawn { program: PathBuf, reason: io::Error },
     #[error(transparent)]
     Ram(#[from] RamError),
-    /// It cannot have its power supply.
     #[error(transparent)]
     Supply(#[from] SupplyError),
-    /// QEMU runs, but does not switch the machine on.
     #[error("cannot switch the machine on")]
     Control(#[from] QmpError),
-    /// The log could not be opened.
     #[error("cannot write the console log {file}: {reason}", file = .file.display())]
-    Log {
-        /// The log.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
+    Log { file: PathBuf, reason: io::Error },
 }
 
-/// Why a wait for a machine ended without what was waited for.
+/// Why a wait for a machine failed.
 #[derive(Debug, Error)]
 pub enum WaitError {
-    /// It did not come in time.
-    #[error("{what} did not come within {} s", .limit.as_secs())]
-    TimedOut {
-        /// What was waited for.
-        what: String,
-        /// How long.
-        limit: Duration,
-    },
-    /// QEMU ended before.
+    #[error("timed out: no {what} within {} s", .limit.as_secs())]
+    TimedOut { what: String, limit: Duration },
     #[error("QEMU ended ({}) before {what}{}{}", .exit.status,
             if .exit.errors.is_empty() { "" } else { ": " }, .exit.errors.trim_end())]
-    Ended {
-        /// What was waited for.
-        what: String,
-        /// How QEMU ended.
-        exit: Exit,
-    },
-    /// A line that means failure came before (see [`RunningMachine::fail_on`]).
-    #[error("before {what} the console said: {line}")]
-    Failed {
-        /// What was waited for.
-        what: String,
-        /// The line that means failure.
-        line: String,
-    },
-    /// Ctrl-C.
+    Ended { what: String, exit: Exit },
+    #[error("the console showed a failure before {what}: {line}")]
+    Failed { what: String, line: String },
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// The operating system failed.
     #[error("waiting for QEMU failed")]
     Os(#[from] io::Error),
 }
@@ -83,15 +48,15 @@ pub enum WaitError {
 pub struct Exit {
     /// QEMU's exit status; success after a power-off.
     pub status: ExitStatus,
-    /// When, counted from power-on.
+    /// When it ended, since power-on.
     pub at: Duration,
-    /// What QEMU wrote to its standard error.
+    /// QEMU's standard error.
     pub errors: String,
-    /// The CPU time that QEMU used from its start on; zero where the host does not tell.
+    /// QEMU's CPU time since its start; zero if the host does not report it.
     pub cpu_time: Duration,
 }
 
-/// The emulator's end, where it was no power-off.
+/// QEMU ended, and not by a power-off.
 #[derive(Clone, Debug, Error)]
 #[error("QEMU failed ({status}): {errors}")]
 pub struct Failed {
@@ -102,11 +67,7 @@ pub struct Failed {
 }
 
 impl Exit {
-    /// Whether the machine was powered off.
-    ///
-    /// # Errors
-    ///
-    /// [`Failed`].
+    /// Checks that the machine was powered off.
     pub fn check(&self) -> Result<(), Failed> {
         if self.status.success() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Where Poorwill keeps and finds its files.
+//! Finds Poorwill's files.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,42 +7,32 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
-/// OpenSBI as Debian installs it, to compare with.
+/// Debian's OpenSBI, for comparisons.
 pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
 
-/// A file that Poorwill needs and that is not there.
+/// A necessary file is missing.
 #[derive(Debug, Error)]
 pub enum PathError {
-    /// Neither the variable nor HOME is set.
     #[error("no home directory: set {0}, or HOME")]
     NoHome(&'static str),
-    /// The firmware has not been built.
     #[error("no firmware found: build it with `make firmware`, or name it with --firmware FILE")]
     NoFirmware,
-    /// The test kernel has not been built.
     #[error(
         "no test kernel found: build it with `make test-kernel`, or name it in \
              POORWILL_TEST_KERNEL"
     )]
     NoTestKernel,
-    /// The program that starts a kernel from flash has not been built.
     #[error("no loader found: build it with `make loader`, or name it in POORWILL_LOADER")]
     NoLoader,
-    /// The plugin for QEMU has not been built.
     #[error("no plugin for QEMU found: build it with `make plugin`, or name it in POORWILL_PLUGIN")]
     NoPlugin,
-    /// The guest has not been built.
     #[error("no guest ({file} is missing): build it once with `tools/guest`",
             file = .0.display())]
     NoGuest(PathBuf),
-    /// A file named by the user cannot be read.
     #[error("cannot read {what} {path}: {reason}", path = .path.display())]
     Unreadable {
-        /// What the file is for.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The operating system's reason.
         reason: std::io::Error,
     },
 }
@@ -64,37 +54,29 @@ fn directory(
         .ok_or(PathError::NoHome(own))
 }
 
-/// What can be made again: `$POORWILL_CACHE`, else the user's cache directory.
-///
-/// # Errors
-///
-/// [`PathError::NoHome`].
+/// The folder for files that can be built again: `$POORWILL_CACHE`, else the user's cache
+/// directory.
 pub fn cache() -> Result<PathBuf, PathError> {
     directory("POORWILL_CACHE", "XDG_CACHE_HOME", ".cache", |name| {
         env::var_os(name)
     })
 }
 
-/// The machines of `poorwill run`: `$POORWILL_DATA`, else the user's data
-/// directory.
-///
-/// # Errors
-///
-/// [`PathError::NoHome`].
+/// The folder for the machines of `poorwill run`: `$POORWILL_DATA`, else the user's data directory.
 pub fn data() -> Result<PathBuf, PathError> {
     directory("POORWILL_DATA", "XDG_DATA_HOME", ".local/share", |name| {
         env::var_os(name)
     })
 }
 
-/// One of the kernels that `tools/guest` keeps.
+/// The kernels of `tools/guest`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// The distribution's own.
     #[default]
     Stock,
-    /// The newer one of its backports, which archives keep for some weeks only.
+    /// The newer one of its backports; archives keep each for some weeks only.
     Backports,
 }
 
@@ -106,7 +88,7 @@ impl Kernel {
         }
     }
 
-    /// An initramfs with modules of this kernel.
+    /// The initramfs with this kernel's modules.
     fn initrd(self, name: &str) -> String {
         match self {
             Kernel::Stock => format!("{name}.img"),
@@ -115,7 +97,7 @@ impl Kernel {
     }
 }
 
-/// The stock Debian guest, as `tools/guest` leaves it in the cache.
+/// The files of the stock Debian guest in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// The distribution's kernel, uncompressed.
@@ -127,12 +109,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest, ready to start.
+    /// Finds the guest's files.
     ///
     /// # Errors
     ///
-    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
-    /// missing.
+    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first missing file.
     pub fn find(kernel: Kernel) -> Result<Self, PathError> {
         let directory = guest_directory()?;
         let guest = Guest {
@@ -144,7 +125,7 @@ impl Guest {
         Ok(guest)
     }
 
-    /// What `tools/guest` has noted of it; `None` if nobody has built it.
+    /// The manifest of `tools/guest`; `None`: the guest is not built.
     #[must_use]
     pub fn manifest() -> Option<Manifest> {
         let text = std::fs::read(guest_directory().ok()?.join("manifest.json")).ok()?;
@@ -152,36 +133,35 @@ impl Guest {
     }
 }
 
-/// What is known of a built guest.
+/// The manifest of a built guest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Manifest {
     /// The stock kernel's version.
     pub kernel: String,
-    /// It is of the packages that the lock in the repository names.
+    /// Whether its packages are those of the repository's lock.
     pub pinned: bool,
 }
 
-/// A Linux that needs no root file system: its initramfs is all there is.
+/// A Linux without a root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiny {
     /// The distribution's kernel, uncompressed.
     pub kernel: PathBuf,
-    /// busybox, and what it does (`guest/tiny/init`, `guest/redis/init`).
+    /// The initramfs with busybox and its script (`guest/tiny/init`, `guest/redis/init`).
     pub initrd: PathBuf,
 }
 
 impl Tiny {
-    /// The tiny guest, ready to start.
+    /// Finds the tiny guest's files.
     ///
     /// # Errors
     ///
-    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first file that is
-    /// missing.
+    /// [`PathError::NoHome`]; [`PathError::NoGuest`] names the first missing file.
     pub fn find(kernel: Kernel) -> Result<Self, PathError> {
         Self::of(kernel, "tiny")
     }
 
-    /// The guest that is at work all the time, with redis, under the distribution's kernel.
+    /// Finds the guest that works all the time, with redis, for the distribution's kernel.
     ///
     /// # Errors
     ///
@@ -212,23 +192,15 @@ fn all_there<const N: usize>(files: [&PathBuf; N]) -> Result<(), PathError> {
     }
 }
 
-/// The firmware: `$POORWILL_FIRMWARE`, else `build/poorwill.elf` in or above the
-/// current directory or that of the running program.
-///
-/// # Errors
-///
-/// [`PathError::NoFirmware`].
+/// The firmware: `$POORWILL_FIRMWARE`, else `build/poorwill.elf` in or above the current directory
+/// or the running program's.
 pub fn firmware() -> Result<PathBuf, PathError> {
     let found = named_or_built("firmware", "POORWILL_FIRMWARE", "build/poorwill.elf");
     found.ok_or(PathError::NoFirmware)?
 }
 
-/// The kernel that stands in the OS's place in tests: `$POORWILL_TEST_KERNEL`,
-/// else `build/test-kernel.elf`, looked for as the firmware is.
-///
-/// # Errors
-///
-/// [`PathError::NoTestKernel`].
+/// The kernel that replaces the OS in tests: `$POORWILL_TEST_KERNEL`, else `build/test-kernel.elf`,
+/// found as the firmware is.
 pub fn test_kernel() -> Result<PathBuf, PathError> {
     let found = named_or_built(
         "test kernel",
@@ -238,25 +210,17 @@ pub fn test_kernel() -> Result<PathBuf, PathError> {
     found.ok_or(PathError::NoTestKernel)?
 }
 
-/// The program that starts a kernel from flash: `$POORWILL_LOADER`, else
-/// `build/loader.bin`, looked for as the firmware is.
-///
-/// # Errors
-///
-/// [`PathError::NoLoader`].
+/// The program that starts a kernel from flash: `$POORWILL_LOADER`, else `build/loader.bin`, found
+/// as the firmware is.
 pub fn loader() -> Result<PathBuf, PathError> {
     named_or_built("loader", "POORWILL_LOADER", "build/loader.bin").ok_or(PathError::NoLoader)?
 }
 
-/// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`, looked for
-/// as the firmware is.
-///
-/// # Errors
-///
-/// [`PathError::NoPlugin`].
+/// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`, found as the firmware
+/// is.
 pub fn plugin() -> Result<PathBuf, PathError> {
     let found = named_or_built("plugin", "POORWILL_PLUGIN", "build/poorwill-plugin.so");
-    // Without a folder in its name it would be looked for among the system's libraries.
+    // QEMU would look for a name without a folder among the system's libraries.
     let file = found.ok_or(PathError::NoPlugin)??;
     file.canonicalize().map_err(|reason| PathError::Unreadable {
         what: "plugin",
@@ -265,7 +229,7 @@ pub fn plugin() -> Result<PathBuf, PathError> {
     })
 }
 
-/// The file that a variable names, else the one that was built, if there is one.
+/// The file that a variable names, else the built one, if it exists.
 fn named_or_built(
     what: &'static str,
     variable: &str,
@@ -277,7 +241,7 @@ fn named_or_built(
     }
 }
 
-/// `name` in or above the current directory or that of the running program.
+/// `name` in or above the current directory or the running program's.
 fn built(name: &str) -> Option<PathBuf> {
     let starts = [env::current_dir(), env::current_exe()];
     starts
@@ -288,11 +252,7 @@ fn built(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// `path` itself, if it can be opened for reading.
-///
-/// # Errors
-///
-/// [`PathError::Unreadable`].
+/// Checks that `path` can be opened for reading.
 pub fn readable<'p>(what: &'static str, path: &'p Path) -> Result<&'p Path, PathError> {
     let is_directory = || std::io::Error::from(std::io::ErrorKind::IsADirectory);
     std::fs::File::open(path)

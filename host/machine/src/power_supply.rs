@@ -1,5 +1,5 @@
-//! The power supply of a machine whose memory is persistent ([`PowerSupply`]), and the
-//! clock by which its hold-up is so many instructions ([`Clock`]).
+//! The power supply of a machine with persistent memory ([`PowerSupply`]), and the clock that
+//! converts its hold-up to instructions ([`Clock`]).
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,45 +7,41 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Where machine mode finds the line of the power supply: a source of the PLIC or APLIC
-/// that `virt` has and uses for nothing.
+/// The source of the power-fail line at the PLIC or APLIC: one that `virt` has and does not use.
 pub(crate) const SOURCE: u32 = 60;
 
-/// A power supply that says when the power fails, and holds it up for a while longer. The
-/// machine is then under the plugin for QEMU, with caches that lose what was not written
-/// back, and a time in which an instruction is a nanosecond.
+/// A power supply with a power-fail line and a hold-up. The machine runs under the plugin for QEMU:
+/// its caches lose lines that were not written back, and an instruction takes a nanosecond.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerSupply {
-    /// How long the power lasts once it fails, in the machine's time ([`Clock`]).
+    /// The hold-up, in the machine's time ([`Clock`]).
     pub hold_up: Duration,
-    /// What the machine executes in that time.
+    /// The machine's clock.
     pub clock: Clock,
-    /// The plugin for QEMU.
     pub plugin: PathBuf,
     /// The program that starts the kernel from flash.
     pub loader: PathBuf,
 }
 
-/// How fast the machine is that QEMU stands for: its clock, at 0.66 instructions in a
-/// cycle (LightPC, section VI).
+/// The clock of the modelled machine, with 0.66 instructions a cycle (LightPC, section VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     mhz: u64,
 }
 
-/// Instructions in a hundred cycles.
+/// Instructions in 100 cycles.
 const PER_HUNDRED_CYCLES: u64 = 66;
 
 /// Nanoseconds in each tick of `time` on QEMU's `virt` board.
 const NS_PER_TICK: u64 = 100;
 
-/// What is no clock.
+/// The text is not a clock.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is no clock: write GHz from 0.01 to 100, such as 0.4 or 1.6")]
+#[error("{0:?} is not a clock: write GHz from 0.01 to 100, such as 0.4 or 1.6")]
 pub struct ClockError(String);
 
 impl Default for Clock {
-    /// That of the paper's prototype: 0.4 GHz.
+    /// The clock of the paper's prototype: 0.4 GHz.
     fn default() -> Self {
         Clock { mhz: 400 }
     }
@@ -64,7 +60,7 @@ impl FromStr for Clock {
 }
 
 impl Clock {
-    /// What a hart executes in `time`.
+    /// Instructions of a hart in `time`.
     #[must_use]
     pub fn instructions_in(self, time: Duration) -> u64 {
         let per_ms = u128::from(self.mhz * PER_HUNDRED_CYCLES);
@@ -72,7 +68,7 @@ impl Clock {
         u64::try_from(instructions).unwrap_or(u64::MAX)
     }
 
-    /// How long a hart takes for so many instructions.
+    /// Time of a hart for `instructions`.
     #[must_use]
     pub fn time_of(self, instructions: u64) -> Duration {
         let per_ms = u128::from(self.mhz * PER_HUNDRED_CYCLES);
@@ -80,7 +76,7 @@ impl Clock {
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// How long a hart takes for what it executes in so many ticks of its own `time`.
+    /// Time of a hart for the instructions in `ticks` of its own `time`.
     #[must_use]
     pub fn time_of_ticks(self, ticks: u64) -> Duration {
         self.time_of(ticks.saturating_mul(NS_PER_TICK))
@@ -88,13 +84,13 @@ impl Clock {
 }
 
 impl PowerSupply {
-    /// The hold-up in instructions, which is nanoseconds of the plugin's time.
+    /// The hold-up in instructions, which are nanoseconds of the plugin's time.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.clock.instructions_in(self.hold_up)
     }
 
-    /// The hold-up in the machine's own microseconds, if a device tree can say it.
+    /// The hold-up in the machine's own microseconds; `None`: a device tree cannot hold it.
     #[must_use]
     pub fn hold_up_us(&self) -> Option<u32> {
         let us = u32::try_from(self.instructions() / 1000).ok();

@@ -1,7 +1,7 @@
-//! The line of a running machine's power supply ([`set`]).
+//! The power-fail line of a running machine ([`set`]).
 //!
-//! The machine listens at a socket with a short name, as sockets must have; beside its
-//! memory file a symbolic link `FILE.psu` says where.
+//! The machine listens at a socket, whose name must be short. A symbolic link `FILE.psu` beside its
+//! memory file leads there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// How long one answer may take.
+/// Time limit for one answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
-/// What a power supply says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Power {
     /// The power fails: it lasts for the hold-up, and no longer
@@ -38,56 +37,25 @@ impl Power {
 /// Why the line was not set.
 #[derive(Debug, Error)]
 pub enum PsuError {
-    /// There is no such file.
     #[error("cannot find memory file {file}: {reason}", file = .file.display())]
-    NoFile {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// No machine has it for its memory now.
-    #[error("no machine is on whose memory is {file}: `poorwill run --cut --ram {file}` starts \
-             one", file = .0.display())]
+    NoFile { file: PathBuf, reason: io::Error },
+    #[error("no running machine has the memory {file}: start one with `poorwill run --cut --ram {file}`", file = .0.display())]
     Off(PathBuf),
-    /// The machine refuses.
     #[error("the machine of {file} refuses: {reason}", file = .file.display())]
-    Refused {
-        /// Its memory.
-        file: PathBuf,
-        /// What it says.
-        reason: String,
-    },
-    /// The connection failed.
+    Refused { file: PathBuf, reason: String },
     #[error("the power supply of {file} does not answer: {reason}", file = .file.display())]
-    Silent {
-        /// The machine's memory.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// What a link of that name is to be is something else.
-    #[error("{} is in the way: it is to say where the machine's power supply is", .0.display())]
+    Silent { file: PathBuf, reason: io::Error },
+    #[error("{} exists, and is not a link to a power supply: remove it", .0.display())]
     InTheWay(PathBuf),
-    /// The link cannot be made.
-    #[error("cannot make the link {link}: {reason}", link = .link.display())]
-    NoLink {
-        /// The link.
-        link: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
+    #[error("cannot create the link {link}: {reason}", link = .link.display())]
+    NoLink { link: PathBuf, reason: io::Error },
 }
 
 /// Sets the line of the running machine whose memory is `ram`.
-///
-/// # Errors
-///
-/// [`PsuError`].
 pub fn set(ram: &Path, power: Power) -> Result<(), PsuError> {
     let off = || PsuError::Off(ram.to_owned());
     let failed = |reason: io::Error| match reason.kind() {
-        // Of a machine that was killed, or ends just now.
+        // The link of a machine that was killed, or is just ending.
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
@@ -117,7 +85,7 @@ fn ask(mut stream: UnixStream, command: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// The link's name, whatever the file is called by.
+/// The link's name beside the file's canonical name.
 fn link_name(ram: &Path) -> Result<PathBuf, PsuError> {
     let file = fs::canonicalize(ram).map_err(|reason| PsuError::NoFile {
         file: ram.to_owned(),
@@ -128,7 +96,7 @@ fn link_name(ram: &Path) -> Result<PathBuf, PsuError> {
     Ok(name.into())
 }
 
-/// Says beside a memory file where its machine's power supply is, until it is dropped.
+/// The link from a memory file to its machine's power supply; removed when dropped.
 #[derive(Debug)]
 pub struct Link {
     name: PathBuf,
@@ -136,11 +104,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// For a machine that has the file locked, so that a link that is there is old.
-    ///
-    /// # Errors
-    ///
-    /// There is no such file, or the link cannot be made.
+    /// Creates the link of a machine that has the file locked, so that an existing link is old.
     pub fn make(ram: &Path, socket: PathBuf) -> Result<Self, PsuError> {
         let name = link_name(ram)?;
         match fs::symlink_metadata(&name) {
@@ -159,7 +123,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if fs::read_link(&self.name).is_ok_and(|socket| socket == self.socket) {
-            // There is nobody to tell.
+            // A drop has no caller to report this to.
             let _ = fs::remove_file(&self.name);
         }
     }
@@ -181,7 +145,7 @@ mod tests {
 
     fn world() -> World {
         let folder = tempfile::tempdir().unwrap();
-        // No socket could have a name as long as this.
+        // This name is too long for a socket.
         let deep = folder.path().join("d".repeat(200));
         fs::create_dir(&deep).unwrap();
         let (ram, socket) = (deep.join("ram"), folder.path().join("psu"));
@@ -193,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Answers one connection; tells what was asked.
+    /// Answers one connection; returns the request.
     fn answer(world: &World, answer: &'static str) -> thread::JoinHandle<String> {
         let listener = UnixListener::bind(&world.socket).unwrap();
         thread::spawn(move || {

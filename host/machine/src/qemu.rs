@@ -10,49 +10,32 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
 
-/// The oldest QEMU that is accepted: older ones lack parts of AIA.
+/// The oldest accepted QEMU: older ones lack parts of AIA.
 pub const MINIMUM: Version = Version(8, 2);
 
-/// The oldest QEMU that Poorwill is tested with.
+/// The oldest QEMU in the tests.
 pub const RECOMMENDED: Version = Version(10, 0);
 
-/// The program's name.
 const PROGRAM: &str = "qemu-system-riscv64";
 
 const INSTALL: &str = "as root, run `tools/setup`, or `apt-get install qemu-system-riscv` \
                        (on Debian 12 from bookworm-backports)";
 
-/// A QEMU for RISC-V on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {
-    /// The program.
     pub program: PathBuf,
-    /// Its version.
     pub version: Version,
 }
 
 /// Why there is no usable QEMU.
 #[derive(Debug, Error)]
 pub enum QemuError {
-    /// Not installed.
     #[error("no {PROGRAM} in PATH: {INSTALL}")]
     Missing,
-    /// Does not run, or is not QEMU.
     #[error("{program} --version {reason}; {INSTALL}, or set POORWILL_QEMU to another", program = .program.display())]
-    Unusable {
-        /// The program.
-        program: PathBuf,
-        /// What it did instead.
-        reason: String,
-    },
-    /// Too old.
-    #[error("{program} is version {version}, and {MINIMUM} or later is needed: {INSTALL}", program = .program.display())]
-    TooOld {
-        /// The program.
-        program: PathBuf,
-        /// Its version.
-        version: Version,
-    },
+    Unusable { program: PathBuf, reason: String },
+    #[error("{program} is version {version}, but {MINIMUM} or later is needed: {INSTALL}", program = .program.display())]
+    TooOld { program: PathBuf, version: Version },
 }
 
 impl fmt::Display for Version {
@@ -62,7 +45,7 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// The version in QEMU's answer to `--version`.
+    /// Parses QEMU's answer to `--version`.
     fn parse(answer: &str) -> Option<Self> {
         let numbers = answer.split("QEMU emulator version ").nth(1)?;
         let mut parts = numbers.split(|c: char| !c.is_ascii_digit());
@@ -74,7 +57,7 @@ impl Version {
 }
 
 impl Qemu {
-    /// The QEMU to use: `$POORWILL_QEMU`, else `qemu-system-riscv64` in PATH.
+    /// Finds QEMU: `$POORWILL_QEMU`, else `qemu-system-riscv64` in PATH.
     ///
     /// # Errors
     ///
@@ -102,7 +85,7 @@ fn ask_version(program: &Path) -> Result<Version, QemuError> {
         .output()
         .map_err(|error: io::Error| unusable(format!("does not start ({error})")))?;
     let answer = String::from_utf8_lossy(&output.stdout);
-    Version::parse(&answer).ok_or_else(|| unusable("does not tell a version of QEMU".into()))
+    Version::parse(&answer).ok_or_else(|| unusable("prints no version of QEMU".into()))
 }
 
 /// The first executable file called `name` in PATH.

@@ -1,4 +1,4 @@
-//! Memory that is a file's, and outlives the machine's power.
+//! Memory in a file, which outlives the machine's power.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,49 +13,31 @@ use thiserror::Error;
 use crate::disk::{InUse, PRIVATE, holders};
 use crate::size::Bytes;
 
-/// What the file is to the machine, in errors.
+/// Name of the file in errors.
 const WHAT: &str = "memory file";
 
 /// Why a file cannot be a machine's memory.
 #[derive(Debug, Error)]
 pub enum RamError {
-    /// A directory, a pipe, a device.
-    #[error("{} is no plain file, and cannot be a machine's memory", .0.display())]
+    #[error("{} is not a plain file, and cannot be a machine's memory", .0.display())]
     NotAFile(PathBuf),
-    /// It is another machine's, or the machine has been changed.
-    #[error("memory file {file} has {bytes} bytes, and the machine's memory {wanted}: give the \
-             machine that much, or another file", file = .file.display())]
+    #[error("memory file {file} has {bytes} bytes instead of the machine's {wanted}: give --memory that size, or another file", file = .file.display())]
     Length {
-        /// The file.
         file: PathBuf,
-        /// Its bytes.
         bytes: u64,
-        /// Those of the machine's memory.
         wanted: u64,
     },
-    /// Another machine has it.
     #[error(transparent)]
     InUse(#[from] InUse),
-    /// It cannot be made, or used.
     #[error("cannot use memory file {file}: {reason}", file = .file.display())]
-    Os {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
+    Os { file: PathBuf, reason: io::Error },
 }
 
-/// Keeps a machine's memory from others until it is dropped. QEMU itself does not.
+/// Locks a machine's memory until dropped; QEMU itself does not.
 #[derive(Debug)]
 pub(crate) struct RamLock(#[allow(dead_code, reason = "the lock is the open file's")] File);
 
-/// Makes the file if there is none (sparse, all zeros, its owner's alone), and keeps
-/// others from it.
-///
-/// # Errors
-///
-/// [`RamError`].
+/// Creates the file if it is missing (sparse, zeros, for its owner alone), and locks it.
 pub(crate) fn lock(file: &Path, memory: Bytes) -> Result<RamLock, RamError> {
     let mut options = File::options();
     let options = options.read(true).write(true).create(true).truncate(false);
@@ -76,26 +58,18 @@ pub(crate) fn lock(file: &Path, memory: Bytes) -> Result<RamLock, RamError> {
     Ok(RamLock(opened))
 }
 
-/// Opens the file of a machine that is off, and keeps others from it until it is closed.
-///
-/// # Errors
-///
-/// [`RamError`].
+/// Opens and locks the file of a machine that is off.
 pub(crate) fn open_to_look(file: &Path) -> Result<File, RamError> {
     open(file, File::options().read(true))
 }
 
-/// The same, to be changed.
-///
-/// # Errors
-///
-/// [`RamError`].
+/// The same, for changes.
 pub(crate) fn open_to_change(file: &Path) -> Result<File, RamError> {
     open(file, File::options().read(true).write(true))
 }
 
 fn open(file: &Path, options: &mut OpenOptions) -> Result<File, RamError> {
-    // Asked before opening: opening a device may do something.
+    // Checked before the open: opening a device may have effects.
     if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
         return Err(RamError::NotAFile(file.to_owned()));
     }
@@ -112,11 +86,11 @@ pub(crate) fn os(file: &Path, reason: io::Error) -> RamError {
     }
 }
 
-/// How long others may still have the file: a machine that is ending, or a program that this
-/// one starts elsewhere meanwhile, which has all that is open here for an instant.
+/// How long to wait for a lock: of a machine that is ending, or of a program that this process is
+/// starting, which inherits open files for an instant.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Takes the file for this open one, once nobody else has it.
+/// Locks the file for `opened`, and waits for others up to `patience`.
 fn take(file: &Path, opened: &File, patience: Duration) -> Result<(), RamError> {
     let end = Instant::now() + patience;
     loop {
@@ -129,8 +103,7 @@ fn take(file: &Path, opened: &File, patience: Duration) -> Result<(), RamError> 
     }
 }
 
-/// Locks the file for this open one, and looks whether a QEMU has it that nobody locked
-/// it for.
+/// Locks the file for `opened`, and checks that no QEMU uses it without a lock.
 fn try_take(file: &Path, opened: &File) -> Result<(), RamError> {
     let others = holders(file);
     match flock(opened, FlockOperation::NonBlockingLockExclusive) {
@@ -142,7 +115,7 @@ fn try_take(file: &Path, opened: &File) -> Result<(), RamError> {
 
 fn in_use(file: &Path, mut holders: Vec<crate::disk::Holder>) -> InUse {
     if holders.is_empty() {
-        // Another machine of this program's.
+        // The holder is another machine of this program.
         holders.push(crate::disk::Holder {
             pid: process::id(),
             name: "this program".to_owned(),

@@ -1,4 +1,4 @@
-//! What memory and disk the host has, as its kernel tells.
+//! The host's memory and disk space, by its kernel.
 
 use std::fs;
 use std::io;
@@ -6,22 +6,18 @@ use std::path::Path;
 
 use crate::size::Bytes;
 
-/// RAM that programs can still get; `None` where the kernel does not tell.
+/// RAM available to programs; `None`: the kernel does not report it.
 pub fn memory_available() -> Option<Bytes> {
     of_meminfo("MemAvailable:")
 }
 
-/// RAM, but for what the kernel has kept for itself since its start; `None` where
-/// it does not tell.
+/// Total RAM, without the kernel's reservations at its start; `None`: the kernel does not report
+/// it.
 pub fn memory_installed() -> Option<Bytes> {
     of_meminfo("MemTotal:")
 }
 
-/// What users may still write to the file system of `folder`.
-///
-/// # Errors
-///
-/// The operating system's.
+/// Space available to users in the file system of `folder`.
 pub fn disk_free(folder: &Path) -> io::Result<Bytes> {
     let about = rustix::fs::statvfs(folder)?;
     Ok(Bytes(about.f_bavail.saturating_mul(about.f_frsize)))

@@ -20,20 +20,20 @@ use crate::size::Bytes;
 use crate::supplied::{Supplied, check, supply};
 use crate::{Console, Machine, Qemu};
 
-/// How often a wait looks for Ctrl-C.
+/// Interval of checks for Ctrl-C during a wait.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long QEMU may take to get a machine ready: it has the host find its memory.
+/// Time limit for QEMU to prepare a machine, when the host provides all of its memory.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 
-/// What happens with the console of a machine that is switched on.
+/// Where the console of a machine goes.
 #[derive(Default)]
 pub struct PowerOn {
-    /// Every line is appended here with its time.
+    /// A file to which each line is appended, with its time.
     pub log: Option<PathBuf>,
-    /// Hears every line and every state of a progress bar at once.
+    /// Called at once with each line and each state of a progress bar.
     pub watch: Option<Watcher>,
-    /// QEMU's CPU time is added to this when it ends, in whatever way.
+    /// The sum to which QEMU's CPU time is added when it ends.
     pub cpu_time: CpuTime,
 }
 
@@ -47,9 +47,8 @@ impl std::fmt::Debug for PowerOn {
 
 /// A machine that is switched on, with its console in the program's hands.
 ///
-/// Dropping it is pulling the plug: QEMU is killed and waited for. QEMU is also
-/// killed by the kernel when the thread that switched it on ends (by `setpriv`
-/// of util-linux, if there), so no way of ending leaves a stray one.
+/// Dropping it pulls the plug: QEMU is killed and waited for. The kernel also kills QEMU when the
+/// thread that started it ends, if `setpriv` of util-linux is installed. So no QEMU is left over.
 pub struct RunningMachine {
     child: Child,
     input: Option<ChildStdin>,
@@ -61,7 +60,7 @@ pub struct RunningMachine {
     failures: Vec<String>,
     exit: Option<Exit>,
     cpu_time: CpuTime,
-    /// What is the machine's alone meanwhile.
+    /// Locks and files of the machine, until QEMU has ended.
     held: Option<Held>,
 }
 
@@ -78,8 +77,8 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// [`StartError`]. What QEMU itself refuses (a file in use, for example)
-    /// shows as [`WaitError::Ended`] in the first wait.
+    /// [`StartError`]. A refusal by QEMU itself (a file in use, for example) shows as
+    /// [`WaitError::Ended`] in the first wait.
     pub fn power_on(&self, qemu: &Qemu, options: PowerOn) -> Result<RunningMachine, StartError> {
         let log = match options.log {
             None => None,
@@ -90,7 +89,7 @@ impl Machine {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // A group of its own: Ctrl-C on the terminal is ours to handle.
+        // A process group of its own: Ctrl-C on the terminal is for this program.
         command.process_group(0);
         let spawn_error = |command: &Command, reason| StartError::Spawn {
             program: command.get_program().into(),
@@ -133,15 +132,14 @@ impl Machine {
         })
     }
 
-    /// QEMU with this machine's arguments, and what is the machine's alone until QEMU has
-    /// ended.
+    /// QEMU with this machine's arguments, and the locks and files to keep until QEMU has ended.
     pub(super) fn prepare(
         &self,
         qemu: &Qemu,
         console: Console,
     ) -> Result<(Command, Held), StartError> {
         if let Some(given) = &self.power_supply {
-            // Before the memory file is made.
+            // Before the memory file is created.
             check(self, given)?;
         }
         let ram = self.ram.as_deref().map(|file| ram::lock(file, self.memory));
@@ -156,7 +154,7 @@ impl Machine {
         Ok((command, Held { _supplied, _ram }))
     }
 
-    /// QEMU with this machine's arguments, to be killed when its parent ends.
+    /// QEMU with this machine's arguments; the kernel kills it when its parent ends.
     fn command(&self, qemu: &Qemu, console: Console) -> Command {
         let mut command = match in_path("setpriv") {
             Some(setpriv) => {
@@ -173,15 +171,15 @@ impl Machine {
     }
 }
 
-/// What is a running machine's alone: let go of in this order.
+/// Locks and files of a running machine, dropped in this order.
 #[derive(Debug)]
 pub(super) struct Held {
     _supplied: Option<Supplied>,
     _ram: Option<RamLock>,
 }
 
-/// Switches a prepared machine on as soon as QEMU is ready, and says when. One that
-/// has ended is for the first wait to tell.
+/// Switches a prepared machine on as soon as QEMU is ready, and returns the time. If QEMU has
+/// ended, the first wait reports it.
 fn switch_on(child: &mut Child, socket: &Path, cpu_time: &CpuTime) -> Result<Instant, StartError> {
     let until = Instant::now() + PREPARE_LIMIT;
     loop {
@@ -196,7 +194,7 @@ fn switch_on(child: &mut Child, socket: &Path, cpu_time: &CpuTime) -> Result<Ins
             Err(_) if has_ended => return Ok(begun),
             Err(QmpError::NoSocket { .. }) if Instant::now() < until => {}
             Err(error) => {
-                // It may have ended by itself since.
+                // QEMU may have ended by itself since.
                 let _ = child.kill();
                 let _ = reap(child, cpu_time);
                 return Err(error.into());
@@ -205,7 +203,7 @@ fn switch_on(child: &mut Child, socket: &Path, cpu_time: &CpuTime) -> Result<Ins
     }
 }
 
-/// Waits for QEMU's end, and counts the CPU time that it used.
+/// Waits for QEMU's end, and adds its CPU time to `sum`.
 fn reap(child: &mut Child, sum: &CpuTime) -> io::Result<(ExitStatus, Duration)> {
     cpu_time::await_end(child)?;
     let used = cpu_time::used_by(child).unwrap_or_default();
@@ -214,7 +212,7 @@ fn reap(child: &mut Child, sum: &CpuTime) -> io::Result<(ExitStatus, Duration)> 
 }
 
 impl RunningMachine {
-    /// The process id of QEMU.
+    /// QEMU's process ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -226,7 +224,7 @@ impl RunningMachine {
         self.power_on.elapsed()
     }
 
-    /// Memory that QEMU holds now, guest RAM included; `None` once it has ended.
+    /// Memory that QEMU uses now, guest RAM included; `None`: it has ended.
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
@@ -237,28 +235,20 @@ impl RunningMachine {
         Some(Bytes(kib << 10))
     }
 
-    /// From now on a console line with any of these texts ends a wait with
-    /// [`WaitError::Failed`], unless it is what is waited for.
+    /// From now on a console line with any of these texts ends a wait with [`WaitError::Failed`],
+    /// unless the wait is for that line.
     pub fn fail_on(&mut self, texts: &[&str]) {
         self.failures = texts.iter().map(|&text| text.to_owned()).collect();
     }
 
-    /// Waits for a complete line that contains `text`. Lines up to it are passed
-    /// over: the next wait goes on behind it.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`].
+    /// Waits for a complete line that contains `text`. Earlier lines are skipped; the next wait
+    /// continues after it.
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<Line, WaitError> {
         self.wait_where(&format!("{text:?}"), limit, |line| line.contains(text))
     }
 
-    /// Waits for a complete line that `wanted` accepts, as [`Self::wait_for`];
-    /// `what` names it in errors.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`].
+    /// Waits for a complete line that `wanted` accepts, as [`Self::wait_for`] does; `what` names it
+    /// in errors.
     pub fn wait_where(
         &mut self,
         what: &str,
@@ -281,22 +271,14 @@ impl RunningMachine {
         })
     }
 
-    /// Waits for a line that has not ended (a prompt) and contains `text`.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`].
+    /// Waits for an unfinished line (a prompt) that contains `text`.
     pub fn wait_for_prompt(&mut self, text: &str, limit: Duration) -> Result<(), WaitError> {
         self.wait(&format!("prompt {text:?}"), limit, |_, seen| {
             seen.pending.contains(text).then_some(Ok(()))
         })
     }
 
-    /// Types `bytes` on the console.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's, when QEMU has ended for example.
+    /// Types `bytes` on the console. Fails if QEMU has ended, for example.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(bytes)?;
@@ -316,7 +298,7 @@ impl RunningMachine {
         }
     }
 
-    /// Lets it run so long, whatever it says.
+    /// Lets the machine run for `time`, and ignores its output.
     ///
     /// # Errors
     ///
@@ -329,25 +311,21 @@ impl RunningMachine {
     }
 
     /// Pulls the plug: kills QEMU and waits for its end.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's.
     pub fn kill(&mut self) -> io::Result<Exit> {
         self.kill_group();
         self.reap()
     }
 
-    /// Kills QEMU and whatever it may have started: all of its group.
+    /// Kills QEMU and all processes of its group.
     fn kill_group(&self) {
         if self.exit.is_none() {
-            // Fails only when all have ended already. The id is still QEMU's, as
-            // nobody has waited for it.
+            // The call fails only if all have ended already. The ID is still QEMU's, as it is not
+            // reaped.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
     }
 
-    /// Every complete line so far.
+    /// All complete lines so far.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         self.shared.lock().lines.clone()
@@ -370,7 +348,7 @@ impl RunningMachine {
             .collect()
     }
 
-    /// Waits until `look` finds something in what was seen.
+    /// Waits until `look` finds something in the output so far.
     fn wait<T>(
         &mut self,
         what: &str,
@@ -405,7 +383,7 @@ impl RunningMachine {
         }
     }
 
-    /// Collects a QEMU that has ended or is about to.
+    /// Reaps a QEMU that has ended or is about to.
     fn reap(&mut self) -> io::Result<Exit> {
         if let Some(exit) = &self.exit {
             return Ok(exit.clone());

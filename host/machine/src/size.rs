@@ -5,17 +5,15 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A number of bytes, written as QEMU writes it: `512M`, `2G` (powers of 1024).
+/// A number of bytes, in QEMU's notation: `512M`, `2G` (powers of 1024).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
 /// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
-    /// Not a number with a unit behind it.
     #[error("{0:?} is not a size: write a whole number and K, M, G or T, such as 512M or 3G")]
     Malformed(String),
-    /// More than fits into 64 bits.
     #[error("{0:?} is more than any machine has")]
     TooLarge(String),
 }

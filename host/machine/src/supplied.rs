@@ -1,4 +1,4 @@
-//! What a machine with a power supply is started with.
+//! The parts that a machine with a power supply is started with.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,63 +16,49 @@ use crate::size::Bytes;
 use crate::tree::{self, TreeError};
 use crate::{Machine, Qemu};
 
-/// The least memory that the loader works in.
+/// The loader's minimum of memory.
 const LEAST_MEMORY: Bytes = Bytes::mib(128);
 
-/// How long idle harts wait for devices, in microseconds of the host's time, before the
-/// machine's time goes on to the next timer. A disk takes milliseconds, and no driver is to
-/// lose patience meanwhile; nor is a machine that waits for keys to grow old at once.
+/// Time that idle harts wait for devices, in microseconds of the host's time, before the machine's
+/// time advances to the next timer. A disk takes milliseconds, within which no driver may time out.
+/// Nor may the machine's time race ahead while it waits for keys.
 pub const GRACE_US: u32 = 20_000;
 
 /// Why a machine cannot have its power supply.
 #[derive(Debug, Error)]
 pub enum SupplyError {
-    /// Its memory is not a file.
-    #[error("a machine that goes on where the power failed has its memory in a file: name it")]
+    #[error("a machine with a power supply needs a file for its memory: name one")]
     NoMemoryFile,
-    /// Too little for the loader.
     #[error(
-        "the machine's memory of {0} is too little to start a kernel from flash: give it \
-             {LEAST_MEMORY} or more"
+        "{0} of memory are too little to start a kernel from flash: give the machine {LEAST_MEMORY} or more"
     )]
     LittleMemory(Bytes),
-    /// The user has a device tree already.
-    #[error(
-        "-dtb cannot be given: the device tree that says how the power fails is made for the \
-             machine"
-    )]
+    #[error("-dtb cannot be given: the machine's device tree must describe its power supply")]
     OwnTree,
-    /// No tree can say it.
     #[error(
-        "the hold-up comes to {0} instructions, and a machine can be told of 1000 to \
-             4 * 10^12: give another hold-up or clock"
+        "the hold-up is {0} instructions, and must be 1000 to 4 * 10^12: give another hold-up or clock"
     )]
     HoldUp(u64),
-    /// The device tree cannot be made.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The flash with the loader cannot be made.
     #[error(transparent)]
     Loader(#[from] FlashError),
-    /// The line cannot be reached.
     #[error(transparent)]
     Line(#[from] PsuError),
-    /// No folder for what the machine is started with.
-    #[error("cannot make a temporary folder: {0}")]
+    #[error("cannot create a temporary folder: {0}")]
     Folder(#[from] io::Error),
 }
 
-/// What a machine with a power supply needs while it runs; gone when dropped.
+/// Link and folder of a running machine with a power supply; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Supplied {
-    /// Where its power supply is.
     _link: Link,
-    /// Its flash, its tree, and the socket.
+    /// Its flash, its device tree, and the socket.
     _folder: TempDir,
 }
 
-/// Checks that the machine can have that supply, and tells its hold-up in the machine's own
-/// microseconds. Nothing is made.
+/// Checks that the machine can have this supply, and returns its hold-up in the machine's own
+/// microseconds. Creates nothing.
 pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, SupplyError> {
     if machine.ram.is_none() {
         return Err(SupplyError::NoMemoryFile);
@@ -88,8 +74,8 @@ pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, Supp
     hold_up_us.ok_or(SupplyError::HoldUp(supply.instructions()))
 }
 
-/// Makes what the machine is to be started with: the machine itself, with all of that in
-/// its arguments, and what must last as long as it runs. The machine's memory is locked.
+/// Creates the parts. Returns the machine with their arguments, and the files to keep while it
+/// runs. The machine's memory must be locked.
 pub(crate) fn supply(
     machine: &Machine,
     supply: &PowerSupply,
@@ -116,15 +102,14 @@ pub(crate) fn supply(
     Ok((machine, supplied))
 }
 
-/// QEMU's arguments for the plugin.
 fn plugin_arguments(
     supply: &PowerSupply,
     ram: &Path,
     socket: &Path,
     cache: Geometry,
 ) -> [OsString; 4] {
-    // Caches are written back by loads, in a sleep too, of which no signal tells. A comma in a
-    // name is doubled.
+    // The caches count loads from the start, since no signal announces a sleep, which writes back
+    // by loads. QEMU wants commas in a name doubled.
     let name = |file: &Path| file.to_string_lossy().replace(',', ",,");
     let plugin = format!(
         "{},ram={},l1={},ways={},loads=always,irq={SOURCE},control={},hold-up={},grace={GRACE_US}",
@@ -135,7 +120,7 @@ fn plugin_arguments(
         name(socket),
         supply.instructions(),
     );
-    // One hart after the other: the plugin's time needs it.
+    // The plugin's time needs one hart after the other.
     ["-accel", "tcg,thread=single", "-plugin", &plugin].map(OsString::from)
 }
 
@@ -200,7 +185,7 @@ mod tests {
             ram: None,
             ..machine()
         };
-        assert!(refused(&without, &given).contains("memory in a file"));
+        assert!(refused(&without, &given).contains("a file for its memory"));
         let small = Machine {
             memory: Bytes::mib(64),
             ..machine()

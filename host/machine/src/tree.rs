@@ -1,4 +1,4 @@
-//! Device trees with more in them than QEMU's own.
+//! Device trees with additions to QEMU's own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,50 +11,39 @@ use thiserror::Error;
 use crate::power_supply::SOURCE;
 use crate::{Console, Interrupts, Machine, Qemu};
 
-/// The line that a tree's source begins with.
+/// The first line of a tree's source.
 const VERSION: &str = "/dts-v1/;";
 
-/// What begins a range of the memory reservation block, which must come before all nodes.
+/// The first word of a memory reservation, which must come before all nodes.
 const RESERVATION: &str = "/memreserve/";
 
 /// The device tree compiler.
 pub const COMPILER: &str = "dtc";
 
-/// Why there is no tree.
+/// Why there is no device tree.
 #[derive(Debug, Error)]
 pub enum TreeError {
-    /// The compiler is not there.
     #[error(
-        "no {COMPILER}, which makes device trees ({0}): as root, run `tools/setup`, or \
+        "the device tree compiler {COMPILER} does not start ({0}): as root, run `tools/setup`, or \
              `apt-get install device-tree-compiler`"
     )]
     NoCompiler(io::Error),
-    /// The compiler refuses it.
     #[error("{COMPILER} refuses the device tree: {0}")]
     Refused(String),
-    /// QEMU does not tell its own.
-    #[error("QEMU does not tell the machine's device tree: {0}")]
+    #[error("QEMU did not write the machine's device tree: {0}")]
     Qemu(String),
-    /// It is no tree.
-    #[error("QEMU's device tree is none")]
+    #[error("QEMU produced no valid device tree")]
     NoTree,
-    /// A file cannot be read or written.
     #[error("cannot write the device tree {file}: {reason}", file = .file.display())]
-    Os {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
+    Os { file: PathBuf, reason: io::Error },
 }
 
-/// Source of what says that the machine's memory is persistent, and how it is told that
-/// the power fails: for that long it lasts then, in the machine's own microseconds. Each
-/// hart has one cache of so many bytes.
+/// Source of the nodes that describe persistent memory and its power-fail line. The hold-up is in
+/// the machine's own microseconds. Each hart has one cache of `cache_bytes`.
 #[must_use]
 pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -> String {
     let line = match interrupts {
-        // Type 4: a level that is high.
+        // Type 4: level-sensitive, active high.
         Interrupts::Aia => format!("&{{/soc/interrupt-controller@c000000}} {SOURCE} 4"),
         Interrupts::Plic => format!("&{{/soc/plic@c000000}} {SOURCE}"),
     };
@@ -65,12 +54,8 @@ pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -
     )
 }
 
-/// Writes into `file` the tree that QEMU makes for the machine, with `source` added, which
-/// is text for the device tree compiler.
-///
-/// # Errors
-///
-/// [`TreeError`].
+/// Writes QEMU's tree for the machine to `file`, with `source` added, which is text for the device
+/// tree compiler.
 pub fn write(machine: &Machine, qemu: &Qemu, source: &str, file: &Path) -> Result<(), TreeError> {
     let plain = compile("dtb", "dts", &ask(machine, qemu, file)?)?;
     let plain = String::from_utf8_lossy(&plain);
@@ -86,10 +71,10 @@ pub fn write(machine: &Machine, qemu: &Qemu, source: &str, file: &Path) -> Resul
     })
 }
 
-/// Has QEMU write the tree of the machine into `file`, and reads it.
+/// Has QEMU write the machine's tree to `file`, and reads it.
 fn ask(machine: &Machine, qemu: &Qemu, file: &Path) -> Result<Vec<u8>, TreeError> {
     let mut dump = OsString::from("dumpdtb=");
-    // A comma in a name is doubled.
+    // QEMU wants commas in a name doubled.
     dump.push(file.to_string_lossy().replace(',', ",,"));
     let made = Command::new(&qemu.program)
         .args(machine.arguments(Console::Pipe))
@@ -104,7 +89,7 @@ fn ask(machine: &Machine, qemu: &Qemu, file: &Path) -> Result<Vec<u8>, TreeError
     fs::read(file).map_err(|error| TreeError::Qemu(error.to_string()))
 }
 
-/// Has the device tree compiler turn one form into another.
+/// Converts between two formats with the device tree compiler.
 fn compile(from: &str, to: &str, tree: &[u8]) -> Result<Vec<u8>, TreeError> {
     let mut compiler = Command::new(COMPILER)
         .args(["-q", "-I", from, "-O", to])
@@ -113,7 +98,7 @@ fn compile(from: &str, to: &str, tree: &[u8]) -> Result<Vec<u8>, TreeError> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(TreeError::NoCompiler)?;
-    // It reads all before it writes. One that ends before says why.
+    // The compiler reads all input before it writes. If it ends early, it gives the reason.
     let written = (compiler.stdin.take()).map_or(Ok(()), |mut input| input.write_all(tree));
     let output = compiler.wait_with_output().map_err(TreeError::NoCompiler)?;
     match (output.status.success(), written) {

@@ -1,5 +1,5 @@
-//! What the appliance's starts took. Times are milliseconds from power-on by the
-//! host's clock unless they say otherwise.
+//! Times of an appliance's starts, in milliseconds from power-on by the host's clock unless said
+//! otherwise.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,25 +9,24 @@ use crate::table::table;
 /// All starts of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Appliance {
-    /// Harts of the machine.
     pub harts: u32,
-    /// Its RAM in MiB.
     pub memory_mib: u64,
-    /// Keys that redis holds.
+    /// Number of keys in redis.
     pub keys: u64,
     /// Starts without an image.
     pub cold: Vec<Start>,
-    /// Linux's own returns from hibernation, each with a power-off before it.
+    /// Linux's own resumes from hibernation, each after a power-off.
     pub resumed: Vec<Start>,
-    /// Why Linux did not come back from others.
+    /// Reasons of failed resumes.
     pub failed_resumes: Vec<String>,
-    /// Starts from the snapshot, the power cut at a random moment after each.
+    /// Starts from the snapshot; the power was cut at a random time after each.
     pub snapshot: Vec<Start>,
-    /// Bytes that each of them loads.
+    /// Bytes that each snapshot start loads.
     pub loaded_bytes: u64,
-    /// What the shop answered is the same each time.
+    /// Whether the shop's answer is the same each time.
     pub same_answers: bool,
-    /// Every byte of the disk is the same before the first of them and behind the last.
+    /// Whether each byte of the disk is the same before the first snapshot start and after the
+    /// last.
     pub disk_unchanged: bool,
 }
 
@@ -36,35 +35,34 @@ pub struct Appliance {
 pub struct Start {
     /// Until the firmware handed over.
     pub firmware_ms: f64,
-    /// Until a program of the user's ran, such as a shell.
+    /// Until a user's program ran, such as a shell.
     pub shell_ms: f64,
     /// Until the shop answered.
     pub application_ms: f64,
 }
 
-/// The starts by one of the ways.
+/// Selects the starts of one method.
 pub type StartsOf = fn(&Appliance) -> &[Start];
 
-/// The three ways to start, with their names.
+/// The methods of starting, with their names.
 pub const METHODS: [(&str, StartsOf); 3] = [
     ("cold boot", |appliance| &appliance.cold),
     ("Linux's hibernation", |appliance| &appliance.resumed),
     ("snapshot", |appliance| &appliance.snapshot),
 ];
 
-/// Kaminaga's table 1: seconds to the shell and to the media player, in the order of
-/// [`METHODS`].
+/// Kaminaga's table 1: seconds to the shell and to the media player, in the order of [`METHODS`].
 pub const PRINTED: [[f64; 2]; 3] = [[2.872, 11.1], [6.370, 10.427], [3.580, 5.357]];
 
 impl Appliance {
-    /// Medians and ends of some starts.
+    /// Medians and extremes of some starts.
     #[must_use]
     pub fn spread(starts: &[Start], of: fn(&Start) -> f64) -> Option<Spread> {
         Spread::of_any(starts.iter().map(of))
     }
 
-    /// Seconds to the shell and to the application, for each way to start, beside the
-    /// paper's.
+    /// A table of seconds to the shell and to the application for each method, with the paper's
+    /// figures.
     #[must_use]
     pub fn table(&self) -> String {
         let heads = [
@@ -85,8 +83,7 @@ impl Appliance {
         table.to_string()
     }
 
-    /// How many times as long the application takes by a cold boot as by the
-    /// snapshot.
+    /// Time to the application by a cold boot, divided by that of the snapshot.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
         let median = |starts| Self::spread(starts, |start| start.application_ms);

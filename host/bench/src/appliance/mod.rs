@@ -1,6 +1,6 @@
-//! Snapshot boot, shown and measured: a small appliance (redis with a million keys, an
-//! HTTP service in Python) that is started cold, by Linux's hibernation, and by its
-//! snapshot, whose power is cut each time.
+//! Measures snapshot boot with a small appliance: redis with a million keys, and an HTTP service in
+//! Python. It starts cold, from Linux's hibernation, and from its snapshot. Each time its power is
+//! cut.
 
 mod figures;
 
@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 pub use figures::{Appliance, METHODS, PRINTED, Start, StartsOf};
 
 use super::compare::{HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS};
+use crate::not_measured::CONSOLE;
 use poorwill_machine::console::Fields;
 use poorwill_machine::disk::{NewDisk, fingerprint};
 use poorwill_machine::interrupt;
@@ -22,7 +23,7 @@ use poorwill_machine::{
     DEBIAN_COMMAND_LINE, Disk, Machine, PowerOn, Qemu, RunningMachine, Watcher,
 };
 
-/// Console lines that end it wherever they come.
+/// Console lines that end the measurement at any time.
 const FAILURES: [&str; 5] = [
     "Kernel panic",
     "poorwill: panic",
@@ -34,51 +35,44 @@ const COLD_BOOT: &str = "poorwill: cold boot";
 const SHELL: &str = "poorwill-guest: shell ready";
 const SHOP: &str = "poorwill-guest: shop ready";
 
-/// Slow hosts take their time; a machine that hangs must still be found out.
+/// Long enough for slow hosts; a machine that hangs must still be noticed.
 const PREPARE_LIMIT: Duration = Duration::from_secs(400);
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const SLEEP_LIMIT: Duration = Duration::from_secs(240);
 const WAKE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The longest that a machine runs behind the shop's answer until its power is cut.
+/// Upper limit of the random time from the shop's answer to the power cut.
 const MOST_UNCUT: Duration = Duration::from_millis(1500);
 
-/// Choices.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct ApplianceOptions {
-    /// The firmware.
     pub firmware: PathBuf,
-    /// Where the disk may be made; removed by the caller.
+    /// Folder for the disk; removed by the caller.
     pub folder: PathBuf,
-    /// RAM of the machine.
     pub memory: Bytes,
-    /// Its harts.
     pub harts: u32,
-    /// Its figures count: see [`Machine::for_figures`].
+    /// Whether the figures count: see [`Machine::for_figures`].
     pub for_figures: bool,
-    /// How often it boots cold, and hibernates.
+    /// Number of cold boots, and of hibernations.
     pub others: u32,
-    /// How often it wakes from the snapshot.
+    /// Number of wakes from the snapshot.
     pub wakes: u32,
-    /// Where consoles go, if they are kept.
+    /// File for the console's output.
     pub log: Option<PathBuf>,
 }
 
-/// Who looks on.
+/// The measurement's spectator.
 pub trait Audience {
-    /// Something begins.
+    /// A step begins.
     fn step(&self, text: &str);
-    /// Something was found.
+    /// There is a result.
     fn say(&self, text: &str);
-    /// Who sees a machine's console, if anybody does.
+    /// A callback for the machine's console output.
     fn watcher(&self) -> Option<Watcher>;
 }
 
-/// Plays it all, into `figures`, which has what was measured before a failure too.
-///
-/// # Errors
-///
-/// What failed, with the console's end.
+/// Runs the measurement. After a failure `figures` has the results so far.
 pub fn play(
     options: &ApplianceOptions,
     audience: &dyn Audience,
@@ -86,7 +80,7 @@ pub fn play(
 ) -> anyhow::Result<()> {
     let qemu = Qemu::find()?;
     let guest = paths::Guest::find(paths::Kernel::Stock)?;
-    audience.step("Making a disk: Debian's root, swap, and an empty sleep area");
+    audience.step("Creating a disk: Debian's root, swap, and an empty sleep area");
     let disk = options.folder.join("appliance.disk");
     let room = Bytes::mib(2 * options.memory.in_mib());
     NewDisk {
@@ -95,7 +89,7 @@ pub fn play(
         areas: vec![room],
     }
     .create(&disk, false, &ProgressBar::hidden())
-    .context("making the appliance's disk")?;
+    .context("creating the appliance's disk")?;
     let figures = figures.insert(Appliance {
         harts: options.harts,
         memory_mib: options.memory.in_mib(),
@@ -123,28 +117,28 @@ struct Stage<'s> {
     disk: &'s Path,
 }
 
-/// A start, and what the shop answered.
+/// A start, and the shop's answer.
 struct Answered {
     start: Start,
     answer: String,
 }
 
 impl Stage<'_> {
-    /// Boots on the root itself, once, to put the shop's data there.
+    /// Boots once with a writable root, and stores the shop's data there.
     fn prepare(&self) -> anyhow::Result<u64> {
         self.audience
             .step("Putting a million keys into redis, and a catalogue beside it");
         let mut running = self.power_on("poorwill.appliance=prepare")?;
-        self.explain(&mut running, "making the shop's data", |running| {
+        self.explain(&mut running, "creating the shop's data", |running| {
             let line = running.wait_for("poorwill-appliance: prepared", PREPARE_LIMIT)?;
             switched_off(running)?;
             let fields = Fields::parse(&line.text, "poorwill-appliance: prepared");
             let keys = fields.and_then(|fields| fields.number("keys"));
-            keys.context("the console does not tell how many keys")
+            keys.context("the console does not show the number of keys")
         })
     }
 
-    /// Boots cold, its power cut behind the shop's answer; but not the last time.
+    /// Boots cold and cuts the power after the shop's answer, except the last time.
     fn boot_cold(&self, figures: &mut Appliance) -> anyhow::Result<RunningMachine> {
         self.audience.step(&format!(
             "Cold boots, the root read-only below an overlay in memory: {}",
@@ -165,7 +159,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Has Linux hibernate and come back as often, where it does.
+    /// Hibernates Linux and resumes it, until it fails.
     fn hibernate(
         &self,
         mut running: RunningMachine,
@@ -186,7 +180,7 @@ impl Stage<'_> {
                     interrupt::check()?;
                     let why = format!("{error:#}");
                     self.audience
-                        .say(&format!("Linux does not come back from hibernation: {why}"));
+                        .say(&format!("Linux does not resume from hibernation: {why}"));
                     figures.failed_resumes.push(why);
                     running = self.boot_and_settle()?;
                 }
@@ -212,7 +206,7 @@ impl Stage<'_> {
         })?;
         drop(running);
         let mut running = self.power_on(&format!("{} {RESUME_WORDS}", self.run_words()))?;
-        let start = self.explain(&mut running, "coming back from hibernation", |running| {
+        let start = self.explain(&mut running, "resuming from hibernation", |running| {
             let answered = answered(running, COLD_BOOT, BOOT_LIMIT)?;
             running.wait_for("poorwill-appliance: resumed", WAKE_LIMIT)?;
             Ok(answered.start)
@@ -222,7 +216,7 @@ impl Stage<'_> {
 
     fn take_snapshot(&self) -> anyhow::Result<()> {
         self.audience
-            .step("Booting it cold, and keeping a snapshot: `poorwill-snapshot shop`");
+            .step("Booting it cold, and taking a snapshot: `poorwill-snapshot shop`");
         let mut running = self.boot_and_settle()?;
         self.explain(&mut running, "taking the snapshot", |running| {
             running.send(b"snapshot\n")?;
@@ -231,11 +225,11 @@ impl Stage<'_> {
         })
     }
 
-    /// Wakes it, first until it has said that it is well, then as often as was asked
-    /// for; each time the power is cut without warning.
+    /// Wakes the snapshot until its first report of a good wake, then as often as the options say.
+    /// Each time the power is cut without warning.
     fn wake_and_cut(&self, figures: &mut Appliance) -> anyhow::Result<()> {
         self.audience
-            .step("Its first wake, behind which it says that it is well");
+            .step("The first wake, after which it reports that it is well");
         let first = self.wake(|running| {
             Ok(running
                 .wait_for("poorwill-snapshot: woken, first", WAKE_LIMIT)
@@ -285,7 +279,7 @@ impl Stage<'_> {
                 answer: answered.answer,
                 loaded_bytes: wake
                     .and_then(|wake| wake.number("loaded_bytes"))
-                    .context("the firmware does not tell what it loaded")?,
+                    .context("the firmware does not report the loaded bytes")?,
             })
         })?;
         running.kill()?;
@@ -329,7 +323,7 @@ impl Stage<'_> {
         ));
     }
 
-    /// Does something with a machine; an error says what, and has the console's end.
+    /// Does one step with a machine; an error names the step, and has the last console lines.
     fn explain<T>(
         &self,
         running: &mut RunningMachine,
@@ -338,7 +332,7 @@ impl Stage<'_> {
     ) -> anyhow::Result<T> {
         job(running).with_context(|| {
             let tail = running.tail(15).join("\n");
-            format!("{what}; the console's end:\n{tail}\n")
+            format!("{what}{CONSOLE}\n{tail}\n")
         })
     }
 }

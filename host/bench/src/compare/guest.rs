@@ -1,4 +1,4 @@
-//! The Debian guest that does what its serial line says
+//! The Debian guest that obeys commands on its serial line
 //! (`guest/overlay/usr/local/lib/poorwill/compare`).
 
 use std::time::Duration;
@@ -7,11 +7,11 @@ use anyhow::{Context, bail};
 use poorwill_machine::console::{Fields, Line};
 use poorwill_machine::{Exit, Machine, PowerOn, Qemu, RunningMachine, interrupt};
 
-use crate::not_had::CONSOLE;
+use crate::not_measured::CONSOLE;
 
 use super::figures::{ColdBoot, Hibernation, PlainCopy, Sleep, Wake};
 
-/// Console lines that end a measurement wherever they come.
+/// Console lines that end a measurement at any time.
 const FAILURES: [&str; 5] = [
     "Kernel panic",
     "poorwill: panic",
@@ -22,21 +22,21 @@ const FAILURES: [&str; 5] = [
 
 const REDIS: &str = "poorwill-guest: redis ready";
 
-/// Slow hosts take their time; a machine that hangs must still be found out.
+/// Long enough for slow hosts; a machine that hangs must still be noticed.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const RESUME_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(240);
 const DOWN_LIMIT: Duration = Duration::from_secs(240);
 const ANSWER_LIMIT: Duration = Duration::from_secs(240);
 
-/// What the guest says just before it sleeps.
+/// The guest's last line before a sleep.
 const SLEEPING: &str = "poorwill-compare: sleeping";
 
-/// A guest that runs.
+/// A running guest.
 #[derive(Debug)]
 pub(super) struct Guest {
     running: RunningMachine,
-    /// How long redis is waited for.
+    /// Time limit for redis's answer.
     answer_limit: Duration,
 }
 
@@ -44,22 +44,22 @@ pub(super) struct Guest {
 #[derive(Debug)]
 pub(super) struct Woken {
     pub(super) wake: Wake,
-    /// How long the kernel took to go down.
+    /// Time of the kernel's suspend.
     pub(super) kernel_down_ms: Option<f64>,
-    /// What was in use at the sleep, where the guest's line came only now.
+    /// Memory in use at the sleep, if the guest's line came only after the wake.
     pub(super) used_bytes: Option<u64>,
-    /// Why the guest did not say that it is awake. Nothing else can be asked of it.
+    /// Why the guest did not report its wake. It then takes no further commands.
     pub(super) silent: Option<anyhow::Error>,
 }
 
-/// A guest that was told to go down, when it was told.
+/// The guest's request to go down.
 struct Down {
     used_bytes: u64,
     asked_at: Duration,
 }
 
 impl Down {
-    /// As the guest's line says, which begins with `word`.
+    /// Parses the guest's line, which starts with `word`.
     fn of(line: &Line, word: &str) -> anyhow::Result<Self> {
         Ok(Down {
             used_bytes: number(&fields(line, word)?, "used_kib")? << 10,
@@ -82,7 +82,7 @@ impl Guest {
         Ok(Guest::of(running))
     }
 
-    /// Boots until the guest listens.
+    /// Boots until the guest takes commands.
     pub(super) fn cold_boot(machine: &Machine, qemu: &Qemu) -> anyhow::Result<(Self, ColdBoot)> {
         let mut guest = Self::power_on(machine, qemu)?;
         let measured = guest.time_cold_boot();
@@ -102,7 +102,7 @@ impl Guest {
         })
     }
 
-    /// The kernel's `Run /init` may be drowned on the console; redis's line is not.
+    /// The kernel's `Run /init` may be lost among console output; redis's line is not.
     fn first_program_and_redis(&mut self, limit: Duration) -> anyhow::Result<(Option<Line>, Line)> {
         let line = self
             .running
@@ -116,7 +116,7 @@ impl Guest {
         Ok((Some(line), redis))
     }
 
-    /// Has so many MiB of memory in use.
+    /// Fills memory until `mib` MiB are in use.
     pub(super) fn fill(&mut self, mib: u64) -> anyhow::Result<()> {
         let filled = self.command(
             &format!("fill {mib}"),
@@ -126,7 +126,7 @@ impl Guest {
         self.explain(filled, "filling the guest's memory").map(drop)
     }
 
-    /// Sleeps, until QEMU has ended. The kernel's own part is told after the wake.
+    /// Sleeps, until QEMU has ended. The guest reports the kernel's part after the wake.
     pub(super) fn sleep(&mut self) -> anyhow::Result<Sleep> {
         let measured = self.time_sleep();
         self.explain(measured, "going to sleep")
@@ -138,8 +138,8 @@ impl Guest {
         let mut line = self.running.wait_where(SLEEPING, WORK_LIMIT, |line| {
             line.contains(SLEEPING) || line.contains(FIRMWARE)
         })?;
-        // The guest's line is in its console's queue. On a busy host it may leave it only after
-        // the wake.
+        // The guest's line waits in its console's queue. On a busy host it may come only after the
+        // wake.
         let mut down = None;
         if line.text.contains(SLEEPING) {
             down = Some(Down::of(&line, SLEEPING)?);
@@ -157,7 +157,6 @@ impl Guest {
         })
     }
 
-    /// Wakes.
     pub(super) fn wake(machine: &Machine, qemu: &Qemu) -> anyhow::Result<(Self, Woken)> {
         let mut running = machine.power_on(qemu, PowerOn::default())?;
         let failures: Vec<_> = FAILURES
@@ -198,7 +197,7 @@ impl Guest {
         Ok(woken)
     }
 
-    /// Adds what the woken guest says, as far as it does.
+    /// Adds the woken guest's figures, as far as it reports them.
     fn time_answer(&mut self, woken: &mut Woken) -> anyhow::Result<()> {
         let redis = self.running.wait_for(REDIS, self.answer_limit)?;
         woken.wake.total_ms = Some(ms(redis.at));
@@ -211,14 +210,14 @@ impl Guest {
         Ok(())
     }
 
-    /// Moves so many bytes plainly. The host's part stays zero.
+    /// Copies `bytes` plainly in the guest. The host's figures stay zero.
     pub(super) fn plain(&mut self, bytes: u64) -> anyhow::Result<PlainCopy> {
         let plain = self.command(
             &format!("plain {bytes}"),
             "poorwill-compare: plain",
             WORK_LIMIT,
         );
-        let plain = self.explain(plain, "reading and writing plainly")?;
+        let plain = self.explain(plain, "plain reads and writes")?;
         Ok(PlainCopy {
             read_bytes: number(&plain, "read_bytes")?,
             read_ms: float(number(&plain, "read_ms")?),
@@ -236,7 +235,7 @@ impl Guest {
 
     fn time_hibernation(&mut self) -> anyhow::Result<Hibernation> {
         let down = self.go_down("hibernate", "poorwill-compare: hibernating")?;
-        // The kernel tells that it could not in so many ways; one is to go on.
+        // The kernel reports its failures in many ways; one sign is that redis still answers.
         let failures: Vec<_> = FAILURES.into_iter().chain([REDIS]).collect();
         self.running.fail_on(&failures);
         let exit = self.end()?;
@@ -247,7 +246,7 @@ impl Guest {
         })
     }
 
-    /// Comes back from hibernation: adds that to `measured`.
+    /// Resumes from hibernation, and adds the times to `measured`.
     pub(super) fn resume(
         machine: &Machine,
         qemu: &Qemu,
@@ -260,7 +259,7 @@ impl Guest {
             .collect();
         guest.running.fail_on(&failures);
         let timed = guest.time_resume(measured);
-        guest.explain(timed, "coming back from hibernation")?;
+        guest.explain(timed, "resuming from hibernation")?;
         guest.running.fail_on(&FAILURES);
         Ok(guest)
     }
@@ -276,15 +275,14 @@ impl Guest {
         Ok(())
     }
 
-    /// Has the guest's client of redis wait for [`Self::ask`]. For a guest that
-    /// will not notice that it was away.
+    /// Makes the guest's client of redis wait for [`Self::ask`], for a guest that cannot notice its
+    /// restore.
     pub(super) fn listen(&mut self) -> anyhow::Result<()> {
         let listening = self.command("listen", "poorwill-compare: listening", WORK_LIMIT);
         self.explain(listening, "having the guest listen").map(drop)
     }
 
-    /// Has the client that listens ask redis at once, and tells when it was
-    /// answered.
+    /// Makes the waiting client ask redis at once, and returns the time of the answer.
     pub(super) fn ask(&mut self) -> anyhow::Result<f64> {
         let asked = self
             .running
@@ -294,13 +292,11 @@ impl Guest {
         Ok(ms(self.explain(asked, "asking redis")?.at))
     }
 
-    /// Since power-on.
     pub(super) fn elapsed_ms(&self) -> f64 {
         ms(self.running.elapsed())
     }
 
-    /// Waits for QEMU's end, which somebody else has asked for; how long after
-    /// power-on it came.
+    /// Waits for QEMU's end, which another part has requested; returns its time since power-on.
     pub(super) fn wait_end(&mut self) -> anyhow::Result<f64> {
         let exit = self.end();
         Ok(ms(self.explain(exit, "waiting for QEMU's end")?.at))
@@ -324,20 +320,20 @@ impl Guest {
         Ok(exit)
     }
 
-    /// Adds what was being done and the console's end to an error.
+    /// Adds the failed step and the last console lines to an error.
     fn explain<T>(&self, outcome: anyhow::Result<T>, what: &str) -> anyhow::Result<T> {
         outcome.with_context(|| format!("{what}{CONSOLE}\n{}\n", self.running.tail(15).join("\n")))
     }
 }
 
 fn fields(line: &Line, prefix: &str) -> anyhow::Result<Fields> {
-    Fields::parse(&line.text, prefix).with_context(|| format!("not understood: {}", line.text))
+    Fields::parse(&line.text, prefix).with_context(|| format!("unknown line: {}", line.text))
 }
 
 fn number(fields: &Fields, key: &str) -> anyhow::Result<u64> {
     match fields.number(key) {
         Some(number) => Ok(number),
-        None => bail!("the console tells no {key} in {fields:?}"),
+        None => bail!("the console's line lacks {key}: {fields:?}"),
     }
 }
 

@@ -1,14 +1,11 @@
-//! Poorwill beside its peers: on one machine, with the same guest and the same
-//! memory in use, in turns.
+//! Poorwill and its peers on one machine, with the same guest and the same memory in use, in turns.
 //!
-//! For each machine two guests are booted. In each round the one sleeps and wakes
-//! twice, moves as many bytes plainly each time, and, on as much memory, Linux
-//! hibernates, and with the least in use a third one boots; the other one, with the
-//! same contents, is saved and restored by QEMU.
-//! That one has its
-//! root on virtio-blk and on a disk of its own, for QEMU saves no machine with an
-//! NVMe controller. Machines with as much memory in use have their rounds in turns
-//! too: what a host does changes within minutes.
+//! For each machine two guests are booted. In each round the first sleeps and wakes twice, with
+//! plain copies of the image's length. On some sizes Linux also hibernates. With the least memory in use
+//! a third machine boots. QEMU saves and restores the second guest, which has the same contents.
+//! Its root is on virtio-blk and on a disk of its own, since QEMU cannot save a machine with an
+//! NVMe controller. Machines with equal memory in use take turns, too, since a host's speed changes
+//! within minutes.
 
 mod figures;
 mod guest;
@@ -31,44 +28,37 @@ pub use plan::{QUICK, Room, Size, USUAL, combinations, hibernating, least};
 use poorwill_machine::paths;
 use poorwill_machine::{Qemu, interrupt};
 
-use crate::NotHad;
+use crate::NotMeasured;
 
-/// What Linux needs to hibernate as fast as it can: what is in memory does not
-/// compress, and `platform` is nothing that firmware offers.
+/// Settings for Linux's fastest hibernation: the memory's contents do not compress, and the
+/// firmware does not offer `platform`.
 pub(super) const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
-/// The kernel that loads the hibernated one runs on one hart: on more, it often
-/// loses the disk's interrupts as it begins, and waits for ever.
+/// The kernel that loads the hibernated one runs on one hart: on more, it often loses the disk's
+/// first interrupts, and waits for ever.
 pub(super) const RESUME_WORDS: &str = "maxcpus=1";
-/// These and the rest, for people.
+/// All settings, for the report.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM; \
      maxcpus=1 for the kernel that loads";
 
-/// Hibernations that fail are not tried for ever: each takes minutes.
+/// Limit of failed hibernations: each takes minutes.
 pub(super) const MAX_FAILED_HIBERNATIONS: usize = 2;
 
-/// Choices of the comparison.
+/// Options of the comparison.
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
-    /// The firmware to measure.
     pub firmware: PathBuf,
-    /// Where disks may be made; removed by the caller.
+    /// Folder for disks; removed by the caller.
     pub folder: PathBuf,
-    /// How often each case is measured.
+    /// Number of measurements of each case.
     pub rounds: u32,
-    /// How often hibernation is, in the cases of [`hibernating`].
+    /// Number of hibernations, in the cases of [`hibernating`].
     pub hibernations: u32,
-    /// Harts of the machines.
     pub harts: u32,
-    /// The machines.
     pub sizes: Vec<Size>,
 }
 
-/// Measures into `results`, which has what was measured before a failure too.
-///
-/// # Errors
-///
-/// What failed, with the console's end.
+/// Runs the measurement. After a failure `results` has the figures so far.
 pub fn measure(
     options: &CompareOptions,
     results: &mut Option<Comparison>,
@@ -87,7 +77,7 @@ pub fn measure(
         tell(&format!("left out: {reason}"));
     }
     comparison.left_out = left_out;
-    // It is there for as long as it is asked whether it is full.
+    // The folder must exist while its free space is checked.
     let folder = tempfile::tempdir_in(&options.folder)?;
     let setting = Setting {
         options,
@@ -101,14 +91,14 @@ pub fn measure(
     measure_all(setting, &sizes, comparison).map_err(|error| {
         let full = Room::of(folder.path()).is_ok_and(|room| room.disk_mib < 64);
         match full {
-            true => error.context(format!("no room left in {}", options.folder.display())),
+            true => error.context(format!("no space left in {}", options.folder.display())),
             false => error,
         }
     })
 }
 
-/// Adds a case for each of `sizes`, which ascend, and keeps them in that order. A machine that
-/// cannot be had is left out, with the reason.
+/// Adds a case for each of `sizes`, which ascend, in that order. A machine that cannot be created
+/// is left out, with the reason.
 fn measure_all(
     setting: Setting<'_>,
     sizes: &[Size],
@@ -121,7 +111,8 @@ fn measure_all(
             Err(error) => {
                 interrupt::check()?;
                 let installed = of_a_machine.first().map_or(0, |size| size.installed_mib);
-                let not_had = NotHad::new(format!("the machine of {} GiB", gib(installed)), &error);
+                let not_had =
+                    NotMeasured::new(format!("the machine of {} GiB", gib(installed)), &error);
                 (setting.tell)(&format!("left out: {not_had}: {error:#}"));
                 comparison.left_out.push(not_had.to_string());
             }
@@ -137,15 +128,15 @@ fn measure_all(
     }
     match pairs.is_empty() && !sizes.is_empty() {
         true => bail!(
-            "no machine could be had: {}",
+            "no machine could be created: {}",
             comparison.left_out.join("; ")
         ),
         false => Ok(()),
     }
 }
 
-/// The cases with `used_mib` in use, round by round. One that cannot go on has what was measured
-/// before; the others go on.
+/// Measures the cases with `used_mib` in use, round by round. A failed case keeps its earlier
+/// figures; the others continue.
 fn measure_in_turns(pairs: &mut [Pair<'_>], setting: Setting<'_>, used_mib: u64) -> Vec<Case> {
     let mut going: Vec<_> = (pairs.iter_mut())
         .filter_map(|pair| {
@@ -161,16 +152,16 @@ fn measure_in_turns(pairs: &mut [Pair<'_>], setting: Setting<'_>, used_mib: u64)
             };
             if let Err(error) = done {
                 *goes_on = false;
-                (setting.tell)(&format!("{}: not had: {error:#}", case.case.name()));
+                (setting.tell)(&format!("{}: not measured: {error:#}", case.case.name()));
                 let what = format!("rounds from {} on", round.max(1));
-                case.case.not_had.push(NotHad::new(what, &error));
+                case.case.not_had.push(NotMeasured::new(what, &error));
             }
         }
     }
     going.into_iter().map(|(_, going, _)| going.case).collect()
 }
 
-/// Removes what is no longer needed; it may be large.
+/// Removes a file that is no longer needed; it may be large.
 fn remove(file: &Path) -> anyhow::Result<()> {
     fs::remove_file(file).with_context(|| format!("removing {}", file.display()))
 }

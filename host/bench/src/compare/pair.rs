@@ -1,4 +1,4 @@
-//! A machine that sleeps, and its peer, which QEMU saves.
+//! A machine that sleeps, and a second one, which QEMU saves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use poorwill_machine::paths;
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{DEBIAN_COMMAND_LINE, Disk, Machine, Qemu};
 
-use crate::NotHad;
+use crate::NotMeasured;
 
 use super::figures::{Case, ColdBoot, Hibernation, PlainCopy, Sleep, gib};
 use super::guest::{Guest, Woken};
@@ -19,42 +19,41 @@ use super::peers::{KINDS, Saved, copy_on_host, settle};
 use super::plan::Size;
 use super::{CompareOptions, HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS, remove};
 
-/// Where page data begins in a sleep area, and what partitions are aligned to.
+/// Offset of page data in a sleep area, which is also the alignment of partitions.
 const IMAGE_AT: u64 = 4 << 20;
 const ALIGNMENT: u64 = 1 << 20;
 
-/// What the host copies plainly of an image, at most: enough to tell its rate.
+/// Most bytes that the host copies of an image: enough for a rate.
 const MOST_ON_HOST: u64 = 256 << 20;
 
-/// How often the machine wakes and sleeps in a round, in which everything else is once.
-/// What a disk that others use too does in one second says little of the next: it
-/// takes more than a round's to tell a rate from another one.
+/// Sleeps and wakes of a round, in which everything else happens once. On a shared disk the rate
+/// varies from second to second, so one cycle is too little to compare rates.
 const CYCLES: u32 = 2;
 
-/// What all pairs have in common.
+/// Settings that all pairs share.
 #[derive(Clone, Copy)]
 pub(super) struct Setting<'s> {
     pub(super) options: &'s CompareOptions,
-    /// Where their disks are.
+    /// Folder of their disks.
     pub(super) folder: &'s Path,
     pub(super) qemu: &'s Qemu,
     pub(super) guest: &'s paths::Guest,
     /// The cases in which Linux hibernates.
     pub(super) hibernating: &'s [Size],
-    /// The case in whose rounds a machine boots.
+    /// The case with a cold boot in each round.
     pub(super) booting: Option<Size>,
     pub(super) tell: &'s dyn Fn(&str),
 }
 
-/// One machine and its peer: booted once, then with more and more memory in use. Outside
-/// its rounds both are switched off, so that others can have theirs.
+/// One machine and its peer, booted once, then with more and more memory in use. Between rounds
+/// both are off, so that other pairs can run.
 pub(super) struct Pair<'s> {
     setting: Setting<'s>,
     layout: Layout<'s>,
     /// Its cases.
     sizes: Vec<Size>,
     machine: Machine,
-    /// The sleep that the machine has not woken from.
+    /// The sleep from which the machine has not woken yet.
     asleep: Sleep,
     peer: Saved,
     cold_boots: Vec<ColdBoot>,
@@ -63,14 +62,14 @@ pub(super) struct Pair<'s> {
 /// A case that is being measured.
 pub(super) struct Going {
     pub(super) case: Case,
-    /// How many rounds hibernate.
+    /// Number of rounds that hibernate.
     hibernations: u32,
     /// Whether each round has a cold boot.
     boots: bool,
 }
 
 impl<'s> Pair<'s> {
-    /// Boots both. `sizes` are one machine's.
+    /// Boots both. All of `sizes` have the same installed memory.
     pub(super) fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
         let layout = Layout::new(setting, sizes)?;
         layout.tell("cold boots");
@@ -90,7 +89,7 @@ impl<'s> Pair<'s> {
         })
     }
 
-    /// The case with `used_mib` in use, if it is one of the machine's; nothing is measured yet.
+    /// A new case with `used_mib` in use, if it is one of this machine's sizes.
     pub(super) fn case(&self, used_mib: u64) -> Option<Going> {
         let of_case = |size: &&Size| size.used_mib == used_mib;
         let &size = self.sizes.iter().find(of_case)?;
@@ -115,7 +114,7 @@ impl<'s> Pair<'s> {
         })
     }
 
-    /// Begins a case: has as much memory in use.
+    /// Starts a case: fills its memory.
     pub(super) fn begin(&mut self, case: &Case) -> anyhow::Result<()> {
         let used_mib = case.used_mib;
         self.layout
@@ -128,7 +127,7 @@ impl<'s> Pair<'s> {
         self.peer.fill(self.setting.qemu, used_mib)
     }
 
-    /// Round `round`, from 1.
+    /// Runs round `round`, counted from 1.
     pub(super) fn round(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
         let (name, before) = (going.case.name(), going.case.hibernations.len());
         self.measure(going, round)
@@ -157,7 +156,7 @@ impl<'s> Pair<'s> {
                 }
             }
         }
-        // QEMU's stream is the slower way, and moves as much again: seen once.
+        // QEMU's stream is slower, and moves all bytes again: only the first round has it.
         let kinds = match round {
             1 => &KINDS[..],
             _ => &KINDS[KINDS.len() - 1..],
@@ -172,8 +171,8 @@ impl<'s> Pair<'s> {
         Ok(())
     }
 
-    /// Wakes the machine, moves as many bytes plainly, and has it sleep again. `what` names
-    /// that.
+    /// Wakes the machine, makes plain copies of an image's length, and puts it to sleep again. `what`
+    /// names the cycle in errors.
     fn cycle(&mut self, case: &mut Case, hibernates: bool, what: &str) -> anyhow::Result<()> {
         settle(&self.layout.disk())?;
         let (mut guest, woken) = Guest::wake(&self.machine, self.setting.qemu)?;
@@ -191,7 +190,7 @@ impl<'s> Pair<'s> {
         Ok(())
     }
 
-    /// Makes the machine anew, and has it sleep with as much memory in use.
+    /// Creates the machine again, and puts it to sleep with `used_mib` in use.
     fn start_over(&mut self, used_mib: u64) -> anyhow::Result<()> {
         let disk = self.layout.disk();
         remove(&disk)?;
@@ -201,8 +200,8 @@ impl<'s> Pair<'s> {
         Ok(())
     }
 
-    /// Linux may not come back, which is a finding, and no reason to give up: the
-    /// machine is then made anew.
+    /// Hibernates and resumes Linux. A failed resume is a result, not an error: the machine is then
+    /// created again.
     fn hibernate_and_resume(&self, case: &mut Case, guest: Guest) -> anyhow::Result<Guest> {
         match self.hibernate(guest) {
             Ok((guest, measured)) => {
@@ -212,7 +211,7 @@ impl<'s> Pair<'s> {
             Err(error) => {
                 interrupt::check()?;
                 let why = format!("{error:#}");
-                let what = "Linux does not come back from hibernation";
+                let what = "Linux does not resume from hibernation";
                 self.layout.tell(&format!("{what}: {why}"));
                 case.failed_hibernations.push(why);
                 remove(&self.layout.disk())?;
@@ -232,13 +231,13 @@ impl<'s> Pair<'s> {
     }
 }
 
-/// What the two are made of.
+/// The parts of a pair's two machines.
 struct Layout<'s> {
     setting: Setting<'s>,
     installed_mib: u64,
-    /// What will be in use at last.
+    /// The largest memory in use.
     largest_mib: u64,
-    /// Has the disks.
+    /// Folder of the disks.
     folder: PathBuf,
 }
 
@@ -256,11 +255,11 @@ impl<'s> Layout<'s> {
         })
     }
 
-    /// Notes a figure that could not be had; Ctrl-C is no reason to go on.
+    /// Records a figure that could not be measured; Ctrl-C stays an error.
     fn miss(&self, case: &mut Case, what: &str, error: &anyhow::Error) -> anyhow::Result<()> {
         interrupt::check()?;
-        self.tell(&format!("{what}: not had: {error:#}"));
-        case.not_had.push(NotHad::new(what, error));
+        self.tell(&format!("{what}: not measured: {error:#}"));
+        case.not_had.push(NotMeasured::new(what, error));
         Ok(())
     }
 
@@ -268,8 +267,8 @@ impl<'s> Layout<'s> {
         (self.setting.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
     }
 
-    /// What ran before has left other memory in use, and the host with something to
-    /// write.
+    /// Fills memory and sleeps: earlier steps changed the memory in use, and left the host with
+    /// dirty pages.
     fn fill_and_sleep(&self, mut guest: Guest, used_mib: u64) -> anyhow::Result<Sleep> {
         guest.fill(used_mib)?;
         settle(&self.disk())?;
@@ -279,7 +278,7 @@ impl<'s> Layout<'s> {
     fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
         let disk = &self.disk();
         let mut plain = guest.plain(bytes)?;
-        // The sleep area is the last partition, behind the swap.
+        // The sleep area is the last partition, after the swap.
         let length = fs::metadata(disk).context("looking at the disk")?.len();
         let area = length - ALIGNMENT - self.room().0;
         let host_bytes = bytes.min(MOST_ON_HOST);
@@ -296,7 +295,7 @@ impl<'s> Layout<'s> {
         Ok(self.with_disk(Disk::nvme(disk)))
     }
 
-    /// Boots a machine that is new, and cuts its power.
+    /// Boots a new machine, and cuts its power.
     fn boot(&self) -> anyhow::Result<ColdBoot> {
         let disk = self.folder.join("boot.disk");
         let boot = Guest::cold_boot(&self.machine(&disk)?, self.setting.qemu);
@@ -308,7 +307,7 @@ impl<'s> Layout<'s> {
         self.folder.join("machine.disk")
     }
 
-    /// For two images, or for one hibernation.
+    /// Room for two images, or for one hibernation.
     fn room(&self) -> Bytes {
         Bytes::mib(2 * (self.largest_mib + 256))
     }
@@ -347,7 +346,7 @@ impl<'s> Layout<'s> {
 /// Adds a sleep and its wake, each as far as it could be measured.
 fn add_cycle(case: &mut Case, asleep: Sleep, woken: &Woken, what: &str) {
     if asleep.total_ms.is_none() {
-        case.not_had.push(NotHad {
+        case.not_had.push(NotMeasured {
             what: format!("{what}: the sleep's time"),
             why: "the guest's line before the sleep came after the power-off".into(),
         });
@@ -360,7 +359,7 @@ fn add_cycle(case: &mut Case, asleep: Sleep, woken: &Woken, what: &str) {
     case.wakes.push(woken.wake);
 }
 
-/// `back` is from the round's hibernation.
+/// `back` is the round's hibernation.
 fn round_text(round: u32, case: &Case, back: Option<&Hibernation>) -> String {
     let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
     format!(

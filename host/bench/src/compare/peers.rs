@@ -21,7 +21,7 @@ use super::remove;
 
 const MIB: u64 = 1 << 20;
 
-/// Every way of saving, measured in this order.
+/// All kinds of saves, in the order of measurement.
 pub(super) const KINDS: [SaveKind; 2] = [SaveKind::Stream, SaveKind::MappedRam];
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -33,11 +33,11 @@ pub(super) struct Saved {
     machine: Machine,
     file: PathBuf,
     kind: SaveKind,
-    /// How often it was saved by [`Saved::cycle_each`].
+    /// Number of saves by [`Saved::cycle_each`].
     saves: u32,
-    /// The save that has not been restored yet.
+    /// The figures of the save that is not restored yet.
     begun: QemuCycle,
-    /// Holds the control socket.
+    /// Folder of the control socket.
     socket: TempDir,
 }
 
@@ -66,7 +66,7 @@ impl Saved {
         Ok((saved, cold_boot))
     }
 
-    /// Has so much memory in use.
+    /// Restores the guest, fills `used_mib` of its memory, and saves it.
     pub(super) fn fill(&mut self, qemu: &Qemu, used_mib: u64) -> anyhow::Result<()> {
         let (mut guest, control, _, _) = self.restore(qemu)?;
         guest.fill(used_mib)?;
@@ -74,8 +74,8 @@ impl Saved {
         self.save(guest, control, self.kind, file)
     }
 
-    /// Restores what was saved last and saves it in the next of these ways, until
-    /// each was saved once. The last one is that of every round.
+    /// Restores the last save, and saves the machine in the next of `kinds`, until each was used
+    /// once. The last kind is that of every round.
     pub(super) fn cycle_each(
         &mut self,
         qemu: &Qemu,
@@ -110,7 +110,7 @@ impl Saved {
         control.quit()?;
         let ended = guest.wait_end()?;
         let file_bytes = fs::metadata(&file)
-            .with_context(|| format!("looking at {}", file.display()))?
+            .with_context(|| format!("reading the size of {}", file.display()))?
             .blocks()
             * 512;
         if self.file != file && self.file.exists() {
@@ -129,8 +129,8 @@ impl Saved {
         Ok(())
     }
 
-    /// Starts QEMU with what was saved; with it comes when the machine ran and
-    /// when redis answered.
+    /// Starts QEMU and restores the save. Also returns when the machine ran and when redis
+    /// answered.
     fn restore(&self, qemu: &Qemu) -> anyhow::Result<(Guest, Control, f64, f64)> {
         let mut machine = self.machine.clone();
         machine.extra_arguments.extend(incoming_arguments());
@@ -150,8 +150,8 @@ impl Saved {
     }
 }
 
-/// Has the host write `file` out, so that what is measured next does not pay for what
-/// was written before, and forget it, as a machine does that has been off.
+/// Makes the host write `file` out, so that the next measurement does not pay for earlier writes.
+/// Then drops it from the cache, as for a machine that was off.
 pub(super) fn settle(file: &Path) -> anyhow::Result<()> {
     let settled = File::open(file).and_then(|file| {
         file.sync_all()?;
@@ -160,8 +160,8 @@ pub(super) fn settle(file: &Path) -> anyhow::Result<()> {
     settled.with_context(|| format!("flushing {}", file.display()))
 }
 
-/// Reads `bytes` of the disk's file at `read_at`, and overwrites and flushes as many
-/// at `write_at`, 1 MiB at a time.
+/// Reads `bytes` of the disk's file at `read_at`, and overwrites and flushes `bytes` at
+/// `write_at`, 1 MiB at a time.
 pub(super) fn copy_on_host(
     disk: &Path,
     read_at: u64,
@@ -170,7 +170,7 @@ pub(super) fn copy_on_host(
 ) -> anyhow::Result<(Duration, Duration)> {
     let copied = time_copies(disk, read_at, write_at, bytes.div_ceil(MIB));
     interrupt::check()?;
-    copied.context("reading and writing plainly on the host")
+    copied.context("plain reads and writes on the host")
 }
 
 fn time_copies(

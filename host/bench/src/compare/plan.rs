@@ -1,4 +1,4 @@
-//! Which machines are measured, and whether this host has room for them.
+//! The sizes of machines to measure, and whether this host has room for them.
 
 use std::path::Path;
 
@@ -6,17 +6,15 @@ use anyhow::Context;
 use poorwill_machine::resources;
 use poorwill_machine::size::Bytes;
 
-/// A machine's RAM, and how much of it is to be in use.
+/// A machine's RAM, and its memory in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
-    /// MiB.
     pub installed_mib: u64,
-    /// MiB.
     pub used_mib: u64,
 }
 
-/// What is measured unless something else is asked for: everything in a large
-/// machine, and enough in smaller ones to see that installed memory costs nothing.
+/// The default sizes: all in a large machine, and enough in smaller ones to show that installed
+/// memory costs nothing.
 pub const USUAL: [Size; 8] = [
     Size::new(1024, 512),
     Size::new(4096, 256),
@@ -28,22 +26,20 @@ pub const USUAL: [Size; 8] = [
     Size::new(8192, 4096),
 ];
 
-/// What is measured where time is short: enough for every target.
+/// The sizes of a short run: enough for each target.
 pub const QUICK: [Size; 3] = [
     Size::new(1024, 512),
     Size::new(4096, 256),
     Size::new(4096, 512),
 ];
 
-/// What a kernel keeps for itself of a machine's RAM, and what programs need to
-/// run beside the memory that is filled.
+/// Memory that the kernel reserves, and that programs need beside the filled memory.
 const KEPT_MIB: u64 = 256;
 
-/// Three roots as written to, tables, and room to breathe.
+/// Disk space for three written roots, partition tables, and reserve.
 const DISK_MIB: u64 = 2560;
 
 impl Size {
-    /// So many MiB in use of so many.
     #[must_use]
     pub const fn new(installed_mib: u64, used_mib: u64) -> Self {
         Size {
@@ -52,32 +48,32 @@ impl Size {
         }
     }
 
-    /// Whether a machine with so much RAM can have so much in use.
+    /// Whether a machine of `installed_mib` can have `used_mib` in use.
     #[must_use]
     pub const fn fits(self) -> bool {
         self.used_mib + KEPT_MIB <= self.installed_mib
     }
 
-    /// Whether Linux can hibernate: it copies what is in use within memory, but
-    /// for what it can swap.
+    /// Whether Linux can hibernate: it copies the used memory within memory, except for pages that
+    /// it can swap out.
     #[must_use]
     pub const fn can_hibernate(self) -> bool {
         2 * self.used_mib + KEPT_MIB <= self.installed_mib
     }
 
-    /// Host memory: the guest's, which is there from the start, QEMU's own, and nothing
-    /// left over for the page cache of its files.
+    /// Host memory: the guest's, from the start, and QEMU's own, but nothing for the page cache of
+    /// its files.
     const fn memory_mib(self) -> u64 {
         self.installed_mib + 768
     }
 
-    /// Host disk: two slots, the swap, and QEMU's file of the moment and the next.
+    /// Host disk: two slots, the swap, and QEMU's present and next file.
     const fn disk_mib(self) -> u64 {
         5 * (self.used_mib + 128) + DISK_MIB
     }
 }
 
-/// Every combination of `installed` and `used` that fits.
+/// All combinations of `installed` and `used` that fit.
 #[must_use]
 pub fn combinations(installed: &[u64], used: &[u64]) -> Vec<Size> {
     let mut sizes: Vec<Size> = installed
@@ -93,10 +89,10 @@ pub fn combinations(installed: &[u64], used: &[u64]) -> Vec<Size> {
     sizes
 }
 
-/// The cases of `sizes`, which ascend, in which Linux hibernates: the smallest
-/// machine's that have room for it, and no more than two, as each time takes half a
-/// minute. Not in a large machine: behind a return the kernel counts 200 MiB as used
-/// there that hold nothing, and the next cases have less in use than they say.
+/// The cases of `sizes`, which ascend, in which Linux hibernates: at most two cases of the smallest
+/// machine that have room for it, since each takes half a minute. Large machines are unsuitable:
+/// after a resume the kernel counts 200 MiB as used that hold nothing, so later cases would have
+/// less in use than they claim.
 #[must_use]
 pub fn hibernating(sizes: &[Size]) -> Vec<Size> {
     let mut able: Vec<Size> = (sizes.iter().copied())
@@ -108,42 +104,35 @@ pub fn hibernating(sizes: &[Size]) -> Vec<Size> {
     able
 }
 
-/// The case of `sizes` with the least in use, in the smallest machine: what a boot
-/// leaves in use is little, so this one's wakes are set beside boots.
+/// The case of `sizes` with the least memory in use, in the smallest machine. A boot leaves little
+/// memory in use, so boots are compared with this case's wakes.
 #[must_use]
 pub fn least(sizes: &[Size]) -> Option<Size> {
     let key = |size: &Size| (size.used_mib, size.installed_mib);
     sizes.iter().copied().min_by_key(key)
 }
 
-/// What a host has to spare.
+/// Free memory and disk space of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// MiB of memory.
     pub memory_mib: u64,
-    /// MiB of disk.
     pub disk_mib: u64,
 }
 
 impl Room {
-    /// Looks at the host, and at the file system of `folder`.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's.
+    /// Reads the host's free memory, and the free space of `folder`'s file system.
     pub fn of(folder: &Path) -> anyhow::Result<Self> {
         let disk = resources::disk_free(folder)
-            .with_context(|| format!("looking at the room in {}", folder.display()))?;
-        let memory =
-            resources::memory_available().context("/proc/meminfo tells no MemAvailable")?;
+            .with_context(|| format!("reading the free space in {}", folder.display()))?;
+        let memory = resources::memory_available().context("/proc/meminfo has no MemAvailable")?;
         Ok(Room {
             memory_mib: memory.0 >> 20,
             disk_mib: disk.0 >> 20,
         })
     }
 
-    /// Those of `sizes` that it has room for, ascending, and why it has none for the
-    /// others. The disks of all machines are there at once; one of them runs at a time.
+    /// The cases of `sizes` that fit, ascending, and the reasons against the others. The disks of
+    /// all machines exist at once; one machine runs at a time.
     #[must_use]
     pub fn choose(mut self, sizes: &[Size]) -> (Vec<Size>, Vec<String>) {
         let mut sizes = sizes.to_vec();
@@ -165,7 +154,7 @@ impl Room {
         (chosen, left_out)
     }
 
-    /// Why `size` has no room here; `None` if it has.
+    /// Why `size` does not fit; `None`: it fits.
     fn refuses(self, size: Size) -> Option<String> {
         let lacks = |what: &str, has: u64, wants: u64| {
             format!(

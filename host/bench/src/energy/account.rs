@@ -1,4 +1,4 @@
-//! All that a profile tells, reckoned: what `poorwill energy` prints.
+//! The results of `poorwill energy` for a profile.
 
 use serde::Serialize;
 use uom::si::energy::joule;
@@ -12,22 +12,22 @@ use super::profile::{Kind, Profile};
 use super::times::Given;
 use crate::results::Results;
 
-/// What a profile's modes cost.
+/// The costs of a profile's modes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Account {
-    /// `modelled`: what is measured is time and bytes.
+    /// `modelled`: only times and bytes are measured.
     pub energy: &'static str,
     /// The profile's name or file.
     pub profile: String,
     /// The machine.
     pub title: String,
-    /// What the sources are of.
+    /// The publication that the sources refer to.
     pub publication: String,
-    /// What to know of the figures.
+    /// Notes on the figures.
     pub about: String,
     /// Each mode with times.
     pub modes: Vec<ModeCost>,
-    /// Modes whose times only a measurement gives.
+    /// Modes whose times come from measurements only.
     pub without_times: Vec<String>,
     /// Sleeps of several lengths.
     pub sleeps: Vec<SleepCost>,
@@ -35,15 +35,14 @@ pub struct Account {
     pub break_evens: Vec<Pair>,
     /// `retain`, then `persist`.
     pub staged: Option<StagedCost>,
-    /// Sleeps that a bench measured, on this machine.
+    /// A bench's sleeps, on this machine.
     pub measured: Vec<MeasuredCost>,
-    /// The profile's figures and where they are from.
+    /// The profile's figures and their sources.
     pub figures: Vec<SourcedFigure>,
 }
 
 /// One mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "names with units")]
 pub struct ModeCost {
     pub name: String,
     pub kept_watts: f64,
@@ -60,44 +59,40 @@ pub struct ModeCost {
 pub struct SleepCost {
     /// How long the mode lasts.
     pub seconds: f64,
-    /// In the order of [`Account::modes`], staged behind them.
+    /// In the order of [`Account::modes`], then staged.
     pub modes: Vec<Cost>,
 }
 
 /// One sleep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// The mode.
     pub name: String,
-    /// All of it.
     pub joules: f64,
-    /// From the request until the OS runs again; not told of a staged sleep.
+    /// From the request until the OS runs again; `None` for a staged sleep.
     pub average_watts: Option<f64>,
 }
 
 /// Two modes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
-    /// One.
     pub first: String,
-    /// The other.
     pub second: String,
-    /// The break-even; `None` where there is none.
+    /// The break-even, if there is one.
     pub seconds: Option<f64>,
-    /// In words.
+    /// The verdict in words.
     pub verdict: String,
 }
 
-/// The staged mode at the delay that `auto` uses.
+/// The staged mode with the delay of `auto`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StagedCost {
-    /// What sleeps begin in.
+    /// The first mode.
     pub retain: String,
-    /// What they end in.
+    /// The second mode.
     pub persist: String,
     /// The break-even.
     pub delay_seconds: f64,
-    /// The most that it costs over the better of the two, at any length.
+    /// The highest ratio to the cost of the better mode, over all lengths.
     pub worst_ratio: f64,
 }
 
@@ -106,24 +101,22 @@ pub struct StagedCost {
 pub struct MeasuredCost {
     /// `0.5 of 4 GiB`.
     pub case: String,
-    /// The profile's mode that it stands in.
+    /// The profile's mode.
     pub mode: String,
-    /// Whether the bytes were taken at a device's bandwidths, or times as the
-    /// emulated machine took them.
+    /// Whether the times are computed from bytes and a device's bandwidths; otherwise they are the
+    /// emulated machine's.
     pub at_bandwidth: bool,
-    /// Whether what the machine could do without was left out.
+    /// Whether avoidable parts are left out.
     pub without_avoidable: bool,
-    /// Bytes in the image.
     pub saved_bytes: f64,
     /// The mode with these times.
     pub cost: ModeCost,
-    /// Beside keeping RAM powered, or running on where the profile has no such mode.
+    /// The comparison with powered RAM, or with a running machine if the profile has no such mode.
     pub break_even: Option<Pair>,
 }
 
 /// A figure of the profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "told by their type")]
 pub struct SourcedFigure {
     pub place: String,
     pub value: f64,
@@ -133,16 +126,14 @@ pub struct SourcedFigure {
 /// A mode of a profile's machine with the times of a measured sleep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredMode {
-    /// What was measured.
     pub sleep: MeasuredSleep,
-    /// The mode.
     pub mode: Mode,
-    /// Whether what the machine could do without was left out.
+    /// Whether avoidable parts are left out.
     pub without_avoidable: bool,
 }
 
-/// Every measured sleep in the persist mode of `profile`, and once more without
-/// what that machine could do without. Empty where the profile has no such mode.
+/// Each measured sleep in the persist mode of `profile`, and again without avoidable parts. Empty
+/// if the profile has no such mode.
 #[must_use]
 pub fn measured_modes(profile: &Profile, results: &Results) -> Vec<MeasuredMode> {
     let Some(mode) = profile.mode_of(Kind::Persist) else {
@@ -175,7 +166,7 @@ pub fn measured_modes(profile: &Profile, results: &Results) -> Vec<MeasuredMode>
     modes
 }
 
-/// The mode that sleeps would otherwise be spent in: RAM powered, or running on.
+/// The alternative to persisting: RAM powered, or running on.
 #[must_use]
 pub fn otherwise(profile: &Profile) -> Option<Mode> {
     let mode = profile
@@ -193,8 +184,8 @@ pub fn staged(profile: &Profile) -> Option<Staged> {
 }
 
 impl Account {
-    /// Of `profile`, called `name`, for sleeps of these lengths (or, of none, of
-    /// some around its break-evens), with what `results` has measured.
+    /// The account of `profile`, called `name`, for sleeps of these lengths, with the measurements
+    /// of `results`. Without lengths, it uses some around the break-evens.
     #[must_use]
     pub fn of(name: &str, profile: &Profile, lengths: &[Time], results: Option<&Results>) -> Self {
         let modes: Vec<Mode> = profile
@@ -271,8 +262,7 @@ fn pairs(modes: &[Mode]) -> Vec<Pair> {
     pairs
 }
 
-/// Lengths that people know, from a thirtieth of the least break-even to thirty
-/// times the greatest.
+/// Round lengths from a thirtieth of the least break-even to thirty times the greatest.
 fn usual_lengths(pairs: &[Pair]) -> Vec<Time> {
     const KNOWN: [f64; 13] = [
         1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 60.0, 600.0, 1800.0, 3600.0, 28800.0, 86400.0, 604_800.0,
@@ -366,7 +356,7 @@ impl StagedCost {
     }
 }
 
-/// Three digits of a time, in the unit that people would take.
+/// A time with three digits, in a suitable unit.
 #[must_use]
 pub fn duration(seconds: f64) -> String {
     match seconds {

@@ -1,4 +1,4 @@
-//! The profiles that the command carries.
+//! The built-in profiles.
 
 use super::profile::{Profile, ProfileError};
 
@@ -29,10 +29,6 @@ pub const BUILT_IN: [(&str, &str); 7] = [
 ];
 
 /// The built-in profile of this name.
-///
-/// # Errors
-///
-/// [`ProfileError::Unknown`].
 pub fn profile(name: &str) -> Result<Profile, ProfileError> {
     match BUILT_IN.iter().find(|(known, _)| *known == name) {
         Some((known, text)) => Profile::parse(text, known),

@@ -1,5 +1,4 @@
-//! Times and bytes of sleeps that a bench has measured, in the place of a
-//! profile's.
+//! A bench's times and bytes of sleeps, in place of a profile's.
 
 use uom::si::f64::Time;
 use uom::si::time::{millisecond, second};
@@ -14,7 +13,6 @@ use crate::spread::median;
 pub struct MeasuredSleep {
     /// `0.5 of 4 GiB`.
     pub name: String,
-    /// Bytes in the image.
     pub saved_bytes: f64,
     /// Bytes of it that a wake loads.
     pub loaded_bytes: f64,
@@ -27,7 +25,7 @@ pub struct MeasuredSleep {
 }
 
 impl MeasuredSleep {
-    /// Of a case that slept and woke.
+    /// The medians of a case; `None`: it has no sleep or no wake.
     #[must_use]
     pub fn of(case: &Case) -> Option<Self> {
         let kernel_sleep = case.sleeps.iter().filter_map(|sleep| sleep.kernel_ms);
@@ -48,7 +46,7 @@ impl MeasuredSleep {
         })
     }
 
-    /// How long this part took in the emulated machine.
+    /// Time of this part in the emulated machine.
     #[must_use]
     pub fn time(&self, part: MeasuredPart) -> Option<Time> {
         let ms = match part {
@@ -75,16 +73,13 @@ fn bytes(count: u64) -> f64 {
     count as f64
 }
 
-/// A measured sleep on a profile's machine: its bytes at the bandwidths of the
-/// machine's device; where the profile has no device, its times, which are those
-/// of an emulated machine.
+/// A measured sleep on a profile's machine: its bytes at the bandwidths of the machine's device. If
+/// the profile has no device, its times, which are those of an emulated machine.
 #[derive(Clone, Copy, Debug)]
 pub struct OnMachine<'a> {
-    /// What was measured.
     pub sleep: &'a MeasuredSleep,
-    /// The machine's device.
     pub device: Option<&'a Device>,
-    /// Whether what the machine could do without is left out.
+    /// Whether avoidable parts are left out.
     pub without_avoidable: bool,
 }
 
@@ -101,8 +96,8 @@ impl Times for OnMachine<'_> {
             MeasuredPart::Load => {
                 moved(self.sleep.loaded_bytes, device.read_bytes_per_second.value)
             }
-            // Of the processor, not of the device: the emulator's says nothing here
-            // if the profile has its own.
+            // This time belongs to the processor, not to the device: the profile's own is better
+            // than the emulator's.
             MeasuredPart::KernelSleep
             | MeasuredPart::FirmwareSleep
             | MeasuredPart::FirmwareWake

@@ -1,9 +1,9 @@
-//! When which sleep mode saves energy: arithmetic ([`model`]) on the powers of a
-//! machine's phases ([`profile`], with the built-in ones in [`builtin`]) and on
-//! times that are given or measured ([`measured`]).
+//! Computes which sleep mode saves energy: arithmetic ([`model`]) on the powers of a machine's
+//! phases ([`profile`], with the built-in ones in [`builtin`]) and on given or measured times
+//! ([`measured`]).
 //!
-//! Energy is *modelled*, always: what an emulator measures is time and bytes. The
-//! arithmetic itself is held against the published numbers in [`thesis`].
+//! Energy is always *modelled*: an emulator measures only time and bytes. [`thesis`] compares the
+//! arithmetic with published numbers.
 
 pub mod account;
 pub mod builtin;

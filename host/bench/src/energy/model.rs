@@ -1,16 +1,14 @@
-//! What a sleep costs, as a function of its length. Nothing here measures: it is
-//! arithmetic on powers and times that somebody else has measured.
+//! The cost of a sleep as a function of its length: arithmetic on given powers and times.
 //!
-//! The *length* of a sleep is the time for which its mode keeps the machine's
-//! state: from the end of entering to the wake event. Each mode then costs a
-//! fixed energy, for entering and leaving, and its power times the length.
+//! The *length* of a sleep is the time for which its mode keeps the machine's state: from the end
+//! of entering to the wake event. Each mode costs a fixed energy, for entering and leaving, and its
+//! power times the length.
 
 use uom::si::f64::{Energy, Power, Time};
 
-/// A stretch of time at one power.
+/// An interval at one power.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// What happens in it.
     pub name: String,
     /// The power of the whole machine, zero or more.
     pub power: Power,
@@ -19,7 +17,6 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Power times time.
     #[must_use]
     pub fn energy(&self) -> Energy {
         self.power * self.time
@@ -40,31 +37,28 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// The energy of entering.
     #[must_use]
     pub fn enter_energy(&self) -> Energy {
         energy(&self.enter)
     }
 
-    /// The energy of leaving.
     #[must_use]
     pub fn leave_energy(&self) -> Energy {
         energy(&self.leave)
     }
 
-    /// What a sleep costs however short it is: entering and leaving.
+    /// Energy of entering and leaving, which each sleep costs.
     #[must_use]
     pub fn fixed_energy(&self) -> Energy {
         self.enter_energy() + self.leave_energy()
     }
 
-    /// How long entering takes.
     #[must_use]
     pub fn enter_time(&self) -> Time {
         time(&self.enter)
     }
 
-    /// How long leaving takes: the wake latency.
+    /// Time of leaving: the wake latency.
     #[must_use]
     pub fn leave_time(&self) -> Time {
         time(&self.leave)
@@ -76,8 +70,8 @@ impl Mode {
         self.fixed_energy() + self.kept * length
     }
 
-    /// The mean power from the request until the OS runs again. A sleep that takes
-    /// no time at all has the mode's own power.
+    /// The mean power from the request until the OS runs again. For a sleep of no duration, the
+    /// mode's own power.
     #[must_use]
     pub fn average_power(&self, length: Time) -> Power {
         let whole = self.enter_time() + length + self.leave_time();
@@ -88,8 +82,7 @@ impl Mode {
         }
     }
 
-    /// From which length on `other` costs less than this mode, or the other way
-    /// round.
+    /// The length at which the cheaper of this mode and `other` changes.
     #[must_use]
     pub fn break_even(&self, other: &Mode) -> BreakEven {
         let fixed = other.fixed_energy() - self.fixed_energy();
@@ -107,7 +100,7 @@ impl Mode {
     }
 }
 
-// No phases are zero, and not the minus zero that floats sum up to from nothing.
+// A sum of no phases is 0, not the -0 that an empty sum of floats yields.
 
 fn energy(phases: &[Phase]) -> Energy {
     let each = phases.iter().map(Phase::energy);
@@ -122,19 +115,19 @@ fn time(phases: &[Phase]) -> Time {
 /// Where two modes cost the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BreakEven {
-    /// At this length. Below it the mode that is cheaper to enter and leave costs
-    /// less, above it the one that is cheaper to keep.
+    /// At this length. Shorter sleeps cost less in the mode that is cheaper to enter and leave,
+    /// longer ones in the mode that is cheaper to keep.
     At(Time),
-    /// Nowhere: the first mode costs less at every length above zero.
+    /// Nowhere: the first mode costs less at all lengths above zero.
     FirstAlways,
-    /// Nowhere: the second mode costs less at every length above zero.
+    /// Nowhere: the second mode costs less at all lengths above zero.
     SecondAlways,
     /// Everywhere: both cost the same.
     Same,
 }
 
 impl BreakEven {
-    /// The length, where there is one.
+    /// The length; `None`: there is no break-even.
     #[must_use]
     pub fn length(self) -> Option<Time> {
         match self {
@@ -146,28 +139,27 @@ impl BreakEven {
 
 /// `retain` for a while, then `persist`, without waking the OS in between.
 ///
-/// How long a sleep will last is not known when it begins: this is the ski
-/// rental problem, `retain` being the rent and `persist` the purchase. To wait
-/// for the break-even of the two and then to save costs at most twice what the
-/// better of the two would have cost, whatever the length; no fixed delay has a
-/// better bound when `retain` costs nothing to enter and `persist` nothing to keep.
+/// The length of a sleep is not known at its start. This is the ski rental problem, with `retain`
+/// as the rent and `persist` as the purchase. To wait for the break-even and then save costs at
+/// most twice the energy of the better mode, at any length. No fixed delay has a better bound if
+/// `retain` costs nothing to enter and `persist` nothing to keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Staged {
-    /// The mode that sleeps begin in.
+    /// The first mode.
     pub retain: Mode,
-    /// The mode that long sleeps end in. All of its entering is counted, although
-    /// the OS's part of it was done when `retain` was entered: an upper limit.
+    /// The mode of long sleeps. All of its entering is counted, although the OS did its part before
+    /// `retain`: an upper limit.
     pub persist: Mode,
     /// How long `retain` lasts before `persist` is entered.
     pub delay: Time,
 }
 
 impl Staged {
-    /// With the delay that `auto` uses, the break-even of the two. `None` where
-    /// there is none and staging could only cost more.
+    /// The staged mode with the delay of `auto`: the break-even. `None`: there is no break-even,
+    /// and staging could only cost more.
     #[must_use]
     pub fn auto(retain: Mode, persist: Mode) -> Option<Self> {
-        // With the cheaper one to keep behind, or never.
+        // The second mode must be the cheaper one to keep.
         if persist.kept >= retain.kept {
             return None;
         }
@@ -179,8 +171,7 @@ impl Staged {
         })
     }
 
-    /// The energy of a sleep of this length; a wake event at the delay finds the
-    /// machine in `retain` still.
+    /// The energy of a sleep of this length; a wake event at the delay still finds `retain`.
     #[must_use]
     pub fn energy(&self, length: Time) -> Energy {
         if length <= self.delay {
@@ -190,15 +181,15 @@ impl Staged {
         first + self.persist.energy(length - self.delay)
     }
 
-    /// What the better of the two modes costs.
+    /// The energy of the better of the two modes.
     #[must_use]
     pub fn better_energy(&self, length: Time) -> Energy {
         let [retain, persist] = [&self.retain, &self.persist].map(|mode| mode.energy(length));
         if retain < persist { retain } else { persist }
     }
 
-    /// The greatest energy over that of the better mode, of all lengths. That is
-    /// just behind the delay: before it, and ever further behind it, it is less.
+    /// The highest ratio to the better mode's energy, over all lengths. It is reached just after
+    /// the delay.
     #[must_use]
     pub fn worst_ratio(&self) -> f64 {
         let behind = self.retain.enter_energy()
@@ -304,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Equal but for what 64-bit floats round.
+    /// Equal, up to the rounding of 64-bit floats.
     fn near(one: Energy, other: Energy) -> bool {
         let scale = one.get::<joule>().abs().max(other.get::<joule>().abs());
         (one - other).get::<joule>().abs() <= scale * 1e-9

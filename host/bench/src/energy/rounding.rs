@@ -1,17 +1,14 @@
-//! What rounding leaves open: a printed number stands for all that are rounded to
-//! it, half a unit of its last digit on either side.
+//! Handles rounding: a printed number stands for all values within half a unit of its last digit.
 
 use std::num::ParseFloatError;
 
 use serde::Deserialize;
 
-/// A number as it is printed.
+/// A printed number.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Printed {
-    /// As printed.
     pub text: String,
-    /// Its value.
     pub value: f64,
     /// Half a unit of its last digit.
     pub half: f64,
@@ -20,7 +17,7 @@ pub struct Printed {
 impl TryFrom<String> for Printed {
     type Error = ParseFloatError;
 
-    /// Of digits, with or without a point among them.
+    /// Parses digits, with or without a point among them.
     fn try_from(text: String) -> Result<Self, ParseFloatError> {
         let decimals = text.split_once('.').map_or(0, |(_, digits)| digits.len());
         Ok(Printed {
@@ -31,42 +28,39 @@ impl TryFrom<String> for Printed {
     }
 }
 
-/// A result, with the least and the most that it can be for inputs that round to
-/// those printed.
+/// A result, with its least and greatest value for all inputs that round to the printed ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reckoned {
-    /// For the inputs as they are printed.
+pub struct Computed {
+    /// For the inputs as printed.
     pub value: f64,
-    /// The least.
     pub least: f64,
-    /// The most.
     pub most: f64,
 }
 
-impl Reckoned {
-    /// Each of the three, by `combine`, of several results whose inputs are
-    /// independent and that `combine` does not turn round.
+impl Computed {
+    /// Applies `combine` to the three values of several results. The results must have independent
+    /// inputs, and `combine` must be increasing.
     #[must_use]
     pub fn combine(
-        of: &[Reckoned],
+        of: &[Computed],
         combine: impl Fn(&mut dyn Iterator<Item = f64>) -> f64,
     ) -> Self {
-        Reckoned {
+        Computed {
             value: combine(&mut of.iter().map(|one| one.value)),
             least: combine(&mut of.iter().map(|one| one.least)),
             most: combine(&mut of.iter().map(|one| one.most)),
         }
     }
 
-    /// How far the result is from what is printed, as a part of it.
+    /// The result's deviation from the printed value, relative to that.
     #[must_use]
     pub fn deviation(&self, printed: &Printed) -> f64 {
         self.value / printed.value - 1.0
     }
 
-    /// How much of that rounding does not explain: zero where some inputs that
-    /// round to those printed give a result that rounds to the one printed; infinite
-    /// where there is no result.
+    /// The deviation that rounding does not explain, relative to the printed value. It is zero if
+    /// some inputs that round to the printed ones give the printed result, and infinite if there is
+    /// no result.
     #[must_use]
     pub fn beyond_rounding(&self, printed: &Printed) -> f64 {
         if self.value.is_nan() {
@@ -81,18 +75,17 @@ impl Reckoned {
 /// A field of `T`, and half a unit of its last digit.
 pub type Rounded<T> = (fn(&mut T) -> &mut f64, f64);
 
-/// `result` of `inputs` that are rounded. Its extremes are taken at the corners of
-/// what the inputs can be, which is where they are for a result that only rises
-/// or only falls with each input.
+/// Computes `result` of rounded `inputs`. It takes the extremes at the corners of the inputs'
+/// ranges. They are there if the result rises or falls steadily with each input.
 #[must_use]
-pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) -> f64) -> Reckoned {
+pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) -> f64) -> Computed {
     let value = result(inputs);
     let moved = |at: &T, (field, half): &Rounded<T>, sign: f64| {
         let mut at = at.clone();
         *field(&mut at) += sign * half;
         at
     };
-    // What a result does not depend on would only double the corners.
+    // Inputs without influence would only double the number of corners.
     let matters = |one: &&Rounded<T>| {
         [-1.0, 1.0]
             .iter()
@@ -109,7 +102,7 @@ pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) ->
     let (least, most) = results.fold((value, value), |(least, most), one| {
         (least.min(one), most.max(one))
     });
-    Reckoned { value, least, most }
+    Computed { value, least, most }
 }
 
 #[cfg(test)]
@@ -142,7 +135,7 @@ mod tests {
     #[test]
     fn what_rounding_explains_is_no_deviation() {
         let printed = &printed("54");
-        let found = |value: f64| Reckoned {
+        let found = |value: f64| Computed {
             value,
             least: value - 0.2,
             most: value + 0.2,
@@ -157,8 +150,8 @@ mod tests {
     #[test]
     fn the_least_of_several_is_the_least_of_each() {
         let of = [(3.0, 2.0, 4.0), (2.5, 2.4, 5.0)];
-        let of = of.map(|(value, least, most)| Reckoned { value, least, most });
-        let least = Reckoned::combine(&of, |each| each.fold(f64::INFINITY, f64::min));
+        let of = of.map(|(value, least, most)| Computed { value, least, most });
+        let least = Computed::combine(&of, |each| each.fold(f64::INFINITY, f64::min));
         assert_eq!((least.value, least.least, least.most), (2.5, 2.0, 4.0));
     }
 }

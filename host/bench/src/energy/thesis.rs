@@ -1,7 +1,7 @@
-//! The thesis's tables and estimates (`thesis.toml`), remade from its own phase
-//! figures (those of the built-in profiles) by the model, each beside what is printed.
+//! Recomputes the thesis's tables and estimates (`thesis.toml`) with the model, from its own phase
+//! figures in the built-in profiles. Compares them with the printed numbers.
 //!
-//! Three estimates can be remade in one way only, which is not what the text says:
+//! Three estimates can be reproduced in one way only, which is not the way that the text describes:
 //! see [`Reading`].
 
 use std::collections::BTreeMap;
@@ -16,44 +16,38 @@ use uom::si::time::{minute, second};
 use super::builtin;
 use super::model::{Mode, Phase};
 use super::profile::{Figure, Kind, ModeProfile, Profile};
-use super::rounding::{Printed, Reckoned, Rounded, over};
+use super::rounding::{Computed, Printed, Rounded, over};
 
-/// All of the machine's RAM, in bytes: what the thesis's estimates move.
+/// All of the machine's RAM, in bytes, which the thesis's estimates move.
 const RAM: f64 = 32.0 * 1024.0 * 1024.0 * 1024.0;
 
-/// How an estimate was remade.
+/// How an estimate was recomputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// By the arithmetic that gives the printed number.
+    /// By the arithmetic that yields the printed number.
     #[default]
     Printed,
-    /// By what the text says, where that gives another number. Each saving takes
-    /// its seconds off the phase once, and only the savings that are named count.
-    /// The printed numbers multiply what the savings leave of the resume, as if
-    /// each took its share of what the others left, and the one "alone" at 25 % of
-    /// the memory has the saving of the memory training in it as well.
+    /// By the text's description, where that yields another number. Each saving takes its seconds
+    /// off the phase once, and only named savings count. The printed numbers multiply the remaining
+    /// shares of the resume, as if each saving took its share of the rest. The printed number for
+    /// 25 % of the memory "alone" also includes the saving of the memory training.
     Literal,
 }
 
 /// One number of the thesis.
 #[derive(Clone, Debug)]
 pub struct Remade {
-    /// What it is.
     pub what: String,
-    /// Where it is printed.
+    /// Its place in the thesis.
     pub place: String,
-    /// How it is reckoned.
     pub formula: String,
-    /// By whose arithmetic.
     pub reading: Reading,
-    /// As printed.
     pub printed: Printed,
-    /// As reckoned.
-    pub reckoned: Reckoned,
+    pub computed: Computed,
 }
 
-/// What `thesis.toml` holds.
+/// The contents of `thesis.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Thesis {
@@ -78,13 +72,13 @@ struct Number {
     each: Vec<Printed>,
 }
 
-/// What is reckoned of a memory usage's figures.
+/// A quantity of one memory usage.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Quantity {
-    /// Of S3's enter and leave, in joules.
+    /// Energy of S3's enter and leave, in joules.
     S3Energy,
-    /// Of suspend-to-PMem's, in joules.
+    /// Energy of suspend-to-PMem's, in joules.
     Energy,
     EnergyOverS3,
     /// In minutes.
@@ -99,15 +93,15 @@ enum Quantity {
     TrainingOfWake,
     /// In joules.
     TrainingEnergy,
-    /// Of all the RAM at the device's bandwidth, in seconds.
+    /// Loading all of the RAM at the device's bandwidth, in seconds.
     FastLoad,
-    /// The same of storing.
+    /// Storing all of it, in seconds.
     FastStore,
-    /// How much longer loading takes, in percent.
+    /// Excess of the load time, in percent.
     LoadOverFastLoad,
 }
 
-/// Which memory usages a number is about.
+/// The memory usages of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Of {
@@ -134,7 +128,7 @@ struct Column {
     resume_s: f64,
     training_s: f64,
     load_s: f64,
-    /// All of the RAM at the device's bandwidths, which are taken as exact.
+    /// Time for all of the RAM at the device's bandwidth, which counts as exact.
     fast_store_s: f64,
     fast_load_s: f64,
 }
@@ -156,15 +150,15 @@ const ROUNDED: [Rounded<Column>; 13] = [
     (|column| &mut column.load_s, 0.005),
 ];
 
-/// What section 5.6 thinks away.
+/// The savings that section 5.6 assumes.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Savings {
-    /// The part of the memory that is moved.
+    /// The share of the memory that is moved.
     moved: f64,
     /// Whether it moves at the device's bandwidth.
     fast: bool,
-    /// Whether the memory training of the FPGA is avoided.
+    /// Whether the FPGA's memory training is avoided.
     trained: bool,
 }
 
@@ -270,7 +264,7 @@ impl Column {
         mode.leave_time().get::<second>()
     }
 
-    /// Joules that the memory training takes.
+    /// Energy of the memory training, in joules.
     fn training_j(&self) -> f64 {
         let trained = Savings {
             trained: true,
@@ -304,8 +298,8 @@ impl Column {
         }
     }
 
-    /// Of all columns what makes a resume look dearest and shortest, and S3's
-    /// shortest: what the thesis's "up to" and "as low as" take together.
+    /// The extreme figures of all columns: the highest energies and the shortest times of a resume,
+    /// and S3's shortest. The thesis's "up to" and "as low as" combine them.
     fn extremes(columns: &[Column]) -> Column {
         let least =
             |field: fn(&Column) -> f64| columns.iter().map(field).fold(f64::INFINITY, f64::min);
@@ -318,7 +312,7 @@ impl Column {
     }
 }
 
-/// A phase of so many joules and seconds, cut to a part at the same power.
+/// A phase of `joules` and `seconds`, cut to a part at the same power.
 fn scaled(joules: f64, seconds: f64, part: f64) -> Phase {
     Phase {
         name: String::new(),
@@ -327,11 +321,7 @@ fn scaled(joules: f64, seconds: f64, part: f64) -> Phase {
     }
 }
 
-/// Every number that was remade, in the thesis's order.
-///
-/// # Errors
-///
-/// None that the built-in profiles and numbers can have.
+/// All recomputed numbers, in the thesis's order.
 pub fn remade() -> anyhow::Result<Vec<Remade>> {
     let thesis: Thesis =
         toml::from_str(include_str!("thesis.toml")).context("the thesis's numbers")?;
@@ -344,39 +334,39 @@ pub fn remade() -> anyhow::Result<Vec<Remade>> {
     Ok(rows.collect())
 }
 
-/// What is printed of a number, beside what it is by the columns.
+/// The rows of one number: printed, and recomputed from the columns.
 fn rows(number: &Number, columns: &[Column]) -> Vec<Remade> {
     let reckon = |column: &Column| over(column, &ROUNDED, |column| column.reckon(number));
-    let each: Vec<Reckoned> = columns.iter().map(reckon).collect();
-    let row = |what, printed: &Printed, reckoned| Remade {
+    let each: Vec<Computed> = columns.iter().map(reckon).collect();
+    let row = |what, printed: &Printed, computed| Remade {
         what,
         place: number.place.clone(),
         formula: number.formula.clone(),
         reading: number.reading,
         printed: printed.clone(),
-        reckoned,
+        computed,
     };
     let is_range = number.printed.len() > 1;
     let of_all = number.printed.iter().map(|(of, printed)| {
-        let (end, reckoned) = match of {
+        let (end, computed) = match of {
             Of::Least => (
                 ", least",
-                Reckoned::combine(&each, |each| each.fold(f64::INFINITY, f64::min)),
+                Computed::combine(&each, |each| each.fold(f64::INFINITY, f64::min)),
             ),
             Of::Most => (
                 ", most",
-                Reckoned::combine(&each, |each| each.fold(f64::NEG_INFINITY, f64::max)),
+                Computed::combine(&each, |each| each.fold(f64::NEG_INFINITY, f64::max)),
             ),
-            Of::Mean => ("", Reckoned::combine(&each, mean)),
+            Of::Mean => ("", Computed::combine(&each, mean)),
             Of::Extremes => ("", reckon(&Column::extremes(columns))),
         };
         let end = if is_range { end } else { "" };
-        row(format!("{}{end}", number.what), printed, reckoned)
+        row(format!("{}{end}", number.what), printed, computed)
     });
     let of_each = columns.iter().zip(&each).zip(&number.each);
-    let of_each = of_each.map(|((column, reckoned), printed)| {
+    let of_each = of_each.map(|((column, computed), printed)| {
         let what = number.what.replace("{gib}", &column.gib.to_string());
-        row(what, printed, *reckoned)
+        row(what, printed, *computed)
     });
     of_all.chain(of_each).collect()
 }

@@ -1,4 +1,4 @@
-//! Where the times of a sleep's phases come from.
+//! Sources of the times of a sleep's phases.
 
 use serde::Deserialize;
 use uom::si::f64::Time;
@@ -7,26 +7,24 @@ use uom::si::f64::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasuredPart {
-    /// The kernel on its way down.
+    /// The kernel's suspend.
     KernelSleep,
-    /// The firmware, but for saving.
+    /// The firmware's sleep, without saving.
     FirmwareSleep,
-    /// Saving the image.
     Save,
-    /// The firmware, but for loading.
+    /// The firmware's wake, without loading.
     FirmwareWake,
-    /// Loading the image.
     Load,
-    /// The kernel on its way up.
+    /// The kernel's resume.
     KernelWake,
 }
 
-/// Where the times of phases come from.
+/// A source of the times of phases.
 pub trait Times {
-    /// How long this took; `None`: as long as the profile says.
+    /// The time of this part; `None`: the profile's.
     fn of(&self, part: MeasuredPart) -> Option<Time>;
 
-    /// Whether what the machine could do without is left out.
+    /// Whether avoidable parts are left out.
     fn without_avoidable(&self) -> bool {
         false
     }

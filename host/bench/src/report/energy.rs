@@ -1,5 +1,4 @@
-//! What the measured sleeps would cost on machines whose power is known. Energy is
-//! modelled: nothing that was measured here is a power.
+//! The modelled energy of the measured sleeps on machines with known powers.
 
 use uom::si::energy::kilojoule;
 use uom::si::f64::Time;
@@ -16,28 +15,26 @@ use crate::energy::profile::{Kind, Profile};
 use crate::energy::times::Given;
 use crate::results::Results;
 
-/// How long the sleeps in plots of power last, as the thesis's do.
+/// Length of the sleeps in plots of power, as in the thesis.
 const SHOWN_SECONDS: f64 = 5.0;
 
-/// What comes out for one profile.
+/// The results for one profile.
 struct Machine {
     name: &'static str,
     profile: Profile,
-    /// RAM powered.
+    /// With RAM powered.
     retain: Mode,
-    /// As published, where the profile has all times.
+    /// As published, if the profile has all times.
     published: Option<Mode>,
-    /// The least image and the greatest, each as it is and without what is avoidable.
+    /// The smallest and the largest image, each with and without avoidable parts.
     measured: Vec<MeasuredMode>,
 }
 
-/// What the section says of itself.
+/// The text of the section.
 pub(super) const TEXT: &str = "No power was measured: a profile gives the power of each phase on a real machine, \
-     from published tables. Where it has a device, images take as long as that device needs for \
-     the bytes measured here; where it has none, phases take the time that they took here, \
-     under emulation. The command poorwill energy tells every figure and its source.";
+     from published tables. If it has a device, the times of images are the measured bytes at that device's bandwidths; otherwise phases take their times under emulation. The command `poorwill energy` shows all figures and their sources.";
 
-/// The machines that the measured sleeps fit into.
+/// The machines to which the measured sleeps apply.
 pub(super) struct Machines(Vec<Machine>);
 
 impl Machines {
@@ -101,14 +98,14 @@ impl Machine {
         })
     }
 
-    /// The greatest image, as it is.
+    /// The largest image, with avoidable parts.
     fn greatest(&self) -> Option<&MeasuredMode> {
         let as_it_is = self.measured.iter().filter(|one| !one.without_avoidable);
         as_it_is.max_by(|a, b| a.sleep.saved_bytes.total_cmp(&b.sleep.saved_bytes))
     }
 
-    /// The modes with names and colours: RAM powered, as published, as measured;
-    /// without what is avoidable, the greatest image alone.
+    /// The modes with names and colours: RAM powered, as published, as measured, and the largest
+    /// image without avoidable parts.
     fn modes(&self) -> Vec<(String, usize, &Mode)> {
         let mut modes = vec![(
             format!("{}, as published", self.retain.name),
@@ -223,7 +220,7 @@ impl Machine {
     }
 }
 
-/// Of the axis of lengths.
+/// Units of the axis of lengths.
 #[derive(Clone, Copy)]
 enum Unit {
     Seconds,
@@ -249,7 +246,7 @@ impl Unit {
 
 fn without(one: &MeasuredMode) -> &'static str {
     if one.without_avoidable {
-        ", without what is avoidable"
+        ", without avoidable parts"
     } else {
         ""
     }

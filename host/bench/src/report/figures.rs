@@ -1,4 +1,4 @@
-//! The plots of the page, and what it says of each.
+//! The plots of the page, with their texts.
 
 use super::plot::{self, Axes, Bar, Series};
 use crate::appliance::{Appliance, METHODS};
@@ -10,7 +10,7 @@ use crate::{Pair, Sealing};
 /// One plot.
 pub(super) struct Figure {
     pub(super) title: String,
-    /// What it shows, in a sentence or two.
+    /// Its explanation, in a sentence or two.
     pub(super) text: String,
     pub(super) svg: String,
     /// Names and colours.
@@ -49,7 +49,7 @@ fn short(case: &Case) -> String {
     name.strip_suffix(" GiB").unwrap_or(&name).to_owned()
 }
 
-/// Medians of parts, in seconds, and what of the whole they leave.
+/// Medians of parts, in seconds, and the rest of the whole.
 fn parts(whole: Spread, parts: &[Option<Spread>]) -> Vec<f64> {
     let known: Vec<f64> = parts
         .iter()
@@ -86,8 +86,7 @@ fn wake_parts(compare: &Comparison) -> anyhow::Result<Figure> {
         text: format!(
             "From power-on to redis's first answer, for each machine (GiB in use of GiB \
              installed). Medians of {} rounds; the black line reaches from the shortest to the \
-             longest wake. The reset is the time until the firmware has found its clock, \
-             the kernel's part is told by its own log.",
+             longest wake. The reset lasts until the firmware has found its clock; the kernel's part is from its own log.",
             compare.rounds
         ),
         svg: plot::bars(&bars, "seconds")?,
@@ -121,10 +120,8 @@ fn appliance_starts(appliance: &Appliance) -> anyhow::Result<Figure> {
     Ok(Figure {
         title: "Snapshot boot".into(),
         text: format!(
-            "From power-on to the first answer of an HTTP service in Python with {} keys in \
-             redis behind it, on {} hart(s) and {} MiB. Medians; the black line reaches from the \
-             shortest to the longest. The power is cut without warning behind each start from \
-             the snapshot.",
+            "From power-on to the first answer of an HTTP service in Python with {} keys in redis, on {} harts and {} MiB. Medians; the black line reaches from the \
+             shortest to the longest. The power is cut without warning after each start from the snapshot.",
             appliance.keys, appliance.harts, appliance.memory_mib
         ),
         svg: plot::bars(&bars, "seconds")?,
@@ -175,7 +172,7 @@ fn in_seconds(spread: Spread) -> Spread {
     }
 }
 
-/// The machine with the most memory, which has the most cases.
+/// The RAM of the largest machine, which has the most cases.
 fn largest(compare: &Comparison) -> u64 {
     compare
         .cases
@@ -185,7 +182,7 @@ fn largest(compare: &Comparison) -> u64 {
         .unwrap_or(0)
 }
 
-/// What one way takes, over the memory in use.
+/// One way's times, over the memory in use.
 fn over_used(
     cases: &[&Case],
     (colour, name): (usize, &str),
@@ -199,7 +196,7 @@ fn over_used(
     }
 }
 
-/// Every machine, for what is measured on one of them, and the largest.
+/// The cases of all machines, and those of the largest.
 fn all_and_largest(compare: &Comparison) -> (Vec<&Case>, Vec<&Case>) {
     let all: Vec<&Case> = compare.cases.iter().collect();
     let mut of_largest = all.clone();
@@ -230,7 +227,7 @@ fn ways_back(compare: &Comparison) -> anyhow::Result<Figure> {
         }),
     ];
     Ok(Figure {
-        title: "Ways back, over memory in use".into(),
+        title: "Ways to wake, over memory in use".into(),
         text: format!(
             "Power-on to redis's first answer in a machine of {} GiB; hibernation wherever it \
              was measured. The plain read is Linux's, of the image's bytes, and is the limit of \
@@ -262,10 +259,10 @@ fn ways_down(compare: &Comparison) -> anyhow::Result<Figure> {
         }),
     ];
     Ok(Figure {
-        title: "Ways down, over memory in use".into(),
+        title: "Ways to sleep, over memory in use".into(),
         text: format!(
             "From the request to QEMU's end in a machine of {} GiB; hibernation wherever it was \
-             measured. QEMU does not flush what it writes; Poorwill, Linux and the plain write do.",
+             measured. Poorwill, Linux and the plain write flush their data; QEMU does not.",
             mib_as_gib(largest(compare))
         ),
         svg: plot::lines(&series, &axes("GiB in use", "seconds", true, false))?,
@@ -325,9 +322,7 @@ fn bytes_moved(compare: &Comparison) -> anyhow::Result<Figure> {
     ];
     Ok(Figure {
         title: "Bytes moved, beside bytes in use".into(),
-        text: "What an image holds, over what the kernel calls used (MemTotal - MemFree) when it \
-               is asked to sleep, all machines together. The thin lines are as much, and 1.1 \
-               times as much."
+        text: "The image's size, over the memory that the kernel calls used (MemTotal - MemFree) at the request to sleep, for all machines. The thin lines mark ratios of 1 and 1.1."
             .into(),
         svg: plot::lines(
             &all,
@@ -370,8 +365,7 @@ fn starts(results: &Results) -> anyhow::Result<Figure> {
     Ok(Figure {
         title: "Power-on to the next stage".into(),
         text: "Millions of instructions, for each kind of interrupt controller and number of \
-               harts. Poorwill looks for an image on a disk meanwhile; OpenSBI does not. \
-               Instructions do not depend on what else the host does."
+               harts. Poorwill also looks for an image on a disk; OpenSBI does not. Instructions do not depend on the host's load."
             .into(),
         svg: plot::bars(&bars, "millions of instructions")?,
         legend: legend(&["Poorwill", "OpenSBI"]),

@@ -1,6 +1,5 @@
-//! The report: one HTML page with plots, made of a bench's results and nothing
-//! else. It needs no network and no script, and follows the reader's screen and
-//! choice of light or dark.
+//! The report: one HTML page with plots from a bench's results. It needs no network and no script,
+//! and follows the reader's screen and choice of light or dark.
 
 mod energy;
 mod figures;
@@ -29,7 +28,7 @@ struct Page<'r> {
 /// Plots that belong together.
 struct Section {
     title: &'static str,
-    /// What to know of all of them; may be empty.
+    /// A note on all of them; may be empty.
     text: &'static str,
     figures: Vec<Figure>,
 }
@@ -45,10 +44,6 @@ struct Row {
 }
 
 /// The page as HTML.
-///
-/// # Errors
-///
-/// A plot could not be drawn.
 pub fn html(results: &Results) -> anyhow::Result<String> {
     let energy = energy::Machines::of(results)?;
     let mut sections = vec![
@@ -130,8 +125,8 @@ fn facts(results: &Results) -> Vec<(&'static str, String)> {
             if !case.failed_hibernations.is_empty() {
                 let count = case.failed_hibernations.len();
                 facts.push((
-                    "Linux did not come back",
-                    format!("from {count} hibernation(s), {}", case.name()),
+                    "Linux did not resume",
+                    format!("from {count} hibernations, {}", case.name()),
                 ));
             }
         }
@@ -159,7 +154,7 @@ fn version(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NotHad, sample};
+    use crate::{NotMeasured, sample};
 
     #[test]
     fn the_page_says_what_the_figures_say() {
@@ -168,7 +163,7 @@ mod tests {
         for text in [
             "poorwill bench --save bench.json",
             "QEMU emulator version 10.0.2",
-            "Cold boot, in a wake",
+            "Cold boot / wake",
             "0.5 of 8 GiB",
             "not met",
             "prefers-color-scheme: dark",
@@ -179,7 +174,7 @@ mod tests {
         assert!(!page.contains("<script") && !page.contains("src=\"http"));
         assert!(
             !page.contains("NaN") && !page.contains("inf<"),
-            "a figure is none"
+            "a figure is not a number"
         );
     }
 
@@ -197,7 +192,7 @@ mod tests {
     #[test]
     fn figures_that_could_not_be_had_say_why_beside_the_others() {
         let mut results = sample();
-        let not_had = |what: &str, why: &str| NotHad {
+        let not_had = |what: &str, why: &str| NotMeasured {
             what: what.into(),
             why: why.into(),
         };
@@ -224,9 +219,15 @@ mod tests {
         results.conclude();
         let page = html(&results).unwrap();
         for text in [
-            format!("{}, wake, round 1: not had: redis was silent", names[0]),
-            format!("{}, rounds from 1 on: not had: the guest hung", names[1]),
-            "seal: not had: the test kernel hung".into(),
+            format!(
+                "{}, wake, round 1: not measured: redis was silent",
+                names[0]
+            ),
+            format!(
+                "{}, rounds from 1 on: not measured: the guest hung",
+                names[1]
+            ),
+            "seal: not measured: the test kernel hung".into(),
         ] {
             assert!(page.contains(&text), "no {text:?}");
         }

@@ -1,5 +1,5 @@
-//! Plots as SVG. Colours are such that they are told apart on light and on dark
-//! ground; black is the text's colour, which the page sets (see its style sheet).
+//! Plots as SVG. The colours are distinct on light and on dark backgrounds. Black is the text's
+//! colour, which the page's style sheet sets.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use plotters::prelude::*;
 
 use crate::spread::Spread;
 
-/// Pixels of a plot, which the page scales.
+/// Width of a plot in pixels, which the page scales.
 const WIDTH: u32 = 560;
-/// Type that can be read where a telephone shows the plot at half its size.
+/// Font size that is readable when a telephone shows the plot at half its size.
 const TYPE: u32 = 20;
 /// Height of a bar with the gap below it.
 const BAR: u32 = 36;
@@ -28,7 +28,7 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0xc9, 0x4f, 0x4f),
 ];
 
-/// A colour as style sheets write it.
+/// A colour in style sheet syntax.
 pub(super) fn css(index: usize) -> String {
     let RGBColor(red, green, blue) = COLOURS[index % COLOURS.len()];
     format!("#{red:02x}{green:02x}{blue:02x}")
@@ -37,34 +37,30 @@ pub(super) fn css(index: usize) -> String {
 /// One bar of parts.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is of.
     pub name: String,
-    /// The parts, from the axis outwards: at most six, which are blue, orange, green, pink,
-    /// violet and red.
+    /// The parts, from the axis outwards: at most six, in the order of [`COLOURS`].
     pub parts: Vec<f64>,
-    /// The ends of the whole.
+    /// The extremes of the whole.
     pub ends: (f64, f64),
 }
 
 /// One line of points.
 pub(super) struct Series {
-    /// What it is of.
     pub(super) name: String,
-    /// Of [`COLOURS`].
+    /// Index into [`COLOURS`].
     pub(super) colour: usize,
-    /// Where, and what was found there.
+    /// Places and values.
     pub(super) points: Vec<(f64, Spread)>,
 }
 
-/// One line without a measurement behind each point.
+/// One line without measurements.
 pub(super) struct Curve {
-    /// What it is of.
     pub(super) name: String,
-    /// Of [`COLOURS`].
+    /// Index into [`COLOURS`].
     pub(super) colour: usize,
-    /// Where it goes, in order.
+    /// Its points, in order.
     pub(super) points: Vec<(f64, f64)>,
-    /// What of it is marked.
+    /// Its marked points.
     pub(super) marks: Vec<(f64, f64)>,
 }
 
@@ -72,17 +68,13 @@ pub(super) struct Curve {
 pub(super) struct Axes<'a> {
     pub(super) x: &'a str,
     pub(super) y: &'a str,
-    /// Whether each step of the y axis is a multiple of the one before.
+    /// Whether the y axis is logarithmic.
     pub(super) logarithmic: bool,
-    /// Whether a line marks where y is as much as x, and one where it is 1.1 times.
+    /// Whether lines mark y = x and y = 1.1 x.
     pub(super) identity: bool,
 }
 
-/// Bars lying below each other, as SVG.
-///
-/// # Errors
-///
-/// They could not be drawn.
+/// Bars one below the other, as SVG.
 pub fn bars(bars: &[Bar], axis: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
     let count = u32::try_from(bars.len())?;
@@ -154,7 +146,7 @@ fn draw_lines(svg: &mut String, series: &[Series], axes: &Axes<'_>) -> Drawn {
     let points = || series.iter().flat_map(|series| &series.points);
     let right = points().map(|point| point.0).fold(0.0, f64::max) * 1.06;
     let top = points().map(|point| point.1.most).fold(0.0, f64::max);
-    // Without a point too, the axis has two ends that are not far apart.
+    // Without points, the axis still needs two ends, close together.
     let bottom = points().map(|point| point.1.least).fold(top, f64::min);
     let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
     let mut builder = ChartBuilder::on(&area);
@@ -205,7 +197,7 @@ where
     Ok(())
 }
 
-/// Draws the axes with their labels, and a net.
+/// Draws the axes with their labels, and a grid.
 fn draw_mesh<Y>(chart: &mut Chart<'_, Y>, x: &str, y: &str) -> Drawn
 where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -242,14 +234,14 @@ pub(super) fn legend_of<'l>(
 }
 
 impl Series {
-    /// Its entry of a legend.
+    /// Its entry in a legend.
     pub(super) fn entry(&self) -> (&str, usize) {
         (&self.name, self.colour)
     }
 }
 
 impl Curve {
-    /// Its entry of a legend.
+    /// Its entry in a legend.
     pub(super) fn entry(&self) -> (&str, usize) {
         (&self.name, self.colour)
     }

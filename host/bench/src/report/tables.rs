@@ -1,4 +1,4 @@
-//! The figures behind the plots, as tables.
+//! The figures of the plots, as tables.
 
 use crate::appliance::{Appliance, METHODS, PRINTED, StartsOf};
 use crate::compare::{Case, Comparison, gib};
@@ -85,7 +85,7 @@ fn seconds(compare: &Comparison) -> Grid {
     }
 }
 
-/// The table 1 of Kaminaga's paper, with these figures beside the printed ones.
+/// Table 1 of Kaminaga's paper, with these figures beside the printed ones.
 fn starts(appliance: &Appliance) -> Grid {
     let row = |((name, starts), printed): ((&str, StartsOf), [f64; 2])| {
         let starts = starts(appliance);
@@ -100,7 +100,7 @@ fn starts(appliance: &Appliance) -> Grid {
         ]
     };
     Grid {
-        title: "Snapshot boot, seconds: medians, with the least and the most; the paper's means are of another machine",
+        title: "Snapshot boot, seconds: medians, with the least and the most; the paper's means come from another machine",
         heads: texts(&[
             "start",
             "shell",

@@ -1,4 +1,4 @@
-//! `poorwill bench`: measurements beside their limits.
+//! `poorwill bench`: measurements of Poorwill and its competitors.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,20 +12,19 @@ use poorwill_bench::results::Results;
 use poorwill_bench::spread::{Spread, seconds};
 use poorwill_bench::table::table;
 use poorwill_bench::targets::Target;
-use poorwill_bench::{BenchOptions, Load, NotHad, Pair, Part, Sealing, Start, host};
+use poorwill_bench::{BenchOptions, Load, NotMeasured, Pair, Part, Sealing, Start, host};
 use poorwill_machine::size::Bytes;
 use poorwill_machine::{interrupt, paths};
 
 use crate::progress;
 
-/// Measure the firmware beside what bounds it, in one run.
+/// Measure the firmware and its competitors, in one run.
 ///
-/// Instructions from power-on to the next stage, beside OpenSBI's; the bandwidth
-/// of a wake's loading, beside a plain read of the same bytes from the same disk;
-/// sleeps and wakes with sealed images, beside plain ones and the cipher alone;
-/// sleeps and wakes of Debian machines beside cold boots, Linux's hibernation,
-/// QEMU's own save and restore, and plain copies; an appliance's snapshot beside its
-/// cold boot and hibernation.
+/// The parts: instructions from power-on to the next stage, against OpenSBI; the bandwidth of a
+/// wake's load, against a plain read of the same bytes from the same disk; sleeps and wakes with
+/// sealed images, against plain ones and the cipher alone; sleeps and wakes of Debian machines,
+/// against cold boots, Linux's hibernation, QEMU's own save and restore, and plain copies; an
+/// appliance's snapshot, against its cold boot and hibernation.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,21 +33,21 @@ Examples:
   poorwill bench snapshot --rounds 10
   poorwill bench compare --installed 4G --used 1G,2G
 
-A figure that could not be had says why, and the others are measured.
+If a figure cannot be measured, its reason is shown, and the others are measured.
 
 Exit status: 0 measured, 1 a part failed or could not be measured at all, 2 wrong usage.")]
 pub(crate) struct Bench {
-    /// What to measure [default: all but load, of which compare has as much, and
-    /// snapshot; with --quick start, instructions and compare]
+    /// The parts to measure [default: all except load, which compare includes, and snapshot; with
+    /// --quick start, instructions and compare]
     #[arg(value_name = "PART", value_enum)]
     parts: Vec<Part>,
-    /// Fewer machines and rounds, in less than five minutes
+    /// Use fewer machines and rounds, in less than five minutes
     #[arg(long)]
     quick: bool,
-    /// How often each thing is measured [default: 5; with --quick 3]
+    /// Measurements of each figure [default: 5; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// load: MiB of random bytes in its memory
+    /// load: MiB of random bytes in the machine's memory
     #[arg(long, value_name = "MIB", default_value_t = 384, value_parser = clap::value_parser!(u32).range(16..=640))]
     data: u32,
     /// seal: MiB of memory in use
@@ -57,8 +56,8 @@ pub(crate) struct Bench {
     /// compare: RAM of the machines [with --used alone: 1G,4G,8G]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     installed: Vec<Bytes>,
-    /// compare: memory in use in each of them, where it fits [with --installed
-    /// alone: 256M,512M,1G,2G,4G]
+    /// compare: memory in use in each machine, as far as it fits [with --installed alone:
+    /// 256M,512M,1G,2G,4G]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     used: Vec<Bytes>,
     /// compare: harts of the machines
@@ -75,11 +74,6 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What failed.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let begun = Instant::now();
         let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
@@ -102,10 +96,10 @@ impl Bench {
         let measured = parts.iter().try_for_each(|&part| {
             let measured = poorwill_bench::measure(&options, part, &mut results, &tell);
             if let Err(error) = measured {
-                // Ctrl-C ends it; anything else is that part's affair.
+                // Ctrl-C ends all parts; another error ends only this part.
                 interrupt::check()?;
-                tell(&format!("{}: not had: {error:#}", name(part)));
-                results.not_had.push(NotHad::new(name(part), &error));
+                tell(&format!("{}: not measured: {error:#}", name(part)));
+                results.not_had.push(NotMeasured::new(name(part), &error));
             }
             bar.inc(1);
             Ok::<_, anyhow::Error>(())
@@ -122,8 +116,7 @@ impl Bench {
         })
     }
 
-    /// What a failure has left is no less true, but is kept apart from what an
-    /// earlier run may have measured whole.
+    /// The results of a failed run stay valid, but must not replace an earlier run's complete ones.
     fn show(&self, results: &Results, is_whole: bool) -> anyhow::Result<()> {
         if let Some(file) = &self.save {
             let mut name = file.clone().into_os_string();
@@ -149,7 +142,7 @@ impl Bench {
         }
     }
 
-    /// What is missing is known before the first minutes are spent.
+    /// Checks for missing inputs before the first minutes are spent.
     fn options(
         &self,
         parts: &[Part],
@@ -199,13 +192,13 @@ impl Bench {
     }
 }
 
-/// What a part is called.
+/// The name of a part on the command line.
 fn name(part: Part) -> String {
     let value = part.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Removes what benches that were killed have left.
+/// Removes folders of benches that were killed.
 fn remove_left_over(cache: &Path) {
     for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -257,7 +250,7 @@ fn print_instructions(counts: &[Count]) {
     }
 }
 
-/// A column of the table of machines.
+/// One row of the table of machines.
 type Figure = fn(&Case) -> Option<Spread>;
 
 const COLUMNS: [(&str, Figure); 7] = [
@@ -314,7 +307,7 @@ fn print_starts(starts: &[Start]) {
     println!("Instructions from power-on to the next stage:");
     for start in starts {
         println!(
-            "  {:?}, {} hart(s): Poorwill {:>9}, OpenSBI {:>9}, ratio {:.2}",
+            "  {:?}, {} harts: Poorwill {:>9}, OpenSBI {:>9}, ratio {:.2}",
             start.interrupts,
             start.harts,
             start.poorwill,
@@ -325,7 +318,7 @@ fn print_starts(starts: &[Start]) {
 }
 
 fn print_load(load: &Load) {
-    println!("Loading at a wake, in a plain read of the same disk (1 is the limit):");
+    println!("A wake's load, relative to a plain read of the same disk (1 is the limit):");
     for round in &load.rounds {
         println!(
             "  {:>4} MB in {:>4} ms, read {:>4} MB in {:>4} ms, ratio {:.2}",

@@ -1,4 +1,4 @@
-//! `poorwill cut`: what a cut has left in a memory file.
+//! `poorwill cut`: shows or discards the cut in a memory file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,9 +26,9 @@ pub(crate) struct Cut {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// Tell what the next power-on will find; nothing is written
+    /// Show the cut's state at the next power-on; nothing is written
     Show(Shown),
-    /// Give up the cut: the next power-on is a cold boot
+    /// Discard the cut: the next power-on is a cold boot
     Discard(Shown),
 }
 
@@ -37,7 +37,7 @@ struct Shown {
     /// The memory file
     #[arg(value_name = "FILE")]
     ram: PathBuf,
-    /// Clock of the machine that QEMU stood for, in GHz, to tell how long Stop took
+    /// Clock of the modelled machine in GHz, to compute the time of Stop
     #[arg(long, value_name = "GHZ", default_value = "0.4")]
     clock: Clock,
     /// Print JSON
@@ -46,11 +46,6 @@ struct Shown {
 }
 
 impl Cut {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the file from being looked at, or changed.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.action {
             Action::Show(shown) => shown.print(),
@@ -86,7 +81,7 @@ impl Shown {
         })
     }
 
-    /// How long Stop took, in the machine's time.
+    /// Stop's time on the modelled machine.
     fn stop(&self, record: &RecordReport) -> Option<Duration> {
         let took = self.clock.time_of_ticks(record.stop_ticks?);
         Some(Duration::from_micros(u64::try_from(took.as_micros()).ok()?))
@@ -106,7 +101,7 @@ impl Shown {
         line("place", format!("{:#x}", record.offset));
         if let Some(is_requested) = record.requested {
             let cause = match is_requested {
-                true => "the machine was to sleep",
+                true => "the OS asked for a sleep",
                 false => "the power failed",
             };
             line("cause", cause.to_owned());
@@ -124,19 +119,18 @@ impl Shown {
     }
 }
 
-/// What has become of a cut, in words.
+/// The state of a cut, in words.
 fn state(record: &RecordReport) -> String {
     let reason = record.reason.as_deref().unwrap_or_default();
     match record.state {
-        RecordState::Whole => "whole: the next power-on goes on with it".to_owned(),
-        RecordState::Tagged => "committed: the next power-on goes on with it, if the machine's \
-             vault tells that it is authentic and the latest"
+        RecordState::Whole => "whole: the next power-on resumes it".to_owned(),
+        RecordState::Tagged => "committed: the next power-on resumes it, if the machine's vault finds it authentic and the latest"
             .to_owned(),
         RecordState::Unfinished => {
             format!("not finished: {reason}; the next power-on is a cold boot")
         }
         RecordState::Damaged => format!("damaged: {reason}; the next power-on is a cold boot"),
-        RecordState::Consumed => "over: it was gone on with, or given up".to_owned(),
+        RecordState::Consumed => "consumed: it was resumed or discarded".to_owned(),
     }
 }
 

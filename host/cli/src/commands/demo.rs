@@ -1,4 +1,4 @@
-//! `poorwill demo`: the main job, shown and measured.
+//! `poorwill demo`: shows and measures a machine's sleep.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,16 @@ use poorwill_machine::{Clock, PowerSupply};
 
 use crate::demo::{CutOptions, DemoOptions, Figures, Screen, play, pull_the_plug};
 
-/// Show a stock Debian machine sleep with the power off and wake where it was.
+/// Show a stock Debian machine that sleeps with the power off and wakes where it was.
 ///
-/// Boots Debian (systemd, redis, sqlite) on a fresh disk, fills redis and tmpfs,
-/// keeps a number in a process's memory only, suspends with `systemctl suspend`,
-/// shows that QEMU and its RAM are gone, switches on again, compares everything,
-/// and ends with a table of where the time went.
+/// Boots Debian (systemd, redis, sqlite) on a fresh disk. Fills redis and tmpfs, and keeps a number
+/// in a process's memory only. Suspends with `systemctl suspend`, and shows that QEMU and its RAM
+/// are gone. Switches on again, compares all contents, and ends with a table of the times.
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-Exit status: 0 all was there again, 1 failed (the console log is kept), 2 wrong usage."
+Exit status: 0 all contents survived, 1 failed (the console log is kept), 2 wrong usage."
 )]
 pub(crate) struct Demo {
     #[command(subcommand)]
@@ -33,68 +32,68 @@ pub(crate) struct Demo {
     /// RAM of the machine
     #[arg(long, value_name = "SIZE", default_value = "2G")]
     memory: Bytes,
-    /// MiB to put into redis, and as many into tmpfs
+    /// MiB to put into redis, and again into tmpfs
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
     data: u32,
     #[command(flatten)]
     common: Common,
 }
 
-/// What else there is to be shown.
+/// The other demos.
 #[derive(Subcommand, Clone, Debug)]
 enum Other {
     Snapshot(Snapshot),
     Cut(Cut),
 }
 
-/// Pull the plug on a machine at work, ten times, and see it go on.
+/// Let the power of a working machine fail, ten times, and resume it.
 ///
-/// A stock kernel on a machine whose memory is persistent, with redis counting and a copy
-/// under way, both in tmpfs, and an NVMe disk that is written and read back. The power fails at random instants; the machine is cut within
-/// the hold-up, and the next power-on goes on at the very instruction. Each time what it
-/// holds is compared. Ends with a table of how long Stop and Go took, in the time of the
-/// machine that QEMU stands for.
+/// A stock kernel runs on a machine with persistent memory. redis counts and a copy runs, both in
+/// tmpfs, and an NVMe disk is written and read back. The power fails at random instants. The
+/// machine is cut within the hold-up, and the next power-on resumes at the same instruction. Each
+/// time all contents are compared. Ends with a table of the times of Stop and Go on the modelled
+/// machine.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-Exit status: 0 it went on each time, 1 failed (the console log is kept), 2 wrong usage.")]
+Exit status: 0 each cut was resumed, 1 failed (the console log is kept), 2 wrong usage.")]
 struct Cut {
     /// RAM of the machine
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     memory: Bytes,
-    /// How often the power fails
+    /// Number of power failures
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     cuts: u32,
-    /// How long the power lasts once it fails
+    /// Time from the failure to the loss of power
     #[arg(long, value_name = "DURATION", default_value = "16ms", value_parser = humantime::parse_duration)]
     hold_up: Duration,
     #[command(flatten)]
     common: Common,
 }
 
-/// Show an appliance that comes up from its snapshot at every power-on.
+/// Show an appliance that wakes from its snapshot at each power-on.
 ///
-/// Debian with its root read-only below an overlay in memory, redis with a million
-/// keys, and an HTTP service in Python: booted cold, hibernated by Linux, and woken
-/// from a snapshot, the power cut without warning each time. Ends with a table of how
-/// long the shell and the service's first answer took, as Kaminaga's paper has it.
+/// The appliance is Debian with its root read-only below an overlay in memory, redis with a million
+/// keys, and an HTTP service in Python. It boots cold, resumes from Linux's hibernation, and wakes
+/// from a snapshot; each time the power is cut without warning. Ends with a table of the times to
+/// the shell and to the service's first answer, as in Kaminaga's paper.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-Exit status: 0 every wake was whole, 1 failed (the console log is kept), 2 wrong usage.")]
+Exit status: 0 each wake was complete, 1 failed (the console log is kept), 2 wrong usage.")]
 struct Snapshot {
     /// RAM of the machine
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     memory: Bytes,
-    /// How often it wakes from the snapshot
+    /// Number of wakes from the snapshot
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     wakes: u32,
-    /// How often it boots cold, and hibernates
+    /// Number of cold boots, and of hibernations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     others: u32,
     #[command(flatten)]
     common: Common,
 }
 
-/// Choices of every demo.
+/// Options of all demos.
 #[derive(Args, Clone, Debug)]
 struct Common {
     /// Number of harts
@@ -108,11 +107,6 @@ struct Common {
 }
 
 impl Demo {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// The step that failed.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.other {
             Some(Other::Snapshot(snapshot)) => return snapshot.execute(),
@@ -155,12 +149,12 @@ impl Snapshot {
         let figures = figures.unwrap_or_default();
         println!("\n{}", figures.table());
         println!(
-            "\nEach wake loads {}. The paper's figures (Kaminaga 2006, table 1) are of another machine.",
+            "\nEach wake loads {}. The paper's figures (Kaminaga 2006, table 1) come from another machine.",
             Bytes(figures.loaded_bytes)
         );
         if let Some(gain) = figures.gain() {
             println!(
-                "To the shop's first answer a cold boot takes {gain:.1} times as long as the snapshot."
+                "The snapshot's first answer comes {gain:.1} times earlier than the cold boot's."
             );
         }
         Ok(ExitCode::SUCCESS)
@@ -188,14 +182,14 @@ impl Cut {
             pull_the_plug(&options, screen)
         })?;
         println!("\n{}", figures.table());
-        println!("\nBy the time of a machine of 0.4 GHz and 0.66 instructions in a cycle.");
+        println!("\nThe times are those of a machine with 0.4 GHz and 0.66 instructions a cycle.");
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Common {
-    /// Has a demo play in a folder of its own, which is removed; the console's log is
-    /// kept if it fails.
+    /// Runs a demo in a folder of its own, which is removed. The console's log stays if the demo
+    /// fails.
     fn show<T>(
         &self,
         play: impl FnOnce(PathBuf, PathBuf, PathBuf, &Screen) -> anyhow::Result<T>,
@@ -234,12 +228,12 @@ fn report(figures: &Figures) {
         figures.cold_boot.total.as_secs_f64(),
     );
     println!(
-        "From power-on to redis's answer: {wake:.2} s waking, {cold:.2} s cold, {:.1} times as long.",
+        "From power-on to redis's answer: {wake:.2} s waking, {cold:.2} s booting cold ({:.1} times as long).",
         cold / wake
     );
 }
 
-/// Removes what demos that were killed have left.
+/// Removes folders of demos that were killed.
 fn remove_left_over(cache: &Path) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! `poorwill disk`: makes disks.
+//! `poorwill disk`: creates disks.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use poorwill_machine::size::Bytes;
 
 use crate::progress;
 
-/// Make a raw disk with a root file system and a sleep area.
+/// Create a raw disk with a root file system and a sleep area.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Disk {
     #[command(subcommand)]
@@ -21,25 +21,22 @@ enum Action {
     Create(Create),
 }
 
-/// Make a disk file: GPT, partition `root` (if --root is given) and partition
-/// `sleep`.
+/// Create a disk file: GPT, partition `root` (if --root is given) and partition `sleep`.
 ///
-/// The file is sparse: what is never written takes no room. It appears under its
-/// name when it is whole, or not at all.
+/// The file is sparse: unwritten parts take no space. An unfinished file never gets the name FILE.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   poorwill disk create machine.disk --root ~/.cache/poorwill/guest/root.ext4
   poorwill disk create sleep.disk --area 8G")]
 struct Create {
-    /// The disk file to make
+    /// The disk file to create
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// File system image that becomes the root partition
     #[arg(long, value_name = "IMAGE")]
     root: Option<PathBuf>,
-    /// Length of the sleep area; half of it must hold what the machine uses of
-    /// its RAM
+    /// Length of the sleep area; half of it must hold the machine's used RAM
     #[arg(long, value_name = "SIZE", default_value = "5G")]
     area: Bytes,
     /// Replace an existing file
@@ -48,11 +45,6 @@ struct Create {
 }
 
 impl Disk {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the disk from being made.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let Action::Create(create) = self.action;
         let disk = NewDisk {
@@ -64,7 +56,7 @@ impl Disk {
         disk.create(&create.file, create.force, &bar)?;
         bar.finish_and_clear();
         println!(
-            "made {} with a sleep area of {}",
+            "created {} with a sleep area of {}",
             create.file.display(),
             create.area
         );

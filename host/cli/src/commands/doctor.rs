@@ -1,4 +1,4 @@
-//! `poorwill doctor`: what this host lacks.
+//! `poorwill doctor`: checks this host.
 
 use std::process::ExitCode;
 
@@ -7,18 +7,13 @@ use console::style;
 
 use crate::doctor::{Finding, Health, examine};
 
-/// Tell what this host lacks, and what mends it.
+/// Check this host for all that Poorwill needs, and show how to fix problems.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = "\
-Exit status: 0 everything needed is there, 1 something is missing, 2 wrong usage.")]
+Exit status: 0 nothing necessary is missing, 1 something is missing, 2 wrong usage.")]
 pub(crate) struct Doctor {}
 
 impl Doctor {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// None at present.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let findings = examine();
         findings.iter().for_each(show);

@@ -1,4 +1,4 @@
-//! `poorwill energy`: when which sleep mode saves energy.
+//! `poorwill energy`: computes which sleep mode saves energy.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,11 +14,10 @@ use serde_json::{Value, json};
 use uom::si::f64::Time;
 use uom::si::time::second;
 
-/// Reckon what sleeps cost, and from which length on which mode saves energy.
+/// Compute the energy of sleeps, and from which length a mode saves energy.
 ///
-/// Energy is modelled: a profile has the power of each phase of a sleep, with its
-/// source, and each phase's time is given there or taken from what `poorwill
-/// bench` has measured, which is time and bytes.
+/// Energy is modelled: a profile has the power of each phase of a sleep, with its source. The time
+/// of each phase comes from the profile, or from a measurement of `poorwill bench`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +25,7 @@ Examples:
   poorwill energy thesis-8gib
   poorwill energy thesis-8gib --measured build/bench.json
   poorwill energy --profile mine.toml --lengths 10min,8h --json
-  poorwill energy --remade         a thesis's numbers, by the same arithmetic
+  poorwill energy --remade         a thesis's numbers, recomputed
 
 Exit status: 0 done, 1 failed, 2 wrong usage.")]
 pub(crate) struct Energy {
@@ -37,20 +36,20 @@ pub(crate) struct Energy {
         conflicts_with = "file"
     )]
     profile: String,
-    /// A profile of yours (TOML)
+    /// Your own profile (TOML)
     #[arg(long = "profile", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Sleeps that `poorwill bench --save` has measured, on the profile's machine
+    /// Results of `poorwill bench --save` on the profile's machine
     #[arg(long, value_name = "JSON")]
     measured: Option<PathBuf>,
-    /// How long sleeps last, such as 90s,10min,8h [default: around the break-evens]
+    /// Lengths of sleeps, such as 90s,10min,8h [default: around the break-evens]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',')]
     lengths: Vec<humantime::Duration>,
     /// List the built-in profiles
     #[arg(long, conflicts_with_all = ["file", "measured", "lengths", "remade"])]
     list: bool,
-    /// Reckon the numbers of the thesis on suspend-to-PMem, and how far they are
-    /// from those printed
+    /// Recompute the numbers of the thesis on suspend-to-PMem, and compare them with the printed
+    /// ones
     #[arg(long, conflicts_with_all = ["file", "measured", "lengths"])]
     remade: bool,
     /// Print JSON
@@ -58,16 +57,11 @@ pub(crate) struct Energy {
     json: bool,
 }
 
-/// Said with every table.
+/// Printed with each table.
 const MODELLED: &str = "Energy is modelled: the powers of the profile, each with its source below, times the times of \
      the phases. No power was measured here.";
 
 impl Energy {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// A profile or a measurement that cannot be read.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         if self.list {
             self.show_list()?;
@@ -184,7 +178,7 @@ fn print_modes(account: &Account) {
     }
     println!("{table}");
     for name in &account.without_times {
-        println!("Not shown, as the profile does not tell all times: {name} (see --measured)");
+        println!("Not shown, since the profile lacks some of its times: {name} (see --measured)");
     }
 }
 
@@ -205,7 +199,7 @@ fn print_sleeps(sleeps: &[SleepCost]) {
 
 fn print_measured(measured: &[MeasuredCost]) {
     let Some(first) = measured.first() else {
-        println!("\nMeasured: nothing of it fits a mode of this profile.");
+        println!("\nMeasured: no sleep matches a mode of this profile.");
         return;
     };
     let times = if first.at_bandwidth {
@@ -215,7 +209,7 @@ fn print_measured(measured: &[MeasuredCost]) {
         "times as measured in an emulated machine, which are not those of a real one, where the \
          profile has none"
     };
-    println!("\nMeasured, in the place of {}: {times}.", first.mode);
+    println!("\nMeasured, in place of {}: {times}.", first.mode);
     let heads = [
         "GiB in use",
         "image, MB",
@@ -227,7 +221,7 @@ fn print_measured(measured: &[MeasuredCost]) {
     let mut table = table(heads, 1);
     for one in measured {
         let name = if one.without_avoidable {
-            format!("{}, without what is avoidable", one.case)
+            format!("{}, without avoidable parts", one.case)
         } else {
             one.case.clone()
         };
@@ -245,7 +239,7 @@ fn print_measured(measured: &[MeasuredCost]) {
     }
     println!("{table}");
     if let Some(pair) = &first.break_even {
-        println!("The break-even is that with {}.", pair.first);
+        println!("The break-even is the one with {}.", pair.first);
     }
 }
 
@@ -253,15 +247,15 @@ fn print_measured(measured: &[MeasuredCost]) {
 #[must_use]
 pub(crate) fn remade_text(rows: &[Remade]) -> String {
     let mut text = String::from(
-        "A thesis's numbers (those of the profiles thesis-*), reckoned from its own phase figures. \
-         Deviation: of the\nresult from what is printed; beyond rounding: what of it is left for inputs that round to \
-         those printed.\nRows marked * are reckoned as the text describes them, where the printed number \
-         was reckoned otherwise.\n\n",
+        "A thesis's numbers (those of the profiles thesis-*), computed from its own phase figures.\n\
+         Deviation: of the result from the printed number; beyond rounding: the part of it that \
+         the rounding\nof the printed inputs does not explain. Rows marked * are computed as the \
+         text describes them;\nthe printed number was computed in another way.\n\n",
     );
     let heads = [
         "number",
         "printed",
-        "reckoned",
+        "computed",
         "from",
         "to",
         "deviation",
@@ -273,7 +267,7 @@ pub(crate) fn remade_text(rows: &[Remade]) -> String {
             Reading::Printed => "",
             Reading::Literal => " *",
         };
-        let numbers = [row.reckoned.value, row.reckoned.least, row.reckoned.most];
+        let numbers = [row.computed.value, row.computed.least, row.computed.most];
         let [value, least, most] = numbers.map(|value| format!("{value:.2}"));
         table.add_row([
             format!("{}{mark}", row.what),
@@ -281,10 +275,10 @@ pub(crate) fn remade_text(rows: &[Remade]) -> String {
             value,
             least,
             most,
-            format!("{:+.2} %", row.reckoned.deviation(&row.printed) * 100.0),
+            format!("{:+.2} %", row.computed.deviation(&row.printed) * 100.0),
             format!(
                 "{:.2} %",
-                row.reckoned.beyond_rounding(&row.printed) * 100.0
+                row.computed.beyond_rounding(&row.printed) * 100.0
             ),
         ]);
     }
@@ -300,10 +294,10 @@ fn remade_json(row: &Remade) -> Value {
         "formula": row.formula,
         "as_the_text_says": row.reading == Reading::Literal,
         "printed": row.printed.value,
-        "reckoned": row.reckoned.value,
-        "least": row.reckoned.least,
-        "most": row.reckoned.most,
-        "deviation": row.reckoned.deviation(&row.printed),
-        "beyond_rounding": row.reckoned.beyond_rounding(&row.printed),
+        "reckoned": row.computed.value,
+        "least": row.computed.least,
+        "most": row.computed.most,
+        "deviation": row.computed.deviation(&row.printed),
+        "beyond_rounding": row.computed.beyond_rounding(&row.printed),
     })
 }

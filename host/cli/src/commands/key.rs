@@ -7,19 +7,19 @@ use clap::{Args, Subcommand};
 use poorwill_machine::disk::holders;
 use poorwill_machine::flash::Flash;
 
-/// Show, make, replace or erase the key that a machine seals its images with.
+/// Show, create, replace or erase the key that seals a machine's images.
 ///
-/// The key lives in the machine's flash, a file of 32 MiB (`poorwill run
-/// --flash FILE`), and is never shown: only its id, by which images name it.
+/// The key lies in the machine's flash, a file of 32 MiB (`poorwill run --flash FILE`). It is never
+/// shown; images name it by its ID.
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
 Examples:
-  poorwill key machine.flash           as `poorwill key show`
+  poorwill key machine.flash           same as `poorwill key show`
   poorwill key create machine.flash
-  poorwill key erase machine.flash     every image at once
+  poorwill key erase machine.flash     makes all images unreadable
 
 Exit status: 0 done, 1 failed, 2 wrong usage."
 )]
@@ -32,13 +32,13 @@ pub(crate) struct Key {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// Tell what is in a flash; nothing is written
+    /// Show a flash's key ID and state; nothing is written
     Show(Shown),
-    /// Make a flash file with a new key
+    /// Create a flash file with a new key
     Create(Shown),
-    /// Replace the key: every image sealed with the old one is lost
+    /// Replace the key: all images sealed with the old one are lost
     Rotate(Change),
-    /// Erase the key: every image sealed with it is lost
+    /// Erase the key: all images sealed with it are lost
     Erase(Change),
 }
 
@@ -56,13 +56,13 @@ struct Shown {
 struct Change {
     #[command(flatten)]
     shown: Shown,
-    /// Even if the machine sleeps: its image is lost then
+    /// Confirm, even if the machine sleeps: its image is lost
     #[arg(long)]
     yes: bool,
 }
 
 impl Shown {
-    /// The file; clap has seen to it that there is one.
+    /// The flash. clap guarantees it where no subcommand is given.
     fn flash(&self) -> &Path {
         self.flash.as_deref().unwrap_or(Path::new(""))
     }
@@ -76,36 +76,31 @@ impl Shown {
         print!("{report}");
         if let Some(holder) = holders(self.flash()).first() {
             let (name, pid) = (&holder.name, holder.pid);
-            println!("note: {name} (process {pid}) has the flash open: this may change");
+            println!("note: {name} (process {pid}) has the flash open: the result may be outdated");
         }
         Ok(())
     }
 }
 
 impl Key {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the flash from being looked at, made or changed.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.action.unwrap_or(Action::Show(self.shown)) {
             Action::Show(shown) => shown.print()?,
             Action::Create(shown) => {
                 Flash::create(shown.flash())?;
-                tell(&shown, "made, with a new key");
+                tell(&shown, "created, with a new key");
                 shown.print()?;
             }
             Action::Rotate(Change { shown, yes }) => {
                 Flash::rotate(shown.flash(), yes)?;
-                tell(&shown, "a new key: images sealed with another are lost");
+                tell(&shown, "a new key: images sealed with the old one are lost");
                 shown.print()?;
             }
             Action::Erase(Change { shown, yes }) => {
                 Flash::erase(shown.flash(), yes)?;
                 tell(
                     &shown,
-                    "the key is erased: every image sealed with it is lost",
+                    "the key is erased: all images sealed with it are lost",
                 );
                 shown.print()?;
             }
@@ -114,7 +109,7 @@ impl Key {
     }
 }
 
-/// For people; programs have the exit status.
+/// Prints a line for people; programs use the exit status.
 fn tell(shown: &Shown, what: &str) {
     if !shown.json {
         println!("{}: {what}", shown.flash().display());

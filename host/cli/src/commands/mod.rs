@@ -12,5 +12,5 @@ pub(crate) mod psu;
 pub(crate) mod report;
 pub(crate) mod run;
 
-/// What `--help` says of an option for the firmware.
+/// The help of `--firmware`.
 const FIRMWARE_HELP: &str = "Firmware [default: $POORWILL_FIRMWARE, else build/poorwill.elf]";

@@ -1,4 +1,4 @@
-//! `poorwill psu`: the power supply of a running machine.
+//! `poorwill psu`: controls the power supply of a running machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,30 +8,25 @@ use poorwill_machine::psu::{Power, set};
 
 /// Let the power of a running machine fail, or be good again.
 ///
-/// The machine is one of `poorwill run --cut`, and is named by its memory file. Once the
-/// power fails it lasts for the machine's hold-up; then it is gone.
+/// The machine is one of `poorwill run --cut`; its memory file names it. After a failure the power
+/// lasts for the machine's hold-up.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   poorwill psu fail machine.ram
-  poorwill psu good machine.ram    in time, and the hold-up does not run out
+  poorwill psu good machine.ram    before the hold-up ends: the power stays
 
-Exit status: 0 done, 1 the machine is off, or refuses, 2 wrong usage.")]
+Exit status: 0 done, 1 the machine is off or refuses, 2 wrong usage.")]
 pub(crate) struct Psu {
-    /// What the power supply says
+    /// The new state of the power
     #[arg(value_enum)]
     power: Power,
-    /// The memory file of the machine
+    /// The machine's memory file
     #[arg(value_name = "FILE")]
     ram: PathBuf,
 }
 
 impl Psu {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the machine from being told.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         set(&self.ram, self.power)?;
         let ram = self.ram.display();

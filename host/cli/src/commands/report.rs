@@ -1,4 +1,4 @@
-//! `poorwill report`: a bench's results as a page.
+//! `poorwill report`: writes a bench's results as a page.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,30 +8,24 @@ use clap::Args;
 use poorwill_bench::report;
 use poorwill_bench::results::{Results, write_whole};
 
-/// Make a page with plots of what `poorwill bench --save` has measured.
+/// Write a page with plots of the results of `poorwill bench --save`.
 ///
-/// The page is one file that needs no network: it can be sent, and read on a
-/// telephone. Everything in it comes from the results.
+/// The page is one file that needs no network. All its figures come from the results.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Exit status: 0 made, 1 failed, 2 wrong usage.")]
+#[command(after_help = "Exit status: 0 written, 1 failed, 2 wrong usage.")]
 pub(crate) struct Report {
-    /// The results; of several files, later ones add what is not in earlier ones
+    /// The results; each further file adds figures that the earlier ones lack
     #[arg(value_name = "JSON", default_value = "bench.json")]
     results: Vec<PathBuf>,
-    /// The page; an existing one is replaced
+    /// The page; replaces an existing file
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
 }
 
 impl Report {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// The results cannot be read, or the page not written.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let mut read = self.results.iter().map(|file| Results::read(file));
-        let mut results = read.next().context("no results are named")??;
+        let mut results = read.next().context("name at least one file of results")??;
         for others in read {
             results.add(others?);
         }

@@ -1,14 +1,14 @@
 use poorwill_machine::console::Fields;
 use thiserror::Error;
 
-/// What the guest says that it holds, before the sleep and after the wake.
+/// Contents that the guest reports before the sleep and after the wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Digest of a random number that only a process's memory holds.
     pub(crate) nonce: String,
-    /// What that process has counted up to.
+    /// The counter of that process.
     pub(crate) counter: u64,
-    /// Digest of what redis holds.
+    /// Digest of redis's keys and values.
     pub(crate) redis: String,
     /// Digest of a file in tmpfs and of the rows of a database.
     pub(crate) files: String,
@@ -16,49 +16,35 @@ pub(crate) struct Held {
     pub(crate) uptime_ms: u128,
 }
 
-/// One line of the comparison: all of them hold, or [`compare`] has failed.
+/// One row of the comparison, which succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Compared {
-    /// What was compared.
     pub(crate) what: &'static str,
-    /// What became of it.
+    /// The result, in words.
     pub(crate) outcome: String,
 }
 
-/// What was lost.
+/// A lost or changed content.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Lost {
-    /// A line of the guest lacks a key.
     #[error("the guest's line lacks {0}: {1:?}")]
     Key(&'static str, String),
-    /// It changed.
     #[error("{what} changed: {before} before the sleep, {after} after the wake")]
     Changed {
-        /// What.
         what: &'static str,
-        /// Before the sleep.
         before: String,
-        /// After the wake.
         after: String,
     },
-    /// It did not go on.
-    #[error("{what} did not go on: {before} before the sleep, {after} after the wake")]
+    #[error("{what} did not advance: {before} before the sleep, {after} after the wake")]
     Stopped {
-        /// What.
         what: &'static str,
-        /// Before the sleep.
         before: String,
-        /// After the wake.
         after: String,
     },
 }
 
 impl Held {
-    /// Reads a line of the guest, behind `prefix`.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost::Key`].
+    /// Parses a line of the guest after `prefix`.
     pub(crate) fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
         let fields = Fields::parse(line, prefix).unwrap_or_default();
         let missing = |key| Lost::Key(key, line.to_owned());
@@ -82,11 +68,8 @@ impl Held {
     }
 }
 
-/// Checks that nothing was lost between `before` the sleep and `after` the wake.
-///
-/// # Errors
-///
-/// The first thing that was.
+/// Checks that nothing was lost between `before` the sleep and `after` the wake. The error is the
+/// first loss.
 pub(crate) fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost> {
     let mut all = Vec::new();
     for (what, before, after) in [
@@ -130,7 +113,7 @@ pub(crate) fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost
         }
         all.push(Compared {
             what,
-            outcome: format!("went on from {before} to {after}"),
+            outcome: format!("advanced from {before} to {after}"),
         });
     }
     Ok(all)
@@ -176,7 +159,7 @@ mod tests {
         let compared = compare(&held(), &after).unwrap();
         assert_eq!(compared.len(), 5);
         assert_eq!(compared[0].outcome, "the same (aabbccddeeff…)");
-        assert_eq!(compared[4].outcome, "went on from 20.50 s to 21.00 s");
+        assert_eq!(compared[4].outcome, "advanced from 20.50 s to 21.00 s");
     }
 
     #[test]

@@ -4,27 +4,27 @@ use poorwill_bench::table::table;
 use poorwill_machine::console::Fields;
 use poorwill_machine::size::Bytes;
 
-/// Where the time of a sleep, a wake or a cold boot went. What was not told
-/// apart is `None`, and counted where the text of the row below says.
+/// The times of a sleep, a wake or a cold boot. A `None` was not measured apart, and is counted in
+/// the row that the text below the table names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// QEMU's own start, before the firmware's first instruction.
+    /// QEMU's own start, up to the firmware's first instruction.
     pub(crate) emulator: Option<Duration>,
     /// The firmware, without `transfer`.
     pub(crate) firmware: Option<Duration>,
-    /// Saving or loading, by the firmware.
+    /// Saving or loading by the firmware.
     pub(crate) transfer: Option<Duration>,
     /// The OS's kernel.
     pub(crate) kernel: Option<Duration>,
     /// The rest: initramfs, systemd, redis.
     pub(crate) userland: Option<Duration>,
-    /// All of it, by the host's clock.
+    /// The whole time, by the host's clock.
     pub(crate) total: Duration,
     /// Bytes saved or loaded.
     pub(crate) bytes: Option<Bytes>,
 }
 
-/// What the demo measured.
+/// The figures of the demo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// From `systemctl suspend` to QEMU's end.
@@ -33,13 +33,13 @@ pub(crate) struct Figures {
     pub(crate) wake: Column,
     /// From QEMU's start to redis's first answer.
     pub(crate) cold_boot: Column,
-    /// Bytes of RAM that the OS used, as the firmware counted.
+    /// Bytes of RAM that the OS used, counted by the firmware.
     pub(crate) used: Option<Bytes>,
 }
 
 impl Column {
-    /// A sleep that took `total`: `sleep` are the firmware's figures, `woke` what
-    /// the guest tells of its kernel after the wake.
+    /// A sleep that took `total`: `sleep` has the firmware's figures, `woke` the guest's of its
+    /// kernel, reported after the wake.
     #[must_use]
     pub(crate) fn of_sleep(total: Duration, sleep: &Fields, woke: &Fields) -> Self {
         let kernel = woke.milliseconds("kernel_down_ms");
@@ -57,8 +57,8 @@ impl Column {
         }
     }
 
-    /// A wake whose firmware line came at `handed_over` and whose redis answered
-    /// at `total`, both counted from power-on.
+    /// A wake. The firmware's line came at `handed_over`, and redis's answer at `total`, counted
+    /// from power-on.
     #[must_use]
     pub(crate) fn of_wake(
         handed_over: Duration,
@@ -82,8 +82,8 @@ impl Column {
         }
     }
 
-    /// A cold boot: when the firmware handed over, when the kernel started its
-    /// first program, and when redis answered, all counted from power-on.
+    /// A cold boot: the times from power-on to the firmware's handover, to the kernel's first
+    /// program, and to redis's answer.
     #[must_use]
     pub(crate) fn of_cold_boot(
         handed_over: Duration,
@@ -100,11 +100,11 @@ impl Column {
     }
 }
 
-/// The firmware's time by its line, apart from saving or loading if it tells.
+/// Splits the firmware's time into all but the transfer, and the transfer, if its line has both.
 fn firmware_parts(line: &Fields, transfer: &str) -> (Option<Duration>, Option<Duration>) {
     match (line.milliseconds("ms"), line.milliseconds(transfer)) {
         (Some(all), Some(part)) => (Some(all.saturating_sub(part)), Some(part)),
-        // Hardly anything of a sleep or a wake in firmware is not the transfer.
+        // Nearly all of the firmware's time is the transfer.
         (all, _) => (None, all),
     }
 }

@@ -1,4 +1,4 @@
-//! A machine of a demo, as it is watched and as it ends.
+//! Starts and failures of a demo's machine.
 
 use std::path::Path;
 
@@ -6,15 +6,11 @@ use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, interrupt};
 
 use super::screen::Screen;
 
-/// The console line that ends a demo in which nothing may be lost.
+/// The console line of a lost machine.
 pub(super) const COLD_BOOT: &str = "poorwill: cold boot";
 
-/// Powers a machine on, on the screen and into the log, until one of the console lines
-/// comes that are failures.
-///
-/// # Errors
-///
-/// QEMU does not start.
+/// Powers a machine on, shown on the screen and in the log. Certain console lines count as
+/// failures.
 pub(super) fn power_on<'f>(
     (machine, qemu): (&Machine, &Qemu),
     screen: &Screen,

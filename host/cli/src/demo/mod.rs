@@ -1,5 +1,5 @@
-//! The main job, shown from end to end: a Debian machine sleeps with the power
-//! off, and wakes where it was; and one whose plug is pulled goes on.
+//! The demos: a Debian machine sleeps with the power off, and wakes where it was; another resumes
+//! after power failures.
 
 mod compare;
 mod cut;

@@ -6,18 +6,18 @@ use poorwill_bench::appliance::Audience;
 use poorwill_machine::Watcher;
 use poorwill_machine::console::Event;
 
-/// What the user sees while machines run: steps, the console lines that matter,
-/// and on a terminal one line below them that shows where the machine is.
+/// The user's view of running machines: steps, important console lines, and on a terminal one more
+/// line with the machine's latest output.
 ///
 /// Clones write to the same screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     terminal: Term,
-    /// Whether the line below is drawn now.
+    /// Whether the additional line is drawn now.
     below: Arc<Mutex<bool>>,
 }
 
-/// Console lines that tell the story.
+/// Important console lines.
 const TELLING: [&str; 12] = [
     "poorwill: ",
     "poorwill-guest: ",
@@ -40,7 +40,7 @@ impl Default for Screen {
 }
 
 impl Screen {
-    /// Standard output.
+    /// A screen on standard output.
     #[must_use]
     pub(crate) fn new() -> Self {
         Screen {
@@ -58,7 +58,7 @@ impl Screen {
         ));
     }
 
-    /// Says something that is Poorwill's own, not the machine's.
+    /// Prints a message of the demo itself, not the machine's.
     pub(crate) fn say(&self, text: &str) {
         self.line(&format!("    {text}"));
     }
@@ -83,7 +83,7 @@ impl Screen {
 
     fn line(&self, text: &str) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody may be reading: that is no reason to stop.
+        // A closed standard output is no reason to stop.
         let _ = self
             .clear(&mut below)
             .and_then(|()| writeln!(&self.terminal, "{text}"));
@@ -111,7 +111,7 @@ impl Screen {
         }
     }
 
-    /// Removes the line below.
+    /// Removes the additional line.
     pub(crate) fn finish(&self) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.clear(&mut below);

@@ -14,7 +14,7 @@ use super::machine::{COLD_BOOT, explain, power_on};
 use super::screen::Screen;
 use crate::progress;
 
-/// Console lines that end the demo wherever they come.
+/// Console lines that end the demo at any time.
 const FAILURES: [&str; 5] = [
     "Kernel panic",
     "poorwill: panic",
@@ -23,39 +23,32 @@ const FAILURES: [&str; 5] = [
     "poorwill-initramfs: FAIL",
 ];
 
-/// Slow hosts take their time; a machine that hangs must still be found out.
+/// Long enough for slow hosts; a machine that hangs must still be noticed.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const FILL_LIMIT: Duration = Duration::from_secs(180);
 const SLEEP_LIMIT: Duration = Duration::from_secs(120);
 const WAKE_LIMIT: Duration = Duration::from_secs(180);
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(180);
 
-/// Room for two images; what is not written takes none.
+/// Room for two images; unwritten parts take no space.
 const AREA: Bytes = Bytes::gib(3);
 
-/// Choices of the demo.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub(crate) struct DemoOptions {
-    /// RAM of the machine.
     pub(crate) memory: Bytes,
-    /// Its harts.
     pub(crate) harts: u32,
-    /// MiB put into redis, and as many into tmpfs.
+    /// MiB put into redis, and again into tmpfs.
     pub(crate) data_mib: u32,
-    /// The firmware.
     pub(crate) firmware: PathBuf,
-    /// Where the machine's disk is made; removed by the caller.
+    /// Folder for the machine's disk; removed by the caller.
     pub(crate) folder: PathBuf,
-    /// Where the console goes, besides the screen.
+    /// Log of the console.
     pub(crate) log: PathBuf,
 }
 
-/// Plays the demo and returns what it measured. An error names its step; the
-/// machine is off then, and its last console lines are on the screen.
-///
-/// # Errors
-///
-/// Any step's.
+/// Runs the demo, and returns its figures. An error names its step; the machine is off then, and
+/// its last console lines are on the screen.
 pub(crate) fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
     let qemu = Qemu::find()?;
     let machine = prepare(options, screen)?;
@@ -71,7 +64,7 @@ pub(crate) fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Fig
 
 fn prepare(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Machine> {
     let guest = Guest::find(Kernel::Stock)?;
-    screen.step("Making a disk: Debian's root and an empty sleep area");
+    screen.step("Creating a disk: Debian's root and an empty sleep area");
     let disk = options.folder.join("machine.disk");
     let bar = progress::bytes("    copying", 0);
     NewDisk {
@@ -80,7 +73,7 @@ fn prepare(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Machine> {
         areas: vec![AREA],
     }
     .create(&disk, false, &bar)
-    .context("making the machine's disk")?;
+    .context("creating the machine's disk")?;
     bar.finish_and_clear();
     Ok(Machine {
         harts: options.harts,
@@ -103,7 +96,7 @@ struct Stage<'a> {
     machine: &'a Machine,
 }
 
-/// What is known when the machine sleeps.
+/// State from before the sleep.
 struct Asleep {
     held: Held,
     cold_boot: Column,
@@ -155,12 +148,12 @@ impl Stage<'_> {
         })
     }
 
-    /// Shows that nothing of the machine is left but its disk.
+    /// Shows that only the disk is left of the machine.
     fn show_gone(&self, running: &RunningMachine, resident: Option<Bytes>) -> anyhow::Result<()> {
         let pid = running.pid();
         ensure!(
             !Path::new(&format!("/proc/{pid}")).exists(),
-            "QEMU (process {pid}) is still there"
+            "QEMU (process {pid}) still runs"
         );
         let memory = resident.map_or(String::new(), |bytes| {
             format!(" and the {bytes} that it held")
@@ -191,7 +184,7 @@ impl Stage<'_> {
             .context("waiting for redis's first answer after the wake")?;
         let woke = running
             .wait_for("poorwill-demo: woke", WAKE_LIMIT)
-            .context("asking the woken guest what it holds")?;
+            .context("asking the woken guest for its contents")?;
         let held = Held::parse(&woke.text, "poorwill-demo: woke")?;
         let woke = Fields::parse(&woke.text, "poorwill-demo: woke").unwrap_or_default();
 

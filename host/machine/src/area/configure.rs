@@ -10,18 +10,18 @@ use super::find::AreaError;
 use super::only::open_only;
 use crate::disk::FileMedium;
 
-/// What of a configuration is to change; the rest stays.
+/// Changes of a configuration; a `None` leaves its setting unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// How the machine sleeps.
+    /// The sleep mode.
     pub mode: Option<SleepMode>,
-    /// How long `staged` retains, in ms.
+    /// Time that `staged` retains, in ms.
     pub stage_delay_ms: Option<u64>,
-    /// How long `auto` retains, in ms; 0: not set.
+    /// Time that `auto` retains, in ms; 0: not set.
     pub break_even_ms: Option<u64>,
-    /// The next sleep is kept as a snapshot of this name.
+    /// The name under which the next sleep is kept as a snapshot.
     pub next_snapshot: Option<Name>,
-    /// It is kept even if partitions beside the area cannot be guarded.
+    /// Take the snapshot even if partitions beside the area cannot be guarded.
     pub accepts_unguarded: bool,
     /// As [`SnapshotRules::tries`].
     pub snapshot_tries: Option<u32>,
@@ -31,26 +31,26 @@ pub struct Change {
     pub snapshot_key_ms: Option<u32>,
 }
 
-/// A sleep area that was configured.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
     /// Number of the partition, from 1.
     pub partition: u32,
-    /// How its machine sleeps now.
+    /// The new configuration.
     pub configuration: Configuration,
-    /// Why there was no earlier configuration to be read; the default took its
-    /// place.
+    /// Why the old configuration could not be read; the change was then applied to the default.
     pub replaced: Option<ConfigurationError>,
     /// The partitions that the next snapshot cannot guard.
     pub unguarded: Vec<UnguardedPartition>,
 }
 
-/// Changes how the machine of `disk` sleeps, durably; asleep it may be. The disk
-/// is to have one sleep area, and not to be in use.
+/// Changes durably how the machine of `disk` sleeps. The machine must be off or asleep, and the
+/// disk must have one sleep area.
 ///
 /// # Errors
 ///
-/// [`AreaError`]; the configuration is the old one then, or, if the disk failed,
+/// After an [`AreaError`] the configuration is the old one, or, if the disk failed, perhaps the new
+/// one.
 /// perhaps the new one.
 pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> {
     let mut only = open_only(disk)?;
@@ -95,7 +95,7 @@ impl Change {
     ) -> Result<(Configuration, Option<ConfigurationError>), StoreError> {
         let (old, replaced) = match area.configuration() {
             Ok(old) => (old, None),
-            // What cannot be read now may be there all the same.
+            // After a failed read the old configuration may still be valid.
             Err(ConfigurationError::Medium(error)) => return Err(error.into()),
             Err(error) => (Configuration::default(), Some(error)),
         };

@@ -8,60 +8,36 @@ use thiserror::Error;
 use crate::disk::{FileMedium, InUse, KindError};
 use crate::interrupt::Interrupted;
 
-/// Why a disk's sleep areas cannot be looked at, or configured.
+/// Why the sleep areas of a disk cannot be read or changed.
 #[derive(Debug, Error)]
 pub enum AreaError {
-    /// Not a raw disk.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// A disk that is to be written, and is in use.
     #[error(transparent)]
     InUse(#[from] InUse),
-    /// No partition table.
-    #[error("{} has no GPT partition table: is it a disk, not a partition or a file system? \
+    #[error("{} has no GPT partition table: name a whole disk, not a partition or a file system; \
              `poorwill disk create` makes one", .0.display())]
     NoTable(PathBuf),
-    /// No sleep area.
-    #[error("{} has no sleep area: add a partition of type {AREA_TYPE}, or make a disk \
+    #[error("{} has no sleep area: add a partition of type {AREA_TYPE}, or create a disk \
              with `poorwill disk create`", .0.display())]
     NoArea(PathBuf),
-    /// Several, of which none is the machine's.
-    #[error("{} has {count} sleep areas, and a machine uses one only if there is no other: \
+    #[error("{} has {count} sleep areas, and a machine accepts only one: \
              give all but one partition another type", .file.display())]
-    SeveralAreas {
-        /// The disk.
-        file: PathBuf,
-        /// How many.
-        count: usize,
-    },
-    /// A partition table that cannot be used.
+    SeveralAreas { file: PathBuf, count: usize },
     #[error("{}: {reason}{}", .file.display(), cut_short(.reason))]
-    Table {
-        /// The disk.
-        file: PathBuf,
-        /// What is the matter.
-        reason: GptError,
-    },
-    /// A snapshot could wake over a partition that was written to.
-    #[error("{}: {reason}: a snapshot may wake over a disk that its kernel does not know; \
-             --unguarded has it taken all the same", .file.display())]
+    Table { file: PathBuf, reason: GptError },
+    #[error("{}: {reason}: a snapshot may wake over a disk that has changed since; \
+             give --unguarded to accept that", .file.display())]
     Unguarded {
-        /// The disk.
         file: PathBuf,
-        /// Which partition, and why.
         reason: UnguardedPartition,
     },
-    /// A sleep area that cannot be used.
     #[error("{}, partition {partition}: {reason}", .file.display())]
     Area {
-        /// The disk.
         file: PathBuf,
-        /// Number of the partition.
         partition: u32,
-        /// What is the matter.
         reason: StoreError,
     },
-    /// Ctrl-C.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
@@ -73,7 +49,7 @@ fn cut_short(error: &GptError) -> &'static str {
     }
 }
 
-/// The sleep areas of `disk`, of which there is one at least.
+/// The sleep areas of `disk`: at least one.
 pub(super) fn find(
     disk: &Path,
     medium: &mut FileMedium,
@@ -97,7 +73,7 @@ pub(super) fn find(
     })
 }
 
-/// Whether the disk has a GPT, by its first header's signature.
+/// Whether the disk has a GPT: the signature of its first header.
 fn has_table(medium: &mut FileMedium, block_bytes: u32) -> Result<bool, MediumError> {
     let mut pages = [Page::ZERO, Page::ZERO];
     if medium.capacity() < 2 * PAGE_BYTES {

@@ -5,15 +5,15 @@ use poorwill_store::SlotStatus;
 
 use super::room::{expected, work_pages};
 
-/// What is known of a slot.
+/// The facts about a slot.
 pub(super) struct Found<'s> {
-    /// What its record says.
+    /// The state in its record.
     pub(super) status: &'s SlotStatus,
-    /// The header of its image; none where the record cannot be read.
+    /// The header of its image; `None`: its record cannot be read.
     pub(super) header: Option<&'s Result<Header, OpenError>>,
-    /// Which images the machine trusts, if its flash is there.
+    /// The images that the machine trusts; `None`: its flash was not given.
     pub(super) trust: Option<&'s Trust<'s>>,
-    /// The version of the vault in there.
+    /// The version of the flash's vault.
     pub(super) vault_version: u16,
 }
 

@@ -22,26 +22,26 @@ use crate::disk::{FileMedium, look_at};
 use crate::flash::Flash;
 use crate::interrupt;
 
-/// Pages read at once while verifying: 4 MiB.
+/// Pages of a read during verification: 4 MiB.
 const SCRATCH_PAGES: usize = 1024;
 
-/// What is asked of a disk's sleep areas, beside what their records say.
+/// Further questions about a disk's sleep areas.
 #[derive(Debug, Default)]
 pub struct Questions<'q> {
-    /// Verify the images that may wake, every byte, and move this bar meanwhile.
+    /// Verify each byte of the images that may wake, and advance this bar.
     pub verify: Option<&'q ProgressBar>,
-    /// Tell what the machine that has this flash would do with the images. Sealed ones
-    /// can only be verified with it.
+    /// Tell how the machine with this flash treats the images. Sealed images need it for their
+    /// verification.
     pub flash: Option<&'q mut Flash>,
     /// Tell whether the firmware with this manifest would wake the images.
     pub firmware: Option<&'q Manifest>,
 }
 
-/// Looks at every sleep area of `disk`, without writing.
+/// Reads the sleep areas of `disk`, without writing.
 ///
 /// # Errors
 ///
-/// [`AreaError`]. What is wrong with a slot is in the report instead.
+/// [`AreaError`]; a fault in a slot is part of the report instead.
 pub fn inspect(disk: &Path, mut questions: Questions<'_>) -> Result<Vec<AreaReport>, AreaError> {
     let (file, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(file, kind.bytes);
@@ -60,8 +60,8 @@ pub fn inspect(disk: &Path, mut questions: Questions<'_>) -> Result<Vec<AreaRepo
     Ok(reports)
 }
 
-/// The image of `disk` that the next power-on finds, of a machine with that
-/// flash, if there is one that can be seen: it wakes, or is refused for good.
+/// The image that a machine with this disk and flash finds at the next power-on, which wakes or is
+/// refused. `None`: there is no image, or it cannot be read.
 #[must_use]
 pub fn find_sleeping(disk: &Path, flash: Option<&mut Flash>) -> Option<SlotReport> {
     let questions = Questions {
@@ -110,7 +110,7 @@ fn inspect_area(
     })
 }
 
-/// What is asked of each slot of an area.
+/// The questions about each slot of an area.
 struct Look<'q> {
     trust: Option<Trust<'q>>,
     vault_version: u16,
@@ -119,7 +119,7 @@ struct Look<'q> {
 }
 
 impl Look<'_> {
-    /// Looks at a slot; `is_newest`: by its record, its image is the one that wakes.
+    /// Examines a slot. `is_newest`: by the records, its image is the one that wakes.
     fn slot(
         &self,
         area: &mut Area<'_, FileMedium>,
@@ -134,7 +134,7 @@ impl Look<'_> {
             Record::Record(record) => Some(read_header(&mut area.slot(id)?, record)),
             _ => None,
         };
-        // An image that is gone may be overwritten; one that wakes may not.
+        // A consumed image may be overwritten; one that wakes may not.
         let may_wake = status.record().is_some_and(may_wake);
         match &header {
             Some(Ok(header)) => {
@@ -166,14 +166,14 @@ impl Look<'_> {
     }
 }
 
-/// Whether another firmware is asked for the slot: its image wakes under the present
-/// one, or would, were its record read here.
+/// Whether the forecast covers the slot: its image wakes under the present firmware, or might if
+/// its record could be read.
 fn is_kept(report: &SlotReport, status: &Record) -> bool {
     let is_foreign = matches!(status, Record::Unusable(RecordError::Version { .. }));
     report.wakes || report.status == SlotStatus::Snapshot || is_foreign
 }
 
-/// Why the machine that has a flash would not wake an image.
+/// Why the machine with a flash would refuse an image.
 fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) -> Option<String> {
     let key = trust.key_for(header.seal.as_ref()).map(drop);
     key.map_err(|error| error.to_string())
@@ -184,7 +184,7 @@ fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) ->
         .err()
 }
 
-/// Whether the image is for waking still.
+/// Whether the image may still wake.
 fn may_wake(record: &SlotRecord) -> bool {
     matches!(record.state, SlotState::Committed | SlotState::Snapshot(_))
 }
@@ -222,7 +222,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
     }
 }
 
-/// The header of the image that `record` speaks of.
+/// Reads the header of the image that `record` names.
 fn read_header<M: Medium>(slot: &mut M, record: &SlotRecord) -> Result<Header, OpenError> {
     let mut page = [Page::ZERO];
     slot.read(0, &mut page)?;
@@ -266,7 +266,7 @@ fn describe_image(header: &Header) -> ImageReport {
     }
 }
 
-/// Checks every checksum or tag of an image, if the key for it is at hand.
+/// Checks each checksum or tag of an image, as far as its key is known.
 fn verify_image<M: Medium>(
     slot: &mut M,
     header: &Header,

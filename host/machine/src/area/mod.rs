@@ -1,5 +1,4 @@
-//! The sleep areas of a disk: looking at them and at the images in them, and
-//! choosing how their machine sleeps; what is done with snapshots.
+//! The sleep areas of a disk: their contents, their configuration, and their snapshots.
 
 mod configure;
 mod find;

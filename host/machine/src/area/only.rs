@@ -11,7 +11,7 @@ use poorwill_store::{
 use super::find::{AreaError, find};
 use crate::disk::{FileMedium, look_at, open_locked};
 
-/// A sleep area that is worked on: the only one of its disk.
+/// The only sleep area of its disk, opened for changes.
 #[derive(Debug)]
 pub(super) struct OnlyArea {
     medium: FileMedium,
@@ -22,15 +22,9 @@ pub(super) struct OnlyArea {
     pub(super) partition: u32,
 }
 
-/// Opens the only sleep area of `disk`, and keeps others from the disk until it is
-/// closed.
-///
-/// # Errors
-///
-/// [`AreaError`].
+/// Opens the only sleep area of `disk`, and locks the disk until it is closed.
 pub(super) fn open_only(disk: &Path) -> Result<OnlyArea, AreaError> {
-    // The file that this opens is closed again at once: closing it later would
-    // take the lock away.
+    // `look_at` closes its file here: a close after the lock would drop the lock.
     let (_, kind) = look_at(disk)?;
     let mut medium = FileMedium::new(open_locked("disk", disk)?, kind.bytes);
     let mut scratch = [Page::ZERO];
@@ -51,7 +45,7 @@ pub(super) fn open_only(disk: &Path) -> Result<OnlyArea, AreaError> {
 }
 
 impl OnlyArea {
-    /// A file that is an area, all of it.
+    /// A file that is one area as a whole.
     pub(super) fn whole_file(file: File, length: u64) -> Self {
         OnlyArea {
             medium: FileMedium::new(file, length),
@@ -62,7 +56,7 @@ impl OnlyArea {
         }
     }
 
-    /// The partitions beside it that cannot be guarded.
+    /// The partitions beside the area that cannot be guarded.
     pub(super) fn unguarded(&mut self) -> Result<Vec<UnguardedPartition>, GptError> {
         let mut fingerprints = PartitionFingerprints::new();
         let scratch = &mut [Page::ZERO];

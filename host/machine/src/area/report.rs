@@ -17,46 +17,41 @@ pub struct AreaReport {
     pub start: u64,
     /// Bytes of the partition.
     pub bytes: u64,
-    /// Most bytes an image may have.
+    /// Largest possible image, in bytes.
     pub slot_bytes: u64,
-    /// How its machine sleeps.
     pub configuration: ConfigurationReport,
-    /// The two slots.
     pub slots: Vec<SlotReport>,
 }
 
-/// How the machine of a sleep area sleeps.
+/// The configuration of a sleep area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigurationReport {
     /// `persist`, `retain`, `staged`, `auto` or `cut`.
     pub mode: &'static str,
-    /// Somebody has chosen it; if not, a machine whose RAM is persistent is cut.
+    /// Whether the mode was set; a machine with persistent RAM is cut if it was not.
     pub mode_is_chosen: bool,
-    /// The words for both.
+    /// The mode and its default, in words.
     #[serde(skip)]
     pub modes: &'static str,
-    /// How long `staged` retains, in ms.
+    /// Time that `staged` retains, in ms.
     pub stage_delay_ms: u64,
-    /// How long `auto` retains, in ms, if that is set.
+    /// Time that `auto` retains, in ms, if set.
     pub break_even_ms: Option<u64>,
-    /// After how many ms of retaining it persists; 0: at once, none: never.
+    /// Time of retaining before it persists, in ms; 0: at once; `None`: it never does.
     pub stage_after_ms: Option<u64>,
-    /// The name of the snapshot that the next sleep is kept as, if it is.
+    /// The name under which the next sleep is kept as a snapshot.
     pub next_snapshot: Option<String>,
-    /// It is kept even if partitions beside the area cannot be guarded.
+    /// The snapshot is taken even if partitions beside the area cannot be guarded.
     pub accepts_unguarded: bool,
-    /// After how many failed wakes in a row a snapshot is not tried any more; 0:
-    /// it always is.
+    /// Failed wakes in a row after which a snapshot wakes no more; 0: no limit.
     pub snapshot_tries: u32,
-    /// How long after a snapshot's wake a reset says that it has failed, in ms.
+    /// Time after a snapshot's wake in which a reset counts as a failure, in ms.
     pub snapshot_trial_ms: u32,
-    /// How long a key on the console is waited for that calls a snapshot's wake off,
-    /// in ms.
+    /// Time that a power-on waits for a key that cancels the snapshot's wake, in ms.
     pub snapshot_key_ms: u32,
-    /// Why the configuration cannot be used, if it cannot; all of the above is
-    /// the default then.
+    /// Why the configuration cannot be used; the fields above are then the default.
     pub error: Option<String>,
-    /// Why the firmware that was asked for would not read it.
+    /// Why the firmware in question cannot read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -66,35 +61,33 @@ pub struct ConfigurationReport {
 pub struct SlotReport {
     /// 0 or 1.
     pub slot: usize,
-    /// What is in it.
     pub status: SlotStatus,
-    /// Why, where there is a reason.
+    /// The reason of the status, if there is one.
     pub reason: Option<String>,
-    /// The image's number; it counts the sleeps of the area.
+    /// The image's number, which counts the area's sleeps.
     pub generation: Option<u64>,
-    /// Bytes of the slot that the image takes.
+    /// Length of the image, in bytes.
     pub image_bytes: Option<u64>,
-    /// How long the sleep took up to its commit, in ms.
+    /// Time from the start of the sleep to its commit, in ms.
     pub sleep_ms: Option<u32>,
-    /// What people call the snapshot.
+    /// The user's name of the snapshot.
     pub name: Option<String>,
-    /// What the image says of itself, as long as it is there.
+    /// The image's header, if it is readable.
     pub image: Option<ImageReport>,
-    /// Whether it is the image that wakes at the next power-on: by the records,
-    /// and by the machine's flash if that was looked at.
+    /// Whether it wakes at the next power-on, by the records, and by the machine's flash if that
+    /// was given.
     pub wakes: bool,
-    /// Why the machine whose flash was looked at refuses the image that would
-    /// wake by the records.
+    /// Why the machine with the given flash refuses an image that would wake by the records.
     pub refused: Option<String>,
-    /// What verification found; only of images that may wake, and only when asked.
+    /// The result of verification: only for images that may wake, and only on request.
     pub verdict: Option<Verdict>,
-    /// Whether the firmware that was asked for would wake the image; only of the image
-    /// that wakes, of snapshots, and of records that cannot be read here.
+    /// Whether the firmware in question would wake the image: only for the image that wakes, for
+    /// snapshots, and for unreadable records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<ForecastReport>,
 }
 
-/// What has become of a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlotStatus {
@@ -106,25 +99,25 @@ pub enum SlotStatus {
     Snapshot,
     /// Its image has woken, or its wake failed.
     Consumed,
-    /// Its image was given up.
+    /// Its image is discarded.
     Discarded,
     /// Its record cannot be read.
     Unusable,
 }
 
-/// What an image's header says.
+/// The header of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImageReport {
-    /// When the sleep began, RFC 3339 in UTC; none if the machine did not know.
+    /// Start of the sleep, RFC 3339 in UTC; `None`: the machine had no clock.
     pub saved_at: Option<String>,
-    /// RAM of the machine that the OS has, in bytes.
+    /// OS memory, in bytes.
     pub memory_bytes: u64,
-    /// Bytes of pages that were saved.
+    /// Bytes of saved pages.
     pub saved_bytes: u64,
-    /// The id of the key that it is sealed with; none of a plain image.
+    /// ID of the key that seals the image; `None`: it is plain.
     pub sealed_with: Option<String>,
-    /// The machine, as one short digest for each aspect that must be the same at
-    /// the wake: memory map, harts, instruction set, device tree.
+    /// Short digests of the machine's memory map, harts, instruction set and device tree, which
+    /// must be the same at the wake.
     pub machine: [String; 4],
 }
 
@@ -132,11 +125,9 @@ pub struct ImageReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "result", content = "reason")]
 pub enum ForecastReport {
-    /// It would.
     Wakes,
-    /// It would not.
     Refused(String),
-    /// Nobody can tell from what there is.
+    /// Not known; the reason is given.
     Unknown(String),
 }
 
@@ -158,29 +149,28 @@ impl fmt::Display for ForecastReport {
                 write!(f, "does NOT wake under that firmware: {reason}")
             }
             ForecastReport::Unknown(reason) => {
-                write!(f, "under that firmware: cannot be told: {reason}")
+                write!(f, "not known under that firmware: {reason}")
             }
         }
     }
 }
 
-/// What verification found.
+/// The result of verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "result", content = "reason")]
 pub enum Verdict {
-    /// Every checksum or tag fits.
+    /// All checksums or tags match.
     Whole,
     /// The image would not wake.
     Damaged(String),
-    /// It is sealed, and nobody gave the flash with its key: nothing can be said.
+    /// It is sealed, and the flash with its key was not given.
     Sealed,
-    /// It is sealed, and the flash does not hold its key: nothing can be said.
+    /// It is sealed, and the flash has another key.
     OtherKey(String),
 }
 
 impl AreaReport {
-    /// Whether all in it is as Poorwill left it, as far as that was to be found
-    /// out.
+    /// Whether no fault was found in the area.
     #[must_use]
     pub fn is_well(&self) -> bool {
         let configuration = &self.configuration;
@@ -190,7 +180,7 @@ impl AreaReport {
 }
 
 impl ConfigurationReport {
-    /// What an area says of its configuration.
+    /// The report of a configuration.
     #[must_use]
     pub fn of(found: Result<Configuration, ConfigurationError>) -> Self {
         let configuration = found.unwrap_or_default();
@@ -213,7 +203,7 @@ impl ConfigurationReport {
 }
 
 impl SlotReport {
-    /// A slot without anything known.
+    /// A slot with only a status.
     #[must_use]
     pub fn new(slot: usize, status: SlotStatus) -> Self {
         SlotReport {
@@ -232,9 +222,8 @@ impl SlotReport {
         }
     }
 
-    /// Whether it is as Poorwill left it. An image that was to be verified and
-    /// could not be is not well; neither is one that the firmware that was asked for
-    /// may not wake.
+    /// Whether the slot has no fault. It has one if a requested verification was not possible, or
+    /// if the firmware in question may refuse the image.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.status != SlotStatus::Unusable
@@ -242,7 +231,6 @@ impl SlotReport {
             && matches!(self.forecast, None | Some(ForecastReport::Wakes))
     }
 
-    /// Whether it holds an image that is sealed.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         let image = self.image.as_ref();
@@ -318,7 +306,7 @@ impl ConfigurationReport {
             Some(name) => write!(f, "    the next sleep is kept as snapshot {name:?}")?,
         }
         if self.accepts_unguarded {
-            write!(f, ", whichever partitions cannot be guarded")?;
+            write!(f, ", even if partitions cannot be guarded")?;
         }
         writeln!(f)
     }
@@ -327,16 +315,16 @@ impl ConfigurationReport {
         let time = |ms: u32| format_duration(Duration::from_millis(ms.into()));
         write!(f, "    snapshots: ")?;
         match self.snapshot_tries {
-            0 => write!(f, "woken however often that fails")?,
+            0 => write!(f, "woken after any number of failures")?,
             tries => write!(
                 f,
-                "given up after {tries} failed wakes in a row, resets within {} of them counted",
+                "no wake after {tries} failures in a row, resets within {} included",
                 time(self.snapshot_trial_ms)
             )?,
         }
         match self.snapshot_key_ms {
             0 => writeln!(f),
-            ms => writeln!(f, "; called off by a key within {}", time(ms)),
+            ms => writeln!(f, "; cancelled by a key within {}", time(ms)),
         }
     }
 }
@@ -375,9 +363,9 @@ impl fmt::Display for SlotReport {
         match &self.verdict {
             None => Ok(()),
             Some(Verdict::Whole) if self.is_sealed() => {
-                writeln!(f, "    verified: every tag fits")
+                writeln!(f, "    verified: all tags match")
             }
-            Some(Verdict::Whole) => writeln!(f, "    verified: every checksum fits"),
+            Some(Verdict::Whole) => writeln!(f, "    verified: all checksums match"),
             Some(Verdict::Sealed) => writeln!(
                 f,
                 "    not verified: it is sealed; give the machine's flash (--flash FILE)"

@@ -1,4 +1,4 @@
-//! What is done with the snapshot of a disk: naming, deleting, exporting and importing.
+//! Renames, deletes, exports and imports the snapshot of a disk.
 
 use std::fs::File;
 use std::io;
@@ -19,72 +19,39 @@ use crate::disk::{FileMedium, PRIVATE, temporary_beside};
 use crate::flash::{Flash, FlashError, new_salt};
 use crate::interrupt::{self, Interrupted};
 
-/// Why something cannot be done with a snapshot.
+/// Why a change of a snapshot failed.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
-    /// The disk or its sleep area.
     #[error(transparent)]
     Area(#[from] AreaError),
-    /// The flash.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// The sleep area, while it was worked on.
     #[error("{}: {reason}", .file.display())]
-    Store {
-        /// The disk, or the file.
-        file: PathBuf,
-        /// What is the matter.
-        reason: StoreError,
-    },
-    /// The image cannot be read, or not be written.
+    Store { file: PathBuf, reason: StoreError },
     #[error("{}: {reason}", .file.display())]
-    Copy {
-        /// The disk or file that it is read from.
-        file: PathBuf,
-        /// What is the matter.
-        reason: CopyError,
-    },
-    /// The copy's last step.
+    Copy { file: PathBuf, reason: CopyError },
     #[error("{}: {reason}", .file.display())]
-    Commit {
-        /// The disk, or the file.
-        file: PathBuf,
-        /// What is the matter.
-        reason: CommitError,
-    },
-    /// There is something of that name.
+    Commit { file: PathBuf, reason: CommitError },
     #[error("{} exists: choose another name", .0.display())]
     Exists(PathBuf),
-    /// The exported file cannot be made or read.
     #[error("{}: {reason}", .file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// Ctrl-C.
+    File { file: PathBuf, reason: io::Error },
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
 
-/// Gives the snapshot of `disk` another name.
+/// Renames the snapshot of `disk`.
 ///
 /// # Errors
 ///
-/// [`SnapshotError`]; the name is the old one then, or, if the disk failed, perhaps
-/// the new one.
+/// After a [`SnapshotError`] the name is the old one, or, if the disk failed, perhaps the new one.
 pub fn name(disk: &Path, name: Name) -> Result<(), SnapshotError> {
     let mut only = open_only(disk)?;
     on_area(disk, &mut only, None, |area| area.name_snapshot(name))
 }
 
-/// Deletes the snapshot of `disk`. With its machine's flash that forgets it, too, so
-/// that it does not wake even from a copy of the disk.
-///
-/// # Errors
-///
-/// [`SnapshotError`].
+/// Deletes the snapshot of `disk`. With the machine's flash, the vault forgets it, too, so that no
+/// copy of it wakes.
 pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
     let mut only = open_only(disk)?;
     match flash {
@@ -97,13 +64,9 @@ pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
     }
 }
 
-/// Copies the snapshot of `disk` into a new file, plain, for other machines of the
-/// same kind. A sealed one takes its machine's flash. The file is a sleep area by
-/// itself; it is there whole, or not at all.
-///
-/// # Errors
-///
-/// [`SnapshotError`].
+/// Copies the snapshot of `disk` into a new file, not sealed, for other machines of the same kind.
+/// A sealed snapshot needs its machine's flash. The file is one sleep area. It appears only when
+/// complete.
 pub fn export(
     disk: &Path,
     flash: Option<&Path>,
@@ -143,12 +106,12 @@ pub fn export(
     kept.map(drop).map_err(|error| failed(error.into()))
 }
 
-/// Makes an exported snapshot that of `disk`'s machine; a machine with flash seals it.
-/// What the machine had before is given up, a sleeping image, too.
+/// Imports an exported snapshot into `disk`, sealed if the machine has flash. Earlier images of the
+/// machine are discarded, even one that waits to wake.
 ///
 /// # Errors
 ///
-/// [`SnapshotError`]; an older snapshot may then be the machine's still.
+/// After a [`SnapshotError`] an older snapshot may still be there.
 pub fn import(
     file: &Path,
     disk: &Path,
@@ -178,17 +141,16 @@ pub fn import(
     }
 }
 
-/// Bytes of an area whose slots take an image of so many.
+/// Bytes of an area whose slots can hold an image of `image_bytes`.
 fn area_bytes_for(image_bytes: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     (MIB + 2 * image_bytes.next_multiple_of(MIB)).max(MIN_AREA_BYTES)
 }
 
-/// The counter of a machine, as its flash gives it.
+/// A counter from a machine's flash.
 type MachineCounter = dyn RollbackCounter + 'static;
 
-/// A trait object of any lifetime, as an area wants one that lasts as long as its
-/// disk.
+/// Shortens the lifetime of a trait object to that of the disk.
 fn any(counter: Option<&mut MachineCounter>) -> Option<&mut dyn RollbackCounter> {
     counter.map(|counter| counter as &mut dyn RollbackCounter)
 }
@@ -209,10 +171,10 @@ fn on_area<R>(
         })
 }
 
-/// A snapshot's area: its file, and the key that it is sealed with.
+/// A snapshot's source: its file, its area, and the key of its seal.
 type From<'f> = (&'f Path, &'f mut OnlyArea, Option<&'f SealingKey>);
 
-/// Where a snapshot goes: the file, and the counter and the key of its machine.
+/// A snapshot's destination: its file, and the machine's counter and key.
 type To<'t> = (
     &'t Path,
     &'t mut OnlyArea,

@@ -4,38 +4,31 @@ use thiserror::Error;
 
 use super::report::RecordReport;
 
-/// How a machine with a power supply has ended, if it did not fail.
+/// The regular ends of a machine with a power supply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The power failed, or it sleeps, and the next power-on goes on.
+    /// The power failed, or the machine sleeps; the next power-on resumes it.
     Cut(RecordReport),
-    /// It switched itself off, or was switched off.
+    /// The machine was switched off.
     Off,
 }
 
-/// Why a machine does not go on where it was.
+/// Why the next power-on cannot resume the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotCut {
-    /// The power failed, and Stop did not succeed.
     #[error("the power failed, and the machine was not cut: {0}; the next power-on is a cold boot")]
     Refused(String),
-    /// The power went before machine mode had taken notice.
     #[error(
         "the power failed, and the hold-up ran out before machine mode took notice: the next \
              power-on is a cold boot"
     )]
     Unnoticed,
-    /// QEMU failed.
-    #[error("QEMU ended with {0}")]
+    #[error("QEMU failed ({0})")]
     Qemu(ExitStatus),
 }
 
 impl Ending {
-    /// By QEMU's exit status, and the records in the memory file before and after.
-    ///
-    /// # Errors
-    ///
-    /// [`NotCut`].
+    /// Decides by QEMU's exit status, and the records in the memory file before and after the run.
     pub fn of(
         status: ExitStatus,
         before: &[RecordReport],
@@ -47,9 +40,9 @@ impl Ending {
             _ => return Err(NotCut::Qemu(status)),
         };
         let open = || after.iter().filter(|record| !record.is_over());
-        // One that is as it was before is not this run's.
+        // An unchanged record is from an earlier run.
         let of_run = open().find(|record| !before.contains(record));
-        // Unless the power failed again before anything went on.
+        // An earlier cut counts if the power failed again before the machine resumed it.
         let found = of_run.or(open().next().filter(|_| is_gone));
         match found {
             Some(record) if record.is_committed() => Ok(Ending::Cut(record.clone())),

@@ -1,5 +1,5 @@
-//! What a cut leaves in a memory file: its record ([`look`], [`discard`]), and how a run of
-//! its machine has ended ([`Ending`]).
+//! Cuts in a memory file: their records ([`look`], [`discard`]), and the end of a machine's run
+//! ([`Ending`]).
 
 mod ending;
 mod record;

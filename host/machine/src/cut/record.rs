@@ -15,53 +15,39 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::report::RecordReport;
 use crate::ram::{RamError, open_to_change, open_to_look};
 
-/// Bytes of a page.
 const PAGE: usize = size_of::<Page>();
 
-/// Harts of the largest machine that there is (QEMU's `virt`).
+/// Harts of QEMU's largest `virt` machine.
 const MOST_HARTS: usize = 512;
 
-/// How much of a file is looked at in one go: whole pages.
+/// Bytes of a read from the file: whole pages.
 const CHUNK: usize = 256 * PAGE;
 
-/// Why a memory file was not looked at, or not changed.
+/// Why a memory file could not be read or changed.
 #[derive(Debug, Error)]
 pub enum CutFileError {
-    /// It cannot be opened, or a machine has it.
     #[error(transparent)]
     Ram(#[from] RamError),
-    /// It cannot be read.
     #[error("cannot read memory file {file}: {reason}", file = .file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// It cannot be written.
+    Read { file: PathBuf, reason: io::Error },
     #[error("cannot write memory file {file}: {reason}; the cut may still be there", file = .file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
+    Write { file: PathBuf, reason: io::Error },
 }
 
 /// A record in a file.
 struct FileRecord<'a> {
     file: &'a File,
-    /// Where it begins.
+    /// Its offset in the file.
     start: u64,
-    /// What was read of it.
+    /// Its bytes, as far as the file has them.
     bytes: &'a [u8],
     layout: Layout,
-    /// The first line that could not be written.
+    /// The first failed write of a line.
     failed: RefCell<Option<io::Error>>,
 }
 
 impl<'a> FileRecord<'a> {
-    /// One at that byte of the file, of which these bytes were read.
+    /// The record at offset `start`, of which `bytes` were read.
     fn new(file: &'a File, start: u64, bytes: &'a [u8], harts: usize) -> Self {
         FileRecord {
             file,
@@ -78,8 +64,8 @@ impl<'a> FileRecord<'a> {
         Line::read_from_bytes(bytes).ok()
     }
 
-    /// How many harts the machine has: as many parts as the cut of that number has, but
-    /// for those that are no hart's.
+    /// Number of the machine's harts: the parts of cut `sequence`, except those that belong to no
+    /// hart.
     fn harts(&self, sequence: u64) -> usize {
         let parts = (0..self.layout.parts()).map(Place::Part);
         let of_cut = |place: &Place| {
@@ -96,7 +82,7 @@ impl CutMemory for FileRecord<'_> {
         self.layout
     }
 
-    /// What was read; what is not there says nothing.
+    /// A line of the record; zeros past the bytes that were read.
     fn line(&self, place: Place) -> Line {
         self.line_in(place).unwrap_or(Line::EMPTY)
     }
@@ -113,7 +99,7 @@ impl CutMemory for FileRecord<'_> {
     fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
         let pages = self.layout.part_pages(part);
         let read = self.bytes.get(pages.start * PAGE..pages.end * PAGE)?;
-        // What was read is not aligned as pages are.
+        // The bytes are not aligned to pages.
         let mut pages = vec![Page::ZERO; pages.len()];
         pages.as_mut_bytes().copy_from_slice(read);
         proof.of_part(part, &pages, bytes)
@@ -128,23 +114,15 @@ impl FileRecord<'_> {
     }
 }
 
-/// The records of cuts in the memory file of a machine that is off: one, unless the file
-/// was another machine's before.
-///
-/// # Errors
-///
-/// [`CutFileError`].
+/// Reads the records of cuts in the memory file of a machine that is off. There is one, unless
+/// another machine used the file before.
 pub fn look(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
     let file = open_to_look(ram)?;
     records(ram, &file)
 }
 
-/// Gives up the cuts in the memory file of a machine that is off: its next power-on will
-/// be a cold boot. Returns what they were; those that were over already are left alone.
-///
-/// # Errors
-///
-/// [`CutFileError`].
+/// Discards the cuts in the memory file of a machine that is off: its next power-on is a cold boot.
+/// Returns them; consumed ones stay as they are.
 pub fn discard(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
     let file = open_to_change(ram)?;
     let mut records = records(ram, &file)?;
@@ -179,7 +157,7 @@ fn records(ram: &Path, file: &File) -> Result<Vec<RecordReport>, CutFileError> {
     Ok(reports.into_iter().flatten().collect())
 }
 
-/// Where records begin: at the beginnings of pages.
+/// Finds the offsets of records, which begin at page boundaries.
 fn find(file: &File) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     let mut next = 0;
@@ -197,17 +175,17 @@ fn find(file: &File) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// The next byte that is not in a hole.
+/// The next byte outside of holes.
 fn next_data(file: &File, from: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, SeekFrom::Data(from)) {
         Ok(start) => Ok(Some(start)),
-        // None any more.
+        // There is no more data.
         Err(Errno::NXIO) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Bytes of a file, fewer at its end.
+/// Reads bytes of a file; fewer at its end.
 fn read(file: &File, start: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
@@ -223,7 +201,7 @@ fn read(file: &File, start: u64, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is told of the record that begins at that byte.
+/// The report on the record at offset `start`.
 fn report(file: &File, start: u64) -> io::Result<Option<RecordReport>> {
     let most = Layout::new(MOST_HARTS, Layout::TREE_PAGES);
     let bytes = read(file, start, most.pages() * PAGE)?;
@@ -319,7 +297,7 @@ mod tests {
         }
     }
 
-    /// What only the vault can tell is not told; what is there is.
+    /// Facts that only the vault knows are left out.
     #[test]
     fn a_cut_of_a_machine_with_a_vault_is_told_as_such() {
         let tagged = || {

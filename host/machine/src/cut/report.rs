@@ -4,46 +4,46 @@ use serde::Serialize;
 /// The record of a cut in a memory file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordReport {
-    /// The byte of the file at which it begins.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
-    /// The number of its newest cut.
+    /// Number of its newest cut.
     pub number: u64,
-    /// What has become of that.
+    /// The state of that cut.
     pub state: RecordState,
-    /// Why it cannot be gone on with, where there is a reason.
+    /// Why the cut cannot be resumed, if it cannot.
     pub reason: Option<String>,
-    /// The OS had asked for it, as a sleep: its power did not fail.
+    /// Whether the OS asked for it, as a sleep; otherwise the power failed.
     pub requested: Option<bool>,
-    /// How many harts were running.
+    /// Number of running harts.
     pub harts: Option<usize>,
-    /// How many the machine has.
+    /// Number of the machine's harts.
     pub machine_harts: Option<usize>,
-    /// Bytes of what was written down.
+    /// Bytes written by the cut.
     pub bytes: Option<u64>,
-    /// How long Stop took, in ticks of the machine's `time`.
+    /// Time of Stop, in ticks of the machine's `time`.
     pub stop_ticks: Option<u64>,
 }
 
-/// What has become of a cut.
+/// The state of a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordState {
-    /// The next power-on goes on with it.
+    /// The next power-on resumes it.
     Whole,
-    /// The next power-on goes on with it, if the machine's vault tells that it is whole,
-    /// authentic and the latest.
+    /// The next power-on resumes it, if the machine's vault finds it whole, authentic and the
+    /// latest.
     Tagged,
     /// It was begun, and not committed.
     Unfinished,
-    /// It was committed, and memory does not hold what was.
+    /// It was committed, but memory does not match it.
     Damaged,
-    /// It was gone on with, or given up.
+    /// It was resumed or discarded.
     Consumed,
 }
 
 impl RecordReport {
-    /// Of the newest cut of a record at that byte, of a machine with so many harts, of which
-    /// so many were running.
+    /// The report on the newest cut of a record at `offset`, of a machine with `machine_harts`,
+    /// `harts` of which were running.
     pub(super) fn new(
         offset: u64,
         newest: Newest,
@@ -72,13 +72,13 @@ impl RecordReport {
         }
     }
 
-    /// Whether the next power-on goes on with it, as far as can be told here.
+    /// Whether the next power-on resumes it, unless the vault objects.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         matches!(self.state, RecordState::Whole | RecordState::Tagged)
     }
 
-    /// Whether it was gone on with, or given up.
+    /// Whether it was resumed or discarded.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.state == RecordState::Consumed

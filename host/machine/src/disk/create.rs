@@ -12,66 +12,43 @@ use super::in_use::{self, InUse};
 use crate::interrupt::{self, Interrupted};
 use crate::size::Bytes;
 
-/// What is copied between two looks at Ctrl-C.
+/// Bytes copied between two checks for Ctrl-C.
 const CHUNK: u64 = 8 << 20;
 
-/// A raw disk file to be made: a GPT, a root partition, sleep areas. The file is
-/// sparse: what is never written takes no room.
+/// A raw disk file to create: a GPT, a root partition, sleep areas. The file is sparse: unwritten
+/// parts take no space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewDisk {
-    /// A file system image that becomes the partition labelled `root`.
+    /// A file system image for the partition labelled `root`.
     pub root: Option<PathBuf>,
-    /// Length of a partition labelled `swap`, not yet made into swap space; rounded
-    /// up to MiB.
+    /// Length of a partition labelled `swap`, not yet formatted; rounded up to MiB.
     pub swap: Option<Bytes>,
     /// Length of each sleep area; rounded up to MiB.
     pub areas: Vec<Bytes>,
 }
 
-/// Why a disk was not made. No part of it is left behind.
+/// Why a disk was not created. No part of it remains.
 #[derive(Debug, Error)]
 pub enum DiskError {
-    /// There is something of that name.
     #[error("{} exists: choose another name, or give --force to replace it", .0.display())]
     Exists(PathBuf),
-    /// What is there is no plain file.
-    #[error("{} is no plain file: partition a real disk with your partitioning tool, with a \
-             partition of type {} for the sleep area", .0.display(), poorwill_store::AREA_TYPE)]
+    #[error("{} is not a plain file: partition a real disk with your own tool, with a partition of type {} for the sleep area", .0.display(), poorwill_store::AREA_TYPE)]
     NotAFile(PathBuf),
-    /// A machine runs on the disk that would be replaced.
     #[error(transparent)]
     InUse(#[from] InUse),
-    /// The root file system cannot be read.
     #[error("cannot read the root file system {file}: {reason}", file = .file.display())]
-    Root {
-        /// The file system image.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// No room.
-    #[error("no room for {} in its file system: free some, or choose another place", .0.display())]
+    Root { file: PathBuf, reason: io::Error },
+    #[error("no room for {} in its file system: free some space, or choose another folder", .0.display())]
     Full(PathBuf),
-    /// Cannot be written.
     #[error("cannot write {file}: {reason}", file = .file.display())]
-    Write {
-        /// The disk.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// Ctrl-C.
+    Write { file: PathBuf, reason: io::Error },
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
 
 impl NewDisk {
-    /// Makes the disk as `file`. It appears under its name when it is whole, or
-    /// not at all. With `replace`, a plain file of that name goes away then.
-    ///
-    /// # Errors
-    ///
-    /// [`DiskError`].
+    /// Creates the disk as `file`, which appears only when complete. With `replace`, it takes the
+    /// place of an existing file.
     pub fn create(
         &self,
         file: &Path,
@@ -142,15 +119,11 @@ fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
     Ok((root, bytes))
 }
 
-/// What holds a machine's memory or its keys is for its owner alone.
+/// Permissions of a machine's memory and keys: for the owner alone.
 pub(crate) const PRIVATE: u32 = 0o600;
 
-/// A file in the same folder and with the permissions `mode`, to be renamed to
-/// `file` when it is whole.
-///
-/// # Errors
-///
-/// The operating system's.
+/// Creates a file beside `file`, with the permissions `mode`, to be renamed to `file` when
+/// complete.
 pub fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let folder = file
         .parent()
@@ -162,13 +135,8 @@ pub fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFile> {
         .tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
-/// Copies what is data in a `range` of `from` to where `start` of `to` begins, and
-/// passes over holes, which are to be holes there, too. Ends early, without an error,
-/// on Ctrl-C.
-///
-/// # Errors
-///
-/// The operating system's.
+/// Copies the data in `range` of `from` to offset `start` of `to`. Skips holes, which stay holes.
+/// On Ctrl-C it ends early, without an error.
 pub fn copy_sparse(
     from: &File,
     range: Range<u64>,
@@ -211,13 +179,13 @@ fn copy_range(
     }
 }
 
-/// The next stretch of data in `file` from `at` on; `None` when there is none.
+/// The next range of data in `file` from `at` on; `None`: no more data.
 fn next_data(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     use rustix::fs::{SeekFrom, seek};
     match seek(file, SeekFrom::Data(at)) {
         Ok(first) => Ok(Some((first, seek(file, SeekFrom::Hole(first))?))),
         Err(rustix::io::Errno::NXIO) => Ok(None),
-        // A file system that does not know of holes: all is data.
+        // A file system without holes: all is data.
         Err(rustix::io::Errno::INVAL) => {
             let end = seek(file, SeekFrom::End(0))?;
             Ok((at < end).then_some((at, end)))

@@ -8,14 +8,13 @@ use zerocopy::IntoBytes;
 
 use crate::interrupt;
 
-/// `EINTR`: Ctrl-C.
+/// Linux's `EINTR`, for Ctrl-C.
 const INTERRUPTED: u16 = 4;
 
-/// A disk file or block device of the host as a medium, for looking at sleep
-/// areas and for tests that damage them.
+/// A disk file or block device as a medium, to read sleep areas, and for tests that damage them.
 ///
-/// A status in its errors is the operating system's error number. There is no
-/// OS memory on the host, so [`Medium::start`] always fails.
+/// A status in its errors is the operating system's error number. The host has no OS memory, so
+/// [`Medium::start`] always fails.
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,
@@ -34,7 +33,7 @@ impl FileMedium {
 }
 
 fn status(error: &io::Error) -> u16 {
-    /// `EIO`, for what has no number of its own.
+    /// Linux's `EIO`, for errors without a number.
     const INPUT_OUTPUT: u16 = 5;
     error
         .raw_os_error()
@@ -98,7 +97,7 @@ impl Medium for FileMedium {
         _pages: &[OsPage],
         _tag: u32,
     ) -> Result<(), MediumError> {
-        /// `ENOSYS`.
+        /// Linux's `ENOSYS`.
         const NOT_IMPLEMENTED: u16 = 38;
         Err(MediumError::Device {
             direction,

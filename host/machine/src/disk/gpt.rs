@@ -10,8 +10,7 @@ use gpt_disk_types::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Partitions start and end at multiples of this many bytes, as Linux's tools
-/// lay them out.
+/// Alignment of partitions in bytes, as Linux's tools choose it.
 pub(super) const ALIGNMENT: u64 = 1 << 20;
 
 /// The root file system of a 64-bit RISC-V Linux (Discoverable Partitions
@@ -23,21 +22,21 @@ const LINUX_ROOT_RISCV64: GptPartitionType =
 const LINUX_SWAP: GptPartitionType =
     GptPartitionType(guid!("0657fd6d-a4ab-43c4-84e5-0933c84b4f4f"));
 
-/// A sleep area; must say the same as [`poorwill_store::AREA_TYPE`].
+/// A sleep area; must equal [`poorwill_store::AREA_TYPE`].
 const SLEEP_AREA: GptPartitionType =
     GptPartitionType(guid!("3063e3c3-c55c-4395-bc5f-8f60545ad228"));
 
 const BLOCK: BlockSize = BlockSize::BS_512;
 const ENTRIES: u32 = 128;
-/// Blocks that the entries take.
+/// Blocks of the table's entries.
 const ENTRY_BLOCKS: u64 = ENTRIES as u64 * 128 / 512;
 
-/// What a partition is for.
+/// The purpose of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// The root file system; its label is `root`.
     Root,
-    /// Room for Linux to swap, or to hibernate; its label is `swap`.
+    /// Linux's swap or hibernation; its label is `swap`.
     Swap,
     /// A sleep area; its label is `sleep`.
     SleepArea,
@@ -51,8 +50,8 @@ pub(super) struct Partition {
     pub(super) bytes: u64,
 }
 
-/// Lays out partitions of the given lengths one behind the other, and tells the
-/// length of the disk that they need.
+/// Places partitions of the given lengths one after the other. Returns them, and the length of the
+/// disk.
 pub(super) fn lay_out(wanted: &[(Use, u64)]) -> (Vec<Partition>, u64) {
     let mut end = ALIGNMENT;
     let mut partitions = Vec::new();
@@ -65,12 +64,11 @@ pub(super) fn lay_out(wanted: &[(Use, u64)]) -> (Vec<Partition>, u64) {
         });
         end += bytes;
     }
-    // The second copy of the table takes the last 33 blocks.
+    // The table's second copy takes the last 33 blocks.
     (partitions, end + ALIGNMENT)
 }
 
-/// Writes a protective MBR and both copies of the table. `file` has its final
-/// length already.
+/// Writes a protective MBR and both copies of the table. `file` must have its final length.
 pub(super) fn write(file: &File, partitions: &[Partition]) -> io::Result<()> {
     let blocks = file.metadata()?.len() / BLOCK.to_u64();
     let mut disk = Disk::new(BlockIoAdapter::new(file, BLOCK)).map_err(plain)?;
@@ -144,7 +142,7 @@ fn random_guid() -> io::Result<Guid> {
     Ok(Guid::from_random_bytes(bytes))
 }
 
-/// The operating system's error as it is, so that a full disk can be told.
+/// Unwraps the operating system's error, so that callers can recognise a full disk.
 fn plain(error: GptDiskError<io::Error>) -> io::Error {
     match error {
         GptDiskError::Io(error) => error,

@@ -14,27 +14,19 @@ pub struct Holder {
     pub name: String,
 }
 
-/// A disk or flash that another process uses, or that this user may not use.
+/// A disk or flash that another process uses, or that this user cannot use.
 #[derive(Debug, Error)]
 pub enum InUse {
-    /// Another process has it locked, as a running QEMU has.
-    #[error("{what} {} is in use{}: end that first", .file.display(), by(.holders))]
+    #[error("{what} {} is in use{}: end that process first", .file.display(), by(.holders))]
     Locked {
-        /// What the file is to the machine.
         what: &'static str,
-        /// The file.
         file: PathBuf,
-        /// Who has it open, as far as this user may know.
         holders: Vec<Holder>,
     },
-    /// It cannot be opened for reading and writing.
     #[error("cannot open {what} {file}: {reason}", file = .file.display())]
     Unusable {
-        /// What the file is to the machine.
         what: &'static str,
-        /// The file.
         file: PathBuf,
-        /// The operating system's reason.
         reason: std::io::Error,
     },
 }
@@ -46,23 +38,15 @@ fn by(holders: &[Holder]) -> String {
     }
 }
 
-/// Checks that `file` can be written and that nobody has it locked. QEMU locks
-/// its disks itself; to ask first gives the clearer message.
-///
-/// # Errors
-///
-/// [`InUse`].
+/// Checks that `file` is writable and not locked. QEMU locks its disks itself; this check gives the
+/// clearer message.
 pub fn check_unused(file: &Path) -> Result<(), InUse> {
-    // The lock is gone when the file is closed, here.
+    // Closing the file here drops the lock.
     open_locked("disk", file).map(drop)
 }
 
-/// Opens `file` for reading and writing, and keeps others from using it until
-/// it is closed; `what` names it in errors.
-///
-/// # Errors
-///
-/// [`InUse`].
+/// Opens `file` for reading and writing, and locks it until it is closed. `what` names it in
+/// errors.
 pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse> {
     let opened = File::options().read(true).write(true).open(file);
     let opened = opened.map_err(|reason| InUse::Unusable {
@@ -70,8 +54,7 @@ pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse
         file: file.to_owned(),
         reason,
     })?;
-    // It conflicts with any lock of another process, QEMU's byte ranges
-    // included.
+    // This lock conflicts with all locks of other processes, even QEMU's on byte ranges.
     match fcntl_lock(&opened, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(opened),
         Err(Errno::ACCESS | Errno::AGAIN) => Err(InUse::Locked {
@@ -79,12 +62,12 @@ pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse
             file: file.to_owned(),
             holders: holders(file),
         }),
-        // No locks here (some network file systems): nobody can tell.
+        // Some network file systems have no locks: no check is possible.
         Err(_) => Ok(opened),
     }
 }
 
-/// The other processes that have `file` open, as far as this user may know.
+/// The other processes that have `file` open, as far as this user may see them.
 #[must_use]
 pub fn holders(file: &Path) -> Vec<Holder> {
     let Ok(file) = fs::canonicalize(file) else {

@@ -5,43 +5,32 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// What a disk is on this host.
+/// Size and block size of a disk on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Bytes of a block, in which its partition table counts.
+    /// Block size in bytes, the unit of its partition table.
     pub block_bytes: u32,
 }
 
-/// Why something is not a raw disk that can be looked at.
+/// Why a file is not a readable raw disk.
 #[derive(Debug, Error)]
 pub enum KindError {
-    /// Cannot be opened or read.
     #[error("cannot read disk {file}: {reason}{}", hint(.reason), file = .file.display())]
-    Unreadable {
-        /// The disk.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// A directory, a pipe, a terminal.
+    Unreadable { file: PathBuf, reason: io::Error },
     #[error("{} is neither a file nor a block device", .0.display())]
     NotADisk(PathBuf),
-    /// A format that wraps the disk's bytes.
-    #[error("{file} is a {format} image, and Poorwill wants raw disks: convert it with \
+    #[error("{file} is a {format} image, and Poorwill needs a raw disk: convert it with \
              `qemu-img convert -O raw {file} {file}.raw`", file = .file.display())]
-    Wrapped {
-        /// The image.
-        file: PathBuf,
-        /// The format's name.
-        format: &'static str,
-    },
+    Wrapped { file: PathBuf, format: &'static str },
 }
 
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => ": run it as root, or as a user who may read it",
+        io::ErrorKind::PermissionDenied => {
+            ": run it as root, or as a user with the right to read it"
+        }
         _ => "",
     }
 }
@@ -54,17 +43,13 @@ const FORMATS: [(&[u8], &str); 4] = [
     (b"conectix", "VHD"),
 ];
 
-/// Opens `file` for reading and tells what it is.
-///
-/// # Errors
-///
-/// [`KindError`].
+/// Opens `file` for reading, and returns its kind.
 pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
     let unreadable = |reason| KindError::Unreadable {
         file: file.to_owned(),
         reason,
     };
-    // Asked before opening: opening a pipe would wait for its other end.
+    // Checked before the open: opening a pipe would wait for its other end.
     let data = fs::metadata(file).map_err(unreadable)?;
     let is_block_device = data.file_type().is_block_device();
     if !data.is_file() && !is_block_device {
@@ -91,8 +76,7 @@ pub fn look_at(file: &Path) -> Result<(File, Kind), KindError> {
     Ok((disk, Kind { bytes, block_bytes }))
 }
 
-/// The logical block size of a block device, as the kernel tells it; 512 if it
-/// does not.
+/// The logical block size of a block device; 512 if the kernel does not know it.
 fn block_bytes(device: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     fs::read_to_string(format!(

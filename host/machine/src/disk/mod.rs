@@ -1,5 +1,5 @@
-//! Raw disks: making them, telling whether one is in use, and looking at them as
-//! a [`Medium`](poorwill_medium::Medium).
+//! Raw disks: creating them, checking for other users, and reading them as a
+//! [`Medium`](poorwill_medium::Medium).
 
 mod create;
 mod file_medium;
@@ -19,12 +19,7 @@ pub(crate) use in_use::open_locked;
 pub use in_use::{Holder, InUse, check_unused, holders};
 pub use kind::{Kind, KindError, look_at};
 
-/// What stands for the contents of a disk's file: another one when a byte has changed.
-/// The same within one build of this program only.
-///
-/// # Errors
-///
-/// The operating system's.
+/// A hash of a disk file's contents. It is stable only within one build of this program.
 pub fn fingerprint(file: &Path) -> io::Result<u64> {
     let mut file = File::open(file)?;
     let mut hasher = DefaultHasher::new();

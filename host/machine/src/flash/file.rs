@@ -8,106 +8,56 @@ use thiserror::Error;
 
 use crate::disk::{InUse, PRIVATE, open_locked, temporary_beside};
 
-/// Bytes of a flash file: QEMU's `virt` board takes no other length.
+/// Length of a flash file, in bytes: QEMU's `virt` board accepts no other.
 pub const FLASH_BYTES: u64 = 32 << 20;
 
-/// What the file is to the machine, in errors.
+/// Name of the file in errors.
 const WHAT: &str = "flash";
 
-/// Why a flash file cannot be used or made.
+/// Why a flash file cannot be used or created.
 #[derive(Debug, Error)]
 pub enum FlashError {
-    /// There is something of that name.
     #[error("{} exists: choose another name, or give it another key with \
              `poorwill key rotate`", .0.display())]
     Exists(PathBuf),
-    /// A directory, a pipe, a block device.
-    #[error("{} is no plain file: `poorwill key create FILE` makes a flash", .0.display())]
+    #[error("{} is not a plain file: create a flash with `poorwill key create FILE`", .0.display())]
     NotAFile(PathBuf),
-    /// Not the length that the board has.
-    #[error("{file} has {bytes} bytes, and a flash has {FLASH_BYTES}: it is no flash, or was \
-             cut short; `poorwill key create FILE` makes one", file = .file.display())]
-    Length {
-        /// The file.
-        file: PathBuf,
-        /// Its bytes.
-        bytes: u64,
-    },
-    /// A program that no flash has room for.
-    #[error("{file} has {bytes} bytes, and a flash has room for {FLASH_BYTES}", file = .file.display())]
-    TooLong {
-        /// The program.
-        file: PathBuf,
-        /// Its bytes.
-        bytes: u64,
-    },
-    /// Another process uses it, or it cannot be opened.
+    #[error("{file} has {bytes} bytes instead of a flash's {FLASH_BYTES}: it is not a flash, or was cut short; create one with `poorwill key create FILE`", file = .file.display())]
+    Length { file: PathBuf, bytes: u64 },
+    #[error("{file} has {bytes} bytes: a flash has room for {FLASH_BYTES}", file = .file.display())]
+    TooLong { file: PathBuf, bytes: u64 },
     #[error(transparent)]
     InUse(#[from] InUse),
-    /// It cannot be read.
     #[error("cannot read flash {file}: {reason}", file = .file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// It cannot be made.
+    Read { file: PathBuf, reason: io::Error },
     #[error("cannot write {file}: {reason}", file = .file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// What is in it is no vault that can be used.
+    Write { file: PathBuf, reason: io::Error },
     #[error("flash {file}: {reason}", file = .file.display())]
-    Vault {
-        /// The file.
-        file: PathBuf,
-        /// What is the matter.
-        reason: VaultError,
-    },
-    /// A machine sleeps whose image would be lost.
-    #[error("the machine of flash {file} sleeps: without its key the image of generation \
-             {generation} is lost for good; wake the machine first, or give --yes", file = .file.display())]
-    Armed {
-        /// The file.
-        file: PathBuf,
-        /// The image's generation.
-        generation: u64,
-    },
-    /// There is no key to erase.
+    Vault { file: PathBuf, reason: VaultError },
+    #[error("the machine of flash {file} sleeps: without its key the image of generation {generation} is lost; wake the machine first, or give --yes", file = .file.display())]
+    Armed { file: PathBuf, generation: u64 },
     #[error("flash {} has no key to erase", .0.display())]
     NoKey(PathBuf),
-    /// The host gave no random bytes for a key.
-    #[error("the host gives no random bytes for a key: {0}")]
+    #[error("the host has no random bytes for a key: {0}")]
     Entropy(io::Error),
 }
 
-/// Checks that `file` is as long as the board's flash, can be written, and is
-/// in use by no machine.
-///
-/// # Errors
-///
-/// [`FlashError`].
+/// Checks that `file` has the flash's length, is writable, and is not in use.
 pub fn check_unused(file: &Path) -> Result<(), FlashError> {
-    // The lock is gone when the file is closed, here.
+    // Closing the file here drops the lock.
     open_for_change(file).map(drop)
 }
 
-/// Makes a flash file that nothing was written to. Its owner alone may read it,
-/// since it will hold a key.
+/// Creates a blank flash file. Only its owner may read it, since it will hold a key.
 ///
 /// # Errors
 ///
-/// [`FlashError::Exists`], [`FlashError::Write`]; there is no new file then.
+/// [`FlashError::Exists`], [`FlashError::Write`]; no new file is left.
 pub fn make_blank(file: &Path) -> Result<(), FlashError> {
     make(file, |_| Ok(()))
 }
 
-/// Makes a flash file that `fill` has written into. It appears under its name
-/// when it is whole, or not at all.
+/// Creates a flash file whose contents `fill` writes. It appears only when complete.
 pub(super) fn make(
     file: &Path,
     fill: impl FnOnce(File) -> Result<(), FlashError>,
@@ -138,7 +88,7 @@ fn write_blank(file: &Path) -> io::Result<NamedTempFile> {
     Ok(temporary)
 }
 
-/// Opens a flash for reading alone; a machine may run on it.
+/// Opens a flash for reading; a machine may use it.
 pub(super) fn open_to_look(file: &Path) -> Result<File, FlashError> {
     check_length(file)?;
     File::open(file).map_err(|reason| FlashError::Read {
@@ -147,13 +97,13 @@ pub(super) fn open_to_look(file: &Path) -> Result<File, FlashError> {
     })
 }
 
-/// Opens a flash, and keeps machines from it until it is closed.
+/// Opens a flash, and locks it until it is closed.
 pub(super) fn open_for_change(file: &Path) -> Result<File, FlashError> {
     check_length(file)?;
     Ok(open_locked(WHAT, file)?)
 }
 
-/// Asked before opening: opening a pipe would wait for its other end.
+/// Checked before the open: opening a pipe would wait for its other end.
 fn check_length(file: &Path) -> Result<(), FlashError> {
     let data = fs::metadata(file).map_err(|reason| FlashError::Read {
         file: file.to_owned(),

@@ -1,6 +1,5 @@
-//! The flash of QEMU's `virt` board that keeps a machine's sealing key and its
-//! count of sleeps: the file behind it, and the vault in it; and the one in which a
-//! machine starts its next stage.
+//! The two flashes of QEMU's `virt` board. The second keeps a machine's sealing key and its count
+//! of sleeps, in a vault. The first holds the loader for machines whose next stage starts in flash.
 
 mod file;
 mod loader;

@@ -15,33 +15,33 @@ use zeroize::Zeroizing;
 
 use super::file::{FLASH_BYTES, FlashError, make, open_for_change, open_to_look};
 
-/// Bytes of an erase block of the board's flash: of its two chips together.
+/// Bytes of an erase block of the board's flash: both chips together.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A vault in memory, copied out of a flash file: to look at it writes nothing.
+/// A vault in memory, copied from a flash file, so that reading it writes nothing.
 type Copied = Vault<SliceFlash<Zeroizing<Vec<u8>>, BLOCK_BYTES>>;
 
-/// What a flash file holds, as it was when it was read.
+/// The contents of a flash file when it was read.
 #[derive(Debug)]
 pub struct Flash {
     file: PathBuf,
-    /// None in a blank flash.
+    /// `None`: the flash is blank.
     vault: Option<Copied>,
     key: Option<SealingKey>,
 }
 
-/// What is told of a flash.
+/// A summary of a flash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FlashReport {
-    /// Whether there is a vault; a machine makes one when it first starts.
+    /// Whether there is a vault; a machine creates one at its first start.
     pub vault: bool,
     /// Whether there is a key.
     pub key: KeyStatus,
-    /// What images name the key by, in hexadecimal. The key itself is never told.
+    /// The key's ID in images, in hexadecimal. The key itself is never shown.
     pub key_id: Option<String>,
-    /// How often the machine went to sleep; sleeps that failed are counted too.
+    /// Number of sleeps, failed ones included.
     pub sleeps: u64,
-    /// The generation whose image may wake: the machine sleeps.
+    /// The generation of the image that may wake: the machine sleeps.
     pub armed: Option<u64>,
 }
 
@@ -49,11 +49,11 @@ pub struct FlashReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyStatus {
-    /// Not yet; the machine's first sleep makes one.
+    /// Not yet; the machine's first sleep creates one.
     Missing,
-    /// It has.
+    /// It has one.
     Present,
-    /// Not any more; the next sleep makes another one.
+    /// It was erased; the next sleep creates another.
     Erased,
 }
 
@@ -72,7 +72,7 @@ impl Flash {
     ///
     /// # Errors
     ///
-    /// [`FlashError`]; [`FlashError::Vault`] when something else is in it.
+    /// [`FlashError::Vault`]: the flash holds something else.
     pub fn read(file: &Path) -> Result<Self, FlashError> {
         Self::read_from(file, &open_to_look(file)?)
     }
@@ -107,7 +107,6 @@ impl Flash {
         &self.file
     }
 
-    /// What to tell of it.
     #[must_use]
     pub fn report(&self) -> FlashReport {
         let vault = self.vault.as_ref();
@@ -120,15 +119,14 @@ impl Flash {
         }
     }
 
-    /// The version of the vault; that of a new one where there is none yet.
+    /// The version of the vault; for a blank flash that of a new one.
     #[must_use]
     pub fn vault_version(&self) -> u16 {
         (self.vault.as_ref()).map_or(OLDEST_VAULT_VERSION, Vault::version)
     }
 
-    /// For looking at a sleep area as a machine with this flash does: which
-    /// images it trusts, and its counter, in memory alone. A blank flash has none
-    /// yet; the machine's will let no image wake.
+    /// The trust and the counter, in memory only, with which a machine with this flash judges a
+    /// sleep area. A blank flash has neither; its machine lets no image wake.
     pub fn judge(&mut self) -> (Trust<'_>, Option<&mut dyn RollbackCounter>) {
         let erased = self.report().key == KeyStatus::Erased;
         let trust = match &self.key {
@@ -141,12 +139,11 @@ impl Flash {
         }
     }
 
-    /// Makes a flash file with a key of this host's random bytes.
+    /// Creates a flash file with a key from the host's random bytes.
     ///
     /// # Errors
     ///
-    /// [`FlashError::Exists`], [`FlashError::Entropy`], [`FlashError::Write`],
-    /// [`FlashError::Vault`]; there is no new file then.
+    /// After a [`FlashError`] no new file is left.
     pub fn create(file: &Path) -> Result<(), FlashError> {
         let key = new_key()?;
         make(file, |blank| {
@@ -156,25 +153,23 @@ impl Flash {
         })
     }
 
-    /// Replaces the key in `file`; gives it one if it has none. No byte of the
-    /// old key is left in the file then, and no image wakes that was sealed with
-    /// it; `even_armed` says that this may cost a sleeping machine its image.
+    /// Replaces the key in `file`, or creates the first. No byte of the old key remains in the
+    /// file, and no image wakes that it sealed. `even_armed` allows this while the machine sleeps,
+    /// which then loses its image.
     ///
     /// # Errors
     ///
-    /// [`FlashError`]. After [`FlashError::Vault`] with a failure of the flash
-    /// either key may be there.
+    /// After a [`FlashError::Vault`] with a failure of the flash, the file may have either key.
     pub fn rotate(file: &Path, even_armed: bool) -> Result<(), FlashError> {
         let key = new_key()?;
         change(file, even_armed, |vault| vault.rotate_key(key))
     }
 
-    /// Erases the key in `file`: no byte of it is left there then. `even_armed`
-    /// as for [`Flash::rotate`].
+    /// Erases the key in `file`, of which no byte remains. `even_armed` as for [`Flash::rotate`].
     ///
     /// # Errors
     ///
-    /// As [`Flash::rotate`]; [`FlashError::NoKey`] when there is none.
+    /// As [`Flash::rotate`]; [`FlashError::NoKey`] without a key.
     pub fn erase(file: &Path, even_armed: bool) -> Result<(), FlashError> {
         if Flash::read(file)?.report().key == KeyStatus::Missing {
             return Err(FlashError::NoKey(file.to_owned()));
@@ -184,18 +179,17 @@ impl Flash {
 }
 
 impl Flash {
-    /// The key that images are sealed with, if there is one.
+    /// The key that seals images, if there is one.
     #[must_use]
     pub fn sealing_key(&self) -> Option<&SealingKey> {
         self.key.as_ref()
     }
 
-    /// Acts on `file` as its machine does, with the machine kept away from it: with
-    /// its counter, and with its key, which is made where there is none yet.
+    /// Locks `file`, and calls `act` with its counter and its key, which is created if missing.
     ///
     /// # Errors
     ///
-    /// [`FlashError`]; nothing was done then.
+    /// After a [`FlashError`] nothing was done.
     pub fn change<R>(
         file: &Path,
         act: impl FnOnce(&mut (dyn RollbackCounter + 'static), &SealingKey) -> R,
@@ -216,17 +210,13 @@ impl Flash {
 }
 
 /// Random bytes for an image's seal.
-///
-/// # Errors
-///
-/// [`FlashError::Entropy`].
 pub fn new_salt() -> Result<Salt, FlashError> {
     let mut bytes = [0; 8];
     fill_random(&mut bytes)?;
     Ok(Salt(bytes))
 }
 
-/// Where the vault lies in the flash.
+/// The vault's range in the flash.
 fn vault_range() -> Range<u32> {
     let range = range_in_bank(FLASH_BYTES, BLOCK_BYTES as u64).expect("whole blocks");
     let offset = |at| u32::try_from(at).expect("a flash has less than 4 GiB");
@@ -241,14 +231,14 @@ fn open_vault(file: &Path, opened: File) -> Result<Vault<FileFlash<BLOCK_BYTES>>
     Vault::open(flash, vault_range()).map_err(|reason| of_vault(file, reason))
 }
 
-/// Acts on the vault in `file`, with machines kept away from it.
+/// Changes the vault in `file`, and locks the file for that time.
 fn change(
     file: &Path,
     even_armed: bool,
     act: impl FnOnce(&mut Vault<FileFlash<BLOCK_BYTES>>) -> Result<(), VaultError>,
 ) -> Result<(), FlashError> {
     let opened = open_for_change(file)?;
-    // Looked at first: opening the vault itself may write.
+    // Checked on a copy first: opening the vault itself may write.
     if let Some(generation) = Flash::read_from(file, &opened)?.report().armed
         && !even_armed
     {
@@ -296,15 +286,15 @@ impl fmt::Display for FlashReport {
         if !self.vault {
             return writeln!(
                 f,
-                "blank: a machine that is given it makes its vault, and at its first sleep a key"
+                "blank: a machine creates its vault at its first start, and a key at its first sleep"
             );
         }
         match (&self.key_id, self.key) {
             (Some(id), _) => writeln!(f, "key {id}")?,
             (None, KeyStatus::Erased) => {
-                writeln!(f, "no key: it was erased; the next sleep makes another")?;
+                writeln!(f, "no key: it was erased; the next sleep creates another")?;
             }
-            (None, _) => writeln!(f, "no key yet: the first sleep makes one")?,
+            (None, _) => writeln!(f, "no key yet: the first sleep creates one")?,
         }
         writeln!(f, "sleeps so far: {}", self.sleeps)?;
         match self.armed {

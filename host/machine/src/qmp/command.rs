@@ -1,12 +1,10 @@
-//! The commands of QEMU's control protocol that we give, as QEMU's `qapi/*.json`
-//! define them: what they are called, what they take, and what is read of the
-//! answer. A crate generated from that schema has all of it, and compiles for a
-//! minute.
+//! The few commands of QEMU's control protocol that are used here, as QEMU's `qapi/*.json` define
+//! them. A crate generated from that schema has all commands, and takes a minute to compile.
 
 use qapi_spec::{Command, Dictionary};
 use serde::{Deserialize, Serialize};
 
-/// Gives each command its name and the type of its answer.
+/// Defines the name and the answer's type of each command.
 macro_rules! commands {
     ($($type:ty = $name:literal -> $answer:ty;)*) => {$(
         impl Command for $type {
@@ -32,17 +30,17 @@ commands! {
     QueryMigrate = "query-migrate" -> Migration;
 }
 
-/// Ends the greeting: other commands may follow.
+/// Ends the greeting; only then QEMU accepts other commands.
 #[derive(Serialize)]
 pub(super) struct Capabilities {}
 
-/// A break on the line of a character device.
+/// Sends a break on the line of a character device.
 #[derive(Serialize)]
 pub(super) struct SendBreak<'a> {
     pub(super) id: &'a str,
 }
 
-/// Lets a stopped machine go on.
+/// Resumes a stopped machine.
 #[derive(Serialize)]
 pub(super) struct Continue {}
 
@@ -58,7 +56,7 @@ pub(super) struct SystemReset {}
 #[derive(Serialize)]
 pub(super) struct Quit {}
 
-/// Whether the machine runs.
+/// Asks whether the machine runs.
 #[derive(Serialize)]
 pub(super) struct QueryStatus {}
 
@@ -68,43 +66,43 @@ pub(super) struct Status {
     pub(super) running: bool,
 }
 
-/// How a machine is written to a file, and read.
+/// Sets the format of saved machines.
 #[derive(Serialize)]
 pub(super) struct SetCapabilities {
     pub(super) capabilities: [Capability; 1],
 }
 
-/// One way to write it, on or off.
+/// A format option, on or off.
 #[derive(Serialize)]
 pub(super) struct Capability {
     pub(super) capability: &'static str,
     pub(super) state: bool,
 }
 
-/// How fast it may be.
+/// Sets the speed limit.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct SetParameters {
-    /// Bytes in a second.
+    /// Bytes a second.
     pub(super) max_bandwidth: u64,
 }
 
-/// Writes the machine.
+/// Saves the machine.
 #[derive(Serialize)]
 pub(super) struct Migrate {
     pub(super) uri: String,
 }
 
-/// Reads a machine into one that waits for it.
+/// Restores a machine into a waiting one.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Incoming {
     pub(super) uri: String,
-    /// Otherwise it stays, and says why.
+    /// `false`: QEMU stays after an error, and reports it.
     pub(super) exit_on_error: bool,
 }
 
-/// How far writing or reading is.
+/// Asks for the progress of saving or restoring.
 #[derive(Serialize)]
 pub(super) struct QueryMigrate {}
 
@@ -112,36 +110,33 @@ pub(super) struct QueryMigrate {}
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Migration {
-    /// None before there is something to write or to read.
+    /// `None` before the start.
     pub(super) status: Option<Progress>,
     /// Why it failed.
     pub(super) error_desc: Option<String>,
 }
 
-/// Where a migration stands.
+/// The progress of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Progress {
-    /// All of it is done.
     Completed,
-    /// It did not work.
     Failed,
-    /// Somebody stopped it.
     Cancelled,
-    /// Still under way, in one of a dozen stages.
+    /// In one of a dozen intermediate stages.
     #[serde(other)]
     UnderWay,
 }
 
-/// One line from QEMU: the answer to a command, or news of the machine.
+/// One line from QEMU: the answer to a command, or an event.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Message<T> {
-    /// What the command returned, or why it did not.
+    /// The command's result or error.
     Answer(qapi_spec::Response<T>),
-    /// Nobody here asked for it.
+    /// An event, which is ignored.
     Event {
-        /// Which; there is nothing to do about it.
+        /// Its name; required to recognise an event.
         #[serde(rename = "event")]
         _name: String,
     },

@@ -1,5 +1,5 @@
-//! QEMU's own control of a machine (QMP), for what the console cannot do: save
-//! the running machine to a file, and restore it.
+//! QEMU's control protocol (QMP), for actions beyond the console: to save a running machine to a
+//! file, and restore it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,18 +21,18 @@ use crate::interrupt::{self, Interrupted};
 
 mod command;
 
-/// How often is looked whether something has come about. QEMU answers in less.
+/// Interval of checks for progress; QEMU answers faster.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long one answer may take.
+/// Time limit for one answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// How QEMU writes a machine to a file.
+/// The format of a saved machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SaveKind {
     /// A stream of pages, as to another host.
     Stream,
-    /// Each page at a place of its own (`mapped-ram`), holes for zero pages.
+    /// Each page at a fixed place (`mapped-ram`), with holes for zero pages.
     MappedRam,
 }
 
@@ -45,59 +45,33 @@ impl fmt::Display for SaveKind {
     }
 }
 
-/// Why QEMU did not do it.
+/// Why a QMP command failed.
 #[derive(Debug, Error)]
 pub enum QmpError {
-    /// Nobody answers.
     #[error("QEMU's control socket {socket} is not there: {reason}", socket = .socket.display())]
-    NoSocket {
-        /// Its name.
-        socket: PathBuf,
-        /// The operating system's reason.
-        reason: io::Error,
-    },
-    /// QEMU refused, or the connection broke.
+    NoSocket { socket: PathBuf, reason: io::Error },
     #[error("QEMU's `{command}` failed: {reason}")]
     Refused {
-        /// The command.
         command: &'static str,
-        /// What QEMU says.
         reason: String,
     },
-    /// Saving or restoring failed half-way.
     #[error("QEMU could not {what}: {reason}")]
-    Failed {
-        /// Save or restore.
-        what: &'static str,
-        /// What QEMU says.
-        reason: String,
-    },
-    /// It did not end.
+    Failed { what: &'static str, reason: String },
     #[error("QEMU took longer than {} s to {what}", .limit.as_secs())]
-    TimedOut {
-        /// Save or restore.
-        what: &'static str,
-        /// How long it had.
-        limit: Duration,
-    },
-    /// Ctrl-C.
+    TimedOut { what: &'static str, limit: Duration },
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
 
-/// A folder for a control socket, whose name must be short.
-///
-/// # Errors
-///
-/// It cannot be made.
+/// Creates a folder for a control socket, whose name must be short.
 pub fn socket_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("poorwill-").tempdir()
 }
 
-/// QEMU's argument for a control socket at `socket`.
+/// QEMU's arguments for a control socket at `socket`.
 #[must_use]
 pub fn socket_arguments(socket: &Path) -> [OsString; 2] {
-    // A comma in a name is doubled.
+    // QEMU wants commas in a name doubled.
     let name = socket.to_string_lossy().replace(',', ",,");
     [
         "-qmp".into(),
@@ -105,7 +79,7 @@ pub fn socket_arguments(socket: &Path) -> [OsString; 2] {
     ]
 }
 
-/// The arguments of a machine that waits to be restored.
+/// QEMU's arguments for a machine that waits to be restored.
 #[must_use]
 pub fn incoming_arguments() -> [OsString; 2] {
     ["-incoming".into(), "defer".into()]
@@ -120,10 +94,6 @@ pub struct Control {
 
 impl Control {
     /// Sends a break over the line of a character device.
-    ///
-    /// # Errors
-    ///
-    /// [`QmpError::Refused`], if there is no such device for example.
     pub fn send_break(&mut self, device: &str) -> Result<(), QmpError> {
         self.ask(&SendBreak { id: device }).map(drop)
     }
@@ -132,7 +102,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// [`QmpError::NoSocket`] if it does not within `limit`.
+    /// [`QmpError::NoSocket`] if it does not listen within `limit`.
     pub fn connect(socket: &Path, limit: Duration) -> Result<Self, QmpError> {
         let until = Instant::now() + limit;
         let no_socket = |reason| QmpError::NoSocket {
@@ -154,7 +124,7 @@ impl Control {
             answers: BufReader::new(stream.try_clone().map_err(no_socket)?),
             commands: stream,
         };
-        // QEMU greets first; what it says of itself is known already.
+        // QEMU sends a greeting first, which holds nothing of use here.
         let greeted = control.answers.read_line(&mut String::new());
         if greeted.map_err(no_socket)? == 0 {
             return Err(no_socket(io::ErrorKind::UnexpectedEof.into()));
@@ -175,7 +145,7 @@ impl Control {
         }
     }
 
-    /// Gives a command and reads up to its answer.
+    /// Sends a command and reads up to its answer.
     fn execute<C: Command>(&mut self, command: &C) -> io::Result<Result<C::Ok, qapi_spec::Error>> {
         let mut line = serde_json::to_vec(&Execute::<&C>::from(command))?;
         line.push(b'\n');
@@ -193,28 +163,16 @@ impl Control {
     }
 
     /// Resets the machine.
-    ///
-    /// # Errors
-    ///
-    /// [`QmpError::Refused`].
     pub fn reset(&mut self) -> Result<(), QmpError> {
         self.ask(&SystemReset {}).map(drop)
     }
 
-    /// Lets a machine begin that waits to be switched on.
-    ///
-    /// # Errors
-    ///
-    /// [`QmpError::Refused`].
+    /// Starts a machine that waits to be switched on.
     pub fn switch_on(&mut self) -> Result<(), QmpError> {
         self.ask(&Continue {}).map(drop)
     }
 
-    /// Stops the machine and writes it to `file`, which is not flushed.
-    ///
-    /// # Errors
-    ///
-    /// [`QmpError`].
+    /// Stops the machine and saves it to `file`, which is not flushed.
     pub fn save(&mut self, file: &Path, kind: SaveKind, limit: Duration) -> Result<(), QmpError> {
         self.prepare(kind)?;
         self.ask(&Stop {})?;
@@ -225,12 +183,7 @@ impl Control {
         })
     }
 
-    /// Restores `file` into a machine started with [`incoming_arguments`], until it
-    /// runs.
-    ///
-    /// # Errors
-    ///
-    /// [`QmpError`].
+    /// Restores `file` into a machine started with [`incoming_arguments`], and resumes it.
     pub fn restore(
         &mut self,
         file: &Path,
@@ -247,19 +200,14 @@ impl Control {
             let info = control.ask(&QueryMigrate {})?;
             ended(what, &info)
         })?;
-        // It was stopped when it was saved, and so it is still.
+        // The saved machine was stopped, so the restored one is.
         self.ask(&Continue {})?;
         self.wait(what, limit, |control| {
             Ok(control.ask(&QueryStatus {})?.running)
         })
     }
 
-    /// Ends QEMU, which may go without an answer: whether it has gone is for its
-    /// parent to see.
-    ///
-    /// # Errors
-    ///
-    /// [`QmpError::Refused`].
+    /// Ends QEMU, which may not answer; its parent process sees its end.
     pub fn quit(mut self) -> Result<(), QmpError> {
         match self.execute(&Quit {}) {
             Ok(Ok(_)) | Err(_) => Ok(()),
@@ -277,7 +225,7 @@ impl Control {
                 state: kind == SaveKind::MappedRam,
             }],
         })?;
-        // 1 TiB/s is no limit: it is the host's own disk.
+        // 1 TiB/s means no limit: the file is on the host's own disk.
         self.ask(&SetParameters {
             max_bandwidth: 1 << 40,
         })

@@ -82,7 +82,7 @@ fn a_redis_that_is_slow_or_dead_costs_its_own_figures_alone() {
         let woken = guest.time_wake().unwrap();
         assert_eq!((woken.wake.total_ms, woken.wake.kernel_ms), (None, None));
         assert_eq!((woken.wake.loaded_bytes, woken.wake.load_ms), (7, 4.0));
-        let not_had = crate::NotHad::new("wake", &woken.silent.unwrap()).to_string();
+        let not_had = crate::NotMeasured::new("wake", &woken.silent.unwrap()).to_string();
         assert!(not_had.contains(why), "{not_had}");
         assert!(!not_had.contains('\n'), "{not_had}");
     }

@@ -16,70 +16,64 @@ use uom::si::time::second;
 
 use super::times::MeasuredPart;
 
-/// A machine: what its modes take, as somebody measured or assumed it.
+/// A machine: measured or assumed figures of its modes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The machine, in a line.
     pub title: String,
-    /// What one must know to judge the figures.
+    /// Notes for judging the figures.
     pub about: String,
-    /// The publication that "Table" and "Figure" in the sources are of; or `given`.
+    /// The publication that "Table" and "Figure" in the sources refer to; or `given`.
     pub publication: String,
-    /// Where images would be kept.
+    /// The medium for images.
     pub device: Option<Device>,
-    /// Its modes.
     pub modes: Vec<ModeProfile>,
 }
 
-/// One figure, with where it is from.
+/// One figure, and its source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The figure, zero or more; its unit is in the field's name.
+    /// The figure, zero or more; the field's name has its unit.
     pub value: f64,
-    /// A table, a figure or a section of the publication; `given` or `assumed`,
-    /// and why.
+    /// A table, a figure or a section of the publication; or `given` or `assumed`, with the reason.
     pub source: String,
 }
 
-/// How fast a medium moves an image.
+/// A medium's rates.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What it is.
     pub name: String,
-    /// Loading, in bytes for each second.
+    /// Rate of loading.
     pub read_bytes_per_second: Figure,
-    /// Saving.
+    /// Rate of saving.
     pub write_bytes_per_second: Figure,
 }
 
-/// What a mode is to Poorwill.
+/// A mode's counterpart in Poorwill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The machine runs on: nothing to enter or to leave.
+    /// The machine runs on: there is nothing to enter or leave.
     Awake,
     /// RAM stays powered.
     Retain,
     /// An image is saved, and the power is off.
     Persist,
-    /// RAM is persistent itself, and the power is off.
+    /// RAM is persistent, and the power is off.
     Cut,
     /// One hart is suspended.
     Hart,
-    /// Off without an image; the OS boots.
+    /// The power is off, without an image; the OS boots.
     Off,
 }
 
-/// One mode.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeProfile {
-    /// Its name.
     pub name: String,
-    /// What it is to Poorwill.
     pub kind: Kind,
     /// The power while it lasts.
     pub kept_watts: Figure,
@@ -91,22 +85,17 @@ pub struct ModeProfile {
     pub leave: Vec<PhaseProfile>,
 }
 
-/// One phase: two of power, time and energy; or power alone, where the time is
-/// taken from a measurement.
+/// One phase: two of power, time and energy; or the power alone, with a measured time.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseProfile {
-    /// What happens in it.
     pub name: String,
-    /// Its power.
     pub watts: Option<Figure>,
-    /// Its time.
     pub seconds: Option<Figure>,
-    /// Its energy.
     pub joules: Option<Figure>,
-    /// What of a measured sleep may take its place.
+    /// The part of a measured sleep that may replace it.
     pub measured: Option<MeasuredPart>,
-    /// What it consists of, at the same power.
+    /// Its parts, at the same power.
     #[serde(default)]
     pub parts: Vec<PartProfile>,
 }
@@ -115,13 +104,13 @@ pub struct PhaseProfile {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartProfile {
-    /// What happens in it.
     pub name: String,
-    /// Its time. One part of each phase has none: it is what the others leave.
+    /// Its time. One part of each phase is without a time, and takes the rest.
     pub seconds: Option<Figure>,
-    /// What of a measured sleep may take its place.
+    /// The part of a measured sleep that may replace it.
     pub measured: Option<MeasuredPart>,
-    /// Whether the machine could do without: see [`Times::without_avoidable`](super::times::Times::without_avoidable).
+    /// Whether the part is avoidable: see
+    /// [`Times::without_avoidable`](super::times::Times::without_avoidable).
     #[serde(default)]
     pub avoidable: bool,
 }
@@ -129,11 +118,7 @@ pub struct PartProfile {
 type Found = Result<(), (String, Fault)>;
 
 impl Profile {
-    /// Reads `file`.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError`].
+    /// Reads a profile from `file`.
     pub fn read(file: &Path) -> Result<Self, ProfileError> {
         let name = file.display().to_string();
         match fs::read_to_string(file) {
@@ -142,11 +127,7 @@ impl Profile {
         }
     }
 
-    /// Reads `text`, of a file called `file`.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Malformed`], [`ProfileError::Wrong`].
+    /// Parses `text`, which comes from `file`.
     pub fn parse(text: &str, file: &str) -> Result<Self, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|reason| ProfileError::Malformed {
             file: file.to_owned(),
@@ -174,7 +155,7 @@ impl Profile {
         self.modes.iter().find(|mode| mode.kind == kind)
     }
 
-    /// Every figure in it, and where it stands.
+    /// All figures, and their places in the profile.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut figures = Vec::new();
@@ -400,7 +381,10 @@ mod tests {
     #[test]
     fn fields_are_neither_missing_nor_unknown() {
         malformed(parse(""), &["missing field `title`"]);
-        malformed(parse("title"), &["mine.toml is no profile", "line 1"]);
+        malformed(
+            parse("title"),
+            &["mine.toml is not a valid profile", "line 1"],
+        );
         malformed(
             parse(&format!("{HEAD}colour = 1\n{MODE}")),
             &["unknown field `colour`"],

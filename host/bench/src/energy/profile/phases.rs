@@ -1,4 +1,4 @@
-//! From a profile's phases to those of the model.
+//! Converts a profile's phases to those of the model.
 
 use uom::si::f64::{Power, Time};
 
@@ -7,8 +7,7 @@ use crate::energy::model::{Mode, Phase};
 use crate::energy::times::Times;
 
 impl ModeProfile {
-    /// The mode with these times. `None` where the time of a phase is known
-    /// neither from them nor from the profile.
+    /// The mode with these times. `None`: the time of a phase is in neither these nor the profile.
     #[must_use]
     pub fn with(&self, times: &dyn Times) -> Option<Mode> {
         let phases = |phases: &[PhaseProfile]| -> Option<Vec<Phase>> {
@@ -23,7 +22,7 @@ impl ModeProfile {
         })
     }
 
-    /// Each phase, and where it stands.
+    /// Each phase, and its place in the profile.
     pub(super) fn phases(&self) -> impl Iterator<Item = (String, &PhaseProfile)> {
         let ways = [("enter", &self.enter), ("leave", &self.leave)];
         ways.into_iter().flat_map(move |(way, phases)| {
@@ -41,7 +40,7 @@ impl ModeProfile {
         self.enter.iter().chain(&self.leave).any(measurable)
     }
 
-    /// Whether the machine could do without some part.
+    /// Whether a part is avoidable.
     #[must_use]
     pub fn has_avoidable(&self) -> bool {
         let mut phases = self.enter.iter().chain(&self.leave);
@@ -109,7 +108,7 @@ impl PhaseProfile {
         }
     }
 
-    /// What the parts with times leave.
+    /// The time that the other parts leave.
     fn rest(&self) -> Option<Time> {
         let known = self.parts.iter().filter_map(|part| part.seconds.as_ref());
         Some(self.time()? - known.map(Figure::seconds).sum::<Time>())

@@ -1,5 +1,5 @@
-//! `poorwill area`: what is in the sleep areas of a disk, how its machine sleeps, and
-//! what is done with its snapshot.
+//! `poorwill area`: shows the sleep areas of a disk, and changes the configuration and the
+//! snapshot.
 
 mod set;
 mod snapshot;
@@ -19,8 +19,7 @@ use crate::progress;
 
 /// List the sleep areas and images of a disk, and verify them.
 ///
-/// Nothing is written, but by the subcommands. The disk may be a raw file or a
-/// block device.
+/// Without a subcommand nothing is written. The disk may be a raw file or a block device.
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -37,7 +36,7 @@ Examples:
   poorwill area import product.snapshot other.disk --flash other.flash
 
 Exit status: 0 all is well, 1 an image, a record or the configuration is damaged,
-an image cannot be verified, FIRMWARE would not wake one (or nobody can tell), or the
+an image cannot be verified, FIRMWARE may not wake one, or the
 disk cannot be read, 2 wrong usage."
 )]
 pub(crate) struct Area {
@@ -61,14 +60,13 @@ struct Shown {
     /// The disk
     #[arg(value_name = "DISK", required = true)]
     disk: Option<PathBuf>,
-    /// The flash of the disk's machine: to verify sealed images, and to tell
-    /// whether that machine wakes them
+    /// The machine's flash, to verify sealed images and to check that the machine wakes them
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// Check every checksum or tag of the images that may wake
+    /// Check each checksum or tag of the images that may wake
     #[arg(long)]
     verify: bool,
-    /// Tell which images another firmware would still wake: before an update
+    /// Before an update: show which images another firmware would still wake
     #[arg(long = "for", value_name = "FIRMWARE")]
     firmware: Option<PathBuf>,
     /// Print JSON
@@ -77,11 +75,6 @@ struct Shown {
 }
 
 impl Area {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the disk from being looked at, or changed.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self.action {
             Some(Action::Set(set)) => set.execute(),
@@ -95,7 +88,7 @@ impl Area {
 }
 
 impl Shown {
-    /// The disk; clap has seen to it that there is one.
+    /// The disk. clap guarantees it where no subcommand is given.
     fn disk(&self) -> &Path {
         self.disk.as_deref().unwrap_or(Path::new(""))
     }
@@ -123,7 +116,9 @@ impl Shown {
             areas.iter().for_each(|area| print!("{area}"));
             if let Some(holder) = holders(self.disk()).first() {
                 let (name, pid) = (&holder.name, holder.pid);
-                println!("note: {name} (process {pid}) has the disk open: this may change");
+                println!(
+                    "note: {name} (process {pid}) has the disk open: the result may be outdated"
+                );
             }
         }
         Ok(if areas.iter().all(AreaReport::is_well) {

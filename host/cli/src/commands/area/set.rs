@@ -14,8 +14,8 @@ use uom::si::time::second;
 
 /// Choose how the disk's machine sleeps.
 ///
-/// It counts from the machine's next sleep on; an image that waits to be woken
-/// stays as it is. The running machine is told from within: `poorwill-guest`.
+/// The change applies from the next sleep on; an image that waits stays as it is. In the running
+/// machine use `poorwill-guest` instead.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Sleep modes:
@@ -42,36 +42,34 @@ pub(super) struct Set {
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
 struct ChangeArguments {
-    /// How the machine sleeps
+    /// The sleep mode
     #[arg(long, value_parser = sleep_modes())]
     mode: Option<SleepMode>,
-    /// How long `staged` retains: 1 ms to 30 days, such as 90s or 30min
+    /// Time that `staged` retains: 1 ms to 30 days, such as 90s or 30min
     #[arg(long, value_name = "DURATION", value_parser = stage_delay)]
     delay: Option<u64>,
-    /// How long `auto` retains: from which length on a sleep costs less energy
-    /// persisted; `none` for the stage delay
+    /// Time that `auto` retains: the length from which a sleep costs less energy persisted; `none`
+    /// for the stage delay
     #[arg(long, value_name = "DURATION", value_parser = break_even)]
     break_even: Option<u64>,
-    /// The same, of an energy profile: a built-in one (`poorwill energy --list`),
-    /// or a file of yours
+    /// The break-even of an energy profile: a built-in one (`poorwill energy --list`), or a file
     #[arg(long, value_name = "PROFILE", value_parser = break_even_of, conflicts_with = "break_even")]
     profile: Option<u64>,
-    /// The next sleep is kept as the machine's snapshot, under this name
+    /// Keep the next sleep's image as the machine's snapshot, under this name
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     next_snapshot: Option<Name>,
-    /// Even if a wake cannot tell whether partitions beside the sleep area were written to
-    /// (LVM, LUKS, FAT, swap and others)
+    /// Accept partitions beside the sleep area that a wake cannot check for changes (LVM, LUKS,
+    /// FAT, swap and others)
     #[arg(long, requires = "next_snapshot")]
     unguarded: bool,
-    /// After how many failed wakes in a row a snapshot is not woken any more; 0: it
-    /// always is
+    /// Failed wakes in a row after which the snapshot wakes no more; 0: no limit
     #[arg(long, value_name = "NUMBER")]
     snapshot_tries: Option<u32>,
-    /// How long after a snapshot's wake a reset says that it has failed, such as 60s
+    /// Time after a snapshot's wake in which a reset counts as a failure, such as 60s
     #[arg(long, value_name = "DURATION", value_parser = trial)]
     snapshot_trial: Option<u32>,
-    /// How long every power-on waits for a key that calls the snapshot's wake off:
-    /// up to 10s; `none` for not at all
+    /// Time that each power-on waits for a key, which cancels the snapshot's wake: up to 10s;
+    /// `none` for no wait
     #[arg(long, value_name = "DURATION", value_parser = key_wait)]
     snapshot_key: Option<u32>,
 }
@@ -92,14 +90,14 @@ fn break_even(text: &str) -> anyhow::Result<u64> {
     }
 }
 
-/// The break-even of a profile: what is no name of a built-in one is a file's.
+/// The break-even of a profile: of a built-in one, or else of a file.
 fn break_even_of(name: &str) -> anyhow::Result<u64> {
     let profile = match BUILT_IN.iter().any(|(known, _)| *known == name) {
         true => builtin::profile(name)?,
         false => Profile::read(name.as_ref())?,
     };
     let staged = staged(&profile).with_context(|| {
-        format!("in {name} no sleep is so long that persisting costs less than retaining")
+        format!("{name} has no break-even: retaining always costs less than persisting")
     })?;
     let delay = Duration::try_from_secs_f64(staged.delay.get::<second>())?;
     bounded(delay, Delay::BreakEven)
@@ -107,7 +105,7 @@ fn break_even_of(name: &str) -> anyhow::Result<u64> {
 
 fn trial(text: &str) -> anyhow::Result<u32> {
     let duration = humantime::parse_duration(text)?;
-    u32::try_from(duration.as_millis()).context("that is longer than a trial can be: 49 days")
+    u32::try_from(duration.as_millis()).context("a trial lasts 49 days at most")
 }
 
 fn key_wait(text: &str) -> anyhow::Result<u32> {
@@ -117,7 +115,7 @@ fn key_wait(text: &str) -> anyhow::Result<u32> {
     }
 }
 
-/// A duration as people write it, that `delay` can be.
+/// Parses a duration within the limits of `delay`.
 fn milliseconds(text: &str, delay: Delay) -> anyhow::Result<u64> {
     bounded(humantime::parse_duration(text)?, delay)
 }
@@ -144,7 +142,7 @@ impl Set {
         };
         let configured = configure(&self.disk, &change)?;
         if let Some(error) = configured.replaced {
-            println!("note: {error}; it has been set anew");
+            println!("note: {error}; a new configuration was written");
         }
         for unguarded in configured.unguarded {
             println!("note: {unguarded}");

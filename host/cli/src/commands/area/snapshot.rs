@@ -7,7 +7,7 @@ use poorwill_store::Name as SnapshotName;
 
 use crate::progress;
 
-/// Give the snapshot another name.
+/// Rename the snapshot.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Name {
     /// The disk
@@ -24,34 +24,32 @@ pub(super) struct Delete {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
-    /// The flash of the disk's machine, which then forgets the snapshot, too: no copy
-    /// of it wakes
+    /// The machine's flash, which then forgets the snapshot, too: no copy of it wakes
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
 }
 
 /// Copy the snapshot into a file, for other machines of the same kind.
 ///
-/// The copy is plain: whoever has the file can read what was in the machine's
-/// memory.
+/// The copy is not sealed: a reader of the file can read all of the machine's memory.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Export {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
-    /// The file to make
+    /// The file to create
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The flash of the disk's machine, if that seals its images
+    /// The machine's flash, if its images are sealed
     #[arg(long, value_name = "FLASH")]
     flash: Option<PathBuf>,
 }
 
-/// Make an exported snapshot that of a disk's machine.
+/// Import an exported snapshot into a disk.
 ///
-/// The machine must be of the same kind as the one that the snapshot was taken on:
-/// memory, harts, instruction set and device tree; the partitions beside the sleep
-/// area must be the same, too. An image that waits on the disk is given up.
+/// The machine must be of the same kind as the snapshot's: memory, harts, instruction set and
+/// device tree. The partitions beside the sleep area must be the same, too. An image that waits on
+/// the disk is discarded.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Import {
     /// The exported snapshot
@@ -60,10 +58,10 @@ pub(super) struct Import {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
-    /// The flash of the disk's machine, if it has one: the snapshot is sealed for it
+    /// The machine's flash, if it has one; seals the snapshot
     #[arg(long, value_name = "FLASH")]
     flash: Option<PathBuf>,
-    /// Its name on this machine; else what it had
+    /// A new name; default: the exported one
     #[arg(long, value_name = "NAME")]
     name: Option<SnapshotName>,
 }

@@ -23,50 +23,48 @@ use crate::progress;
 
 /// Start a machine on this terminal, or wake it if it sleeps.
 ///
-/// Without --disk it is a Debian machine of your own, made at the first use. In
-/// the guest, `systemctl suspend` puts it to sleep: the firmware saves it to its
-/// disk and switches it off. The same command again wakes it.
+/// Without --disk it is your own Debian machine, created at the first use. In the guest, `systemctl
+/// suspend` puts it to sleep: the firmware saves it to its disk and switches it off. The same
+/// command again wakes it.
 ///
-/// Every key goes to the guest, Ctrl-C included. Ctrl-A x pulls the plug, Ctrl-A c
-/// changes to QEMU's monitor and back, Ctrl-A Ctrl-A is a Ctrl-A.
+/// All keys go to the guest, including Ctrl-C. Ctrl-A x pulls the plug, Ctrl-A c switches to QEMU's
+/// monitor and back, Ctrl-A Ctrl-A sends a Ctrl-A.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  poorwill run                                     the Debian machine
-  poorwill run --memory 4G --harts 4               another one: keep to it while it sleeps
-  poorwill run --tiny                              only a look: busybox, no root file system
+  poorwill run                                     your Debian machine
+  poorwill run --memory 4G --harts 4               with other sizes: keep them while it sleeps
+  poorwill run --tiny                              for a quick look: busybox, no root file system
   poorwill run --disk machine.disk --append quiet
   poorwill run --disk machine.disk --flash machine.flash
   poorwill run --kernel u-boot.bin --disk machine.disk
   poorwill run -- -nic user,model=virtio-net-pci   with network
-  poorwill run --tiny --cut --ram machine.ram      with persistent memory; from elsewhere:
-  poorwill psu fail machine.ram                    its power fails
+  poorwill run --tiny --cut --ram machine.ram      with persistent memory; in another terminal:
+  poorwill psu fail machine.ram                    let its power fail
 
 Exit status: 0 switched off, asleep, or cut, 1 failed, 2 wrong usage.")]
 pub(crate) struct Run {
-    /// A Linux that needs no root file system, up in seconds: a stock kernel and
-    /// busybox. In it, `echo mem > /sys/power/state` is the sleep
+    /// Run a Linux without a root file system, up in seconds: a stock kernel and busybox. Sleep
+    /// with `echo mem > /sys/power/state`
     #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
     tiny: bool,
-    /// Disk with the partitions `root` and `sleep`: a raw file or a block device
-    /// [default: made at the first use]
+    /// Disk with the partitions `root` and `sleep`: a raw file or a block device [default: your own
+    /// machine's]
     #[arg(long, value_name = "FILE")]
     disk: Option<PathBuf>,
-    /// Flash for the machine's key: its images are sealed then; made if it is not
-    /// there
+    /// Flash for the key that seals the machine's images; created if missing
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// A further disk, on NVMe; may be repeated
+    /// Another NVMe disk; may be repeated
     #[arg(long, value_name = "FILE")]
     extra_disk: Vec<PathBuf>,
     /// Next stage: a Linux `Image`, U-Boot, ... [default: Debian's kernel]
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Initial RAM file system of the kernel [default: Debian's, if --kernel is
-    /// not given]
+    /// The kernel's initial RAM file system [default: Debian's, unless --kernel is given]
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
-    /// Added to the kernel command line
+    /// Text to add to the kernel command line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     append: Option<String>,
     /// RAM of the machine
@@ -75,25 +73,20 @@ pub(crate) struct Run {
     /// Number of harts
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=512))]
     harts: u32,
-    /// Interrupt controllers; with `plic` the root is on virtio-blk, as NVMe
-    /// loses interrupts there
+    /// Interrupt controllers; with `plic` the root is on virtio-blk, since NVMe loses interrupts
+    /// there
     #[arg(long, value_enum, default_value_t)]
     interrupts: Interrupts,
     #[arg(long, value_name = "FILE", help = super::FIRMWARE_HELP)]
     firmware: Option<PathBuf>,
     #[command(flatten)]
     power: PowerArguments,
-    /// Handed to QEMU as they are
+    /// Arguments for QEMU
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
     qemu_arguments: Vec<OsString>,
 }
 
 impl Run {
-    /// Runs the command.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the machine from starting, and a QEMU that failed.
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let qemu = Qemu::find()?;
         let machine = self.machine()?;
@@ -118,7 +111,7 @@ impl Run {
             return Ok(ExitCode::SUCCESS);
         }
         if !status.success() {
-            bail!("QEMU ended with {status}");
+            bail!("QEMU failed ({status}): see its message above");
         }
         match sleeping(&machine)?.filter(|image| image.wakes) {
             Some(image) => eprintln!(
@@ -149,7 +142,7 @@ impl Run {
             paths::readable("initrd", initrd)?;
         }
         let mut disks = match (self.disk, self.tiny) {
-            // There all that it has is persistent already.
+            // With a cut, all contents of the machine are persistent already.
             (None, true) if self.power.cut => Vec::new(),
             (None, true) => vec![tiny_disk(self.memory)?],
             (named, _) => disks(named, self.interrupts, self.memory)?,
@@ -174,35 +167,33 @@ impl Run {
     }
 }
 
-/// Makes the machine's flash if it is not there, and sees to it that it can be
-/// used.
+/// Creates the machine's flash if it is missing, and checks it.
 fn prepare_flash(file: &Path) -> Result<(), FlashError> {
     if !file.exists() {
-        eprintln!("poorwill: making {}", file.display());
+        eprintln!("poorwill: creating {}", file.display());
         flash::make_blank(file)?;
     }
     flash::check_unused(file)?;
     Flash::read(file).map(drop)
 }
 
-/// Says what becomes of the image that the machine finds when it starts.
+/// Prints which image the machine finds at its start, and whether that wakes.
 fn announce(image: &SlotReport, has_flash: bool) -> anyhow::Result<()> {
     let size = size_of(image);
     match &image.refused {
         None if image.is_sealed() && !has_flash => bail!(
-            "this machine sleeps ({size}), and its image is sealed: give its flash with \
-             --flash FILE; without, it would boot cold and the image be lost"
+            "this machine sleeps ({size}), and its image is sealed: give its flash with --flash FILE; without it the machine would boot cold, and the image would be lost"
         ),
         None => eprintln!("poorwill: this machine sleeps ({size}): waking it"),
         Some(reason) => eprintln!(
-            "poorwill: the image on its disk ({size}) does not wake, and will be given up: {reason}"
+            "poorwill: the image on its disk ({size}) does not wake, and will be discarded: {reason}"
         ),
     }
     Ok(())
 }
 
-/// The image that the machine would find now. Its disks and its flash tell, not
-/// its console: that is the user's.
+/// The image that the machine would find now, read from its disks and its flash. Its console
+/// belongs to the user.
 fn sleeping(machine: &Machine) -> Result<Option<SlotReport>, FlashError> {
     let mut flash = machine.flash.as_deref().map(Flash::read).transpose()?;
     Ok(machine
@@ -230,14 +221,14 @@ fn command_line(tiny: bool, interrupts: Interrupts, more: Option<&str>) -> Strin
     };
     let plic = match interrupts {
         Interrupts::Aia => None,
-        // The disk with the sleep area is the firmware's alone.
+        // The disk with the sleep area belongs to the firmware alone.
         Interrupts::Plic => Some("poorwill.skip_modules=nvme"),
     };
     let words = [Some(main), plic, more];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The disk that the user named, or the user's own machine's, made if need be.
+/// The user's disk, or that of the user's own machine, created if missing.
 fn disks(
     named: Option<PathBuf>,
     interrupts: Interrupts,
@@ -270,14 +261,14 @@ fn disks(
     }
 }
 
-/// The tiny machine's own disk: a sleep area, and nothing else.
+/// The tiny machine's own disk, which has only a sleep area.
 fn tiny_disk(memory: Bytes) -> anyhow::Result<Disk> {
     let file = paths::data()?.join("tiny.disk");
     make_once(&file, false, Some(sleep_area_for(memory)))?;
     Ok(Disk::nvme(file))
 }
 
-/// Room for two images with every page of `memory` in use.
+/// Room for two images of a machine that uses all of `memory`.
 fn sleep_area_for(memory: Bytes) -> Bytes {
     Bytes(2 * memory.0 + Bytes::mib(256).0).max(Bytes::gib(3))
 }
@@ -294,7 +285,7 @@ fn make_once(file: &Path, with_root: bool, area: Option<Bytes>) -> anyhow::Resul
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    eprintln!("poorwill: making {}", file.display());
+    eprintln!("poorwill: creating {}", file.display());
     let bar = progress::bytes("copying Debian", 0);
     NewDisk {
         root,

@@ -1,4 +1,4 @@
-//! `poorwill run --cut`: the machine's memory is a file, and its power fails.
+//! `poorwill run --cut`: a machine with a memory file, whose power may fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use poorwill_machine::{Clock, Machine, PowerSupply, paths};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct PowerArguments {
-    /// Its memory is persistent: when the power fails (`poorwill psu fail FILE`) the machine
-    /// is cut, and the same command again lets it go on there
+    /// Model persistent memory: after a power failure (`poorwill psu fail FILE`) the same command
+    /// resumes the machine where it was cut
     #[arg(long, requires = "ram")]
     pub(super) cut: bool,
-    /// File that is the machine's memory; made if it is not there
+    /// File with the machine's memory; created if missing
     #[arg(long, value_name = "FILE", requires = "cut")]
     pub(super) ram: Option<PathBuf>,
-    /// How long the power lasts once it fails, such as 16ms or 100us
+    /// Time from the failure to the loss of power, such as 16ms or 100us
     #[arg(long, value_name = "DURATION", requires = "cut", default_value = "16ms", value_parser = humantime::parse_duration)]
     hold_up: Duration,
-    /// Clock of the machine that QEMU stands for, in GHz, by which the hold-up is so many
-    /// instructions: 0.66 in a cycle
+    /// Clock of the modelled machine in GHz; it converts the hold-up to instructions, at 0.66 a
+    /// cycle
     #[arg(long, value_name = "GHZ", requires = "cut", default_value = "0.4")]
     clock: Clock,
 }
 
 impl PowerArguments {
-    /// The machine's power supply, if it has one that says when the power fails.
+    /// The machine's power supply; `None`: its power does not fail.
     pub(super) fn supply(&self) -> anyhow::Result<Option<PowerSupply>> {
         if !self.cut {
             return Ok(None);
@@ -52,21 +52,19 @@ pub(super) struct CutRun<'m> {
 }
 
 impl<'m> CutRun<'m> {
-    /// Looks at the machine's memory, and says what becomes of a cut that it holds; `None`
-    /// for a machine without such a supply.
+    /// Reads the machine's memory, and announces a cut that it holds. `None`: a machine without
+    /// such a supply.
     pub(super) fn begin(machine: &'m Machine) -> anyhow::Result<Option<Self>> {
         let (Some(ram), Some(supply)) = (machine.ram.as_deref(), &machine.power_supply) else {
             return Ok(None);
         };
-        // One of another length is refused when the machine is started, and a missing one
-        // is made.
+        // The machine's start refuses a file of another length, and creates a missing one.
         let length = machine.memory.in_mib() << 20;
         let fits = fs::metadata(ram).is_ok_and(|data| data.is_file() && data.len() == length);
         let before = if fits { look(ram)? } else { Vec::new() };
         if let Some(other) = misfit(&before, machine.harts) {
             bail!(
-                "the cut in {ram} is of a machine with {other} harts: give --harts {other}, or \
-                 give it up with `poorwill cut discard {ram}`",
+                "the cut in {ram} is of a machine with {other} harts: give --harts {other}, or discard it with `poorwill cut discard {ram}`",
                 ram = ram.display()
             );
         }
@@ -78,7 +76,7 @@ impl<'m> CutRun<'m> {
         }))
     }
 
-    /// Says how the machine has ended; whether it was cut.
+    /// Prints how the machine ended; returns whether it was cut.
     pub(super) fn end(&self, status: ExitStatus) -> anyhow::Result<bool> {
         let after = look(self.ram)?;
         match Ending::of(status, &self.before, &after)? {
@@ -92,8 +90,7 @@ impl<'m> CutRun<'m> {
             }
             Ending::Cut(record) => {
                 eprintln!(
-                    "\npoorwill: the power failed, and the machine was cut ({}): run the same \
-                     command again, and it goes on",
+                    "\npoorwill: the power failed, and the machine was cut ({}): run the same command again to resume it",
                     told(&record, self.supply)
                 );
                 Ok(true)
@@ -102,8 +99,8 @@ impl<'m> CutRun<'m> {
     }
 }
 
-/// The harts of the machine whose cut it is, if this machine has others: its firmware would
-/// not find the cut, and would boot cold over it.
+/// The harts of the cut's machine, if this machine has another number: its firmware would not find
+/// the cut, and would boot cold over it.
 fn misfit(records: &[RecordReport], harts: u32) -> Option<usize> {
     let whole = records.iter().filter(|record| record.is_committed());
     let others = whole.filter_map(|record| record.machine_harts);
@@ -116,13 +113,13 @@ fn announce(ram: &Path, record: &RecordReport) {
     let reason = record.reason.as_deref().unwrap_or_default();
     match record.state {
         RecordState::Consumed => {}
-        RecordState::Whole => eprintln!("poorwill: going on with cut {number} in {ram}"),
-        RecordState::Tagged => eprintln!(
-            "poorwill: going on with cut {number} in {ram}, if the machine's vault lets it"
-        ),
+        RecordState::Whole => eprintln!("poorwill: resuming cut {number} in {ram}"),
+        RecordState::Tagged => {
+            eprintln!("poorwill: resuming cut {number} in {ram}, if the machine's vault accepts it")
+        }
         RecordState::Unfinished | RecordState::Damaged => {
             eprintln!(
-                "poorwill: cut {number} in {ram} is of no use, and will be given up: {reason}"
+                "poorwill: cut {number} in {ram} cannot be resumed, and will be discarded: {reason}"
             );
         }
     }
@@ -137,7 +134,7 @@ fn told(record: &RecordReport, supply: &PowerSupply) -> String {
     )
 }
 
-/// How long Stop took.
+/// Stop's time on the modelled machine.
 fn took(record: &RecordReport, supply: &PowerSupply) -> FormattedDuration {
     let ticks = record.stop_ticks.unwrap_or_default();
     let took = supply.clock.time_of_ticks(ticks).as_micros();

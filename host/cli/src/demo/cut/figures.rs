@@ -4,16 +4,16 @@ use poorwill_bench::table::table;
 use poorwill_machine::Clock;
 use poorwill_machine::cut::RecordReport;
 
-/// Nanoseconds in a microsecond of the machine's own time, each of which is an instruction.
+/// Instructions in a microsecond of the machine's own time: one a nanosecond.
 const INSTRUCTIONS_PER_US: u64 = 1000;
 
-/// What the demo of cuts measured.
+/// The figures of the demo of cuts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutFigures {
     pub(super) rounds: Vec<Round>,
 }
 
-/// One cut, and the way back; times are those of the machine that QEMU stands for.
+/// One cut and its resume; times are those of the modelled machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Round {
     harts: usize,
@@ -23,7 +23,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Of a cut's record, and of what Go took in the machine's own microseconds.
+    /// Takes the record of a cut, and the time of Go in the machine's own microseconds.
     pub(super) fn new(record: &RecordReport, go_us: u64, clock: Clock) -> Self {
         Round {
             harts: record.harts.unwrap_or_default(),

@@ -3,57 +3,44 @@ use std::time::Duration;
 use poorwill_machine::console::Fields;
 use thiserror::Error;
 
-/// What the guest says that it holds, behind each copy.
+/// Contents that the guest reports after each copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     /// Digest of redis's keys.
     pub(super) keys: String,
     /// Digest of the last copy.
     pub(super) copy: String,
-    /// How many copies it has made.
+    /// Copies made so far.
     pub(super) copies: u64,
-    /// What redis has counted up to.
+    /// redis's counter.
     pub(super) counter: u64,
-    /// How many pieces it has written to its disk, and read back.
+    /// Pieces written to its disk, and read back.
     pub(super) written: u64,
     /// Time since the cold boot.
     pub(super) uptime: Duration,
 }
 
-/// What was lost.
+/// A lost or changed content.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Lost {
-    /// A line of the guest lacks a key.
     #[error("the guest's line lacks {0}: {1:?}")]
     Key(&'static str, String),
-    /// It changed.
     #[error("{what} changed: {before} before the power failed, {after} after")]
     Changed {
-        /// What.
         what: &'static str,
-        /// Before.
         before: String,
-        /// After.
         after: String,
     },
-    /// It did not go on.
-    #[error("{what} did not go on: {before} before the power failed, {after} after")]
+    #[error("{what} did not advance: {before} before the power failed, {after} after")]
     Stopped {
-        /// What.
         what: &'static str,
-        /// Before.
         before: String,
-        /// After.
         after: String,
     },
 }
 
 impl Held {
-    /// Reads a line of the guest, behind `prefix`.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost::Key`].
+    /// Parses a line of the guest after `prefix`.
     pub(super) fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
         let fields = Fields::parse(line, prefix).unwrap_or_default();
         let missing = |key| Lost::Key(key, line.to_owned());
@@ -72,11 +59,7 @@ impl Held {
         })
     }
 
-    /// Checks that nothing was lost between this and `after`.
-    ///
-    /// # Errors
-    ///
-    /// The first thing that was.
+    /// Checks that nothing was lost between this and `after`. The error is the first loss.
     pub(super) fn check_gone_on(&self, after: &Held) -> Result<(), Lost> {
         for (what, before, after) in [
             ("redis's keys", &self.keys, &after.keys),
@@ -92,7 +75,7 @@ impl Held {
         }
         let ms = |held: &Held| u64::try_from(held.uptime.as_millis()).unwrap_or(u64::MAX);
         for (what, before, after) in [
-            // The guest makes one after the other, and has forgotten none.
+            // The guest makes one copy after the other, so no copy may be forgotten.
             ("the copies", self.copies, after.copies),
             ("redis's counter", self.counter, after.counter),
             ("the disk", self.written, after.written),
@@ -172,28 +155,28 @@ mod tests {
                     copies: 3,
                     ..later()
                 },
-                "the copies did not go on",
+                "the copies did not advance",
             ),
             (
                 Held {
                     counter: 1711,
                     ..later()
                 },
-                "redis's counter did not go on: 1711 before",
+                "redis's counter did not advance: 1711 before",
             ),
             (
                 Held {
                     written: 95,
                     ..later()
                 },
-                "the disk did not go on",
+                "the disk did not advance",
             ),
             (
                 Held {
                     uptime: same.uptime,
                     ..later()
                 },
-                "the uptime in ms did not go on",
+                "the uptime in ms did not advance",
             ),
         ] {
             let error = held().check_gone_on(&after).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A machine whose plug is pulled while it works, and that goes on where it was.
+//! A machine whose power fails while it works, and that resumes where it was.
 
 mod figures;
 mod held;
@@ -20,7 +20,7 @@ use self::held::Held;
 use super::machine::{COLD_BOOT, explain, power_on};
 use super::screen::Screen;
 
-/// Console lines that end the demo wherever they come.
+/// Console lines that end the demo at any time.
 const FAILURES: [&str; 4] = [
     "Kernel panic",
     "poorwill: panic",
@@ -28,46 +28,38 @@ const FAILURES: [&str; 4] = [
     "poorwill-redis: FAIL",
 ];
 
-/// What the guest says at the begin of each copy, and behind it.
+/// The guest's lines at the start of each copy, and after it.
 const COPYING: &str = "poorwill-redis: copying";
 const HELD: &str = "poorwill-redis: held";
 
-/// Slow hosts take their time; a machine that hangs must still be found out.
+/// Long enough for slow hosts; a machine that hangs must still be noticed.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const ROUND_LIMIT: Duration = Duration::from_secs(300);
 const STOP_LIMIT: Duration = Duration::from_secs(300);
 
-/// Its disk: what is copied fits.
+/// The machine's disk has room for the copy.
 const DISK: Bytes = Bytes::mib(16);
 
-/// The power fails within so many milliseconds of a copy's begin.
+/// Upper limit of the random delay from a copy's start to the power failure, in ms.
 const MOST_MS: u64 = 1500;
 
-/// Choices of the demo.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub(crate) struct CutOptions {
-    /// RAM of the machine.
     pub(crate) memory: Bytes,
-    /// Its harts.
     pub(crate) harts: u32,
-    /// How often its power fails.
+    /// Number of power failures.
     pub(crate) cuts: u32,
-    /// What says so.
     pub(crate) supply: PowerSupply,
-    /// The firmware.
     pub(crate) firmware: PathBuf,
-    /// Where the machine's memory is; removed by the caller.
+    /// Folder for the machine's memory file; removed by the caller.
     pub(crate) folder: PathBuf,
-    /// Where the console goes, besides the screen.
+    /// Log of the console.
     pub(crate) log: PathBuf,
 }
 
-/// Plays the demo, and returns what it measured. An error names its step; the machine is
-/// off then, and its last console lines are on the screen.
-///
-/// # Errors
-///
-/// Any step's.
+/// Runs the demo, and returns its figures. An error names its step; the machine is off then, and
+/// its last console lines are on the screen.
 pub(crate) fn pull_the_plug(options: &CutOptions, screen: &Screen) -> anyhow::Result<CutFigures> {
     let ram = options.folder.join("machine.ram");
     let disk = options.folder.join("disk");
@@ -122,11 +114,11 @@ impl Stage<'_> {
         let (mut figures, mut before) = (CutFigures::default(), Vec::new());
         for number in 1..=*cuts {
             self.screen
-                .step(&format!("Pulling the plug, {number} of {cuts}"));
+                .step(&format!("Power failure {number} of {cuts}"));
             let cut = self.cut(&mut running, &before);
             let cut = explain(self.screen, &running, cut)?;
             self.screen.say(&self.told(&cut));
-            // QEMU has let go of the memory.
+            // QEMU has released the memory file.
             drop(running);
             running = self.power_on(FAILURES.into_iter().chain([COLD_BOOT]))?;
             let went_on = self.until_held(&mut running, &held);
@@ -146,8 +138,8 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    /// Lets the power fail while a copy is under way, at a random instant. The machine has
-    /// gone on with the cuts `before`.
+    /// Lets the power fail while a copy runs, at a random instant. The machine has resumed from the
+    /// cuts in `before`.
     fn cut(
         &self,
         running: &mut RunningMachine,
@@ -162,11 +154,11 @@ impl Stage<'_> {
         let ending = Ending::of(exit.status, before, &records);
         match ending.with_context(|| exit.errors.trim_end().to_owned())? {
             Ending::Cut(record) => Ok(record),
-            Ending::Off => bail!("the machine has switched itself off"),
+            Ending::Off => bail!("the machine switched itself off, without a cut"),
         }
     }
 
-    /// A cut in words, with its time on the machine that QEMU stands for.
+    /// A cut in words, with its time on the modelled machine.
     fn told(&self, cut: &RecordReport) -> String {
         let supply = &self.options.supply;
         let took = supply
@@ -181,8 +173,8 @@ impl Stage<'_> {
         )
     }
 
-    /// Waits until the machine has gone on and says what it holds: the same as before.
-    /// Returns how long Go took, in the machine's own microseconds.
+    /// Waits until the machine has resumed and reports its contents, which must be unchanged.
+    /// Returns the time of Go in the machine's own microseconds.
     fn until_held(
         &self,
         running: &mut RunningMachine,
@@ -197,7 +189,7 @@ impl Stage<'_> {
         Ok((fields.number("us").unwrap_or_default(), held))
     }
 
-    /// What the guest says behind its next copy.
+    /// The guest's report after its next copy.
     fn held(&self, running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Held> {
         let line = running.wait_for(HELD, limit)?;
         Ok(Held::parse(&line.text, HELD)?)
