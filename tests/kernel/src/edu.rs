@@ -1,5 +1,5 @@
-//! QEMU's device for teaching, `edu`, which writes to memory by itself a while after it
-//! was told to (QEMU, docs/specs/edu.rst).
+//! QEMU's device for teaching, `edu`, which writes to memory some time after a command (QEMU,
+//! docs/specs/edu.rst).
 
 use crate::{machine::Machine, mmio};
 

@@ -1,5 +1,5 @@
-//! Memory that the device tree reserves for others than the OS. A loader has put a word at
-//! its start before the firmware ran, as a previous stage loads what runs there.
+//! Memory that the device tree reserves for others than the OS. A loader has put a word at its
+//! start before the firmware ran, as a previous stage would load its own program.
 
 use crate::{check, machine::Machine, mmio};
 

@@ -1,5 +1,5 @@
-//! QEMU's configuration device: how a test gives one power-on another case
-//! without a change to the device tree, which an image may be bound to.
+//! QEMU's configuration device, by which a test gives one power-on another case. The device tree,
+//! to which an image may be bound, stays unchanged.
 
 use crate::{check, mmio};
 use arrayvec::ArrayString;

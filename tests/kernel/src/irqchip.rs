@@ -1,5 +1,5 @@
-//! S-mode's interrupt controller: set up as an OS does before a sleep, then
-//! expected to be the same, and to deliver, after it.
+//! S-mode's interrupt controller: set up before a sleep as by an OS. After it, it must be
+//! unchanged, and deliver interrupts.
 
 use crate::{
     arch::{self, guard},

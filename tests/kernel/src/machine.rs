@@ -1,4 +1,4 @@
-//! What the test kernel knows of its machine: all of it from the device tree.
+//! The test kernel's description of its machine, from the device tree.
 
 use arrayvec::{ArrayString, ArrayVec};
 use core::ops::Range;

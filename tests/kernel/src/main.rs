@@ -1,8 +1,8 @@
-//! What stands in the OS's place in the tests.
+//! The kernel that replaces the OS in the tests.
 //!
-//! QEMU loads this S-mode binary with `-kernel`; the firmware under test starts
-//! it. The kernel command line names the case to run (`case=sleep-wake`), and
-//! QEMU's exit status is the verdict (see [`verdict`]).
+//! QEMU loads this S-mode binary with `-kernel`; the firmware under test starts it. The kernel
+//! command line names the case to run (`case=sleep-wake`), and QEMU's exit status is the verdict
+//! (see [`verdict`]).
 #![no_std]
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! Patterns in memory: written before a sleep, looked for after it.
+//! Patterns in memory: written before a sleep, checked after it.
 //!
-//! Every page that the test kernel may use is either *filled* or *zero*, by a
-//! rule of its number and of the sleep's number alone, so that no list of them
-//! has to survive in the memory under test.
+//! Each page that the test kernel may use is either *filled* or *zero*. A rule decides by the
+//! page's number and the sleep's number alone, so no list of pages has to survive in the memory
+//! under test.
 
 use crate::{arch, check, machine::Machine};
 use arrayvec::ArrayVec;

@@ -1,8 +1,8 @@
 //! Device registers and raw memory, by address.
 //!
-//! The test kernel runs without translation and owns the whole machine that
-//! the firmware left to it, so any address is fair game: an access that the
-//! firmware forbids ends in a trap, which is what some cases are about.
+//! The test kernel runs without translation, and owns all of the machine that the firmware left to
+//! it, so it may access any address. An access that the firmware forbids ends in a trap, which some
+//! cases expect.
 
 /// Reads a 32-bit device register.
 pub(crate) fn read32(address: usize) -> u32 {

@@ -1,4 +1,4 @@
-//! Numbers that look random, and are the same again for the same seed.
+//! Pseudo-random numbers; the same seed gives the same numbers.
 
 use crate::memory::mix;
 

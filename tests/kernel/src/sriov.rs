@@ -1,4 +1,4 @@
-//! A PCI function that can have virtual ones (SR-IOV), as a driver sets it up.
+//! A PCI function with virtual ones (SR-IOV), set up as by a driver.
 
 use crate::{machine::Machine, mmio};
 

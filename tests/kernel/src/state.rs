@@ -1,5 +1,5 @@
-//! The machine's state that a sleep, or a refused sleep, must leave as it was:
-//! set to odd values before, looked at after.
+//! State of the machine that a sleep, or a refused sleep, must leave unchanged: set to odd values
+//! before, checked after.
 
 use crate::{
     arch::{

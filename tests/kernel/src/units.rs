@@ -1,4 +1,4 @@
-//! What the floating point and the vector unit hold, be they Off or not.
+//! The contents of the floating point and the vector unit, Off or not.
 
 use crate::{
     arch::{SSTATUS_FS, SSTATUS_VS, float, vector},

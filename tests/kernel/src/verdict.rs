@@ -1,8 +1,7 @@
-//! Checks, how they are counted, and how the outcome leaves the machine.
+//! Checks, their count, and the verdict.
 //!
-//! A case's verdict is QEMU's exit status: 42 for success and 1 for failure,
-//! both written to the test device. A machine that was powered off by its
-//! firmware exits with 0, so the three cannot be taken for one another.
+//! A case's verdict is QEMU's exit status: 42 for success and 1 for failure, both written to the
+//! test device. A machine that its firmware powers off exits with 0, so the three are distinct.
 
 use crate::{arch, machine::Machine, mmio};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};

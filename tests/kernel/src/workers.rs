@@ -1,5 +1,5 @@
-//! The other harts: started when a case needs them, told what to do by a
-//! word in memory, and stopped again.
+//! The other harts: started when a case needs them, given work by a word in memory, and stopped
+//! again.
 
 use crate::{arch, check, machine::MAX_HARTS, machine::Machine, read_csr, verdict, write_csr};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Where the firmware enters the test kernel, and where traps end it.
+//! The entry from the firmware, and the end at an unexpected trap.
 
 use crate::machine::MAX_HARTS;
 use core::arch::global_asm;

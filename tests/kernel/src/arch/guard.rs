@@ -1,4 +1,4 @@
-//! Doing what may trap, and learning which trap it was.
+//! Runs code that may trap, and returns the trap.
 
 use super::SSTATUS_SIE;
 use crate::{read_csr, write_csr};

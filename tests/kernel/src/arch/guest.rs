@@ -1,4 +1,4 @@
-//! A guest of one instruction or two (H extension): what it did, and how it ended.
+//! A guest of one or two instructions (H extension): its results, and how it ended.
 
 use crate::{arch::guard, write_csr};
 use core::arch::{global_asm, naked_asm};

@@ -1,10 +1,9 @@
-//! Code that may do anything, in any mode below machine mode, one entry at a time: what it
-//! finds in registers, and how each entry ends.
+//! Runs arbitrary code in all modes below machine mode, one entry at a time. Returns its registers,
+//! and how each entry ended.
 //!
-//! It has the pages of [`map`] and no others, at [`PAGES`]: by page tables in U and S mode,
-//! and by a second stage of translation in a guest. The handler below needs nothing of what
-//! the code may have changed, as long as that is not `stvec`, `satp`, `hgatp`, or whether
-//! the timer interrupts.
+//! The code has only the pages of [`map`], at [`PAGES`]: by page tables in U and S mode, and by a
+//! second stage of translation in a guest. The handler below works after any change by the code
+//! except to `stvec`, `satp`, `hgatp`, and the timer's interrupt enable.
 
 use super::{os_csr, time};
 use crate::{read_csr, write_csr};

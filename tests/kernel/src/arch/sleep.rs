@@ -1,5 +1,5 @@
-//! The SUSP call, as Linux makes it: the caller's registers are kept in
-//! memory, and the wake vector takes them up again.
+//! The SUSP call, as in Linux: the caller's registers are kept in memory, and the wake vector
+//! restores them.
 
 use crate::read_csr;
 use core::{arch::naked_asm, mem::offset_of};

@@ -1,5 +1,4 @@
-//! Address translation (Sv39): all addresses as they are, and a few pages a second time
-//! at other ones.
+//! Address translation (Sv39): an identity map, and second addresses for a few pages.
 
 use crate::{arch::guard, write_csr};
 use core::arch::{asm, global_asm};

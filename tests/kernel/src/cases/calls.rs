@@ -1,4 +1,4 @@
-//! Every extension's answers to nonsense, beside `sbi-testing`'s suite.
+//! The answers of all extensions to invalid calls, beyond `sbi-testing`'s suite.
 
 use crate::{
     arch::fence_i,

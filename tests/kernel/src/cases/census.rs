@@ -1,9 +1,9 @@
-//! A census of what a hart holds for the OS: every CSR number of U, S and H level is tried, and
-//! every number of `siselect`, and of `vsiselect` for each guest interrupt file, through each of
-//! the six windows. What keeps a bit that is written is given a value, and is to hold it after a
-//! sleep or a cut.
+//! A census of the hart's registers for the OS. It tries each CSR number of U, S and H level. It
+//! also tries each number of `siselect`, and of `vsiselect` for each guest interrupt file, through
+//! each of the six windows. Each register that keeps a written bit gets a value, which it must
+//! still have after a sleep or a cut.
 //!
-//! On the command line: `ms=N` waits N milliseconds, in which the power may fail; without, the
+//! On the command line: `ms=N` waits N milliseconds, in which the power may fail. Without it the
 //! machine is asked to sleep. `alarm_ms=N` sets the timer that wakes it.
 
 mod registers;

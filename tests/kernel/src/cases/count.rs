@@ -1,8 +1,7 @@
-//! One sleep and its wake, for whoever counts the firmware's instructions.
+//! One sleep and its wake, for counts of the firmware's instructions.
 //!
-//! On the command line: `fill_mib=N` MiB of memory filled page by page, and
-//! `due=1` for a timer that has rung before the call: a sleep with the RAM powered
-//! ends as it begins.
+//! On the command line: `fill_mib=N` MiB of memory filled page by page, and `due=1` for a timer
+//! that is due before the call: a sleep with the RAM powered ends as it begins.
 
 use crate::{
     arch::{

@@ -1,10 +1,10 @@
-//! Runs for a while, whatever comes in between: the power may fail at any instruction, and
-//! nothing here may notice but by the real-time clock.
+//! Runs for a while; the power may fail at any instruction. Nothing here may notice, except by the
+//! real-time clock.
 //!
-//! On the command line: `ms=N` milliseconds of time in which all harts run, and as many in
-//! which one does; `fill_mib=N` MiB of memory filled page by page; `dma=1` for a device that
-//! has access to memory meanwhile; `hsm=1` for other harts that start and stop all the time,
-//! and one that suspends itself.
+//! On the command line: `ms=N` milliseconds in which all harts run, and again in which one does;
+//! `fill_mib=N` MiB of memory filled page by page; `dma=1` for a device that writes to memory in
+//! that time; `hsm=1` for other harts that start and stop all the time, and one that suspends
+//! itself.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

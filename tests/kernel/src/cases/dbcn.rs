@@ -1,7 +1,7 @@
-//! Writes to the console by calls, again and again: the power may fail in one, which then ends
-//! early and says how much was sent.
+//! Writes to the console by calls, again and again. The power may fail in a call, which then ends
+//! early and returns the number of bytes sent.
 //!
-//! On the command line: `ms=N` milliseconds of time for which it does.
+//! On the command line: `ms=N` milliseconds of writing.
 
 use crate::{arch, check, machine::Machine, say};
 

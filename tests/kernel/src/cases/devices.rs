@@ -1,10 +1,9 @@
-//! What devices on the bus of memory hold beside what their drivers know to be lost: the
-//! power may fail at any instruction, and nothing here may notice.
+//! State of devices on the memory bus that their drivers do not expect to lose: the power may fail
+//! at any instruction, and nothing here may notice.
 //!
-//! On the command line: `ms=N` milliseconds for each state that is held; `busy=1` for flash
-//! that is in the middle of a command, which no cut keeps; `vf=1` for a PCI function with
-//! virtual ones, or `decodes=1` for one that answers at its addresses and has no access to
-//! memory, which none keeps either.
+//! On the command line: `ms=N` milliseconds for each state; `busy=1` for flash in the middle of a
+//! command, which no cut keeps; `vf=1` for a PCI function with virtual ones, or `decodes=1` for one
+//! that answers at its addresses without access to memory, which no cut keeps either.
 
 use crate::{arch, check, fw_cfg, machine::Machine, memory::Memory, mmio, say, sriov};
 

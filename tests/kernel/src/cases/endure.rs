@@ -1,9 +1,9 @@
-//! A life of sleeps without an end, for a runner that cuts the power.
+//! Sleeps without an end, for a runner that cuts the power.
 //!
-//! A *life* is what goes on from one cold boot to the next: it has a random
-//! number, and its sleeps are its *steps*. Memory is filled by both, so a page of
-//! another life or of an earlier step is a wrong page. Numbers are printed in full
-//! width: a line that a power cut has shortened cannot be taken for a whole one.
+//! A *life* lasts from one cold boot to the next: it has a random number, and its sleeps are its
+//! *steps*. Both determine the contents of memory, so a page of another life or of an earlier step
+//! is a wrong page. Numbers are printed in full width: a line that a power cut has shortened cannot
+//! be taken for a whole one.
 
 use crate::{
     arch::{

@@ -1,12 +1,12 @@
-//! Random calls from all harts at once, with random arguments and with those at the edges
-//! of what is right. Each comes back, soon, with a code that SBI knows; and then all that a
-//! hostile stage tries is still in vain. A call leaves every register alone but those in which
-//! it returns; a legacy one whose mask cannot be read faults at the call.
+//! Random calls from all harts at once, with random arguments and with values at the edges of valid
+//! ranges. Each call must return soon, with a code of SBI. Afterwards the checks of a hostile stage
+//! must still pass. A call must leave all registers unchanged except those of its result; a legacy
+//! call whose mask cannot be read must fault at the call.
 //!
 //! On the command line: `seconds=N`, and `seed=N` for other calls.
 //!
-//! Left out is what ends this by being done: a valid system reset, a sleep, a hart's stop
-//! and its suspension. Rows of their own make those.
+//! Calls that would end the run are left out: a valid system reset, a sleep, a hart's stop and its
+//! suspension. Rows of their own make those.
 
 use super::{
     calls::EXTENSIONS,

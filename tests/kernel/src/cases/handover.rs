@@ -1,4 +1,4 @@
-//! What the firmware hands over at a cold boot beside the machine itself.
+//! Checks the firmware's handover at a cold boot.
 
 use core::ops::Range;
 

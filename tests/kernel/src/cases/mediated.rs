@@ -1,5 +1,5 @@
-//! QEMU's configuration device, which machine mode accesses for us: in every way that an
-//! OS may, and in ways that it may not.
+//! QEMU's configuration device, which machine mode accesses for the OS: all valid accesses, and
+//! invalid ones.
 
 use crate::{
     arch::{

@@ -1,5 +1,5 @@
-//! The firmware panics, in a build that does when it is asked to; the machine is reset, and
-//! the log of the next start tells of it.
+//! Makes the firmware panic, in a build with a call for it. The machine is reset, and the log of
+//! the next start must name the panic.
 
 use crate::{check, machine::Machine, say};
 use sbi_rt::raw::sbi_call_1;

@@ -1,5 +1,4 @@
-//! What an earlier sleep had in memory is not there any more: `fill_mib=N` as it was
-//! there.
+//! Checks that memory contents of an earlier sleep are gone: `fill_mib=N` as in that sleep.
 
 use crate::{check, machine::Machine, memory::Memory};
 

@@ -1,4 +1,4 @@
-//! `sbi-testing`'s suite, as it is.
+//! `sbi-testing`'s suite.
 
 use crate::{arch, check, console, machine::Machine, workers};
 

@@ -1,8 +1,7 @@
-//! A sleep, its wake, and the cipher alone over the same memory: for
-//! `poorwill bench seal`.
+//! A sleep, its wake, and the cipher alone over the same memory, for `poorwill bench seal`.
 //!
-//! On the command line: `fill_mib=N` MiB of memory filled page by page, to be
-//! saved and loaded; the cipher then works on as many pieces of 1 MiB.
+//! On the command line: `fill_mib=N` MiB of memory filled page by page, to be saved and loaded. The
+//! cipher then runs over N pieces of 1 MiB.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,14 +1,18 @@
-//! Sleeping and waking, with all that must come back looked at.
+//! Sleeps and wakes, with checks of all state that must survive.
 //!
-//! On the command line: `cycles=N` sleeps in a row, `fill_mib=N` MiB of memory
-//! filled page by page, `slept_ms=N` the least that each sleep lasts, and
-//! `alarm_ms=N` a timer armed as an OS arms a wake alarm (a firmware whose sleep
-//! is a test of itself, such as OpenSBI's, needs one to wake), `rtc_alarm_ms=N` the
-//! same of the real-time clock's alarm, `late_ms=N` for other harts that stop only so
-//! long after the call, `from_ram=1` if the power stays on, `from=other` to sleep
-//! on a hart other than the one that booted, `dma=1` for a device that is to write to
-//! memory while that is saved, `foreign=1` where some memory belongs to others, and
-//! `refusals=N` for so many calls that fail, as the power does, before one is to succeed.
+//! On the command line:
+//! - `cycles=N` sleeps in a row
+//! - `fill_mib=N` MiB of memory filled page by page
+//! - `slept_ms=N` the least time that each sleep lasts
+//! - `alarm_ms=N` a timer armed as an OS arms a wake alarm; a firmware whose sleep tests itself,
+//!   such as OpenSBI's, needs one to wake
+//! - `rtc_alarm_ms=N` the same with the real-time clock's alarm
+//! - `late_ms=N` other harts stop only that long after the call
+//! - `from_ram=1` the power stays on
+//! - `from=other` sleeps on a hart other than the one that booted
+//! - `dma=1` a device that must write to memory while that is saved
+//! - `foreign=1` some memory belongs to others
+//! - `refusals=N` calls that fail, as the power does, before one must succeed
 
 use crate::{
     arch::{

@@ -1,4 +1,4 @@
-//! SUSP calls that must come back with an error, the machine running on.
+//! SUSP calls that must return an error, with the machine running on.
 
 use super::calls::bad_code_addresses;
 use crate::{

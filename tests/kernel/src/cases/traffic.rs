@@ -1,8 +1,7 @@
-//! Each hart interrupts the next one again and again, by each way there is, and waits for its
-//! answer: whatever comes in between, none of these interrupts may be lost. The power may fail at
-//! any instruction.
+//! Each hart interrupts the next one again and again, in each possible way, and waits for its
+//! answer. No interrupt may be lost. The power may fail at any instruction.
 //!
-//! On the command line: `ms=N` milliseconds of time for which they do.
+//! On the command line: `ms=N` milliseconds of traffic.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! A hostile next stage: accesses and calls that must neither reach the
-//! firmware's memory nor bring the machine down.
+//! A hostile next stage: its accesses and calls must neither reach the firmware's memory nor bring
+//! the machine down.
 
 use super::calls::fence;
 use crate::{

@@ -1,4 +1,4 @@
-//! Which traps a run must have seen, and why it cannot have seen the others.
+//! Traps that a run must have seen, and reasons for the others.
 
 use crate::arch::{guard, os_csr, sandbox::Mode};
 

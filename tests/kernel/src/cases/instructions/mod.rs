@@ -1,12 +1,12 @@
-//! Random instructions in every mode below machine mode, with whatever the firmware lets an
-//! OS turn on: none ends the machine, each exception comes back to the OS, and then all that
-//! a hostile stage tries is still in vain.
+//! Random instructions in all modes below machine mode, with all features that the firmware lets an
+//! OS turn on. None may end the machine, and each exception must come back to the OS. Afterwards
+//! the checks of a hostile stage must still pass.
 //!
-//! On the command line: `count=N` instructions to complete in each mode, and `seed=N` for
-//! other ones. QEMU must count instructions (`-icount`): so a run repeats, and `instret` is
-//! this hart's.
+//! On the command line: `count=N` instructions to complete in each mode, and `seed=N` for other
+//! instructions. QEMU must count instructions (`-icount`), so that a run repeats, and `instret`
+//! counts this hart only.
 //!
-//! S-mode's code does not change what keeps this kernel in control of the hart
+//! S-mode's code does not change the state that keeps this kernel in control of the hart
 //! (`generate.rs`), and makes no calls.
 
 mod causes;

@@ -1,4 +1,4 @@
-//! One mode's part of the run.
+//! The run in one mode.
 
 mod known;
 

@@ -1,4 +1,4 @@
-//! Exceptions by instructions that are known to raise them.
+//! Exceptions from instructions that must raise them.
 
 use super::{CLOSED, DATA, ILLEGAL, LANDING_PADS, PAGE, SOFTWARE_CHECK, SPELP, Trial};
 use crate::{
