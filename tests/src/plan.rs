@@ -98,7 +98,7 @@ pub enum Attached {
 pub struct Row {
     /// What it shows; the first part of its trials' names.
     pub name: String,
-    /// Kinds of machines; one trial for each.
+    /// Kinds of machines; one trial for each. This field and the next three have defaults.
     pub machines: Vec<String>,
     /// Numbers of harts; one trial for each.
     pub harts: Vec<u32>,
@@ -128,8 +128,8 @@ pub struct Row {
     /// The machine's memory is a file's, and outlives its power: all zeros at first.
     #[serde(default)]
     pub lasting_memory: bool,
-    /// QEMU is under the plugin: caches that lose what is not written back when the power
-    /// goes, and a fair time base. Needs `lasting_memory`.
+    /// QEMU runs under the plugin: caches lose lines that are not written back when the power
+    /// goes, and time is fair. Sets `loader` and `lasting_memory`.
     #[serde(default)]
     pub plugin: bool,
     /// The machine has flash for a vault, erased at first.
@@ -405,7 +405,24 @@ pub enum Operation {
 ///
 /// # Errors
 ///
-/// What is wrong with it, and where.
+/// A field that is missing, unknown, or of another type.
 pub fn load_plan() -> anyhow::Result<Plan> {
-    toml::from_str(include_str!("../plan.toml")).context("tests/plan.toml")
+    read(include_str!("../plan.toml")).context("tests/plan.toml")
+}
+
+/// Completes each row from the plan's `defaults`.
+fn read(text: &str) -> anyhow::Result<Plan> {
+    let mut plan: toml::Table = text.parse()?;
+    let defaults = plan.remove("defaults").context("no defaults")?;
+    let defaults = defaults.as_table().context("defaults are not a table")?;
+    let rows = plan.get_mut("rows").and_then(toml::Value::as_array_mut);
+    for row in rows.context("no rows")? {
+        let row = row.as_table_mut().context("a row is not a table")?;
+        let has_plugin = row.get("plugin").and_then(toml::Value::as_bool) == Some(true);
+        let implied = ["loader", "lasting_memory"].map(|key| (key.to_owned(), has_plugin.into()));
+        for (key, value) in implied.into_iter().chain(defaults.clone()) {
+            row.entry(key).or_insert(value);
+        }
+    }
+    Ok(plan.try_into()?)
 }
