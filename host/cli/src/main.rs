@@ -5,6 +5,7 @@ mod commands;
 mod demo;
 mod doctor;
 mod progress;
+mod work_folder;
 
 use std::process::ExitCode;
 

@@ -80,7 +80,7 @@ fn what_was_lost_is_named() {
     let (world, outcome) = play(&format!("{STORY}nonce=zz\n{WOKEN}"));
     outcome.refuses(
         1,
-        &["nonce in a process's memory changed: aa before the sleep, zz after"],
+        &["nonce in a process's memory changed: aa before, zz after"],
     );
     check_left(&world, true);
     let log = names(&world.path("cache"))

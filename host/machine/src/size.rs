@@ -36,12 +36,6 @@ impl Bytes {
     pub const fn in_mib(self) -> u64 {
         self.0.div_ceil(1 << 20)
     }
-
-    /// The next multiple of `unit` bytes (a power of two).
-    #[must_use]
-    pub const fn round_up(self, unit: u64) -> Self {
-        Bytes(self.0.next_multiple_of(unit))
-    }
 }
 
 impl FromStr for Bytes {

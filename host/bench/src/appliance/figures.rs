@@ -73,14 +73,21 @@ impl Appliance {
             "paper's application",
         ];
         let mut table = table(heads, 1);
-        for ((name, starts), printed) in METHODS.into_iter().zip(PRINTED) {
-            let of = |of| Self::spread(starts(self), of);
-            let measured = [of(|start| start.shell_ms), of(|start| start.application_ms)];
-            let measured = measured.map(seconds);
-            let printed = printed.map(|seconds| format!("{seconds:.2}"));
-            table.add_row([name.to_owned()].into_iter().chain(measured).chain(printed));
-        }
+        table.add_rows(self.rows());
         table.to_string()
+    }
+
+    /// The table's rows: method, seconds to the shell and to the application, the paper's figures.
+    pub(crate) fn rows(&self) -> Vec<Vec<String>> {
+        let row = |((name, starts), printed): ((&str, StartsOf), [f64; 2])| {
+            let of = |of| seconds(Self::spread(starts(self), of));
+            let shell = of(|start| start.shell_ms);
+            let application = of(|start| start.application_ms);
+            let printed = printed.map(|seconds| format!("{seconds:.2}"));
+            let measured = [name.to_owned(), shell, application];
+            measured.into_iter().chain(printed).collect()
+        };
+        METHODS.into_iter().zip(PRINTED).map(row).collect()
     }
 
     /// Time to the application by a cold boot, divided by that of the snapshot.

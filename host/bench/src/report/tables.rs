@@ -1,9 +1,9 @@
 //! The figures of the plots, as tables.
 
-use crate::appliance::{Appliance, METHODS, PRINTED, StartsOf};
+use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison, gib};
 use crate::results::Results;
-use crate::spread::Spread;
+use crate::spread::seconds as cell;
 
 /// One table.
 pub(super) struct Grid {
@@ -29,14 +29,6 @@ pub(super) fn all(results: &Results) -> Vec<Grid> {
 
 fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
-}
-
-fn cell(spread: Option<Spread>) -> String {
-    spread.map_or("–".into(), |spread| {
-        let [median, least, most] =
-            [spread.median, spread.least, spread.most].map(|ms| ms / 1000.0);
-        format!("{median:.2} ({least:.2}–{most:.2})")
-    })
 }
 
 fn sizes(case: &Case) -> [String; 2] {
@@ -87,18 +79,6 @@ fn seconds(compare: &Comparison) -> Grid {
 
 /// Table 1 of Kaminaga's paper, with these figures beside the printed ones.
 fn starts(appliance: &Appliance) -> Grid {
-    let row = |((name, starts), printed): ((&str, StartsOf), [f64; 2])| {
-        let starts = starts(appliance);
-        let printed = printed.map(|seconds| format!("{seconds:.2}"));
-        let [shell, application] = printed;
-        vec![
-            name.to_owned(),
-            cell(Appliance::spread(starts, |start| start.shell_ms)),
-            cell(Appliance::spread(starts, |start| start.application_ms)),
-            shell,
-            application,
-        ]
-    };
     Grid {
         title: "Snapshot boot, seconds: medians, with the least and the most; the paper's means come from another machine",
         heads: texts(&[
@@ -108,7 +88,7 @@ fn starts(appliance: &Appliance) -> Grid {
             "the paper's shell",
             "the paper's application",
         ]),
-        rows: METHODS.into_iter().zip(PRINTED).map(row).collect(),
+        rows: appliance.rows(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use poorwill_bench::compare::{Case, Comparison, QUICK, Size, USUAL, combinations, gib};
 use poorwill_bench::instructions::Count;
@@ -17,6 +17,7 @@ use poorwill_machine::size::Bytes;
 use poorwill_machine::{interrupt, paths};
 
 use crate::progress;
+use crate::work_folder::work_folder;
 
 /// Measure the firmware and its competitors, in one run.
 ///
@@ -79,12 +80,7 @@ impl Bench {
         let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
         paths::readable("firmware", &firmware)?;
         let parts = self.parts();
-        let cache = paths::cache()?;
-        std::fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
-        remove_left_over(&cache);
-        let folder = tempfile::Builder::new()
-            .prefix(&format!("bench-{}-", std::process::id()))
-            .tempdir_in(&cache)?;
+        let folder = work_folder("bench")?;
         let options = self.options(&parts, firmware, folder.path())?;
         let environment = host::environment(&options.firmware, folder.path(), self.quick)?;
         let mut results = Results::new(environment);
@@ -196,20 +192,6 @@ impl Bench {
 fn name(part: Part) -> String {
     let value = part.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-/// Removes folders of benches that were killed.
-fn remove_left_over(cache: &Path) {
-    for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| {
-            let (pid, _) = name.strip_prefix("bench-")?.split_once('-')?;
-            pid.parse::<u32>().ok()
-        });
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 fn print_all(results: &Results) {

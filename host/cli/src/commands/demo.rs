@@ -1,11 +1,10 @@
 //! `poorwill demo`: shows and measures a machine's sleep.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use poorwill_bench::appliance::{self, ApplianceOptions};
 use poorwill_machine::interrupt;
@@ -14,6 +13,7 @@ use poorwill_machine::size::Bytes;
 use poorwill_machine::{Clock, PowerSupply};
 
 use crate::demo::{CutOptions, DemoOptions, Figures, Screen, play, pull_the_plug};
+use crate::work_folder::work_folder;
 
 /// Show a stock Debian machine that sleeps with the power off and wakes where it was.
 ///
@@ -196,14 +196,9 @@ impl Common {
     ) -> anyhow::Result<T> {
         let firmware = self.firmware.clone().map_or_else(paths::firmware, Ok)?;
         paths::readable("firmware", &firmware)?;
-        let cache = paths::cache()?;
-        fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
-        remove_left_over(&cache);
-        let id = std::process::id();
-        let folder = tempfile::Builder::new()
-            .prefix(&format!("demo-{id}-"))
-            .tempdir_in(&cache)?;
-        let log = cache.join(format!("demo-{id}.log"));
+        let folder = work_folder("demo")?;
+        let log = format!("demo-{}.log", std::process::id());
+        let log = folder.path().with_file_name(log);
         let screen = Screen::new();
         let outcome = play(firmware, folder.path().to_owned(), log.clone(), &screen);
         screen.finish();
@@ -231,21 +226,4 @@ fn report(figures: &Figures) {
         "From power-on to redis's answer: {wake:.2} s waking, {cold:.2} s booting cold ({:.1} times as long).",
         cold / wake
     );
-}
-
-/// Removes folders of demos that were killed.
-fn remove_left_over(cache: &Path) {
-    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| {
-            name.strip_prefix("demo-")?
-                .split_once('-')?
-                .0
-                .parse::<u32>()
-                .ok()
-        });
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }

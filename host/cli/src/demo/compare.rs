@@ -1,5 +1,6 @@
 use poorwill_machine::console::Fields;
-use thiserror::Error;
+
+use super::lost::Lost;
 
 /// Contents that the guest reports before the sleep and after the wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,25 +23,6 @@ pub(crate) struct Compared {
     pub(crate) what: &'static str,
     /// The result, in words.
     pub(crate) outcome: String,
-}
-
-/// A lost or changed content.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Lost {
-    #[error("the guest's line lacks {0}: {1:?}")]
-    Key(&'static str, String),
-    #[error("{what} changed: {before} before the sleep, {after} after the wake")]
-    Changed {
-        what: &'static str,
-        before: String,
-        after: String,
-    },
-    #[error("{what} did not advance: {before} before the sleep, {after} after the wake")]
-    Stopped {
-        what: &'static str,
-        before: String,
-        after: String,
-    },
 }
 
 impl Held {

@@ -4,6 +4,7 @@
 mod compare;
 mod cut;
 mod figures;
+mod lost;
 mod machine;
 mod screen;
 mod stage;

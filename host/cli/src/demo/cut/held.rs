@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use poorwill_machine::console::Fields;
-use thiserror::Error;
+
+use crate::demo::lost::Lost;
 
 /// Contents that the guest reports after each copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,25 +19,6 @@ pub(super) struct Held {
     pub(super) written: u64,
     /// Time since the cold boot.
     pub(super) uptime: Duration,
-}
-
-/// A lost or changed content.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum Lost {
-    #[error("the guest's line lacks {0}: {1:?}")]
-    Key(&'static str, String),
-    #[error("{what} changed: {before} before the power failed, {after} after")]
-    Changed {
-        what: &'static str,
-        before: String,
-        after: String,
-    },
-    #[error("{what} did not advance: {before} before the power failed, {after} after")]
-    Stopped {
-        what: &'static str,
-        before: String,
-        after: String,
-    },
 }
 
 impl Held {
