@@ -27,7 +27,6 @@ pub(crate) fn fire<'a>(session: &'a Session, mut model: Guard<'a>) -> Guard<'a> 
                 }
             }
             Event::HoldUpOver => cut(session, End::HoldUp),
-            Event::Cut => cut(session, End::Cut),
         }
         model = session.model();
     }

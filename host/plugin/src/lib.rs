@@ -64,5 +64,5 @@ mod translate;
 pub use install::{qemu_plugin_install, qemu_plugin_version};
 pub use session::FAILED;
 
-/// QEMU's exit status if the plugin cut the power: at the end of the hold-up, or at a given time.
+/// QEMU's exit status if the plugin cut the power, at the end of the hold-up.
 pub const CUT: i32 = 77;

@@ -72,8 +72,8 @@ impl Model {
             SignalWhen::At(time) => (Some(*time), 0),
             SignalWhen::Pc(Code { count, .. }) | SignalWhen::Store { count, .. } => (None, *count),
         };
-        let schedule = Schedule::new(signal_at, options.hold_up, options.cut_at);
-        let cache = ram.map(|ram| Cache::new(ram, options.geometry, harts, options.pend));
+        let schedule = Schedule::new(signal_at, options.hold_up);
+        let cache = ram.map(|ram| Cache::new(ram, options.geometry, harts));
         Model {
             time: options.time.then(|| TimeBase::new(harts, schedule.next())),
             schedule,

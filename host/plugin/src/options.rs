@@ -77,10 +77,6 @@ pub struct Options {
     /// the power. If an instruction or the socket raises the line within a window, the power ends at
     /// the end of a window, up to 1000 later.
     pub hold_up: Option<u64>,
-    /// `cut-at`: the time at which the power ends, in nanoseconds of the fair time base.
-    pub cut_at: Option<u64>,
-    /// `pend`: flushes take effect at their hart's next fence.
-    pub pend: bool,
     /// `seed`: of the random choice of kept lines.
     pub seed: u64,
     /// `keep`: per cent of dirty lines that still reach memory, 0 to 100.
@@ -153,8 +149,6 @@ impl Default for Options {
             again: None,
             deaf: None,
             hold_up: None,
-            cut_at: None,
-            pend: true,
             seed: 1,
             keep: 0,
             loads: Loads::default(),
@@ -205,8 +199,6 @@ impl Options {
             "deaf" => parts.deaf = Some(argument.within(0..=511, "a hart, 0 to 511")?),
             "deaf-for" => parts.deaf_for = Some(argument.positive()?),
             "hold-up" => self.hold_up = Some(argument.positive()?),
-            "cut-at" => self.cut_at = Some(argument.positive()?),
-            "pend" => self.pend = argument.switch()?,
             "seed" => self.seed = argument.number()?,
             "keep" => self.keep = argument.within(0..=100, "per cent, 0 to 100")?,
             "loads" => self.loads = argument.loads()?,
@@ -287,13 +279,11 @@ impl Options {
             ("signal-from", self.time, "time=on"),
             ("signal-from", self.counts(), "signal-pc or signal-store"),
             ("hold-up", self.time, "time=on"),
-            ("cut-at", self.time, "time=on"),
             ("l1", self.ram.is_some(), "ram"),
             ("ways", self.ram.is_some(), "ram"),
             ("base", self.ram.is_some(), "ram"),
             ("flush-register", self.ram.is_some(), "ram"),
             ("keep", self.ram.is_some(), "ram"),
-            ("pend", self.ram.is_some(), "ram"),
         ];
         for (key, holds, needed) in rules {
             if given.contains(&key) && !holds {
@@ -335,8 +325,6 @@ mod tests {
             "deaf=1",
             "deaf-for=300",
             "hold-up=100000",
-            "cut-at=5",
-            "pend=off",
             "seed=9",
             "keep=50",
             "loads=always",
@@ -364,8 +352,6 @@ mod tests {
             }),
             deaf: Some((1, 300)),
             hold_up: Some(100_000),
-            cut_at: Some(5),
-            pend: false,
             seed: 9,
             keep: 50,
             loads: Loads::Always,
@@ -428,7 +414,7 @@ mod tests {
             "`deaf-for` needs deaf"
         );
         assert_eq!(error(&["deaf=1", "deaf-for=1"]), "`deaf` needs a signal");
-        assert_eq!(error(&["pend=off"]), "`pend` needs ram");
+        assert_eq!(error(&["keep=50"]), "`keep` needs ram");
         assert!(error(&["signal-at=1", "signal-pc=1"]).contains("the only one of these three"));
         assert!(error(&["signal-pc=1", "signal-store=1"]).contains("the only one of these three"));
         assert!(error(&["ram=a", "l1=100"]).contains("100"));

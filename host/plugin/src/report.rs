@@ -10,8 +10,6 @@ pub enum End {
     PowerOff,
     /// The hold-up ran out: QEMU ended with [`CUT`](crate::CUT).
     HoldUp,
-    /// The time of `cut-at` came: QEMU ended with [`CUT`](crate::CUT).
-    Cut,
 }
 
 /// The cause of a signal.

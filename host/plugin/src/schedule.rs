@@ -6,8 +6,6 @@ pub enum Event {
     Signal,
     /// The hold-up has run out.
     HoldUpOver,
-    /// The power ends at a given time.
-    Cut,
 }
 
 /// The events to come, in nanoseconds.
@@ -16,35 +14,30 @@ pub struct Schedule {
     signal_at: Option<u64>,
     hold_up: Option<u64>,
     hold_up_over: Option<u64>,
-    cut_at: Option<u64>,
 }
 
 impl Schedule {
-    /// A signal at `signal_at`, the end of the power `hold_up` after a signal, and at `cut_at` in
-    /// any case; each may be absent.
+    /// A signal at `signal_at`, and the end of the power `hold_up` after a signal; each may be absent.
     #[must_use]
-    pub fn new(signal_at: Option<u64>, hold_up: Option<u64>, cut_at: Option<u64>) -> Self {
+    pub fn new(signal_at: Option<u64>, hold_up: Option<u64>) -> Self {
         Schedule {
             signal_at,
             hold_up,
             hold_up_over: None,
-            cut_at,
         }
     }
 
     /// Time of the next event.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
-        let times = [self.signal_at, self.hold_up_over, self.cut_at];
+        let times = [self.signal_at, self.hold_up_over];
         times.into_iter().flatten().min()
     }
 
     /// Takes the event that is due at `now`; the end of the power comes first.
     pub fn due(&mut self, now: u64) -> Option<Event> {
         let take = |time: &mut Option<u64>| time.take_if(|time| *time <= now).is_some();
-        if take(&mut self.cut_at) {
-            Some(Event::Cut)
-        } else if take(&mut self.hold_up_over) {
+        if take(&mut self.hold_up_over) {
             Some(Event::HoldUpOver)
         } else if take(&mut self.signal_at) {
             Some(Event::Signal)
@@ -70,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_hold_up_begins_with_the_signal() {
-        let mut schedule = Schedule::new(Some(100), Some(50), None);
+        let mut schedule = Schedule::new(Some(100), Some(50));
         assert_eq!(schedule.next(), Some(100));
         assert_eq!(schedule.due(99), None);
         assert_eq!(schedule.due(100), Some(Event::Signal));
@@ -82,10 +75,9 @@ mod tests {
 
     #[test]
     fn power_that_comes_back_is_not_cut() {
-        let mut schedule = Schedule::new(None, Some(50), Some(1000));
+        let mut schedule = Schedule::new(None, Some(50));
         schedule.raised(7);
         schedule.lowered();
-        assert_eq!(schedule.due(999), None);
-        assert_eq!(schedule.due(1000), Some(Event::Cut));
+        assert_eq!(schedule.due(1000), None);
     }
 }

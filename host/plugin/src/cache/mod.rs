@@ -79,22 +79,21 @@ pub struct Cache<V> {
     /// For each line, the hart (from 1) whose cache has it dirty; 0: no cache.
     owner: Vec<u16>,
     harts: Vec<Ways>,
-    /// Flushes that wait for a fence; `None`: flushes take effect at once.
-    pending: Option<Pending>,
+    pending: Pending,
     counts: Counts,
 }
 
 impl<V: Visible> Cache<V> {
     /// Empty caches of `harts` (up to 65535) over memory of zeros. Call [`take`](Self::take) before
-    /// the first store. With `await_fence`, a flush takes effect at its hart's next fence.
-    pub fn new(visible: V, geometry: Geometry, harts: usize, await_fence: bool) -> Self {
+    /// the first store.
+    pub fn new(visible: V, geometry: Geometry, harts: usize) -> Self {
         let lines = visible.lines();
         Cache {
             visible,
             memory: vec![0; lines * LINE_BYTES],
             owner: vec![0; lines],
             harts: vec![Ways::new(geometry); harts],
-            pending: await_fence.then(|| Pending::new(harts)),
+            pending: Pending::new(harts),
             counts: Counts::default(),
         }
     }
@@ -224,9 +223,7 @@ impl<V: Visible> Cache<V> {
     /// Writes contents to memory that are newer than those of all pending flushes.
     fn write_back(&mut self, line: u32, contents: &Line) {
         self.set_memory(line, contents);
-        if let Some(pending) = &mut self.pending {
-            pending.supersede(line);
-        }
+        self.pending.supersede(line);
     }
 
     /// Writes all of a dirty line to memory.
@@ -255,7 +252,8 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// `hart` flushes one line, from any cache that has it.
+    /// `hart` flushes one line, from any cache that has it. As all flushes, it takes effect at the
+    /// hart's next fence.
     pub fn flush_line(&mut self, hart: usize, line: u32) {
         self.flush_if_dirty(hart, line, FlushKind::Line);
     }
@@ -281,10 +279,7 @@ impl<V: Visible> Cache<V> {
 
     fn flush(&mut self, hart: usize, line: u32, kind: FlushKind) {
         let contents = self.visible.read(line);
-        let Some(pending) = &mut self.pending else {
-            return self.clean(line, kind);
-        };
-        pending.add(hart, line, kind, contents);
+        self.pending.add(hart, line, kind, contents);
         // Earlier writes of a device to the line are flushed with it.
         if let Some(owner) = self.owner(line)
             && let Some(way) = self.harts[owner].find(line)
@@ -295,11 +290,7 @@ impl<V: Visible> Cache<V> {
 
     /// `hart` executed a fence: its flushes have reached memory.
     pub fn fence(&mut self, hart: usize) {
-        let done = match &mut self.pending {
-            Some(pending) => pending.complete(hart),
-            None => return,
-        };
-        for (line, flush) in done {
+        for (line, flush) in self.pending.complete(hart) {
             self.count(flush.kind);
             self.set_memory(line, &flush.contents);
             let Some(owner) = self.owner(line) else {

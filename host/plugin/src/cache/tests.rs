@@ -46,13 +46,13 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(await_fence: bool) -> Self {
-        Machine::with(Geometry::default(), 2, await_fence)
+    fn new() -> Self {
+        Machine::with(Geometry::default(), 2)
     }
 
-    fn with(geometry: Geometry, harts: usize, await_fence: bool) -> Self {
+    fn with(geometry: Geometry, harts: usize) -> Self {
         let memory = Shared(Rc::new(RefCell::new(vec![[1; LINE_BYTES]; 64])));
-        let mut cache = Cache::new(memory.clone(), geometry, harts, await_fence);
+        let mut cache = Cache::new(memory.clone(), geometry, harts);
         cache.take(0..64);
         Machine { memory, cache }
     }
@@ -69,7 +69,7 @@ impl Machine {
 
 #[test]
 fn what_was_not_flushed_is_the_old() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 8, &[2; 8]);
     assert!(machine.cache.is_dirty(5));
     let (lost, memory) = machine.power_off();
@@ -80,7 +80,7 @@ fn what_was_not_flushed_is_the_old() {
 #[test]
 fn a_flush_counts_from_the_fence() {
     for (fenced, by) in [(false, 0), (true, 1), (true, 0)] {
-        let mut machine = Machine::new(true);
+        let mut machine = Machine::new();
         machine.store(0, 5, 0, &[2]);
         machine.cache.flush_line(0, 5);
         if fenced {
@@ -94,24 +94,9 @@ fn a_flush_counts_from_the_fence() {
 }
 
 #[test]
-fn without_pend_a_flush_counts_at_once() {
-    let mut machine = Machine::new(false);
-    machine.store(0, 5, 0, &[2]);
-    machine.store(1, 6, 0, &[2]);
-    machine.cache.flush_line(0, 5);
-    machine.cache.flush_all(1);
-    machine.cache.fence(0);
-    let counts = machine.cache.counts();
-    assert_eq!((counts.by_line, counts.all), (1, 1));
-    let (lost, memory) = machine.power_off();
-    assert_eq!((memory.byte(5, 0), memory.byte(6, 0)), (2, 2));
-    assert_eq!(lost.lines, [0; 0]);
-}
-
-#[test]
 fn a_store_between_flush_and_fence_is_not_flushed_but_what_was_before_is() {
     for by in [0, 1] {
-        let mut machine = Machine::new(true);
+        let mut machine = Machine::new();
         machine.store(0, 5, 0, &[2]);
         machine.cache.flush_line(0, 5);
         machine.store(by, 5, 1, &[3]);
@@ -124,7 +109,7 @@ fn a_store_between_flush_and_fence_is_not_flushed_but_what_was_before_is() {
 
 #[test]
 fn all_of_a_hart_is_its_own_only() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 0, &[2]);
     machine.store(1, 6, 0, &[2]);
     machine.store(0, 7, 0, &[2]);
@@ -140,7 +125,7 @@ fn all_of_a_hart_is_its_own_only() {
 #[test]
 fn reading_displaces() {
     let geometry = Geometry::new(4 * LINE_BYTES, 4).expect("one set");
-    let mut machine = Machine::with(geometry, 2, true);
+    let mut machine = Machine::with(geometry, 2);
     machine.store(0, 5, 0, &[2]);
     for line in 10..14 {
         machine.cache.load(1, line);
@@ -157,7 +142,7 @@ fn reading_displaces() {
 
 #[test]
 fn a_device_that_writes_to_a_dirty_line_writes_it_back() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 0, &[2]);
     machine.memory.put(5, 32, &[9; 8]);
     machine.store(0, 5, 1, &[3]);
@@ -170,7 +155,7 @@ fn a_device_that_writes_to_a_dirty_line_writes_it_back() {
 
 #[test]
 fn a_device_that_wrote_last_has_written_the_line_back() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 0, &[2]);
     machine.memory.put(5, 32, &[9; 8]);
     let (lost, memory) = machine.power_off();
@@ -180,7 +165,7 @@ fn a_device_that_wrote_last_has_written_the_line_back() {
 
 #[test]
 fn a_flush_takes_a_devices_bytes_along() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 0, &[2]);
     machine.memory.put(5, 32, &[9; 8]);
     machine.cache.flush_line(0, 5);
@@ -192,7 +177,7 @@ fn a_flush_takes_a_devices_bytes_along() {
 
 #[test]
 fn what_a_device_wrote_before_the_first_store_is_in_memory() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.memory.put(5, 32, &[9; 8]);
     machine.store(0, 5, 0, &[2]);
     let (lost, memory) = machine.power_off();
@@ -202,7 +187,7 @@ fn what_a_device_wrote_before_the_first_store_is_in_memory() {
 
 #[test]
 fn a_walkers_bits_go_with_their_line() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 0, &[0x0f, 0, 0, 0, 0, 0, 0, 0]);
     machine.memory.put(5, 0, &[0xcf]);
     machine.store(0, 5, 8, &[2]);
@@ -215,7 +200,7 @@ fn a_walkers_bits_go_with_their_line() {
 
 #[test]
 fn kept_lines_reach_memory() {
-    let mut machine = Machine::new(true);
+    let mut machine = Machine::new();
     machine.store(0, 5, 0, &[2]);
     machine.store(0, 6, 0, &[2]);
     let mut turn = false;
@@ -267,17 +252,15 @@ struct Oracle {
     durable: Vec<usize>,
     owner: Vec<Option<usize>>,
     flushes: Vec<(usize, u32, usize)>,
-    await_fence: bool,
 }
 
 impl Oracle {
-    fn new(await_fence: bool) -> Self {
+    fn new() -> Self {
         Oracle {
             history: vec![vec![[1; LINE_BYTES]]; 8],
             durable: vec![0; 8],
             owner: vec![None; 8],
             flushes: Vec::new(),
-            await_fence,
         }
     }
 
@@ -285,9 +268,6 @@ impl Oracle {
         let last = self.history[line].len() - 1;
         let number = u32::try_from(line).expect("few lines");
         self.flushes.push((hart, number, last));
-        if !self.await_fence {
-            self.fence(hart);
-        }
     }
 
     fn fence(&mut self, hart: usize) {
@@ -324,9 +304,9 @@ impl Oracle {
     }
 }
 
-fn run(geometry: Geometry, await_fence: bool, ops: &[Op]) -> (Oracle, Counts, Lost, Shared) {
-    let mut machine = Machine::with(geometry, HARTS, await_fence);
-    let mut oracle = Oracle::new(await_fence);
+fn run(geometry: Geometry, ops: &[Op]) -> (Oracle, Counts, Lost, Shared) {
+    let mut machine = Machine::with(geometry, HARTS);
+    let mut oracle = Oracle::new();
     for op in ops {
         oracle.apply(op);
         match op {
@@ -345,8 +325,8 @@ fn run(geometry: Geometry, await_fence: bool, ops: &[Op]) -> (Oracle, Counts, Lo
 proptest! {
     /// Where nothing is displaced, each line is exactly as it was flushed last.
     #[test]
-    fn exactly_what_was_flushed_survives(ops in ops(), await_fence: bool) {
-        let (oracle, counts, lost, memory) = run(Geometry::default(), await_fence, &ops);
+    fn exactly_what_was_flushed_survives(ops in ops()) {
+        let (oracle, counts, lost, memory) = run(Geometry::default(), &ops);
         prop_assert_eq!(counts.displaced, 0);
         prop_assert_eq!(counts.device_writes + lost.device_written, 0);
         for line in 0..8_u32 {
@@ -358,9 +338,9 @@ proptest! {
     /// However lines are displaced, each is as it was after some store, and none
     /// is older than its last flush.
     #[test]
-    fn no_line_is_torn_or_older_than_its_flush(ops in ops(), await_fence: bool) {
+    fn no_line_is_torn_or_older_than_its_flush(ops in ops()) {
         let tiny = Geometry::new(2 * LINE_BYTES, 1).expect("two sets");
-        let (oracle, _, lost, memory) = run(tiny, await_fence, &ops);
+        let (oracle, _, lost, memory) = run(tiny, &ops);
         prop_assert_eq!(lost.device_written, 0);
         for line in 0..8_u32 {
             let at = line as usize;
