@@ -1,11 +1,12 @@
 use poorwill_image::{
-    ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateError, StateWriter, Workers,
-    Workspace, give_back, save,
+    ImageKind, Progress, SaveError, SaveRequest, Saved, Seal, StateWriter, Workers, Workspace,
+    give_back, save,
 };
 use poorwill_medium::Medium;
 use poorwill_memory::OsMemory;
 use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint};
 
+use crate::error::NotKept;
 use crate::machine::{Machine, WakeVector};
 use crate::state;
 
@@ -38,13 +39,13 @@ impl<'m> Quiesced<'m> {
     ///
     /// # Errors
     ///
-    /// [`StateError::NoRoom`].
+    /// [`NotKept`].
     pub(crate) fn capture<'k, M: Machine>(
         &mut self,
         machine: &M,
         workspace: &mut Workspace<'_>,
         plan: Plan<'_, 'k>,
-    ) -> Result<Captured<'_, 'k>, StateError> {
+    ) -> Result<Captured<'_, 'k>, NotKept> {
         let mut writer = StateWriter::new(workspace.state);
         state::capture(machine, self.vector, plan.fingerprints, &mut writer)?;
         let request = SaveRequest {

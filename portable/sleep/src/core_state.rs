@@ -1,14 +1,8 @@
-use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_image::StateSections;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::StateRefusal;
 use crate::machine::WakeVector;
-
-/// Owner of the section of an image's state that holds a [`Core`].
-const OWNER: u32 = u32::from_le_bytes(*b"CORE");
-
-/// Version of that section.
-const VERSION: u16 = 1;
 
 /// The time is not known: the machine has no clock that runs without power.
 const NO_TIME: u64 = 0;
@@ -87,25 +81,16 @@ impl Core {
         self.ticks.saturating_add(ticks_in(slept_ns))
     }
 
-    /// Owner of its section of an image's state, and the version of that.
-    pub const SECTION: (u32, u16) = (OWNER, VERSION);
-
-    /// Writes it into an image's state.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::NoRoom`].
-    pub fn write(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        into.section(OWNER, 0, VERSION, self)
-    }
-
     /// Takes it out of an image's state.
     ///
     /// # Errors
     ///
-    /// [`StateRefusal::NoCore`], [`StateError::Payload`].
+    /// [`StateRefusal::NoCore`], [`StateRefusal::Section`].
     pub fn read(sections: &mut StateSections<'_>) -> Result<Self, StateRefusal> {
-        let section = sections.take(OWNER, 0).ok_or(StateRefusal::NoCore)?;
-        Ok(*section.read::<Core>(VERSION)?)
+        let core = sections.take_payload::<Core>(Self::SECTION, 0)?;
+        core.copied().ok_or(StateRefusal::NoCore)
     }
+
+    /// Owner and version of its section of a machine's state.
+    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"CORE"), 1);
 }

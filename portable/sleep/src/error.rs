@@ -85,7 +85,7 @@ pub enum NoSleep {
     Unguarded(#[from] UnguardedPartition),
     /// The machine's state.
     #[error("{0}")]
-    State(#[from] StateError),
+    State(#[from] NotKept),
     /// The image.
     #[error("{0}")]
     Save(#[from] SaveError),
@@ -95,6 +95,17 @@ pub enum NoSleep {
     /// The power fails: the machine is to be cut.
     #[error(transparent)]
     PowerFails(#[from] PowerFails),
+}
+
+/// Why the state of harts or devices cannot be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotKept {
+    /// Its sections.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// By its address: it is in the middle of something.
+    #[error("the device at {0:#x} is in a state that cannot be kept")]
+    Device(u64),
 }
 
 /// What of a machine is in the way of a sleep.

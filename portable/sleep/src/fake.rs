@@ -15,9 +15,7 @@ use std::vec;
 use std::vec::Vec;
 
 use arrayvec::ArrayVec;
-use poorwill_image::{
-    NoWorkers, PowerFails, Progress, StateError, StateSections, StateWriter, Workers,
-};
+use poorwill_image::{NoWorkers, PowerFails, Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::Medium;
 use poorwill_medium::nvme::{SharedNamespace, Stop};
 use poorwill_memory::linux::{Free, FreeListError};
@@ -30,7 +28,7 @@ use crate::cut::fake::FakeRecord;
 use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
-    AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, Obstacle,
+    AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle,
     StateRefusal, VaultState, WakeReport, WakeVector, Work,
 };
 
@@ -298,14 +296,15 @@ impl Machine for FakeMachine<'_> {
         self.state.to_le_bytes()
     }
 
-    fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
+    fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         if let Some(on_capture) = self.on_capture {
             on_capture();
         }
         if let Some((owner, version, payload)) = &self.section {
             into.section(*owner, 0, *version, &payload[..])?;
         }
-        into.section(OWNER, 0, 1, &self.state)
+        into.section(OWNER, 0, 1, &self.state)?;
+        Ok(())
     }
 
     fn read_state<'a>(&self, sections: &mut StateSections<'a>) -> Result<u64, StateRefusal> {

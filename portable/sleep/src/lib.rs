@@ -47,7 +47,9 @@ pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Written};
 pub use core_state::{Core, Moment};
 pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
-pub use error::{AreaError, ColdBoot, NoSleep, NoWake, NotArmed, Obstacle, Refusal, StateRefusal};
+pub use error::{
+    AreaError, ColdBoot, NoSleep, NoWake, NotArmed, NotKept, Obstacle, Refusal, StateRefusal,
+};
 pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
 pub use machine::{Checkpoint, Job, Machine, WakeVector};
 pub use report::{Protection, Report, Startup};

@@ -2,14 +2,14 @@ use core::fmt;
 
 use arrayvec::ArrayVec;
 
-use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
+use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{Free, FreeListError};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap};
 
 use crate::cut::{CutCommitted, NoCut};
 use crate::device::{Device, MAX_DEVICES};
-use crate::error::{AreaError, Obstacle, StateRefusal};
+use crate::error::{AreaError, NotKept, Obstacle, StateRefusal};
 use crate::event::{Event, WakeReport};
 use crate::retain::{Sleeper, Source};
 use crate::vault_state::VaultState;
@@ -113,8 +113,8 @@ pub trait Machine {
     ///
     /// # Errors
     ///
-    /// [`StateError::NoRoom`].
-    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError>;
+    /// [`NotKept`].
+    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept>;
 
     /// Takes its sections out of an image's state and checks them; nothing is put
     /// back yet.

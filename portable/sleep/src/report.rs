@@ -3,19 +3,12 @@
 
 use core::fmt::{self, Write};
 
-use poorwill_image::{StateError, StateSections, StateWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::ColdBoot;
 use crate::event::WakeReport;
 use crate::retain::Source;
 use crate::text::{Line, REPORT_BYTES, ReportText};
-
-/// Owner of the section of an image's state that holds a [`Report`].
-const OWNER: u32 = u32::from_le_bytes(*b"REPT");
-
-/// Version of that section.
-const VERSION: u16 = 1;
 
 /// What is said of machine mode that the OS can reach.
 const UNPROTECTED: &str = "; machine mode is not protected";
@@ -117,27 +110,6 @@ impl Report {
         })
     }
 
-    /// Owner of its section of an image's state, and the version of that.
-    pub const SECTION: (u32, u16) = (OWNER, VERSION);
-
-    /// Writes it into an image's state.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::NoRoom`].
-    pub fn write(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        into.section(OWNER, 0, VERSION, self)
-    }
-
-    /// Takes it out of an image's state; `None` where the OS was told nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Payload`].
-    pub fn read(sections: &mut StateSections<'_>) -> Result<Option<Report>, StateError> {
-        let section = sections.take(OWNER, 0);
-        section
-            .map(|section| section.read::<Report>(VERSION).copied())
-            .transpose()
-    }
+    /// Owner and version of its section of a machine's state.
+    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"REPT"), 1);
 }

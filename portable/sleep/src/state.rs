@@ -1,8 +1,8 @@
-use poorwill_image::{ImageKind, Opened, StateError, StateWriter};
+use poorwill_image::{ImageKind, Opened, StateWriter};
 use poorwill_store::{PartitionDigest, PartitionFingerprint, unchanged};
 
 use crate::area::Fingerprints;
-use crate::error::StateRefusal;
+use crate::error::{NotKept, StateRefusal};
 use crate::event::Event;
 use crate::machine::{Machine, WakeVector};
 
@@ -23,7 +23,7 @@ pub const PARTITIONS_SECTIONS: [(u32, u16); 2] = [(PARTITIONS, VERSION), (PARTIT
 ///
 /// # Errors
 ///
-/// [`StateError::NoRoom`].
+/// [`NotKept`].
 // Its frame is gone before the save needs the stack.
 #[inline(never)]
 pub(crate) fn capture<M: Machine>(
@@ -31,7 +31,7 @@ pub(crate) fn capture<M: Machine>(
     vector: WakeVector,
     fingerprints: &[PartitionFingerprint],
     into: &mut StateWriter<'_>,
-) -> Result<(), StateError> {
+) -> Result<(), NotKept> {
     machine.capture(vector, into)?;
     if !fingerprints.is_empty() {
         into.section(PARTITIONS, 0, VERSION, fingerprints)?;

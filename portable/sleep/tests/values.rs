@@ -11,7 +11,7 @@ use poorwill_sleep::{
 };
 use poorwill_store::Failure;
 use proptest::prelude::*;
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 const STATE_PAGES: usize = 1;
 
@@ -29,6 +29,14 @@ fn through_state<R>(
     assert!(sections.left().is_empty(), "a section was left");
     let bytes = pages.as_bytes()[..usize::try_from(length).unwrap()].to_vec();
     (bytes, result)
+}
+
+fn put(
+    into: &mut StateWriter<'_>,
+    (owner, version): (u32, u16),
+    payload: &(impl IntoBytes + Immutable),
+) -> Result<(), StateError> {
+    into.section(owner, 0, version, payload)
 }
 
 /// A section as docs/image-format.md has it.
@@ -60,7 +68,7 @@ fn ticks_in(nanoseconds: u64) -> u64 {
 #[test]
 fn the_core_has_its_place_in_an_image() {
     let core = Core::new(3, VECTOR, MOMENT, Some(77));
-    let (bytes, read) = through_state(|into| core.write(into), Core::read);
+    let (bytes, read) = through_state(|into| put(into, Core::SECTION, &core), Core::read);
     let words = [3, 0x8020_0042, 0x1234, 10_000_000, 100_000_000_000, 77u64];
     let payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     assert_eq!(bytes, section(*b"CORE", 1, &payload));
@@ -224,18 +232,23 @@ fn a_report_is_written_over_where_it_still_is() {
     }
 }
 
+fn read_report(sections: &mut StateSections<'_>) -> Result<Option<Report>, StateError> {
+    let report = sections.take_payload(Report::SECTION, 0);
+    report.map(Option::<&Report>::copied)
+}
+
 #[test]
 fn a_report_has_its_place_in_an_image() {
     let report = Report {
         address: 0x8220_0100,
         text: text_of("cold boot: no image"),
     };
-    let (bytes, read) = through_state(|into| report.write(into), Report::read);
+    let (bytes, read) = through_state(|into| put(into, Report::SECTION, &report), read_report);
     let mut payload = 0x8220_0100_u64.to_le_bytes().to_vec();
     payload.extend(report.text);
     assert_eq!(bytes, section(*b"REPT", 1, &payload));
     assert_eq!(read, Ok(Some(report)));
-    let (_, none) = through_state(|_| Ok(()), Report::read);
+    let (_, none) = through_state(|_| Ok(()), read_report);
     assert_eq!(none, Ok(None));
 }
 
@@ -243,7 +256,7 @@ fn a_report_has_its_place_in_an_image() {
 fn a_report_of_another_version_is_refused() {
     let owner = u32::from_le_bytes(*b"REPT");
     let write = |into: &mut StateWriter<'_>| into.section(owner, 0, 2, &[0u64; 17]);
-    let (_, read) = through_state(write, Report::read);
+    let (_, read) = through_state(write, read_report);
     let refused = StateError::Payload {
         owner,
         version: 2,

@@ -40,6 +40,8 @@ pub struct Controllers<R> {
 pub struct ControllerState<'a> {
     plics: ArrayVec<Option<State<&'a [u32]>>, MAX_PLICS>,
     aplics: ArrayVec<Option<State<&'a [u32]>>, MAX_APLICS>,
+    /// What is pending at each APLIC; nothing in a state that does not say.
+    pending: ArrayVec<&'a [u32], MAX_APLICS>,
 }
 
 /// DOMAINCFG of the OS's APLIC domains from before they were [shut](Controllers::shut).
@@ -165,6 +167,8 @@ impl<R: Registers<u32>> Controllers<R> {
         for (number, aplic) in (0..).zip(&self.aplics) {
             let words = check_one(aplic, number, &mut take, &refuse)?;
             state.aplics.push(words);
+            let pending = take(pending_key(number))?;
+            state.pending.push(pending.unwrap_or_default());
         }
         Ok(state)
     }
@@ -194,16 +198,12 @@ impl<R: Registers<u32>> Controllers<R> {
         }
     }
 
-    /// Opens the APLICs once the harts can take interrupts. `pending` returns a section's words
-    /// from [`capture_pending`](Self::capture_pending), if it exists.
-    pub fn let_out<'a>(
-        &self,
-        state: &ControllerState<'_>,
-        mut pending: impl FnMut(SectionKey) -> Option<&'a [u32]>,
-    ) {
-        for (number, (aplic, words)) in (0..).zip(self.aplics.iter().zip(&state.aplics)) {
+    /// Opens the APLICs once the harts can take interrupts.
+    pub fn let_out(&self, state: &ControllerState<'_>) {
+        let states = state.aplics.iter().zip(&state.pending);
+        for (aplic, (words, pending)) in self.aplics.iter().zip(states) {
             if let Some(words) = words {
-                aplic.let_out(words, pending(pending_key(number)).unwrap_or_default());
+                aplic.let_out(words, pending);
             }
         }
     }

@@ -13,6 +13,7 @@ mod boot_hart;
 mod cut;
 mod entry;
 mod hart;
+mod kept;
 mod manifest;
 mod mediate;
 mod next_stage;

@@ -1,22 +1,19 @@
 //! The manifest in the firmware's file: which images it would wake, for tools to read
 //! before an update.
 
-use poorwill_arch::Mmio;
 use poorwill_devicetree::{IDENTITY_RULE, MAX_HARTS, PLACEMENT_RULE};
-use poorwill_drivers::Controllers;
-use poorwill_hart::{Bank, section};
 use poorwill_image::PIECE_PAGES;
-use poorwill_log::{Log, ToldLog};
 use poorwill_manifest::{
     CUT_SECTION, CutRecord, DataRange, Formats, MANIFEST_BYTES, MemoryLayout, Parts, SectionVersion,
 };
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_sleep::PARTITIONS_SECTIONS;
 use poorwill_sleep::cut::ToldStatus;
-use poorwill_sleep::{Core, PARTITIONS_SECTIONS, Report};
 
 use crate::cut;
 use crate::entry::stack;
-use crate::sleep_memory;
+use crate::kept::{self, Keep, Section};
+use crate::{sleep_memory, sleeper};
 
 /// Nothing in the firmware reads it; the linker script keeps it.
 #[unsafe(link_section = ".manifest")]
@@ -43,34 +40,27 @@ static MANIFEST: [u8; MANIFEST_BYTES] = Parts {
 .encode();
 
 /// The sections of the machine's state that are read at a wake.
-const SECTIONS: [SectionVersion; 17] = {
-    let [csrs, float, vector, file] = section::TAGS;
-    let [plic, aplic] = Controllers::<Mmio>::SECTIONS;
-    let [partitions, old_partitions] = PARTITIONS_SECTIONS;
-    [
-        of(Core::SECTION),
-        of(Report::SECTION),
-        of(ToldStatus::SECTION),
-        of(Log::SECTION),
-        of(ToldLog::SECTION),
-        of((csrs, section::VERSION)),
-        of((csrs, section::CSRS_VERSION)),
-        of((float, section::VERSION)),
-        of((vector, section::VERSION)),
-        of((file, section::VERSION)),
-        of((Bank::Priorities.tag(), Bank::VERSION)),
-        of((Bank::Records.tag(), Bank::VERSION)),
-        of((Bank::GuestFiles.tag(), Bank::VERSION)),
-        of(partitions),
-        of(old_partitions),
-        of(plic),
-        of(aplic),
-    ]
+const SECTIONS: [SectionVersion; kept::total(ALL)] = {
+    let sections = kept::joined::<{ kept::total(ALL) }>(ALL);
+    let mut versions = [SectionVersion {
+        owner: 0,
+        version: 0,
+    }; kept::total(ALL)];
+    let mut at = 0;
+    while at < sections.len() {
+        let (owner, version) = sections[at];
+        versions[at] = SectionVersion { owner, version };
+        at += 1;
+    }
+    versions
 };
 
-const fn of((owner, version): (u32, u16)) -> SectionVersion {
-    SectionVersion { owner, version }
-}
+/// Those of the hart that sleeps, of what all harts share, and of the disk.
+const ALL: &[&[Section]] = &[
+    &sleeper::SECTIONS,
+    <cut::Machine as Keep>::SECTIONS,
+    &PARTITIONS_SECTIONS,
+];
 
 const fn number(digits: &str) -> u64 {
     match u64::from_str_radix(digits, 10) {

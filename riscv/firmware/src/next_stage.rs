@@ -94,18 +94,15 @@ pub(crate) unsafe fn prepare(
         cut: has_line.then_some(&ToldStatus::NOTHING),
     };
     let placed = fixup(buffer, &fixups)?;
-    report::remember(Report {
+    let boot = Report {
         address: place.start + placed.report as u64,
         text,
-    });
-    report::remember_cut_status(
-        (placed.cut).map(|offset| ToldStatus::at(place.start + offset as u64)),
-    );
+    };
+    let cut = (placed.cut).map(|offset| ToldStatus::at(place.start + offset as u64));
     let log_text = buffer[placed.log..].first_chunk_mut::<TEXT_BYTES>();
     let address = place.start + placed.log as u64;
-    report::remember_log(
-        log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text))),
-    );
+    let log = log_text.and_then(|text| console::with_log(|log| ToldLog::write(log, address, text)));
+    report::remember(boot, log, cut);
     Ok(Resume {
         address: entry.get(),
         argument: place.start,

@@ -1,43 +1,124 @@
-//! How the machine came up, the log, and what a power failure would come to, for the OS:
-//! `/chosen/poorwill,boot`, `/chosen/poorwill,log` and `/chosen/poorwill,cut` of its device
-//! tree.
+//! How the machine came up, the log, and the cut status, for the OS: `/chosen/poorwill,boot`,
+//! `/chosen/poorwill,log` and `/chosen/poorwill,cut` of its device tree.
 //!
 //! An OS that wakes has its tree in memory, as it was at the cold boot. The firmware
-//! knows where it put the values then, and writes over them.
+//! keeps where it put the values then, and overwrites them.
 
+use core::borrow::Borrow;
 use core::fmt::Display;
 
-use poorwill_log::{LogText, ToldLog};
+use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_log::{Log, LogText, ToldLog};
 use poorwill_sleep::cut::ToldStatus;
-use poorwill_sleep::{Report, ReportText, Startup};
+use poorwill_sleep::{NotKept, Report, ReportText, Startup};
 use spin::Mutex;
 
-use crate::platform::{console, platform, pmp};
+use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
+use crate::platform::console::{self, say};
+use crate::platform::{platform, pmp};
 
-/// What the running OS was told.
-static CURRENT: Mutex<Option<Report>> = Mutex::new(None);
-
-/// Which log it was given.
-static LOG: Mutex<Option<ToldLog>> = Mutex::new(None);
-
-/// What it was told of cuts.
-static CUT: Mutex<Option<ToldStatus>> = Mutex::new(None);
-
-/// What the running OS was told of cuts, and where; for the image of a sleep, and for a cut.
-pub(crate) fn cut_status() -> Option<ToldStatus> {
-    *CUT.lock()
+kept! {
+    /// What the running OS was told.
+    static OS: Os, OsState;
+    // An image has it beside the log's text.
+    Record => log: Told<ToldLog> = &LOG;
+    Image | Record => boot: Told<Report> = &BOOT;
+    Image | Record => cut: Told<ToldStatus> = &CUT;
 }
 
-/// Keeps what the OS was told of cuts, and where.
-pub(crate) fn remember_cut_status(told: Option<ToldStatus>) {
-    *CUT.lock() = told;
+static LOG: Told<ToldLog> = Told::nothing();
+static BOOT: Told<Report> = Told::nothing();
+static CUT: Told<ToldStatus> = Told::nothing();
+
+/// A value of the OS's device tree: where it is, and what was written there last.
+pub(crate) struct Told<T>(Mutex<Option<T>>);
+
+impl<T: Copy> Told<T> {
+    const fn nothing() -> Self {
+        Told(Mutex::new(None))
+    }
+
+    fn get(&self) -> Option<T> {
+        *self.0.lock()
+    }
+
+    fn set(&self, told: Option<T>) {
+        *self.0.lock() = told;
+    }
 }
 
-/// Tells the OS what a power failure would come to, where it was told before and has not
-/// moved its tree. To be called while none of it runs.
+/// Has a value kept by its type.
+macro_rules! keep_told {
+    ($($Value:ty),*) => {
+        $(impl KeepValue for Told<$Value> {
+            type Value = $Value;
+            const SECTION: Section = <$Value>::SECTION;
+
+            fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<$Value>>, NotKept> {
+                Ok(self.get())
+            }
+
+            fn put_back(&self, _: Store, told: Option<&$Value>) {
+                self.set(told.copied());
+            }
+        })*
+    };
+}
+
+keep_told!(ToldLog, Report, ToldStatus);
+
+/// The log with its text. The record of a cut needs no text: memory keeps it.
+pub(crate) struct LogOfImage;
+
+impl Keep for LogOfImage {
+    const SECTIONS: &'static [Section] = &[Log::SECTION, ToldLog::SECTION];
+
+    type State<'a> = Option<(&'a Log, &'a ToldLog)>;
+
+    /// Where there is no room, an image is without: that is no reason not to sleep.
+    fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        let Some(told) = LOG.get() else {
+            return Ok(());
+        };
+        let ((text, version), (place, place_version)) = (Log::SECTION, ToldLog::SECTION);
+        let written = console::with_log(|log| {
+            into.section(place, 0, place_version, &told)?;
+            into.section(text, 0, version, log)
+        });
+        if let Some(Err(error)) = written {
+            say!("the log is not kept: {error}");
+        }
+        Ok(())
+    }
+
+    fn check<'a>(
+        &self,
+        _: Store,
+        sections: &mut StateSections<'a>,
+    ) -> Result<Self::State<'a>, StateError> {
+        let text = sections.take_payload(Log::SECTION, 0)?;
+        Ok(text.zip(sections.take_payload(ToldLog::SECTION, 0)?))
+    }
+
+    fn put_back(&self, _: Store, state: &Self::State<'_>) {
+        if let Some((log, told)) = state {
+            console::with_log(|own| own.prepend(log.text()));
+            LOG.set(Some(**told));
+        }
+    }
+}
+
+/// Keeps what the OS is told at a cold boot.
+pub(crate) fn remember(boot: Report, log: Option<ToldLog>, cut: Option<ToldStatus>) {
+    BOOT.set(Some(boot));
+    LOG.set(log);
+    CUT.set(cut);
+}
+
+/// Tells the OS the cut status, where it has such a value and has not moved its tree. To be
+/// called while no hart runs the OS.
 pub(crate) fn tell_cut_status(status: &impl Display) {
-    let told = cut_status();
-    remember_cut_status(told.and_then(|told| {
+    CUT.set(CUT.get().and_then(|told| {
         let place = os_memory::<ReportText>(told.address())?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
         let found = unsafe { place.read() };
@@ -48,21 +129,10 @@ pub(crate) fn tell_cut_status(status: &impl Display) {
     }));
 }
 
-/// Which log the running OS was given, and where; for the image of a sleep.
-pub(crate) fn log() -> Option<ToldLog> {
-    *LOG.lock()
-}
-
-/// Keeps where the OS finds the log.
-pub(crate) fn remember_log(told: Option<ToldLog>) {
-    *LOG.lock() = told;
-}
-
-/// Gives the OS the log as it is now, where it was given one before and has not moved it.
-/// To be called while none of it runs.
+/// Gives the OS the log as it is now, where it has one and has not moved it. To be called
+/// while no hart runs the OS.
 pub(crate) fn tell_log() {
-    let told = log();
-    remember_log(told.and_then(|told| {
+    LOG.set(LOG.get().and_then(|told| {
         let place = os_memory::<LogText>(told.address)?;
         // SAFETY: OS memory, while no OS runs; bytes need no alignment.
         let text = unsafe { &mut *place };
@@ -77,29 +147,13 @@ fn os_memory<T>(address: u64) -> Option<*mut T> {
     is_there.then(|| core::ptr::with_exposed_provenance_mut(address as usize))
 }
 
-/// What the running OS was told, and where; for the image of a sleep.
-pub(crate) fn current() -> Option<Report> {
-    *CURRENT.lock()
-}
-
-/// Keeps what the OS was told before a cut.
-pub(crate) fn restore(report: Option<Report>) {
-    *CURRENT.lock() = report;
-}
-
-/// Keeps what the OS is told at a cold boot.
-pub(crate) fn remember(report: Report) {
-    *CURRENT.lock() = Some(report);
-}
-
-/// Tells an OS that wakes how it does; `told` is what it was told last. Says whether
-/// it could be: an OS may have moved its tree, and memory that is no longer the
-/// report is left alone.
+/// Tells an OS that wakes how it does. Returns whether it could: an OS may have moved its
+/// tree, and memory that no longer holds the report is left alone.
 ///
-/// To be called when the OS's memory is as it was, and before any of it runs.
-pub(crate) fn tell(told: Option<Report>, startup: &Startup<'_>) -> bool {
-    let new = told.and_then(|told| replace(&told, startup));
-    *CURRENT.lock() = new;
+/// To be called when the OS's memory is as it was, and before any hart runs it.
+pub(crate) fn tell(startup: &Startup<'_>) -> bool {
+    let new = BOOT.get().and_then(|told| replace(&told, startup));
+    BOOT.set(new);
     new.is_some()
 }
 

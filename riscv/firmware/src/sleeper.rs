@@ -2,14 +2,32 @@
 //! an image or in the record of a cut; and what it takes over as it wakes.
 
 use poorwill_drivers::ShutDomains;
-use poorwill_hart::{CaptureError, HartContext, MAX_VLENB, Section, section};
+use poorwill_hart::{Bank, CaptureError, HartContext, MAX_VLENB, Section, section};
 use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_sleep::{Core, Moment, StateRefusal, WakeVector};
 use spin::Mutex;
 
 use crate::banks;
 use crate::hart::this_hart;
+use crate::kept;
 use crate::platform::{domain, platform};
+
+/// Its sections.
+pub(crate) const SECTIONS: [kept::Section; 9] = {
+    let [csrs, float, vector, file] = section::TAGS;
+    let [priorities, records, guest_files] = Bank::ALL;
+    [
+        Core::SECTION,
+        (csrs, section::VERSION),
+        (csrs, section::CSRS_VERSION),
+        (float, section::VERSION),
+        (vector, section::VERSION),
+        (file, section::VERSION),
+        (priorities.tag(), Bank::VERSION),
+        (records.tag(), Bank::VERSION),
+        (guest_files.tag(), Bank::VERSION),
+    ]
+};
 
 /// What the waking hart takes over: its own state, and what the OS's APLICs, which are shut, are
 /// to do from then on.
@@ -53,7 +71,9 @@ pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<
         ticks: clock.ticks(),
         now_ns: clock.now_ns(),
     };
-    Core::new(this_hart().id(), vector, now, context.deadline).write(into)?;
+    let core = Core::new(this_hart().id(), vector, now, context.deadline);
+    let (owner, version) = Core::SECTION;
+    into.section(owner, 0, version, &core)?;
     for section in context.sections() {
         into.section(section.tag, 0, section.version, section.bytes)?;
     }

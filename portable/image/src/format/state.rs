@@ -279,6 +279,24 @@ impl<'a> StateSections<'a> {
         Some(self.left.remove(place))
     }
 
+    /// Takes the payload of the section of this owner and number out, in the layout of
+    /// `version`; `None` when there is no such section.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Payload`] when it is of another version or length.
+    pub fn take_payload<T>(
+        &mut self,
+        (owner, version): (u32, u16),
+        number: u16,
+    ) -> Result<Option<&'a T>, StateError>
+    where
+        T: FromBytes + KnownLayout + Immutable + ?Sized,
+    {
+        let section = self.take(owner, number);
+        section.map(|section| section.read(version)).transpose()
+    }
+
     /// The sections that are not taken yet.
     #[must_use]
     pub fn left(&self) -> &[StateSection<'a>] {

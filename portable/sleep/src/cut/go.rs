@@ -4,6 +4,7 @@ use super::find::{CutReport, Found, find, last_sequence, running};
 use super::guard::{Guard, Prover, advance};
 use super::layout::Place;
 use super::line::Line;
+use super::misfit::Misfit;
 use super::proof::Proof;
 use super::reason::CutReason;
 use super::wear::{self, WearWords};
@@ -138,7 +139,7 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
 /// The wear registers come first: before, nobody finds in memory what was there.
 fn prepare<M: GoMachine>(machine: &M, report: CutReport) -> Result<M::State, CutReason> {
     if report.wear_words != machine.wear_words() as u64 {
-        return Err(CutReason::Misfit);
+        return Err(Misfit::WearRegisters.into());
     }
     let words = wear::saved(machine.record(), report.sequence, report.wear_words)?;
     if !words.is_empty() {

@@ -1,5 +1,9 @@
+use poorwill_image::StateError;
 use poorwill_medium::pci::Function;
 use thiserror::Error;
+
+use super::misfit::Misfit;
+use crate::error::{NotKept, StateRefusal};
 
 /// Why there is no cut to go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -52,8 +56,8 @@ pub enum CutReason {
     #[error("the record is damaged")]
     Damaged,
     /// The record is another machine's, or another firmware's.
-    #[error("the record does not fit this machine")]
-    Misfit,
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// It was gone on with before, or a later start gave it up.
     #[error("the record is an old one")]
     Old,
@@ -103,7 +107,9 @@ impl CutReason {
             CutReason::NoRoom(bytes) => (3, bytes),
             CutReason::CachesLeft(hart) => (4, hart),
             CutReason::Damaged => (5, 0),
-            CutReason::Misfit => (6, 0),
+            CutReason::Misfit(Misfit::Pci) => (6, 1),
+            // No Stop has found another.
+            CutReason::Misfit(_) => (6, 0),
             CutReason::LiveFunction(function) => (7, function.routing_id().into()),
             CutReason::LiveDevice(address) => (8, address),
             CutReason::FunctionState(function) => (9, function.routing_id().into()),
@@ -142,7 +148,8 @@ impl CutReason {
             3 => CutReason::NoRoom(value),
             4 => CutReason::CachesLeft(value),
             5 => CutReason::Damaged,
-            6 => CutReason::Misfit,
+            6 if value == 1 => CutReason::Misfit(Misfit::Pci),
+            6 => CutReason::Misfit(Misfit::Unnamed),
             7 => CutReason::LiveFunction(function(value)),
             8 => CutReason::LiveDevice(value),
             9 => CutReason::FunctionState(function(value)),
@@ -164,6 +171,30 @@ impl CutReason {
             25 => CutReason::DeviceState(value),
             26 => CutReason::MessageLeft,
             other => CutReason::Other(other),
+        }
+    }
+}
+
+impl From<StateError> for CutReason {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::NoRoom { needed, .. } => CutReason::NoRoom(needed as u64),
+            error => CutReason::Misfit(error.into()),
+        }
+    }
+}
+
+impl From<StateRefusal> for CutReason {
+    fn from(refusal: StateRefusal) -> Self {
+        CutReason::Misfit(refusal.into())
+    }
+}
+
+impl From<NotKept> for CutReason {
+    fn from(error: NotKept) -> Self {
+        match error {
+            NotKept::State(error) => error.into(),
+            NotKept::Device(address) => CutReason::DeviceState(address),
         }
     }
 }

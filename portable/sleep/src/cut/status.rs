@@ -1,6 +1,5 @@
 use core::fmt::{self, Display};
 
-use poorwill_image::{StateError, StateSections, StateWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::text::{ReportText, text_of};
@@ -50,9 +49,6 @@ pub struct ToldStatus {
 }
 
 impl ToldStatus {
-    /// Owner and version of its section of an image's state.
-    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"CUTS"), 1);
-
     /// What stands in the text's place until that is known.
     pub const NOTHING: ReportText = [0; size_of::<ReportText>()];
 
@@ -80,28 +76,8 @@ impl ToldStatus {
         (*found == self.text).then_some((next, text))
     }
 
-    /// Writes it into a state.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::NoRoom`].
-    pub fn write(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        let (owner, version) = Self::SECTION;
-        into.section(owner, 0, version, self)
-    }
-
-    /// Takes it out of a state; `None` where the OS was told nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Payload`].
-    pub fn read(sections: &mut StateSections<'_>) -> Result<Option<Self>, StateError> {
-        let (owner, version) = Self::SECTION;
-        let section = sections.take(owner, 0);
-        section
-            .map(|section| section.read::<Self>(version).copied())
-            .transpose()
-    }
+    /// Owner and version of its section of a machine's state.
+    pub const SECTION: (u32, u16) = (u32::from_le_bytes(*b"CUTS"), 1);
 }
 
 #[cfg(test)]

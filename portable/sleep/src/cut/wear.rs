@@ -10,6 +10,7 @@ use arrayvec::ArrayVec;
 
 use super::layout::{Place, WEAR_LINES};
 use super::line::{Line, SAYS_WORDS};
+use super::misfit::Misfit;
 use super::reason::CutReason;
 use super::{CutMemory, put};
 
@@ -46,7 +47,7 @@ pub(super) fn saved(
 ) -> Result<WearWords, CutReason> {
     let words = usize::try_from(words).ok();
     let words = words.filter(|words| *words <= MAX_WEAR_WORDS);
-    let words = words.ok_or(CutReason::Misfit)?;
+    let words = words.ok_or(Misfit::WearRegisters)?;
     let mut found = WearWords::new();
     for number in 0..words.div_ceil(SAYS_WORDS) {
         let line = memory.line(Place::Wear(number)).read_wear();

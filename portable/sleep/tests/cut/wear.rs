@@ -1,7 +1,7 @@
 //! A memory controller that levels wear as Start-Gap does, and what becomes of memory without
 //! its registers.
 
-use poorwill_sleep::cut::{CutReason, Found, NoGo, WearWords, go};
+use poorwill_sleep::cut::{CutReason, Found, Misfit, NoGo, WearWords, go};
 
 use crate::flash::Flash;
 use crate::machine::{At, Kept, Machine, Memory, Mutant, OS_LINES, Words};
@@ -193,6 +193,6 @@ fn a_machine_with_other_registers_does_not_go_on() {
     let (started, _) = start(cut, None);
     assert!(matches!(
         started,
-        crate::Start::Cold(Some(CutReason::Misfit))
+        crate::Start::Cold(Some(CutReason::Misfit(Misfit::WearRegisters)))
     ));
 }

@@ -2,9 +2,9 @@
 
 use poorwill_arch::csr;
 use poorwill_hart::{Execution, HartContext, Section};
-use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_image::{StateSections, StateWriter};
 use poorwill_memory::Page;
-use poorwill_sleep::cut::CutReason;
+use poorwill_sleep::cut::{CutReason, Misfit};
 
 use crate::banks;
 use crate::entry::TrapFrame;
@@ -29,14 +29,10 @@ pub(super) fn write(own: ThisHart, frame: &TrapFrame, into: &mut [Page]) -> Resu
     });
     let mut writer = StateWriter::new(into);
     for section in context.sections() {
-        writer
-            .section(section.tag, 0, section.version, section.bytes)
-            .map_err(no_room)?;
+        writer.section(section.tag, 0, section.version, section.bytes)?;
     }
-    banks::write(&own.access(), &mut writer).map_err(no_room)?;
-    writer
-        .section(DEADLINE.0, 0, DEADLINE.1, &context.deadline.unwrap_or(NONE))
-        .map_err(no_room)?;
+    banks::write(&own.access(), &mut writer)?;
+    writer.section(DEADLINE.0, 0, DEADLINE.1, &context.deadline.unwrap_or(NONE))?;
     Ok(writer.finish())
 }
 
@@ -63,26 +59,17 @@ pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
     }
 }
 
-/// What has no room in the record.
-pub(super) fn no_room(error: StateError) -> CutReason {
-    match error {
-        StateError::NoRoom { needed, .. } => CutReason::NoRoom(needed as u64),
-        _ => CutReason::Misfit,
-    }
-}
-
 /// Reads a part back, of a hart like the calling one.
 ///
 /// # Errors
 ///
-/// [`CutReason::Misfit`].
-pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, CutReason> {
-    let mut sections = StateSections::parse(pages, bytes).map_err(|_| CutReason::Misfit)?;
-    let mut context = HartContext::default();
-    if let Some(deadline) = sections.take(DEADLINE.0, 0) {
-        let deadline = deadline.read::<u64>(DEADLINE.1);
-        context.deadline = Some(*deadline.map_err(|_| CutReason::Misfit)?);
-    }
+/// [`Misfit`].
+pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, Misfit> {
+    let mut sections = StateSections::parse(pages, bytes)?;
+    let mut context = HartContext {
+        deadline: sections.take_payload(DEADLINE, 0)?.copied(),
+        ..HartContext::default()
+    };
     let access = own.access();
     for section in sections.left() {
         if banks::is_fitting(&access, section) {
@@ -93,11 +80,13 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
             version: section.version,
             bytes: section.payload,
         });
-        if is_ours != Ok(true) {
-            return Err(CutReason::Misfit);
+        match is_ours {
+            Ok(true) => {}
+            Ok(false) => return Err(Misfit::Unknown(section.owner)),
+            Err(_) => return Err(Misfit::Section(section.owner)),
         }
     }
-    context.check(&access).map_err(|_| CutReason::Misfit)?;
+    context.check(&access).map_err(|_| Misfit::Hart(own.id()))?;
     Ok(context)
 }
 
@@ -105,9 +94,9 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
 ///
 /// # Errors
 ///
-/// [`CutReason::Misfit`].
-pub(super) fn restore_banks(own: ThisHart, pages: &[Page], bytes: u64) -> Result<(), CutReason> {
-    let sections = StateSections::parse(pages, bytes).map_err(|_| CutReason::Misfit)?;
+/// [`Misfit`].
+pub(super) fn restore_banks(own: ThisHart, pages: &[Page], bytes: u64) -> Result<(), Misfit> {
+    let sections = StateSections::parse(pages, bytes)?;
     banks::restore(&own.access(), sections.left());
     Ok(())
 }

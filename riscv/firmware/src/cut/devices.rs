@@ -4,12 +4,12 @@ use core::slice;
 
 use poorwill_arch::pci::{DeviceWindow, Ecam, config_space};
 use poorwill_drivers::Registers;
-use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_image::{StateSections, StateWriter};
 use poorwill_keepers::{self as keepers, Drivers, KeeperError, Machine};
 use poorwill_medium::nvme::ShutdownFacts;
 use poorwill_medium::pci::{Function, HostBridge, PciError};
 use poorwill_memory::{PAGE_BYTES, Page, PhysRange};
-use poorwill_sleep::cut::CutReason;
+use poorwill_sleep::cut::{CutReason, Misfit};
 
 use super::disks;
 use super::record::Record;
@@ -74,7 +74,7 @@ impl Devices {
         pages: &'p [Page],
         bytes: u64,
     ) -> Result<StateSections<'p>, CutReason> {
-        let sections = StateSections::parse(pages, bytes).map_err(|_| CutReason::Misfit)?;
+        let sections = StateSections::parse(pages, bytes)?;
         keepers::check(self, &sections).map_err(reason)?;
         Ok(sections)
     }
@@ -190,10 +190,10 @@ fn reason(error: KeeperError) -> CutReason {
         KeeperError::NotDone(function) => CutReason::FunctionNotDone(function),
         KeeperError::TooSlow(function, us) => CutReason::FunctionTooSlow(function, us),
         KeeperError::Changed(function) => CutReason::FunctionChanged(function),
-        KeeperError::Record(StateError::NoRoom { needed, .. }) => CutReason::NoRoom(needed as u64),
+        KeeperError::Record(error) => error.into(),
         KeeperError::Pci(PciError::VirtualFunctions(function)) => {
             CutReason::VirtualFunctions(function)
         }
-        KeeperError::Pci(_) | KeeperError::Record(_) => CutReason::Misfit,
+        KeeperError::Pci(_) => Misfit::Pci.into(),
     }
 }

@@ -9,7 +9,8 @@ use poorwill_hart::{Execution, HartContext};
 use poorwill_image::{PowerFails, StateSections};
 use poorwill_memory::Page;
 use poorwill_sleep::cut::{
-    self, CutMemory, CutReason, CutReport, GoMachine, Layout, NoGo, Proof, Prover, WearWords,
+    self, CutMemory, CutReason, CutReport, GoMachine, Layout, Misfit, NoGo, Proof, Prover,
+    WearWords,
 };
 use poorwill_sleep::{Core, CutWake, Event, Startup, VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
@@ -17,11 +18,12 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
-use super::shared::{self, HartStart, Shared};
+use super::shared::{self, HartStart, MACHINE, MachineState};
 use super::stop::{are_written_back, stop};
 use super::{context, key, sealed};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
+use crate::kept::{Keep, Store};
 use crate::platform::console::{print, say};
 use crate::platform::memory_controller::Controller;
 use crate::platform::platform;
@@ -80,7 +82,7 @@ impl Prover for Going {
 }
 
 impl GoMachine for Going {
-    type State = (Shared, StateSections<'static>, Option<Core>);
+    type State = (MachineState<'static>, StateSections<'static>, Option<Core>);
 
     fn record(&self) -> &impl CutMemory {
         &self.record
@@ -120,23 +122,20 @@ impl GoMachine for Going {
 
     fn check(&self) -> Result<Self::State, CutReason> {
         let (shared, bytes) = self.part(Layout::SHARED)?;
-        let shared = Shared::read(shared, bytes);
-        let shared = shared.map_err(|_| CutReason::Misfit)?;
-        if !shared.fits() {
-            return Err(CutReason::Misfit);
-        }
+        let shared = shared::read(shared, bytes)?;
         if shared.sealed.is_some() && !sealed::has_key() {
             return Err(CutReason::Sealed);
         }
         // SAFETY: no hart runs the OS.
         if self.part(Layout::TREE)?.1 != unsafe { shared::loaded_memory(self.own) }.len() as u64 {
-            return Err(CutReason::Misfit);
+            return Err(Misfit::DeviceTree.into());
         }
         let mut sleeper = None;
-        for (place, start) in shared.starts.iter().enumerate() {
+        for (place, start) in shared.starts.unwrap_or_default().iter().enumerate() {
             let part = Layout::hart(place);
             if start.goes_on() {
-                execution_of(&read_part(&self.record, self.own, part)?)?;
+                execution_of(&read_part(&self.record, self.own, part)?)
+                    .ok_or(Misfit::Hart(start.id()))?;
             } else if start.wakes() {
                 let (core, _) = read_sleeper(&self.record, part)?;
                 sleeper = Some(core);
@@ -160,7 +159,7 @@ impl GoMachine for Going {
         let memory = unsafe { shared::loaded_memory(self.own) };
         let tree = self.record.part(Layout::TREE).as_bytes();
         memory.copy_from_slice(&tree[..memory.len()]);
-        shared.restore();
+        MACHINE.put_back(Store::Record, &shared);
         let time = &platform().time;
         let took = time.ticks().saturating_sub(self.began);
         // Behind a sleep it has gone on, as behind any other.
@@ -168,11 +167,11 @@ impl GoMachine for Going {
             core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns))
         });
         self.restored.set(Restored {
-            starts: shared.starts,
+            starts: shared.starts.unwrap_or_default(),
             took,
             slept: ticks.saturating_sub(shared.ticks()),
-            is_refused: shared.is_refused,
-            is_amid_line: shared.is_amid_line,
+            is_refused: shared.refused.is_some(),
+            is_amid_line: shared.amid_line.is_some(),
         });
         time.set_ticks(ticks);
         Ok(())
@@ -183,33 +182,31 @@ impl GoMachine for Going {
 #[inline(never)]
 fn read_part(record: &Record, own: ThisHart, part: usize) -> Result<HartContext, CutReason> {
     let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    context::read(own, part, bytes)
+    Ok(context::read(own, part, bytes)?)
 }
 
 fn restore_banks(record: &Record, own: ThisHart, part: usize) -> Result<(), CutReason> {
     let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    context::restore_banks(own, part, bytes)
+    Ok(context::restore_banks(own, part, bytes)?)
 }
 
 /// The part of a hart that had asked for a sleep.
 #[inline(never)]
 fn read_sleeper(record: &Record, part: usize) -> Result<(Core, HartContext), CutReason> {
     let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    let sections = StateSections::parse(part, bytes);
-    let mut sections = sections.map_err(|_| CutReason::Misfit)?;
-    let sleeper = sleeper::read(&mut sections).map_err(|_| CutReason::Misfit)?;
+    let mut sections = StateSections::parse(part, bytes)?;
+    let sleeper = sleeper::read(&mut sections)?;
     match sections.left() {
         [] => Ok(sleeper),
-        _ => Err(CutReason::Misfit),
+        [section, ..] => Err(Misfit::Unknown(section.owner).into()),
     }
 }
 
 /// Where the OS was, and the `mstatus` to go there with.
-fn execution_of(context: &HartContext) -> Result<(Execution, u64), CutReason> {
-    let execution = context.execution.ok_or(CutReason::Misfit)?;
+fn execution_of(context: &HartContext) -> Option<(Execution, u64)> {
+    let execution = context.execution?;
     let own = csr::read::<{ csr::MSTATUS }>();
-    let status = execution.status_for_return(own);
-    Ok((execution, status.map_err(|_| CutReason::Misfit)?))
+    Some((execution, execution.status_for_return(own).ok()?))
 }
 
 /// How many harts are still to be ready, before any goes on.
@@ -295,8 +292,8 @@ fn wake(record: &Record, part: usize, report: &CutReport, took: u64, slept: u64)
         us: time.microseconds_in(took),
     });
     say!("{event}");
-    // Where the OS has moved its tree, there is nobody to tell.
-    report::tell(report::current(), &Startup::Cut { slept_ms });
+    // An OS that has moved its tree is not told.
+    report::tell(&Startup::Cut { slept_ms });
     report::tell_log();
 }
 
@@ -363,7 +360,8 @@ fn announce(record: Record) {
     let (kept, bytes) = entered(Layout::DEVICES);
     devices.announce(kept, bytes);
     let (shared, bytes) = entered(Layout::SHARED);
-    shared::announce(shared, bytes).expect("the part was checked");
+    let shared = shared::read(shared, bytes).expect("the part was checked");
+    MACHINE.let_out(Store::Record, &shared);
 }
 
 fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {

@@ -33,6 +33,7 @@ pub(crate) use go::{go, go_on, wait_for_release, woke};
 pub(crate) use record::{BYTES, pages_needed, pages_with, take_memory};
 pub(crate) use request::request;
 pub(crate) use sealed::leave_sealed;
+pub(crate) use shared::{MACHINE, Machine, MachineState};
 pub(crate) use status::{begin, has_line, is_armed};
 pub(crate) use stop::{enter_or_stop, stop};
 

@@ -19,7 +19,7 @@ use spin::MutexGuard;
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
 use super::stop::Stopping;
-use super::{WRITER, context, key};
+use super::{WRITER, key};
 use crate::entry::stack;
 use crate::hart::{self, this_hart};
 use crate::platform::{platform, power_fail};
@@ -136,7 +136,7 @@ impl Requesting<'_> {
         let part = Layout::hart(self.stopping.place);
         // SAFETY: only this hart writes it.
         let mut writer = StateWriter::new(unsafe { self.record().part_mut(part) });
-        sleeper::capture(self.vector, &mut writer).map_err(context::no_room)?;
+        sleeper::capture(self.vector, &mut writer)?;
         self.record().enter(part, sequence, writer.finish())
     }
 }

@@ -16,9 +16,11 @@ use zerocopy::IntoBytes;
 
 use super::devices::Devices;
 use super::record::{Record, place_of, record};
-use super::{WRITER, context, key, line, sealed, shared};
+use super::shared::{self, MACHINE};
+use super::{WRITER, context, key, line, sealed};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
+use crate::kept::{Keep, Saving, Store};
 use crate::platform::{platform, power, power_fail, virtio};
 
 /// The harts that have stopped, but for the first: a bit for each place. Such a hart has ended
@@ -173,9 +175,12 @@ pub(super) unsafe fn write_shared(
     let [shared, tree] = [Layout::SHARED, Layout::TREE];
     // SAFETY: as the caller says.
     let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
-    shared::write(record, vector, shut, &mut writer).map_err(context::no_room)?;
-    // Drivers that have suspended their devices set flash up again.
-    shared::write_bus(vector.is_none(), &mut writer)?;
+    let saving = Saving {
+        store: Store::Record,
+        vector,
+        shut,
+    };
+    MACHINE.save(&saving, &mut writer)?;
     // SAFETY: likewise.
     let (memory, room) = unsafe { (shared::loaded_memory(own), record.part_mut(tree)) };
     let bytes = memory.len() as u64;

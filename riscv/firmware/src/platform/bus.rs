@@ -2,21 +2,26 @@
 //! console, flash, the configuration device, the clock, places for virtio devices. What
 //! becomes of each node of the tree is `devicetree::Census`'s to say.
 
+use core::borrow::Borrow;
 use core::fmt;
 
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
-use poorwill_devicetree::{MAX_FW_CFGS, MAX_UARTS, Machine, NodeName};
-use poorwill_drivers::FlashBank;
+use poorwill_devicetree::{MAX_UARTS, Machine, NodeName};
 use poorwill_drivers::fw_cfg::FwCfgState;
 use poorwill_drivers::uart::{Uart, UartState};
+use poorwill_drivers::{FlashBank, RtcState};
+use poorwill_image::{StateError, StateSections, StateWriter};
 use poorwill_medium::cfi::{self, Cfi, CfiError, Geometry, Mode};
 use poorwill_memory::PhysRange;
+use poorwill_sleep::NotKept;
 use spin::Once;
 use thiserror::Error;
 
+use super::console::{UART, say};
 use super::power_fail::WaitClock;
 use super::{platform, virtio};
+use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 
 /// Banks of flash at most, as of a flash in the tree.
 const MAX_BANKS: usize = 4;
@@ -76,19 +81,6 @@ struct Devices {
 }
 
 static DEVICES: Once<Devices> = Once::new();
-
-/// What the devices hold for the OS.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BusState {
-    /// UARTs in the tree's order, without the console.
-    pub(crate) uarts: ArrayVec<UartState, MAX_UARTS>,
-    /// Configuration devices in the tree's order.
-    pub(crate) fw_cfgs: ArrayVec<FwCfgState, MAX_FW_CFGS>,
-    /// The modes of the banks of flash, by their numbers; none where they were not asked.
-    pub(crate) modes: ArrayVec<u8, MAX_BANKS>,
-    /// Places for virtio devices that an OS has looked at: a bit for each, in the tree's order.
-    pub(crate) virtio: u32,
-}
 
 /// Learns of the devices: on a machine without a power-fail line of those for virtio alone. Of
 /// flash `vault` is the firmware's. `is_watched`: the OS's accesses to mediated registers are seen.
@@ -199,66 +191,159 @@ pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
         .flat_map(|devices| &devices.unkept)
 }
 
-/// What the devices hold for the OS, which runs on no hart; flash only where `with_flash`. It
-/// reads as memory then.
-///
-/// # Errors
-///
-/// The address of a device whose state cannot be kept.
-pub(crate) fn capture(with_flash: bool) -> Result<BusState, u64> {
-    let mut state = BusState {
-        fw_cfgs: platform().mediated.capture_fw_cfgs()?,
-        virtio: virtio::acknowledged(),
-        ..BusState::default()
-    };
-    let Some(devices) = DEVICES.get() else {
-        return Ok(state);
-    };
-    state.uarts = devices.uarts.iter().map(Uart::capture).collect();
-    for bank in devices.banks.iter().filter(|_| with_flash) {
-        let mode = cfi::read_mode(&bank.registers, &bank.geometry, bank.last_word);
-        state.modes.push(mode.map_err(|_| bank.address)?.number());
-    }
-    Ok(state)
+kept! {
+    /// The state of the devices, but for the clock's.
+    static BUS: Bus, BusState;
+    Record => uarts: Uarts = &Uarts;
+    Record => fw_cfgs: FwCfgs = &FwCfgs;
+    Record => flash: FlashModes = &FlashModes;
+    Record => virtio: VirtioPlaces = &VirtioPlaces;
 }
 
-/// Whether a state is of these devices.
-pub(crate) fn fits(state: &BusState) -> bool {
-    let (uarts, banks) = DEVICES
-        .get()
-        .map_or((0, 0), |devices| (devices.uarts.len(), devices.banks.len()));
-    let are_modes = state
-        .modes
-        .iter()
-        .all(|mode| Mode::of_number(*mode).is_some());
-    state.uarts.len() == uarts
-        && [0, banks].contains(&state.modes.len())
-        && are_modes
-        && state.fw_cfgs.len() == platform().mediated.fw_cfgs()
-}
+/// UARTs in the tree's order, without the console. Their sections are numbered from 1 on.
+pub(crate) struct Uarts;
 
-/// Has flash read as it did. Nothing of machine mode's may use flash after that: the vault's
-/// bank may be the OS's, too.
-pub(crate) fn restore_flash(state: &BusState) {
-    let banks = DEVICES.get().into_iter().flat_map(|devices| &devices.banks);
-    for (bank, mode) in banks.zip(&state.modes) {
-        if let Some(mode) = Mode::of_number(*mode) {
-            cfi::set_mode(&bank.registers, &bank.geometry, mode);
+impl Keep for Uarts {
+    const SECTIONS: &'static [Section] = &[UART];
+
+    type State<'a> = ArrayVec<&'a UartState, MAX_UARTS>;
+
+    fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        let (owner, version) = UART;
+        for (number, uart) in (1..).zip(uarts()) {
+            into.section(owner, number, version, &uart.capture())?;
         }
+        Ok(())
     }
-}
 
-/// Puts it back, but for [flash](restore_flash).
-///
-/// # Errors
-///
-/// The address of a device that has not taken it.
-pub(crate) fn restore(state: &BusState) -> Result<(), u64> {
-    virtio::acknowledge(state.virtio);
-    if let Some(devices) = DEVICES.get() {
-        for (uart, state) in devices.uarts.iter().zip(&state.uarts) {
+    fn check<'a>(
+        &self,
+        _: Store,
+        sections: &mut StateSections<'a>,
+    ) -> Result<Self::State<'a>, StateError> {
+        let (owner, version) = UART;
+        let missing = StateError::Payload {
+            owner,
+            version,
+            found: 0,
+        };
+        let numbers = (1..).zip(uarts()).map(|(number, _)| number);
+        numbers
+            .map(|number| sections.take_payload(UART, number)?.ok_or(missing))
+            .collect()
+    }
+
+    fn put_back(&self, _: Store, states: &Self::State<'_>) {
+        for (uart, state) in uarts().iter().zip(states) {
             uart.restore(state);
         }
     }
-    platform().mediated.restore_fw_cfgs(&state.fw_cfgs)
+}
+
+/// Configuration devices in the tree's order.
+pub(crate) struct FwCfgs;
+
+impl KeepValue for FwCfgs {
+    type Value = [FwCfgState];
+    const SECTION: Section = (u32::from_le_bytes(*b"FWCF"), 1);
+
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<[FwCfgState]>>, NotKept> {
+        let states = platform().mediated.capture_fw_cfgs();
+        states.map(Some).map_err(NotKept::Device)
+    }
+
+    fn fits(&self, states: Option<&[FwCfgState]>) -> bool {
+        states.is_some_and(|states| states.len() == platform().mediated.fw_cfgs())
+    }
+
+    fn put_back(&self, _: Store, states: Option<&[FwCfgState]>) {
+        let states = states.unwrap_or_default();
+        if let Err(address) = platform().mediated.restore_fw_cfgs(states) {
+            say!("cut: the device at {address:#x} has not taken back what it held");
+        }
+    }
+}
+
+/// The modes of the banks of flash, by their numbers. Where drivers have suspended their
+/// devices they set flash up again, and there is none.
+pub(crate) struct FlashModes;
+
+impl KeepValue for FlashModes {
+    type Value = [u8];
+    const SECTION: Section = (u32::from_le_bytes(*b"CFIM"), 1);
+
+    /// Flash reads as memory then.
+    fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<[u8]>>, NotKept> {
+        let mut modes = ArrayVec::<u8, MAX_BANKS>::new();
+        for bank in banks().iter().filter(|_| saving.vector.is_none()) {
+            let mode = cfi::read_mode(&bank.registers, &bank.geometry, bank.last_word);
+            modes.push(mode.map_err(|_| NotKept::Device(bank.address))?.number());
+        }
+        Ok(Some(modes))
+    }
+
+    fn fits(&self, modes: Option<&[u8]>) -> bool {
+        modes.is_some_and(|modes| {
+            let mut numbers = modes.iter();
+            [0, banks().len()].contains(&modes.len())
+                && numbers.all(|mode| Mode::of_number(*mode).is_some())
+        })
+    }
+
+    /// Machine mode may not use flash after this: the vault's bank may be the OS's, too.
+    fn let_out(&self, _: Store, modes: Option<&[u8]>) {
+        for (bank, mode) in banks().iter().zip(modes.unwrap_or_default()) {
+            if let Some(mode) = Mode::of_number(*mode) {
+                cfi::set_mode(&bank.registers, &bank.geometry, mode);
+            }
+        }
+    }
+}
+
+/// Places for virtio devices that an OS has looked at: a bit for each, in the tree's order.
+pub(crate) struct VirtioPlaces;
+
+impl KeepValue for VirtioPlaces {
+    type Value = u32;
+    const SECTION: Section = (u32::from_le_bytes(*b"VMIO"), 1);
+
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<u32>>, NotKept> {
+        Ok(Some(virtio::acknowledged()))
+    }
+
+    fn fits(&self, places: Option<&u32>) -> bool {
+        places.is_some()
+    }
+
+    fn put_back(&self, _: Store, places: Option<&u32>) {
+        places
+            .into_iter()
+            .for_each(|places| virtio::acknowledge(*places));
+    }
+}
+
+/// The clock.
+pub(crate) struct KeptClock;
+
+impl KeepValue for KeptClock {
+    type Value = RtcState;
+    const SECTION: Section = (u32::from_le_bytes(*b"RTCS"), 1);
+
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<RtcState>>, NotKept> {
+        Ok(platform().time.clock_state())
+    }
+
+    fn let_out(&self, _: Store, clock: Option<&RtcState>) {
+        if clock.is_some_and(|clock| !platform().time.put_back_clock(clock)) {
+            say!("cut: half of a time that the OS may be reading from the clock is lost");
+        }
+    }
+}
+
+fn uarts() -> &'static [Uart<Mmio>] {
+    DEVICES.get().map_or(&[], |devices| &devices.uarts)
+}
+
+fn banks() -> &'static [Bank] {
+    DEVICES.get().map_or(&[], |devices| &devices.banks)
 }

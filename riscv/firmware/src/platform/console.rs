@@ -1,14 +1,17 @@
 //! The console: a UART, shared with the OS's driver.
 
+use core::borrow::Borrow;
 use core::fmt::{self, Write};
 
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree as devicetree;
 use poorwill_drivers::uart::{LineEvents, Uart, UartState, Unsent};
 use poorwill_log::Log;
+use poorwill_sleep::NotKept;
 use spin::Mutex;
 
 use super::power_fail;
+use crate::kept::{KeepValue, Saving, Section, Store};
 
 /// The console of the machine; before it is found, output goes nowhere.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);
@@ -54,11 +57,6 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
         .map_or(Ok(()), |uart| uart.send(bytes, &power_fail::goes_on))
 }
 
-/// Whether the last of what was sent from here did not end a line.
-pub(crate) fn is_amid_line() -> bool {
-    (CONSOLE.lock().as_ref()).is_some_and(Uart::is_amid_line)
-}
-
 /// Fills `buffer` with what has arrived; returns how much that was.
 pub(crate) fn receive(buffer: &mut [u8]) -> usize {
     (CONSOLE.lock().as_ref()).map_or(0, |uart| uart.receive(buffer))
@@ -74,15 +72,37 @@ pub(crate) fn line_events() -> LineEvents {
     (CONSOLE.lock().as_ref()).map_or_else(LineEvents::default, Uart::events)
 }
 
-/// What the OS has programmed.
-pub(crate) fn capture() -> Option<UartState> {
-    CONSOLE.lock().as_ref().map(Uart::capture)
+/// What the OS has programmed into the console.
+pub(crate) struct KeptConsole;
+
+/// The sections of UARTs. The console's is number 0.
+pub(crate) const UART: Section = (u32::from_le_bytes(*b"UART"), 1);
+
+impl KeepValue for KeptConsole {
+    type Value = UartState;
+    const SECTION: Section = UART;
+
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<UartState>>, NotKept> {
+        Ok(CONSOLE.lock().as_ref().map(Uart::capture))
+    }
+
+    fn put_back(&self, _: Store, state: Option<&UartState>) {
+        if let (Some(uart), Some(state)) = (CONSOLE.lock().as_ref(), state) {
+            uart.restore(state);
+        }
+    }
 }
 
-/// Puts it back.
-pub(crate) fn restore(state: &UartState) {
-    if let Some(uart) = CONSOLE.lock().as_ref() {
-        uart.restore(state);
+/// That the last text that was sent did not end a line. Go ends it.
+pub(crate) struct AmidLine;
+
+impl KeepValue for AmidLine {
+    type Value = [u8; 0];
+    const SECTION: Section = (u32::from_le_bytes(*b"LINE"), 1);
+
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<[u8; 0]>>, NotKept> {
+        let is_amid_line = CONSOLE.lock().as_ref().is_some_and(Uart::is_amid_line);
+        Ok(is_amid_line.then_some([]))
     }
 }
 

@@ -2,14 +2,16 @@
 //! every power-on. An OS that finds others than before has slept, or is a copy of
 //! another, and takes new randomness.
 
+use core::borrow::Borrow;
+
 use poorwill_devicetree::{self as devicetree, Machine, SpareSource};
 use poorwill_memory::{PAGE_BYTES, PhysRange};
+use poorwill_sleep::NotKept;
 
-use super::entropy;
-use super::interrupts::Interrupts;
+use super::{entropy, platform};
+use crate::kept::{KeepValue, Saving, Section, Store};
 
-/// What it is.
-pub(crate) type Bytes = [u8; 16];
+type Bytes = [u8; 16];
 
 /// The bytes, in a page of their own: nothing else is to be opened to the OS.
 #[repr(C, align(4096))]
@@ -53,20 +55,45 @@ impl GenerationId {
     }
 
     /// The bytes that are there.
-    pub(crate) fn bytes(&self) -> Bytes {
+    fn bytes(&self) -> Bytes {
         // SAFETY: nothing in the firmware refers to the place, and the OS does not write it.
         unsafe { (&raw const PLACE.0).read_volatile() }
     }
 
     /// Puts these bytes there. To be called while no OS runs.
-    pub(crate) fn restore(&self, id: &Bytes) {
+    fn restore(&self, id: &Bytes) {
         // SAFETY: nothing in the firmware refers to the place, and the one hart that boots
         // or wakes the machine is alone with it.
         unsafe { (&raw mut PLACE.0).write_volatile(*id) };
     }
+}
 
-    /// Tells the OS, once its interrupt controllers are as it left them.
-    pub(crate) fn announce(&self, interrupts: &Interrupts) {
-        interrupts.shared().raise(self.source.source);
+/// The generation ID through a power-off. An OS that wakes from an image finds a new one. After
+/// a cut it is the same execution, and not a copy of it.
+pub(crate) struct KeptId;
+
+impl KeepValue for KeptId {
+    type Value = Bytes;
+    const SECTION: Section = (u32::from_le_bytes(*b"GENI"), 1);
+
+    fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<Bytes>>, NotKept> {
+        let id = platform().generation_id.as_ref();
+        let id = id.filter(|_| saving.store == Store::Record);
+        Ok(id.map(GenerationId::bytes))
+    }
+
+    fn put_back(&self, store: Store, bytes: Option<&Bytes>) {
+        match (&platform().generation_id, store, bytes) {
+            (Some(id), Store::Image, _) => id.renew(),
+            (Some(id), Store::Record, Some(bytes)) => id.restore(bytes),
+            _ => {}
+        }
+    }
+
+    fn let_out(&self, store: Store, _: Option<&Bytes>) {
+        // The interrupt controllers are as the OS left them.
+        if let (Some(id), Store::Image) = (&platform().generation_id, store) {
+            platform().interrupts.shared().raise(id.source.source);
+        }
     }
 }

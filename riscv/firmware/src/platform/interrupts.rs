@@ -9,8 +9,12 @@ use poorwill_arch::Mmio;
 use poorwill_arch::imsic::{self, SupervisorFile};
 use poorwill_devicetree::{Machine, MessageFiles};
 use poorwill_drivers::imsic::InterruptFile;
-use poorwill_drivers::{ControllerState, Controllers, SectionKey, ShutDomains};
+use poorwill_drivers::{ControllerState, Controllers, SectionKey};
 use poorwill_image::{StateError, StateSections, StateWriter};
+use poorwill_sleep::NotKept;
+
+use super::platform;
+use crate::kept::{Keep, Saving, Section, Store};
 
 /// Words of a controller's state on the stack at a time.
 const PIECE_WORDS: usize = 32;
@@ -49,18 +53,29 @@ impl Interrupts {
         &self.shared
     }
 
-    /// Writes the OS's state, without the harts' interrupt files. For `shut` domains the state from
-    /// before counts.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::NoRoom`].
-    pub(crate) fn save(
-        &self,
-        shut: Option<&ShutDomains>,
-        into: &mut StateWriter<'_>,
-    ) -> Result<(), StateError> {
-        self.shared.capture(shut, |key, words| {
+    /// Returns whether the OS receives message-signalled interrupts at this address.
+    pub(crate) fn takes_message(&self, address: u64) -> bool {
+        self.files.take(address)
+    }
+
+    /// The calling hart's S-level interrupt file, if the machine has IMSICs.
+    pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
+        self.file.as_ref()
+    }
+}
+
+/// The OS's state of the controllers, without the harts' interrupt files, which are their own.
+pub(crate) struct KeptControllers;
+
+impl Keep for KeptControllers {
+    const SECTIONS: &'static [Section] = &Controllers::<Mmio>::SECTIONS;
+
+    type State<'a> = ControllerState<'a>;
+
+    /// An image is of a machine whose devices are suspended: nothing is pending there.
+    fn save(&self, saving: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        let controllers = platform().interrupts.shared();
+        controllers.capture(saving.shut, |key, words| {
             let mut section = into.begin(key.owner, key.number, key.version);
             // A stopping hart's stack cannot hold all words at once.
             loop {
@@ -70,61 +85,37 @@ impl Interrupts {
                 }
                 section.append(&piece[..])?;
             }
-        })
-    }
-
-    /// Writes the pending sources.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::NoRoom`].
-    pub(crate) fn save_pending(&self, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        self.shared
-            .capture_pending(|key, words| into.section(key.owner, key.number, key.version, words))
-    }
-
-    /// Opens the controllers that were restored from these sections.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Payload`] if one does not fit.
-    pub(crate) fn let_out(&self, sections: &mut StateSections<'_>) -> Result<(), StateError> {
-        let state = self.read(sections)?;
-        self.shared.let_out(&state, |key| {
-            let section = sections.take(key.owner, key.number)?;
-            section.read(key.version).ok()
-        });
+        })?;
+        if saving.store == Store::Record {
+            controllers.capture_pending(|key, words| {
+                into.section(key.owner, key.number, key.version, words)
+            })?;
+        }
         Ok(())
     }
 
-    /// Takes the controllers' sections out of an image's state, and checks that they fit this
-    /// machine. Restores nothing yet.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Payload`] if one does not fit.
-    pub(crate) fn read<'a>(
+    fn check<'a>(
         &self,
+        _: Store,
         sections: &mut StateSections<'a>,
     ) -> Result<ControllerState<'a>, StateError> {
-        let take = |key: SectionKey| {
-            let section = sections.take(key.owner, key.number);
-            section.map(|section| section.read(key.version)).transpose()
-        };
-        self.shared.check(take, |key, length| StateError::Payload {
+        let take = |key: SectionKey| sections.take_payload((key.owner, key.version), key.number);
+        let controllers = platform().interrupts.shared();
+        controllers.check(take, |key, length| StateError::Payload {
             owner: key.owner,
             version: key.version,
             found: length.found * size_of::<u32>(),
         })
     }
 
-    /// Returns whether the OS receives message-signalled interrupts at this address.
-    pub(crate) fn takes_message(&self, address: u64) -> bool {
-        self.files.take(address)
+    fn put_back(&self, _: Store, state: &ControllerState<'_>) {
+        platform().interrupts.shared().put_back(state);
     }
 
-    /// The calling hart's S-level interrupt file, if the machine has IMSICs.
-    pub(crate) fn file(&self) -> Option<&InterruptFile<SupervisorFile>> {
-        self.file.as_ref()
+    fn let_out(&self, store: Store, state: &ControllerState<'_>) {
+        // The hart that wakes from an image does it.
+        if store == Store::Record {
+            platform().interrupts.shared().let_out(state);
+        }
     }
 }

@@ -2,25 +2,25 @@
 
 use arrayvec::ArrayVec;
 use poorwill_arch::uninterrupted;
-use poorwill_hart::PageTables;
-use poorwill_image::{Progress, StateError, StateSections, StateWriter, Workers};
+use poorwill_hart::{HartContext, PageTables};
+use poorwill_image::{Progress, StateSections, StateWriter, Workers};
 use poorwill_medium::nvme::Stop;
 use poorwill_memory::linux::{AddressSpace, Free, FreeListError, Span, free_pages};
 use poorwill_memory::{MachineIdentity, OsMemory, PageMap, PhysRange};
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
-    AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine,
+    AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, NotKept,
     Obstacle, Startup, StateRefusal, VaultState, WakeReport, WakeVector,
 };
 use spin::Mutex;
 
 use super::device::{self, Place};
 use super::retain::Resting;
-use super::state::{self, MachineState};
-use crate::cut;
+use crate::cut::{self, MachineState};
 use crate::entry;
 use crate::hart::this_hart;
+use crate::kept::{Keep, Saving, Store};
 use crate::platform::console::{self, print, say};
 use crate::platform::{entropy, platform, power_fail, vault, virtio};
 use crate::report;
@@ -36,7 +36,7 @@ static BAR: Mutex<Option<Bar>> = Mutex::new(None);
 
 impl Machine for Firmware {
     type Place = Place;
-    type State<'a> = MachineState<'a>;
+    type State<'a> = (Core, HartContext, MachineState<'a>);
     type Resume = Core;
 
     fn ticks(&self) -> u64 {
@@ -140,35 +140,33 @@ impl Machine for Firmware {
         virtio::live().map(Obstacle::LiveDevice)
     }
 
-    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
-        state::capture(vector, into)
+    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        sleeper::capture(vector, into)?;
+        let saving = Saving {
+            store: Store::Image,
+            vector: None,
+            shut: None,
+        };
+        cut::MACHINE.save(&saving, into)
     }
 
     fn read_state<'a>(
         &self,
         sections: &mut StateSections<'a>,
-    ) -> Result<MachineState<'a>, StateRefusal> {
-        state::read(sections)
+    ) -> Result<Self::State<'a>, StateRefusal> {
+        let (core, hart) = sleeper::read(sections)?;
+        Ok((core, hart, cut::MACHINE.check(Store::Image, sections)?))
     }
 
-    fn restore(&self, state: MachineState<'_>, wake: &WakeReport) -> Core {
-        let platform = platform();
-        if !report::tell(state.report, &Startup::Image(wake)) {
+    fn restore(&self, (core, hart, state): Self::State<'_>, wake: &WakeReport) -> Core {
+        cut::MACHINE.put_back(Store::Image, &state);
+        if !report::tell(&Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
-        report::remember_cut_status(state.cut_status);
-        if let Some((log, told)) = state.log {
-            console::with_log(|own| own.prepend(log.text()));
-            report::remember_log(Some(told));
-        }
-        let controllers = platform.interrupts.shared();
-        controllers.put_back(&state.devices);
-        if let Some(id) = &platform.generation_id {
-            id.renew();
-            id.announce(&platform.interrupts);
-        }
-        sleeper::will_wake(state.hart, Some(controllers.domains(&state.devices)));
-        state.core
+        cut::MACHINE.let_out(Store::Image, &state);
+        let controllers = platform().interrupts.shared();
+        sleeper::will_wake(hart, Some(controllers.domains(&state.controllers)));
+        core
     }
 
     fn can_be_cut(&self) -> bool {
@@ -220,8 +218,8 @@ impl Machine for Firmware {
     }
 
     fn tell_os(&self, source: Source, slept_ms: u64) {
-        // Where the OS has moved its tree, there is nobody to tell.
-        report::tell(report::current(), &Startup::Ram { source, slept_ms });
+        // An OS that has moved its tree is not told.
+        report::tell(&Startup::Ram { source, slept_ms });
     }
 }
 

@@ -5,7 +5,6 @@
 mod device;
 mod machine;
 mod retain;
-mod state;
 
 use poorwill_arch::interruptible;
 use poorwill_hart::{Resume, Task};

@@ -1,0 +1,104 @@
+//! Why the record of a cut does not fit the machine.
+
+use core::fmt;
+
+use poorwill_image::StateError;
+use thiserror::Error;
+
+use crate::core_state::Core;
+use crate::error::StateRefusal;
+
+/// Why the record of a cut does not fit this machine. It is another machine's, or another
+/// firmware's.
+#[allow(missing_docs, reason = "their messages say it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Misfit {
+    /// A record says no more of why an earlier cut was refused.
+    #[error("the record does not fit this machine")]
+    Unnamed,
+    #[error("the record's sections are malformed")]
+    Malformed,
+    #[error("the record's section {} is not what this firmware reads", Tag(*.0))]
+    Section(u32),
+    #[error("this firmware does not know the record's section {}", Tag(*.0))]
+    Unknown(u32),
+    #[error("the record has no section {}", Tag(*.0))]
+    Missing(u32),
+    /// Memory, harts, instruction set or device tree differ.
+    #[error("the record is of another machine")]
+    Machine,
+    #[error("the record is of other harts")]
+    Harts,
+    #[error("the record's device tree has another length")]
+    DeviceTree,
+    /// What the record has of a hart is not what such a hart holds.
+    #[error("the record's state of hart {0} does not fit it")]
+    Hart(u64),
+    #[error("the record has no hart {0}, which slept")]
+    NoHart(u64),
+    #[error("the record's wake vector {0:#x} is not in OS memory")]
+    WakeVector(u64),
+    #[error("the record has another number of wear registers")]
+    WearRegisters,
+    #[error("the PCI bus is not as the record has it")]
+    Pci,
+}
+
+/// An owner of sections, by its letters.
+struct Tag(u32);
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = self.0.to_le_bytes();
+        (letters.iter()).try_for_each(|letter| letter.escape_ascii().fmt(f))
+    }
+}
+
+impl From<StateError> for Misfit {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Payload { owner, .. } => Misfit::Section(owner),
+            StateError::Malformed(_)
+            | StateError::TooMany
+            | StateError::Twice { .. }
+            | StateError::NoRoom { .. } => Misfit::Malformed,
+        }
+    }
+}
+
+impl From<StateRefusal> for Misfit {
+    fn from(refusal: StateRefusal) -> Self {
+        match refusal {
+            StateRefusal::Section(error) => error.into(),
+            StateRefusal::Unknown { owner, .. } => Misfit::Unknown(owner),
+            StateRefusal::NoCore => Misfit::Missing(Core::SECTION.0),
+            StateRefusal::NoHart(hart) => Misfit::NoHart(hart),
+            StateRefusal::WakeVector(address) => Misfit::WakeVector(address),
+            // Those of an image alone.
+            StateRefusal::Disk(_) | StateRefusal::Unguarded(_) | StateRefusal::Partitions(_) => {
+                Misfit::Unnamed
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn a_misfit_names_the_section() {
+        let owner = u32::from_le_bytes(*b"UART");
+        let payload = StateError::Payload {
+            owner,
+            version: 2,
+            found: 3,
+        };
+        assert_eq!(
+            Misfit::from(payload).to_string(),
+            "the record's section UART is not what this firmware reads"
+        );
+    }
+}
