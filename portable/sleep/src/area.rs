@@ -9,13 +9,12 @@ use poorwill_memory::Page;
 use poorwill_store::{
     Area, AreaLocation, Configuration, PartitionFingerprints, find_areas, fingerprint_partitions,
 };
-use poorwill_vault::RollbackCounter;
 
-use crate::device::{Device, MediumId};
+use crate::device::{Device, LentMedium, MediumId};
 use crate::error::AreaError;
 use crate::event::Event;
-use crate::machine::Machine;
-use crate::sealing::with_guard;
+use crate::machine::{Devices, LentVault, Machine};
+use crate::sealing::counter;
 use crate::work::Work;
 
 /// An area on any medium.
@@ -72,7 +71,7 @@ const MAX_SHARED: usize = 2;
 impl Visited {
     /// Whether the medium of this device was visited through another controller. If not, it
     /// counts as visited from now on.
-    fn includes(&mut self, device: &mut dyn Device, medium: MediumId) -> Result<bool, AreaError> {
+    fn includes(&mut self, device: &mut impl Device, medium: MediumId) -> Result<bool, AreaError> {
         let Some(namespace) = device.shared_namespace(medium)? else {
             return Ok(false);
         };
@@ -99,8 +98,8 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
 pub(crate) type Fingerprints<'w> = Result<&'w mut PartitionFingerprints, AreaError>;
 
 /// Runs `job` on the machine's sleep area, and leaves the disk as it was found.
-/// `needs_fingerprints` says whether the job does, to which that is a matter of time.
-/// `stop` says how a controller is to be left, by what the job came to.
+/// `needs_fingerprints` says whether the job needs them, which take time.
+/// `stop` says how a controller is to be left, by the job's result.
 ///
 /// # Errors
 ///
@@ -112,50 +111,75 @@ pub(crate) fn with_area<M: Machine, R>(
     job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
     stop: impl Fn(&R) -> Stop,
 ) -> Result<R, AreaError> {
-    let needs = &needs_fingerprints;
     // A job may not have run.
     let stop = |result: &Result<R, AreaError>| result.as_ref().map_or(Stop::Handover, &stop);
-    match machine.devices().as_slice() {
-        [] => Err(AreaError::NoDisk),
-        // Starting a controller takes long on real disks: do it once where
-        // there is only one device.
-        [only] => machine.on_device(only, stop, |device| {
-            let mut areas = Areas::default();
-            // One controller does not list a namespace twice.
-            visit(device, work.scratch, None, &mut |_, found, _| {
-                areas.add(0, found);
-                Ok(())
-            })?;
-            let (_, found) = areas.the_only()?;
-            on_area(machine, device, found, work, needs, job)
-        }),
+    let places = machine.devices();
+    // Starting a controller takes long on real disks: an only one is started once.
+    let (place, found) = match places.as_slice() {
+        [] => return Err(AreaError::NoDisk),
+        [only] => (only, None),
         several => {
             let (number, found) = survey(machine, several, work.scratch).the_only()?;
-            machine.on_device(&several[number], stop, |device| {
-                on_area(machine, device, found, work, needs, job)
-            })
+            (&several[number], Some(found))
         }
+    };
+    machine.on_device(place, stop, |device| {
+        let found = match found {
+            Some(found) => found,
+            // One controller does not list a namespace twice.
+            None => look(device, 0, work.scratch, None)?.the_only()?.1,
+        };
+        on_area(machine, device, found, work, needs_fingerprints, job)
+    })
+}
+
+/// Runs `job` on an area of a device. The block gives back what was lent for that.
+fn on_area<M: Machine, R>(
+    machine: &M,
+    device: &mut M::Device<'_>,
+    found: Found,
+    work: &mut Work<'_>,
+    needs_fingerprints: impl Fn(&mut Area<'_, Disk<'_>>) -> bool,
+    job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
+) -> Result<R, AreaError> {
+    let mut fingerprints = PartitionFingerprints::new();
+    let mut taken = None;
+    loop {
+        {
+            let mut medium = device.medium(found.medium)?.ok_or(AreaError::NoArea)?;
+            let mut vault = machine.vault();
+            let mut disk = medium.disk();
+            let mut area = open_area(&mut disk, found.area, work.record, &mut vault)?;
+            if taken.is_some() || !needs_fingerprints(&mut area) {
+                return Ok(job(OpenArea {
+                    area: &mut area,
+                    workspace: work.workspace,
+                    fingerprints: taken.unwrap_or(Ok(())).map(|()| &mut fingerprints),
+                }));
+            }
+        }
+        taken = Some(fingerprint(device, work.scratch, &mut fingerprints));
     }
 }
 
 /// How the machine is to sleep, by its sleep area. Without one, with several, and where it
-/// cannot be read, that is the default. What the vault says is not asked for.
+/// cannot be read, that is the default. The vault is not asked.
 pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Configuration {
     let mut areas = Areas::default();
     let mut configuration = Ok(Configuration::default());
+    let Work {
+        scratch, record, ..
+    } = work;
     on_each_device(
         machine,
         &machine.devices(),
         &mut |number, device, visited| {
-            let record = &mut *work.record;
-            let mut here = Areas::default();
-            visit(device, work.scratch, visited, &mut |mut disk, found, _| {
-                let window = Window::new(&mut disk, found.area.start, found.area.length);
-                let mut window = window.map_err(|error| AreaError::Store(error.into()))?;
-                here.add(number, found);
-                configuration = Configuration::read(&mut window, record);
-                Ok(())
-            })?;
+            let here = look(device, number, scratch, visited)?;
+            if let Some((_, found)) = here.first {
+                let mut medium = device.medium(found.medium)?.ok_or(AreaError::NoArea)?;
+                let mut disk = medium.disk();
+                configuration = Configuration::read(&mut window(&mut disk, found.area)?, record);
+            }
             areas.join(here);
             Ok(())
         },
@@ -177,12 +201,14 @@ pub(crate) fn for_each_area<M: Machine>(
     work: &mut Work<'_>,
     job: &mut dyn FnMut(&mut Area<'_, Disk<'_>>),
 ) {
+    let Work {
+        scratch, record, ..
+    } = work;
     on_each_device(machine, &machine.devices(), &mut |_, device, visited| {
-        let Work {
-            scratch, record, ..
-        } = work;
-        visit(device, scratch, visited, &mut |disk, found, _| {
-            open_area(machine, disk, found.area, record, job)
+        visit(device, scratch, visited, &mut |mut disk, found| {
+            let mut vault = machine.vault();
+            job(&mut open_area(&mut disk, found.area, record, &mut vault)?);
+            Ok(())
         })
     });
 }
@@ -191,24 +217,38 @@ pub(crate) fn for_each_area<M: Machine>(
 fn survey<M: Machine>(machine: &M, places: &[M::Place], scratch: &mut Page) -> Areas {
     let mut areas = Areas::default();
     on_each_device(machine, places, &mut |number, device, visited| {
-        let mut here = Areas::default();
-        visit(device, scratch, visited, &mut |_, found, _| {
-            here.add(number, found);
-            Ok(())
-        })?;
-        areas.join(here);
+        areas.join(look(device, number, scratch, visited)?);
         Ok(())
     });
     areas
 }
 
+/// The areas of the device of that number.
+fn look(
+    device: &mut impl Device,
+    number: usize,
+    scratch: &mut Page,
+    visited: Option<&mut Visited>,
+) -> Result<Areas, AreaError> {
+    let mut areas = Areas::default();
+    visit(device, scratch, visited, &mut |_, found| {
+        areas.add(number, found);
+        Ok(())
+    })?;
+    Ok(areas)
+}
+
 /// A job on a device: on the device of this number.
-type DeviceJob<'j> =
-    dyn FnMut(usize, &mut dyn Device, Option<&mut Visited>) -> Result<(), AreaError> + 'j;
+type DeviceJob<'j, M> = dyn FnMut(usize, &mut <M as Devices>::Device<'_>, Option<&mut Visited>) -> Result<(), AreaError>
+    + 'j;
 
 /// Runs `job` on every device. One that fails is named and passed over: it may have
 /// nothing to do with sleeping. A namespace that it shares can be visited through another.
-fn on_each_device<M: Machine>(machine: &M, places: &[M::Place], job: &mut DeviceJob<'_>) {
+fn on_each_device<'j, M: Machine + 'j>(
+    machine: &M,
+    places: &[M::Place],
+    job: &'j mut DeviceJob<'j, M>,
+) {
     let mut visited = Visited::default();
     for (number, place) in places.iter().enumerate() {
         let before = visited.0.len();
@@ -229,117 +269,69 @@ fn on_each_device<M: Machine>(machine: &M, places: &[M::Place], job: &mut Device
     }
 }
 
-/// What [`visit`] runs for each area: on its disk, with the page that is for looking
-/// at partitions.
-type Visit<'v> = dyn FnMut(Disk<'_>, Found, &mut Page) -> Result<(), AreaError> + 'v;
-
-/// Runs `job` for each area of a device. A medium in a format that is not ours holds
-/// none; one that was `visited` through another device is passed over.
+/// Runs `job` for each area of a device, with its disk. A medium in a format that is not ours
+/// holds none; one that was `visited` through another device is passed over.
 fn visit(
-    device: &mut dyn Device,
+    device: &mut impl Device,
     scratch: &mut Page,
     mut visited: Option<&mut Visited>,
-    job: &mut Visit<'_>,
+    job: &mut dyn FnMut(Disk<'_>, Found) -> Result<(), AreaError>,
 ) -> Result<(), AreaError> {
-    for (medium, block_bytes) in device.media() {
-        let mut areas = ArrayVec::new();
-        device.on_medium(medium, &mut |mut disk| {
-            areas = find_areas(&mut disk, block_bytes, slice::from_mut(scratch))?;
-            Ok(())
-        })?;
+    for (id, block_bytes) in device.media() {
+        let areas = match device.medium(id)? {
+            Some(mut medium) => {
+                find_areas(&mut medium.disk(), block_bytes, slice::from_mut(scratch))?
+            }
+            None => continue,
+        };
         if areas.is_empty() {
             continue;
         }
         if let Some(visited) = &mut visited
-            && visited.includes(device, medium)?
+            && visited.includes(device, id)?
         {
             continue;
         }
-        device.on_medium(medium, &mut |disk| {
-            for &area in &areas {
-                job(disk, Found { medium, area }, scratch)?;
-            }
-            Ok(())
-        })?;
+        let Some(mut medium) = device.medium(id)? else {
+            continue;
+        };
+        for area in areas {
+            job(medium.disk(), Found { medium: id, area })?;
+        }
     }
     Ok(())
 }
 
-fn on_area<M: Machine, R>(
-    machine: &M,
-    device: &mut dyn Device,
-    found: Found,
-    work: &mut Work<'_>,
-    needs_fingerprints: &impl Fn(&mut Area<'_, Disk<'_>>) -> bool,
-    job: impl FnOnce(OpenArea<'_, '_, '_>) -> R,
-) -> Result<R, AreaError> {
-    let mut fingerprints = PartitionFingerprints::new();
-    let mut taken = Ok(());
-    let (mut job, mut done) = (Some(job), None);
-    for is_guarded in [false, true] {
-        if is_guarded {
-            taken = guard_device(device, work.scratch, &mut fingerprints);
-        }
-        let Work {
-            record, workspace, ..
-        } = work;
-        device.on_medium(found.medium, &mut |disk| {
-            open_area(machine, disk, found.area, record, &mut |area| {
-                if is_guarded || !needs_fingerprints(area) {
-                    done = job.take().map(|job| {
-                        job(OpenArea {
-                            area,
-                            workspace,
-                            fingerprints: taken.map(|()| &mut fingerprints),
-                        })
-                    });
-                }
-            })
-        })?;
-        if done.is_some() {
-            break;
-        }
-    }
-    done.ok_or(AreaError::NoArea)
-}
-
+/// Takes the fingerprints of the partitions on all media of a device.
 #[inline(never)]
-fn guard_device(
-    device: &mut dyn Device,
+fn fingerprint(
+    device: &mut impl Device,
     scratch: &mut Page,
     fingerprints: &mut PartitionFingerprints,
 ) -> Result<(), AreaError> {
-    for (number, (medium, block_bytes)) in (0..).zip(device.media()) {
-        device.on_medium(medium, &mut |mut disk| {
-            let scratch = slice::from_mut(scratch);
-            Ok(fingerprint_partitions(
-                &mut disk,
-                number,
-                block_bytes,
-                scratch,
-                fingerprints,
-            )?)
-        })?;
+    for (number, (id, block_bytes)) in (0..).zip(device.media()) {
+        if let Some(mut medium) = device.medium(id)? {
+            let (mut disk, scratch) = (medium.disk(), slice::from_mut(scratch));
+            fingerprint_partitions(&mut disk, number, block_bytes, scratch, fingerprints)?;
+        }
     }
     Ok(())
 }
 
-/// Runs `job` on the area, its records read anew.
-// Once in the firmware, whatever the job: its memory is short.
+/// The area, its records read anew.
 #[inline(never)]
-fn open_area<M: Machine>(
-    machine: &M,
-    mut disk: Disk<'_>,
+fn open_area<'a, 'd>(
+    disk: &'a mut Disk<'d>,
     area: AreaLocation,
-    record: &mut Page,
-    job: &mut dyn FnMut(&mut Area<'_, Disk<'_>>),
-) -> Result<(), AreaError> {
-    let window = Window::new(&mut disk, area.start, area.length)
-        .map_err(|error| AreaError::Store(error.into()))?;
-    with_guard(machine, |counter| {
-        // A trait object of any lifetime, which that of the disk is to be.
-        let counter = counter.map(|counter| counter as &mut dyn RollbackCounter);
-        job(&mut Area::open(window, record, counter)?);
-        Ok(())
-    })
+    record: &'a mut Page,
+    vault: &'a mut impl LentVault,
+) -> Result<Area<'a, Disk<'d>>, AreaError> {
+    Ok(Area::open(window(disk, area)?, record, counter(vault))?)
+}
+
+fn window<'a, 'd>(
+    disk: &'a mut Disk<'d>,
+    area: AreaLocation,
+) -> Result<Window<'a, Disk<'d>>, AreaError> {
+    Window::new(disk, area.start, area.length).map_err(|error| AreaError::Store(error.into()))
 }

@@ -7,7 +7,7 @@ use poorwill_memory::OsMemory;
 use poorwill_store::{CommitError, Committed, OpenSlot, PartitionFingerprint};
 
 use crate::error::NotKept;
-use crate::machine::{Machine, WakeVector};
+use crate::machine::{Domain, Machine, WakeVector};
 use crate::state;
 
 /// The OS at rest: its other harts are stopped, and this one is in its call. The
@@ -49,7 +49,7 @@ impl<'m> Quiesced<'m> {
         let mut writer = StateWriter::new(workspace.state);
         state::capture(machine, self.vector, plan.fingerprints, &mut writer)?;
         let request = SaveRequest {
-            identity: machine.identity(),
+            identity: machine.domain().identity(),
             generation: plan.generation,
             kind: plan.kind,
             saved_at_ns: machine.now_ns().unwrap_or(0),
@@ -134,7 +134,7 @@ impl Written<'_, '_> {
         match machine.to_the_end(|| slot.commit(&self.saved, sleep_ms)) {
             Ok(committed) => Ok((committed, self.saved)),
             Err(error) => {
-                self.abandon(workspace, machine.workers());
+                self.abandon(workspace, machine.domain().workers());
                 Err(error)
             }
         }

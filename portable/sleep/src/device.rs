@@ -21,20 +21,20 @@ pub enum MediumId {
 
 /// A device that runs, and may hold sleep areas.
 pub trait Device {
+    /// One of its media, while it is lent.
+    type Medium<'m>: LentMedium
+    where
+        Self: 'm;
+
     /// Its media, each with the bytes of a block.
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA>;
 
-    /// Runs `job` on one of its media. `false`: that is in a format which is not
-    /// ours, and `job` has not run.
+    /// Lends one of its media; `None` for a format that is not ours.
     ///
     /// # Errors
     ///
-    /// The job's, or why the medium cannot be used.
-    fn on_medium(
-        &mut self,
-        medium: MediumId,
-        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
-    ) -> Result<bool, AreaError>;
+    /// Why the medium cannot be used.
+    fn medium(&mut self, id: MediumId) -> Result<Option<Self::Medium<'_>>, AreaError>;
 
     /// What tells one of its media from others, if other devices may reach it, too.
     ///
@@ -42,4 +42,10 @@ pub trait Device {
     ///
     /// The device does not describe it.
     fn shared_namespace(&mut self, medium: MediumId) -> Result<Option<SharedNamespace>, AreaError>;
+}
+
+/// A medium while it is lent.
+pub trait LentMedium {
+    /// It, whatever it is.
+    fn disk(&mut self) -> &mut dyn Medium;
 }

@@ -5,7 +5,7 @@ extern crate std;
 
 mod disk;
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, RefCell, RefMut};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeSet;
@@ -23,13 +23,14 @@ use poorwill_memory::{MachineIdentity, OsMemory, Page, PageMap, to_usize};
 use poorwill_store::fake::{TABLE_BYTES, partition_table_beside};
 use poorwill_vault::KeyVault;
 
-use self::disk::Partitioned;
+pub use self::disk::Partitioned;
 use crate::cut::fake::FakeRecord;
 use crate::cut::{CutCommitted, NoCut};
 use crate::retain::{Signals, Sleeper, Source};
 use crate::{
-    AreaError, BootAttempt, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle,
-    StateRefusal, VaultState, WakeReport, WakeVector, Work,
+    AreaError, BootAttempt, Clock, Console, Devices, Domain, Event, HasVault, Job, LentVault,
+    LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, StateRefusal, VaultState, WakeReport,
+    WakeVector, WarmReset, Work,
 };
 
 /// What tells this machine from others.
@@ -97,6 +98,8 @@ pub struct FakeMachine<'f> {
     pub harts: FakeHarts,
     /// The controllers before its disk, and how each describes that.
     pub controllers: Vec<Option<SharedNamespace>>,
+    /// How often a controller was started.
+    pub starts: Cell<usize>,
     /// The controllers that have written.
     pub wrote: Rc<RefCell<BTreeSet<usize>>>,
 }
@@ -180,6 +183,7 @@ impl<'f> FakeMachine<'f> {
             told: RefCell::new(None),
             harts: FakeHarts::default(),
             controllers: vec![None],
+            starts: Cell::new(0),
             wrote: Rc::default(),
         }
     }
@@ -190,10 +194,14 @@ impl<'f> FakeMachine<'f> {
 }
 
 impl Machine for FakeMachine<'_> {
-    type Place = FakePlace;
-    type State<'a> = u64;
-    type Resume = u64;
+    type Domain = Self;
 
+    fn domain(&self) -> &Self {
+        self
+    }
+}
+
+impl Clock for FakeMachine<'_> {
     fn ticks(&self) -> u64 {
         self.now.get()
     }
@@ -209,7 +217,9 @@ impl Machine for FakeMachine<'_> {
     fn now_ns(&self) -> Option<u64> {
         Some(self.now.get())
     }
+}
 
+impl Console for FakeMachine<'_> {
     fn say(&self, event: &Event<'_>) {
         self.said.borrow_mut().push(event.to_string());
     }
@@ -224,33 +234,11 @@ impl Machine for FakeMachine<'_> {
         self.pass(u64::from(milliseconds) * NS_PER_MS);
         self.has_key
     }
+}
 
-    fn can_power_off(&self) -> bool {
-        self.can_power_off
-    }
-
-    fn identity(&self) -> MachineIdentity {
-        IDENTITY
-    }
-
-    fn memory_is_clear(&self) -> bool {
-        false
-    }
-
-    fn workers(&self) -> &dyn Workers {
-        &self.harts
-    }
-
-    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
-        self.harts.to_the_end.store(true, Ordering::Relaxed);
-        let result = job();
-        self.harts.to_the_end.store(false, Ordering::Relaxed);
-        result
-    }
-
-    fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {
-        Err(self.free_list)
-    }
+impl Devices for FakeMachine<'_> {
+    type Place = FakePlace;
+    type Device<'d> = Partitioned<'d>;
 
     fn devices(&self) -> ArrayVec<Self::Place, MAX_DEVICES> {
         (0..self.controllers.len()).map(FakePlace).collect()
@@ -260,8 +248,9 @@ impl Machine for FakeMachine<'_> {
         &self,
         place: &Self::Place,
         stop: impl Fn(&Result<R, AreaError>) -> Stop,
-        job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+        job: impl FnOnce(&mut Partitioned<'_>) -> Result<R, AreaError>,
     ) -> Result<R, AreaError> {
+        self.starts.set(self.starts.get() + 1);
         let mut disk = self.disk.borrow_mut();
         let mut disk = Partitioned {
             table: if self.has_area {
@@ -281,11 +270,37 @@ impl Machine for FakeMachine<'_> {
         result
     }
 
-    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_>) -> R) -> R {
-        match self.vault.borrow_mut().as_mut() {
-            Some(vault) => job(VaultState::Open(&mut **vault)),
-            None => job(VaultState::Absent),
+    fn obstacle(&self) -> Option<Obstacle> {
+        self.obstacle.get()
+    }
+}
+
+/// The vault of a [`FakeMachine`], while it is lent.
+pub struct FakeVault<'v, 'f>(RefMut<'v, Option<&'f mut dyn KeyVault>>);
+
+impl fmt::Debug for FakeVault<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeVault").finish_non_exhaustive()
+    }
+}
+
+impl LentVault for FakeVault<'_, '_> {
+    fn state(&mut self) -> VaultState<'_> {
+        match self.0.as_mut() {
+            Some(vault) => VaultState::Open(&mut **vault),
+            None => VaultState::Absent,
         }
+    }
+}
+
+impl<'f> HasVault for FakeMachine<'f> {
+    type Vault<'v>
+        = FakeVault<'v, 'f>
+    where
+        Self: 'v;
+
+    fn vault(&self) -> FakeVault<'_, 'f> {
+        FakeVault(self.vault.borrow_mut())
     }
 
     fn new_key(&self) -> [u8; 32] {
@@ -295,38 +310,18 @@ impl Machine for FakeMachine<'_> {
     fn new_salt(&self) -> [u8; 8] {
         self.state.to_le_bytes()
     }
+}
 
-    fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        if let Some(on_capture) = self.on_capture {
-            on_capture();
-        }
-        if let Some((owner, version, payload)) = &self.section {
-            into.section(*owner, 0, *version, &payload[..])?;
-        }
-        into.section(OWNER, 0, 1, &self.state)?;
-        Ok(())
+impl Power for FakeMachine<'_> {
+    fn can_power_off(&self) -> bool {
+        self.can_power_off
     }
 
-    fn read_state<'a>(&self, sections: &mut StateSections<'a>) -> Result<u64, StateRefusal> {
-        let section = sections.take(OWNER, 0).ok_or(StateRefusal::NoCore)?;
-        Ok(*section.read::<u64>(1)?)
-    }
-
-    fn restore(&self, state: u64, wake: &WakeReport) -> u64 {
-        *self.told.borrow_mut() = Some(wake.to_string());
-        state
-    }
-
-    fn last_attempt(&self) -> Option<BootAttempt> {
-        self.attempt.get()
-    }
-
-    fn begin_attempt(&self, attempt: BootAttempt) {
-        self.attempt.set(Some(attempt));
-    }
-
-    fn obstacle(&self) -> Option<Obstacle> {
-        self.obstacle.get()
+    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
+        self.harts.to_the_end.store(true, Ordering::Relaxed);
+        let result = job();
+        self.harts.to_the_end.store(false, Ordering::Relaxed);
+        result
     }
 
     fn can_be_cut(&self) -> bool {
@@ -340,6 +335,24 @@ impl Machine for FakeMachine<'_> {
         }
     }
 
+    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
+        job(&mut FakeSleeper(self))
+    }
+}
+
+impl WarmReset for FakeMachine<'_> {
+    fn memory_is_clear(&self) -> bool {
+        false
+    }
+
+    fn last_attempt(&self) -> Option<BootAttempt> {
+        self.attempt.get()
+    }
+
+    fn begin_attempt(&self, attempt: BootAttempt) {
+        self.attempt.set(Some(attempt));
+    }
+
     fn last_load_mark(&self) -> LoadMark {
         self.load_mark.get()
     }
@@ -348,9 +361,43 @@ impl Machine for FakeMachine<'_> {
         self.load_mark.set(mark);
         self.load_marks.borrow_mut().push(mark);
     }
+}
 
-    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
-        job(&mut FakeSleeper(self))
+impl Domain for FakeMachine<'_> {
+    type State<'a> = u64;
+    type Resume = u64;
+
+    fn identity(&self) -> MachineIdentity {
+        IDENTITY
+    }
+
+    fn workers(&self) -> &dyn Workers {
+        &self.harts
+    }
+
+    fn free_pages(&self, _: &OsMemory, _: &mut PageMap<'_>) -> Result<Free, FreeListError> {
+        Err(self.free_list)
+    }
+
+    fn capture(&self, _: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        if let Some(on_capture) = self.on_capture {
+            on_capture();
+        }
+        if let Some((owner, version, payload)) = &self.section {
+            into.section(*owner, 0, *version, &payload[..])?;
+        }
+        into.section(OWNER, 0, 1, &self.state)?;
+        Ok(())
+    }
+
+    fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<u64, StateRefusal> {
+        let section = sections.take(OWNER, 0).ok_or(StateRefusal::NoCore)?;
+        Ok(*section.read::<u64>(1)?)
+    }
+
+    fn restore(&self, state: u64, wake: &WakeReport) -> u64 {
+        *self.told.borrow_mut() = Some(wake.to_string());
+        state
     }
 
     fn tell_os(&self, source: Source, _: u64) {

@@ -46,12 +46,15 @@ mod work;
 pub use bar::Bar;
 pub use chain::{Captured, Quiesced, Written};
 pub use core_state::{Core, Moment};
-pub use device::{Device, MAX_DEVICES, MAX_MEDIA, MediumId};
+pub use device::{Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
 pub use error::{
     AreaError, ColdBoot, NoSleep, NoWake, NotArmed, NotKept, Obstacle, Refusal, StateRefusal,
 };
 pub use event::{CutWake, Event, ImageUse, SleepReport, WakeReport};
-pub use machine::{Checkpoint, Job, Machine, WakeVector};
+pub use machine::{
+    Checkpoint, Clock, Console, Devices, Domain, HasVault, Job, LentVault, Machine, Power,
+    WakeVector, WarmReset,
+};
 pub use report::{Protection, Report, Startup};
 pub use sleep::{Slept, sleep};
 pub use state::PARTITIONS_SECTIONS;

@@ -15,28 +15,28 @@ use crate::retain::{Sleeper, Source};
 use crate::vault_state::VaultState;
 use crate::warm_reset::{BootAttempt, LoadMark};
 
-/// A machine that sleeps and wakes: the firmware on its hardware, or a fake.
+/// A machine that sleeps and wakes: the firmware on its hardware, or a fake. It has once what
+/// the traits above it say.
 ///
 /// One hart calls it, and the OS's others are stopped. Times are ticks of the
 /// machine's own counter, but where a unit is named.
-pub trait Machine {
-    /// Where a device is; how it is called on the console.
-    type Place: fmt::Display + fmt::Debug;
+pub trait Machine: Clock + Console + Devices + HasVault + Power + WarmReset {
+    /// What an OS runs in.
+    type Domain: Domain;
 
-    /// The machine's state, read from an image and found to fit, not yet put back.
-    type State<'a>;
+    /// The domain that sleeps and wakes.
+    fn domain(&self) -> &Self::Domain;
+}
 
-    /// What is left to be done when memory and devices are as they were, by the hart
-    /// that wakes.
-    type Resume;
-
+/// Time.
+pub trait Clock {
     /// The time now.
     fn ticks(&self) -> u64;
 
-    /// Ticks in so many nanoseconds.
+    /// Ticks in this time.
     fn ticks_in(&self, nanoseconds: u64) -> u64;
 
-    /// Milliseconds in so many ticks.
+    /// Milliseconds in this time.
     fn milliseconds_in(&self, ticks: u64) -> u64;
 
     /// Nanoseconds since the Unix epoch; `None` on a machine without a clock that
@@ -47,7 +47,10 @@ pub trait Machine {
     fn milliseconds_since(&self, began: u64) -> u64 {
         self.milliseconds_in(self.ticks().saturating_sub(began))
     }
+}
 
+/// What people see, and may press.
+pub trait Console {
     /// Says what happens, in a line on the console.
     fn say(&self, event: &Event<'_>);
 
@@ -57,27 +60,17 @@ pub trait Machine {
     /// The job that was shown is over.
     fn end_show(&self);
 
-    /// Waits up to so many milliseconds for a key, and takes what was typed.
+    /// Waits for a key, and takes what was typed.
     fn key_within(&self, milliseconds: u32) -> bool;
+}
 
-    /// Whether it can switch its power off.
-    fn can_power_off(&self) -> bool;
+/// The devices that may hold sleep areas, and others that may be in the way.
+pub trait Devices {
+    /// Where a device is; how it is called on the console.
+    type Place: fmt::Display + fmt::Debug;
 
-    /// What tells it from others.
-    fn identity(&self) -> MachineIdentity;
-
-    /// OS memory holds nothing but zeros and what was loaded for this start.
-    fn memory_is_clear(&self) -> bool;
-
-    /// The harts that can share the work.
-    fn workers(&self) -> &dyn Workers;
-
-    /// Puts the pages that the OS has free into `free`, which is empty.
-    ///
-    /// # Errors
-    ///
-    /// [`FreeListError`]: then `free` is empty.
-    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError>;
+    /// A device that runs.
+    type Device<'d>: Device;
 
     /// The devices that may hold sleep areas. What keeps one from being found is
     /// said on the console.
@@ -93,20 +86,119 @@ pub trait Machine {
         &self,
         place: &Self::Place,
         stop: impl Fn(&Result<R, AreaError>) -> Stop,
-        job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+        job: impl FnOnce(&mut Self::Device<'_>) -> Result<R, AreaError>,
     ) -> Result<R, AreaError>;
 
-    /// Runs `job` with what the machine has for a vault.
-    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_>) -> R) -> R;
+    /// What keeps the machine from being saved, if anything does.
+    fn obstacle(&self) -> Option<Obstacle>;
+}
+
+/// The vault, and randomness for keys.
+pub trait HasVault {
+    /// Gives the vault back as it is dropped.
+    type Vault<'v>: LentVault
+    where
+        Self: 'v;
+
+    /// Lends the vault, to one user at a time.
+    fn vault(&self) -> Self::Vault<'_>;
 
     /// Random bytes for a new key.
     fn new_key(&self) -> [u8; 32];
 
-    /// Bytes that make what a key is used for differ each time.
+    /// Bytes that make each use of a key differ.
     fn new_salt(&self) -> [u8; 8];
+}
 
-    /// What keeps the machine from being saved, if anything does.
-    fn obstacle(&self) -> Option<Obstacle>;
+/// The vault while it is lent.
+pub trait LentVault {
+    /// What the machine has for a vault.
+    fn state(&mut self) -> VaultState<'_>;
+}
+
+/// The power, and what rests while it is on.
+pub trait Power {
+    /// Whether the machine can switch its power off.
+    fn can_power_off(&self) -> bool;
+
+    /// Waits until the power is good, on a machine that knows: what begins now is to be ended.
+    fn wait_for_power(&self) {}
+
+    /// Runs `job`, which loads an image that is consumed. If the power goes during it, the next
+    /// start says so where it can, and boots cold.
+    fn while_loading<R>(&self, job: impl FnOnce() -> R) -> R {
+        job()
+    }
+
+    /// Runs `job`, which is not ended halfway as the power fails: its waits are what they are
+    /// at other times.
+    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
+        job()
+    }
+
+    /// Whether the machine can be cut: its RAM is persistent, and it can switch its power off.
+    fn can_be_cut(&self) -> bool;
+
+    /// Has the machine cut, to go on at `vector` at the next power-on; see
+    /// [`request`](crate::cut::request). The sleep began at `began`, in ticks.
+    ///
+    /// # Errors
+    ///
+    /// [`NoCut`]: everything is as it was.
+    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut>;
+
+    /// Runs `job` with what rests for the machine; then the calling hart is as the
+    /// OS left it, but for what has come since.
+    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;
+
+    /// What wakes a machine that has rested and is now being saved, if anything has
+    /// come: what would have woken it at rest.
+    fn abandon(&self, at: Checkpoint) -> Option<Source> {
+        let _ = at;
+        self.with_sleeper(|sleeper| sleeper.look().wake)
+    }
+}
+
+/// What one start leaves for the next, if the power stays on between them.
+pub trait WarmReset {
+    /// OS memory holds nothing but zeros and what was loaded for this start.
+    fn memory_is_clear(&self) -> bool;
+
+    /// The snapshot's wake that ran when the machine was reset, if that is known.
+    fn last_attempt(&self) -> Option<BootAttempt>;
+
+    /// Leaves word, for the case of a reset, that a snapshot wakes.
+    fn begin_attempt(&self, attempt: BootAttempt);
+
+    /// The load mark, as the last start left it.
+    fn last_load_mark(&self) -> LoadMark;
+
+    /// Sets the load mark for the next start. It is in memory before any access to OS
+    /// memory that follows, and after all that came before.
+    fn set_load_mark(&self, mark: LoadMark);
+}
+
+/// What an OS runs in: memory, harts, and its part of the devices.
+pub trait Domain {
+    /// Its state, read from an image and found to fit, not yet put back.
+    type State<'a>;
+
+    /// What is left to be done when memory and devices are as they were, by the hart
+    /// that wakes.
+    type Resume;
+
+    /// What tells it from others.
+    fn identity(&self) -> MachineIdentity;
+
+    /// The harts that can share the work.
+    fn workers(&self) -> &dyn Workers;
+
+    /// Puts the pages that the OS has free into `free`, which is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`FreeListError`]: then `free` is empty.
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError>;
 
     /// Writes down the state of the calling hart and of the devices, for a wake at
     /// `vector`.
@@ -122,68 +214,21 @@ pub trait Machine {
     /// # Errors
     ///
     /// [`StateRefusal`].
-    fn read_state<'a>(
-        &self,
-        sections: &mut StateSections<'a>,
-    ) -> Result<Self::State<'a>, StateRefusal>;
+    fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<Self::State<'a>, StateRefusal>;
 
     /// Puts back all but what only the waking hart can, and tells the OS of `wake`.
     /// Its memory is loaded.
     fn restore(&self, state: Self::State<'_>, wake: &WakeReport) -> Self::Resume;
 
-    /// Whether it can be cut: its RAM is persistent, and it can switch its power off.
-    fn can_be_cut(&self) -> bool;
-
-    /// Has it cut, to go on at `vector` at the next power-on; see
-    /// [`request`](crate::cut::request). The sleep began at `began`, in ticks.
-    ///
-    /// # Errors
-    ///
-    /// [`NoCut`]: everything is as it was.
-    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut>;
-
-    /// The snapshot's wake that ran when the machine was reset, if that is known.
-    fn last_attempt(&self) -> Option<BootAttempt>;
-
-    /// Leaves word, for the case of a reset, that a snapshot wakes.
-    fn begin_attempt(&self, attempt: BootAttempt);
-
-    /// The load mark, as the last start left it.
-    fn last_load_mark(&self) -> LoadMark;
-
-    /// Sets the load mark for the next start. It is in memory before any access to OS
-    /// memory that follows, and after all that came before.
-    fn set_load_mark(&self, mark: LoadMark);
-
-    /// Waits until the power is good, on a machine that knows: what begins now is to be ended.
-    fn wait_for_power(&self) {}
-
-    /// Runs `job`, which loads an image that is consumed. If the power goes meanwhile, the next
-    /// start says so where it can, and boots cold.
-    fn while_loading<R>(&self, job: impl FnOnce() -> R) -> R {
-        job()
-    }
-
-    /// Runs `job`, which is not ended halfway as the power fails: its waits are what they are
-    /// at other times.
-    fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
-        job()
-    }
-
-    /// Runs `job` with what rests for the machine; then the calling hart is as the
-    /// OS left it, but for what has come meanwhile.
-    fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;
-
-    /// What wakes a machine that has rested and is now being saved, if anything has
-    /// come: what would have woken it at rest.
-    fn abandon(&self, at: Checkpoint) -> Option<Source> {
-        let _ = at;
-        self.with_sleeper(|sleeper| sleeper.look().wake)
-    }
-
     /// Tells the OS that it wakes from RAM.
     fn tell_os(&self, source: Source, slept_ms: u64);
 }
+
+/// The [`Resume`](Domain::Resume) of a machine's domain.
+pub(crate) type Resume<M> = <<M as Machine>::Domain as Domain>::Resume;
+
+/// The [`State`](Domain::State) of a machine's domain.
+pub(crate) type State<'a, M> = <<M as Machine>::Domain as Domain>::State<'a>;
 
 /// Where the OS goes on, and what it finds there in its second argument register
 /// (SBI 3.0, table 14.2).
@@ -196,7 +241,7 @@ pub struct WakeVector {
 }
 
 /// The places at which a sleep that may be abandoned looks whether it is to be.
-/// Between them lies what takes long: starting a device, saving.
+/// What takes long lies between them: starting a device, saving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
     /// The device runs, and nothing was written.

@@ -13,7 +13,7 @@ use crate::chain::{Plan, Quiesced};
 use crate::choice::{Choice, choose};
 use crate::error::{NoSleep, NotArmed, Obstacle};
 use crate::event::{Event, SleepReport};
-use crate::machine::{Checkpoint, Job, Machine};
+use crate::machine::{Checkpoint, Domain, Job, Machine};
 use crate::retain::Source;
 use crate::sealing::Sealing;
 use crate::work::Work;
@@ -55,7 +55,7 @@ impl NotSaved {
         machine: &M,
         left_sealed: impl FnOnce() -> Option<SealedMemory>,
     ) -> Self {
-        match (self, machine.workers().go_on()) {
+        match (self, machine.domain().workers().go_on()) {
             (NotSaved::InDoubt(_) | NotSaved::PowerFails(_), _) | (_, Ok(())) => self,
             (_, Err(PowerFails)) => NotSaved::PowerFails(left_sealed()),
         }
@@ -260,7 +260,7 @@ impl<M: Machine> Persist<'_, M> {
         fingerprints: &[PartitionFingerprint],
     ) -> Result<(Committed, Saved), NotSaved> {
         let machine = self.machine;
-        let workers = machine.workers();
+        let workers = machine.domain().workers();
         let mut slot = area.begin(purpose)?;
         let plan = Plan {
             generation: slot.generation(),
@@ -289,7 +289,7 @@ impl<M: Machine> Persist<'_, M> {
 
     /// Whether the sleep is to be abandoned here.
     fn look(&self, at: Checkpoint) -> Result<(), NotSaved> {
-        self.machine.workers().go_on()?;
+        self.machine.domain().workers().go_on()?;
         match self.order {
             Order::AsConfigured => Ok(()),
             Order::Staged => {
@@ -318,7 +318,7 @@ fn leave_out_free<M: Machine>(
     workspace: &mut Workspace<'_>,
 ) -> Result<u64, NotSaved> {
     let mut obstacle = None;
-    let find = |map: &mut PageMap<'_>| match machine.free_pages(memory, map) {
+    let find = |map: &mut PageMap<'_>| match machine.domain().free_pages(memory, map) {
         Ok(free) => (free.contents, free.pages),
         Err(doubt) => {
             match doubt {
@@ -328,7 +328,7 @@ fn leave_out_free<M: Machine>(
             (FreeContents::Zeros, 0)
         }
     };
-    let left_out = workspace.leave_out(memory, machine.workers(), find);
+    let left_out = workspace.leave_out(memory, machine.domain().workers(), find);
     match (obstacle, left_out) {
         (Some(obstacle), _) => Err(NoSleep::Obstacle(obstacle).into()),
         (None, Err(SaveError::Workspace(no_room))) => Err(NotArmed::Workspace(no_room).into()),

@@ -7,7 +7,7 @@ use poorwill_store::{Admitted, CommittedImage, DiscardReason, Failure, StoreErro
 
 use crate::area::AnyArea;
 use crate::error::{NoWake, Refusal, StateRefusal};
-use crate::machine::Machine;
+use crate::machine::{Domain, Machine};
 use crate::warm_reset::LoadMark;
 
 /// What a power-on with an area came to.
@@ -70,7 +70,13 @@ pub(crate) fn restore<'w, S, M: Machine>(
     let loaded = match area.slot(admitted.slot()) {
         Ok(mut slot) => machine.while_loading(|| {
             mark(LoadMark::Set);
-            let loaded = load(&mut slot, &image, memory, machine.workers(), progress);
+            let loaded = load(
+                &mut slot,
+                &image,
+                memory,
+                machine.domain().workers(),
+                progress,
+            );
             mark(LoadMark::Clear);
             loaded
         }),

@@ -4,7 +4,7 @@ use poorwill_image::{SealingKey, Trust};
 use poorwill_vault::{Key, KeyState, KeyVault, RollbackCounter};
 
 use crate::event::Event;
-use crate::machine::Machine;
+use crate::machine::{LentVault, Machine};
 use crate::vault_state::{VaultFault, VaultState};
 
 /// Whether and how images are sealed.
@@ -24,14 +24,14 @@ pub(crate) enum Sealing {
 impl Sealing {
     /// As the vault is at power-on.
     pub(crate) fn at_wake<M: Machine>(machine: &M) -> Self {
-        machine.with_vault(|state| match state {
+        match machine.vault().state() {
             VaultState::Absent => Sealing::Plain,
             VaultState::Open(vault) => Sealing::of(vault),
             VaultState::Broken(error) => {
                 machine.say(&Event::Vault(error));
                 Sealing::NoKey { erased: false }
             }
-        })
+        }
     }
 
     /// For a sleep. A vault without a key gets one.
@@ -40,7 +40,7 @@ impl Sealing {
     ///
     /// There is a vault, and it cannot be used.
     pub(crate) fn at_sleep<M: Machine>(machine: &M) -> Result<Self, VaultFault> {
-        machine.with_vault(|state| match state {
+        match machine.vault().state() {
             VaultState::Absent => Ok(Sealing::Plain),
             VaultState::Broken(error) => Err(error),
             VaultState::Open(vault) => {
@@ -50,7 +50,7 @@ impl Sealing {
                 }
                 Ok(Sealing::of(vault))
             }
-        })
+        }
     }
 
     fn of(vault: &dyn KeyVault) -> Self {
@@ -80,23 +80,20 @@ impl Sealing {
     }
 }
 
-/// Runs `job` with the vault's counter, where there is one.
-pub(crate) fn with_guard<M: Machine, R>(
-    machine: &M,
-    job: impl FnOnce(Option<&mut dyn RollbackCounter>) -> R,
-) -> R {
-    machine.with_vault(|state| match state {
-        VaultState::Open(vault) => job(Some(vault)),
-        VaultState::Absent | VaultState::Broken(_) => job(None),
-    })
+/// The vault's counter, where there is one.
+pub(crate) fn counter(vault: &mut impl LentVault) -> Option<&mut dyn RollbackCounter> {
+    match vault.state() {
+        VaultState::Open(vault) => Some(vault),
+        VaultState::Absent | VaultState::Broken(_) => None,
+    }
 }
 
 /// Lets no image wake any more that there may be anywhere.
 pub(crate) fn disarm<M: Machine>(machine: &M) {
-    let disarmed = with_guard(machine, |counter| {
-        counter.map_or(Ok(()), |counter| counter.disarm())
-    });
-    if let Err(error) = disarmed {
+    let mut vault = machine.vault();
+    if let Some(counter) = counter(&mut vault)
+        && let Err(error) = counter.disarm()
+    {
         machine.say(&Event::StillArmed(error));
     }
 }

@@ -7,7 +7,7 @@ use crate::choice::{Choice, choose};
 use crate::cut::{CutCommitted, NoCut};
 use crate::error::NoSleep;
 use crate::event::Event;
-use crate::machine::{Machine, WakeVector};
+use crate::machine::{Domain, Machine, WakeVector};
 use crate::persist::{NotSaved, Order, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
@@ -131,7 +131,7 @@ fn rest<M: Machine>(machine: &M, stage_after_ms: Option<u64>) -> End {
 fn woken<M: Machine>(machine: &M, source: Source, began: u64) {
     let ended = machine.ticks();
     let slept_ms = machine.milliseconds_in(ended.saturating_sub(began));
-    machine.tell_os(source, slept_ms);
+    machine.domain().tell_os(source, slept_ms);
     machine.say(&Event::WokenFromRam {
         source,
         slept_ms,

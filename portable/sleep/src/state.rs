@@ -4,7 +4,7 @@ use poorwill_store::{PartitionDigest, PartitionFingerprint, unchanged};
 use crate::area::Fingerprints;
 use crate::error::{NotKept, StateRefusal};
 use crate::event::Event;
-use crate::machine::{Machine, WakeVector};
+use crate::machine::{Domain, Machine, State, WakeVector};
 
 /// Owner of the section that holds the fingerprints of the partitions beside the image.
 const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
@@ -32,7 +32,7 @@ pub(crate) fn capture<M: Machine>(
     fingerprints: &[PartitionFingerprint],
     into: &mut StateWriter<'_>,
 ) -> Result<(), NotKept> {
-    machine.capture(vector, into)?;
+    machine.domain().capture(vector, into)?;
     if !fingerprints.is_empty() {
         into.section(PARTITIONS, 0, VERSION, fingerprints)?;
     }
@@ -52,7 +52,7 @@ pub(crate) fn read<'a, M: Machine>(
     machine: &M,
     image: &Opened<'a>,
     fingerprints: Fingerprints<'_>,
-) -> Result<M::State<'a>, StateRefusal> {
+) -> Result<State<'a, M>, StateRefusal> {
     let mut sections = image.state()?;
     let (then, old_then): (&[PartitionFingerprint], &[PartitionDigest]) =
         match sections.take(PARTITIONS, 0) {
@@ -60,7 +60,7 @@ pub(crate) fn read<'a, M: Machine>(
             Some(section) => (section.read(VERSION)?, &[]),
             None => (&[], &[]),
         };
-    let state = machine.read_state(&mut sections)?;
+    let state = machine.domain().check(&mut sections)?;
     if let Some(section) = sections.left().first() {
         return Err(StateRefusal::Unknown {
             owner: section.owner,

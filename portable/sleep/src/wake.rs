@@ -8,7 +8,7 @@ use poorwill_store::{Admitted, DiscardReason, Failure, StoreError};
 use crate::area::{AnyArea, OpenArea, for_each_area, with_area};
 use crate::error::{AreaError, ColdBoot};
 use crate::event::{Event, ImageUse, WakeReport};
-use crate::machine::{Job, Machine};
+use crate::machine::{Domain, Job, Machine, Resume};
 use crate::restore::{Restored, restore};
 use crate::sealing::{Sealing, disarm};
 use crate::snapshot::{self, Ready};
@@ -37,9 +37,9 @@ pub fn wake<M: Machine>(
     memory: &mut OsMemory,
     work: &mut Work<'_>,
     began: u64,
-) -> Woke<M::Resume> {
+) -> Woke<Resume<M>> {
     if machine.last_load_mark() == LoadMark::Set {
-        clear(memory, machine.workers());
+        clear(memory, machine.domain().workers());
         machine.set_load_mark(LoadMark::Clear);
         machine.say(&Event::Cleared);
         return Woke::Cleared;
@@ -114,7 +114,7 @@ fn attempt<M: Machine>(
     open: OpenArea<'_, '_, '_>,
     memory: &mut OsMemory,
     sealing: &Sealing,
-) -> Attempt<M::Resume> {
+) -> Attempt<Resume<M>> {
     let OpenArea {
         area,
         workspace,
@@ -128,7 +128,7 @@ fn attempt<M: Machine>(
         }
     };
     let here = Here {
-        identity: machine.identity(),
+        identity: machine.domain().identity(),
         os_pages: memory.pages(),
         trust: sealing.trust(),
         is_clear: machine.memory_is_clear(),
@@ -160,7 +160,7 @@ fn attempt<M: Machine>(
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
                 load_ms,
             };
-            let resume = machine.restore(state, &wake);
+            let resume = machine.domain().restore(state, &wake);
             // Not before: an image that is refused is not on trial.
             if let Some(ready) = snapshot {
                 ready.begin(machine, wake.generation);

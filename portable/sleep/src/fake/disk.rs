@@ -3,6 +3,7 @@
 extern crate std;
 
 use core::cell::RefCell;
+use core::fmt;
 use std::borrow::ToOwned;
 use std::collections::BTreeSet;
 use std::vec::Vec;
@@ -13,10 +14,10 @@ use poorwill_medium::{Direction, Medium, MediumError};
 use poorwill_memory::{OsPage, PAGE_BYTES, Page, to_usize};
 use poorwill_store::fake::{BLOCK_BYTES, TABLE_BYTES};
 
-use crate::{AreaError, Device, MAX_MEDIA, MediumId};
+use crate::{AreaError, Device, LentMedium, MAX_MEDIA, MediumId};
 
 /// A disk behind a partition table that is not on it.
-pub(super) struct Partitioned<'d> {
+pub struct Partitioned<'d> {
     pub(super) table: Vec<u8>,
     /// Where the partition is on the disk.
     pub(super) start: u64,
@@ -29,20 +30,33 @@ pub(super) struct Partitioned<'d> {
 }
 
 impl Device for Partitioned<'_> {
+    type Medium<'m>
+        = &'m mut Self
+    where
+        Self: 'm;
+
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
         ArrayVec::from_iter([(MediumId::Memory, BLOCK_BYTES)])
     }
 
-    fn on_medium(
-        &mut self,
-        _: MediumId,
-        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
-    ) -> Result<bool, AreaError> {
-        job(self).map(|()| true)
+    fn medium(&mut self, _: MediumId) -> Result<Option<&mut Self>, AreaError> {
+        Ok(Some(self))
     }
 
     fn shared_namespace(&mut self, _: MediumId) -> Result<Option<SharedNamespace>, AreaError> {
         Ok(self.shared)
+    }
+}
+
+impl fmt::Debug for Partitioned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partitioned").finish_non_exhaustive()
+    }
+}
+
+impl LentMedium for &mut Partitioned<'_> {
+    fn disk(&mut self) -> &mut dyn Medium {
+        *self
     }
 }
 
@@ -85,7 +99,7 @@ impl Medium for Partitioned<'_> {
     }
 
     fn write(&mut self, offset: u64, from: &[Page]) -> Result<(), MediumError> {
-        assert!(offset >= TABLE_BYTES, "nobody writes partition tables");
+        assert!(offset >= TABLE_BYTES, "no partition table is written");
         let offset = self.place(offset);
         self.wrote.borrow_mut().insert(self.controller);
         self.disk.write(offset, from)

@@ -7,7 +7,7 @@ use poorwill_medium::{MediumError, Window};
 use poorwill_memory::Page;
 use poorwill_memory::fake::FakeMemory;
 use poorwill_sleep::fake::{FakeMachine, FakeWork, IDENTITY};
-use poorwill_sleep::{Machine as _, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
+use poorwill_sleep::{Domain, Quiesced, Slept as Outcome, WakeVector, Woke, sleep, wake};
 use poorwill_store::{
     Admitted, Area, Configuration, DiscardReason, Failure, SnapshotRules, StoreError,
 };
@@ -277,7 +277,7 @@ fn gave_up(config: Config, said: &[String]) -> bool {
 fn sleep_in(mut state: StateSections<'_>) -> Option<u64> {
     let (mut disk, none) = (poorwill_medium::fake::FakeMedium::new(0), None);
     let machine = FakeMachine::new(&mut disk, 0, AREA_BYTES, none);
-    machine.read_state(&mut state).ok()
+    machine.check(&mut state).ok()
 }
 
 /// Calls `then` with the area, its records read anew.

@@ -34,12 +34,11 @@ pub(super) fn keep(proof: Result<Proof, VaultFault>) {
 
 /// Runs `job` with what the machine has for a vault.
 pub(super) fn with_vault<R>(job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
-    vault::with(|state| {
-        job(match state {
-            vault::State::Absent => VaultState::Absent,
-            vault::State::Broken(fault) => VaultState::Broken(*fault),
-            vault::State::Open(vault) => VaultState::Open(vault),
-        })
+    let mut vault = vault::lend();
+    job(match vault.open() {
+        VaultState::Absent => VaultState::Absent,
+        VaultState::Broken(fault) => VaultState::Broken(fault),
+        VaultState::Open(vault) => VaultState::Open(vault),
     })
 }
 

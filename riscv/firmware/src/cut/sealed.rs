@@ -4,6 +4,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use poorwill_image::{NotOpened, SealedMemory, SealingKey};
+use poorwill_sleep::VaultState;
 use spin::Mutex;
 use zerocopy::FromZeros;
 
@@ -52,13 +53,12 @@ pub(super) fn has_key() -> bool {
 }
 
 fn with_key<R>(job: impl FnOnce(Option<&SealingKey>) -> R) -> R {
-    vault::with(|state| {
-        let key = match state {
-            vault::State::Open(vault) => vault.key(),
-            vault::State::Absent | vault::State::Broken(_) => None,
-        };
-        job(key.map(|key| SealingKey::new(*key.bytes())).as_ref())
-    })
+    let mut vault = vault::lend();
+    let key = match vault.open() {
+        VaultState::Open(vault) => vault.key(),
+        VaultState::Absent | VaultState::Broken(_) => None,
+    };
+    job(key.map(|key| SealingKey::new(*key.bytes())).as_ref())
 }
 
 /// Opens it, on the hart that has called for the save, the only one that runs. If the power

@@ -7,9 +7,9 @@ use poorwill_devicetree::{Machine, VaultBank};
 use poorwill_drivers::FlashBank;
 use poorwill_medium::cfi::{self, Cfi, Part, Registers};
 use poorwill_memory::PhysRange;
-use poorwill_sleep::VaultFault;
+use poorwill_sleep::{LentVault, VaultFault, VaultState};
 use poorwill_vault::{VaultError, block_starts, range_in_bank, vault_bytes};
-use spin::{Mutex, Once};
+use spin::{Mutex, MutexGuard, Once};
 
 use super::flash;
 use super::power_fail::WaitClock;
@@ -36,26 +36,58 @@ static VAULT: Mutex<State> = Mutex::new(State::Absent);
 /// The vault's bank, if the OS has a part of it, too.
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
 
-/// Runs `job` with the vault, while no OS runs. An OS that shares the bank may have left it in the
-/// middle of a command. If memory outlives the power, the vault holds the key only during this.
-pub(crate) fn with<R>(job: impl FnOnce(&mut State) -> R) -> R {
+/// The vault while it is lent.
+pub(crate) struct Lent {
+    vault: MutexGuard<'static, State>,
+    /// Its key cannot be read.
+    broken: Option<VaultError>,
+}
+
+/// Lends the vault, while no OS runs. An OS that shares the bank may have left it in
+/// the middle of a command. Where memory outlives the power, the key is in memory until the
+/// vault is given back.
+pub(crate) fn lend() -> Lent {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
     }
-    let mut state = VAULT.lock();
-    if !stack::leaves_nothing() {
-        return job(&mut state);
+    let mut vault = VAULT.lock();
+    let broken = match &mut *vault {
+        State::Open(vault) if stack::leaves_nothing() => vault.recall_key().err(),
+        _ => None,
+    };
+    Lent { vault, broken }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let State::Open(vault) = &mut *self.vault
+            && stack::leaves_nothing()
+        {
+            vault.forget_key();
+        }
     }
-    if let State::Open(vault) = &mut *state
-        && let Err(error) = vault.recall_key()
-    {
-        return job(&mut State::Broken(error.into()));
+}
+
+impl Lent {
+    /// What the machine has for a vault.
+    pub(crate) fn open(&mut self) -> VaultState<'_, Vault> {
+        match (&mut *self.vault, self.broken) {
+            (State::Absent, _) => VaultState::Absent,
+            (State::Broken(fault), _) => VaultState::Broken(*fault),
+            (State::Open(_), Some(error)) => VaultState::Broken(error.into()),
+            (State::Open(vault), None) => VaultState::Open(vault),
+        }
     }
-    let result = job(&mut state);
-    if let State::Open(vault) = &mut *state {
-        vault.forget_key();
+}
+
+impl LentVault for Lent {
+    fn state(&mut self) -> VaultState<'_> {
+        match self.open() {
+            VaultState::Absent => VaultState::Absent,
+            VaultState::Broken(fault) => VaultState::Broken(fault),
+            VaultState::Open(vault) => VaultState::Open(vault),
+        }
     }
-    result
 }
 
 /// Looks for the vault at power-on. Returns its part of flash: its partition, or a bank. A bank

@@ -10,11 +10,11 @@ use poorwill_devicetree::MAX_PCI_HOSTS;
 use poorwill_medium::Medium;
 use poorwill_medium::mapped::{self, MappedMedium, MappedMemory};
 use poorwill_medium::nvme::{
-    Controller, MemoryRegion, NvmeError, QueueMemory, SharedNamespace, Stop, region_bar,
+    Controller, MemoryRegion, NvmeError, NvmeMedium, QueueMemory, SharedNamespace, Stop, region_bar,
 };
 use poorwill_medium::pci::{self, DeviceHandle, Kind, Location, Silenced};
 use poorwill_memory::PhysRange;
-use poorwill_sleep::{AreaError, Device, MAX_DEVICES, MAX_MEDIA, MediumId};
+use poorwill_sleep::{AreaError, Device, LentMedium, MAX_DEVICES, MAX_MEDIA, MediumId};
 
 use crate::cut::disks;
 use crate::platform::console::say;
@@ -67,10 +67,10 @@ pub(super) fn find() -> ArrayVec<Place, MAX_DEVICES> {
     clippy::large_enum_variant,
     reason = "there is one at a time, and no heap"
 )]
-enum Running<'a, 'r> {
+pub(super) enum Running<'r> {
     /// An NVMe controller, and its memory region if there is one.
     Nvme(
-        Controller<'a, NvmeRegisters<'r>, WaitClock<&'static Time>>,
+        Controller<'r, NvmeRegisters<'r>, WaitClock<&'static Time>>,
         Option<MappedMedium<MemoryRegion<NvmeRegisters<'r>, DeviceMemory<'r>>>>,
     ),
     /// Memory.
@@ -86,69 +86,62 @@ enum Running<'a, 'r> {
 pub(super) fn on_device<R>(
     place: &Place,
     stop: impl Fn(&Result<R, AreaError>) -> Stop,
-    job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+    job: impl FnOnce(&mut Running<'_>) -> Result<R, AreaError>,
 ) -> Result<R, AreaError> {
-    let time = &clock();
     let described = &platform().pci[place.host];
     // SAFETY: the device tree describes the bridge, and the OS's harts are
     // stopped or not yet started.
     let config = unsafe { config_space(described) };
-    let mut handle = pci::acquire(&config, time, &described.bridge, &place.location)?;
-    let result = alone(place, || run(place, &mut handle, &config, stop, job));
-    handle.release(&config, time);
+    let mut handle = pci::acquire(&config, &clock(), &described.bridge, &place.location)?;
+    let mut silenced = ArrayVec::new();
+    let result = silence_others(place, &mut silenced).and_then(|()| {
+        let queues = &mut *queues();
+        let mut device = start(place, &mut handle, &config, queues)?;
+        let result = job(&mut device);
+        device.stop(stop(&result));
+        result
+    });
+    for (config, functions) in silenced {
+        functions.release(&config);
+    }
+    handle.release(&config, &clock());
     result
 }
 
-/// Runs `job` while no function of any bus but the one at the place has access to memory:
-/// of what an OS or a boot loader has left running, a page would be hashed as it was, and
-/// saved as it is. Virtual functions (SR-IOV) are out of reach, and so refused.
-fn alone<R>(place: &Place, job: impl FnOnce() -> Result<R, AreaError>) -> Result<R, AreaError> {
-    let mut silenced = ArrayVec::<(Ecam, Silenced), MAX_PCI_HOSTS>::new();
-    let mut result = Ok(());
+/// Takes access to memory from the functions of all buses but the one at the place: of what an
+/// OS or a boot loader has left running, a page would be hashed as it was, and saved as it is.
+/// Virtual functions (SR-IOV) are out of reach, and so refused.
+fn silence_others(
+    place: &Place,
+    silenced: &mut ArrayVec<(Ecam, Silenced), MAX_PCI_HOSTS>,
+) -> Result<(), AreaError> {
     for (host, described) in platform().pci.iter().enumerate() {
         // SAFETY: as in `on_device`.
         let config = unsafe { config_space(described) };
         let own = (host == place.host).then_some(&place.location);
-        let silence = || {
-            pci::refuse_virtual_functions(&config, &described.bridge)?;
-            pci::silence(&config, &described.bridge, own)
-        };
-        match silence() {
-            Ok(functions) => silenced.push((config, functions)),
-            Err(error) => result = Err(error.into()),
-        }
+        pci::refuse_virtual_functions(&config, &described.bridge)?;
+        let functions = pci::silence(&config, &described.bridge, own)?;
+        silenced.push((config, functions));
     }
-    let result = result.and_then(|()| job());
-    for (config, functions) in silenced {
-        functions.release(&config);
-    }
-    result
+    Ok(())
 }
 
-/// Runs `job` on the device of `handle`.
-fn run<R>(
+fn start<'r>(
     place: &Place,
-    handle: &mut DeviceHandle,
-    config: &Ecam,
-    stop: impl Fn(&Result<R, AreaError>) -> Stop,
-    job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
-) -> Result<R, AreaError> {
-    let queues = &mut *queues();
-    let started = match place.location.kind() {
+    handle: &'r mut DeviceHandle,
+    config: &'r Ecam,
+    queues: &'r mut QueueMemory,
+) -> Result<Running<'r>, AreaError> {
+    match place.location.kind() {
         Kind::Nvme => {
             let region = region_range(place, handle, config);
             start_controller(place, handle, config, region, queues)
         }
         Kind::SharedMemory => start_memory(handle, config),
-    };
-    started.and_then(|mut device| {
-        let result = job(&mut device);
-        device.stop(stop(&result));
-        result
-    })
+    }
 }
 
-/// Where a controller's memory region is to be had. One that cannot be used is
+/// Where a controller's memory region is. One that cannot be used is
 /// named and passed over: the controller's namespaces may well be usable.
 fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Option<PhysRange> {
     let bar = match region_bar(&NvmeRegisters::new(handle, config)) {
@@ -165,13 +158,13 @@ fn region_range(place: &Place, handle: &mut DeviceHandle, config: &Ecam) -> Opti
         .ok()
 }
 
-fn start_controller<'a, 'r>(
+fn start_controller<'r>(
     place: &Place,
     handle: &'r DeviceHandle,
     config: &'r Ecam,
     region: Option<PhysRange>,
-    queues: &'a mut QueueMemory,
-) -> Result<Running<'a, 'r>, AreaError> {
+    queues: &'r mut QueueMemory,
+) -> Result<Running<'r>, AreaError> {
     let registers = NvmeRegisters::new(handle, config);
     let controller = Controller::start(registers, clock(), queues)?;
     if let Some(facts) = controller.shutdown_facts() {
@@ -192,10 +185,7 @@ fn start_controller<'a, 'r>(
     Ok(Running::Nvme(controller, region))
 }
 
-fn start_memory<'r>(
-    handle: &'r DeviceHandle,
-    config: &'r Ecam,
-) -> Result<Running<'static, 'r>, AreaError> {
+fn start_memory<'r>(handle: &'r DeviceHandle, config: &'r Ecam) -> Result<Running<'r>, AreaError> {
     let range = PhysRange::new(handle.cpu_address(), handle.length());
     let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
     // SAFETY: acquiring made the function answer there, lasts as long as the
@@ -204,7 +194,27 @@ fn start_memory<'r>(
     Ok(Running::Mapped(MappedMedium::new(memory, care)?))
 }
 
-impl Device for Running<'_, '_> {
+/// A medium of a device that runs.
+pub(super) enum Lent<'m, 'r> {
+    Namespace(NvmeMedium<'m, 'r, NvmeRegisters<'r>, WaitClock<&'static Time>>),
+    Mapped(&'m mut dyn Medium),
+}
+
+impl LentMedium for Lent<'_, '_> {
+    fn disk(&mut self) -> &mut dyn Medium {
+        match self {
+            Lent::Namespace(medium) => medium,
+            Lent::Mapped(medium) => *medium,
+        }
+    }
+}
+
+impl<'r> Device for Running<'r> {
+    type Medium<'m>
+        = Lent<'m, 'r>
+    where
+        Self: 'm;
+
     fn media(&self) -> ArrayVec<(MediumId, u32), MAX_MEDIA> {
         const MEMORY: (MediumId, u32) = (MediumId::Memory, mapped::BLOCK_BYTES);
         match self {
@@ -222,24 +232,19 @@ impl Device for Running<'_, '_> {
         }
     }
 
-    fn on_medium(
-        &mut self,
-        medium: MediumId,
-        job: &mut dyn FnMut(&mut dyn Medium) -> Result<(), AreaError>,
-    ) -> Result<bool, AreaError> {
-        match (self, medium) {
+    fn medium(&mut self, id: MediumId) -> Result<Option<Lent<'_, 'r>>, AreaError> {
+        Ok(match (self, id) {
             (Running::Nvme(controller, _), MediumId::Namespace(id)) => {
                 match controller.medium(id) {
-                    Err(NvmeError::Format(_)) => return Ok(false),
-                    other => job(&mut other?)?,
+                    Err(NvmeError::Format(_)) => None,
+                    other => Some(Lent::Namespace(other?)),
                 }
             }
-            (Running::Nvme(_, Some(region)), MediumId::Memory) => job(region)?,
-            (Running::Mapped(medium), MediumId::Memory) => job(medium)?,
+            (Running::Nvme(_, Some(region)), MediumId::Memory) => Some(Lent::Mapped(region)),
+            (Running::Mapped(medium), MediumId::Memory) => Some(Lent::Mapped(medium)),
             (Running::Nvme(_, None), MediumId::Memory)
-            | (Running::Mapped(_), MediumId::Namespace(_)) => return Ok(false),
-        }
-        Ok(true)
+            | (Running::Mapped(_), MediumId::Namespace(_)) => None,
+        })
     }
 
     fn shared_namespace(&mut self, medium: MediumId) -> Result<Option<SharedNamespace>, AreaError> {
@@ -253,7 +258,7 @@ impl Device for Running<'_, '_> {
     }
 }
 
-impl Running<'_, '_> {
+impl Running<'_> {
     /// Stops a controller. One that does not stop has lost its access to memory;
     /// only a reset makes it usable again, which an OS's own driver may try.
     fn stop(self, how: Stop) {

@@ -10,12 +10,13 @@ use poorwill_memory::{MachineIdentity, OsMemory, PageMap, PhysRange};
 use poorwill_sleep::cut::{CutCommitted, CutReason, NoCut};
 use poorwill_sleep::retain::{Sleeper, Source};
 use poorwill_sleep::{
-    AreaError, Bar, BootAttempt, Core, Device, Event, Job, LoadMark, MAX_DEVICES, Machine, NotKept,
-    Obstacle, Startup, StateRefusal, VaultState, WakeReport, WakeVector,
+    AreaError, Bar, BootAttempt, Clock, Console, Core, Devices, Domain, Event, HasVault, Job,
+    LoadMark, MAX_DEVICES, Machine, NotKept, Obstacle, Power, Startup, StateRefusal, WakeReport,
+    WakeVector, WarmReset,
 };
 use spin::Mutex;
 
-use super::device::{self, Place};
+use super::device::{self, Place, Running};
 use super::retain::Resting;
 use crate::cut::{self, MachineState};
 use crate::entry;
@@ -35,10 +36,14 @@ pub(super) struct Firmware;
 static BAR: Mutex<Option<Bar>> = Mutex::new(None);
 
 impl Machine for Firmware {
-    type Place = Place;
-    type State<'a> = (Core, HartContext, MachineState<'a>);
-    type Resume = Core;
+    type Domain = Self;
 
+    fn domain(&self) -> &Self {
+        self
+    }
+}
+
+impl Clock for Firmware {
     fn ticks(&self) -> u64 {
         platform().time.ticks()
     }
@@ -54,7 +59,9 @@ impl Machine for Firmware {
     fn now_ns(&self) -> Option<u64> {
         platform().time.now_ns()
     }
+}
 
+impl Console for Firmware {
     fn say(&self, event: &Event<'_>) {
         say!("{event}");
     }
@@ -76,30 +83,11 @@ impl Machine for Firmware {
     fn key_within(&self, milliseconds: u32) -> bool {
         console::key_within(milliseconds, &platform().time)
     }
+}
 
-    fn can_power_off(&self) -> bool {
-        crate::platform::power::can_power_off()
-    }
-
-    fn identity(&self) -> MachineIdentity {
-        platform().identity
-    }
-
-    fn memory_is_clear(&self) -> bool {
-        platform().memory_is_clear
-    }
-
-    fn workers(&self) -> &dyn Workers {
-        &StoppedHarts
-    }
-
-    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
-        let tables = entry::page_tables().ok_or(FreeListError::NoPageTables)?;
-        let found = free_pages(memory, &KernelSpace(tables), free)?;
-        #[cfg(feature = "poison-free")]
-        poison(memory, free, found.contents);
-        Ok(found)
-    }
+impl Devices for Firmware {
+    type Place = Place;
+    type Device<'d> = Running<'d>;
 
     fn devices(&self) -> ArrayVec<Place, MAX_DEVICES> {
         device::find()
@@ -109,27 +97,9 @@ impl Machine for Firmware {
         &self,
         place: &Place,
         stop: impl Fn(&Result<R, AreaError>) -> Stop,
-        job: impl FnOnce(&mut dyn Device) -> Result<R, AreaError>,
+        job: impl FnOnce(&mut Running<'_>) -> Result<R, AreaError>,
     ) -> Result<R, AreaError> {
         device::on_device(place, stop, job)
-    }
-
-    fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_>) -> R) -> R {
-        vault::with(|state| {
-            job(match state {
-                vault::State::Absent => VaultState::Absent,
-                vault::State::Broken(fault) => VaultState::Broken(*fault),
-                vault::State::Open(vault) => VaultState::Open(vault),
-            })
-        })
-    }
-
-    fn new_key(&self) -> [u8; 32] {
-        entropy::key()
-    }
-
-    fn new_salt(&self) -> [u8; 8] {
-        entropy::salt()
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
@@ -139,58 +109,27 @@ impl Machine for Firmware {
         }
         virtio::live().map(Obstacle::LiveDevice)
     }
+}
 
-    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
-        sleeper::capture(vector, into)?;
-        let saving = Saving {
-            store: Store::Image,
-            vector: None,
-            shut: None,
-        };
-        cut::MACHINE.save(&saving, into)
+impl HasVault for Firmware {
+    type Vault<'v> = vault::Lent;
+
+    fn vault(&self) -> vault::Lent {
+        vault::lend()
     }
 
-    fn read_state<'a>(
-        &self,
-        sections: &mut StateSections<'a>,
-    ) -> Result<Self::State<'a>, StateRefusal> {
-        let (core, hart) = sleeper::read(sections)?;
-        Ok((core, hart, cut::MACHINE.check(Store::Image, sections)?))
+    fn new_key(&self) -> [u8; 32] {
+        entropy::key()
     }
 
-    fn restore(&self, (core, hart, state): Self::State<'_>, wake: &WakeReport) -> Core {
-        cut::MACHINE.put_back(Store::Image, &state);
-        if !report::tell(&Startup::Image(wake)) {
-            say!("the OS has moved its device tree: /chosen does not say that it woke");
-        }
-        cut::MACHINE.let_out(Store::Image, &state);
-        let controllers = platform().interrupts.shared();
-        sleeper::will_wake(hart, Some(controllers.domains(&state.controllers)));
-        core
+    fn new_salt(&self) -> [u8; 8] {
+        entropy::salt()
     }
+}
 
-    fn can_be_cut(&self) -> bool {
-        cut::is_armed() && self.can_power_off()
-    }
-
-    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut> {
-        cut::request(vector, began)
-    }
-
-    fn last_attempt(&self) -> Option<BootAttempt> {
-        platform().last_attempt
-    }
-
-    fn begin_attempt(&self, attempt: BootAttempt) {
-        platform().begin_attempt(attempt);
-    }
-
-    fn last_load_mark(&self) -> LoadMark {
-        platform().last_load_mark
-    }
-
-    fn set_load_mark(&self, mark: LoadMark) {
-        platform().set_load_mark(mark);
+impl Power for Firmware {
+    fn can_power_off(&self) -> bool {
+        crate::platform::power::can_power_off()
     }
 
     fn wait_for_power(&self) {
@@ -208,6 +147,14 @@ impl Machine for Firmware {
         power_fail::to_the_end(job)
     }
 
+    fn can_be_cut(&self) -> bool {
+        cut::is_armed() && self.can_power_off()
+    }
+
+    fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut> {
+        cut::request(vector, began)
+    }
+
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R {
         uninterrupted(|| {
             let mut resting = Resting::begin(this_hart());
@@ -215,6 +162,75 @@ impl Machine for Firmware {
             resting.end();
             result
         })
+    }
+}
+
+impl WarmReset for Firmware {
+    fn memory_is_clear(&self) -> bool {
+        platform().memory_is_clear
+    }
+
+    fn last_attempt(&self) -> Option<BootAttempt> {
+        platform().last_attempt
+    }
+
+    fn begin_attempt(&self, attempt: BootAttempt) {
+        platform().begin_attempt(attempt);
+    }
+
+    fn last_load_mark(&self) -> LoadMark {
+        platform().last_load_mark
+    }
+
+    fn set_load_mark(&self, mark: LoadMark) {
+        platform().set_load_mark(mark);
+    }
+}
+
+impl Domain for Firmware {
+    type State<'a> = (Core, HartContext, MachineState<'a>);
+    type Resume = Core;
+
+    fn identity(&self) -> MachineIdentity {
+        platform().identity
+    }
+
+    fn workers(&self) -> &dyn Workers {
+        &StoppedHarts
+    }
+
+    fn free_pages(&self, memory: &OsMemory, free: &mut PageMap<'_>) -> Result<Free, FreeListError> {
+        let tables = entry::page_tables().ok_or(FreeListError::NoPageTables)?;
+        let found = free_pages(memory, &KernelSpace(tables), free)?;
+        #[cfg(feature = "poison-free")]
+        poison(memory, free, found.contents);
+        Ok(found)
+    }
+
+    fn capture(&self, vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
+        sleeper::capture(vector, into)?;
+        let saving = Saving {
+            store: Store::Image,
+            vector: None,
+            shut: None,
+        };
+        cut::MACHINE.save(&saving, into)
+    }
+
+    fn check<'a>(&self, sections: &mut StateSections<'a>) -> Result<Self::State<'a>, StateRefusal> {
+        let (core, hart) = sleeper::read(sections)?;
+        Ok((core, hart, cut::MACHINE.check(Store::Image, sections)?))
+    }
+
+    fn restore(&self, (core, hart, state): Self::State<'_>, wake: &WakeReport) -> Core {
+        cut::MACHINE.put_back(Store::Image, &state);
+        if !report::tell(&Startup::Image(wake)) {
+            say!("the OS has moved its device tree: /chosen does not say that it woke");
+        }
+        cut::MACHINE.let_out(Store::Image, &state);
+        let controllers = platform().interrupts.shared();
+        sleeper::will_wake(hart, Some(controllers.domains(&state.controllers)));
+        core
     }
 
     fn tell_os(&self, source: Source, slept_ms: u64) {
