@@ -20,7 +20,7 @@ use crate::work::Work;
 /// An area on any medium.
 pub(crate) type AnyArea<'a, 'd> = Area<'a, Disk<'d>>;
 
-/// A medium, whatever it is.
+/// A medium of any kind.
 pub(crate) type Disk<'m> = &'m mut dyn Medium;
 
 /// Where an area is on its device.
@@ -89,8 +89,8 @@ pub(crate) struct OpenArea<'w, 'a, 'd> {
     pub(crate) area: &'w mut Area<'a, Disk<'d>>,
     /// For an image.
     pub(crate) workspace: &'w mut [Page],
-    /// The fingerprints of the partitions beside it, if they are needed; or why there are
-    /// none.
+    /// The fingerprints of the partitions beside it, if they are needed; or why they are
+    /// missing.
     pub(crate) fingerprints: Fingerprints<'w>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn with_area<M: Machine, R>(
     })
 }
 
-/// Runs `job` on an area of a device. The block gives back what was lent for that.
+/// Runs `job` on an area of a device. The block gives the medium and the vault back.
 fn on_area<M: Machine, R>(
     machine: &M,
     device: &mut M::Device<'_>,

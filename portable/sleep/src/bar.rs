@@ -10,8 +10,8 @@ const STEPS: usize = DONE.len();
 const DONE: &str = "####################";
 const LEFT: &str = "....................";
 
-/// A bar that shows how far a job has come. It has the words for it; whoever has a
-/// console draws it when it has moved.
+/// A bar that shows how far a job has come. It makes the words; the machine draws them when
+/// the bar has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
     job: Job,

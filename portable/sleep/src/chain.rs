@@ -11,7 +11,7 @@ use crate::machine::{Domain, Machine, WakeVector};
 use crate::state;
 
 /// The OS at rest: its other harts are stopped, and this one is in its call. The
-/// proof is its memory, which nobody has while it runs.
+/// proof is its memory, which the firmware lends only then.
 #[derive(Debug)]
 pub struct Quiesced<'m> {
     memory: &'m mut OsMemory,
@@ -118,12 +118,12 @@ pub struct Written<'q, 'k> {
 }
 
 impl Written<'_, '_> {
-    /// Commits the image; `sleep_ms` is how long the sleep has taken. From here on the way is
-    /// shorter to its end than back, whatever comes.
+    /// Commits the image; `sleep_ms` is how long the sleep has taken. A commit is ended even if
+    /// the power fails: that is shorter than the way back.
     ///
     /// # Errors
     ///
-    /// [`CommitError`]; memory is as it was then, but for what the power leaves sealed.
+    /// [`CommitError`]; memory is as it was then. If the power fails, some may stay sealed.
     pub(crate) fn commit<M: Medium>(
         self,
         machine: &impl Machine,
@@ -140,7 +140,7 @@ impl Written<'_, '_> {
         }
     }
 
-    /// Gives the image up: memory is as it was, but for what the power leaves sealed.
+    /// Gives the image up: memory is as it was. If the power fails, some may stay sealed.
     pub(crate) fn abandon(self, workspace: &mut Workspace<'_>, workers: &dyn Workers) {
         give_back(&self.request, self.memory, workspace, workers);
     }

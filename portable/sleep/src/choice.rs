@@ -2,14 +2,14 @@
 
 use poorwill_store::{Configuration, Purpose, SleepMode};
 
-/// What becomes of a machine that is to sleep.
+/// How a machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// It is cut: everything stays in RAM, which is persistent.
     Cut,
     /// It is saved at once, for that.
     Save(Purpose),
-    /// It rests with its RAM powered, for good or for so many ms.
+    /// It rests with its RAM powered, for good or for these ms.
     Rest(Option<u64>),
 }
 
@@ -47,8 +47,7 @@ mod tests {
     }
 
     proptest! {
-        /// A mode that somebody has chosen by name is what the machine sleeps in, and so is a
-        /// snapshot.
+        /// The machine sleeps in a mode that is chosen by name, and takes a snapshot likewise.
         #[test]
         fn what_was_chosen_by_name_counts(configuration in configurations(), can_be_cut: bool) {
             let choice = choose(&configuration, can_be_cut);

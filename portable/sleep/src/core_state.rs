@@ -69,9 +69,9 @@ impl Core {
         self.deadline
     }
 
-    /// What the counter is to be at `now_ns`: it has gone on while the power was off.
-    /// Without a clock, or with one that was set back, it goes on where it was.
-    /// `ticks_in` has the ticks in so many nanoseconds.
+    /// The counter at `now_ns`: it advances while the power is off.
+    /// Without a clock, or with a clock that was set back, it continues where it was.
+    /// `ticks_in` converts nanoseconds.
     #[must_use]
     pub fn ticks_at(&self, now_ns: Option<u64>, ticks_in: impl FnOnce(u64) -> u64) -> u64 {
         let slept_ns = match (self.now_ns, now_ns) {

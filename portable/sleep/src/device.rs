@@ -46,6 +46,6 @@ pub trait Device {
 
 /// A medium while it is lent.
 pub trait LentMedium {
-    /// It, whatever it is.
+    /// The medium, of any kind.
     fn disk(&mut self) -> &mut dyn Medium;
 }

@@ -67,11 +67,10 @@ pub enum NoSleep {
     /// The way to the sleep area.
     #[error("{0}")]
     Area(AreaError),
-    /// The machine holds what no image has.
+    /// The machine holds state that no image has.
     #[error("{0}")]
     Obstacle(#[from] Obstacle),
-    /// There is a vault, and it cannot be used: a plain image would tell what a
-    /// sealed one was to hide.
+    /// There is a vault, and it cannot be used: a plain image would show what is to be sealed.
     #[error("{0}")]
     Vault(#[from] VaultFault),
     /// The sleep area.
@@ -81,7 +80,7 @@ pub enum NoSleep {
     #[error("{0}")]
     Medium(#[from] MediumError),
     /// A snapshot could wake over a partition that was written to.
-    #[error("{0}; `poorwill-guest snapshot --unguarded` takes the snapshot all the same")]
+    #[error("{0}; `poorwill-guest snapshot --unguarded` takes the snapshot nevertheless")]
     Unguarded(#[from] UnguardedPartition),
     /// The machine's state.
     #[error("{0}")]
@@ -108,7 +107,7 @@ pub enum NotKept {
     Device(u64),
 }
 
-/// What of a machine is in the way of a sleep.
+/// What keeps a machine from being saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Obstacle {
     /// An IOMMU that translates: a device's addresses are not those of memory.
@@ -129,7 +128,7 @@ pub enum Obstacle {
 /// Why the machine boots cold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ColdBoot {
-    /// A cut cannot be gone on with.
+    /// A cut cannot be resumed.
     #[error("cut: {0}")]
     Cut(CutReason),
     /// There is no image, or it is refused.
@@ -138,7 +137,7 @@ pub enum ColdBoot {
     /// No sleep area.
     #[error("no image: {0}")]
     NoArea(AreaError),
-    /// Somebody called the snapshot off.
+    /// A key was pressed.
     #[error("a key was pressed, and the snapshot does not wake")]
     Key,
     /// The disk or the area cannot be used.
@@ -241,7 +240,7 @@ pub enum StateRefusal {
     /// A snapshot that does not say that this is accepted, as one of an older Poorwill's.
     #[error("{0}: take the snapshot anew; `poorwill-guest snapshot --unguarded` accepts that")]
     Unguarded(UnguardedPartition),
-    /// Nobody can tell.
-    #[error("nobody can tell whether the disk is as the image knows it: {0}")]
+    /// The partitions cannot be read.
+    #[error("disk changes since the image was taken cannot be detected: {0}")]
     Partitions(AreaError),
 }

@@ -5,55 +5,69 @@ use poorwill_memory::PAGE_BYTES;
 use poorwill_memory::linux::FreeListError;
 use poorwill_store::{ConfigurationError, Failure, SleepMode, StoreError, UnguardedPartition};
 use poorwill_vault::VaultError;
+use thiserror::Error;
 
 use crate::cut::NoCut;
 use crate::error::{AreaError, NoSleep, NotArmed};
 use crate::retain::{Cause, Source};
 use crate::vault_state::VaultFault;
 
-/// What happens in a sleep or a wake that people or scripts are told of, each with
-/// its words for the console.
-#[derive(Debug)]
+/// An event of a sleep or a wake, with its words for the console.
+#[derive(Debug, Error)]
 pub enum Event<'e> {
-    /// It rests with its RAM powered, as it has nowhere to sleep to.
+    /// The machine rests with its RAM powered, as it has no way to be saved.
+    #[error("the machine cannot be saved: {0}")]
     NotArmed(NotArmed),
     /// It rests on: it was to be saved by now.
+    #[error("the machine cannot be saved and rests on: {0}")]
     RestsOn(NoSleep),
     /// It is to be cut.
+    #[error("sleep mode={}", SleepMode::Cut)]
     Cut,
     /// It was to be cut, and is not.
+    #[error("the machine cannot be cut: {0}")]
     NotCut(NoCut),
     /// It wakes from a cut that it had asked for.
+    #[error("{0}")]
     WokenFromCut(CutWake),
-    /// It rests with its RAM powered, for good or for so many ms.
+    /// It rests with its RAM powered, for good or for these ms.
+    #[error(fmt = rest_line)]
     Rests(Option<u64>),
     /// It is to be saved.
+    #[error("staged cause={cause} slept_ms={slept_ms}")]
     Staged {
         /// Why.
         cause: Cause,
         /// How long it has rested.
         slept_ms: u64,
     },
-    /// It was being saved, and need not be any more: something wakes it.
+    /// Its save ends, as something wakes it.
+    #[error("sleep abandoned source={0}")]
     Abandoned(Source),
     /// It wakes from RAM.
+    #[error("wake mode=retain source={source} slept_ms={slept_ms} ms={ms}", source = .by)]
     WokenFromRam {
         /// What wakes it.
-        source: Source,
+        by: Source,
         /// How long it has rested.
         slept_ms: u64,
         /// How long the wake took.
         ms: u64,
     },
     /// It is saved and committed; the power goes next.
+    #[error("{0}")]
     Slept(SleepReport<'e>),
-    /// Nobody can tell whether it is committed; the power goes next.
+    /// It may be committed or not; the power goes next.
+    #[error("sleep in doubt: {0}; power off, the next power-on wakes or boots cold")]
     InDoubt(StoreError),
     /// Free pages are not known.
+    #[error("free pages are saved too: {0}")]
     FreeInDoubt(FreeListError),
     /// The area's configuration cannot be read.
+    #[error("{0}")]
     Configuration(ConfigurationError),
     /// A device that may hold areas cannot be used.
+    #[error("{place} {number}: {error}")]
     Device {
         /// Where it is.
         place: &'e dyn Place,
@@ -63,18 +77,25 @@ pub enum Event<'e> {
         error: AreaError,
     },
     /// The vault cannot be used.
+    #[error("{0}; no image wakes, and no image is made")]
     Vault(VaultFault),
     /// The vault has its first key.
+    #[error("a new sealing key is in the vault")]
     NewKey,
     /// Images that cannot be reached may wake.
+    #[error("an image elsewhere may still wake: {0}")]
     StillArmed(VaultError),
-    /// A cold boot leaves images behind that it should not.
+    /// A cold boot leaves images that it should not.
+    #[error("the images in the sleep area cannot be discarded: {0}")]
     NotDiscarded(StoreError),
     /// The image that is being made will not know whether its partitions have changed.
+    #[error("disk changes cannot be detected: {0}")]
     Unguarded(AreaError),
     /// Nor whether this one has.
+    #[error("{0}")]
     UnguardedPartition(UnguardedPartition),
     /// It wakes from an image.
+    #[error(fmt = wake_line)]
     Woken {
         /// From which.
         wake: &'e WakeReport,
@@ -84,15 +105,20 @@ pub enum Event<'e> {
         sealed: bool,
     },
     /// Its memory is half written: the machine is reset.
+    #[error("wake failed: {0}; reset")]
     WakeFailed(Failure),
     /// OS memory held a part of a sealed image, whose load was cut short; it is cleared,
     /// and the machine reset.
+    #[error("the load of a sealed image was cut short: its memory is cleared; reset")]
     Cleared,
     /// A failure could not be noted.
+    #[error("why the wake failed cannot be kept: {0}")]
     FailureNotKept(AreaError),
     /// Nor that a snapshot was reset.
+    #[error("that the snapshot's wake failed cannot be kept: {0}")]
     ResetNotKept(StoreError),
-    /// A key within so many ms keeps the snapshot from waking.
+    /// A key within these ms keeps the snapshot from waking.
+    #[error("snapshot: press a key within {0} ms to boot cold")]
     PressKey(u32),
 }
 
@@ -101,67 +127,10 @@ pub trait Place: fmt::Display + fmt::Debug {}
 
 impl<P: fmt::Display + fmt::Debug> Place for P {}
 
-impl fmt::Display for Event<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Event::NotArmed(lacks) => write!(f, "the machine cannot be saved: {lacks}"),
-            Event::RestsOn(error) => write!(f, "the machine cannot be saved and rests on: {error}"),
-            Event::Cut => write!(f, "sleep mode={}", SleepMode::Cut),
-            Event::NotCut(error) => write!(f, "the machine cannot be cut: {error}"),
-            Event::WokenFromCut(wake) => wake.fmt(f),
-            Event::Rests(Some(ms)) => write!(f, "sleep mode=staged stage_after_ms={ms}"),
-            Event::Rests(None) => f.write_str("sleep mode=retain"),
-            Event::Staged { cause, slept_ms } => {
-                write!(f, "staged cause={cause} slept_ms={slept_ms}")
-            }
-            Event::Abandoned(source) => write!(f, "sleep abandoned source={source}"),
-            Event::WokenFromRam {
-                source,
-                slept_ms,
-                ms,
-            } => write!(
-                f,
-                "wake mode=retain source={source} slept_ms={slept_ms} ms={ms}"
-            ),
-            Event::Slept(sleep) => sleep.fmt(f),
-            Event::InDoubt(error) => write!(
-                f,
-                "sleep in doubt: {error}; power off, the next power-on wakes or boots cold"
-            ),
-            Event::FreeInDoubt(error) => write!(f, "free pages are saved too: {error}"),
-            Event::Configuration(error) => error.fmt(f),
-            Event::Device {
-                place,
-                number,
-                error,
-            } => write!(f, "{place} {number}: {error}"),
-            Event::Vault(error) => write!(f, "{error}; no image wakes, and none is made"),
-            Event::NewKey => f.write_str("a new sealing key is in the vault"),
-            Event::StillArmed(error) => write!(f, "an image elsewhere may still wake: {error}"),
-            Event::NotDiscarded(error) => write!(
-                f,
-                "the images in the sleep area cannot be discarded: {error}"
-            ),
-            Event::UnguardedPartition(partition) => partition.fmt(f),
-            Event::Unguarded(error) => {
-                write!(
-                    f,
-                    "nobody will tell whether the disk has changed meanwhile: {error}"
-                )
-            }
-            Event::Woken { wake, ms, sealed } => wake_line(f, wake, *ms, *sealed),
-            Event::WakeFailed(failure) => write!(f, "wake failed: {failure}; reset"),
-            Event::Cleared => f.write_str(
-                "the load of a sealed image was cut short: its memory is cleared; reset",
-            ),
-            Event::FailureNotKept(error) => {
-                write!(f, "why the wake failed cannot be kept: {error}")
-            }
-            Event::ResetNotKept(error) => {
-                write!(f, "that the snapshot's wake failed cannot be kept: {error}")
-            }
-            Event::PressKey(ms) => write!(f, "snapshot: press a key within {ms} ms to boot cold"),
-        }
+fn rest_line(stage_after_ms: &Option<u64>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match stage_after_ms {
+        Some(ms) => write!(f, "sleep mode=staged stage_after_ms={ms}"),
+        None => f.write_str("sleep mode=retain"),
     }
 }
 
@@ -194,13 +163,18 @@ impl fmt::Display for CutWake {
     }
 }
 
-fn wake_line(f: &mut fmt::Formatter<'_>, wake: &WakeReport, ms: u64, sealed: bool) -> fmt::Result {
+fn wake_line(
+    wake: &WakeReport,
+    ms: &u64,
+    sealed: &bool,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     write!(
         f,
         "wake loaded_bytes={} ms={ms} load_ms={} sealed={} generation={}{}",
         wake.loaded_bytes,
         wake.load_ms,
-        yes_or_no(sealed),
+        yes_or_no(*sealed),
         wake.generation,
         match wake.image {
             ImageUse::Once => "",
@@ -256,7 +230,7 @@ pub enum ImageUse {
     Once,
     /// A snapshot.
     Snapshot {
-        /// Its OS has said, behind some wake, that it is well.
+        /// Its OS has said, after a wake, that it is well.
         is_proven: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Sleeping and waking: what is decided, and in which order.
+//! Sleeping and waking: the decisions, and their order.
 //!
 //! Plain blocking code over one [`Machine`], which is the firmware or, in tests, a
 //! fake. [`sleep()`] chooses the mode; [`persist`](mod@persist) saves the machine,
@@ -6,10 +6,9 @@
 //! brings it back, or says why the machine boots cold. [`Event`] has the words for
 //! all of it. A sleep that is a [`cut`] leaves everything where it is.
 //!
-//! A sleep that saves is a chain of values, each made from the one before and none
-//! to be had otherwise: [`Quiesced`], [`Captured`], [`Written`],
-//! [`Committed`](poorwill_store::Committed). Switching the power off takes the last
-//! one.
+//! A sleep that saves is a chain of values, each made only from the one before:
+//! [`Quiesced`], [`Captured`], [`Written`], [`Committed`](poorwill_store::Committed).
+//! Switching the power off takes the last one.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::let_underscore_must_use)]

@@ -15,11 +15,11 @@ use crate::retain::{Sleeper, Source};
 use crate::vault_state::VaultState;
 use crate::warm_reset::{BootAttempt, LoadMark};
 
-/// A machine that sleeps and wakes: the firmware on its hardware, or a fake. It has once what
-/// the traits above it say.
+/// A machine that sleeps and wakes: the firmware on its hardware, or a fake. Its supertraits
+/// are what it has once; a domain is what each OS has.
 ///
 /// One hart calls it, and the OS's others are stopped. Times are ticks of the
-/// machine's own counter, but where a unit is named.
+/// machine's own counter, unless a unit is named.
 pub trait Machine: Clock + Console + Devices + HasVault + Power + WarmReset {
     /// What an OS runs in.
     type Domain: Domain;
@@ -51,7 +51,7 @@ pub trait Clock {
 
 /// What people see, and may press.
 pub trait Console {
-    /// Says what happens, in a line on the console.
+    /// Writes an event's line to the console.
     fn say(&self, event: &Event<'_>);
 
     /// Shows how far a job has come.
@@ -60,7 +60,7 @@ pub trait Console {
     /// The job that was shown is over.
     fn end_show(&self);
 
-    /// Waits for a key, and takes what was typed.
+    /// Waits for a key, and takes it.
     fn key_within(&self, milliseconds: u32) -> bool;
 }
 
@@ -130,8 +130,7 @@ pub trait Power {
         job()
     }
 
-    /// Runs `job`, which is not ended halfway as the power fails: its waits are what they are
-    /// at other times.
+    /// Runs `job`, which is not cut short if the power fails: its waits are as long as usual.
     fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
         job()
     }
@@ -147,12 +146,12 @@ pub trait Power {
     /// [`NoCut`]: everything is as it was.
     fn cut(&self, vector: WakeVector, began: u64) -> Result<CutCommitted, NoCut>;
 
-    /// Runs `job` with what rests for the machine; then the calling hart is as the
-    /// OS left it, but for what has come since.
+    /// Runs `job` with the hart that rests for the machine. After it the hart is as the
+    /// OS left it, with the interrupts that have come since.
     fn with_sleeper<R>(&self, job: impl FnOnce(&mut dyn Sleeper) -> R) -> R;
 
-    /// What wakes a machine that has rested and is now being saved, if anything has
-    /// come: what would have woken it at rest.
+    /// The reason to wake a machine that has rested and is now being saved, if there is one:
+    /// it would have woken the machine at rest.
     fn abandon(&self, at: Checkpoint) -> Option<Source> {
         let _ = at;
         self.with_sleeper(|sleeper| sleeper.look().wake)
@@ -161,7 +160,7 @@ pub trait Power {
 
 /// What one start leaves for the next, if the power stays on between them.
 pub trait WarmReset {
-    /// OS memory holds nothing but zeros and what was loaded for this start.
+    /// OS memory holds only zeros and the files that were loaded for this start.
     fn memory_is_clear(&self) -> bool;
 
     /// The snapshot's wake that ran when the machine was reset, if that is known.
@@ -183,11 +182,10 @@ pub trait Domain {
     /// Its state, read from an image and found to fit, not yet put back.
     type State<'a>;
 
-    /// What is left to be done when memory and devices are as they were, by the hart
-    /// that wakes.
+    /// The waking hart's own part, for when memory and devices are as they were.
     type Resume;
 
-    /// What tells it from others.
+    /// What an image must match.
     fn identity(&self) -> MachineIdentity;
 
     /// The harts that can share the work.
@@ -230,8 +228,7 @@ pub(crate) type Resume<M> = <<M as Machine>::Domain as Domain>::Resume;
 /// The [`State`](Domain::State) of a machine's domain.
 pub(crate) type State<'a, M> = <<M as Machine>::Domain as Domain>::State<'a>;
 
-/// Where the OS goes on, and what it finds there in its second argument register
-/// (SBI 3.0, table 14.2).
+/// Where the OS goes on, and its second argument register there (SBI 3.0, table 14.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeVector {
     /// Physical address of its first instruction.

@@ -21,10 +21,10 @@ use crate::work::Work;
 /// Which sleeps are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// One that the sleep area is configured to save at once.
+    /// A sleep that the sleep area is configured to save at once.
     AsConfigured,
-    /// This one, which has rested with its RAM powered. Whatever would have woken it
-    /// there ends it here too, as long as nothing is committed.
+    /// This sleep, which has rested with its RAM powered. What would have woken it
+    /// at rest ends it here too, until the image is committed.
     Staged,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Order {
 /// as the OS left them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotSaved {
-    /// It is to rest with its RAM powered, for good or for so many milliseconds.
+    /// It is to rest with its RAM powered, for good or for these milliseconds.
     Rests(Option<u64>),
     /// The machine has nowhere to sleep to.
     NotArmed(NotArmed),
@@ -43,13 +43,13 @@ pub(crate) enum NotSaved {
     /// The power fails, and the machine is to be cut; nothing is committed. Some of memory may
     /// still be sealed.
     PowerFails(Option<SealedMemory>),
-    /// Nobody can tell whether the image is committed.
+    /// The image may be committed or not.
     InDoubt(StoreError),
 }
 
 impl NotSaved {
-    /// The same, or that the power fails: then it is for that, whatever was in the way of what
-    /// was given up. `left_sealed` tells what of memory is sealed.
+    /// Replaces the error by [`NotSaved::PowerFails`] if the power is failing. `left_sealed`
+    /// tells which memory is sealed.
     fn power_fails<M: Machine>(
         self,
         machine: &M,
@@ -82,8 +82,11 @@ pub(crate) fn persist<M: Machine>(
     work: &mut Work<'_>,
 ) -> Result<Committed, NotSaved> {
     let saved = save_machine(machine, quiesced, order, work);
-    // Whatever came of what was given up for that.
-    saved.map_err(|error| error.power_fails(machine, || None))
+    let saved = saved.map_err(|error| error.power_fails(machine, || None));
+    if let Err(NotSaved::InDoubt(error)) = saved {
+        machine.say(&Event::InDoubt(error));
+    }
+    saved
 }
 
 fn save_machine<M: Machine>(
@@ -108,32 +111,20 @@ fn save_machine<M: Machine>(
         Err(_) => Stop::Handover,
     };
     let saves = |area: &mut AnyArea<'_, '_>| persist.is_to_save(area);
-    match with_area(
-        machine,
-        work,
-        saves,
-        |open| persist.on(open, quiesced),
-        stop,
-    ) {
-        Ok(Ok(image)) => {
-            machine.say(&Event::Slept(SleepReport {
-                saved: &image.saved,
-                ms: machine.milliseconds_since(began),
-                save_ms: image.save_ms,
-                free_pages: image.free_pages,
-                sealed: sealing.key().is_some(),
-            }));
-            Ok(image.committed)
-        }
-        Ok(Err(error)) => {
-            if let NotSaved::InDoubt(error) = error {
-                machine.say(&Event::InDoubt(error));
-            }
-            Err(error)
-        }
-        Err(error) if error.is_absence() => Err(NotArmed::Area(error).into()),
-        Err(error) => Err(NotSaved::Failed(NoSleep::Area(error))),
-    }
+    let on = |open: OpenArea<'_, '_, '_>| persist.on(open, quiesced);
+    let image = match with_area(machine, work, saves, on, stop) {
+        Ok(saved) => saved?,
+        Err(error) if error.is_absence() => return Err(NotArmed::Area(error).into()),
+        Err(error) => return Err(NoSleep::Area(error).into()),
+    };
+    machine.say(&Event::Slept(SleepReport {
+        saved: &image.saved,
+        ms: machine.milliseconds_since(began),
+        save_ms: image.save_ms,
+        free_pages: image.free_pages,
+        sealed: sealing.key().is_some(),
+    }));
+    Ok(image.committed)
 }
 
 /// A machine whose image is committed.
@@ -200,8 +191,8 @@ impl<M: Machine> Persist<'_, M> {
         })
     }
 
-    /// Names the partitions that cannot be guarded. `accepts` says of a snapshot whether it is
-    /// taken all the same, which its fingerprints then say.
+    /// Names the partitions that cannot be guarded. `accepts` says whether a snapshot is
+    /// taken nevertheless; its fingerprints then say so.
     fn name_unguarded(
         &self,
         fingerprints: &mut [PartitionFingerprint],
@@ -227,9 +218,9 @@ impl<M: Machine> Persist<'_, M> {
         self.order == Order::Staged || is_wanted(area.configuration().unwrap_or_default())
     }
 
-    /// What the area wants the machine to be saved for, unless it is to rest first; and whether
+    /// The purpose of the save, unless the machine is to rest first; and whether
     /// partitions that cannot be guarded are accepted. A configuration that cannot be read is
-    /// as none: the machine is saved, which loses nothing.
+    /// the default: the machine is saved, which loses nothing.
     fn purpose(&self, area: &mut AnyArea<'_, '_>) -> Result<(Purpose, bool), NotSaved> {
         if self.order == Order::Staged {
             return Ok((Purpose::Once, false));
@@ -240,7 +231,7 @@ impl<M: Machine> Persist<'_, M> {
         });
         let purpose = wanted(&configuration)?;
         if let Purpose::Snapshot(_) = purpose {
-            // The sleeps behind its wakes are not to be snapshots too.
+            // Sleeps after its wakes are not snapshots.
             area.configure(&Configuration {
                 next_snapshot: None,
                 accepts_unguarded: false,
@@ -299,7 +290,7 @@ impl<M: Machine> Persist<'_, M> {
     }
 }
 
-/// What a configuration wants the machine to be saved for, unless it is to rest first.
+/// The purpose of the save by a configuration, unless the machine is to rest first.
 fn wanted(configuration: &Configuration) -> Result<Purpose, NotSaved> {
     match choose(configuration, false) {
         Choice::Save(purpose) => Ok(purpose),

@@ -68,8 +68,8 @@ impl fmt::Display for Startup<'_> {
 }
 
 impl Startup<'_> {
-    /// Its words, and behind them whether machine mode is not protected from the OS; what
-    /// does not fit of the former is left out.
+    /// Its words, and after them a note if machine mode is not protected from the OS. Words
+    /// that do not fit before the note are left out.
     #[must_use]
     pub fn text(&self, protection: Protection) -> ReportText {
         let note = match protection {

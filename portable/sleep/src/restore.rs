@@ -3,14 +3,14 @@
 use poorwill_image::{Here, ImageKind, LoadError, Loaded, Opened, Progress, Workspace, load, open};
 use poorwill_medium::MediumError;
 use poorwill_memory::{OsMemory, Page};
-use poorwill_store::{Admitted, CommittedImage, DiscardReason, Failure, StoreError};
+use poorwill_store::{Admitted, CommittedImage, DiscardReason, Failure, SlotId, StoreError};
 
 use crate::area::AnyArea;
 use crate::error::{NoWake, Refusal, StateRefusal};
 use crate::machine::{Domain, Machine};
 use crate::warm_reset::LoadMark;
 
-/// What a power-on with an area came to.
+/// The result of a power-on with an area.
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one, and no heap to put it on"
@@ -26,8 +26,8 @@ pub(crate) enum Restored<'w, S> {
         /// What was loaded.
         loaded: Loaded,
     },
-    /// The machine boots cold. Should giving up its images have failed, or
-    /// noting that a failure was named, the second says why.
+    /// The machine boots cold. The second says why its images could not be discarded, or why a
+    /// failure could not be marked as reported.
     Cold(NoWake, Option<StoreError>),
     /// OS memory is half written: only a reset makes a cold boot possible.
     Partial(Admitted, Failure),
@@ -61,28 +61,7 @@ pub(crate) fn restore<'w, S, M: Machine>(
             return Restored::Cold(reason, area.discard_all(discard).err());
         }
     };
-    // What `load` leaves behind it is whole, or clear.
-    let mark = |mark| {
-        if image.header().seal.is_some() {
-            machine.set_load_mark(mark);
-        }
-    };
-    let loaded = match area.slot(admitted.slot()) {
-        Ok(mut slot) => machine.while_loading(|| {
-            mark(LoadMark::Set);
-            let loaded = load(
-                &mut slot,
-                &image,
-                memory,
-                machine.domain().workers(),
-                progress,
-            );
-            mark(LoadMark::Clear);
-            loaded
-        }),
-        Err(error) => Err(error.into()),
-    };
-    match loaded {
+    match load_marked(machine, area, memory, &image, admitted.slot(), progress) {
         Ok(loaded) => Restored::Whole {
             state,
             image,
@@ -90,6 +69,31 @@ pub(crate) fn restore<'w, S, M: Machine>(
         },
         Err(error) => Restored::Partial(admitted, failure_of(error)),
     }
+}
+
+/// Loads memory. A start that finds the load mark set clears it: memory is whole after a load,
+/// or clear.
+fn load_marked<M: Machine>(
+    machine: &M,
+    area: &mut AnyArea<'_, '_>,
+    memory: &mut OsMemory,
+    image: &Opened<'_>,
+    slot: SlotId,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Loaded, LoadError> {
+    let mark = |mark| {
+        if image.header().seal.is_some() {
+            machine.set_load_mark(mark);
+        }
+    };
+    let mut slot = area.slot(slot)?;
+    machine.while_loading(|| {
+        mark(LoadMark::Set);
+        let workers = machine.domain().workers();
+        let loaded = load(&mut slot, image, memory, workers, progress);
+        mark(LoadMark::Clear);
+        loaded
+    })
 }
 
 /// Everything up to the point of no return: the image is checked, and admitted.

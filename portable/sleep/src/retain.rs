@@ -1,10 +1,9 @@
 //! Sleep with the RAM powered (*retain*): what ends it, and when it becomes a
 //! sleep with the power off (*staged*).
 //!
-//! The machine rests, is looked at whenever it stirs, and goes on resting unless
-//! something has come that is to wake it. What it looks at and how deeply it
-//! rests is the platform's ([`Sleeper`]); what follows is decided here
-//! ([`decide`]), where it can be tried without hardware.
+//! The machine rests. When it stirs, the platform ([`Sleeper`]) looks for events, and
+//! [`decide`] chooses: it wakes, it is saved, or it rests on. The platform chooses how deeply
+//! it rests. The decision is here, where it can be tried without hardware.
 
 use core::fmt;
 
@@ -61,8 +60,8 @@ pub struct Observed {
 }
 
 impl Signals {
-    /// What follows from what a platform sees. Of several things that have come the
-    /// OS's own are named first: it will look for those.
+    /// The signals of a platform's observation. Of several events the OS's own are named
+    /// first: the OS will look for those.
     #[must_use]
     pub fn of(observed: &Observed) -> Self {
         let alarm_due = observed.alarm_in == Some(0);
@@ -115,7 +114,7 @@ impl fmt::Display for Source {
 /// Why a machine goes on to a sleep with the power off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It has rested as long as it was to.
+    /// The delay is over.
     Delay,
     /// The battery is low.
     Battery,

@@ -12,48 +12,38 @@ use crate::persist::{NotSaved, Order, persist};
 use crate::retain::{self, End, Source};
 use crate::work::Work;
 
-/// What a sleep came to, while the power is on.
+/// The result of a sleep, while the power is on.
 #[derive(Debug)]
 pub enum Slept {
     /// The image is committed: the power is to be switched off.
     Asleep(Committed),
     /// The cut is committed: the power is to be switched off.
     Cut(CutCommitted),
-    /// Nobody can tell whether it is. Were the OS to go on, an image that did get
-    /// committed would be woken over what it has done since: the power is to be
-    /// switched off.
+    /// The image may be committed or not. If the OS went on, an image that is committed would
+    /// be woken over its later work: the power is to be switched off.
     InDoubt(StoreError),
     /// The machine has slept with its RAM powered: the OS goes on at its wake vector.
     Awake,
-    /// The machine was to be saved at once, and could not: the OS's call fails.
+    /// The machine could not be saved at once: the OS's call fails.
     Refused(NoSleep),
     /// The power fails: the machine is to be cut, where its OS goes on.
     PowerFails {
         /// The machine has slept with its RAM powered: the OS goes on at its wake vector.
-        /// Else its call fails.
+        /// Otherwise its call fails.
         has_slept: bool,
-        /// What of memory is still sealed. It is opened before the OS goes on.
+        /// Memory that is still sealed. It is opened before the OS goes on.
         sealed: Option<SealedMemory>,
     },
 }
 
-/// Puts the machine to sleep in the mode that its sleep area is configured for: one that is
-/// to be cut, and is not, is saved, and where it cannot be, it rests with its RAM powered. Memory and disk are as the OS left
-/// them, unless the image is committed or may be.
+/// Puts the machine to sleep in the mode that its sleep area is configured for. A machine that
+/// refuses a cut is saved. A machine that cannot be saved rests with its RAM powered. Memory
+/// and disk are as the OS left them, unless the image is committed or may be.
 pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Work<'_>) -> Slept {
     let mut order = Order::AsConfigured;
     let began = machine.ticks();
-    match cut_if_chosen(machine, quiesced.vector(), began, work) {
-        None => {}
-        Some(Ok(committed)) => return Slept::Cut(committed),
-        Some(Err(refused)) => {
-            machine.say(&Event::NotCut(refused));
-            if refused == NoCut::PowerFails {
-                // The OS goes on, for the instant at which it is cut.
-                rest(machine, None);
-                return Slept::Awake;
-            }
-        }
+    if let Some(slept) = cut_if_chosen(machine, quiesced.vector(), began, work) {
+        return slept;
     }
     loop {
         let stage_after_ms = match persist(machine, &mut quiesced, order, work) {
@@ -90,8 +80,8 @@ pub fn sleep<M: Machine>(machine: &M, mut quiesced: Quiesced<'_>, work: &mut Wor
     }
 }
 
-/// Cuts the machine, if it can be, and nobody has chosen another mode by name; `None` where
-/// that is not so.
+/// Cuts the machine, if it can be, and no other mode is chosen by name. `None`: it is not cut,
+/// and sleeps in another way.
 // Its frame is gone before a save needs the stack.
 #[inline(never)]
 fn cut_if_chosen<M: Machine>(
@@ -99,12 +89,20 @@ fn cut_if_chosen<M: Machine>(
     vector: WakeVector,
     began: u64,
     work: &mut Work<'_>,
-) -> Option<Result<CutCommitted, NoCut>> {
-    let is_chosen =
-        machine.can_be_cut() && choose(&configuration(machine, work), true) == Choice::Cut;
-    is_chosen.then(|| {
-        machine.say(&Event::Cut);
-        machine.cut(vector, began)
+) -> Option<Slept> {
+    if !machine.can_be_cut() || choose(&configuration(machine, work), true) != Choice::Cut {
+        return None;
+    }
+    machine.say(&Event::Cut);
+    let refused = match machine.cut(vector, began) {
+        Ok(committed) => return Some(Slept::Cut(committed)),
+        Err(refused) => refused,
+    };
+    machine.say(&Event::NotCut(refused));
+    (refused == NoCut::PowerFails).then(|| {
+        // The OS goes on, until it is cut.
+        rest(machine, None);
+        Slept::Awake
     })
 }
 
@@ -127,13 +125,13 @@ fn rest<M: Machine>(machine: &M, stage_after_ms: Option<u64>) -> End {
     end
 }
 
-/// The machine, which has rested since `began`, wakes: says so, also to the OS.
+/// Says, also to the OS, that the machine wakes, which has rested since `began`.
 fn woken<M: Machine>(machine: &M, source: Source, began: u64) {
     let ended = machine.ticks();
     let slept_ms = machine.milliseconds_in(ended.saturating_sub(began));
     machine.domain().tell_os(source, slept_ms);
     machine.say(&Event::WokenFromRam {
-        source,
+        by: source,
         slept_ms,
         ms: machine.milliseconds_since(ended),
     });

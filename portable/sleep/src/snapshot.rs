@@ -11,14 +11,14 @@ use crate::warm_reset::BootAttempt;
 /// A snapshot that is about to wake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
-    /// Its OS has said, behind some wake, that it is well.
+    /// Its OS has said, after a wake, that it is well.
     is_proven: bool,
     /// For how many ms it will be on trial.
     trial_ms: u32,
 }
 
 /// Prepares the wake of a snapshot, if one is to wake: a reset that has ended its
-/// last wake is noted, and somebody at the console may call this one off.
+/// last wake is noted, and a key on the console calls this one off.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ impl Ready {
     }
 
     /// Leaves word that the snapshot is about to wake. A machine without a clock that
-    /// outlives a reset cannot tell afterwards how long it was on trial.
+    /// outlives a reset cannot tell how long it was on trial.
     pub(crate) fn begin<M: Machine>(self, machine: &M, generation: u64) {
         if let Some(woken_at_ns) = machine.now_ns() {
             machine.begin_attempt(BootAttempt {

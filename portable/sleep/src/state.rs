@@ -12,10 +12,10 @@ const PARTITIONS: u32 = u32::from_le_bytes(*b"GRDS");
 /// Version of that section.
 const VERSION: u16 = 2;
 
-/// One without what the partitions hold.
+/// The version without the partitions' contents.
 const OLD_VERSION: u16 = 1;
 
-/// Owner and versions of that section, for who tells which sections are read.
+/// Owner and versions of that section, for the manifest.
 pub const PARTITIONS_SECTIONS: [(u32, u16); 2] = [(PARTITIONS, VERSION), (PARTITIONS, OLD_VERSION)];
 
 /// Writes down the machine's state, and the fingerprints of the partitions that its OS
@@ -39,9 +39,9 @@ pub(crate) fn capture<M: Machine>(
     Ok(())
 }
 
-/// Reads the state of an image, all of it, before anything is touched; the partitions
-/// must be as its OS knows them, `fingerprints` being what they are now. One that cannot be
-/// guarded is named; a snapshot that does not say that this is accepted is refused.
+/// Reads all of an image's state, before anything is touched. The partitions must be as its OS
+/// knows them; `fingerprints` are those of now. A partition that cannot be guarded is named; a
+/// snapshot that does not accept it is refused.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub(crate) fn read<'a, M: Machine>(
     };
     let digests = then.iter().map(PartitionFingerprint::digest);
     unchanged(digests.chain(old_then), now)?;
-    // What the old version does not say is told by what the partitions hold now.
+    // The old version does not say it: the partitions of now do.
     let is_known = |now: &&PartitionFingerprint| old_then.iter().any(|then| now.is_of(then));
     for partition in then.iter().chain(now.iter().filter(is_known)) {
         let Some(unguarded) = partition.unguarded() else {

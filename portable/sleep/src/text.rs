@@ -29,7 +29,7 @@ impl Line {
         line
     }
 
-    /// Lets it get so much longer.
+    /// Lets it get longer by `more` bytes.
     pub(crate) fn lengthen(&mut self, more: usize) {
         self.most += more;
     }
@@ -40,7 +40,7 @@ impl Line {
     }
 }
 
-/// A text for an OS; what does not fit is left out.
+/// A text for an OS; words that do not fit are left out.
 pub(crate) fn text_of(words: &impl fmt::Display) -> ReportText {
     Line::of(words, REPORT_BYTES - 1).text
 }
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// The text of so many letters and an umlaut, as far as it fits.
+    /// The text of `letters` letters and an umlaut, as far as it fits.
     fn text(letters: usize) -> (String, usize, bool) {
         let mut line = Line {
             text: [0; REPORT_BYTES],

@@ -8,7 +8,7 @@ use poorwill_store::{Admitted, DiscardReason, Failure, StoreError};
 use crate::area::{AnyArea, OpenArea, for_each_area, with_area};
 use crate::error::{AreaError, ColdBoot};
 use crate::event::{Event, ImageUse, WakeReport};
-use crate::machine::{Domain, Job, Machine, Resume};
+use crate::machine::{Domain, Job, Machine, Resume, State};
 use crate::restore::{Restored, restore};
 use crate::sealing::{Sealing, disarm};
 use crate::snapshot::{self, Ready};
@@ -16,10 +16,10 @@ use crate::state;
 use crate::warm_reset::LoadMark;
 use crate::work::Work;
 
-/// What a power-on came to.
+/// The result of a power-on.
 #[derive(Debug)]
 pub enum Woke<R> {
-    /// Memory and devices are as they were; what is left is the waking hart's.
+    /// Memory and devices are as they were; the rest is the waking hart's.
     Awake(R),
     /// There is nothing to wake, or it is refused: the next stage is to be started.
     Cold(ColdBoot),
@@ -31,7 +31,7 @@ pub enum Woke<R> {
 }
 
 /// Wakes the machine if it sleeps; `began` is the time of the power-on, in ticks.
-/// Whatever images there are when it boots cold, none of them may wake later.
+/// If it boots cold, no image may wake later.
 pub fn wake<M: Machine>(
     machine: &M,
     memory: &mut OsMemory,
@@ -66,8 +66,7 @@ pub fn wake<M: Machine>(
     }
 }
 
-/// A cold boot because there is no area to look at, or not one: whatever images
-/// there are elsewhere, none of them may wake later.
+/// A cold boot because there is no area, or more than one: no image elsewhere may wake later.
 fn without_area<M: Machine>(machine: &M, work: &mut Work<'_>, error: AreaError) -> ColdBoot {
     disarm(machine);
     if error.is_absence() {
@@ -79,7 +78,7 @@ fn without_area<M: Machine>(machine: &M, work: &mut Work<'_>, error: AreaError) 
     ColdBoot::Area(error)
 }
 
-/// Says that images were not given up, if that is so.
+/// Says why images could not be discarded, if so.
 fn say_kept<M: Machine>(machine: &M, complaint: Option<StoreError>) {
     if let Some(error) = complaint {
         machine.say(&Event::NotDiscarded(error));
@@ -101,7 +100,7 @@ fn record_failure<M: Machine>(machine: &M, work: &mut Work<'_>, image: Admitted,
     }
 }
 
-/// What looking at the sleep area came to.
+/// What the sleep area had.
 #[derive(Debug)]
 enum Attempt<R> {
     Woken(R, WakeReport),
@@ -115,39 +114,48 @@ fn attempt<M: Machine>(
     memory: &mut OsMemory,
     sealing: &Sealing,
 ) -> Attempt<Resume<M>> {
-    let OpenArea {
-        area,
-        workspace,
-        fingerprints,
-    } = open;
-    let snapshot = match snapshot::ready(machine, area) {
-        Ok(snapshot) => snapshot,
+    match snapshot::ready(machine, open.area) {
+        Ok(snapshot) => load(machine, open, snapshot, memory, sealing),
         Err(reason) => {
-            say_kept(machine, area.discard_all(DiscardReason::ColdBoot).err());
-            return Attempt::Cold(reason);
+            let discarded = open.area.discard_all(DiscardReason::ColdBoot);
+            say_kept(machine, discarded.err());
+            Attempt::Cold(reason)
         }
-    };
-    let here = Here {
+    }
+}
+
+fn here<'s, M: Machine>(machine: &M, memory: &OsMemory, sealing: &'s Sealing) -> Here<'s> {
+    Here {
         identity: machine.domain().identity(),
         os_pages: memory.pages(),
         trust: sealing.trust(),
         is_clear: machine.memory_is_clear(),
-    };
-    let mut loading_began = machine.ticks();
+    }
+}
+
+/// Loads the image, which is that of a `snapshot` or not.
+fn load<M: Machine>(
+    machine: &M,
+    open: OpenArea<'_, '_, '_>,
+    snapshot: Option<Ready>,
+    memory: &mut OsMemory,
+    sealing: &Sealing,
+) -> Attempt<Resume<M>> {
+    let here = here(machine, memory, sealing);
+    let mut began = machine.ticks();
     let restored = restore(
-        area,
+        open.area,
         memory,
-        workspace,
+        open.workspace,
         &here,
         machine,
         |image| {
-            loading_began = machine.ticks();
-            state::read(machine, image, fingerprints)
+            began = machine.ticks();
+            state::read(machine, image, open.fingerprints)
         },
         &mut |progress| machine.show(Job::Waking, progress),
     );
     machine.end_show();
-    let load_ms = machine.milliseconds_since(loading_began);
     match restored {
         Restored::Whole {
             state,
@@ -158,14 +166,9 @@ fn attempt<M: Machine>(
                 image: snapshot.map_or(ImageUse::Once, Ready::image_use),
                 generation: image.header().generation,
                 loaded_bytes: loaded.loaded_pages() * PAGE_BYTES,
-                load_ms,
+                load_ms: machine.milliseconds_since(began),
             };
-            let resume = machine.domain().restore(state, &wake);
-            // Not before: an image that is refused is not on trial.
-            if let Some(ready) = snapshot {
-                ready.begin(machine, wake.generation);
-            }
-            Attempt::Woken(resume, wake)
+            woken(machine, snapshot, state, wake)
         }
         Restored::Cold(reason, complaint) => {
             say_kept(machine, complaint);
@@ -173,4 +176,18 @@ fn attempt<M: Machine>(
         }
         Restored::Partial(image, failure) => Attempt::Partial(image, failure),
     }
+}
+
+fn woken<M: Machine>(
+    machine: &M,
+    snapshot: Option<Ready>,
+    state: State<'_, M>,
+    wake: WakeReport,
+) -> Attempt<Resume<M>> {
+    let resume = machine.domain().restore(state, &wake);
+    // Not before: an image that is refused is not on trial.
+    if let Some(ready) = snapshot {
+        ready.begin(machine, wake.generation);
+    }
+    Attempt::Woken(resume, wake)
 }

@@ -4,8 +4,8 @@ pub const WARM_RESET_WORDS: usize = 5;
 /// The first word, once the firmware has started.
 const STARTED: u64 = u64::from_le_bytes(*b"started\0");
 
-/// The warm-reset record: what the last start of the machine has left in memory for
-/// this one. It is there again at a reset, and where RAM outlives the power.
+/// The warm-reset record, which the last start of the machine has left in memory for
+/// this one. It is there again at a reset, and on a machine whose RAM outlives the power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmResetRecord {
     /// The word of a start is zero: where power-on clears memory, the power has just
@@ -72,9 +72,9 @@ impl WarmResetRecord {
     }
 }
 
-/// The load mark: a word in memory, beside the record, that says that OS memory may hold a
-/// part of what a sealed image had. It is there for as long as one is loaded, so a reset
-/// that finds it has cut a load short, or its clearing.
+/// The load mark: a word in memory, beside the record. It says that OS memory may hold a part
+/// of a sealed image. It is set during a load, so a reset that finds it has cut a load short,
+/// or the clearing after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadMark {
     /// It is not there.
@@ -107,7 +107,7 @@ impl LoadMark {
 /// The load mark's word.
 const SET: u64 = u64::from_le_bytes(*b"loading\0");
 
-/// What tells an attempt from whatever else memory may hold.
+/// Tells an attempt from other bytes in memory.
 fn check(attempt: [u64; 3]) -> u64 {
     attempt
         .iter()

@@ -1,6 +1,6 @@
-//! What a sleep or a cut keeps of the machine, and brings back.
+//! State that a sleep or a cut keeps and brings back.
 //!
-//! Each owner has one list of it, which [`kept!`] makes. A list is kept itself, so it may be
+//! Each owner has one list, which [`kept!`] makes. A list is kept itself, so it may be
 //! an entry of another list. Harts and PCI devices have lists of their own.
 
 use core::borrow::Borrow;
@@ -24,13 +24,13 @@ pub(crate) enum Store {
     Record,
 }
 
-/// What a save is to know, while no hart runs the OS.
+/// A save, while no hart runs the OS.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Saving<'a> {
     pub(crate) store: Store,
     /// Where the OS goes on, which has asked for a sleep that is a cut.
     pub(crate) vector: Option<Resume>,
-    /// What the OS's APLICs did before they were shut.
+    /// DOMAINCFG of the OS's APLICs from before they were shut.
     pub(crate) shut: Option<&'a ShutDomains>,
 }
 
@@ -60,10 +60,10 @@ pub(crate) trait Keep {
         sections: &mut StateSections<'a>,
     ) -> Result<Self::State<'a>, StateError>;
 
-    /// Puts the state back, but for what interrupts a hart.
+    /// Puts the state back, without anything that interrupts a hart.
     fn put_back(&self, store: Store, state: &Self::State<'_>);
 
-    /// Puts that back, once each hart that goes on has its own state.
+    /// Lets it interrupt, once each hart that goes on has its own state.
     fn let_out(&self, _store: Store, _state: &Self::State<'_>) {}
 }
 

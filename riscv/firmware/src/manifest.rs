@@ -55,7 +55,7 @@ const SECTIONS: [SectionVersion; kept::total(ALL)] = {
     versions
 };
 
-/// Those of the hart that sleeps, of what all harts share, and of the disk.
+/// The sections of the hart that sleeps, of the machine, and of the disk.
 const ALL: &[&[Section]] = &[
     &sleeper::SECTIONS,
     <cut::Machine as Keep>::SECTIONS,
@@ -83,7 +83,7 @@ const CUT: CutRecord = CutRecord {
     hart_bytes: cut::BYTES.1 as u64,
 };
 
-/// Checks that rule, and by what an image of a machine with a power-fail line is known.
+/// Checks that rule, and the section that marks an image of a machine with a power-fail line.
 const _: () = {
     let mut harts = 1;
     while harts <= MAX_HARTS {
@@ -106,7 +106,7 @@ const DIGEST_TERM: u64 = PIECE_PAGES * PAGE_BYTES / DIGEST_BYTES;
 /// Bytes of a piece's digest.
 const DIGEST_BYTES: u64 = 16;
 
-/// Checks the rule against what is really taken, for memory of 4 KiB to 16 TiB.
+/// Checks the rule against the pages that the firmware takes, for memory of 4 KiB to 16 TiB.
 const _: () = {
     let mut shift = 0;
     while shift <= 32 {

@@ -18,7 +18,7 @@ use crate::platform::console::{self, say};
 use crate::platform::{platform, pmp};
 
 kept! {
-    /// What the running OS was told.
+    /// The values in the running OS's device tree.
     static OS: Os, OsState;
     // An image has it beside the log's text.
     Record => log: Told<ToldLog> = &LOG;
@@ -30,7 +30,7 @@ static LOG: Told<ToldLog> = Told::nothing();
 static BOOT: Told<Report> = Told::nothing();
 static CUT: Told<ToldStatus> = Told::nothing();
 
-/// A value of the OS's device tree: where it is, and what was written there last.
+/// A value of the OS's device tree: its address, and the last text there.
 pub(crate) struct Told<T>(Mutex<Option<T>>);
 
 impl<T: Copy> Told<T> {
@@ -108,7 +108,7 @@ impl Keep for LogOfImage {
     }
 }
 
-/// Keeps what the OS is told at a cold boot.
+/// Keeps the values of the device tree that the OS gets at a cold boot.
 pub(crate) fn remember(boot: Report, log: Option<ToldLog>, cut: Option<ToldStatus>) {
     BOOT.set(Some(boot));
     LOG.set(log);

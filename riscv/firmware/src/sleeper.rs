@@ -1,5 +1,5 @@
-//! The hart that sleeps for the machine: what it holds for its OS, and where that goes on, in
-//! an image or in the record of a cut; and what it takes over as it wakes.
+//! The hart that sleeps for the machine: its state and where its OS goes on, in an image or in
+//! the record of a cut; and the way back as it wakes.
 
 use poorwill_drivers::ShutDomains;
 use poorwill_hart::{Bank, CaptureError, HartContext, MAX_VLENB, Section, section};
@@ -29,19 +29,19 @@ pub(crate) const SECTIONS: [kept::Section; 9] = {
     ]
 };
 
-/// What the waking hart takes over: its own state, and what the OS's APLICs, which are shut, are
-/// to do from then on.
+/// What the waking hart restores: its own state, and DOMAINCFG of the OS's APLICs, which are
+/// shut.
 type Waking = (HartContext, Option<ShutDomains>);
 
 static WAKING: Mutex<Option<Waking>> = Mutex::new(None);
 
-/// Keeps what a hart is to have when it wakes. The `domains` let interrupts out then: what came
-/// before would be lost with what its interrupt file holds until it is put back.
+/// Keeps the state of a hart for its wake. The `domains` let interrupts out then: an earlier
+/// message would be lost as the hart's interrupt file is put back.
 pub(crate) fn will_wake(hart: HartContext, domains: Option<ShutDomains>) {
     *WAKING.lock() = Some((hart, domains));
 }
 
-/// Puts back what is the calling hart's own; run as it starts for a wake.
+/// Puts the calling hart's own state back, as it starts for a wake.
 pub(crate) fn restore_hart() {
     // Not moved: a hart's stack is small.
     let mut waking = WAKING.lock();
@@ -55,12 +55,12 @@ pub(crate) fn restore_hart() {
     *waking = None;
 }
 
-/// Writes down what the calling hart holds for its OS, which goes on at `vector`.
+/// Writes the calling hart's state for its OS, which goes on at `vector`.
 ///
 /// # Errors
 ///
 /// [`StateError::NoRoom`], also for vector registers longer than an image can have.
-// A context is large: it is to be gone before the controllers are captured.
+// A context is large: its frame ends before the controllers are captured.
 #[inline(never)]
 pub(crate) fn capture(vector: WakeVector, into: &mut StateWriter<'_>) -> Result<(), StateError> {
     let clock = &platform().time;
@@ -116,7 +116,7 @@ fn read_hart(sections: &mut StateSections<'_>) -> Result<HartContext, StateError
     Ok(context)
 }
 
-/// A hart that holds more than a section can have.
+/// The error for a hart whose state is longer than a section.
 fn no_room(error: CaptureError) -> StateError {
     let CaptureError::VectorLength(vlenb) = error;
     StateError::NoRoom {
@@ -126,7 +126,7 @@ fn no_room(error: CaptureError) -> StateError {
     }
 }
 
-/// Whether there are a hart and a place to go on with.
+/// Whether the hart and the wake vector are there.
 fn check(core: &Core) -> Result<(), StateRefusal> {
     let hart = crate::hart::find(core.hart()).ok_or(StateRefusal::NoHart(core.hart()))?;
     let address = core.vector().address;

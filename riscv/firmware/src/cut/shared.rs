@@ -1,5 +1,5 @@
-//! What all harts share: the list of what this machine keeps, and the part of the record that
-//! has it.
+//! The list of the state that a sleep or a cut keeps of this machine, and its part of the
+//! record.
 
 use core::borrow::Borrow;
 
@@ -24,7 +24,7 @@ use crate::platform::{domain, platform};
 use crate::report::{LogOfImage, OS, Os};
 
 kept! {
-    /// What this machine keeps, but for what its harts and PCI devices hold.
+    /// The state of this machine, without its harts and PCI devices.
     static MACHINE: Machine, MachineState;
     // First: reading the time changes it.
     Record => clock: KeptClock = &KeptClock;
@@ -103,7 +103,7 @@ impl KeepValue for SaveRefused {
     }
 }
 
-/// What that save has left sealed in memory.
+/// Memory that this save has left sealed.
 pub(crate) struct Sealed;
 
 impl KeepValue for Sealed {
@@ -119,7 +119,7 @@ impl KeepValue for Sealed {
     }
 }
 
-/// What a hart does after a power-on.
+/// A hart after a power-on.
 const STOPPED: u64 = 0;
 const GOES_ON: u64 = 1;
 const STARTS: u64 = 2;

@@ -108,9 +108,9 @@ pub(super) fn on_device<R>(
     result
 }
 
-/// Takes access to memory from the functions of all buses but the one at the place: of what an
-/// OS or a boot loader has left running, a page would be hashed as it was, and saved as it is.
-/// Virtual functions (SR-IOV) are out of reach, and so refused.
+/// Takes access to memory from the functions of all buses, except the one at the place. A
+/// function that an OS or a boot loader has left running could change a page between its hash
+/// and its save. Virtual functions (SR-IOV) are out of reach, and so refused.
 fn silence_others(
     place: &Place,
     silenced: &mut ArrayVec<(Ecam, Silenced), MAX_PCI_HOSTS>,
@@ -188,8 +188,8 @@ fn start_controller<'r>(
 fn start_memory<'r>(handle: &'r DeviceHandle, config: &'r Ecam) -> Result<Running<'r>, AreaError> {
     let range = PhysRange::new(handle.cpu_address(), handle.length());
     let care = DeviceMemory::new(range, (handle, config), platform().cache_block);
-    // SAFETY: acquiring made the function answer there, lasts as long as the
-    // medium, and no other Rust object lies in a device.
+    // SAFETY: acquiring made the function answer there until the medium is dropped, and no
+    // other Rust object lies in a device.
     let memory = unsafe { MappedMemory::new(range) }?;
     Ok(Running::Mapped(MappedMedium::new(memory, care)?))
 }

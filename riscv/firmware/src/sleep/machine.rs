@@ -239,7 +239,7 @@ impl Domain for Firmware {
     }
 }
 
-/// The kernel's address space, in which nothing is looked for when the power fails.
+/// The kernel's address space. A search in it ends when the power fails.
 struct KernelSpace(PageTables);
 
 impl AddressSpace for KernelSpace {
@@ -266,8 +266,7 @@ impl AddressSpace for KernelSpace {
     }
 }
 
-/// Overwrites what was found free, and has it saved like that: a page that is in
-/// use after all shows in an OS that goes on with it.
+/// Overwrites the free pages, and has them saved: an OS that uses one of them finds the poison.
 #[cfg(feature = "poison-free")]
 fn poison(memory: &OsMemory, free: &mut PageMap<'_>, contents: poorwill_memory::FreeContents) {
     use poorwill_memory::{FreeContents, PageWalk, ROW_WORDS, StridedFill};

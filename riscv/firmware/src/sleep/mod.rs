@@ -1,6 +1,5 @@
-//! Sleeping and waking on this hardware. What is decided, and in which order, is
-//! the `sleep` crate's; here are the machine that it works on, and what a sleep or a
-//! wake ends with.
+//! Sleeping and waking on this hardware. The `sleep` crate has the decisions and their order;
+//! here are the machine that it works on, and the end of a sleep or a wake.
 
 mod device;
 mod machine;
@@ -59,7 +58,7 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
 }
 
 /// Wakes the machine if it sleeps. Returns the reason if it does not; `began` is
-/// `time` at power-on, `no_cut` why a cut was given up.
+/// `time` at power-on, `no_cut` why no cut was resumed.
 pub(crate) fn wake(began: u64, stopped: &OthersStopped, no_cut: Option<CutReason>) -> ColdBoot {
     let woke = {
         let mut memory = os_memory(stopped);

@@ -1,5 +1,5 @@
-//! Sleep with the RAM powered: the hart that called waits in machine mode, the
-//! others are stopped and wait as they do. Devices are as the OS left them.
+//! Sleep with the RAM powered: the hart that called waits in machine mode, and the
+//! others stay stopped. Devices are as the OS left them.
 
 use poorwill_arch::{HeldTimer, csr};
 use poorwill_hart::interrupt::Pending;
@@ -8,7 +8,7 @@ use poorwill_sleep::retain::{Observed, Signals, Sleeper};
 use crate::hart::ThisHart;
 use crate::platform::{console, platform, power_fail};
 
-/// How often somebody may have typed who is to wait no longer than that.
+/// How long a key may wait until the hart looks for it.
 const LOOK_EVERY_MS: u64 = 100;
 
 /// The hart that rests for the machine.
@@ -38,7 +38,7 @@ impl Sleeper for Resting {
     }
 
     fn look(&mut self) -> Signals {
-        // Nobody has asked for anything: the other harts are stopped.
+        // No request is there: the other harts are stopped.
         self.hart.handle_ipi();
         let time = &platform().time;
         let now = time.ticks();
