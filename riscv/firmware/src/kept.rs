@@ -39,7 +39,7 @@ pub(crate) trait Keep {
     /// Owners and versions of its sections; a list has those of an image.
     const SECTIONS: &'static [Section];
 
-    /// Its state as a store has it. The default is that of a store without it.
+    /// Its state in a store. The default is for a store without it.
     type State<'a>: Debug + Default;
 
     /// Writes its sections.
@@ -160,7 +160,7 @@ pub(crate) const fn joined<const N: usize>(all: &[&[Section]]) -> [Section; N] {
     joined
 }
 
-/// State that is one value, in a section of its own.
+/// State that is one value in one section.
 pub(crate) trait KeepValue {
     type Value: FromBytes + IntoBytes + Immutable + KnownLayout + Debug + ?Sized + 'static;
 
@@ -173,7 +173,7 @@ pub(crate) trait KeepValue {
     /// [`NotKept::Device`].
     fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<Self::Value>>, NotKept>;
 
-    /// Whether that of a store is of this machine.
+    /// Whether a store's value fits this machine.
     fn fits(&self, _value: Option<&Self::Value>) -> bool {
         true
     }

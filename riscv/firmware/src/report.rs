@@ -47,7 +47,7 @@ impl<T: Copy> Told<T> {
     }
 }
 
-/// Has a value kept by its type.
+/// Implements [`KeepValue`] for a told value.
 macro_rules! keep_told {
     ($($Value:ty),*) => {
         $(impl KeepValue for Told<$Value> {
@@ -75,7 +75,7 @@ impl Keep for LogOfImage {
 
     type State<'a> = Option<(&'a Log, &'a ToldLog)>;
 
-    /// Where there is no room, an image is without: that is no reason not to sleep.
+    /// If there is no room, the image has no log: the machine sleeps nevertheless.
     fn save(&self, _: &Saving<'_>, into: &mut StateWriter<'_>) -> Result<(), NotKept> {
         let Some(told) = LOG.get() else {
             return Ok(());

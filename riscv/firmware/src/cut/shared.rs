@@ -91,7 +91,7 @@ impl KeepValue for HeadOfRecord {
     }
 }
 
-/// A save was refused for the cut, of which the OS has asked.
+/// The OS has asked for a save, which was refused for the cut.
 pub(crate) struct SaveRefused;
 
 impl KeepValue for SaveRefused {
@@ -123,7 +123,7 @@ impl KeepValue for Sealed {
 const STOPPED: u64 = 0;
 const GOES_ON: u64 = 1;
 const STARTS: u64 = 2;
-/// It wakes, where the OS said as it asked for a sleep.
+/// It wakes at the wake vector.
 const WAKES: u64 = 3;
 
 /// How a hart is to be started.

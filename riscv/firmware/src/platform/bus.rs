@@ -1,6 +1,6 @@
-//! The devices on the bus of memory whose state a power failure takes: other UARTs than the
-//! console, flash, the configuration device, the clock, places for virtio devices. What
-//! becomes of each node of the tree is `devicetree::Census`'s to say.
+//! The devices on the bus of memory that lose their state with the power: UARTs beside the
+//! console, flash, the configuration device, the clock, places for virtio devices.
+//! `devicetree::Census` has the rule for each node of the tree.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -26,7 +26,7 @@ use crate::kept::{Keep, KeepValue, Saving, Section, Store, kept};
 /// Banks of flash at most, as of a flash in the tree.
 const MAX_BANKS: usize = 4;
 
-/// Why no cut is to be taken on a machine with such devices.
+/// Why a machine with such devices is not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BusObstacle {
     /// Nothing keeps the state of a device.
@@ -37,7 +37,7 @@ pub(crate) enum BusObstacle {
         /// How many more there are.
         others: usize,
     },
-    /// Nothing tells how the OS uses the configuration device.
+    /// The OS's accesses to the configuration device are not seen.
     #[error("without PMP nothing tells what of the device at {0:#x} the OS has selected")]
     Unwatched(u64),
     /// A bank of flash does not answer as it should.
@@ -75,19 +75,19 @@ struct Bank {
 struct Devices {
     uarts: ArrayVec<Uart<Mmio>, MAX_UARTS>,
     banks: ArrayVec<Bank, MAX_BANKS>,
-    /// Names of those that nothing keeps.
+    /// Names of devices without a keeper.
     unkept: ArrayVec<NodeName, { poorwill_devicetree::MAX_NAMED }>,
     obstacle: Option<BusObstacle>,
 }
 
 static DEVICES: Once<Devices> = Once::new();
 
-/// Learns of the devices: on a machine without a power-fail line of those for virtio alone. Of
-/// flash `vault` is the firmware's. `is_watched`: the OS's accesses to mediated registers are seen.
+/// Takes the devices from the tree; without a power-fail line, only those for virtio. `vault` is
+/// the firmware's part of flash. `is_watched`: the OS's accesses to mediated registers are seen.
 ///
 /// # Safety
 ///
-/// `machine` describes this machine, no OS runs, and nobody else uses these devices.
+/// `machine` describes this machine, no OS runs, and nothing else uses these devices.
 // A function of its own: see `domain::start`.
 #[inline(never)]
 pub(super) unsafe fn start(
@@ -178,7 +178,7 @@ fn bank(
     }
 }
 
-/// What keeps a machine with these devices from being cut.
+/// The reason not to cut a machine with these devices.
 pub(crate) fn obstacle() -> Option<BusObstacle> {
     DEVICES.get()?.obstacle
 }
@@ -192,7 +192,7 @@ pub(crate) fn unkept() -> impl Iterator<Item = &'static NodeName> {
 }
 
 kept! {
-    /// The state of the devices, but for the clock's.
+    /// The state of the devices, without the clock.
     static BUS: Bus, BusState;
     Record => uarts: Uarts = &Uarts;
     Record => fw_cfgs: FwCfgs = &FwCfgs;
@@ -259,13 +259,13 @@ impl KeepValue for FwCfgs {
     fn put_back(&self, _: Store, states: Option<&[FwCfgState]>) {
         let states = states.unwrap_or_default();
         if let Err(address) = platform().mediated.restore_fw_cfgs(states) {
-            say!("cut: the device at {address:#x} has not taken back what it held");
+            say!("cut: the device at {address:#x} did not take its state back");
         }
     }
 }
 
-/// The modes of the banks of flash, by their numbers. Where drivers have suspended their
-/// devices they set flash up again, and there is none.
+/// The modes of the banks of flash, by their numbers. The list is empty if the OS has suspended
+/// its devices: its drivers set flash up again.
 pub(crate) struct FlashModes;
 
 impl KeepValue for FlashModes {
@@ -290,7 +290,7 @@ impl KeepValue for FlashModes {
         })
     }
 
-    /// Machine mode may not use flash after this: the vault's bank may be the OS's, too.
+    /// The firmware may not use flash after this: the vault's bank may be the OS's, too.
     fn let_out(&self, _: Store, modes: Option<&[u8]>) {
         for (bank, mode) in banks().iter().zip(modes.unwrap_or_default()) {
             if let Some(mode) = Mode::of_number(*mode) {

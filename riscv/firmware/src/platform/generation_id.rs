@@ -30,7 +30,7 @@ pub(crate) struct GenerationId {
 }
 
 impl GenerationId {
-    /// On a machine that can tell its OS of a new one.
+    /// The ID of a machine that can interrupt its OS for a new one.
     pub(super) fn new(machine: &Machine) -> Option<Self> {
         let source = machine.spare_source?;
         Some(GenerationId { source })
@@ -41,7 +41,7 @@ impl GenerationId {
         PhysRange::new((&raw const PLACE).addr() as u64, PAGE_BYTES)
     }
 
-    /// What the next stage is to know of it.
+    /// The node for the next stage's device tree.
     pub(crate) fn description(&self) -> devicetree::GenerationId {
         devicetree::GenerationId {
             address: self.page().start,
@@ -68,8 +68,8 @@ impl GenerationId {
     }
 }
 
-/// The generation ID through a power-off. An OS that wakes from an image finds a new one. After
-/// a cut it is the same execution, and not a copy of it.
+/// The generation ID across a power-off. An OS that wakes from an image finds a new ID. After
+/// a cut it finds the old one: it is the same execution, and not a copy.
 pub(crate) struct KeptId;
 
 impl KeepValue for KeptId {
