@@ -162,9 +162,9 @@ fn on_area<M: Machine, R>(
     }
 }
 
-/// How the machine is to sleep, by its sleep area. Without one, with several, and where it
-/// cannot be read, that is the default. The vault is not asked.
-pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Configuration {
+/// How the machine is to sleep, by its sleep area; `None` without one, or with several. A
+/// configuration that cannot be read is the default. The vault is not asked.
+pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Option<Configuration> {
     let mut areas = Areas::default();
     let mut configuration = Ok(Configuration::default());
     let Work {
@@ -184,14 +184,11 @@ pub(crate) fn configuration<M: Machine>(machine: &M, work: &mut Work<'_>) -> Con
             Ok(())
         },
     );
-    match (areas.the_only(), configuration) {
-        (Ok(_), Ok(configuration)) => configuration,
-        (Ok(_), Err(error)) => {
-            machine.say(&Event::Configuration(error));
-            Configuration::default()
-        }
-        (Err(_), _) => Configuration::default(),
-    }
+    areas.the_only().ok()?;
+    Some(configuration.unwrap_or_else(|error| {
+        machine.say(&Event::Configuration(error));
+        Configuration::default()
+    }))
 }
 
 /// Runs `job` on every sleep area that can be reached, for machines that have more

@@ -99,7 +99,7 @@ pub struct FakeMachine<'f> {
     /// The controllers before its disk, and how each describes that.
     pub controllers: Vec<Option<SharedNamespace>>,
     /// How often a controller was started.
-    pub starts: Cell<usize>,
+    pub starts: Rc<Cell<usize>>,
     /// The controllers that have written.
     pub wrote: Rc<RefCell<BTreeSet<usize>>>,
 }
@@ -183,7 +183,7 @@ impl<'f> FakeMachine<'f> {
             told: RefCell::new(None),
             harts: FakeHarts::default(),
             controllers: vec![None],
-            starts: Cell::new(0),
+            starts: Rc::default(),
             wrote: Rc::default(),
         }
     }

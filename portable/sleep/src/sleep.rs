@@ -90,7 +90,11 @@ fn cut_if_chosen<M: Machine>(
     began: u64,
     work: &mut Work<'_>,
 ) -> Option<Slept> {
-    if !machine.can_be_cut() || choose(&configuration(machine, work), true) != Choice::Cut {
+    if !machine.can_be_cut() {
+        return None;
+    }
+    let configured = configuration(machine, work);
+    if choose(&configured.unwrap_or_default(), true) != Choice::Cut {
         return None;
     }
     machine.say(&Event::Cut);
@@ -99,11 +103,16 @@ fn cut_if_chosen<M: Machine>(
         Err(refused) => refused,
     };
     machine.say(&Event::NotCut(refused));
-    (refused == NoCut::PowerFails).then(|| {
-        // The OS goes on, until it is cut.
-        rest(machine, None);
-        Slept::Awake
-    })
+    match (refused, configured, machine.obstacle()) {
+        (NoCut::PowerFails, ..) => {
+            // The OS goes on, until it is cut.
+            rest(machine, None);
+            Some(Slept::Awake)
+        }
+        // A save would be refused, too: the disk is not started again for that.
+        (_, Some(_), Some(obstacle)) => Some(Slept::Refused(obstacle.into())),
+        _ => None,
+    }
 }
 
 /// Sleeps with the RAM powered, and says so.

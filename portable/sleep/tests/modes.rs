@@ -210,16 +210,20 @@ fn a_cut_that_is_refused_is_a_sleep_that_saves_or_rests() {
     ];
     assert_said(&said, &[&refused[..], &rested[..]].concat());
     let mut disk = configured(of_mode(None));
-    let (slept, _) = put_to_sleep(&mut disk, |machine| {
+    let starts = Rc::default();
+    let (slept, said) = put_to_sleep(&mut disk, |machine| {
         machine.record = Some(persistent(Some(UNKEPT)));
         machine
             .obstacle
             .set(Some(Obstacle::LiveDevice(0x1000_8000)));
+        machine.starts = Rc::clone(&starts);
     });
     assert!(
         matches!(slept, Slept::Refused(NoSleep::Obstacle(_))),
         "{slept:?}"
     );
+    assert_said(&said, &refused);
+    assert_eq!(starts.get(), 1, "the disk is started once");
 }
 
 /// The OS goes on, for the instant at which it is cut; nothing is saved meanwhile.
