@@ -134,6 +134,8 @@ pub(crate) fn with_area<M: Machine, R>(
 }
 
 /// Runs `job` on an area of a device. The block gives the medium and the vault back.
+// The device's frame is below: a job needs most of the stack.
+#[inline(never)]
 fn on_area<M: Machine, R>(
     machine: &M,
     device: &mut M::Device<'_>,

@@ -73,6 +73,8 @@ pub(crate) fn restore<'w, S, M: Machine>(
 
 /// Loads memory. A start that finds the load mark set clears it: memory is whole after a load,
 /// or clear.
+// Its frame begins once the state is read.
+#[inline(never)]
 fn load_marked<M: Machine>(
     machine: &M,
     area: &mut AnyArea<'_, '_>,

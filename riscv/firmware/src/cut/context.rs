@@ -63,8 +63,9 @@ pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
 ///
 /// # Errors
 ///
-/// [`Misfit`].
-pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, Misfit> {
+/// [`CutReason::Misfit`].
+// The caller's error: to wrap it anew would copy the context.
+pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartContext, CutReason> {
     let mut sections = StateSections::parse(pages, bytes)?;
     let mut context = HartContext {
         deadline: sections.take_payload(DEADLINE, 0)?.copied(),
@@ -82,8 +83,8 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
         });
         match is_ours {
             Ok(true) => {}
-            Ok(false) => return Err(Misfit::Unknown(section.owner)),
-            Err(_) => return Err(Misfit::Section(section.owner)),
+            Ok(false) => return Err(Misfit::Unknown(section.owner).into()),
+            Err(_) => return Err(Misfit::Section(section.owner).into()),
         }
     }
     context.check(&access).map_err(|_| Misfit::Hart(own.id()))?;

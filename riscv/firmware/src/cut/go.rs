@@ -182,7 +182,7 @@ impl GoMachine for Going {
 #[inline(never)]
 fn read_part(record: &Record, own: ThisHart, part: usize) -> Result<HartContext, CutReason> {
     let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    Ok(context::read(own, part, bytes)?)
+    context::read(own, part, bytes)
 }
 
 fn restore_banks(record: &Record, own: ThisHart, part: usize) -> Result<(), CutReason> {
