@@ -70,7 +70,7 @@ pub enum NoSleep {
     /// The machine holds state that no image has.
     #[error("{0}")]
     Obstacle(#[from] Obstacle),
-    /// There is a vault, and it cannot be used: a plain image would show what is to be sealed.
+    /// There is a vault, and it cannot be used: a plain image would show its contents.
     #[error("{0}")]
     Vault(#[from] VaultFault),
     /// The sleep area.

@@ -15,8 +15,8 @@ use crate::retain::{Sleeper, Source};
 use crate::vault_state::VaultState;
 use crate::warm_reset::{BootAttempt, LoadMark};
 
-/// A machine that sleeps and wakes: the firmware on its hardware, or a fake. Its supertraits
-/// are what it has once; a domain is what each OS has.
+/// A machine that sleeps and wakes: the firmware on its hardware, or a fake. It has the
+/// supertraits' parts once. Each OS has a domain.
 ///
 /// One hart calls it, and the OS's others are stopped. Times are ticks of the
 /// machine's own counter, unless a unit is named.
@@ -130,7 +130,7 @@ pub trait Power {
         job()
     }
 
-    /// Runs `job`, which is not cut short if the power fails: its waits are as long as usual.
+    /// Runs `job`, which is not cut short if the power fails: its waits keep their usual length.
     fn to_the_end<R>(&self, job: impl FnOnce() -> R) -> R {
         job()
     }

@@ -18,7 +18,7 @@ pub enum Misfit {
     Unnamed,
     #[error("the record's sections are malformed")]
     Malformed,
-    #[error("the record's section {} is not what this firmware reads", Tag(*.0))]
+    #[error("the record's section {} has another layout than this firmware's", Tag(*.0))]
     Section(u32),
     #[error("this firmware does not know the record's section {}", Tag(*.0))]
     Unknown(u32),
@@ -98,7 +98,7 @@ mod tests {
         };
         assert_eq!(
             Misfit::from(payload).to_string(),
-            "the record's section UART is not what this firmware reads"
+            "the record's section UART has another layout than this firmware's"
         );
     }
 }
