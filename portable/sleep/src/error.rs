@@ -8,7 +8,7 @@ use poorwill_medium::pci::PciError;
 use poorwill_store::{DiskChanged, Failure, GptError, NoImage, StoreError, UnguardedPartition};
 use thiserror::Error;
 
-use crate::cut::CutReason;
+use crate::cut::{CutReason, Misfit};
 use crate::vault_state::VaultFault;
 
 /// Why there is no sleep area to use.
@@ -243,4 +243,35 @@ pub enum StateRefusal {
     /// The partitions cannot be read.
     #[error("disk changes since the image was taken cannot be detected: {0}")]
     Partitions(AreaError),
+}
+
+impl From<StateRefusal> for Misfit {
+    fn from(refusal: StateRefusal) -> Self {
+        match refusal {
+            StateRefusal::Section(error) => error.into(),
+            StateRefusal::Unknown { owner, .. } => Misfit::Unknown(owner),
+            StateRefusal::NoCore => Misfit::NoCore,
+            StateRefusal::NoHart(hart) => Misfit::NoHart(hart),
+            StateRefusal::WakeVector(address) => Misfit::WakeVector(address),
+            // Those of an image alone.
+            StateRefusal::Disk(_) | StateRefusal::Unguarded(_) | StateRefusal::Partitions(_) => {
+                Misfit::Unnamed
+            }
+        }
+    }
+}
+
+impl From<StateRefusal> for CutReason {
+    fn from(refusal: StateRefusal) -> Self {
+        CutReason::Misfit(refusal.into())
+    }
+}
+
+impl From<NotKept> for CutReason {
+    fn from(error: NotKept) -> Self {
+        match error {
+            NotKept::State(error) => error.into(),
+            NotKept::Device(address) => CutReason::DeviceState(address),
+        }
+    }
 }

@@ -5,9 +5,6 @@ use core::fmt;
 use poorwill_image::StateError;
 use thiserror::Error;
 
-use crate::core_state::Core;
-use crate::error::StateRefusal;
-
 /// Why the record of a cut does not fit this machine. It is another machine's, or another
 /// firmware's.
 #[allow(missing_docs, reason = "their messages say it")]
@@ -22,8 +19,8 @@ pub enum Misfit {
     Section(u32),
     #[error("this firmware does not know the record's section {}", Tag(*.0))]
     Unknown(u32),
-    #[error("the record has no section {}", Tag(*.0))]
-    Missing(u32),
+    #[error("the record does not say where the OS goes on")]
+    NoCore,
     /// Memory, harts, instruction set or device tree differ.
     #[error("the record is of another machine")]
     Machine,
@@ -62,22 +59,6 @@ impl From<StateError> for Misfit {
             | StateError::TooMany
             | StateError::Twice { .. }
             | StateError::NoRoom { .. } => Misfit::Malformed,
-        }
-    }
-}
-
-impl From<StateRefusal> for Misfit {
-    fn from(refusal: StateRefusal) -> Self {
-        match refusal {
-            StateRefusal::Section(error) => error.into(),
-            StateRefusal::Unknown { owner, .. } => Misfit::Unknown(owner),
-            StateRefusal::NoCore => Misfit::Missing(Core::SECTION.0),
-            StateRefusal::NoHart(hart) => Misfit::NoHart(hart),
-            StateRefusal::WakeVector(address) => Misfit::WakeVector(address),
-            // Those of an image alone.
-            StateRefusal::Disk(_) | StateRefusal::Unguarded(_) | StateRefusal::Partitions(_) => {
-                Misfit::Unnamed
-            }
         }
     }
 }

@@ -3,7 +3,6 @@ use poorwill_medium::pci::Function;
 use thiserror::Error;
 
 use super::misfit::Misfit;
-use crate::error::{NotKept, StateRefusal};
 
 /// Why there is no cut to go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -180,21 +179,6 @@ impl From<StateError> for CutReason {
         match error {
             StateError::NoRoom { needed, .. } => CutReason::NoRoom(needed as u64),
             error => CutReason::Misfit(error.into()),
-        }
-    }
-}
-
-impl From<StateRefusal> for CutReason {
-    fn from(refusal: StateRefusal) -> Self {
-        CutReason::Misfit(refusal.into())
-    }
-}
-
-impl From<NotKept> for CutReason {
-    fn from(error: NotKept) -> Self {
-        match error {
-            NotKept::State(error) => error.into(),
-            NotKept::Device(address) => CutReason::DeviceState(address),
         }
     }
 }

@@ -143,7 +143,7 @@ fn a_controller_without_a_section_stays_as_it_is() {
     let controllers = controllers(&described, &after);
     let state = check(&controllers, &sections).unwrap();
     controllers.put_back(&state);
-    controllers.let_out(&state, |_| None);
+    controllers.let_out(&state);
     assert_eq!(after.borrow().len(), 5 + 2);
     let second = PLICS[1]..ROOT;
     assert!(

@@ -37,7 +37,7 @@ static VAULT: Mutex<State> = Mutex::new(State::Absent);
 static SHARED: Once<FlashBank<Mmio>> = Once::new();
 
 /// The vault while it is lent.
-pub(crate) struct Lent {
+pub(crate) struct Access {
     vault: MutexGuard<'static, State>,
     /// Its key cannot be read.
     broken: Option<VaultError>,
@@ -46,7 +46,7 @@ pub(crate) struct Lent {
 /// Lends the vault, while no OS runs. An OS that shares the bank may have left it in
 /// the middle of a command. Where memory outlives the power, the key is in memory until the
 /// vault is given back.
-pub(crate) fn lend() -> Lent {
+pub(crate) fn lend() -> Access {
     if let Some(bank) = SHARED.get() {
         cfi::read_array(bank);
     }
@@ -55,10 +55,10 @@ pub(crate) fn lend() -> Lent {
         State::Open(vault) if stack::leaves_nothing() => vault.recall_key().err(),
         _ => None,
     };
-    Lent { vault, broken }
+    Access { vault, broken }
 }
 
-impl Drop for Lent {
+impl Drop for Access {
     fn drop(&mut self) {
         if let State::Open(vault) = &mut *self.vault
             && stack::leaves_nothing()
@@ -68,7 +68,7 @@ impl Drop for Lent {
     }
 }
 
-impl Lent {
+impl Access {
     /// What the machine has for a vault.
     pub(crate) fn open(&mut self) -> VaultState<'_, Vault> {
         match (&mut *self.vault, self.broken) {
@@ -80,7 +80,7 @@ impl Lent {
     }
 }
 
-impl LentVault for Lent {
+impl LentVault for Access {
     fn state(&mut self) -> VaultState<'_> {
         match self.open() {
             VaultState::Absent => VaultState::Absent,

@@ -195,23 +195,23 @@ fn start_memory<'r>(handle: &'r DeviceHandle, config: &'r Ecam) -> Result<Runnin
 }
 
 /// A medium of a device that runs.
-pub(super) enum Lent<'m, 'r> {
+pub(super) enum AnyMedium<'m, 'r> {
     Namespace(NvmeMedium<'m, 'r, NvmeRegisters<'r>, WaitClock<&'static Time>>),
     Mapped(&'m mut dyn Medium),
 }
 
-impl LentMedium for Lent<'_, '_> {
+impl LentMedium for AnyMedium<'_, '_> {
     fn disk(&mut self) -> &mut dyn Medium {
         match self {
-            Lent::Namespace(medium) => medium,
-            Lent::Mapped(medium) => *medium,
+            AnyMedium::Namespace(medium) => medium,
+            AnyMedium::Mapped(medium) => *medium,
         }
     }
 }
 
 impl<'r> Device for Running<'r> {
     type Medium<'m>
-        = Lent<'m, 'r>
+        = AnyMedium<'m, 'r>
     where
         Self: 'm;
 
@@ -232,16 +232,16 @@ impl<'r> Device for Running<'r> {
         }
     }
 
-    fn medium(&mut self, id: MediumId) -> Result<Option<Lent<'_, 'r>>, AreaError> {
+    fn medium(&mut self, id: MediumId) -> Result<Option<AnyMedium<'_, 'r>>, AreaError> {
         Ok(match (self, id) {
             (Running::Nvme(controller, _), MediumId::Namespace(id)) => {
                 match controller.medium(id) {
                     Err(NvmeError::Format(_)) => None,
-                    other => Some(Lent::Namespace(other?)),
+                    other => Some(AnyMedium::Namespace(other?)),
                 }
             }
-            (Running::Nvme(_, Some(region)), MediumId::Memory) => Some(Lent::Mapped(region)),
-            (Running::Mapped(medium), MediumId::Memory) => Some(Lent::Mapped(medium)),
+            (Running::Nvme(_, Some(region)), MediumId::Memory) => Some(AnyMedium::Mapped(region)),
+            (Running::Mapped(medium), MediumId::Memory) => Some(AnyMedium::Mapped(medium)),
             (Running::Nvme(_, None), MediumId::Memory)
             | (Running::Mapped(_), MediumId::Namespace(_)) => None,
         })

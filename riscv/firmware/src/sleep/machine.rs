@@ -112,9 +112,9 @@ impl Devices for Firmware {
 }
 
 impl HasVault for Firmware {
-    type Vault<'v> = vault::Lent;
+    type Vault<'v> = vault::Access;
 
-    fn vault(&self) -> vault::Lent {
+    fn vault(&self) -> vault::Access {
         vault::lend()
     }
 
