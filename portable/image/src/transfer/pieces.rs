@@ -160,7 +160,7 @@ impl<'c> Pieces<'c> {
 
 /// Computes the digest of a plain piece, or seals a piece in place and returns its tag.
 /// The result is invalid if the power fails before the end.
-// Placed by its name (firmware.ld).
+// Not inlined: tests/kernel/kernel.ld names it.
 #[inline(never)]
 pub(crate) fn digest_or_seal(
     piece: &Piece,
@@ -183,7 +183,7 @@ pub(crate) fn digest_or_seal(
 }
 
 /// The digest of a piece of plain page data.
-// Placed by its name (firmware.ld).
+// Not inlined: tests/kernel/kernel.ld names it.
 #[inline(never)]
 pub(crate) fn digest(piece: &Piece, memory: &OsMemory) -> Digest {
     let mut hasher = PageHasher::new();
@@ -195,7 +195,7 @@ pub(crate) fn digest(piece: &Piece, memory: &OsMemory) -> Digest {
 
 /// Verifies a sealed piece's tag with `is_right`, and then opens it in place. Returns the
 /// tag. Forged data is never decrypted.
-// Placed by its name (firmware.ld).
+// Not inlined: tests/kernel/kernel.ld names it.
 #[inline(never)]
 pub(crate) fn open(
     piece: &Piece,
