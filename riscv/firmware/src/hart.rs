@@ -52,7 +52,6 @@ pub(crate) unsafe fn start(described: &[devicetree::Hart]) {
         });
         harts.collect()
     });
-    power_fail::tell_by(tell_power_fails);
 }
 
 /// All harts that can run the OS.
@@ -64,11 +63,6 @@ pub(crate) fn all() -> &'static [Hart] {
 pub(crate) fn others() -> impl Iterator<Item = &'static Hart> {
     let own = this_hart();
     all().iter().filter(move |hart| !own.is(hart))
-}
-
-/// Requests all other harts to stop because the power fails.
-fn tell_power_fails() {
-    others().for_each(|hart| hart.send_ipi(Request::Cut));
 }
 
 /// Proof that no hart but the calling one runs the OS or is about to.
@@ -131,6 +125,11 @@ impl Hart {
         self.mailbox.send(request, &self.ipi);
     }
 
+    /// Interrupts the hart in machine mode, without a request.
+    pub(crate) fn ring(&self) {
+        self.ipi.send();
+    }
+
     /// Returns whether the hart has served an awaited request.
     pub(crate) fn has_done(&self, request: Request) -> bool {
         !self.mailbox.is_posted(request)
@@ -154,7 +153,7 @@ impl Hart {
         let own = ThisHart(self);
         own.set_up_csrs();
         ipi::start_hart(&self.description);
-        if let Some(line) = platform().power_fail.as_ref().filter(|_| self.is_first()) {
+        if let Some(line) = power_fail::line().filter(|_| self.is_first()) {
             line.start_hart();
         }
         if let Err(error) = pmp::start_hart() {
@@ -217,7 +216,7 @@ impl ThisHart {
 
     /// Bits of `mie` for machine mode's own interrupts on this hart.
     pub(crate) fn interrupt(self) -> u64 {
-        let has_line = self.is_first() && platform().power_fail.is_some();
+        let has_line = self.is_first() && power_fail::line().is_some();
         let line = if has_line { interrupt::MEI } else { 0 };
         self.0.ipi.interrupt() | line
     }
@@ -232,14 +231,6 @@ impl ThisHart {
         is_pending
     }
 
-    /// Notifies the other harts, if the power-fail line interrupts this hart.
-    fn look_for_power_fail(self) {
-        let line = platform().power_fail.as_ref();
-        if line.is_some_and(|line| self.is_first() && line.begins()) {
-            tell_power_fails();
-        }
-    }
-
     /// Enters the OS after a call that does not return.
     ///
     /// # Safety
@@ -250,10 +241,12 @@ impl ThisHart {
         unsafe { entry::enter(resume, self.stack_top()) }
     }
 
-    /// Checks the power-fail line, clears the IPI and serves the requests. Callers that wait for a
-    /// start or a job check for these themselves.
+    /// Takes the power-fail line's interrupt, clears the IPI and serves the requests. Callers that
+    /// wait for a start or a job check for these themselves.
     pub(crate) fn handle_ipi(self) {
-        self.look_for_power_fail();
+        if let Some(line) = power_fail::line().filter(|_| self.is_first()) {
+            line.take();
+        }
         self.take_requests();
     }
 

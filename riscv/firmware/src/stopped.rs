@@ -36,7 +36,7 @@ extern "C" fn wait_for_start() -> ! {
         let starting = own.hsm().starting();
         // A hart that must resume does so first: its OS state is in the record of a consumed cut.
         let goes_on = |starting: &Starting<'_>| starting.task() == Task::Go;
-        if power_fail::is_failing() && !starting.as_ref().is_some_and(goes_on) {
+        if power_fail::noticed() && !starting.as_ref().is_some_and(goes_on) {
             cut::stop(None);
         }
         if let Some(starting) = starting {
@@ -55,7 +55,7 @@ extern "C" fn wait_for_start() -> ! {
         }
         Task::Wake(resume) => {
             sleeper::restore_hart();
-            cut::woke(own);
+            cut::woke();
             // This hart's OS state is in no other place any more.
             cut::begin(own);
             resume

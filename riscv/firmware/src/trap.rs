@@ -18,7 +18,7 @@ use crate::sbi;
 extern "C" fn handle_trap(frame: &mut TrapFrame) {
     irqs_off::begin();
     handle(frame);
-    if power_fail::is_failing() {
+    if power_fail::noticed() {
         cut::stop(Some(frame));
     }
     irqs_off::end();

@@ -50,10 +50,7 @@ impl poorwill_image::Workers for StoppedHarts {
     }
 
     fn go_on(&self) -> Result<(), PowerFails> {
-        match power_fail::goes_on() {
-            true => Ok(()),
-            false => Err(PowerFails),
-        }
+        power_fail::check()
     }
 
     fn call(&self) {

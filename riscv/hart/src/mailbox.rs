@@ -35,8 +35,6 @@ pub enum Request {
     Start = 1 << 2,
     /// Check the job gate, or for more work inside it.
     Job = 1 << 3,
-    /// Check whether execution must stop for a cut.
-    Cut = 1 << 4,
 }
 
 impl Request {

@@ -129,7 +129,9 @@ impl StopMachine for FakeRecord {
         })))
     }
 
-    fn forget(&self) {}
+    fn forget(&self) -> Result<(), CutReason> {
+        Ok(())
+    }
 
     fn halt(&self, _: u64) -> Result<(), CutReason> {
         Ok(())

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::misfit::Misfit;
 
-/// Why there is no cut to go on with.
+/// Why there is no cut to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CutReason {
     /// The hold-up was too short, or the firmware did not get that far.
@@ -13,91 +13,95 @@ pub enum CutReason {
     /// A hart did not stop in time.
     #[error("hart {0} did not stop in time")]
     HartNotStopped(u64),
-    /// A hart holds what cannot be kept.
-    #[error("hart {0} holds what cannot be kept")]
+    /// The state of a hart cannot be saved.
+    #[error("hart {0}: its state cannot be saved")]
     HartState(u64),
-    /// A hart may not write its caches back, as others may.
+    /// A hart may not execute the instruction that writes its caches back.
     #[error("hart {0} cannot write its caches back")]
     CachesLeft(u64),
-    /// What is to be kept has more bytes than there is room for.
-    #[error("a part of {0} bytes has no room")]
+    /// A part is too large.
+    #[error("cut record: {0} bytes do not fit")]
     NoRoom(u64),
-    /// A PCI function has access to memory, and would not be as its driver left it.
+    /// A PCI function without a keeper is in use.
     #[error("the PCI function {0} is in use, and nothing here can bring it back")]
     LiveFunction(Function),
-    /// The same of a device by its address.
+    /// The same of a device, by its address.
     #[error("the device at {0:#x} is in use, and nothing here can bring it back")]
     LiveDevice(u64),
     /// A PCI function is in a state that has no keeper.
     #[error("the PCI function {0} is in a state that cannot be kept")]
     FunctionState(Function),
-    /// A disk has not put in order what it was to keep.
+    /// A disk did not store its data in time.
     #[error("the PCI function {0} did not finish in time")]
     FunctionNotDone(Function),
-    /// A disk takes so many microseconds to put it in order, which were more than were left.
+    /// A disk may need more microseconds to store its data than were left.
     #[error("the PCI function {0} may take {1} us to write its cache, and there was less time")]
     FunctionTooSlow(Function, u32),
     /// Another function answers than the record is of, or none.
-    #[error("the PCI function {0} is not what it was")]
+    #[error("the PCI function {0} has changed or is gone")]
     FunctionChanged(Function),
-    /// A PCI function has virtual functions (SR-IOV), which nothing here sees.
+    /// A PCI function has virtual functions (SR-IOV), which the keepers do not see.
     #[error("the PCI function {0} has virtual functions, which nothing here can bring back")]
     VirtualFunctions(Function),
-    /// A save was under way, and what it has sealed in memory cannot be opened again: there is
-    /// no key, or a device had access to it.
-    #[error("memory was left sealed by a save, and is not to be opened again")]
+    /// A save has left memory encrypted. There is no key, or a device had access to it.
+    #[error("memory is still encrypted and cannot be decrypted")]
     Sealed,
-    /// An image was being loaded, which had been consumed: memory is half the one and half the
-    /// other.
+    /// An image that had been consumed was being loaded: memory is half from before, and half from
+    /// the image.
     #[error("the power went before an image was loaded")]
     Loading,
-    /// What was committed is not what memory holds.
+    /// Memory does not hold the committed record.
     #[error("the record is damaged")]
     Damaged,
     /// The record is another machine's, or another firmware's.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// It was gone on with before, or a later start gave it up.
+    /// It was resumed before, or a later start gave it up.
     #[error("the record is an old one")]
     Old,
-    /// Somebody else has written it, or a part of it.
+    /// Its tags are not by this machine's key.
     #[error("the record is not authentic")]
     Forged,
     /// It was written on a machine with a vault.
-    #[error("the record needs a vault to tell whether it is authentic, and there is none")]
+    #[error(
+        "the record needs a vault to tell whether it is authentic, and the machine has no vault"
+    )]
     NoVault,
     /// There is a vault, and it cannot be used.
     #[error("the vault cannot be used, which tells whether the record is authentic and the latest")]
     Vault,
-    /// The machine went on with the cut of that number. Then its power was lost without a word
-    /// of the power supply's, or it was reset, and not by its OS.
-    #[error("cut {0} was gone on with, and the machine ended without another")]
+    /// The machine has resumed the cut of that number. Then its power was lost without the
+    /// power-fail line, or it was reset, but not by its OS.
+    #[error("power was lost, or the machine reset, after resuming cut {0}")]
     NoOther(u64),
-    /// None has begun: the OS has ended in order before. Nobody is told of it.
+    /// No cut has begun: the OS has ended in order before. This is not printed.
     #[error("the machine was switched off")]
     Ended,
     /// The power went while memory was put back, and did not hold up.
     #[error("the registers by which the memory's wear is levelled are lost")]
     WearLost,
-    /// The memory controller has told of an error that cannot be corrected.
+    /// The memory controller has reported an error that cannot be corrected.
     #[error("memory has an error that cannot be corrected")]
     MemoryError,
-    /// It has, and all of it was wiped.
+    /// It has, and all memory was wiped.
     #[error("memory had an error that cannot be corrected, and was wiped")]
     Wiped,
     /// A device on the bus of memory is in the middle of something.
     #[error("the device at {0:#x} is in a state that cannot be kept")]
     DeviceState(u64),
-    /// A message that a hart has had an interrupt controller send is still to be sent.
+    /// An interrupt controller has not sent a message that a hart had asked for.
     #[error("an interrupt controller did not send a message in time")]
     MessageLeft,
+    /// A hart still used the key of the cut, so that the key could not be wiped.
+    #[error("a hart still uses the key of the cut, which cannot be wiped")]
+    KeyLeft,
     /// A later version's.
     #[error("reason {0}")]
     Other(u64),
 }
 
 impl CutReason {
-    /// As a line has it.
+    /// The words of a line.
     pub(super) fn to_words(self) -> (u64, u64) {
         match self {
             CutReason::PowerLost => (0, 0),
@@ -131,13 +135,14 @@ impl CutReason {
             CutReason::Wiped => (24, 0),
             CutReason::DeviceState(address) => (25, address),
             CutReason::MessageLeft => (26, 0),
+            CutReason::KeyLeft => (27, 0),
             CutReason::Other(code) => (code, 0),
         }
     }
 
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "what was written has 32 bits"
+        reason = "the word that was written has 32 bits"
     )]
     pub(super) fn from_words(code: u64, value: u64) -> Self {
         match code {
@@ -169,6 +174,7 @@ impl CutReason {
             24 => CutReason::Wiped,
             25 => CutReason::DeviceState(value),
             26 => CutReason::MessageLeft,
+            27 => CutReason::KeyLeft,
             other => CutReason::Other(other),
         }
     }
@@ -196,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_as_what_it_was_written_as() {
-        for code in 0..=26 {
+        for code in 0..=27 {
             let (written, _) = CutReason::from_words(code, 5).to_words();
             assert_eq!(written, code);
         }

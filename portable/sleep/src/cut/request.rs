@@ -1,4 +1,4 @@
-//! A cut that the machine asks for: a sleep.
+//! A cut that the OS asks for: a sleep.
 
 use thiserror::Error;
 
@@ -6,36 +6,36 @@ use super::go::give_up;
 use super::guard::Prover;
 use super::line::CutCause;
 use super::reason::CutReason;
-use super::stop::{CutCommitted, Signalled, StopMachine};
+use super::stop::{CutCommitted, StopMachine, begin, run};
 
-/// The machine that asks to be cut. Its other harts are stopped, and whatever keeps it from
-/// being cut, its OS goes on.
+/// The machine whose OS asks for a cut. Its other harts are stopped. If the cut is refused, the OS
+/// goes on.
 pub trait RequestMachine: StopMachine + Prover {
-    /// Has devices that were quieted work again, and controllers that were shut send messages,
-    /// where nothing came of it.
+    /// Has quiet devices work again, and controllers send messages, after a refusal.
     fn resume(&self);
 }
 
-/// Why a machine that asked for it is not cut.
+/// Why a machine whose OS asked for a cut is not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoCut {
-    /// The power fails: it is cut for that, and the OS is to go on until it is.
+    /// The power fails: the machine is cut for that, and the OS goes on until then.
     #[error("the power fails")]
     PowerFails,
-    /// Something of it cannot be kept.
+    /// Some state cannot be kept.
     #[error("{0}")]
     Refused(#[from] CutReason),
 }
 
-/// Stops a machine that asked for it. Unlike one whose power fails it may go on where it
-/// cannot be cut: the cut that was begun is given up, and the next has another number.
+/// Stops a machine whose OS asks for it. A machine that cannot be cut goes on: it gives up the
+/// cut that has begun, and the next one has another number.
 ///
 /// # Errors
 ///
-/// [`CutReason`]: everything is as it was.
+/// [`CutReason`]: the machine is as it was.
 pub fn request<M: RequestMachine>(machine: &M) -> Result<CutCommitted, CutReason> {
-    let stopped = Signalled::begin(machine, CutCause::Requested).and_then(Signalled::stop);
-    stopped.inspect_err(|_| {
+    let begun = begin(machine);
+    let cut = begun.and_then(|sequence| run(machine, sequence, CutCause::Requested));
+    cut.inspect_err(|_| {
         machine.resume();
         give_up(machine, machine.record());
     })

@@ -4,18 +4,18 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::text::{ReportText, text_of};
 
-/// What a power failure would come to, as far as that is known before it. `E` is why not to
-/// a cut.
+/// Whether a power failure leads to a cut, as far as this is known before. `E` is the reason
+/// against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutStatus<E> {
-    /// To a cut, unless something in use then stands in its way.
+    /// It does, unless a device that is in use then refuses.
     Armed {
         /// Microseconds for which the power lasts.
         hold_up_us: u32,
-        /// How many disks would refuse it, once in use, as they are too slow.
+        /// Number of disks that would refuse, once in use, as they are too slow.
         slow_disks: usize,
     },
-    /// To nothing: the line is not looked at.
+    /// It does not: the line is ignored.
     NotArmed(E),
 }
 
@@ -37,22 +37,22 @@ impl<E: Display> Display for CutStatus<E> {
     }
 }
 
-/// What an OS was told of that, and where (`/chosen/poorwill,cut`). An image and a cut keep
-/// it as it is here.
+/// The status that an OS was told, and its place (`/chosen/poorwill,cut`). An image and a record
+/// keep it in this form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ToldStatus {
     /// Physical address of the text.
     address: u64,
-    /// What the firmware wrote there.
+    /// The text that the firmware wrote there.
     text: ReportText,
 }
 
 impl ToldStatus {
-    /// What stands in the text's place until that is known.
+    /// The placeholder until the status is known.
     pub const NOTHING: ReportText = [0; size_of::<ReportText>()];
 
-    /// [Nothing](Self::NOTHING) so far, at that address.
+    /// The [placeholder](Self::NOTHING) at that address.
     #[must_use]
     pub const fn at(address: u64) -> Self {
         ToldStatus {
@@ -67,8 +67,8 @@ impl ToldStatus {
         self.address
     }
 
-    /// The text that is to stand in its place, where `found` lies now. `None` where that is
-    /// no longer what was told: the OS may have moved its tree.
+    /// The next text for the place where `found` lies now. `None` if `found` is not the last text:
+    /// the OS may have moved its tree.
     #[must_use]
     pub fn succeed(&self, found: &ReportText, status: &impl Display) -> Option<(Self, ReportText)> {
         let text = text_of(status);
@@ -102,6 +102,6 @@ mod tests {
         assert_eq!(told.succeed(&text, &armed), None);
         let reason = CutStatus::NotArmed(CutReason::NoRoom(70_000));
         let (_, text) = next.succeed(&text, &reason).unwrap();
-        assert!(text.starts_with(b"not armed: a part of 70000 bytes has no room\0"));
+        assert!(text.starts_with(b"not armed: cut record: 70000 bytes do not fit\0"));
     }
 }

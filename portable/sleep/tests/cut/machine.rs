@@ -106,6 +106,10 @@ pub(crate) struct Machine {
     pub(crate) stuck: Cell<Option<u64>>,
     /// One hart cannot write its caches back.
     pub(crate) unclean: Cell<Option<u64>>,
+    /// A hart uses the key, and does not end.
+    pub(crate) is_key_used: Cell<bool>,
+    /// The calls of Stop so far.
+    pub(crate) calls: RefCell<Vec<&'static str>>,
     pub(crate) steps: Cell<usize>,
     /// A step that is left out, to see that it is missed.
     pub(crate) mutant: Cell<Option<Mutant>>,
@@ -171,6 +175,8 @@ impl Machine {
             left: RefCell::new(None),
             stuck: Cell::new(None),
             unclean: Cell::new(None),
+            is_key_used: Cell::new(false),
+            calls: RefCell::default(),
             steps: Cell::new(0),
             mutant: Cell::new(None),
             failing_write: Cell::new(0),
@@ -209,6 +215,10 @@ impl Machine {
             }
             Some((steps, keep)) => self.fuel.set(Some((steps - 1, keep))),
         }
+    }
+
+    fn call(&self, name: &'static str) {
+        self.calls.borrow_mut().push(name);
     }
 
     fn write(&self, at: At, words: Words) {
@@ -344,14 +354,20 @@ impl StopMachine for Machine {
         proof.as_ref().map(job).ok_or(CutReason::Vault)
     }
 
-    fn forget(&self) {
+    fn forget(&self) -> Result<(), CutReason> {
+        self.call("forget");
+        if self.is_key_used.get() {
+            return Err(CutReason::KeyLeft);
+        }
         if self.mutant.get() != Some(Mutant::NotForgotten) {
             self.proof.replace(None);
             self.write(At::Key, [0; PART_WORDS]);
         }
+        Ok(())
     }
 
     fn halt(&self, sequence: u64) -> Result<(), CutReason> {
+        self.call("halt");
         if let Some(hart) = self.stuck.get() {
             return Err(CutReason::HartNotStopped(hart));
         }
@@ -376,6 +392,7 @@ impl StopMachine for Machine {
     }
 
     fn shut(&self) -> Result<(), CutReason> {
+        self.call("shut");
         if self.mutant.get() != Some(Mutant::NotShut) {
             self.traffic.is_shut.set(true);
         }
@@ -384,6 +401,7 @@ impl StopMachine for Machine {
     }
 
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
+        self.call("gather");
         let are_written = [Mutant::PartsAtStop, Mutant::PartsBeforeQuiet].map(Some);
         if !are_written.contains(&self.mutant.get()) {
             self.write_parts(sequence, |_| true);
@@ -392,6 +410,7 @@ impl StopMachine for Machine {
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
+        self.call("capture");
         self.early.set(self.wear.get());
         let mut shared = [sequence; PART_WORDS];
         shared[..HARTS].copy_from_slice(&self.traffic.pending());
@@ -401,6 +420,7 @@ impl StopMachine for Machine {
     }
 
     fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
+        self.call("quiet");
         self.traffic.is_quiet.set(true);
         self.step();
         self.unkept.get().map_or(Ok(()), Err)?;
@@ -413,6 +433,7 @@ impl StopMachine for Machine {
     }
 
     fn flush(&self) -> Result<(), CutReason> {
+        self.call("flush");
         if self.mutant.get() == Some(Mutant::NoFlush) {
             return Ok(());
         }
@@ -425,10 +446,12 @@ impl StopMachine for Machine {
     }
 
     fn has_memory_error(&self) -> bool {
+        self.call("has_memory_error");
         self.has_error.get()
     }
 
     fn wear(&self) -> WearWords {
+        self.call("wear");
         self.step();
         match self.mutant.get() {
             Some(Mutant::EarlyWear) => self.early.get().words(),

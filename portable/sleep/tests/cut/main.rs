@@ -13,7 +13,9 @@ mod wear;
 
 use flash::Flash;
 use machine::{At, HARTS, Kept, Machine, Memory, Mutant, Os, Words, layout};
-use poorwill_sleep::cut::{CutReason, Found, Guard, NoGo, Place, Prover, end, find, go, stop};
+use poorwill_sleep::cut::{
+    CutReason, Found, Guard, NoGo, Place, Prover, end, find, go, request, stop,
+};
 use proptest::prelude::*;
 
 /// Of the lines of cache, those that reach memory.
@@ -300,6 +302,59 @@ fn what_was_not_finished_says_why() {
         let reason = CutReason::CachesLeft(1);
         assert_eq!(stop(&machine).err(), Some(reason));
         assert_eq!(found(&machine.power_off(0)), Found::Refused(reason));
+
+        let machine = Machine::new(kept.clone());
+        machine.proof.replace(kept.flash.proof());
+        machine.is_key_used.set(true);
+        assert_eq!(stop(&machine).err(), Some(CutReason::KeyLeft));
+        let refused = Found::Refused(CutReason::KeyLeft);
+        assert_eq!(found(&machine.power_off(0)), refused);
+    }
+}
+
+/// The last calls that a cut that stops for the line makes, and one that the OS asks for; and
+/// those of one that is refused at each of its steps.
+#[test]
+fn stop_has_one_order() {
+    const ORDER: [&str; 9] = [
+        "halt",
+        "quiet",
+        "shut",
+        "gather",
+        "capture",
+        "forget",
+        "flush",
+        "wear",
+        "has_memory_error",
+    ];
+    for kept in started() {
+        let calls = |run: &dyn Fn(&Machine)| {
+            let machine = Machine::new(kept.clone());
+            machine.proof.replace(kept.flash.proof());
+            run(&machine);
+            machine.calls.take()
+        };
+        assert_eq!(calls(&|machine| _ = stop(machine).unwrap()), ORDER);
+        assert_eq!(calls(&|machine| _ = request(machine).unwrap()), ORDER);
+        let refused = |set: &dyn Fn(&Machine)| {
+            calls(&|machine| {
+                set(machine);
+                stop(machine).unwrap_err();
+            })
+        };
+        let unkept = CutReason::LiveDevice(0);
+        let ends: [(usize, &dyn Fn(&Machine)); 5] = [
+            (1, &|machine| machine.stuck.set(Some(1))),
+            (2, &|machine| machine.unkept.set(Some(unkept))),
+            (6, &|machine| machine.is_key_used.set(true)),
+            (7, &|machine| machine.unclean.set(Some(1))),
+            (9, &|machine| machine.has_error.set(true)),
+        ];
+        for (steps, set) in ends {
+            let mut expected = ORDER[..steps].to_vec();
+            expected.extend(["forget", "flush"]);
+            assert_eq!(refused(set), expected);
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::banks;
 use crate::entry::TrapFrame;
 use crate::hart::ThisHart;
 
-/// Writes down where the OS was and all that the calling hart holds for it. Returns the
-/// bytes that it takes.
+/// Writes the state that the calling hart holds for the OS, and where the OS was. Returns its
+/// bytes.
 ///
 /// # Errors
 ///
@@ -36,17 +36,18 @@ pub(super) fn write(own: ThisHart, frame: &TrapFrame, into: &mut [Page]) -> Resu
     Ok(writer.finish())
 }
 
-/// Owner and version of the section with the OS's deadline, where machine mode keeps it.
+/// Owner and version of the section with the OS's deadline, on a machine whose timer machine mode
+/// keeps.
 const DEADLINE: (u32, u16) = (u32::from_le_bytes(*b"DEAD"), 1);
 
-/// There is none.
+/// The OS has set no deadline.
 const NONE: u64 = u64::MAX;
 
-/// Bytes of a part without banks: the longest vector registers and the largest interrupt file
-/// are among it.
+/// Bytes of a part without banks, with the longest vector registers and the largest interrupt
+/// file.
 const MOST_CONTEXT_BYTES: usize = 2 * size_of::<Page>();
 
-/// Whether a part of that many pages has room for all that the calling hart may come to hold.
+/// Checks that `pages` pages have room for the largest state of the calling hart.
 ///
 /// # Errors
 ///
@@ -59,7 +60,7 @@ pub(super) fn check_room(own: ThisHart, pages: usize) -> Result<(), CutReason> {
     }
 }
 
-/// Reads a part back, of a hart like the calling one.
+/// Reads the part of a hart like the calling one.
 ///
 /// # Errors
 ///
@@ -91,7 +92,7 @@ pub(super) fn read(own: ThisHart, pages: &[Page], bytes: u64) -> Result<HartCont
     Ok(context)
 }
 
-/// Puts back the banks of a part that was read and found to fit, after the CSRs.
+/// Puts back the banks of a part that [`read`] has accepted, after the CSRs.
 ///
 /// # Errors
 ///

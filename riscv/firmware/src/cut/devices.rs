@@ -1,4 +1,4 @@
-//! PCI devices, as their keepers reach them.
+//! PCI devices, as their keepers access them.
 
 use core::slice;
 
@@ -25,16 +25,15 @@ impl Devices {
     ///
     /// # Safety
     ///
-    /// None does while the value is in use, and nobody else uses the devices, nor refers to
+    /// No hart runs the OS while this value exists. No other code uses the devices, or refers to
     /// the OS's memory.
     pub(super) unsafe fn new(record: Record) -> Self {
         Devices(record)
     }
 
-    // The stack that a stopping hart has is short: what is in here is not in the frame of
-    // who calls it.
-    /// Quiets all of them by the time given, in ticks, and writes down what puts them back.
-    /// Returns the bytes that it takes, and whether all are quiet.
+    // Not inlined: the stack of a stopping hart is short.
+    /// Makes all devices quiet by the time `until`, in ticks, and writes their state. Returns its
+    /// bytes, and whether all devices are quiet.
     #[inline(never)]
     pub(super) fn stop(
         &self,
@@ -48,7 +47,7 @@ impl Devices {
         (writer.finish(), quieted)
     }
 
-    /// Has those work again that were quieted, while the power has been on.
+    /// Has quiet devices work again. The power was never off.
     #[inline(never)]
     pub(super) fn resume(&self, pages: &[Page], bytes: u64) {
         let sections = StateSections::parse(pages, bytes).map_err(KeeperError::from);
@@ -57,44 +56,41 @@ impl Devices {
             keepers::announce(self, &sections)
         });
         if let Err(error) = resumed {
-            // Its driver will find out.
+            // The driver of the device will find out.
             say!("cut: {error}");
         }
     }
 
-    /// Whether one of them may have changed memory since the OS ran, or is to as it is put
+    /// Whether a device may have changed memory since the OS ran, or may change it as it is put
     /// back.
     pub(super) fn reach_memory(&self) -> Result<bool, CutReason> {
         keepers::reach_memory(self).map_err(reason)
     }
 
-    /// Finds that what was kept can be put back.
-    pub(super) fn check<'p>(
-        &self,
-        pages: &'p [Page],
-        bytes: u64,
-    ) -> Result<StateSections<'p>, CutReason> {
+    /// Checks that the state can be put back.
+    pub(super) fn check(&self, pages: &[Page], bytes: u64) -> Result<(), CutReason> {
         let sections = StateSections::parse(pages, bytes)?;
-        keepers::check(self, &sections).map_err(reason)?;
-        Ok(sections)
+        keepers::check(self, &sections).map_err(reason)
     }
 
-    /// Puts them back, but for their interrupts.
-    pub(super) fn put_back(&self, sections: &StateSections<'_>) -> Result<(), CutReason> {
-        keepers::put_back(self, sections).map_err(|error| {
+    /// Puts the state back, without interrupts.
+    pub(super) fn put_back(&self, pages: &[Page], bytes: u64) -> Result<(), CutReason> {
+        let sections = StateSections::parse(pages, bytes)?;
+        keepers::put_back(self, &sections).map_err(|error| {
             keepers::give_up(self);
             reason(error)
         })
     }
 
-    /// Has them interrupt as they did.
+    /// Has the devices interrupt as they did.
+    #[inline(never)]
     pub(super) fn announce(&self, pages: &[Page], bytes: u64) {
         let sections = StateSections::parse(pages, bytes);
         let announced = sections
             .map_err(KeeperError::from)
             .and_then(|sections| keepers::announce(self, &sections));
         if let Err(error) = announced {
-            // The harts go on all the same: the device's driver will find out.
+            // The harts go on: the driver of the device will find out.
             say!("cut: {error}");
         }
     }
@@ -138,15 +134,15 @@ impl Machine for Devices {
 
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
         let memory = self.memory(address, into.len())?;
-        // SAFETY: memory of the OS's, which runs nowhere, or the scratch page; devices may
-        // write there, so what is read is any bits.
+        // SAFETY: memory of the OS, which runs nowhere, or the scratch page. Devices may write
+        // there: any bits are bytes.
         into.copy_from_slice(unsafe { slice::from_raw_parts(memory, into.len()) });
         Some(())
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
         let memory = self.memory(address, bytes.len())?;
-        // SAFETY: likewise, and nobody refers to it.
+        // SAFETY: likewise, and no code refers to it.
         unsafe { memory.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Some(())
     }
@@ -177,7 +173,7 @@ impl Machine for Devices {
     }
 }
 
-/// What keeps a machine from being cut, as the record has it.
+/// The reason in the record for an error of a keeper.
 fn reason(error: KeeperError) -> CutReason {
     match error {
         KeeperError::NoKeeper(function) | KeeperError::TooMany(function) => {

@@ -1,13 +1,13 @@
-//! Go: what all harts share is put back by the one that boots, and each hart's own by
-//! itself.
+//! Go: the boot hart puts back the state that all harts share, and each hart its own.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
+use arrayvec::ArrayVec;
 use poorwill_arch::csr;
+use poorwill_devicetree::MAX_HARTS;
 use poorwill_hart::{Execution, HartContext};
 use poorwill_image::{PowerFails, StateSections};
-use poorwill_memory::Page;
 use poorwill_sleep::cut::{
     self, CutMemory, CutReason, CutReport, GoMachine, Layout, Misfit, NoGo, Proof, Prover,
     WearWords,
@@ -17,10 +17,10 @@ use poorwill_vault::{CutVault, Key};
 use zerocopy::IntoBytes;
 
 use super::devices::Devices;
-use super::record::{Record, place_of, record};
-use super::shared::{self, HartStart, MACHINE, MachineState};
+use super::record::{Part, Record, place_of, record};
+use super::shared::{self, HartStart, MACHINE};
 use super::stop::{are_written_back, stop};
-use super::{context, key, sealed};
+use super::{STATE, context, key, sealed, status};
 use crate::entry::{self, TrapFrame, stack};
 use crate::hart::{self, ThisHart, this_hart};
 use crate::kept::{Keep, Store};
@@ -30,40 +30,57 @@ use crate::platform::platform;
 use crate::platform::power_fail::{self, PowerFail};
 use crate::{report, sleeper};
 
-/// The controller of its memory, on a machine that can be cut.
+/// The memory controller, on a machine that can be cut.
 fn controller() -> Option<&'static Controller> {
-    let line = platform().power_fail.as_ref();
-    line.map(PowerFail::controller)
+    power_fail::line().map(PowerFail::controller)
 }
 
-/// The machine that goes on, as the hart sees it that boots.
+/// The machine that goes on, as seen by the boot hart.
 struct Going {
     record: Record,
     own: ThisHart,
     /// `time` at power-on.
     began: u64,
-    /// What was put back.
     restored: Cell<Restored>,
 }
 
 /// What was put back.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Restored {
     /// How harts start.
-    starts: &'static [HartStart],
-    /// How long it took from the power-on, in ticks.
+    starts: ArrayVec<HartStart, MAX_HARTS>,
+    /// Ticks from the power-on until then.
     took: u64,
-    /// How long a machine slept that had asked for it, in ticks.
+    /// Ticks that the machine slept, if its OS had asked for the cut.
     slept: u64,
-    /// A save was given up for the cut.
+    /// The cut has ended a save.
     is_refused: bool,
-    /// A line on the console was not at its end.
+    /// A line on the console was not complete.
     is_amid_line: bool,
 }
 
 impl Going {
-    fn part(&self, part: usize) -> Result<(&'static [Page], u64), CutReason> {
-        self.record.entered(part).ok_or(CutReason::Damaged)
+    /// Checks all parts but that of devices. Returns the hart that sleeps.
+    fn check_shared(&self, part: &Part) -> Result<Option<Core>, CutReason> {
+        let shared = shared::read(part.pages(), part.bytes()?)?;
+        if shared.sealed.is_some() && !sealed::has_key() {
+            return Err(CutReason::Sealed);
+        }
+        // SAFETY: no hart runs the OS.
+        let memory = unsafe { shared::loaded_memory(self.own) };
+        if self.record.part(Layout::TREE).bytes()? != memory.len() as u64 {
+            return Err(Misfit::DeviceTree.into());
+        }
+        let mut sleeper = None;
+        for (place, start) in shared.starts.unwrap_or_default().iter().enumerate() {
+            let part = self.record.part(Layout::hart(place));
+            if start.goes_on() {
+                execution_of(&read_part(self.own, &part)?).ok_or(Misfit::Hart(start.id()))?;
+            } else if start.wakes() {
+                sleeper = Some(read_sleeper(&part)?.0);
+            }
+        }
+        Ok(sleeper)
     }
 }
 
@@ -82,7 +99,8 @@ impl Prover for Going {
 }
 
 impl GoMachine for Going {
-    type State = (MachineState<'static>, StateSections<'static>, Option<Core>);
+    /// The parts of the state that all harts share, and of devices; and the hart that sleeps.
+    type State = (Part, Part, Option<Core>);
 
     fn record(&self) -> &impl CutMemory {
         &self.record
@@ -98,7 +116,7 @@ impl GoMachine for Going {
 
     fn wipe(&self) {
         if let Some(controller) = controller() {
-            // Whatever becomes of the record.
+            // Now: the record may be wiped, too.
             say!("cut: {}; it is wiped", CutReason::MemoryError);
             controller.wipe();
         }
@@ -121,53 +139,37 @@ impl GoMachine for Going {
     }
 
     fn check(&self) -> Result<Self::State, CutReason> {
-        let (shared, bytes) = self.part(Layout::SHARED)?;
-        let shared = shared::read(shared, bytes)?;
-        if shared.sealed.is_some() && !sealed::has_key() {
-            return Err(CutReason::Sealed);
-        }
-        // SAFETY: no hart runs the OS.
-        if self.part(Layout::TREE)?.1 != unsafe { shared::loaded_memory(self.own) }.len() as u64 {
-            return Err(Misfit::DeviceTree.into());
-        }
-        let mut sleeper = None;
-        for (place, start) in shared.starts.unwrap_or_default().iter().enumerate() {
-            let part = Layout::hart(place);
-            if start.goes_on() {
-                execution_of(&read_part(&self.record, self.own, part)?)
-                    .ok_or(Misfit::Hart(start.id()))?;
-            } else if start.wakes() {
-                let (core, _) = read_sleeper(&self.record, part)?;
-                sleeper = Some(core);
-            }
-        }
+        let shared = self.record.part(Layout::SHARED);
+        let sleeper = self.check_shared(&shared)?;
         // SAFETY: no hart runs the OS, and devices have just been powered.
-        let devices = unsafe { Devices::new(self.record) };
-        let (kept, bytes) = self.part(Layout::DEVICES)?;
-        let kept = devices.check(kept, bytes)?;
-        Ok((shared, kept, sleeper))
+        let pci = unsafe { Devices::new(self.record) };
+        let devices = self.record.part(Layout::DEVICES);
+        pci.check(devices.pages(), devices.bytes()?)?;
+        Ok((shared, devices, sleeper))
     }
 
     fn wait_for_power(&self) {
         super::wait_for_power();
     }
 
-    fn restore(&self, (shared, kept, sleeper): Self::State) -> Result<(), CutReason> {
+    fn restore(&self, (shared, devices, sleeper): Self::State) -> Result<(), CutReason> {
         // SAFETY: as in `check`.
-        unsafe { Devices::new(self.record) }.put_back(&kept)?;
+        let pci = unsafe { Devices::new(self.record) };
+        pci.put_back(devices.pages(), devices.bytes()?)?;
+        let shared = shared::read(shared.pages(), shared.bytes()?)?;
         // SAFETY: no hart runs the OS.
         let memory = unsafe { shared::loaded_memory(self.own) };
-        let tree = self.record.part(Layout::TREE).as_bytes();
-        memory.copy_from_slice(&tree[..memory.len()]);
+        let tree = self.record.part(Layout::TREE);
+        memory.copy_from_slice(&tree.pages().as_bytes()[..memory.len()]);
         MACHINE.put_back(Store::Record, &shared);
         let time = &platform().time;
         let took = time.ticks().saturating_sub(self.began);
-        // Behind a sleep it has gone on, as behind any other.
+        // Time advances across a sleep.
         let ticks = sleeper.map_or(shared.ticks(), |core| {
             core.ticks_at(time.now_ns(), |slept_ns| time.ticks_in(slept_ns))
         });
         self.restored.set(Restored {
-            starts: shared.starts.unwrap_or_default(),
+            starts: shared.starts.unwrap_or_default().iter().copied().collect(),
             took,
             slept: ticks.saturating_sub(shared.ticks()),
             is_refused: shared.refused.is_some(),
@@ -180,21 +182,14 @@ impl GoMachine for Going {
 
 // A context is large.
 #[inline(never)]
-fn read_part(record: &Record, own: ThisHart, part: usize) -> Result<HartContext, CutReason> {
-    let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    context::read(own, part, bytes)
+fn read_part(own: ThisHart, part: &Part) -> Result<HartContext, CutReason> {
+    context::read(own, part.pages(), part.bytes()?)
 }
 
-fn restore_banks(record: &Record, own: ThisHart, part: usize) -> Result<(), CutReason> {
-    let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    Ok(context::restore_banks(own, part, bytes)?)
-}
-
-/// The part of a hart that had asked for a sleep.
+/// Reads the part of a hart whose OS had asked for a sleep.
 #[inline(never)]
-fn read_sleeper(record: &Record, part: usize) -> Result<(Core, HartContext), CutReason> {
-    let (part, bytes) = record.entered(part).ok_or(CutReason::Damaged)?;
-    let mut sections = StateSections::parse(part, bytes)?;
+fn read_sleeper(part: &Part) -> Result<(Core, HartContext), CutReason> {
+    let mut sections = StateSections::parse(part.pages(), part.bytes()?)?;
     let sleeper = sleeper::read(&mut sections)?;
     match sections.left() {
         [] => Ok(sleeper),
@@ -209,21 +204,11 @@ fn execution_of(context: &HartContext) -> Option<(Execution, u64)> {
     Some((execution, execution.status_for_return(own).ok()?))
 }
 
-/// How many harts are still to be ready, before any goes on.
-static NOT_READY: AtomicUsize = AtomicUsize::new(0);
-
-/// Harts that are started wait until all are as they were, and devices interrupt again: one that
-/// ran the OS before might interrupt another whose state is still to be put back.
-static ARE_HELD: AtomicBool = AtomicBool::new(false);
-
-/// Devices and controllers are to interrupt the hart that wakes, once it is as it was.
-static WAKE_IS_SILENT: AtomicBool = AtomicBool::new(false);
-
 /// Goes on with a cut, if there is one: then this does not return.
 ///
 /// # Errors
 ///
-/// Why not: the machine boots cold, or is to be reset.
+/// [`NoGo`]: the machine boots cold, or is to be reset.
 pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible, NoGo> {
     let record = record().ok_or(NoGo::Cold(None))?;
     let going = Going {
@@ -236,31 +221,34 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
         true => stack::apart(|| cut::go(&going)),
         false => cut::go(&going),
     }?;
-    let Restored {
-        starts,
-        took,
-        slept,
-        is_refused,
-        is_amid_line,
-    } = going.restored.get();
-    let running = starts.iter().filter(|start| start.goes_on());
-    let running = running.count();
-    NOT_READY.store(running, Ordering::Relaxed);
-    ARE_HELD.store(running > 0, Ordering::Release);
-    if is_amid_line {
-        // What is said here begins a line.
+    let wakes = release(record, &going.restored.take(), &ready.report());
+    // Each hart has its task by now: if the power fails again, it finds them on their way. A hart
+    // that wakes arms the line once it is as it was.
+    if !wakes {
+        status::arm_again();
+    }
+    own.wait()
+}
+
+/// Says how the cut went, and gives each hart its task. Returns whether one wakes.
+fn release(record: Record, restored: &Restored, report: &CutReport) -> bool {
+    let Restored { starts, took, .. } = restored;
+    let running = starts.iter().filter(|start| start.goes_on()).count();
+    let waking = starts.iter().position(HartStart::wakes);
+    if restored.is_amid_line {
+        // The next line begins a new one.
         print!("\n");
     }
-    let waking = starts.iter().position(HartStart::wakes);
     match waking {
-        Some(place) => wake(&record, Layout::hart(place), &ready.report(), took, slept),
-        None => tell(running, &ready.report(), took),
+        Some(place) => wake(record, place, report, *took, restored.slept),
+        None => tell(running, report, *took),
     }
-    if running == 0 && waking.is_none() {
-        // No hart has anything to put back: one that starts finds what interrupts it.
-        announce(record);
+    match running + usize::from(waking.is_some()) {
+        // No hart has anything to put back: one that starts finds its interrupts.
+        0 => announce(record),
+        unready => STATE.unready.store(unready + 1, Ordering::Release),
     }
-    if is_refused {
+    if restored.is_refused {
         say!("sleep refused: {PowerFails}");
     }
     for (hart, start) in hart::all().iter().zip(starts) {
@@ -268,21 +256,16 @@ pub(crate) fn go(own: ThisHart, began: u64) -> Result<core::convert::Infallible,
             hart.start(task).expect("every hart waits to be started");
         }
     }
-    // Once each has its task: a power that fails again finds them on their way. One that
-    // wakes lets it interrupt once it is as it was.
-    if waking.is_none() {
-        super::status::arm();
-    }
-    own.wait()
+    waking.is_some()
 }
 
-/// What is left for a machine that had asked for a sleep, of which that part is the hart's that
-/// wakes; the times are in ticks.
+/// Prepares the wake of the hart with that place, whose OS had asked for a sleep. The times are in
+/// ticks.
 #[inline(never)]
-fn wake(record: &Record, part: usize, report: &CutReport, took: u64, slept: u64) {
-    let (_, context) = read_sleeper(record, part).expect("the part was checked");
+fn wake(record: Record, place: usize, report: &CutReport, took: u64, slept: u64) {
+    let sleeper = read_sleeper(&record.part(Layout::hart(place)));
+    let (_, context) = sleeper.expect("the part was checked");
     sleeper::will_wake(context, None);
-    WAKE_IS_SILENT.store(true, Ordering::Release);
     let time = &platform().time;
     let slept_ms = time.milliseconds_in(slept);
     let event = Event::WokenFromCut(CutWake {
@@ -292,7 +275,7 @@ fn wake(record: &Record, part: usize, report: &CutReport, took: u64, slept: u64)
         us: time.microseconds_in(took),
     });
     say!("{event}");
-    // An OS that has moved its tree is not told.
+    // An OS that has moved its tree is told nothing.
     report::tell(&Startup::Cut { slept_ms });
     report::tell_log();
 }
@@ -310,24 +293,14 @@ fn tell(harts: usize, report: &CutReport, took: u64) {
     say!("go us={}", us(took));
 }
 
-/// Puts back what the calling hart holds for the OS, and goes on where that was.
+/// Puts back the state that the calling hart holds for the OS, and goes on where the OS was.
 pub(crate) fn go_on() -> ! {
     let own = this_hart();
-    let place = place_of(&own);
     let record = record().expect("a cut was found");
-    let stack = record.stack(place);
-    // SAFETY: the hart's own, and nothing of it is in use.
-    let frame = unsafe { stack::on(stack.end as usize, || restore(&record, own, place)) };
-    if NOT_READY.fetch_sub(1, Ordering::AcqRel) == 1 {
-        // Where memory is sealed, no device reaches it, and this hart alone was running.
-        sealed::open();
-        // What devices interrupt is as it was.
-        // SAFETY: as above.
-        unsafe { stack::on(stack.end as usize, || announce(record)) };
-        ARE_HELD.store(false, Ordering::Release);
-    }
+    let frame = record.on_stack(|| restore(record, own));
+    is_ready(record);
     wait_for_release(own);
-    if power_fail::is_failing() {
+    if power_fail::noticed() {
         // The interrupt that is to stop this hart was taken on the way.
         stop(Some(&frame));
     }
@@ -335,41 +308,59 @@ pub(crate) fn go_on() -> ! {
     unsafe { entry::return_to(&frame, own.stack_top()) }
 }
 
-/// Waits until every hart that goes on with a cut is as it was, if there are such.
-pub(crate) fn wait_for_release(own: ThisHart) {
-    while ARE_HELD.load(Ordering::Acquire) {
-        own.serve_fence();
+/// Has the calling hart, which wakes from a cut or from an image, interrupted again once it is as
+/// it was.
+pub(crate) fn woke() {
+    if STATE.unready.load(Ordering::Acquire) > 0 {
+        is_ready(record().expect("a cut was found"));
     }
 }
 
-/// Has devices and controllers interrupt the calling hart, which wakes from a cut that its OS
-/// asked for, and is as it was.
-pub(crate) fn woke(own: ThisHart) {
-    if WAKE_IS_SILENT.swap(false, Ordering::Acquire) {
-        let record = record().expect("a cut was found");
-        let stack = record.stack(place_of(&own));
-        // SAFETY: the hart's own, and nothing of it is in use.
-        unsafe { stack::on(stack.end as usize, || announce(record)) };
+/// Says that the calling hart is as it was. The last one opens memory that is sealed, has devices
+/// and controllers interrupt as they did, and releases all harts.
+fn is_ready(record: Record) {
+    if STATE.unready.fetch_sub(1, Ordering::AcqRel) == 2 {
+        // No device reaches sealed memory, and its hart alone was running.
+        sealed::open();
+        record.on_stack(|| announce(record));
+        STATE.unready.store(0, Ordering::Release);
+    }
+}
+
+/// Waits until every hart that a cut has stopped is as it was. A hart that ran the OS earlier might
+/// interrupt another whose state is still to be put back.
+pub(crate) fn wait_for_release(own: ThisHart) {
+    while STATE.unready.load(Ordering::Acquire) > 0 {
+        own.serve_fence();
     }
 }
 
 fn announce(record: Record) {
     // SAFETY: no hart has gone on yet.
     let devices = unsafe { Devices::new(record) };
-    let entered = |part| record.entered(part).expect("the part was checked");
-    let (kept, bytes) = entered(Layout::DEVICES);
-    devices.announce(kept, bytes);
-    let (shared, bytes) = entered(Layout::SHARED);
-    let shared = shared::read(shared, bytes).expect("the part was checked");
+    let part = record.part(Layout::DEVICES);
+    devices.announce(part.pages(), part.bytes().expect("the part was checked"));
+    drop(part);
+    let_out(&record.part(Layout::SHARED));
+}
+
+// The state is large: it is not in the frame above the devices'.
+#[inline(never)]
+fn let_out(part: &Part) {
+    let bytes = part.bytes().expect("the part was checked");
+    let shared = shared::read(part.pages(), bytes).expect("the part was checked");
     MACHINE.let_out(Store::Record, &shared);
 }
 
-fn restore(record: &Record, own: ThisHart, place: usize) -> TrapFrame {
-    let part = Layout::hart(place);
-    let context = read_part(record, own, part).expect("the part was checked");
+fn restore(record: Record, own: ThisHart) -> TrapFrame {
+    let part = record.part(Layout::hart(place_of(&own)));
+    // Not moved: a context is large.
+    let context = read_part(own, &part);
+    let context = context.as_ref().expect("the part was checked");
     context.restore(&own.access());
-    restore_banks(record, own, part).expect("the part was checked");
-    let (execution, status) = execution_of(&context).expect("the part was checked");
+    let bytes = part.bytes().expect("the part was checked");
+    context::restore_banks(own, part.pages(), bytes).expect("the part was checked");
+    let (execution, status) = execution_of(context).expect("the part was checked");
     // SAFETY: the OS's own; machine mode uses neither.
     unsafe {
         csr::write::<{ csr::SATP }>(execution.address_space);

@@ -1,38 +1,34 @@
-//! What proves the next cut, while the machine runs: where it has a vault, a key, and
-//! nothing of it may be left in memory when the power is gone.
+//! The proof of the next cut, while the machine runs. On a machine with a vault it is a key,
+//! which must not be in memory once the power is off.
 
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::{CutReason, Proof};
 use poorwill_sleep::{Event, VaultFault, VaultState};
 use poorwill_vault::{CutVault, Key};
-use spin::{Once, RwLock};
+use spin::RwLock;
 
+use super::STATE;
 use crate::entry::{self, stack};
 use crate::platform::console::say;
 use crate::platform::{entropy, vault};
 
-/// `None`: nothing is to be cut, or the key is forgotten.
-static PROOF: RwLock<Option<Proof>> = RwLock::new(None);
+/// The proof of the next cut, or why the vault gives none. `None` before a start has decided it,
+/// and once the key is forgotten.
+pub(super) type NextProof = RwLock<Option<Result<Proof, VaultFault>>>;
 
-/// Why the vault gives none.
-static FAULT: Once<VaultFault> = Once::new();
-
-/// Bytes at the lower end of a hart's stack in the record: there the key is used. The hart
-/// is on the upper part meanwhile.
+/// Bytes at the lower end of a hart's stack in the record, where `job` uses the key. The hart
+/// itself is on the upper part.
 const SCRATCH_BYTES: usize = 8 << 10;
 
-/// How often a reader is waited for that should not be there.
+/// Tries to take the proof from harts that use it.
 const PATIENCE: u32 = 100_000;
 
-/// Keeps what proves the next cut.
+/// Keeps the proof of the next cut.
 pub(super) fn keep(proof: Result<Proof, VaultFault>) {
-    if let Err(fault) = &proof {
-        FAULT.call_once(|| *fault);
-    }
-    *PROOF.write() = proof.ok();
+    *STATE.proof.write() = Some(proof);
 }
 
-/// Runs `job` with what the machine has for a vault.
+/// Runs `job` with the state of the vault.
 pub(super) fn with_vault<R>(job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R {
     let mut vault = vault::lend();
     job(match vault.open() {
@@ -51,33 +47,40 @@ pub(super) fn new() -> Key {
 
 /// The number of the next cut, where a vault gives it.
 pub(super) fn number() -> Option<u64> {
-    PROOF.read().as_ref().and_then(Proof::number)
+    match &*STATE.proof.read() {
+        Some(Ok(proof)) => proof.number(),
+        _ => None,
+    }
 }
 
-/// Whether there is something to prove a cut by.
+/// Whether a cut can be proven.
 ///
 /// # Errors
 ///
-/// Why not.
+/// [`VaultFault`].
 pub(super) fn is_kept() -> Result<(), VaultFault> {
-    FAULT.get().map_or(Ok(()), |fault| Err(*fault))
+    match &*STATE.proof.read() {
+        Some(Err(fault)) => Err(*fault),
+        _ => Ok(()),
+    }
 }
 
-/// Runs `job` with it, for a hart that stops, and is on that stack, its own in the record. Of
-/// a key nothing that `job` leaves behind stays in memory.
+/// Runs `job` with the proof of the next cut, for a hart on `own`, its stack in the record.
+/// Clears the memory in which `job` may have left parts of a key.
 ///
 /// # Errors
 ///
-/// [`CutReason::Vault`]: it has got lost since a cut was armed.
+/// [`CutReason::Vault`]: the vault has failed since the line was armed.
 pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R, CutReason> {
-    let proof = PROOF.read();
-    let Some(proof) = proof.as_ref() else {
-        drop(proof);
-        if FAULT.get().is_some() {
-            return Err(CutReason::Vault);
+    let proof = STATE.proof.read();
+    let proof = match &*proof {
+        Some(Ok(proof)) => proof,
+        Some(Err(_)) => return Err(CutReason::Vault),
+        // Another hart has forgotten the key, and switches the machine off.
+        None => {
+            drop(proof);
+            entry::park()
         }
-        // Another hart switches the machine off: here is nothing to do any more.
-        entry::park()
     };
     if let Proof::Checksums = proof {
         return Ok(job(proof));
@@ -89,7 +92,7 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R
         (top..own.end as usize).contains(&here),
         "the hart is on the upper part of its stack"
     );
-    // SAFETY: the part below is nobody's.
+    // SAFETY: no code uses the part below.
     let result = unsafe { stack::on(top, || job(proof)) };
     let scratch = core::ptr::with_exposed_provenance_mut::<u8>(base);
     // SAFETY: likewise; the job is done.
@@ -97,15 +100,19 @@ pub(super) fn with<R>(own: PhysRange, job: impl FnOnce(&Proof) -> R) -> Result<R
     Ok(result)
 }
 
-/// Forgets it. What is stored of that is in memory once the calling hart's cache is written
-/// back.
-pub(super) fn forget() {
+/// Forgets the proof. Memory holds no key once the calling hart's cache is written back.
+///
+/// # Errors
+///
+/// [`CutReason::KeyLeft`]: another hart uses the proof all the time.
+pub(super) fn forget() -> Result<(), CutReason> {
     for _ in 0..PATIENCE {
-        if let Some(mut proof) = PROOF.try_write() {
-            // A key that is dropped is wiped.
+        if let Some(mut proof) = STATE.proof.try_write() {
+            // Dropping a key wipes it.
             *proof = None;
-            return;
+            return Ok(());
         }
         core::hint::spin_loop();
     }
+    Err(CutReason::KeyLeft)
 }

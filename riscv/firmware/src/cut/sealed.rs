@@ -1,53 +1,61 @@
-//! What a save that the power did not let end has left sealed in memory: it is so in the
-//! record, and is opened once the machine goes on.
-
-use core::sync::atomic::{AtomicBool, Ordering};
+//! Memory that a save has left sealed, as the power failed during it. The record describes it, and
+//! Go opens it.
 
 use poorwill_image::{NotOpened, SealedMemory, SealingKey};
 use poorwill_sleep::VaultState;
-use spin::Mutex;
 use zerocopy::FromZeros;
 
+use super::STATE;
 use crate::entry::stack;
 use crate::hart::{self, OthersStopped};
 use crate::platform::console::say;
 use crate::platform::vault;
 use crate::sleep_memory::open_sealed;
 
-/// Whether something is sealed, and what: all of it is set, so that nothing of a key that was
-/// on a stack goes here as it is moved.
-static LEFT: Mutex<(bool, Option<SealedMemory>)> = Mutex::new((false, None));
+/// A save that a power failure has ended.
+pub(super) struct GivenUp {
+    /// There was one, and its call fails.
+    is_refused: bool,
+    is_sealed: bool,
+    /// Zeros unless `is_sealed`. A `None` would be moved with the bytes of its place on the stack,
+    /// which may be parts of a key.
+    sealed: Option<SealedMemory>,
+}
 
-/// A save was given up, of which the OS has asked.
-static REFUSED: AtomicBool = AtomicBool::new(false);
+impl GivenUp {
+    /// No power failure has ended a save.
+    pub(super) const NOTHING: Self = GivenUp {
+        is_refused: false,
+        is_sealed: false,
+        sealed: None,
+    };
+}
 
-/// A save was given up, and has left that sealed.
+/// Notes that a power failure has ended a save, which has left that memory sealed.
 pub(crate) fn leave_sealed(sealed: Option<SealedMemory>) {
-    REFUSED.store(true, Ordering::Relaxed);
+    STATE.given_up.lock().is_refused = true;
     remember(sealed);
 }
 
-/// Whether a save was given up.
+/// Whether a power failure has ended a save.
 pub(super) fn is_refused() -> bool {
-    REFUSED.load(Ordering::Relaxed)
+    STATE.given_up.lock().is_refused
 }
 
-/// What is sealed.
+/// The sealed memory.
 pub(super) fn left() -> Option<SealedMemory> {
-    let left = LEFT.lock();
-    left.0.then_some(left.1).flatten()
+    let given_up = STATE.given_up.lock();
+    given_up.is_sealed.then_some(given_up.sealed).flatten()
 }
 
-/// Likewise, as the record of a cut has it.
+/// Notes the sealed memory that the record of a cut describes.
 pub(super) fn remember(sealed: Option<SealedMemory>) {
-    let is_left = sealed.is_some();
-    *LEFT.lock() = (
-        is_left,
-        Some(sealed.unwrap_or_else(SealedMemory::new_zeroed)),
-    );
+    let mut given_up = STATE.given_up.lock();
+    given_up.is_sealed = sealed.is_some();
+    given_up.sealed = Some(sealed.unwrap_or_else(SealedMemory::new_zeroed));
 }
 
-/// Whether the key is there that opens it.
+/// Whether the vault has the key that opens it.
 pub(super) fn has_key() -> bool {
     with_key(|key| key.is_some())
 }
@@ -61,16 +69,16 @@ fn with_key<R>(job: impl FnOnce(Option<&SealingKey>) -> R) -> R {
     job(key.map(|key| SealingKey::new(*key.bytes())).as_ref())
 }
 
-/// Opens it, on the hart that has called for the save, the only one that runs. If the power
-/// fails again meanwhile, what is left is [left](left) still.
+/// Opens the sealed memory, on the hart that had asked for the save. No other hart runs the OS. If
+/// the power fails again by then, [the rest](left) stays sealed.
 pub(super) fn open() {
     let Some(sealed) = left() else { return };
     let stopped = match hart::others_stopped() {
         Ok(stopped) => stopped,
         Err(hart) => panic!("hart {} runs, and memory is sealed", hart.id()),
     };
-    // What comes back from there is nothing: a value that is moved takes with it what was in
-    // its place on the stack, which may be a part of the key.
+    // The closure returns no value: a move would copy stale stack bytes, which may be parts of
+    // the key.
     stack::deep(|| with_key(|key| open_with(key, sealed, &stopped)));
     if left().is_none() {
         say!("memory that a save had sealed is open again");

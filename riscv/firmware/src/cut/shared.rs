@@ -214,7 +214,7 @@ impl HartStart {
 ///
 /// [`Misfit`].
 #[inline(never)]
-pub(super) fn read(pages: &'static [Page], bytes: u64) -> Result<MachineState<'static>, Misfit> {
+pub(super) fn read(pages: &[Page], bytes: u64) -> Result<MachineState<'_>, Misfit> {
     const OTHER_MACHINE: u32 = HeadOfRecord::SECTION.0;
     const OTHER_HARTS: u32 = Starts::SECTION.0;
     let mut sections = StateSections::parse(pages, bytes)?;

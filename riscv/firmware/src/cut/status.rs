@@ -1,110 +1,90 @@
-//! What a power failure would come to, as far as that is known before it: told at each
-//! start, and to the OS.
+//! Whether a power failure leads to a cut: decided at each start, and told to the OS.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
-use poorwill_devicetree::PowerFailError;
 use poorwill_hart::HartContext;
 use poorwill_sleep::VaultFault;
 use poorwill_sleep::cut::{CutReason, CutStatus, Layout};
-use spin::Once;
 use thiserror::Error;
 
 use super::record::{self, Record, place_of};
-use super::{context, disks, key, stop};
-use crate::entry::stack;
+use super::{STATE, context, disks, key, stop};
 use crate::hart::ThisHart;
 use crate::platform::bus::{self, BusObstacle};
 use crate::platform::console::say;
 use crate::platform::platform;
-use crate::platform::power_fail::{self, CutObstacle, PowerFail};
+use crate::platform::power_fail::{CutObstacle, PowerFail};
 use crate::report;
 
-/// Why no cut is armed.
+/// Why a power failure leads to no cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-enum NotArmed {
-    /// The power-fail node is of no use.
+pub(super) enum NotArmed {
+    /// The power-fail line cannot be used.
     #[error(transparent)]
-    Line(#[from] PowerFailError),
-    /// The caches cannot be written back, or wear is levelled where it must not be.
-    #[error(transparent)]
-    Memory(#[from] CutObstacle),
+    Line(#[from] CutObstacle),
     /// A device on the bus of memory cannot be kept.
     #[error(transparent)]
     Bus(#[from] BusObstacle),
-    /// There would be no proof.
+    /// The vault gives no proof.
     #[error(transparent)]
     Vault(#[from] VaultFault),
-    /// What Stop would find.
+    /// Stop would refuse.
     #[error(transparent)]
     Stop(#[from] CutReason),
 }
 
-/// What was found at the start that Stop would find.
-static REHEARSED: Once<Result<(), CutReason>> = Once::new();
+/// The armed line, or why it is not armed.
+pub(super) type Armed = Result<&'static PowerFail, NotArmed>;
 
-/// Whether the device tree describes a power-fail line, be it of use or not.
+/// Whether the device tree describes a power-fail line, even an unusable one.
 pub(crate) fn has_line() -> bool {
-    let platform = platform();
-    // The memory is there wherever the tree names one that is.
-    platform.power_fail_error.is_some() || record::record().is_some()
+    platform().power_fail.is_some()
 }
 
-/// The line, if a cut can be armed; `None` on a machine that is not said to have one.
-fn line() -> Option<Result<&'static PowerFail, NotArmed>> {
-    let platform = platform();
-    let node = platform.power_fail_error.map(NotArmed::from);
-    if let Some(reason) = node.or_else(|| power_fail::refused().map(NotArmed::from)) {
-        return Some(Err(reason));
-    }
-    let line = platform.power_fail.as_ref()?;
-    if let Some(reason) = bus::obstacle() {
-        return Some(Err(reason.into()));
-    }
-    let check = || {
+/// Whether a power failure now would lead to a cut. A vault may have failed since the start.
+pub(crate) fn is_armed() -> bool {
+    matches!(STATE.armed.get(), Some(Ok(_))) && key::is_kept().is_ok()
+}
+
+/// Decides whether a power failure leads to a cut; `rehearse` does what Stop would do. `None` on a
+/// machine without a power-fail line.
+fn decide(rehearse: impl FnOnce() -> Result<(), CutReason>) -> Option<Armed> {
+    let line = platform().power_fail.as_ref()?.as_ref();
+    let can_be_cut = |line| {
+        bus::obstacle().map_or(Ok(()), Err)?;
         key::is_kept()?;
-        REHEARSED.get().copied().unwrap_or(Ok(()))?;
+        rehearse()?;
         Ok(line)
     };
-    Some(check())
+    Some(line.map_err(|error| (*error).into()).and_then(can_be_cut))
 }
 
-/// The line may interrupt the machine.
-static IS_ARMED: AtomicBool = AtomicBool::new(false);
-
-/// Whether the machine can be cut.
-pub(crate) fn is_armed() -> bool {
-    IS_ARMED.load(Ordering::Relaxed) && matches!(line(), Some(Ok(_)))
-}
-
-/// Lets the line interrupt the machine from now on.
-fn arm_line(line: &PowerFail) {
-    line.arm();
-    IS_ARMED.store(true, Ordering::Relaxed);
-}
-
-/// Lets the line interrupt the machine from now on, if it can be cut.
-pub(super) fn arm() {
-    match line() {
-        Some(Ok(line)) => arm_line(line),
-        Some(Err(reason)) => say!("cut: {}", CutStatus::NotArmed(reason)),
-        None => {}
+/// Lets the line interrupt the machine from now on, if it can.
+fn arm(armed: Armed) {
+    if let Ok(line) = armed {
+        line.arm();
     }
+    STATE.armed.call_once(|| armed);
 }
 
-/// Looks for what would keep this machine from being cut, says what comes of it, to the OS
-/// as well, and arms the line. To be called at a start, when the OS's device tree is in its
-/// place, and before any of the OS runs.
+/// Arms the line after a Go.
+pub(super) fn arm_again() {
+    let Some(armed) = decide(|| Ok(())) else {
+        return;
+    };
+    if let Err(reason) = armed {
+        say!("cut: {}", CutStatus::NotArmed(reason));
+    }
+    arm(armed);
+}
+
+/// Decides whether a power failure leads to a cut, tells it on the console and to the OS, and arms
+/// the line. To be called at each start but a Go, once the OS's device tree is in its place, and
+/// before the OS runs.
 pub(crate) fn begin(own: ThisHart) {
-    if let Some(record) = record::record().filter(|_| bus::obstacle().is_none()) {
-        let own_stack = record.stack(place_of(&own));
-        REHEARSED.call_once(|| {
-            // SAFETY: the hart's own, and nothing of it is in use: a cut is not armed yet.
-            unsafe { stack::on(own_stack.end as usize, || rehearse(&record, own)) }
-        });
-    }
-    let Some(line) = line() else { return };
-    let status = match line {
+    let rehearse = |record: Record| record.on_stack(|| rehearse(record, own));
+    let Some(armed) = decide(|| record::record().map_or(Ok(()), rehearse)) else {
+        return;
+    };
+    let status = match armed {
         Ok(line) => CutStatus::Armed {
             hold_up_us: line.hold_up_us(),
             slow_disks: tell_slow_disks(line),
@@ -117,12 +97,10 @@ pub(crate) fn begin(own: ThisHart) {
     say!("cut: {status}");
     report::tell_cut_status(&status);
     report::tell_log();
-    if let Ok(line) = line {
-        arm_line(line);
-    }
+    arm(armed);
 }
 
-/// Says which disks would refuse a cut once they are in use, and returns how many.
+/// Names the disks that would refuse a cut once they are in use. Returns their number.
 fn tell_slow_disks(line: &PowerFail) -> usize {
     let left_us = platform().time.microseconds_in(line.quiet_ticks());
     disks::too_slow(left_us, |location, us| {
@@ -132,10 +110,14 @@ fn tell_slow_disks(line: &PowerFail) -> usize {
     })
 }
 
-/// Finds what Stop would find of this machine whatever the OS does, by what Stop does.
-fn rehearse(record: &Record, own: ThisHart) -> Result<(), CutReason> {
+/// Writes the parts of the record that Stop would write, except that of PCI devices, and enters
+/// none.
+fn rehearse(record: Record, own: ThisHart) -> Result<(), CutReason> {
     HartContext::check_capture(&own.access()).map_err(|_| CutReason::HartState(own.id()))?;
-    context::check_room(own, record.part(Layout::hart(place_of(&own))).len())?;
-    // SAFETY: no OS runs, and nothing is armed: nobody else uses the record's parts.
-    unsafe { stop::write_shared(record, own, None, None) }.map(|_| ())
+    let part = record.part(Layout::hart(place_of(&own)));
+    context::check_room(own, part.pages().len())?;
+    stop::write_shared(&mut record.part(Layout::SHARED), None, None)?;
+    // SAFETY: no OS runs yet.
+    unsafe { stop::write_tree(&mut record.part(Layout::TREE), own) }?;
+    Ok(())
 }

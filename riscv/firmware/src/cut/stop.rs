@@ -1,64 +1,52 @@
 //! Stop, on each hart.
 
-use core::cell::OnceCell;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::cell::{Cell, OnceCell};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use poorwill_devicetree::MAX_HARTS;
 use poorwill_drivers::ShutDomains;
 use poorwill_hart::Resume;
-use poorwill_image::StateWriter;
+use poorwill_image::{StateWriter, Workers};
 use poorwill_keepers::Drivers;
+use poorwill_sleep::WakeVector;
 use poorwill_sleep::cut::{
-    self, CutMemory, CutReason, Layout, Place, Proof, StopMachine, WearWords,
+    self, CutMemory, CutReason, Layout, Place, Proof, RequestMachine, StopMachine, WearWords,
 };
-use spin::Once;
 use zerocopy::IntoBytes;
 
 use super::devices::Devices;
-use super::record::{Record, place_of, record};
+use super::record::{Part, Record, place_of, record};
 use super::shared::{self, MACHINE};
-use super::{WRITER, context, key, line, sealed};
-use crate::entry::{self, TrapFrame, stack};
-use crate::hart::{self, ThisHart, this_hart};
+use super::{STATE, context, key, line, sealed};
+use crate::entry::{self, TrapFrame};
+use crate::hart::{self, Hart, ThisHart, this_hart};
 use crate::kept::{Keep, Saving, Store};
-use crate::platform::{platform, power, power_fail, virtio};
+use crate::platform::power::{self, PowerOff};
+use crate::platform::{platform, power_fail, virtio};
+use crate::sleeper;
+use crate::workers::StoppedHarts;
 
-/// The harts that have stopped, but for the first: a bit for each place. Such a hart has ended
-/// its last call, and interrupts no other any more.
-static HALTED: AtomicU64 = AtomicU64::new(0);
+/// How long a request waits for the other harts, which have caches to write back.
+const PATIENCE_MS: u64 = 1000;
 
-const _: () = assert!(MAX_HARTS <= u64::BITS as usize);
+/// How long a request waits for devices: the power is good.
+const QUIET_MS: u64 = 5000;
 
-/// The number of the cut that harts write their parts for; 0 while something may still interrupt
-/// them.
-static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-
-/// How many harts have written theirs, but for the first.
-static GATHERED: AtomicUsize = AtomicUsize::new(0);
-
-/// Why one cannot.
-static REFUSED: Once<CutReason> = Once::new();
-
-/// Stops the calling hart for good: at the end of a trap of the OS, which `frame` is of, or
+/// Stops the calling hart for good, at the end of a trap of the OS. `frame` is the trap's; `None`
 /// where the hart runs no OS.
 pub(crate) fn stop(frame: Option<&TrapFrame>) -> ! {
-    let own = this_hart();
-    let place = place_of(&own);
     if let Some(record) = record() {
-        let stack = record.stack(place);
-        // SAFETY: the hart's own, and nothing of it is in use: a hart stops once.
-        unsafe { stack::on(stack.end as usize, || stop_on(record, own, place, frame)) }
+        record.on_stack(|| stop_on_own_stack(Stopping::new(record, frame)))
     }
     entry::park()
 }
 
-/// Enters the OS behind a call that does not return, on the calling hart; or stops it there.
+/// Enters the OS after a call that does not return, on the calling hart; or stops the hart there.
 ///
 /// # Safety
 ///
 /// The address is the OS's to execute.
 pub(crate) unsafe fn enter_or_stop(own: ThisHart, resume: Resume) -> ! {
-    if power_fail::is_failing() {
+    if power_fail::noticed() {
         // The call may have taken the interrupt that is to stop this hart, and memory may be
         // sealed.
         stop(Some(&entry::frame_at(resume)));
@@ -67,127 +55,213 @@ pub(crate) unsafe fn enter_or_stop(own: ThisHart, resume: Resume) -> ! {
     unsafe { own.enter(resume) }
 }
 
-fn stop_on(record: Record, own: ThisHart, place: usize, frame: Option<&TrapFrame>) {
-    let machine = Stopping {
-        record,
-        own,
-        place,
-        frame,
-        shut: OnceCell::new(),
-    };
+fn stop_on_own_stack(machine: Stopping<'_>) -> ! {
+    let own = machine.own;
     if own.is_first() {
-        // Whoever has asked for a cut is done with the record, or commits it, or the power is gone.
-        let _writer = loop {
-            match WRITER.try_lock() {
-                Some(writer) => break writer,
-                None if machine.ticks() > line().hold_up_ticks() => power::power_off(),
-                None => own.serve_fence(),
-            }
-        };
-        // Where it is not committed, the record says why.
-        match cut::stop(&machine) {
-            Ok(committed) => power::power_off_cut(committed),
-            Err(_) => power::power_off(),
-        }
+        coordinate(&machine)
     }
     // The OS's stores to interrupt files, too, which no ordering of memory covers.
     poorwill_arch::fence::everything();
-    HALTED.fetch_or(1 << place, Ordering::Release);
+    STATE
+        .halted
+        .fetch_or(1 << place_of(&own), Ordering::Release);
     let sequence = loop {
-        match SEQUENCE.load(Ordering::Acquire) {
+        match STATE.sequence.load(Ordering::Acquire) {
             0 => own.serve_fence(),
             sequence => break sequence,
         }
     };
     match machine.save_last(sequence) {
         Ok(()) => {
-            GATHERED.fetch_add(1, Ordering::Release);
+            STATE.gathered.fetch_add(1, Ordering::Release);
         }
         Err(reason) => {
-            REFUSED.call_once(|| reason);
+            STATE.refused.call_once(|| reason);
         }
     }
     loop {
-        // Of harts that are on their way here.
+        // For harts that have not stopped yet.
         own.serve_fence();
         core::hint::spin_loop();
     }
 }
 
-/// The machine on its way to a cut, as the hart sees it that stops.
-pub(super) struct Stopping<'a> {
-    pub(super) record: Record,
-    pub(super) own: ThisHart,
-    pub(super) place: usize,
-    /// Of the trap in which it stops; `None` where it runs no OS.
-    pub(super) frame: Option<&'a TrapFrame>,
-    /// What the OS's APLICs did, once they are shut.
-    pub(super) shut: OnceCell<ShutDomains>,
+/// Has the other harts stop, cuts the machine, and switches it off.
+fn coordinate(machine: &Stopping<'_>) -> ! {
+    hart::others().for_each(Hart::ring);
+    // A hart whose OS has asked for a cut gives the record back, or commits the cut.
+    let _coordinator = loop {
+        match STATE.coordinator.try_lock() {
+            Some(coordinator) => break coordinator,
+            None if machine.ticks() > line().hold_up_ticks() => power::switch_off(PowerOff::NotCut),
+            None => machine.own.serve_fence(),
+        }
+    };
+    power::switch_off(match cut::stop(machine) {
+        Ok(committed) => PowerOff::Cut(committed),
+        // The record has the reason.
+        Err(_) => PowerOff::NotCut,
+    })
 }
 
-impl Stopping<'_> {
-    /// Writes the calling hart's part, with what others have asked of it.
+/// The machine on its way to a cut, as seen by a hart that stops.
+pub(super) struct Stopping<'a> {
+    record: Record,
+    own: ThisHart,
+    /// Of the trap in which the hart stops; `None` where it runs no OS.
+    frame: Option<&'a TrapFrame>,
+    /// On the hart whose OS asks for the cut.
+    request: Option<Request>,
+    /// The enable bits of the OS's APLICs before they were shut.
+    shut: OnceCell<ShutDomains>,
+}
+
+/// A cut that the OS asks for.
+pub(super) struct Request {
+    /// Where the OS is to go on.
+    pub(super) vector: WakeVector,
+    /// When the OS asked, in ticks.
+    pub(super) began: u64,
+    /// Bytes of the devices' part, once a device may be quiet.
+    pub(super) quieted: Cell<Option<u64>>,
+}
+
+impl<'a> Stopping<'a> {
+    /// The calling hart stops.
+    pub(super) fn new(record: Record, frame: Option<&'a TrapFrame>) -> Self {
+        Stopping {
+            record,
+            own: this_hart(),
+            frame,
+            request: None,
+            shut: OnceCell::new(),
+        }
+    }
+
+    /// The OS of the calling hart asks for a cut.
+    pub(super) fn asked(record: Record, request: Request) -> Self {
+        Stopping {
+            request: Some(request),
+            ..Self::new(record, None)
+        }
+    }
+
+    /// Writes the calling hart's part, with the interrupts that other harts have posted.
     pub(super) fn save(&self, sequence: u64) -> Result<(), CutReason> {
         self.own.take_requests();
-        let part = Layout::hart(self.place);
-        let bytes = match self.frame {
-            // SAFETY: only this hart writes its part, and others read it later.
-            Some(frame) => context::write(self.own, frame, unsafe { self.record.part_mut(part) })?,
-            None => 0,
+        let mut part = self.record.part(Layout::hart(place_of(&self.own)));
+        let bytes = match (&self.request, self.frame) {
+            (Some(request), _) => {
+                let mut writer = StateWriter::new(part.pages_mut());
+                sleeper::capture(request.vector, &mut writer)?;
+                writer.finish()
+            }
+            (None, Some(frame)) => context::write(self.own, frame, part.pages_mut())?,
+            (None, None) => 0,
         };
-        self.record.enter(part, sequence, bytes)
+        part.enter(sequence, bytes)
     }
 
-    /// The same, as the last that the calling hart stores: its caches are written back then.
-    pub(super) fn save_last(&self, sequence: u64) -> Result<(), CutReason> {
+    /// The same, and writes the calling hart's caches back: it stores nothing after this.
+    fn save_last(&self, sequence: u64) -> Result<(), CutReason> {
         self.save(sequence)?;
-        self.write_back()
+        are_written_back(self.own, line().write_back_own())
     }
 
-    /// Writes back what caches the calling hart has to itself.
-    fn write_back(&self) -> Result<(), CutReason> {
-        are_written_back(self.own, line().write_back_own())
+    /// Has each other hart enter its part, which is empty, and write its caches back. The OS had
+    /// stopped these harts, so that interrupts of theirs do not count.
+    fn gather_stopped(&self, sequence: u64) -> Result<(), CutReason> {
+        let record = self.record;
+        let gathered = AtomicUsize::new(0);
+        let work = || {
+            let save = || Stopping::new(record, None).save_last(sequence);
+            if record.on_stack(save).is_ok() {
+                gathered.fetch_add(1, Ordering::Release);
+            }
+        };
+        let others = hart::all().len() - 1;
+        let are_gathered = || gathered.load(Ordering::Acquire) == others;
+        let time = &platform().time;
+        let asked = time.ticks();
+        // Harts that have noticed a power failure stop for it.
+        let is_over = || power_fail::noticed() || time.milliseconds_since(asked) >= PATIENCE_MS;
+        let mut coordinate = || {
+            while !are_gathered() && !is_over() {
+                core::hint::spin_loop();
+            }
+        };
+        StoppedHarts.run(&mut coordinate, &work);
+        match are_gathered() {
+            true => Ok(()),
+            false => Err(self.missing(sequence)),
+        }
+    }
+
+    /// Names a hart that has not stopped. The first does not count.
+    fn running(&self) -> Option<u64> {
+        let halted = STATE.halted.load(Ordering::Acquire);
+        let mut harts = hart::all().iter().enumerate();
+        let running = harts.find(|(place, hart)| !self.own.is(hart) && halted >> place & 1 == 0);
+        running.map(|(_, hart)| hart.id())
+    }
+
+    /// Names a hart that has not written its part.
+    fn missing(&self, sequence: u64) -> CutReason {
+        let is_missing = |place: usize| {
+            let entry = Place::Part(Layout::hart(place));
+            let entry = self.record.line(entry).read_part();
+            entry.is_none_or(|(of, _)| of != sequence)
+        };
+        let mut harts = hart::all().iter().enumerate();
+        let missing = harts.find(|(place, _)| is_missing(*place));
+        CutReason::HartNotStopped(missing.map_or(0, |(_, hart)| hart.id()))
     }
 }
 
-/// What comes of writing caches back on a hart, which is done or cannot be.
+/// Turns a failed write-back of caches into an error.
 pub(super) fn are_written_back(own: ThisHart, is_done: bool) -> Result<(), CutReason> {
     is_done.then_some(()).ok_or(CutReason::CachesLeft(own.id()))
 }
 
-/// Writes the parts of what all harts share and of the memory that the loader writes at a
-/// power-on, the device tree. `vector` is where the OS goes on that has asked for a sleep,
-/// `shut` what its APLICs did before they were shut. Returns their numbers and bytes.
+/// Writes the part of the state that all harts share. Returns its bytes. An OS that has asked for
+/// a sleep goes on at `vector`; `shut` has the enable bits of its APLICs before they were shut.
 ///
 /// # Errors
 ///
 /// [`CutReason::NoRoom`], [`CutReason::DeviceState`].
-///
-/// # Safety
-///
-/// No hart runs the OS, and nobody else uses these parts.
-pub(super) unsafe fn write_shared(
-    record: &Record,
-    own: ThisHart,
+pub(super) fn write_shared(
+    part: &mut Part,
     vector: Option<Resume>,
     shut: Option<&ShutDomains>,
-) -> Result<[(usize, u64); 2], CutReason> {
-    let [shared, tree] = [Layout::SHARED, Layout::TREE];
-    // SAFETY: as the caller says.
-    let mut writer = StateWriter::new(unsafe { record.part_mut(shared) });
+) -> Result<u64, CutReason> {
+    let mut writer = StateWriter::new(part.pages_mut());
     let saving = Saving {
         store: Store::Record,
         vector,
         shut,
     };
     MACHINE.save(&saving, &mut writer)?;
-    // SAFETY: likewise.
-    let (memory, room) = unsafe { (shared::loaded_memory(own), record.part_mut(tree)) };
+    Ok(writer.finish())
+}
+
+/// Writes the part of the memory that the loader writes at a power-on, the device tree. Returns
+/// its bytes.
+///
+/// # Errors
+///
+/// [`CutReason::NoRoom`].
+///
+/// # Safety
+///
+/// No hart runs the OS.
+pub(super) unsafe fn write_tree(part: &mut Part, own: ThisHart) -> Result<u64, CutReason> {
+    // SAFETY: as the caller says.
+    let memory = unsafe { shared::loaded_memory(own) };
     let bytes = memory.len() as u64;
-    let room = room.as_mut_bytes().get_mut(..memory.len());
+    let room = part.pages_mut().as_mut_bytes().get_mut(..memory.len());
     room.ok_or(CutReason::NoRoom(bytes))?
         .copy_from_slice(memory);
-    Ok([(shared, writer.finish()), (tree, bytes)])
+    Ok(bytes)
 }
 
 impl StopMachine for Stopping<'_> {
@@ -199,11 +273,16 @@ impl StopMachine for Stopping<'_> {
         self.record.with_proof(job)
     }
 
-    fn forget(&self) {
-        key::forget();
+    fn forget(&self) -> Result<(), CutReason> {
+        key::forget()
     }
 
-    fn halt(&self, _: u64) -> Result<(), CutReason> {
+    fn halt(&self, sequence: u64) -> Result<(), CutReason> {
+        if self.request.is_some() {
+            // Not in `gather`: devices may take long to be quiet, and a hart that notices a power
+            // failure by then does no work any more.
+            return self.gather_stopped(sequence);
+        }
         let limit = line().hold_up_ticks() / 2;
         while let Some(hart) = self.running() {
             self.own.serve_fence();
@@ -214,10 +293,41 @@ impl StopMachine for Stopping<'_> {
         Ok(())
     }
 
+    fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
+        let mut iommus = platform().iommus.iter();
+        let iommu = iommus.find(|(_, iommu)| iommu.is_on());
+        let live = iommu.map(|(address, _)| *address).or_else(virtio::live);
+        if let Some(address) = live {
+            return Err(CutReason::LiveDevice(address));
+        }
+        // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
+        let devices = unsafe { Devices::new(self.record) };
+        if sealed::left().is_some() && devices.reach_memory()? {
+            return Err(CutReason::Sealed);
+        }
+        let time = &platform().time;
+        let until = match self.request {
+            Some(_) => time.ticks() + time.ticks_in(QUIET_MS * 1_000_000),
+            None => power_fail::since() + line().quiet_ticks(),
+        };
+        // An OS that sleeps, or was about to, has suspended them.
+        let drivers = match self.request.is_some() || sealed::is_refused() {
+            true => Drivers::Suspended,
+            false => Drivers::Running,
+        };
+        let mut part = self.record.part(Layout::DEVICES);
+        let (bytes, quieted) = devices.stop(drivers, until, part.pages_mut());
+        if let Some(request) = &self.request {
+            request.quieted.set(Some(bytes));
+        }
+        quieted?;
+        part.enter(sequence, bytes)
+    }
+
     fn shut(&self) -> Result<(), CutReason> {
         let (controllers, time) = (platform().interrupts.shared(), &platform().time);
         _ = self.shut.set(controllers.shut());
-        // A message on its way is a store of a few ns.
+        // A message takes a few ns.
         let until = time.ticks() + line().hold_up_ticks() / 16;
         while controllers.are_sending() {
             if time.ticks() > until {
@@ -228,13 +338,15 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn gather(&self, sequence: u64) -> Result<(), CutReason> {
-        SEQUENCE.store(sequence, Ordering::Release);
+        if self.request.is_some() {
+            return self.save(sequence);
+        }
+        STATE.sequence.store(sequence, Ordering::Release);
         self.save(sequence)?;
         let others = hart::all().len() - 1;
-        // Devices had most of it.
         let limit = line().hold_up_ticks();
-        while GATHERED.load(Ordering::Acquire) < others {
-            if let Some(reason) = REFUSED.get() {
+        while STATE.gathered.load(Ordering::Acquire) < others {
+            if let Some(reason) = STATE.refused.get() {
                 return Err(*reason);
             }
             if self.ticks() > limit {
@@ -245,24 +357,23 @@ impl StopMachine for Stopping<'_> {
     }
 
     fn capture(&self, sequence: u64) -> Result<(), CutReason> {
-        self.capture_for(sequence, None)
-    }
-
-    fn quiet(&self, sequence: u64) -> Result<(), CutReason> {
-        let until = power_fail::since() + line().quiet_ticks();
-        // Where a sleep was given up, the OS has suspended them.
-        let drivers = match sealed::is_refused() {
-            true => Drivers::Suspended,
-            false => Drivers::Running,
-        };
-        let (bytes, quieted) = self.quiet_until(drivers, until)?;
-        quieted?;
-        self.record.enter(Layout::DEVICES, sequence, bytes)
+        let vector = self.request.as_ref().map(|request| Resume {
+            address: request.vector.address,
+            argument: request.vector.argument,
+        });
+        let mut shared = self.record.part(Layout::SHARED);
+        let bytes = write_shared(&mut shared, vector, self.shut.get())?;
+        shared.enter(sequence, bytes)?;
+        let mut tree = self.record.part(Layout::TREE);
+        // SAFETY: no hart runs the OS.
+        let bytes = unsafe { write_tree(&mut tree, self.own) }?;
+        tree.enter(sequence, bytes)
     }
 
     fn ticks(&self) -> u64 {
-        let now = platform().time.ticks();
-        now.saturating_sub(power_fail::since())
+        let request = self.request.as_ref();
+        let began = request.map_or_else(power_fail::since, |request| request.began);
+        platform().time.ticks().saturating_sub(began)
     }
 
     fn has_memory_error(&self) -> bool {
@@ -279,67 +390,16 @@ impl StopMachine for Stopping<'_> {
     }
 }
 
-impl Stopping<'_> {
-    /// Writes the parts of what harts share, and the device tree's. `vector` is where the OS
-    /// goes on that has asked for a sleep.
-    pub(super) fn capture_for(
-        &self,
-        sequence: u64,
-        vector: Option<Resume>,
-    ) -> Result<(), CutReason> {
-        // SAFETY: no hart runs the OS, and the coordinator alone writes them.
-        let written = unsafe { write_shared(&self.record, self.own, vector, self.shut.get()) }?;
-        for (part, bytes) in written {
-            self.record.enter(part, sequence, bytes)?;
+impl RequestMachine for Stopping<'_> {
+    fn resume(&self) {
+        if let Some(shut) = self.shut.get() {
+            platform().interrupts.shared().reopen(shut);
         }
-        Ok(())
-    }
-
-    /// Quiets devices by that time, in ticks. Returns the bytes of what puts back those that
-    /// it has touched, and whether all are quiet.
-    ///
-    /// # Errors
-    ///
-    /// One cannot be kept, and none was touched.
-    pub(super) fn quiet_until(
-        &self,
-        drivers: Drivers,
-        until: u64,
-    ) -> Result<(u64, Result<(), CutReason>), CutReason> {
-        let mut iommus = platform().iommus.iter();
-        let iommu = iommus.find(|(_, iommu)| iommu.is_on());
-        let live = iommu.map(|(address, _)| *address).or_else(virtio::live);
-        if let Some(address) = live {
-            return Err(CutReason::LiveDevice(address));
+        let request = self.request.as_ref();
+        if let Some(bytes) = request.and_then(|request| request.quieted.take()) {
+            // SAFETY: no hart runs the OS, and this one alone uses its devices.
+            let devices = unsafe { Devices::new(self.record) };
+            devices.resume(self.record.part(Layout::DEVICES).pages(), bytes);
         }
-        // SAFETY: no hart runs the OS, and the coordinator alone uses its devices.
-        let devices = unsafe { Devices::new(self.record) };
-        if sealed::left().is_some() && devices.reach_memory()? {
-            return Err(CutReason::Sealed);
-        }
-        // SAFETY: the coordinator alone writes it.
-        let part = unsafe { self.record.part_mut(Layout::DEVICES) };
-        Ok(devices.stop(drivers, until, part))
-    }
-
-    /// A hart that has not stopped, but for the first.
-    fn running(&self) -> Option<u64> {
-        let halted = HALTED.load(Ordering::Acquire);
-        let mut harts = hart::all().iter().enumerate();
-        let running = harts.find(|(place, hart)| !self.own.is(hart) && halted >> place & 1 == 0);
-        running.map(|(_, hart)| hart.id())
-    }
-
-    /// A hart that has not written its part.
-    pub(super) fn missing(&self, sequence: u64) -> CutReason {
-        let mut harts = hart::all().iter().enumerate();
-        let missing = harts.find(|(place, _)| {
-            let entry = self
-                .record
-                .line(Place::Part(Layout::hart(*place)))
-                .read_part();
-            entry.is_none_or(|(of, _)| of != sequence)
-        });
-        CutReason::HartNotStopped(missing.map_or(0, |(_, hart)| hart.id()))
     }
 }

@@ -44,6 +44,10 @@ pub(crate) fn with_log<R>(job: impl FnOnce(&mut Log) -> R) -> Option<R> {
     LOG.lock().as_mut().map(|log| job(log))
 }
 
+fn power_is_good() -> bool {
+    power_fail::check().is_ok()
+}
+
 /// Sends the bytes as they are, for the OS, while the power is good. Without a console they go
 /// nowhere.
 ///
@@ -54,7 +58,7 @@ pub(crate) fn send(bytes: &[u8]) -> Result<(), Unsent> {
     CONSOLE
         .lock()
         .as_mut()
-        .map_or(Ok(()), |uart| uart.send(bytes, &power_fail::goes_on))
+        .map_or(Ok(()), |uart| uart.send(bytes, &power_is_good))
 }
 
 /// Fills `buffer` with what has arrived; returns how much that was.
@@ -112,7 +116,7 @@ pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
     let began = time.ticks();
     let mut key = [0];
     while receive(&mut key) == 0 {
-        if time.ticks().saturating_sub(began) >= ticks || !power_fail::goes_on() {
+        if time.ticks().saturating_sub(began) >= ticks || !power_is_good() {
             return false;
         }
         core::hint::spin_loop();
@@ -130,12 +134,12 @@ pub(crate) fn line(line: fmt::Arguments<'_>) {
 pub(crate) fn write(arguments: fmt::Arguments<'_>) {
     // A line takes milliseconds, and the power lasts for sixteen: one that is being written then
     // ends, and so does the wait for whoever writes one.
-    if power_fail::is_failing() {
+    if power_fail::noticed() {
         return;
     }
     if let Some(uart) = CONSOLE.lock().as_mut() {
         // What a stuck console does not take is lost: there is nobody to tell.
-        let mut text = uart.text(&power_fail::goes_on);
+        let mut text = uart.text(&power_is_good);
         text.write_fmt(arguments).unwrap_or_default();
     }
 }

@@ -22,12 +22,13 @@ use core::slice;
 use arrayvec::ArrayVec;
 use poorwill_arch::{Mmio, Time};
 use poorwill_devicetree::{
-    MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, PowerFailError, place,
+    MAX_IOMMUS, MAX_PCI_HOSTS, MAX_RESERVED, MAX_WEAR_RANGES, Machine, place,
 };
 use poorwill_domain::HartSetError;
 use poorwill_drivers::Iommu;
 use poorwill_memory::{MachineIdentity, MemoryMap, MemoryMapError, PAGE_BYTES, Page, PhysRange};
 use poorwill_sleep::{BootAttempt, LoadMark, WarmResetRecord};
+use power_fail::{CutObstacle, PowerFail};
 use spin::Once;
 use thiserror::Error;
 
@@ -53,10 +54,8 @@ pub(crate) struct Platform {
     pub(crate) interrupts: interrupts::Interrupts,
     /// The OS's generation ID, if the machine supports it.
     pub(crate) generation_id: Option<generation_id::GenerationId>,
-    /// The power-fail line, on a machine that can be cut.
-    pub(crate) power_fail: Option<power_fail::PowerFail>,
-    /// Why the line in the tree cannot be used.
-    pub(crate) power_fail_error: Option<PowerFailError>,
+    /// The power-fail line of the device tree, or why it cannot be used.
+    pub(crate) power_fail: Option<Result<PowerFail, CutObstacle>>,
     pub(crate) iommus: ArrayVec<(u64, Iommu<Mmio>), MAX_IOMMUS>,
     pub(crate) pci: ArrayVec<poorwill_devicetree::PciHost, MAX_PCI_HOSTS>,
     /// Bytes of the cache blocks that every hart can write back; `None` if a hart cannot.
@@ -188,7 +187,7 @@ pub(crate) unsafe fn start(
         let has_plics = pmp::start(domain, closed, plics, readable, protection)?;
         let identity = machine.identity(memory.ranges());
         Platform {
-            power_fail: power_fail::find(machine, memory.ranges(), [[firmware, data], taken]),
+            power_fail: PowerFail::find(machine, memory.ranges(), [[firmware, data], taken]),
             memory,
             memory_is_clear: machine.starts_clear && warm_reset == WarmResetRecord::None,
             last_attempt: warm_reset.attempt(),
@@ -199,7 +198,6 @@ pub(crate) unsafe fn start(
             time,
             interrupts: interrupts::Interrupts::new(machine),
             generation_id,
-            power_fail_error: machine.power_fail_error,
             iommus: (machine.iommus.iter())
                 .map(|address| (*address, Iommu::new(Mmio::new(*address))))
                 .collect(),
@@ -209,7 +207,7 @@ pub(crate) unsafe fn start(
         }
     };
     platform.interrupts.shared().start();
-    (platform.power_fail.iter()).for_each(power_fail::PowerFail::start);
+    (platform.power_fail.iter().flatten()).for_each(PowerFail::start);
     platform.iommus.iter().for_each(|(_, iommu)| iommu.start());
     let [_, data] = platform.firmware;
     let first = core::ptr::with_exposed_provenance_mut(data.start as usize);

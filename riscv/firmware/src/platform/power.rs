@@ -18,7 +18,7 @@ struct ResetControl {
 
 static RESET_CONTROL: Once<ResetControl> = Once::new();
 
-/// Learns how the machine is switched off and reset.
+/// Sets the machine's switches for power-off and reset.
 ///
 /// # Safety
 ///
@@ -50,25 +50,32 @@ pub(crate) fn can_reset() -> bool {
         .is_some_and(|control| control.reset.is_some())
 }
 
-/// Turns the power off, at the OS's wish.
-pub(crate) fn power_off() -> ! {
+/// Why the power is switched off. Where memory or a medium has the state of the OS, the reason
+/// carries the proof.
+#[derive(Debug)]
+#[expect(dead_code, reason = "a proof has nothing to read")]
+pub(crate) enum PowerOff {
+    /// The OS asks for it.
+    Asked,
+    /// The OS sleeps: its image is committed.
+    Asleep(Committed),
+    /// The OS sleeps, and the commit of its image may have failed.
+    InDoubt,
+    /// The machine is cut.
+    Cut(CutCommitted),
+    /// The power fails, and the machine is not cut.
+    NotCut,
+}
+
+/// Switches the power off.
+pub(crate) fn switch_off(why: PowerOff) -> ! {
     #[cfg(feature = "irqs-off")]
     say_irqs_off();
+    _ = why;
     write_syscon(RESET_CONTROL.get().and_then(|control| control.power_off))
 }
 
-/// Turns the power off behind a sleep. That the image is committed is what
-/// the argument proves.
-pub(crate) fn power_off_asleep(_: Committed) -> ! {
-    power_off()
-}
-
-/// Turns the power off behind a cut, likewise.
-pub(crate) fn power_off_cut(_: CutCommitted) -> ! {
-    power_off()
-}
-
-/// Says how long interrupts were off at most, by place, since it was last asked.
+/// Prints how long interrupts were off at most, by place, since the last call.
 #[cfg(feature = "irqs-off")]
 pub(crate) fn say_irqs_off() {
     for (from, to, instructions) in poorwill_arch::irqs_off::take() {
@@ -81,7 +88,7 @@ pub(crate) fn reset() -> ! {
     write_syscon(RESET_CONTROL.get().and_then(|control| control.reset))
 }
 
-/// Ends a machine that cannot go on: a reset, or else power-off.
+/// Resets a machine that cannot go on, or switches it off where it has no reset.
 pub(crate) fn fatal() -> ! {
     write_syscon(
         RESET_CONTROL
@@ -90,11 +97,10 @@ pub(crate) fn fatal() -> ! {
     )
 }
 
-/// How often a switch is waited for: about a second at a GHz.
+/// Polls of a switch before it counts as broken: about a second at 1 GHz.
 const PATIENCE: u32 = 200_000_000;
 
-/// Writes the register. Hardware without one, or one that does nothing, leaves the hart
-/// asleep with interrupts off; there is nothing else that it could do, but to say so.
+/// Writes the register. Without one, or with one that does nothing, the hart says so and stops.
 fn write_syscon(syscon: Option<Syscon<Mmio>>) -> ! {
     if let Some(syscon) = syscon {
         syscon.write();

@@ -1,15 +1,15 @@
-//! The power-fail line, and the caches that are to be written back when it is raised.
+//! The power-fail line, and whether a hart has noticed that it is raised.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use poorwill_arch::{Mmio, csr, fence, imsic};
-use poorwill_devicetree::{Machine, PowerFailInput};
+use poorwill_devicetree::{Machine, PowerFailError, PowerFailInput};
 use poorwill_drivers::PowerFailLine;
 use poorwill_hart::interrupt;
+use poorwill_image::PowerFails;
 use poorwill_medium::Clock;
 use poorwill_memory::PhysRange;
 use poorwill_sleep::cut::CacheError;
-use spin::Once;
 use thiserror::Error;
 
 use super::caches::Caches;
@@ -19,111 +19,93 @@ use super::platform;
 /// The identity by which the line interrupts the first hart, in its machine-mode IMSIC file.
 const IDENTITY: u32 = 2;
 
-/// The power fails, and every hart is to stop.
-static IS_FAILING: AtomicBool = AtomicBool::new(false);
-
-/// `time` when that was noticed.
-static SINCE: AtomicU64 = AtomicU64::new(0);
-
-/// The line interrupts the machine.
-static IS_ARMED: AtomicBool = AtomicBool::new(false);
-
-/// `time` when some hart has last looked at the line itself.
-static LOOKED: AtomicU64 = AtomicU64::new(0);
-
-/// What is under way is done to its end, whatever comes.
-static TO_THE_END: AtomicBool = AtomicBool::new(false);
-
-/// How often harts that do not let themselves be interrupted look at the line, in ns: an
-/// access to a register is not to be much of what they do.
+/// How often [`check`] reads the line's register, in ns: the read is slow.
 const LOOK_EVERY_NS: u64 = 100_000;
 
-/// What tells the other harts that the power fails.
-static TELL_OTHERS: Once<fn()> = Once::new();
-
-/// Has `tell` tell the others, where a hart finds out by a look at the line.
-pub(crate) fn tell_by(tell: fn()) {
-    TELL_OTHERS.call_once(|| tell);
+/// What harts know of the line.
+struct LineState {
+    /// `time` when a hart noticed that the power fails; 0 before that.
+    since: AtomicU64,
+    /// `time` when a hart last read the line's register.
+    looked: AtomicU64,
+    /// The line is armed, and no work is under way that [ends first](to_the_end).
+    is_watched: AtomicBool,
 }
 
-/// Why no cut is to be taken on a machine with such a line.
-static REFUSED: Once<CutObstacle> = Once::new();
+static LINE: LineState = LineState {
+    since: AtomicU64::new(0),
+    looked: AtomicU64::new(0),
+    is_watched: AtomicBool::new(false),
+};
 
-/// What keeps a machine from being cut.
+/// Why the power-fail line of the device tree cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum CutObstacle {
-    /// Its caches cannot be written back.
+    /// The power-fail node is wrong.
+    #[error(transparent)]
+    Line(#[from] PowerFailError),
+    /// The caches cannot be written back.
     #[error(transparent)]
     Caches(#[from] CacheError),
-    /// Its memory's wear is levelled where it must not be.
+    /// The memory of the firmware is wear-levelled.
     #[error(transparent)]
     Wear(#[from] WearError),
 }
 
-/// Why none is.
-pub(crate) fn refused() -> Option<CutObstacle> {
-    REFUSED.get().copied()
+/// Whether a hart has noticed that the power fails, so that every hart is to stop. It costs a
+/// load.
+pub(crate) fn noticed() -> bool {
+    since() != 0
 }
 
-/// The line that the tree names, on a machine whose caches can be written back, whose OS has
-/// this memory. `fixed` is what is there before the memory controller is set up: the firmware's
-/// two ranges, and what is loaded for the next stage.
+/// `time` when a hart noticed that the power fails.
+pub(crate) fn since() -> u64 {
+    LINE.since.load(Ordering::Acquire)
+}
+
+/// Looks whether the power fails: for long work on harts that the line does not interrupt.
+/// It costs a look at the time, and every 100 us a read of the line's register.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `machine` describes this machine.
-pub(super) unsafe fn find(
-    machine: &Machine,
-    memory: &[PhysRange],
-    fixed: [[PhysRange; 2]; 2],
-) -> Option<PowerFail> {
-    // SAFETY: passed on to the caller.
-    let line = unsafe { PowerFail::new(machine, memory, fixed) }?;
-    line.inspect_err(|error| _ = REFUSED.call_once(|| *error))
-        .ok()
-}
-
-/// Whether every hart is to stop.
-pub(crate) fn is_failing() -> bool {
-    IS_FAILING.load(Ordering::Acquire)
-}
-
-/// Whether long work in machine mode may go on, for harts that do not let the line interrupt
-/// them meanwhile. It costs a look at the time, and now and then one at the line.
-pub(crate) fn goes_on() -> bool {
-    if TO_THE_END.load(Ordering::Relaxed) || !IS_ARMED.load(Ordering::Acquire) {
-        return true;
+/// [`PowerFails`].
+pub(crate) fn check() -> Result<(), PowerFails> {
+    if !LINE.is_watched.load(Ordering::Acquire) {
+        return Ok(());
     }
     let time = &platform().time;
     let now = time.ticks();
-    let since = now.saturating_sub(LOOKED.load(Ordering::Relaxed));
-    if !is_failing() && since >= time.ticks_in(LOOK_EVERY_NS) {
-        LOOKED.store(now, Ordering::Relaxed);
-        let line = platform().power_fail.as_ref();
-        if line.is_some_and(PowerFail::is_raised) && notice() {
-            TELL_OTHERS.get().into_iter().for_each(|tell| tell());
+    let since_look = now.saturating_sub(LINE.looked.load(Ordering::Relaxed));
+    if !noticed() && since_look >= time.ticks_in(LOOK_EVERY_NS) {
+        LINE.looked.store(now, Ordering::Relaxed);
+        if line().is_some_and(|line| line.line.is_raised()) {
+            notice();
         }
     }
-    !is_failing()
+    match noticed() {
+        true => Err(PowerFails),
+        false => Ok(()),
+    }
 }
 
-/// Runs `job`, which is to be done to its end whether the power fails or not.
+/// Runs `job` to its end, even if the power fails.
 pub(crate) fn to_the_end<R>(job: impl FnOnce() -> R) -> R {
-    TO_THE_END.store(true, Ordering::Relaxed);
+    let is_watched = LINE.is_watched.swap(false, Ordering::Relaxed);
     let result = job();
-    TO_THE_END.store(false, Ordering::Relaxed);
+    LINE.is_watched.store(is_watched, Ordering::Release);
     result
 }
 
-/// Notices that the power fails; `false` for whoever is not the first.
-fn notice() -> bool {
-    static IS_NOTICED: AtomicBool = AtomicBool::new(false);
-    if IS_NOTICED.swap(true, Ordering::Relaxed) {
-        return false;
-    }
-    SINCE.store(platform().time.ticks(), Ordering::Relaxed);
-    IS_FAILING.store(true, Ordering::Release);
-    true
+/// Notices that the power fails. Later calls change nothing.
+fn notice() {
+    let now = platform().time.ticks().max(1);
+    let since = &LINE.since;
+    _ = since.compare_exchange(0, now, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// The power-fail line, on a machine that has a usable one.
+pub(crate) fn line() -> Option<&'static PowerFail> {
+    platform().power_fail.as_ref()?.as_ref().ok()
 }
 
 /// The machine's clock, for waits that end as the power fails.
@@ -136,16 +118,11 @@ impl<T: Clock> Clock for WaitClock<T> {
     }
 
     fn power_fails(&self) -> bool {
-        !goes_on()
+        check().is_err()
     }
 }
 
-/// `time` when it was noticed that the power fails.
-pub(crate) fn since() -> u64 {
-    SINCE.load(Ordering::Relaxed)
-}
-
-/// The line.
+/// The line, with the caches and the memory controller that a cut needs.
 #[derive(Debug)]
 pub(crate) struct PowerFail {
     line: PowerFailLine<Mmio>,
@@ -155,7 +132,9 @@ pub(crate) struct PowerFail {
 }
 
 impl PowerFail {
-    /// The line that the tree names; as [`find`]. `None`: there is no line.
+    /// The line that the device tree names; `None` where it names none. `memory` is the memory
+    /// of the OS. `fixed` is in use before the memory controller is set up: the firmware's two
+    /// ranges, and the ranges that the next stage and the tree are loaded to.
     ///
     /// # Errors
     ///
@@ -164,11 +143,14 @@ impl PowerFail {
     /// # Safety
     ///
     /// `machine` describes this machine.
-    unsafe fn new(
+    pub(super) unsafe fn find(
         machine: &Machine,
         memory: &[PhysRange],
         fixed: [[PhysRange; 2]; 2],
     ) -> Option<Result<Self, CutObstacle>> {
+        if let Some(error) = machine.power_fail_error {
+            return Some(Err(error.into()));
+        }
         let described = machine.power_fail?;
         // SAFETY: the tree, which is right, says the caller, names these addresses as
         // controllers of this machine.
@@ -210,29 +192,29 @@ impl PowerFail {
         }))
     }
 
-    /// Takes it from the OS.
+    /// Takes the line from the OS.
     pub(super) fn start(&self) {
         self.line.start();
     }
 
-    /// Lets it interrupt the first hart.
+    /// Lets the line interrupt the first hart.
     pub(crate) fn arm(&self) {
         self.line.arm();
-        // What was latched before is cleared by then: other harts look from here on.
+        // The latch is clear before another hart looks at it.
         fence::everything();
-        IS_ARMED.store(true, Ordering::Release);
+        LINE.is_watched.store(true, Ordering::Release);
     }
 
-    /// Has the calling hart, the first, take its interrupt.
+    /// Enables the line's interrupt on the calling hart, which is the first.
     pub(crate) fn start_hart(&self) {
         if let PowerFailLine::Aplic { identity, .. } = self.line {
             poorwill_drivers::imsic::open_also(&imsic::MachineFile, identity);
         }
     }
 
-    /// Takes its interrupt, if it is pending on the calling hart, the first.
-    fn take(&self) -> bool {
-        match self.line {
+    /// Takes the line's interrupt, if it is pending on the calling hart, which is the first.
+    pub(crate) fn take(&self) {
+        let is_pending = match self.line {
             PowerFailLine::Aplic { identity, .. } => {
                 let is_pending = imsic::pending_machine_interrupt() == identity.into();
                 if is_pending {
@@ -244,52 +226,44 @@ impl PowerFail {
                 let pending = csr::read::<{ csr::MIP }>();
                 pending & interrupt::MEI != 0 && self.line.claim()
             }
+        };
+        if is_pending {
+            notice();
         }
     }
 
-    /// Looks whether it interrupts the calling hart, the first, for the first time: then
-    /// all others are to be told.
-    pub(crate) fn begins(&self) -> bool {
-        self.take() && notice()
-    }
-
-    /// Whether it is raised now; before it is armed.
+    /// Whether the line is raised. Only before it is armed.
     pub(crate) fn is_raised_unarmed(&self) -> bool {
         self.line.is_raised_unarmed()
     }
 
-    /// Whether it is raised, or was since it was armed.
-    fn is_raised(&self) -> bool {
-        self.line.is_raised()
-    }
-
-    /// Microseconds for which the power lasts from then on.
+    /// Microseconds for which the power lasts once the line is raised.
     pub(crate) fn hold_up_us(&self) -> u32 {
         self.hold_up_us
     }
 
-    /// How long the power lasts from then on, in ticks of `time`.
+    /// The same in ticks of `time`.
     pub(crate) fn hold_up_ticks(&self) -> u64 {
         platform().time.ticks_in(u64::from(self.hold_up_us) * 1000)
     }
 
-    /// How much of that devices have to be quiet, in ticks of `time` from the line on.
+    /// Ticks after which all devices must be quiet.
     pub(crate) fn quiet_ticks(&self) -> u64 {
         self.hold_up_ticks() / 4 * 3
     }
 
-    /// The controller of the machine's memory.
+    /// The memory controller.
     pub(crate) fn controller(&self) -> &Controller {
         &self.controller
     }
 
-    /// Writes back what caches the calling hart has to itself; whether it can.
+    /// Writes back the calling hart's own caches. Returns whether the hart can do that.
     pub(crate) fn write_back_own(&self) -> bool {
         self.caches.write_back_own()
     }
 
-    /// Writes back all that is left once the other harts have written back their own; whether
-    /// it can.
+    /// Writes back all other caches, after the other harts have written back their own.
+    /// Returns whether the calling hart can do that.
     pub(crate) fn write_back_rest(&self) -> bool {
         self.caches.write_back_rest()
     }

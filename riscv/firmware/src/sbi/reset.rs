@@ -9,7 +9,7 @@ use sbi_spec::srst::{
 
 use super::Call;
 use crate::cut;
-use crate::platform::power;
+use crate::platform::power::{self, PowerOff};
 
 /// The first platform-specific reason or type; Poorwill defines none.
 const VENDOR: u32 = 0xf000_0000;
@@ -27,7 +27,7 @@ pub(super) fn can_shut_down(domain: &Domain) -> bool {
 
 /// Switches the power off; the caller has checked the right.
 pub(super) fn shut_down() -> ! {
-    cut::power_off(|| power::power_off())
+    cut::power_off(PowerOff::Asked)
 }
 
 pub(super) fn call(call: Call) -> SbiRet {

@@ -65,7 +65,7 @@ fn suspend(caller: Caller, kind: u32, address: u64, argument: u64) -> SbiRet {
         Err(error) => {
             say!("sleep refused: {error}");
             // If the power fails, memory may be sealed, and time is short.
-            if !power_fail::is_failing() {
+            if !power_fail::noticed() {
                 report::tell_log();
             }
             SbiRet::failed()
@@ -83,7 +83,7 @@ fn wait_for_others(own: ThisHart, time: &Time) -> Result<OthersStopped, &'static
     loop {
         let stopped = hart::others_stopped();
         let is_late = time.milliseconds_since(began) >= STOP_PATIENCE_MS;
-        if stopped.is_ok() || is_late || !power_fail::goes_on() {
+        if stopped.is_ok() || is_late || power_fail::check().is_err() {
             return stopped;
         }
         // A stopping hart may request a fence from this one.

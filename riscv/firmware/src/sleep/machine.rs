@@ -258,7 +258,7 @@ impl AddressSpace for KernelSpace {
     }
 
     fn goes_on(&self) -> bool {
-        power_fail::goes_on()
+        power_fail::check().is_ok()
     }
 
     fn is_image(&self, address: u64) -> bool {

@@ -14,7 +14,8 @@ use poorwill_sleep::{Quiesced, Slept, WakeVector, Woke};
 
 use crate::cut;
 use crate::hart::{self, OthersStopped};
-use crate::platform::{platform, power};
+use crate::platform::platform;
+use crate::platform::power::{self, PowerOff};
 use crate::report;
 use crate::sleep_memory::{os_memory, work};
 use machine::Firmware;
@@ -50,10 +51,10 @@ pub(crate) fn sleep(resume: Resume, stopped: &OthersStopped) -> Result<(), NoSle
         Slept::Asleep(committed) => {
             #[cfg(feature = "stack-marks")]
             say_stacks();
-            cut::power_off(|| power::power_off_asleep(committed))
+            cut::power_off(PowerOff::Asleep(committed))
         }
-        Slept::Cut(committed) => power::power_off_cut(committed),
-        Slept::InDoubt(_) => cut::power_off(|| power::power_off()),
+        Slept::Cut(committed) => power::switch_off(PowerOff::Cut(committed)),
+        Slept::InDoubt(_) => cut::power_off(PowerOff::InDoubt),
     }
 }
 

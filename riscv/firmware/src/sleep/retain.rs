@@ -54,7 +54,7 @@ impl Sleeper for Resting {
             alarm_in,
             typed: line.input,
             battery_low: line.line_break,
-            power_fails: power_fail::is_failing(),
+            power_fails: power_fail::noticed(),
         })
     }
 
