@@ -1,18 +1,17 @@
-//! By what a machine's caches are written back when its power fails.
+//! How a machine writes its caches back when its power fails.
 //!
-//! Which means there are is the device tree's to say; which of them is cheapest is decided
-//! here, once, before a cut is armed. A machine whose caches nothing writes back for sure is
-//! refused by name.
+//! The device tree names the means. [`CachePlan`] chooses the cheapest, once, before the line is
+//! armed. A machine whose caches cannot be written back for sure is refused by name.
 
 use poorwill_memory::PhysRange;
 use thiserror::Error;
 
-/// One or more caches behind each other.
+/// One or more levels of caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSize {
-    /// Bytes of all.
+    /// Bytes of all levels.
     pub bytes: u64,
-    /// They replace the line that was used least recently. Else nobody knows which.
+    /// They replace the line that was used least recently. Otherwise their policy is unknown.
     pub is_lru: bool,
 }
 
@@ -24,35 +23,35 @@ impl CacheSize {
     };
 }
 
-/// What a machine has to write its caches back with. Where a size is `None`, it is not known.
+/// The means of a machine to write its caches back. A size of `None` is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheMeans {
     /// A hart's first data cache, the largest of all harts.
     pub first: Option<CacheSize>,
-    /// What is behind it and not behind the coordinator's first one, the largest.
+    /// The caches after it that do not follow the coordinator's first one: the largest.
     pub further: Option<CacheSize>,
-    /// What is behind the coordinator's first one.
+    /// The caches after the coordinator's first one.
     pub shared: Option<CacheSize>,
     /// All harts have an instruction that writes all of their first cache back.
     pub has_whole: bool,
     /// Bytes of the blocks, a power of two, that an instruction of all harts writes back,
     /// out of every cache.
     pub block: Option<u64>,
-    /// A register of the cache controller behind which all memory is takes the address of
-    /// a line to write back, out of every cache.
+    /// The cache controller in front of all memory has a register that takes the address of a
+    /// line. It writes the line back out of every cache.
     pub has_register: bool,
 }
 
-/// By what a few bytes are written back.
+/// How a few bytes are written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineMeans {
-    /// An instruction, block by block of so many bytes.
+    /// An instruction, for each block of this size in bytes.
     Instruction(u64),
-    /// The cache controller's register, line by line.
+    /// The cache controller's register, for each line.
     Register,
 }
 
-/// Bytes of what the register writes back (SiFive's composable cache: its blocks have 64).
+/// Bytes that the register writes back (SiFive's composable cache: its blocks have 64).
 const REGISTER_LINE_BYTES: u64 = 64;
 
 /// How a machine's caches are written back.
@@ -62,43 +61,42 @@ pub struct CachePlan {
     few: Option<LineMeans>,
 }
 
-/// How all of them are.
+/// How all caches are written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum All {
-    /// Each hart empties those that it has to itself, then the coordinator the others.
+    /// Each hart empties its own caches, then the coordinator the others.
     Levels {
-        /// By the instruction, as for the first; then by reading.
+        /// The first by the instruction, the others by reading.
         whole: bool,
         /// Bytes that each hart reads.
         own: u64,
-        /// Bytes that the coordinator reads then.
+        /// Bytes that the coordinator reads after them.
         shared: u64,
     },
-    /// The coordinator names all memory.
+    /// The coordinator writes back each line of all memory.
     Walk(LineMeans),
 }
 
 /// Why a machine's caches cannot be written back for sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CacheError {
-    /// Neither are the sizes known, nor is there an operation that does without.
+    /// The sizes are unknown, and no operation works without them.
     #[error("the device tree does not name the caches of all harts")]
     Unknown,
-    /// They are larger than what can be read through them.
+    /// No range of memory is large enough to be read through them.
     #[error("no range of memory has the {0} bytes that displace the caches")]
     NoRoom(u64),
 }
 
-/// How much more than its bytes is read through a cache whose way to replace lines is not
-/// known: with lines chosen at random, one is left in fewer than one of 10^8 tries for each
-/// of a cache's lines.
+/// The reads that empty a cache of unknown policy, as a multiple of its bytes. If the cache
+/// replaces lines at random, each line stays with a probability below 10^-8.
 const RANDOM: u64 = 20;
 
-/// The same of one that replaces the line used least recently.
+/// The same for a cache that replaces the line that was used least recently.
 const LRU: u64 = 2;
 
-/// Nanoseconds of one operation, by which ways are compared, and a walk is bounded: on the
-/// slowest machines that this is for. What is dirty costs more, whichever way is taken.
+/// Nanoseconds of one operation on the slowest supported machines, to compare the ways and to
+/// bound a walk. Each way takes longer for dirty lines.
 mod cost {
     pub(super) const READ_LINE: u64 = 10;
     pub(super) const INSTRUCTION: u64 = 20;
@@ -106,14 +104,14 @@ mod cost {
     pub(super) const REGISTER: u64 = 500;
 }
 
-/// Bytes from one read to the next: no cache in use has narrower lines.
+/// Bytes from one read to the next: no cache has narrower lines.
 const READ_STEP: u64 = 32;
 
-/// Most of the hold-up that a walk may take.
+/// The part of the hold-up that a walk may take.
 const WALK_SHARE: u64 = 4;
 
 impl CacheMeans {
-    /// The cheapest way, on a machine with these ranges of memory, whose power lasts so long.
+    /// The cheapest way, on a machine with these ranges of memory and this hold-up.
     ///
     /// # Errors
     ///
@@ -134,7 +132,7 @@ impl CacheMeans {
         Ok(CachePlan { all, few })
     }
 
-    /// The way level by level, and what it costs.
+    /// The way level by level, and its cost.
     fn levels(&self, largest: u64) -> Result<(All, u64), CacheError> {
         let first = match self.has_whole {
             true => CacheSize::NONE,
@@ -152,14 +150,14 @@ impl CacheMeans {
             own,
             shared,
         };
-        // The coordinator's are read behind those of the others.
+        // The coordinator reads after the others.
         let reads = own.saturating_mul(2).saturating_add(shared) / READ_STEP;
         Ok((levels, reads.saturating_mul(cost::READ_LINE)))
     }
 }
 
 impl CacheSize {
-    /// Both, one behind the other.
+    /// Both, one after the other.
     const fn and(self, other: CacheSize) -> CacheSize {
         CacheSize {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -167,7 +165,7 @@ impl CacheSize {
         }
     }
 
-    /// Bytes to read for nothing else to be in it.
+    /// Bytes to read, so that the cache holds nothing else.
     const fn displacement(&self) -> u64 {
         self.bytes
             .saturating_mul(if self.is_lru { LRU } else { RANDOM })
@@ -175,7 +173,7 @@ impl CacheSize {
 }
 
 impl LineMeans {
-    /// Nanoseconds for so many bytes.
+    /// Nanoseconds to read `bytes` bytes.
     const fn cost(self, bytes: u64) -> u64 {
         let (block, each) = match self {
             LineMeans::Instruction(block) => (block, cost::INSTRUCTION),
@@ -185,7 +183,7 @@ impl LineMeans {
     }
 }
 
-/// What harts do to caches.
+/// The operations of harts on caches.
 pub trait CacheOperations {
     /// Writes all of the calling hart's first data cache back.
     fn write_back_whole(&self);
@@ -193,25 +191,25 @@ pub trait CacheOperations {
     /// Writes these bytes back, out of every cache.
     fn write_back(&self, bytes: PhysRange, means: LineMeans);
 
-    /// Reads so many bytes of memory, one after the other.
+    /// Reads `bytes` bytes of memory in a row.
     fn read(&self, bytes: u64);
 
-    /// Waits until what was asked of caches is done.
+    /// Waits until the operations on caches are done.
     fn fence(&self);
 
-    /// The memory of which all is to be written back.
+    /// All memory that is to be written back.
     fn memory(&self) -> impl Iterator<Item = PhysRange>;
 }
 
 impl CachePlan {
-    /// Writes back what the calling hart has to itself, once it has stored all that it is to
-    /// store. Of all others [`rest`](Self::rest) takes care.
+    /// Writes back the calling hart's own caches, after its last store. [`rest`](Self::rest)
+    /// writes back all others.
     pub fn own(&self, machine: &impl CacheOperations) {
         machine.fence();
         if let All::Levels { whole, own, .. } = self.all {
             if whole {
                 machine.write_back_whole();
-                // What follows displaces what it has written there.
+                // The reads displace the lines that it has written there.
                 machine.fence();
             }
             machine.read(own);
@@ -219,8 +217,8 @@ impl CachePlan {
         machine.fence();
     }
 
-    /// Writes back all that is left once all harts have written back [their own](Self::own):
-    /// the coordinator's own, too.
+    /// Writes back the rest, the coordinator's own caches too, once all other harts have written
+    /// back [their own](Self::own).
     pub fn rest(&self, machine: &impl CacheOperations) {
         self.own(machine);
         match self.all {
@@ -232,7 +230,7 @@ impl CachePlan {
         machine.fence();
     }
 
-    /// Writes these few bytes back, which the calling hart has stored.
+    /// Writes back a few bytes that the calling hart has stored.
     pub fn few(&self, machine: &impl CacheOperations, bytes: PhysRange) {
         match self.few {
             Some(means) => {

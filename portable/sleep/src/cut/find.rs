@@ -1,4 +1,4 @@
-//! What a start finds.
+//! The cut that a start finds.
 
 use super::CutMemory;
 use super::guard::Guard;
@@ -7,33 +7,33 @@ use super::line::{Commit, CutCause, PartEntry};
 use super::proof::Proof;
 use super::reason::CutReason;
 
-/// What is told of a cut.
+/// The facts of a cut that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutReport {
-    /// Its number.
+    /// The number of the cut.
     pub sequence: u64,
     /// Bytes of the record's parts.
     pub bytes: u64,
     /// Ticks of `time` from the line, or the OS's call, to the commit.
     pub ticks: u64,
-    /// Why it is one.
+    /// The cause of the cut.
     pub cause: CutCause,
-    /// How many words of wear registers it has.
+    /// Number of words of wear registers.
     pub wear_words: u64,
 }
 
-/// What a start finds.
+/// The cut that a start finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// No cut that the last start has not known of.
+    /// No cut since the last start.
     Nothing,
-    /// One that is to be gone on with.
+    /// A cut to resume.
     Cut(CutReport),
-    /// One that is of no use, or that has come to nothing.
+    /// A cut that cannot be resumed, or that was not committed.
     Refused(CutReason),
 }
 
-/// What the record says, and whether memory holds what it says.
+/// Finds the newest cut in the record, and checks the record against memory.
 #[must_use]
 pub fn find(memory: &impl CutMemory, guard: &Guard) -> Found {
     match Newest::in_record(memory) {
@@ -41,47 +41,47 @@ pub fn find(memory: &impl CutMemory, guard: &Guard) -> Found {
             Ok(report) => Found::Cut(report),
             Err(reason) => Found::Refused(reason),
         },
-        // Of one that was gone on with the harts ran, or were just to be released.
+        // The harts ran after that cut, or were about to be released.
         _ => running(memory).map_or(Found::Nothing, |sequence| {
             Found::Refused(CutReason::NoOther(sequence))
         }),
     }
 }
 
-/// The cut that the machine went on with, and has not ended in order behind since: the newest
-/// that the record knows of.
+/// The cut that was resumed, if it is the newest in the record, and the OS has not ended in order
+/// since.
 pub(super) fn running(memory: &impl CutMemory) -> Option<u64> {
     let running = memory.line(Place::Consumed).read_running();
     running.filter(|sequence| *sequence == last_sequence(memory))
 }
 
-/// The newest cut that a record knows of.
+/// The newest cut in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// Its number.
+    /// The number of the cut.
     pub sequence: u64,
-    /// It was gone on with, or given up.
+    /// It was resumed, or given up.
     pub is_consumed: bool,
 }
 
-/// What a record tells of a cut to somebody who has not the machine's vault.
+/// The facts of a cut in its record, for a reader without the machine's vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// What is told.
+    /// The reported facts.
     pub report: CutReport,
     /// Its digests are tags: only the vault tells whether the record is whole, authentic and
-    /// the latest. Nobody goes on by this.
+    /// the latest. A reader without the vault cannot rely on it.
     pub is_tagged: bool,
 }
 
 impl Newest {
-    /// The newest cut of a record, if there has been one.
+    /// The newest cut of a record, if there was one.
     #[must_use]
     pub fn in_record(memory: &impl CutMemory) -> Option<Self> {
         let sequence = last_sequence(memory);
         let newest = match memory.line(Place::Begun).read_begun() {
-            // There is none of that number yet, and the one before is over, whatever the line
-            // says that consumes it: that may be in memory in part.
+            // No cut of that number was committed, and the one before is over. The line that
+            // consumes it does not matter: it may be in memory in part.
             Some((next, CutReason::Ended)) if next == sequence => Newest {
                 sequence: sequence.saturating_sub(1),
                 is_consumed: true,
@@ -94,11 +94,11 @@ impl Newest {
         (newest.sequence > 0).then_some(newest)
     }
 
-    /// What is told of it where the machine has no vault, or none at hand.
+    /// Reads the record of the cut without a vault.
     ///
     /// # Errors
     ///
-    /// Why it cannot be gone on with, whether it is consumed or not.
+    /// [`CutReason`]: the cut could not be resumed, even if it is not consumed.
     pub fn look(&self, memory: &impl CutMemory) -> Result<Look, CutReason> {
         let commit = self.commit(memory)?;
         let bytes = match commit.is_tagged {
@@ -153,8 +153,7 @@ fn check(
     whole_bytes(memory, sequence, commit, proof).ok_or(refused)
 }
 
-/// Bytes of all parts, if the entries are those that were committed, and the parts are what
-/// these say.
+/// Bytes of all parts, if the entries are the committed ones, and the parts match them.
 fn whole_bytes(
     memory: &impl CutMemory,
     sequence: u64,
@@ -172,18 +171,18 @@ fn whole_bytes(
     bytes.sum()
 }
 
-/// Bytes of all parts, if all entries are that cut's; what they say of parts is not looked at.
+/// Bytes of all parts, if all entries are of that cut. The parts are not checked.
 fn entered_bytes(memory: &impl CutMemory, sequence: u64) -> Option<u64> {
     let lines = (0..memory.layout().parts()).map(|part| memory.line(Place::Part(part)));
     let bytes = lines.map(|line| {
         let of_cut = line.read_part().filter(|(of, _)| *of == sequence);
         of_cut.map(|(_, entry)| entry.bytes)
     });
-    // Anybody can write them.
+    // Any code can write entries.
     bytes.reduce(|sum, bytes| sum?.checked_add(bytes?))?
 }
 
-/// The highest sequence number that the record knows of.
+/// The highest sequence number in the record.
 pub(super) fn last_sequence(memory: &impl CutMemory) -> u64 {
     let begun = memory.line(Place::Begun).read_begun();
     let committed = memory.line(Place::Committed).read_committed();

@@ -12,39 +12,39 @@ use super::{CutMemory, put};
 use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
 
-/// The machine that goes on.
+/// The machine that resumes a cut.
 pub trait GoMachine: Prover {
     /// The record.
     fn record(&self) -> &impl CutMemory;
 
-    /// What is needed to put everything back.
+    /// The state that was read, to put everything back.
     type State;
 
-    /// Whether the memory controller tells of an error that cannot be corrected.
+    /// Whether the memory controller reports an error that cannot be corrected.
     fn has_memory_error(&self) -> bool;
 
     /// Whether the controller can wipe memory.
     fn can_wipe(&self) -> bool;
 
-    /// Wipes memory. What was loaded into it at this power-on may be lost with all else: the
-    /// machine is to be reset.
+    /// Wipes memory. This may also wipe the images that were loaded at this power-on: the machine
+    /// is to be reset.
     fn wipe(&self);
 
-    /// How many words the wear registers have.
+    /// Number of words of the wear registers.
     fn wear_words(&self) -> usize;
 
     /// Puts the wear registers back: memory that they map is as it was.
     fn put_back_wear(&self, words: &WearWords);
 
-    /// What they hold. All that was stored to memory that they map is there, and nothing more
-    /// is stored to it until the harts are released.
+    /// The words of the wear registers. All earlier stores to memory that they map have reached
+    /// it, and no hart stores to it before the harts are released.
     ///
     /// # Errors
     ///
     /// [`CutReason`].
     fn wear(&self) -> Result<WearWords, CutReason>;
 
-    /// Reads all of the record, and finds that it fits this machine. Nothing is touched.
+    /// Reads all of the record, and finds that it fits this machine. Changes no state.
     ///
     /// # Errors
     ///
@@ -54,50 +54,50 @@ pub trait GoMachine: Prover {
     /// Waits until the power is good, and will hold up for another cut.
     fn wait_for_power(&self);
 
-    /// Puts memory, devices and clocks back as they were. Done twice, it is done once: the
-    /// power may fail midway.
+    /// Puts memory, devices and clocks back as they were. A second run changes nothing: the power
+    /// may fail midway.
     ///
     /// # Errors
     ///
-    /// [`CutReason`]: a device is not what it was. None reaches memory then.
+    /// [`CutReason`]: a device changed. No device reaches memory then.
     fn restore(&self, state: Self::State) -> Result<(), CutReason>;
 }
 
-/// That everything is as it was, and that the cut will not be gone on with again: the
-/// harts may be released. Nothing else makes one.
+/// The proof that everything is as it was, and that the cut will not be resumed again: the
+/// harts may be released. Only [`go()`] makes it.
 #[derive(Debug)]
 pub struct Ready(CutReport);
 
 impl Ready {
-    /// What is told of the cut.
+    /// The facts of the cut.
     #[must_use]
     pub fn report(&self) -> CutReport {
         self.0
     }
 }
 
-/// Why no cut is gone on with.
+/// Why no cut is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoGo {
-    /// There is none, or it is of no use: the machine boots without it.
+    /// There is no cut, or it cannot be resumed: the machine boots cold.
     Cold(Option<CutReason>),
-    /// Everything was put back, and then it must not be gone on with: the machine is to be
-    /// reset, and says so at the next start.
+    /// Everything was put back, but the cut must not be resumed: the machine is to be reset, and
+    /// the next start says so.
     Reset(CutReason),
 }
 
-/// Gives up whatever cut there is: the next start will know of none.
+/// Gives up the cut in the record: the next start finds no cut.
 pub fn discard(memory: &impl CutMemory) {
-    // Of a line that is written over half may be in memory when the power goes: where this one
-    // says of which cut the machine ran, another must say first that it is over.
+    // The power may go when half of a line is written over. If this line says that the machine has
+    // resumed a cut, another line must say first that the cut is over.
     end(memory);
     let consumed = Line::consumed(last_sequence(memory));
     put(memory, Place::Consumed, &consumed);
 }
 
-/// Says that the OS ends in order: it has the machine switched off or reset, or sleeps. Where
-/// a machine that was gone on with ends without this, and without another cut, the next start
-/// says so.
+/// Says that the OS ends in order: it has the machine switched off or reset, or sleeps. If a
+/// machine that has resumed a cut ends without this, and without another cut, the next start says
+/// so.
 pub fn end(memory: &impl CutMemory) {
     if let Some(sequence) = running(memory) {
         let ended = Line::begun(sequence.saturating_add(1), CutReason::Ended);
@@ -105,15 +105,15 @@ pub fn end(memory: &impl CutMemory) {
     }
 }
 
-/// Goes on with a cut that was [found](find()), as far as the harts' release; or gives up
-/// one that is of no use, or that does not fit. Either way no cut up to now is gone on with
-/// any more, by the record and by the vault, and the machine knows what proves its next.
+/// Resumes the cut that [`find()`] has found, up to the release of the harts. Gives up a cut that
+/// cannot be resumed. In both cases the record and the vault end all cuts up to now, and the
+/// machine has the proof of its next cut.
 ///
 /// # Errors
 ///
 /// [`NoGo`].
 pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
-    // Before anything in memory is believed; told by an earlier Stop, or now.
+    // Before any use of memory. An earlier Stop has found the error, or this start does.
     let found = {
         let guard = machine.with_vault(Guard::at_start);
         find(machine.record(), &guard)
@@ -134,9 +134,10 @@ pub fn go<M: GoMachine>(machine: &M) -> Result<Ready, NoGo> {
     Err(NoGo::Cold(reason))
 }
 
-/// All that may take long, or fail, before anything is touched.
+/// Everything that may take long, or fail, before any state is changed.
 ///
-/// The wear registers come first: before, nobody finds in memory what was there.
+/// The wear registers come first: without them a read of memory does not return the data that was
+/// stored.
 fn prepare<M: GoMachine>(machine: &M, report: CutReport) -> Result<M::State, CutReason> {
     if report.wear_words != machine.wear_words() as u64 {
         return Err(Misfit::WearRegisters.into());
@@ -157,13 +158,11 @@ fn prepare<M: GoMachine>(machine: &M, report: CutReport) -> Result<M::State, Cut
     Ok(state)
 }
 
-/// What is put back stays so until the vault's number is moved on: until then another power
-/// failure leads to another Go. A device that is not what it was leads to a cold boot: the cut
-/// is given up, as any other that is refused.
+/// Puts everything back. Until the vault's number moves on, another power failure leads to another
+/// Go. A device that changed leads to a cold boot, and ends the cut.
 ///
-/// What follows the second look at the power is done within the hold-up, whatever comes: a
-/// few words of flash and a line, and the harts are released. If the power fails there, they
-/// stop again.
+/// The steps after the second look at the power take less than the hold-up: a few words of flash,
+/// a line, and the release of the harts. If the power fails there, they stop again.
 fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<Ready, NoGo> {
     if let Err(reason) = restore(machine, state, report) {
         give_up(machine, machine.record());
@@ -172,7 +171,7 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
     machine.wait_for_power();
     let record = machine.record();
     if machine.has_memory_error() {
-        // Devices reach memory again.
+        // Not a cold boot: devices reach memory again.
         begin_again(record, CutReason::MemoryError);
         return Err(NoGo::Reset(CutReason::MemoryError));
     }
@@ -189,9 +188,9 @@ fn finish<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Resu
     }
 }
 
-/// Puts everything back. Where memory's wear is levelled, what is stored to it for that may
-/// change its registers: until they are saved again the record says that they are lost, so
-/// that a power that fails without a hold-up leads to a cold boot that says so.
+/// Puts everything back. On a machine with wear registers, stores to memory may change them. Until
+/// they are saved again, the record says that they are lost: if the power goes without a hold-up,
+/// the next start boots cold, and says so.
 fn restore<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Result<(), CutReason> {
     if report.wear_words == 0 {
         return machine.restore(state);
@@ -202,8 +201,8 @@ fn restore<M: GoMachine>(machine: &M, state: M::State, report: CutReport) -> Res
     Ok(())
 }
 
-/// Gives everything up that memory holds, and wipes it, if the controller can. The next start
-/// says why, and wipes nothing more, whatever the controller tells then.
+/// Gives up the contents of memory, and wipes it, if the controller can. The next start says why,
+/// and wipes nothing more, even if the controller still reports an error.
 fn refuse_memory<M: GoMachine>(machine: &M) -> NoGo {
     give_up(machine, machine.record());
     if !machine.can_wipe() {
@@ -214,22 +213,22 @@ fn refuse_memory<M: GoMachine>(machine: &M) -> NoGo {
     let is_told = machine.record().line(Place::Begun).read_begun().is_some();
     match is_told || !machine.has_memory_error() {
         true => NoGo::Reset(CutReason::MemoryError),
-        // The next start would not know that this one has done it.
+        // The next start would not know that this one has wiped memory.
         false => NoGo::Cold(Some(CutReason::MemoryError)),
     }
 }
 
-/// Has the next start say so.
+/// Has the next start give that reason.
 fn begin_again(record: &impl CutMemory, reason: CutReason) {
     let sequence = last_sequence(record).saturating_add(1);
     put(record, Place::Begun, &Line::begun(sequence, reason));
 }
 
-/// Sees to it that no cut up to now is gone on with.
+/// Makes sure that no cut up to now is resumed.
 pub(super) fn give_up(machine: &impl Prover, record: &impl CutMemory) {
     let proof = next(machine);
     match &proof {
-        // Numbers that are not the vault's would hide those that will be.
+        // Numbers that the vault did not give would hide those that it will give.
         Ok(Proof::Tags { number, .. }) if last_sequence(record) >= *number => {
             put(record, Place::Begun, &Line::EMPTY);
             put(record, Place::Committed, &Line::EMPTY);

@@ -1,14 +1,13 @@
-//! The wait for a power that is good, at a start.
+//! The wait for good power, at a start.
 
-/// How long nothing is said of the wait, in ms: after a failure that does not last the power
-/// is soon good again, and after one that lasts it is soon gone.
+/// How long the wait is silent, in ms: a short failure is over by then, and after a long one the
+/// power is gone.
 const GRACE_MS: u64 = 20;
 
-/// What a machine says that waits longer.
+/// The line that a machine prints that waits longer.
 const WAITS: &str = "waiting for the power: the power-fail line is active";
 
-/// Waits until the line is no longer active, and says once what it waits for. `now_ms` is the
-/// machine's clock.
+/// Waits until the line is no longer active, and says so once. `now_ms` is the machine's clock.
 pub fn wait_for_power(
     is_active: impl Fn() -> bool,
     now_ms: impl Fn() -> u64,

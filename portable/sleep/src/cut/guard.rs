@@ -1,4 +1,4 @@
-//! What the machine's vault says of cuts.
+//! Cuts, by the machine's vault.
 
 use poorwill_vault::{CutVault, Key};
 
@@ -7,36 +7,36 @@ use super::reason::CutReason;
 use crate::vault_state::VaultFault;
 use crate::vault_state::VaultState;
 
-/// A machine that knows what proves its next cut.
+/// A machine that has the proof of its next cut.
 pub trait Prover {
-    /// Runs `job` with what the machine has for a vault.
+    /// Runs `job` with the state of the vault.
     fn with_vault<R>(&self, job: impl FnOnce(VaultState<'_, dyn CutVault + '_>) -> R) -> R;
 
-    /// A new key for the vault, which is told of on the console.
+    /// Makes a new key for the vault, and says so on the console.
     fn new_key(&self) -> Key;
 
-    /// Keeps what the next cut is proven by; or knows why none is to be taken.
+    /// Keeps the proof of the next cut, or the reason against one.
     fn keep(&self, proof: Result<Proof, VaultFault>);
 }
 
-/// Which cut may be gone on with, by the machine's vault.
+/// Which cut may be resumed, by the machine's vault.
 #[derive(Debug)]
 pub enum Guard {
     /// There is no vault: the record alone tells.
     Absent(Proof),
-    /// There is one, and it does not tell.
+    /// There is one, and it cannot be read.
     Broken,
-    /// The one cut with that number, if this proves it; `None`: there is no key.
+    /// Only the cut with that number, if this proves it; `None`: there is no key.
     Latest(u64, Option<Proof>),
 }
 
 impl Guard {
-    /// As where there is no vault.
+    /// The guard of a machine without a vault.
     pub(super) const fn none() -> Self {
         Guard::Absent(Proof::Checksums)
     }
 
-    /// As the vault is at a start.
+    /// The guard by the state of the vault at a start.
     #[must_use]
     pub fn at_start(state: VaultState<'_, dyn CutVault + '_>) -> Self {
         match state {
@@ -49,11 +49,11 @@ impl Guard {
         }
     }
 
-    /// What proves the cut with that number, whose digests are tags or are not.
+    /// The proof of the cut with that number, whose digests are tags or not.
     ///
     /// # Errors
     ///
-    /// [`CutReason`]: nothing does.
+    /// [`CutReason`]: there is no proof.
     pub(super) fn proof_of(&self, sequence: u64, is_tagged: bool) -> Result<&Proof, CutReason> {
         match self {
             Guard::Absent(_) if is_tagged => Err(CutReason::NoVault),
@@ -67,12 +67,12 @@ impl Guard {
     }
 }
 
-/// Lets no cut up to now be gone on with any more, and gives what the next one is proven by;
+/// Ends all cuts up to now: no such cut can be resumed. Returns the proof of the next one.
 /// `new_key` is for a vault without a key.
 ///
 /// # Errors
 ///
-/// [`VaultFault`]: there is a vault, and it cannot be used. Nothing is to be cut.
+/// [`VaultFault`]: there is a vault, and it cannot be used. The machine is not to be cut.
 pub(super) fn advance(
     state: VaultState<'_, dyn CutVault + '_>,
     new_key: impl FnOnce() -> Key,
@@ -82,7 +82,7 @@ pub(super) fn advance(
         VaultState::Broken(fault) => return Err(fault),
         VaultState::Open(vault) => vault,
     };
-    // First: nothing that comes later may leave an old one behind.
+    // First: a later failure must not leave an old number.
     let number = vault.next_cut()?;
     if vault.key().is_none() {
         vault.install_key(new_key())?;

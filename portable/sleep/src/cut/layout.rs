@@ -4,26 +4,26 @@ use poorwill_memory::Page;
 
 use super::line::LINE_BYTES;
 
-/// Where a line of the record is.
+/// The place of a line in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// That a cut has begun.
+    /// Begun: a cut has begun.
     Begun,
-    /// That it is complete.
+    /// Committed: the cut is complete.
     Committed,
-    /// That it was gone on with.
+    /// Consumed: the cut was resumed, or given up.
     Consumed,
-    /// What a part holds.
+    /// The entry of a part.
     Part(usize),
     /// Some of the [wear registers](super::WearWords), in their order.
     Wear(usize),
 }
 
-/// Lines before those of the parts. The three are on lines of their own as wide as any
-/// cache has: what one says is not to be torn when another is written.
+/// Lines before those of the parts. The three are as far apart as the widest line of any cache,
+/// so that a write of one does not tear another.
 const HEAD_LINES: usize = 3 * SPREAD;
 
-/// Lines of wear registers, behind those of the parts.
+/// Lines of wear registers, after those of the parts.
 pub(super) const WEAR_LINES: usize = 4;
 
 /// Lines from one of these to the next: 256 bytes.
@@ -34,14 +34,14 @@ const SPREAD: usize = 4;
 /// hart that has more is refused at the start.
 const HART_PAGES: usize = 5;
 
-/// Pages of the part of what all harts share.
+/// Pages of the part of the state that all harts share.
 const SHARED_PAGES: usize = 8;
 
 /// Pages of the part of PCI devices.
 const DEVICE_PAGES: usize = 16;
 
-/// How the record lies in its pages: lines, then the parts, of which the first three are
-/// what all harts share, PCI devices and the device tree, and each of the others is a hart's.
+/// The layout of the record in its pages: lines, then parts. The first three parts are of the
+/// state that all harts share, of PCI devices and of the device tree. Each hart has one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     harts: usize,
@@ -49,22 +49,22 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The part of what all harts share.
+    /// The part of the state that all harts share.
     pub const SHARED: usize = 0;
 
     /// The part of PCI devices.
     pub const DEVICES: usize = 1;
 
-    /// The part that holds the OS's device tree.
+    /// The part of the OS's device tree.
     pub const TREE: usize = 2;
 
-    /// Pages of that part on all machines but those of tests: as the loader leaves the tree.
+    /// Pages of that part on a real machine, for the tree as the loader leaves it.
     pub const TREE_PAGES: usize = 16;
 
-    /// Parts before the harts'.
+    /// Parts before those of the harts.
     const BEFORE_HARTS: usize = 3;
 
-    /// For a machine of that many harts, whose device tree takes that many pages.
+    /// The layout for a machine with `harts` harts, whose device tree takes `tree_pages` pages.
     #[must_use]
     pub const fn new(harts: usize, tree_pages: usize) -> Self {
         Layout { harts, tree_pages }
@@ -76,19 +76,19 @@ impl Layout {
         Self::BEFORE_HARTS + place
     }
 
-    /// How many parts there are.
+    /// Number of parts.
     #[must_use]
     pub const fn parts(&self) -> usize {
         Self::BEFORE_HARTS + self.harts
     }
 
-    /// Pages of all of it.
+    /// Pages of the record.
     #[must_use]
     pub const fn pages(&self) -> usize {
         self.bytes().div_ceil(size_of::<Page>())
     }
 
-    /// Bytes of all of it, without those between the lines and the next page.
+    /// Bytes of the record, without those between the lines and the next page.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         let parts = SHARED_PAGES + DEVICE_PAGES + self.tree_pages + self.harts * HART_PAGES;
@@ -103,7 +103,7 @@ impl Layout {
         (HEAD_LINES + self.parts() + WEAR_LINES) * LINE_BYTES
     }
 
-    /// Which of the record's pages are a part's.
+    /// The pages of a part within the record.
     ///
     /// # Panics
     ///
@@ -126,11 +126,11 @@ impl Layout {
         }
     }
 
-    /// The byte of the record at which a line begins.
+    /// The offset of a line in the record.
     ///
     /// # Panics
     ///
-    /// The line is that of a part or of registers that are not there.
+    /// There is no such part, or no such line of registers.
     #[must_use]
     pub fn line_offset(&self, place: Place) -> usize {
         let line = match place {

@@ -4,16 +4,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::reason::CutReason;
 
-/// Bytes of a line: what most caches write back at once. Nothing relies on that.
+/// Bytes of a line: the size of a line in most caches, but no code relies on that.
 pub const LINE_BYTES: usize = 64;
 
-/// Words of it.
+/// Words of a line.
 const WORDS: usize = LINE_BYTES / 8;
 
-/// Words of what it says.
+/// Words of a line's contents.
 pub(super) const SAYS_WORDS: usize = WORDS - 3;
 
-/// What the first word of every line holds, but for its lowest byte: its kind.
+/// The first word of every line. Its lowest byte becomes the kind of the line.
 const MAGIC: u64 = u64::from_le_bytes(*b"\0PWCUT\0\x01");
 
 /// Kinds of lines.
@@ -25,31 +25,30 @@ mod kind {
     pub(super) const WEAR: u64 = 5;
 }
 
-/// A line of the record: its kind, the sequence number of the cut, what it says, and a
-/// checksum.
+/// A line of the record: its kind, the sequence number of the cut, contents, and a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Line([u64; WORDS]);
 
-/// What a consumed line says of a cut that was gone on with, until its OS ends in order.
+/// The contents of a consumed line for a cut that was resumed, until its OS ends in order.
 const RUNS: u64 = 1;
 
-/// Where in the last word of a commit the number of wear registers begins.
+/// First bit of the number of wear registers in the last word of a commit.
 const WEAR_WORDS_SHIFT: u32 = 8;
 
-/// What a line says.
+/// The contents of a line.
 type Says = [u64; SAYS_WORDS];
 
 /// Why a machine is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutCause {
-    /// Its power fails.
+    /// The power fails.
     PowerFailed,
-    /// Its OS asks for a sleep.
+    /// The OS asks for a sleep.
     Requested,
 }
 
-/// What the commit says of a cut.
+/// The contents of a commit line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Commit {
     /// Digest of all entries.
@@ -58,23 +57,23 @@ pub(super) struct Commit {
     pub(super) is_tagged: bool,
     /// Ticks of `time` that Stop took.
     pub(super) ticks: u64,
-    /// Why it is one.
+    /// The cause of the cut.
     pub(super) cause: CutCause,
-    /// How many wear registers belong to it.
+    /// Number of words of wear registers.
     pub(super) wear_words: u64,
 }
 
-/// What a part of the record holds.
+/// The contents of the entry of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartEntry {
-    /// Bytes of its contents.
+    /// Bytes of the part's contents.
     pub bytes: u64,
-    /// Their digest.
+    /// Digest of the contents.
     pub digest: Digest,
 }
 
 impl Line {
-    /// One that says nothing.
+    /// An empty line.
     pub const EMPTY: Line = Line([0; WORDS]);
 
     fn new(kind: u64, sequence: u64, says: Says) -> Self {
@@ -84,14 +83,14 @@ impl Line {
         Line(words)
     }
 
-    /// The sequence number and what it says, if it is whole and of that kind.
+    /// The sequence number and the contents, if the line is whole and of that kind.
     fn read(&self, kind: u64) -> Option<(u64, Says)> {
         let [first, sequence, a, b, c, d, e, sum] = self.0;
         let is_whole = sum == checksum::of_words(&self.0[..WORDS - 1]);
         (is_whole && first == MAGIC | kind).then_some((sequence, [a, b, c, d, e]))
     }
 
-    /// A cut has begun, and was not finished for that reason.
+    /// Begun: the cut was not finished, for that reason.
     pub(super) fn begun(sequence: u64, reason: CutReason) -> Self {
         let (code, value) = reason.to_words();
         Self::new(kind::BEGUN, sequence, [code, value, 0, 0, 0])
@@ -102,7 +101,7 @@ impl Line {
         Some((sequence, CutReason::from_words(code, value)))
     }
 
-    /// A cut is complete.
+    /// Committed: the cut is complete.
     pub(super) fn committed(sequence: u64, commit: Commit) -> Self {
         let [low, high] = commit.digest.to_words();
         let is_requested = u64::from(commit.cause == CutCause::Requested);
@@ -126,12 +125,12 @@ impl Line {
         Some((sequence, commit))
     }
 
-    /// All cuts up to that one have been gone on with, or been given up.
+    /// Consumed: all cuts up to that one were resumed, or given up.
     pub(super) fn consumed(sequence: u64) -> Self {
         Self::new(kind::CONSUMED, sequence, [0; _])
     }
 
-    /// The same, and the machine runs behind the last of them.
+    /// The same, and the machine runs since the last of them.
     pub(super) fn running(sequence: u64) -> Self {
         Self::new(kind::CONSUMED, sequence, [RUNS, 0, 0, 0, 0])
     }
@@ -140,20 +139,20 @@ impl Line {
         Some(self.read(kind::CONSUMED)?.0)
     }
 
-    /// The cut that the machine runs behind, or ran behind when it ended.
+    /// The cut that the machine has resumed and runs since, or ran since when it ended.
     pub(super) fn read_running(&self) -> Option<u64> {
         let (sequence, [state, ..]) = self.read(kind::CONSUMED)?;
         (state == RUNS).then_some(sequence)
     }
 
-    /// What a part holds, in the cut of that number.
+    /// The entry of a part, in the cut of that number.
     #[must_use]
     pub fn part(sequence: u64, entry: PartEntry) -> Self {
         let [low, high] = entry.digest.to_words();
         Self::new(kind::PART, sequence, [entry.bytes, low, high, 0, 0])
     }
 
-    /// The same, read back.
+    /// Reads the entry of a part.
     #[must_use]
     pub fn read_part(&self) -> Option<(u64, PartEntry)> {
         let (sequence, [bytes, low, high, ..]) = self.read(kind::PART)?;
@@ -161,7 +160,7 @@ impl Line {
         Some((sequence, PartEntry { bytes, digest }))
     }
 
-    /// Some wear registers, as they were when all else of that cut was in memory.
+    /// Some wear registers, read when the rest of that cut was in memory.
     pub(super) fn wear(sequence: u64, words: [u64; SAYS_WORDS]) -> Self {
         Self::new(kind::WEAR, sequence, words)
     }
@@ -170,12 +169,12 @@ impl Line {
         self.read(kind::WEAR)
     }
 
-    /// All of it.
+    /// All words of the line.
     pub(super) fn words(&self) -> &[u64; WORDS] {
         &self.0
     }
 
-    /// Its last word, which stands for all of it.
+    /// The checksum, which stands for the whole line.
     pub(super) fn checksum(&self) -> u64 {
         self.0[WORDS - 1]
     }

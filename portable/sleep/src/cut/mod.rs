@@ -1,22 +1,21 @@
 //! A cut: execution stopped at an instant, and kept in RAM that is persistent (LightPC,
 //! sections III-B and IV).
 //!
-//! When the power fails, [`stop()`] has every hart stopped wherever it is and its context
-//! written down, quiets the devices, writes the caches back, and commits. At the next
-//! power-on [`find()`] tells whether there is a cut, and [`go()`] puts everything back and
-//! lets the harts go on. Memory stays where it is: a record holds only what memory does not.
+//! When the power fails, [`stop()`] stops every hart and writes its context to the record. It makes
+//! the devices quiet, writes the caches back, and commits. At the next power-on [`find()`] looks
+//! for a cut, and [`go()`] puts everything back and lets the harts go on. Memory stays where it is:
+//! the record holds only state that memory does not.
 //!
 //! A machine whose OS asks for a sleep may be cut, too ([`request()`]): its other harts are
 //! stopped already, and the OS goes on at its wake vector.
 //!
-//! The record is lines and parts ([`Layout`]). A line that the machine has not
-//! [written back](CutMemory::write_back) may have reached memory or not when the power is
-//! gone, or in pieces: each has a checksum, and what it says is true of memory only where
-//! it says so after that.
+//! The record is lines and parts ([`Layout`]). A line that was not
+//! [written back](CutMemory::write_back) before the power is gone may be in memory, or not, or in
+//! pieces. So each line has a checksum, and is written back before the next step relies on it.
 //!
-//! Where the machine has a vault, the record is authenticated by a key that only machine
-//! mode has, and only while the machine runs; and the vault counts cuts ([`Guard`]), so that
-//! a record is of the last power-on, or refused.
+//! On a machine with a vault, a key authenticates the record. Only machine mode has the key, and
+//! only while the machine runs. The vault counts cuts ([`Guard`]): a record that is not of the last
+//! power-on is refused.
 
 mod caches;
 #[cfg(feature = "fake")]
@@ -65,8 +64,8 @@ pub trait CutMemory {
     /// Stores a line, which is in memory, or still in a cache, from then on.
     fn store(&self, place: Place, line: &Line);
 
-    /// Writes the line there back: it is in memory when this returns, and whatever was
-    /// written back before it is, too.
+    /// Writes the line there back: it is in memory when this returns, and all earlier write-backs
+    /// are, too.
     fn write_back(&self, place: Place);
 
     /// The digest of the first `bytes` bytes of a part; `None` where it is not that long.

@@ -1,4 +1,4 @@
-//! What proves that a record is whole, and whose it is.
+//! The proof that a record is whole, and whose it is.
 
 use poorwill_image::{CutKey, Digest, SealingKey};
 use poorwill_memory::{Page, checksum};
@@ -9,16 +9,16 @@ use super::CutMemory;
 use super::layout::Place;
 use super::line::Line;
 
-/// What proves the record of one cut.
+/// The proof of the record of one cut.
 #[derive(Debug)]
 pub enum Proof {
     /// Checksums, against accidents: on a machine without a vault.
     Checksums,
-    /// Tags, which nobody can make who has not the vault's key.
+    /// Tags, which cannot be made without the vault's key.
     Tags {
         /// The number of the cut, which the vault gave.
         number: u64,
-        /// Its key.
+        /// The key of the cut.
         key: CutKey,
     },
 }
@@ -59,7 +59,7 @@ impl Proof {
                 Some(Digest::from_words([sum, 0]))
             }
             Proof::Tags { key, .. } => {
-                // The last word whole: it is in the record, and stays as it is.
+                // With all of the last word: it is in the record, and does not change.
                 let words = all.get(..bytes.checked_next_multiple_of(8)?)?;
                 let words = <[u64]>::ref_from_bytes(words).ok()?;
                 Some(key.tag(part as u64, [words]))
@@ -67,7 +67,7 @@ impl Proof {
         }
     }
 
-    /// What stands for all entries; `None` where one is not that cut's.
+    /// The digest of all entries; `None` where one is not of that cut.
     pub(super) fn of_entries(&self, memory: &impl CutMemory, sequence: u64) -> Option<Digest> {
         let layout = memory.layout();
         let lines = || (0..layout.parts()).map(|part| memory.line(Place::Part(part)));

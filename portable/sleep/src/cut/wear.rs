@@ -1,10 +1,10 @@
 //! The registers of a memory controller that levels wear: they say where in the memory's
 //! cells each address is (LightPC, sections V-A and VIII: start, gap, a count of writes, and
-//! the seed of a randomizer; Start-Gap moves one line behind every so many writes).
+//! the seed of a randomizer; Start-Gap moves one line after a fixed number of writes).
 //!
-//! They are lost with the power, and memory that they map is of no use without them. So
-//! nothing that they map is written once they are saved, and nothing is read before they are
-//! put back: the record, the firmware and what is loaded before it lie elsewhere.
+//! The power takes their contents, and memory that they map cannot be read without them. So no
+//! hart writes to that memory once they are saved, or reads it before they are put back. The
+//! record, the firmware and the images that are loaded before it lie elsewhere.
 
 use arrayvec::ArrayVec;
 
@@ -14,14 +14,14 @@ use super::misfit::Misfit;
 use super::reason::CutReason;
 use super::{CutMemory, put};
 
-/// How many words of 64 bits the registers of all controllers have at most: LightPC's take
-/// less than 64 bytes for terabytes of memory.
+/// The most words of 64 bits that the registers of all controllers have. LightPC's have less
+/// than 64 bytes for terabytes of memory.
 pub const MAX_WEAR_WORDS: usize = WEAR_LINES * SAYS_WORDS;
 
-/// What they hold, in the order of their addresses; none on a machine without.
+/// The words of the registers, in the order of their addresses; empty on a machine without them.
 pub type WearWords = ArrayVec<u64, MAX_WEAR_WORDS>;
 
-/// Writes them into the record of that cut.
+/// Writes the words into the record of that cut.
 pub(super) fn save(memory: &impl CutMemory, sequence: u64, words: &WearWords) {
     for (number, some) in words.chunks(SAYS_WORDS).enumerate() {
         let mut says = [0; SAYS_WORDS];
@@ -30,12 +30,12 @@ pub(super) fn save(memory: &impl CutMemory, sequence: u64, words: &WearWords) {
     }
 }
 
-/// Has the record say that they are not those of its memory any more.
+/// Has the record say that its words do not map its memory any more.
 pub(super) fn forget(memory: &impl CutMemory) {
     put(memory, Place::Wear(0), &Line::EMPTY);
 }
 
-/// Reads so many of them from the record of that cut.
+/// Reads `words` words from the record of that cut.
 ///
 /// # Errors
 ///
