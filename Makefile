@@ -38,10 +38,15 @@ demo-cut: say-demo-cut setup fetch build guest loader plugin ## Show a machine w
 
 CUTS ?= 300
 SEED ?=
+COUNT ?= 20
 
 .PHONY: soak
 soak: say-soak setup build test-kernel ## Cut the power of sleeping and waking machines at random (CUTS=300; SEED=N repeats a run)
 	@POORWILL_STRICT=1 POORWILL_CUTS=$(CUTS) POORWILL_SEED=$(SEED) $(CARGO) test --locked --release -p poorwill-tests --test machines -- power-cuts
+
+.PHONY: sentences
+sentences: ## Draw COUNT=20 sentences at random from docs, comments and messages: SEED= to repeat
+	@COUNT=$(COUNT) SEED=$(SEED) $(CARGO) run --locked --quiet -p poorwill-tests --bin sentences
 
 ROUNDS_OF_CUTS ?= 1
 # Rows with few cuts at a chosen instant are repeated, for ten cuts at each instant.

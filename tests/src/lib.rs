@@ -31,6 +31,7 @@ mod plan;
 mod pool;
 mod power;
 mod prepared;
+pub mod prose;
 mod setup;
 mod snapshot;
 mod soak;

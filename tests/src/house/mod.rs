@@ -3,6 +3,7 @@
 
 mod memory;
 mod modules;
+mod prose;
 mod words;
 
 use std::collections::BTreeMap;

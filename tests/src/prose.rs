@@ -1,0 +1,210 @@
+//! The project's prose, sentence by sentence: docs, comments of the product, and its
+//! messages. The house's tests judge it, and `make sentences` draws from it.
+
+use std::path::Path;
+use std::process::Command;
+use std::{fs, io};
+
+use regex_lite::Regex;
+
+/// The text in which a sentence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A page of the documentation.
+    Doc,
+    /// A comment of the product.
+    Comment,
+    /// A string of the product with several words.
+    Message,
+}
+
+/// One sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// The file, within the repository.
+    pub file: String,
+    /// The line at which its paragraph begins.
+    pub line: usize,
+    /// The text that it is part of.
+    pub kind: Kind,
+    /// Its words. Code is as it stands, and the addresses of links are left out.
+    pub text: String,
+}
+
+impl Sentence {
+    /// Its words; code between backticks counts as one.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        let mut outside = String::new();
+        for (number, part) in self.text.split('`').enumerate() {
+            outside.push_str(if number % 2 == 0 { part } else { "x" });
+        }
+        outside.split_whitespace().count()
+    }
+}
+
+/// A paragraph: the line at which it begins, and its text.
+type Paragraph = (usize, String);
+
+/// All sentences of the repository's docs and product.
+///
+/// # Errors
+///
+/// git does not run, or a file cannot be read.
+pub fn sentences(root: &Path) -> io::Result<Vec<Sentence>> {
+    let mut all = Vec::new();
+    for file in files(root)? {
+        let Some(kind) = kind_of(&file) else {
+            continue;
+        };
+        // A file that was removed and not committed yet is still listed.
+        let Ok(text) = fs::read_to_string(root.join(&file)) else {
+            continue;
+        };
+        all.extend(sentences_of(&file, kind, &text));
+    }
+    Ok(all)
+}
+
+/// The sentences of one file.
+pub(crate) fn sentences_of(file: &str, kind: Kind, text: &str) -> Vec<Sentence> {
+    let paragraphs = match kind {
+        Kind::Doc => of_page(text).into_iter().map(|one| (kind, one)).collect(),
+        Kind::Comment | Kind::Message => of_source(file, text),
+    };
+    let mut all = Vec::new();
+    for (kind, (line, paragraph)) in paragraphs {
+        all.extend(split(&paragraph).into_iter().map(|text| Sentence {
+            file: file.to_owned(),
+            line,
+            kind,
+            text,
+        }));
+    }
+    all
+}
+
+/// The files that git knows.
+///
+/// # Errors
+///
+/// git does not run.
+pub(crate) fn files(root: &Path) -> io::Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(root)
+        .output()?;
+    let names = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// What a file's prose is; `None` for files that this module does not read: tests, the
+/// history, licences and data.
+fn kind_of(file: &str) -> Option<Kind> {
+    let is_test = |part: &str| part == "tests" || part == "fuzz" || part.starts_with("fake");
+    if file.split('/').any(is_test) || file.ends_with("/tests.rs") {
+        return None;
+    }
+    let page = file.strip_suffix(".md");
+    match page {
+        Some("CHANGELOG") => None,
+        Some(_) => Some(Kind::Doc),
+        None if [".rs", ".S", ".ld"].iter().any(|end| file.ends_with(end)) => Some(Kind::Comment),
+        None if file == "Makefile" || file.starts_with("tools/") => Some(Kind::Comment),
+        None => None,
+    }
+}
+
+/// The paragraphs of a page: headings, list items and paragraphs, but no code and no tables.
+fn of_page(text: &str) -> Vec<Paragraph> {
+    let mut all = Vec::new();
+    let mut current: Option<Paragraph> = None;
+    let mut is_code = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code || line.is_empty() || line.starts_with(['|', '#', '`', '<', '!']) {
+            all.extend(current.take());
+            continue;
+        }
+        let item = line.strip_prefix("- ").or_else(|| {
+            let (number, rest) = line.split_once(". ")?;
+            number.parse::<u32>().ok().map(|_| rest)
+        });
+        if item.is_some() {
+            all.extend(current.take());
+        }
+        extend(&mut current, number, item.unwrap_or(line));
+    }
+    all.extend(current);
+    all
+}
+
+/// Comments and messages of a source, up to its tests.
+fn of_source(file: &str, text: &str) -> Vec<(Kind, Paragraph)> {
+    let is_rust = file.ends_with(".rs");
+    let string = Regex::new(r#""((?:[^"\\]|\\.)*)""#).expect("it is one");
+    let marks: &[&str] = match is_rust || file.ends_with(".S") || file.ends_with(".ld") {
+        true => &["///", "//!", "//", "/*", "* "],
+        false => &["#"],
+    };
+    let mut all = Vec::new();
+    let mut current = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim() == "mod tests {" {
+            break;
+        }
+        let comment = marks
+            .iter()
+            .find_map(|mark| line.trim_start().strip_prefix(mark));
+        if let Some(comment) = comment.map(str::trim).filter(|text| !text.is_empty()) {
+            if comment.starts_with(['-', '|', '#', '*']) {
+                all.extend(current.take().map(|one| (Kind::Comment, one)));
+            }
+            extend(&mut current, number, comment.trim_start_matches("- "));
+            continue;
+        }
+        all.extend(current.take().map(|one| (Kind::Comment, one)));
+        if is_rust {
+            let strings = string.captures_iter(line);
+            let strings = strings.map(|found| found[1].to_owned());
+            let told = strings.filter(|text| text.split_whitespace().count() > 2);
+            all.extend(told.map(|text| (Kind::Message, (number, text))));
+        }
+    }
+    all.extend(current.map(|one| (Kind::Comment, one)));
+    all
+}
+
+fn extend(current: &mut Option<Paragraph>, line: usize, text: &str) {
+    let (_, all) = current.get_or_insert((line, String::new()));
+    if !all.is_empty() {
+        all.push(' ');
+    }
+    all.push_str(text);
+}
+
+/// The sentences of a paragraph. A colon and a semicolon end one, too.
+fn split(paragraph: &str) -> Vec<String> {
+    let link = Regex::new(r"\]\([^)]*\)").expect("it is one");
+    let paragraph = link.replace_all(paragraph, "]");
+    let mut all = vec![String::new()];
+    for word in paragraph.split_whitespace() {
+        let last = all.last_mut().expect("there is one");
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+        if word
+            .trim_end_matches(['*', ')', '"'])
+            .ends_with(['.', '!', '?', ':', ';'])
+        {
+            all.push(String::new());
+        }
+    }
+    all.retain(|text| !text.is_empty());
+    all
+}
