@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::expand::expand;
 use crate::load_plan;
@@ -24,4 +25,24 @@ fn each_mutant_names_a_trial_that_is_run_often() {
         let is_run = |trial: &crate::Trial| trial.name.contains(row) && !trial.is_long;
         assert!(trials.iter().any(is_run), "no trial {row} is run often");
     }
+}
+
+/// A patch whose lines the sources have lost takes no check out of anything.
+#[test]
+fn each_mutant_applies() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let patches = fs::read_dir(root.join("tests/mutants")).unwrap();
+    let mut refused = Vec::new();
+    for patch in patches.map(|patch| patch.unwrap().path()) {
+        let checked = Command::new("git")
+            .args(["apply", "--check"])
+            .arg(&patch)
+            .current_dir(&root)
+            .output()
+            .expect("git runs");
+        if !checked.status.success() {
+            refused.push(String::from_utf8_lossy(&checked.stderr).into_owned());
+        }
+    }
+    assert!(refused.is_empty(), "{refused:#?}");
 }

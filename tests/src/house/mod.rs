@@ -1,6 +1,7 @@
 //! The house's storeys: who stands higher may use what stands lower, never the
 //! other way round. Fakes and what only tests need count like everything else.
 
+mod diagrams;
 mod memory;
 mod modules;
 mod prose;
