@@ -15,13 +15,13 @@ pub const MAX_LINE: usize = 240;
 /// Marks memory as a log: "PWILLOG" and the version.
 const MAGIC: u64 = u64::from_le_bytes(*b"PWILLOG\x01");
 
-/// The start of a panic's line, for which [`Log::epitaph`] searches.
+/// The start of a panic's line, for which [`Log::panic_line`] searches.
 const PANIC: &str = "panic on hart ";
 
 const START: &str = "start";
 
 /// The message of a panic.
-pub type Epitaph = ArrayString<MAX_LINE>;
+pub type PanicLine = ArrayString<MAX_LINE>;
 
 /// The last lines, oldest first: whole lines, each after its time. Any bytes may lie here
 /// before [`Log::begin`], which empties an invalid log.
@@ -104,14 +104,14 @@ impl Log {
 
     /// Begins a start. After a reset, returns the panic that ended the previous start, if
     /// there was one.
-    pub fn begin(&mut self) -> Option<Epitaph> {
-        let epitaph = self.open().then(|| self.epitaph()).flatten();
+    pub fn begin(&mut self) -> Option<PanicLine> {
+        let panic_line = self.open().then(|| self.panic_line()).flatten();
         self.add(0, START);
-        epitaph
+        panic_line
     }
 
     /// The last panic line of the latest start.
-    fn epitaph(&self) -> Option<Epitaph> {
+    fn panic_line(&self) -> Option<PanicLine> {
         // Without its first line, a start fills the whole log.
         let text = self.text();
         let last = text.rsplit_once(" start\n").map_or(text, |(_, last)| last);
@@ -219,8 +219,8 @@ mod tests {
         log.add(7, "panic on hart 1: first");
         log.add(9, "panic on hart 0: second");
         log.add(9, "panic at here");
-        let epitaph = log.begin();
-        assert_eq!(epitaph.as_deref(), Some("panic on hart 0: second"));
+        let panic_line = log.begin();
+        assert_eq!(panic_line.as_deref(), Some("panic on hart 0: second"));
         assert_eq!(log.begin(), None, "told once");
         assert!(log.text().contains("panic on hart 1: first\n"));
     }
@@ -250,9 +250,9 @@ mod tests {
         let mut log = Log::new_zeroed();
         log.begin();
         log.add(7, "panic on hart 1: first");
-        let epitaph = log.begin().unwrap();
+        let panic_line = log.begin().unwrap();
         // As `start_log` does, through `say!`.
-        log.add(0, format_args!("the last start has ended: {epitaph}"));
+        log.add(0, format_args!("the previous boot panicked: {panic_line}"));
         log.add(5, "cold boot: no image");
         assert_eq!(log.begin(), None, "this start was ended by a plain reset");
     }

@@ -9,7 +9,9 @@ use std::process::Command;
 type Retired = (&'static str, &'static str);
 
 /// Whole words, capitals as here.
-const RETIRED: [Retired; 28] = [
+const RETIRED: [Retired; 30] = [
+    ("Epitaph", "PanicLine"),
+    ("epitaph", "panic line"),
     ("Progression", "StridedFill"),
     ("Progressions", "StridedFills"),
     ("progression", "strided fill"),

@@ -32,10 +32,10 @@ pub(crate) unsafe fn start(uart: devicetree::Uart) {
 
 /// Takes the log into use, once. A panic that has ended the last start is told.
 pub(super) fn start_log(log: &'static mut Log) {
-    let epitaph = log.begin();
+    let panic_line = log.begin();
     *LOG.lock() = Some(log);
-    if let Some(epitaph) = epitaph {
-        say!("the last start has ended: {epitaph}");
+    if let Some(panic_line) = panic_line {
+        say!("the previous boot panicked: {panic_line}");
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn run(machine: &Machine, hart: usize) {
     }
     log.lines().for_each(|line| say!("log: {line}"));
     let told = [
-        "the last start has ended: panic on hart ",
+        "the previous boot panicked: panic on hart ",
         "panic at riscv/firmware/src/sbi/mod.rs:",
         "panic: last trap mcause=0x9 mepc=0x802",
     ];
