@@ -9,5 +9,5 @@
 mod log;
 mod told;
 
-pub use log::{PanicLine, LOG_BYTES, Log, MAX_LINE, TEXT_BYTES};
+pub use log::{LOG_BYTES, Log, MAX_LINE, PanicLine, TEXT_BYTES};
 pub use told::{LogText, ToldLog};

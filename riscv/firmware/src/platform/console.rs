@@ -110,7 +110,7 @@ impl KeepValue for AmidLine {
     }
 }
 
-/// Waits so many ms for a key, or until the power fails; takes what was typed.
+/// Waits up to `ms` for a key, or until the power fails. Takes the key; returns whether there was one.
 pub(crate) fn key_within(ms: u32, time: &Time) -> bool {
     let ticks = time.ticks_in(u64::from(ms) * 1_000_000);
     let began = time.ticks();
@@ -132,24 +132,24 @@ pub(crate) fn line(line: fmt::Arguments<'_>) {
 
 /// Writes to the console; see [`print!`].
 pub(crate) fn write(arguments: fmt::Arguments<'_>) {
-    // A line takes milliseconds, and the power lasts for sixteen: one that is being written then
-    // ends, and so does the wait for whoever writes one.
+    // A line takes milliseconds, and the power lasts for sixteen. A line in progress ends when
+    // the power fails, and so does another hart's wait for the console.
     if power_fail::noticed() {
         return;
     }
     if let Some(uart) = CONSOLE.lock().as_mut() {
-        // What a stuck console does not take is lost: there is nobody to tell.
+        // A stuck console loses the rest of the line; no other output could report that.
         let mut text = uart.text(&power_is_good);
         text.write_fmt(arguments).unwrap_or_default();
     }
 }
 
-/// Frees the console and the log for a last message, whoever holds them.
+/// Frees the console and the log for a last message, even if another hart holds them.
 ///
 /// # Safety
 ///
-/// Only for a hart that will not return: the holder's line may be torn apart, and the log
-/// is one that the next start checks.
+/// Only for a hart that will not return: the holder's line may be torn apart. The next start
+/// checks the log.
 pub(crate) unsafe fn seize() {
     // SAFETY: passed on to the caller.
     unsafe {
