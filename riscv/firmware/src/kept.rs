@@ -179,10 +179,10 @@ pub(crate) trait KeepValue {
     }
 
     /// See [`Keep::put_back`].
-    fn put_back(&self, _store: Store, _value: Option<&Self::Value>) {}
+    fn put_back(&self, _value: Option<&Self::Value>) {}
 
     /// See [`Keep::let_out`].
-    fn let_out(&self, _store: Store, _value: Option<&Self::Value>) {}
+    fn let_out(&self, _value: Option<&Self::Value>) {}
 }
 
 impl<V: KeepValue> Keep for V {
@@ -214,11 +214,11 @@ impl<V: KeepValue> Keep for V {
         self.fits(value).then_some(value).ok_or(misfit)
     }
 
-    fn put_back(&self, store: Store, state: &Self::State<'_>) {
-        KeepValue::put_back(self, store, *state);
+    fn put_back(&self, _: Store, state: &Self::State<'_>) {
+        KeepValue::put_back(self, *state);
     }
 
-    fn let_out(&self, store: Store, state: &Self::State<'_>) {
-        KeepValue::let_out(self, store, *state);
+    fn let_out(&self, _: Store, state: &Self::State<'_>) {
+        KeepValue::let_out(self, *state);
     }
 }

@@ -58,7 +58,7 @@ macro_rules! keep_told {
                 Ok(self.get())
             }
 
-            fn put_back(&self, _: Store, told: Option<&$Value>) {
+            fn put_back(&self, told: Option<&$Value>) {
                 self.set(told.copied());
             }
         })*

@@ -34,7 +34,7 @@ kept! {
     Record => amid_line: AmidLine = &AmidLine;
     Record => refused: SaveRefused = &SaveRefused;
     Record => sealed: Sealed = &Sealed;
-    Image | Record => generation: KeptId = &KeptId;
+    Record => generation: KeptId = &KeptId;
     Image | Record => os: Os = &OS;
     Image | Record => controllers: KeptControllers = &KeptControllers;
     Image => log: LogOfImage = &LogOfImage;
@@ -114,7 +114,7 @@ impl KeepValue for Sealed {
         Ok(sealed::left())
     }
 
-    fn put_back(&self, _: Store, sealed: Option<&SealedMemory>) {
+    fn put_back(&self, sealed: Option<&SealedMemory>) {
         sealed::remember(sealed.copied());
     }
 }

@@ -256,7 +256,7 @@ impl KeepValue for FwCfgs {
         states.is_some_and(|states| states.len() == platform().mediated.fw_cfgs())
     }
 
-    fn put_back(&self, _: Store, states: Option<&[FwCfgState]>) {
+    fn put_back(&self, states: Option<&[FwCfgState]>) {
         let states = states.unwrap_or_default();
         if let Err(address) = platform().mediated.restore_fw_cfgs(states) {
             say!("cut: the device at {address:#x} did not take its state back");
@@ -291,7 +291,7 @@ impl KeepValue for FlashModes {
     }
 
     /// The firmware may not use flash after this: the vault's bank may be the OS's, too.
-    fn let_out(&self, _: Store, modes: Option<&[u8]>) {
+    fn let_out(&self, modes: Option<&[u8]>) {
         for (bank, mode) in banks().iter().zip(modes.unwrap_or_default()) {
             if let Some(mode) = Mode::of_number(*mode) {
                 cfi::set_mode(&bank.registers, &bank.geometry, mode);
@@ -315,7 +315,7 @@ impl KeepValue for VirtioPlaces {
         places.is_some()
     }
 
-    fn put_back(&self, _: Store, places: Option<&u32>) {
+    fn put_back(&self, places: Option<&u32>) {
         places
             .into_iter()
             .for_each(|places| virtio::acknowledge(*places));
@@ -333,7 +333,7 @@ impl KeepValue for KeptClock {
         Ok(platform().time.clock_state())
     }
 
-    fn let_out(&self, _: Store, clock: Option<&RtcState>) {
+    fn let_out(&self, clock: Option<&RtcState>) {
         if clock.is_some_and(|clock| !platform().time.put_back_clock(clock)) {
             say!("cut: half of a time that the OS may be reading from the clock is lost");
         }

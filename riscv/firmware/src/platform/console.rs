@@ -11,7 +11,7 @@ use poorwill_sleep::NotKept;
 use spin::Mutex;
 
 use super::power_fail;
-use crate::kept::{KeepValue, Saving, Section, Store};
+use crate::kept::{KeepValue, Saving, Section};
 
 /// The console of the machine; before it is found, output goes nowhere.
 static CONSOLE: Mutex<Option<Uart<Mmio>>> = Mutex::new(None);
@@ -90,7 +90,7 @@ impl KeepValue for KeptConsole {
         Ok(CONSOLE.lock().as_ref().map(Uart::capture))
     }
 
-    fn put_back(&self, _: Store, state: Option<&UartState>) {
+    fn put_back(&self, state: Option<&UartState>) {
         if let (Some(uart), Some(state)) = (CONSOLE.lock().as_ref(), state) {
             uart.restore(state);
         }

@@ -9,7 +9,7 @@ use poorwill_memory::{PAGE_BYTES, PhysRange};
 use poorwill_sleep::NotKept;
 
 use super::{entropy, platform};
-use crate::kept::{KeepValue, Saving, Section, Store};
+use crate::kept::{KeepValue, Saving, Section};
 
 type Bytes = [u8; 16];
 
@@ -54,6 +54,11 @@ impl GenerationId {
         self.restore(&entropy::generation_id());
     }
 
+    /// Interrupts the OS for them, once its interrupt controllers are as it left them.
+    pub(crate) fn announce(&self) {
+        platform().interrupts.shared().raise(self.source.source);
+    }
+
     /// The bytes that are there.
     fn bytes(&self) -> Bytes {
         // SAFETY: nothing in the firmware refers to the place, and the OS does not write it.
@@ -68,32 +73,21 @@ impl GenerationId {
     }
 }
 
-/// The generation ID across a power-off. An OS that wakes from an image finds a new ID. After
-/// a cut it finds the old one: it is the same execution, and not a copy.
+/// The generation ID across a cut, after which the OS is the same execution, and not a copy. An
+/// OS that wakes from an image finds a new one.
 pub(crate) struct KeptId;
 
 impl KeepValue for KeptId {
     type Value = Bytes;
     const SECTION: Section = (u32::from_le_bytes(*b"GENI"), 1);
 
-    fn value(&self, saving: &Saving<'_>) -> Result<Option<impl Borrow<Bytes>>, NotKept> {
-        let id = platform().generation_id.as_ref();
-        let id = id.filter(|_| saving.store == Store::Record);
-        Ok(id.map(GenerationId::bytes))
+    fn value(&self, _: &Saving<'_>) -> Result<Option<impl Borrow<Bytes>>, NotKept> {
+        Ok(platform().generation_id.as_ref().map(GenerationId::bytes))
     }
 
-    fn put_back(&self, store: Store, bytes: Option<&Bytes>) {
-        match (&platform().generation_id, store, bytes) {
-            (Some(id), Store::Image, _) => id.renew(),
-            (Some(id), Store::Record, Some(bytes)) => id.restore(bytes),
-            _ => {}
-        }
-    }
-
-    fn let_out(&self, store: Store, _: Option<&Bytes>) {
-        // The interrupt controllers are as the OS left them.
-        if let (Some(id), Store::Image) = (&platform().generation_id, store) {
-            platform().interrupts.shared().raise(id.source.source);
+    fn put_back(&self, bytes: Option<&Bytes>) {
+        if let Some((id, bytes)) = platform().generation_id.as_ref().zip(bytes) {
+            id.restore(bytes);
         }
     }
 }

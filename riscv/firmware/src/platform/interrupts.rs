@@ -112,10 +112,8 @@ impl Keep for KeptControllers {
         platform().interrupts.shared().put_back(state);
     }
 
-    fn let_out(&self, store: Store, state: &ControllerState<'_>) {
-        // The hart that wakes from an image does it.
-        if store == Store::Record {
-            platform().interrupts.shared().let_out(state);
-        }
+    /// After an image the waking hart opens them.
+    fn let_out(&self, _: Store, state: &ControllerState<'_>) {
+        platform().interrupts.shared().let_out(state);
     }
 }

@@ -227,7 +227,10 @@ impl Domain for Firmware {
         if !report::tell(&Startup::Image(wake)) {
             say!("the OS has moved its device tree: /chosen does not say that it woke");
         }
-        cut::MACHINE.let_out(Store::Image, &state);
+        if let Some(id) = &platform().generation_id {
+            id.renew();
+            id.announce();
+        }
         let controllers = platform().interrupts.shared();
         sleeper::will_wake(hart, Some(controllers.domains(&state.controllers)));
         core
