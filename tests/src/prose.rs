@@ -32,14 +32,23 @@ pub struct Sentence {
 }
 
 impl Sentence {
-    /// Its words; code between backticks counts as one.
+    /// The words of its longest part: a colon or a semicolon ends a part, and code between
+    /// backticks counts as one word.
     #[must_use]
     pub fn words(&self) -> usize {
         let mut outside = String::new();
         for (number, part) in self.text.split('`').enumerate() {
             outside.push_str(if number % 2 == 0 { part } else { "x" });
         }
-        outside.split_whitespace().count()
+        let (mut most, mut words) = (0, 0);
+        for word in outside.split_whitespace() {
+            words += 1;
+            most = most.max(words);
+            if word.ends_with([':', ';']) {
+                words = 0;
+            }
+        }
+        most
     }
 }
 
@@ -187,7 +196,7 @@ fn extend(current: &mut Option<Paragraph>, line: usize, text: &str) {
     all.push_str(text);
 }
 
-/// The sentences of a paragraph. A colon and a semicolon end one, too.
+/// The sentences of a paragraph.
 fn split(paragraph: &str) -> Vec<String> {
     let link = Regex::new(r"\]\([^)]*\)").expect("it is one");
     let paragraph = link.replace_all(paragraph, "]");
@@ -200,7 +209,7 @@ fn split(paragraph: &str) -> Vec<String> {
         last.push_str(word);
         if word
             .trim_end_matches(['*', ')', '"'])
-            .ends_with(['.', '!', '?', ':', ';'])
+            .ends_with(['.', '!', '?'])
         {
             all.push(String::new());
         }
