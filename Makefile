@@ -152,7 +152,7 @@ perf: say-perf setup build test-kernel ## Compare the firmware's instruction cou
 ROUNDS ?= 2
 
 .PHONY: count
-count: irqs-off
+count: firmware irqs-off
 	@echo "perf: instructions"
 	@base=$$(tools/base $(BASE)) && POORWILL_BASE=$$base POORWILL_ROUNDS=$(ROUNDS) POORWILL_STRICT=1 $(CARGO) test --locked --quiet --release -p poorwill-tests --test instructions
 
