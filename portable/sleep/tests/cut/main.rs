@@ -343,7 +343,8 @@ fn stop_has_one_order() {
             })
         };
         let unkept = CutReason::LiveDevice(0);
-        let ends: [(usize, &dyn Fn(&Machine)); 5] = [
+        type Fault<'f> = &'f dyn Fn(&Machine);
+        let ends: [(usize, Fault<'_>); 5] = [
             (1, &|machine| machine.stuck.set(Some(1))),
             (2, &|machine| machine.unkept.set(Some(unkept))),
             (6, &|machine| machine.is_key_used.set(true)),
