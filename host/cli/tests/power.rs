@@ -184,7 +184,7 @@ fn a_machine_goes_on_where_its_power_failed() {
     // The test kernel's word for success.
     ended.refuses(1, &["resuming cut 1 in ram", "exit status: 42"]);
     let shown = world.run(&["cut", "show", "ram"]);
-    assert!(shown.out.contains("cut 1, over"), "{shown:#?}");
+    assert!(shown.out.contains("cut 1, consumed"), "{shown:#?}");
 }
 
 #[test]
