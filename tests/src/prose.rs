@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::{fs, io};
 
 use regex_lite::Regex;
@@ -52,6 +53,14 @@ impl Sentence {
     }
 }
 
+/// A string literal of Rust, within a line.
+static STRING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)""#).expect("a pattern"));
+
+/// The end of a link's text, and its address.
+static LINK_ADDRESS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\]\([^)]*\)").expect("a pattern"));
+
 /// A paragraph: the line at which it begins, and its text.
 type Paragraph = (usize, String);
 
@@ -97,12 +106,16 @@ pub(crate) fn sentences_of(file: &str, kind: Kind, text: &str) -> Vec<Sentence> 
 ///
 /// # Errors
 ///
-/// git does not run.
+/// git does not run, or fails.
 pub(crate) fn files(root: &Path) -> io::Result<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
         .current_dir(root)
         .output()?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(io::Error::other(error));
+    }
     let names = String::from_utf8_lossy(&output.stdout).into_owned();
     let names = names.split('\0').filter(|name| !name.is_empty());
     Ok(names.map(str::to_owned).collect())
@@ -155,7 +168,6 @@ fn of_page(text: &str) -> Vec<Paragraph> {
 /// Comments and messages of a source, up to its tests.
 fn of_source(file: &str, text: &str) -> Vec<(Kind, Paragraph)> {
     let is_rust = file.ends_with(".rs");
-    let string = Regex::new(r#""((?:[^"\\]|\\.)*)""#).expect("it is one");
     let marks: &[&str] = match is_rust || file.ends_with(".S") || file.ends_with(".ld") {
         true => &["///", "//!", "//", "/*", "* "],
         false => &["#"],
@@ -178,7 +190,7 @@ fn of_source(file: &str, text: &str) -> Vec<(Kind, Paragraph)> {
         }
         all.extend(current.take().map(|one| (Kind::Comment, one)));
         if is_rust {
-            let strings = string.captures_iter(line);
+            let strings = STRING.captures_iter(line);
             let strings = strings.map(|found| found[1].to_owned());
             let told = strings.filter(|text| text.split_whitespace().count() > 2);
             all.extend(told.map(|text| (Kind::Message, (number, text))));
@@ -198,8 +210,7 @@ fn extend(current: &mut Option<Paragraph>, line: usize, text: &str) {
 
 /// The sentences of a paragraph.
 fn split(paragraph: &str) -> Vec<String> {
-    let link = Regex::new(r"\]\([^)]*\)").expect("it is one");
-    let paragraph = link.replace_all(paragraph, "]");
+    let paragraph = LINK_ADDRESS.replace_all(paragraph, "]");
     let mut all = vec![String::new()];
     for word in paragraph.split_whitespace() {
         let last = all.last_mut().expect("there is one");

@@ -63,8 +63,9 @@ fn judge(sentence: &Sentence, banned: &[(Regex, &str)]) -> Vec<String> {
         file, line, text, ..
     } = sentence;
     let mut faults = Vec::new();
+    let outside = without_code(text);
     for (pattern, instead) in banned {
-        if let Some(found) = pattern.find(&without_code(text)) {
+        if let Some(found) = pattern.find(&outside) {
             faults.push(format!(
                 "{file}:{line}: {:?}: {instead}: {text}",
                 found.as_str()

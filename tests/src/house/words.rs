@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use crate::prose;
 
 /// A word, or several, that is not to come back, and what says it now.
 type Retired = (&'static str, &'static str);
@@ -68,15 +69,12 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
+/// The files whose words count: code, pages and the Makefile.
 fn sources(root: &Path) -> Vec<String> {
-    let output = Command::new("git")
-        .args(["ls-files", "-z", "*.rs", "*.S", "*.ld", "*.md", "Makefile"])
-        .current_dir(root)
-        .output()
-        .expect("git runs");
-    let names = String::from_utf8(output.stdout).expect("names are text");
-    let names = names.split('\0').filter(|name| !name.is_empty());
-    names.map(str::to_owned).collect()
+    let ends = [".rs", ".S", ".ld", ".md", "Makefile"];
+    let mut files = prose::files(root).expect("git runs");
+    files.retain(|file| ends.iter().any(|end| file.ends_with(end)));
+    files
 }
 
 #[test]
