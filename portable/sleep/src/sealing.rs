@@ -22,7 +22,7 @@ pub(crate) enum Sealing {
 }
 
 impl Sealing {
-    /// As the vault is at power-on.
+    /// How the images of a machine that starts are protected, by the state of its vault.
     pub(crate) fn at_wake<M: Machine>(machine: &M) -> Self {
         match machine.vault().state() {
             VaultState::Absent => Sealing::Plain,

@@ -178,7 +178,7 @@ fn entered_bytes(memory: &impl CutMemory, sequence: u64) -> Option<u64> {
         let of_cut = line.read_part().filter(|(of, _)| *of == sequence);
         of_cut.map(|(_, entry)| entry.bytes)
     });
-    // Any code can write entries.
+    // The sizes of the parts are not verified: their sum may overflow.
     bytes.reduce(|sum, bytes| sum?.checked_add(bytes?))?
 }
 
