@@ -54,7 +54,7 @@ impl Machine {
         list.0
     }
 
-    /// Adds the memory's file, if it has one.
+    /// Adds the file that backs the machine's memory, if it has one.
     fn add_memory(&self, list: &mut Arguments) {
         let backend = match &self.ram {
             Some(file) => {
@@ -113,7 +113,8 @@ fn add_console(list: &mut Arguments, console: Console) {
 fn add_disk(list: &mut Arguments, index: usize, disk: &Disk) {
     let node = format!("disk{index}");
     list.option("-blockdev", block_node(&node, disk).to_string());
-    // The serial number distinguishes two NVMe disks of one machine; Poorwill compares it nowhere.
+    // QEMU demands a serial number. It distinguishes two NVMe disks of one machine; Poorwill never
+    // reads it.
     let device = match disk.bus {
         Bus::Nvme => format!("nvme,drive={node},serial=poorwill{index}"),
         Bus::Virtio => format!("virtio-blk-pci,drive={node}"),
@@ -155,8 +156,8 @@ fn block_node(name: &str, disk: &Disk) -> Value {
     json!({ "driver": "raw", "node-name": name, "discard": "unmap", "file": below })
 }
 
-/// QEMU's arguments for memory named `id` that is backed by a file: its largest power of two, as a
-/// BAR must be. Stores survive a killed QEMU.
+/// QEMU's arguments for memory named `id` that the file backs: the largest power of two that fits
+/// in it, as a BAR must be. Stores survive the end of QEMU.
 ///
 /// # Errors
 ///
@@ -171,7 +172,7 @@ pub fn file_memory(id: &str, file: &Path) -> std::io::Result<[String; 2]> {
     Ok(["-object".to_owned(), backend.to_string()])
 }
 
-/// ID of the machine's memory among QEMU's objects.
+/// ID of the machine's memory as a QEMU object.
 const MEMORY: &str = "memory";
 
 /// Memory that is backed by a file.
@@ -187,7 +188,7 @@ fn shared_memory(id: &str, file: &Path, bytes: u64) -> Value {
 
 const LOADER_NODE: &str = "loader";
 
-/// The first flash's file, which machines share.
+/// The first flash, read-only, so that several machines can use one file.
 fn loader_node(file: &Path) -> Value {
     let file = json!({
         "driver": "file",
@@ -199,8 +200,8 @@ fn loader_node(file: &Path) -> Value {
 
 const FLASH_NODE: &str = "flash";
 
-/// The second flash's file. QEMU flushes it when it ends; a power cut of the host costs a running
-/// machine no more than its own power cut.
+/// The second flash. QEMU flushes the file when it ends. A power cut of the host loses the same
+/// unflushed writes as a power cut of the machine.
 fn flash_node(file: &Path) -> Value {
     let file = json!({ "driver": "file", "filename": file.to_string_lossy() });
     json!({ "driver": "raw", "node-name": FLASH_NODE, "file": file })

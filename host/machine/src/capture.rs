@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::console::{Event, Line, Splitter};
 
-/// A callback for console output; a thread of its own calls it.
+/// A callback for console output; the thread that reads the console calls it.
 pub type Watcher = Box<dyn FnMut(&Event) + Send>;
 
-/// The console output so far.
+/// The console's output up to now.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) lines: Vec<Line>,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Seen> {
-        // A panic in a watcher leaves the lines valid.
+        // A watcher's panic cannot leave half a line in `seen`.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ pub struct Line {
     pub text: String,
 }
 
-/// The output of [`Splitter`].
+/// An output of [`Splitter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A complete line.
@@ -95,8 +95,8 @@ fn readable(bytes: &[u8]) -> String {
 pub struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// The fields after `prefix`, at any place in `line`; `None` without the prefix. Words without
-    /// `=` are skipped, so that lines can gain keys and words.
+    /// The fields after `prefix`, at any place in `line`; `None`: no prefix. Words without `=` are
+    /// skipped, so that later firmware can add words to a line.
     #[must_use]
     pub fn parse(line: &str, prefix: &str) -> Option<Self> {
         let (_, rest) = line.split_once(prefix)?;

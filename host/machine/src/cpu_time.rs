@@ -9,12 +9,11 @@ use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// A sum of the CPU times of QEMUs. Clones share the sum.
+/// The sum of several QEMUs' CPU times. Clones share the sum.
 #[derive(Clone, Debug, Default)]
 pub struct CpuTime(Arc<AtomicU64>);
 
 impl CpuTime {
-    /// The sum over the ended QEMUs.
     #[must_use]
     pub fn total(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
@@ -27,13 +26,13 @@ impl CpuTime {
     }
 }
 
-/// Waits until `child` has ended, without reaping it: until then its statistics are readable, and
-/// its ID is not reused.
+/// Waits until `child` has ended, without reaping it. Until it is reaped, its statistics are
+/// readable and its process ID is not used again.
 pub(super) fn await_end(child: &Child) -> io::Result<()> {
     wait(child, WaitIdOptions::empty()).map(|_| ())
 }
 
-/// Whether `child` has ended; does not reap it either.
+/// Whether `child` has ended. The child is not reaped.
 pub(super) fn has_ended(child: &Child) -> bool {
     wait(child, WaitIdOptions::NOHANG).unwrap_or(true)
 }
@@ -48,8 +47,8 @@ fn wait(child: &Child, more: WaitIdOptions) -> io::Result<bool> {
     }
 }
 
-/// The CPU time of all threads of `child`, which must not be reaped yet: in user mode and in the
-/// kernel. `None` without a readable `/proc`.
+/// The CPU time of all threads of `child`, in user mode and in the kernel. The child must not be
+/// reaped yet. `None`: `/proc` is not readable.
 pub(super) fn used_by(child: &Child) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
     let ticks = ticks(&stat)?;
@@ -58,7 +57,8 @@ pub(super) fn used_by(child: &Child) -> Option<Duration> {
     ))
 }
 
-/// Sum of `utime` and `stime`. The name before them, in brackets, may hold any character.
+/// Sum of `utime` and `stime` in a line of `/proc/PID/stat`. They are counted from the last
+/// bracket, as the program's name before it may contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind_name) = stat.rsplit_once(')')?;
     let mut numbers = behind_name.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! Reads the manifest of a firmware file: its formats, and the memory that it reserves.
+//! Reads the manifest of a firmware file, which states its formats and reserved memory.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

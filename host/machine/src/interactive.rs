@@ -13,11 +13,11 @@ use crate::{Console, Machine, Qemu, StartError};
 
 const TICK: Duration = Duration::from_millis(20);
 
-/// Time for QEMU to end on request, before it is killed.
+/// Time that QEMU has to end on request, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The terminal's settings, restored when dropped: QEMU makes the terminal raw, and cannot restore
-/// it when killed.
+/// The terminal's settings, restored when dropped. QEMU makes the terminal raw, and a killed QEMU
+/// cannot restore it.
 struct Terminal {
     settings: Option<Termios>,
     flags: Option<rustix::fs::OFlags>,
@@ -55,7 +55,7 @@ impl Drop for KillOnDrop {
 }
 
 /// Switches `machine` on with the terminal as its console, and waits until QEMU ends. SIGTERM and
-/// SIGHUP switch it off; so does SIGINT if there is no terminal.
+/// SIGHUP switch the machine off, and so does SIGINT without a terminal.
 pub fn run(machine: &Machine, qemu: &Qemu) -> Result<ExitStatus, StartError> {
     let (mut command, _held) = machine.prepare(qemu, Console::Terminal)?;
     let spawn_error = |reason| StartError::Spawn {

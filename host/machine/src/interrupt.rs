@@ -1,6 +1,6 @@
-//! Ctrl-C, SIGTERM and SIGHUP as a flag, which all waits and long copies check. They then return
-//! [`Interrupted`] like another error, so that the usual clean-up runs: QEMU is ended, and
-//! temporary files are removed.
+//! Ctrl-C, SIGTERM and SIGHUP set a flag, which all waits and long copies check. They return the
+//! error [`Interrupted`], so that the usual clean-up runs: QEMU is ended, and temporary files are
+//! removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -18,8 +18,8 @@ pub struct Interrupted;
 /// Exit status of an interrupted command (128 + SIGINT).
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// Makes SIGINT, SIGTERM and SIGHUP set the flag. A second signal ends the process at once: QEMU
-/// ends with it, and temporary files may stay.
+/// Installs handlers that set the flag on SIGINT, SIGTERM and SIGHUP. A second signal ends the
+/// process and QEMU at once; temporary files may stay.
 pub fn install() -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(
@@ -38,7 +38,7 @@ pub fn requested() -> bool {
     FLAG.load(Ordering::Relaxed)
 }
 
-/// Fails once the user has asked to stop; for use inside of long work.
+/// Returns an error if the user asked to stop. Long work calls it between steps.
 pub fn check() -> Result<(), Interrupted> {
     if requested() {
         Err(Interrupted)

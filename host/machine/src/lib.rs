@@ -1,11 +1,11 @@
 //! RISC-V machines in QEMU, for the host command, the benches and the tests.
 //!
-//! - [`Machine`] describes a machine, [`Machine::arguments`] its QEMU command line, which is the
-//!   same at each power-on.
-//! - [`RunningMachine`] runs it for programs, [`interactive`] for people.
-//! - [`disk`], [`area`] and [`flash`] are the files of its disks and its flash.
-//! - [`psu`] controls the power supply of a machine with persistent memory, [`cut`] reads the cuts
-//!   in that memory.
+//! - [`Machine`] describes a machine. [`Machine::arguments`] is its QEMU command line, the same at
+//!   each power-on.
+//! - [`RunningMachine`] runs it with a program at its console, [`interactive`] with a user.
+//! - [`disk`], [`area`] and [`flash`] create, read and change the files of its disks and its flash.
+//! - [`psu`] controls the power supply of a machine with persistent memory, and [`cut`] reads the
+//!   cuts in that memory.
 //! - [`firmware`] reads a firmware file's manifest.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "names that say it need no comment")]

@@ -1,4 +1,4 @@
-//! The description of a machine ([`Machine`]).
+//! The description of a machine.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::size::Bytes;
 /// the serial port.
 pub const DEBIAN_COMMAND_LINE: &str = "root=PARTLABEL=root rw console=ttyS0";
 
-/// The kernel command line of all tiny guests, which have no root.
+/// The kernel command line of all tiny guests, which run from their initial RAM file system.
 pub const TINY_COMMAND_LINE: &str = "console=ttyS0";
 
 /// The interrupt controllers of a machine.
@@ -30,23 +30,23 @@ pub enum Interrupts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bus {
-    /// An NVMe controller with one namespace. The only bus for sleep areas.
+    /// An NVMe controller with one namespace. Sleep areas must be on this bus.
     Nvme,
-    /// virtio-blk on PCI. For the root of PLIC machines, where NVMe loses interrupts under the
-    /// stock driver.
+    /// virtio-blk on PCI. It serves the root of PLIC machines, where the stock NVMe driver loses
+    /// interrupts.
     Virtio,
 }
 
-/// The host's page cache for a disk.
+/// How the host's page cache is used for a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostCache {
     /// The cache is used, and the machine's flush writes it out.
     #[default]
     Flushed,
-    /// The cache is bypassed (`O_DIRECT`), so that figures are the disk's and not the host
-    /// memory's. Not all file systems can do it.
+    /// The cache is bypassed (`O_DIRECT`), so that figures measure the disk and not the host's
+    /// memory. Some file systems do not support it.
     Bypassed,
-    /// The cache is used, and a flush does nothing: the host's disk is never waited for.
+    /// The cache is used, and a flush does nothing, so that no write waits for the host's disk.
     Unflushed,
 }
 
@@ -92,10 +92,9 @@ pub struct Machine {
     pub harts: u32,
     /// RAM in whole MiB.
     pub memory: Bytes,
-    /// The file of its memory, which then outlives its power; created if missing. The start must
-    /// not overwrite it: see [`loader`](Self::loader).
+    /// The file of its memory, which then survives the power-off; created if missing. QEMU must not
+    /// overwrite it at power-on: see [`loader`](Self::loader).
     pub ram: Option<PathBuf>,
-    /// The interrupt controllers.
     pub interrupts: Interrupts,
     /// The machine-mode firmware (`-bios`).
     pub firmware: PathBuf,
@@ -105,25 +104,24 @@ pub struct Machine {
     pub initrd: Option<PathBuf>,
     /// The kernel command line; none if empty.
     pub command_line: String,
-    /// Disks, in the order of the OS's numbers.
+    /// Disks, in the order in which the OS numbers them.
     pub disks: Vec<Disk>,
     /// The file of the board's second flash, where the firmware keeps the machine's sealing key;
-    /// see [`crate::flash`]. Without it that flash forgets, and images are plain.
+    /// see [`crate::flash`]. Without it that flash is blank at each power-on, and images are plain.
     pub flash: Option<PathBuf>,
     /// The file of the board's first flash, from which the machine then starts; see
-    /// [`crate::flash::make_loader`]. It loads kernel, initial RAM file system and command line.
-    /// Without it QEMU writes them into memory at each power-on.
+    /// [`crate::flash::make_loader`]. Its program loads the kernel, the initial RAM file system and
+    /// the command line. Without it QEMU writes them into memory at each power-on.
     pub loader: Option<PathBuf>,
-    /// A power supply with a power-fail line: then [`ram`](Self::ram) is persistent, and the next
-    /// power-on resumes the machine. It brings its own loader.
+    /// A power supply with a power-fail line. [`ram`](Self::ram) is then persistent, and the next
+    /// power-on resumes the machine. The power supply has a loader of its own.
     pub power_supply: Option<PowerSupply>,
     /// Whether a reset ends QEMU instead of restarting the machine.
     pub exit_on_reset: bool,
-    /// Whether QEMU starts, and gets all memory from the host, before the machine is switched on,
-    /// which is when time begins. For figures of the machine alone: a board has neither an emulator
-    /// to start nor a host that provides memory on demand.
+    /// Whether QEMU starts and gets all memory from the host before the machine is switched on.
+    /// Times count from the switch, so figures leave out both, which a board does not have.
     pub prepared: bool,
-    /// Further arguments for QEMU, last.
+    /// Further arguments for QEMU; they come last.
     pub extra_arguments: Vec<OsString>,
 }
 
@@ -150,7 +148,7 @@ impl Machine {
         }
     }
 
-    /// The same machine for figures: with [`Machine::prepared`], and without the host's cache.
+    /// The same machine for figures: [`Machine::prepared`], and without the host's cache.
     #[must_use]
     pub fn for_figures(mut self) -> Self {
         self.prepared = true;
@@ -159,8 +157,8 @@ impl Machine {
     }
 
     /// The same machine for counts of instructions. Each instruction advances its clock by two to
-    /// the power of `shift` ns, and each wait by its whole length. So it never waits longer for its
-    /// disks than it must.
+    /// the power of `shift` ns. A wait jumps to its end, so it adds no instructions that depend on
+    /// the host's disk.
     #[must_use]
     pub fn for_counts(mut self, shift: u32) -> Self {
         let counting = format!("shift={shift},sleep=off");
@@ -170,9 +168,8 @@ impl Machine {
         self
     }
 
-    /// The same machine for cuts: flushes of disks and of the memory's file do not wait for the
-    /// host's disk, which takes longer than the hold-up. The files survive the end of QEMU, but not
-    /// a power cut of the host.
+    /// The same machine for cuts. Flushes do not wait for the host's disk, which takes longer than
+    /// the hold-up. Files survive the end of QEMU, but not a power cut of the host.
     #[must_use]
     pub fn for_cuts(mut self) -> Self {
         self.set_host_cache(HostCache::Unflushed);

@@ -56,13 +56,13 @@ pub struct Exit {
     pub cpu_time: Duration,
 }
 
-/// QEMU ended, and not by a power-off.
+/// QEMU ended for another reason than a power-off.
 #[derive(Clone, Debug, Error)]
 #[error("QEMU failed ({status}): {errors}")]
 pub struct Failed {
     /// QEMU's exit status.
     pub status: ExitStatus,
-    /// What it wrote to its standard error.
+    /// QEMU's standard error.
     pub errors: String,
 }
 

@@ -1,4 +1,4 @@
-//! Finds Poorwill's files.
+//! Finds the files that Poorwill builds or downloads.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,6 @@ use thiserror::Error;
 /// Debian's OpenSBI, for comparisons.
 pub const OPENSBI: &str = "/usr/lib/riscv64-linux-gnu/opensbi/generic/fw_dynamic.bin";
 
-/// A necessary file is missing.
 #[derive(Debug, Error)]
 pub enum PathError {
     #[error("no home directory: set {0}, or HOME")]
@@ -76,7 +75,7 @@ pub enum Kernel {
     /// The distribution's own.
     #[default]
     Stock,
-    /// The newer one of its backports; archives keep each for some weeks only.
+    /// The newer one of Debian's backports. Archives keep each version for some weeks only.
     Backports,
 }
 
@@ -88,7 +87,7 @@ impl Kernel {
         }
     }
 
-    /// The initramfs with this kernel's modules.
+    /// The name of the initramfs with this kernel's modules.
     fn initrd(self, name: &str) -> String {
         match self {
             Kernel::Stock => format!("{name}.img"),
@@ -138,11 +137,11 @@ impl Guest {
 pub struct Manifest {
     /// The stock kernel's version.
     pub kernel: String,
-    /// Whether its packages are those of the repository's lock.
+    /// Whether its packages are those of the repository's lock file.
     pub pinned: bool,
 }
 
-/// A Linux without a root file system.
+/// A Linux guest without a root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiny {
     /// The distribution's kernel, uncompressed.
@@ -161,7 +160,7 @@ impl Tiny {
         Self::of(kernel, "tiny")
     }
 
-    /// Finds the guest that works all the time, with redis, for the distribution's kernel.
+    /// Finds the guest that runs redis under constant load, with the distribution's kernel.
     ///
     /// # Errors
     ///
@@ -199,8 +198,8 @@ pub fn firmware() -> Result<PathBuf, PathError> {
     found.ok_or(PathError::NoFirmware)?
 }
 
-/// The kernel that replaces the OS in tests: `$POORWILL_TEST_KERNEL`, else `build/test-kernel.elf`,
-/// found as the firmware is.
+/// The kernel that tests start in place of an OS: `$POORWILL_TEST_KERNEL`, else
+/// `build/test-kernel.elf`. It is searched for as the firmware is.
 pub fn test_kernel() -> Result<PathBuf, PathError> {
     let found = named_or_built(
         "test kernel",
@@ -210,17 +209,17 @@ pub fn test_kernel() -> Result<PathBuf, PathError> {
     found.ok_or(PathError::NoTestKernel)?
 }
 
-/// The program that starts a kernel from flash: `$POORWILL_LOADER`, else `build/loader.bin`, found
-/// as the firmware is.
+/// The program that starts a kernel from flash: `$POORWILL_LOADER`, else `build/loader.bin`. It is
+/// searched for as the firmware is.
 pub fn loader() -> Result<PathBuf, PathError> {
     named_or_built("loader", "POORWILL_LOADER", "build/loader.bin").ok_or(PathError::NoLoader)?
 }
 
-/// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`, found as the firmware
-/// is.
+/// The plugin for QEMU: `$POORWILL_PLUGIN`, else `build/poorwill-plugin.so`. It is searched for as
+/// the firmware is.
 pub fn plugin() -> Result<PathBuf, PathError> {
     let found = named_or_built("plugin", "POORWILL_PLUGIN", "build/poorwill-plugin.so");
-    // QEMU would look for a name without a folder among the system's libraries.
+    // QEMU would search the system's libraries for a name without a folder.
     let file = found.ok_or(PathError::NoPlugin)??;
     file.canonicalize().map_err(|reason| PathError::Unreadable {
         what: "plugin",
@@ -229,7 +228,7 @@ pub fn plugin() -> Result<PathBuf, PathError> {
     })
 }
 
-/// The file that a variable names, else the built one, if it exists.
+/// The file named by an environment variable, else the built one, if it exists.
 fn named_or_built(
     what: &'static str,
     variable: &str,
@@ -241,7 +240,7 @@ fn named_or_built(
     }
 }
 
-/// `name` in or above the current directory or the running program's.
+/// Finds `name` in or above the current directory or the running program's.
 fn built(name: &str) -> Option<PathBuf> {
     let starts = [env::current_dir(), env::current_exe()];
     starts

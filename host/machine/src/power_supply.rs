@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// The source of the power-fail line at the PLIC or APLIC: one that `virt` has and does not use.
+/// The power-fail line's source at the PLIC or APLIC. No device of `virt` uses it.
 pub(crate) const SOURCE: u32 = 60;
 
-/// A power supply with a power-fail line and a hold-up. The machine runs under the plugin for QEMU:
-/// its caches lose lines that were not written back, and an instruction takes a nanosecond.
+/// A power supply with a power-fail line and a hold-up. The machine runs under the plugin for QEMU,
+/// which models caches that lose unwritten lines, and a time base of 1 ns for each instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerSupply {
     /// The hold-up, in the machine's time ([`Clock`]).
@@ -23,7 +23,7 @@ pub struct PowerSupply {
     pub loader: PathBuf,
 }
 
-/// The clock of the modelled machine, with 0.66 instructions a cycle (LightPC, section VI).
+/// The clock rate of the modelled machine, with 0.66 instructions a cycle (LightPC, section VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     mhz: u64,
@@ -32,16 +32,15 @@ pub struct Clock {
 /// Instructions in 100 cycles.
 const PER_HUNDRED_CYCLES: u64 = 66;
 
-/// Nanoseconds in each tick of `time` on QEMU's `virt` board.
+/// Length of a tick of `time` on QEMU's `virt` board.
 const NS_PER_TICK: u64 = 100;
 
-/// The text is not a clock.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0:?} is not a clock: write GHz from 0.01 to 100, such as 0.4 or 1.6")]
 pub struct ClockError(String);
 
 impl Default for Clock {
-    /// The clock of the paper's prototype: 0.4 GHz.
+    /// The rate of LightPC's prototype: 0.4 GHz.
     fn default() -> Self {
         Clock { mhz: 400 }
     }
@@ -60,7 +59,7 @@ impl FromStr for Clock {
 }
 
 impl Clock {
-    /// Instructions of a hart in `time`.
+    /// Number of instructions that a hart executes in `time`.
     #[must_use]
     pub fn instructions_in(self, time: Duration) -> u64 {
         let per_ms = u128::from(self.mhz * PER_HUNDRED_CYCLES);
@@ -68,7 +67,7 @@ impl Clock {
         u64::try_from(instructions).unwrap_or(u64::MAX)
     }
 
-    /// Time of a hart for `instructions`.
+    /// Time that a hart takes for `instructions`.
     #[must_use]
     pub fn time_of(self, instructions: u64) -> Duration {
         let per_ms = u128::from(self.mhz * PER_HUNDRED_CYCLES);
@@ -76,7 +75,7 @@ impl Clock {
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Time of a hart for the instructions in `ticks` of its own `time`.
+    /// Time that a hart takes for the instructions in `ticks` of its own `time`.
     #[must_use]
     pub fn time_of_ticks(self, ticks: u64) -> Duration {
         self.time_of(ticks.saturating_mul(NS_PER_TICK))
@@ -84,13 +83,13 @@ impl Clock {
 }
 
 impl PowerSupply {
-    /// The hold-up in instructions, which are nanoseconds of the plugin's time.
+    /// The hold-up in instructions. In the plugin's time base each takes a nanosecond.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.clock.instructions_in(self.hold_up)
     }
 
-    /// The hold-up in the machine's own microseconds; `None`: a device tree cannot hold it.
+    /// The hold-up in the machine's own microseconds; `None`: too large for the device tree.
     #[must_use]
     pub fn hold_up_us(&self) -> Option<u32> {
         let us = u32::try_from(self.instructions() / 1000).ok();
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn ticks_of_a_cut_are_told_in_the_machines_time() {
-        // 264 instructions take a microsecond.
+        // 264 instructions take a microsecond at 0.4 GHz.
         let took = Clock::default().time_of_ticks(2640);
         assert_eq!(took, Duration::from_millis(1));
     }

@@ -1,7 +1,7 @@
-//! The power-fail line of a running machine ([`set`]).
+//! Sets the power-fail line of a running machine ([`set`]).
 //!
-//! The machine listens at a socket, whose name must be short. A symbolic link `FILE.psu` beside its
-//! memory file leads there.
+//! The plugin in QEMU listens at a socket, whose name must be short. A symbolic link `FILE.psu`
+//! beside the machine's memory file leads to it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Time limit for one answer.
+/// Time limit for the plugin's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -25,7 +25,7 @@ pub enum Power {
 }
 
 impl Power {
-    /// The plugin's word for it.
+    /// The plugin's command for it.
     fn command(self) -> &'static str {
         match self {
             Power::Fail => "fail",
@@ -34,7 +34,6 @@ impl Power {
     }
 }
 
-/// Why the line was not set.
 #[derive(Debug, Error)]
 pub enum PsuError {
     #[error("cannot find memory file {file}: {reason}", file = .file.display())]
@@ -55,7 +54,7 @@ pub enum PsuError {
 pub fn set(ram: &Path, power: Power) -> Result<(), PsuError> {
     let off = || PsuError::Off(ram.to_owned());
     let failed = |reason: io::Error| match reason.kind() {
-        // The link of a machine that was killed, or is just ending.
+        // The machine was killed, or is just ending.
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
@@ -104,7 +103,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Creates the link of a machine that has the file locked, so that an existing link is old.
+    /// Creates the link. The machine must have locked its memory file, so that an existing link is
+    /// old.
     pub fn make(ram: &Path, socket: PathBuf) -> Result<Self, PsuError> {
         let name = link_name(ram)?;
         match fs::symlink_metadata(&name) {
@@ -123,7 +123,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if fs::read_link(&self.name).is_ok_and(|socket| socket == self.socket) {
-            // A drop has no caller to report this to.
+            // A destructor has no caller that could get the error.
             let _ = fs::remove_file(&self.name);
         }
     }
@@ -195,19 +195,19 @@ mod tests {
     fn a_machine_that_is_off_is_none() {
         let world = world();
         let is_off = || matches!(set(&world.ram, Power::Fail), Err(PsuError::Off(_)));
-        assert!(is_off(), "nothing is there");
+        assert!(is_off(), "no link");
         let link = Link::make(&world.ram, world.socket.clone()).unwrap();
-        assert!(is_off(), "no socket is there");
+        assert!(is_off(), "no socket");
         drop(UnixListener::bind(&world.socket).unwrap());
         assert!(is_off(), "nobody listens");
         fs::remove_file(&world.socket).unwrap();
         let machine = answer(&world, "");
-        assert!(is_off(), "it goes without an answer");
+        assert!(is_off(), "closed without an answer");
         machine.join().unwrap();
         fs::remove_file(&world.socket).unwrap();
         let listener = UnixListener::bind(&world.socket).unwrap();
         let machine = thread::spawn(move || drop(listener.accept().unwrap()));
-        assert!(is_off(), "it goes without having listened");
+        assert!(is_off(), "closed before it reads the command");
         machine.join().unwrap();
         drop(link);
         assert!(is_off());
@@ -223,7 +223,10 @@ mod tests {
         let link = Link::make(&world.ram, world.socket.clone()).unwrap();
         assert_eq!(fs::read_link(&name).unwrap(), world.socket);
         drop(link);
-        assert!(fs::symlink_metadata(&name).is_err(), "it is left behind");
+        assert!(
+            fs::symlink_metadata(&name).is_err(),
+            "the link is not removed"
+        );
         fs::write(&name, "precious").unwrap();
         let refused = Link::make(&world.ram, world.socket.clone());
         assert!(matches!(refused, Err(PsuError::InTheWay(_))), "{refused:?}");

@@ -10,10 +10,10 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
 
-/// The oldest accepted QEMU: older ones lack parts of AIA.
+/// The oldest accepted QEMU: versions before it lack parts of AIA.
 pub const MINIMUM: Version = Version(8, 2);
 
-/// The oldest QEMU in the tests.
+/// The oldest QEMU that the tests use.
 pub const RECOMMENDED: Version = Version(10, 0);
 
 const PROGRAM: &str = "qemu-system-riscv64";

@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::disk::{InUse, PRIVATE, holders};
 use crate::size::Bytes;
 
-/// Name of the file in errors.
+/// The word for this file in errors.
 const WHAT: &str = "memory file";
 
 /// Why a file cannot be a machine's memory.
@@ -33,11 +33,11 @@ pub enum RamError {
     Os { file: PathBuf, reason: io::Error },
 }
 
-/// Locks a machine's memory until dropped; QEMU itself does not.
+/// The lock of a machine's memory file, held until dropped. QEMU does not lock it.
 #[derive(Debug)]
 pub(crate) struct RamLock(#[allow(dead_code, reason = "the lock is the open file's")] File);
 
-/// Creates the file if it is missing (sparse, zeros, for its owner alone), and locks it.
+/// Locks the file. A missing one is created: sparse, for its owner alone.
 pub(crate) fn lock(file: &Path, memory: Bytes) -> Result<RamLock, RamError> {
     let mut options = File::options();
     let options = options.read(true).write(true).create(true).truncate(false);
@@ -63,13 +63,13 @@ pub(crate) fn open_to_look(file: &Path) -> Result<File, RamError> {
     open(file, File::options().read(true))
 }
 
-/// The same, for changes.
+/// Opens and locks the file of a machine that is off, for changes.
 pub(crate) fn open_to_change(file: &Path) -> Result<File, RamError> {
     open(file, File::options().read(true).write(true))
 }
 
 fn open(file: &Path, options: &mut OpenOptions) -> Result<File, RamError> {
-    // Checked before the open: opening a device may have effects.
+    // Must come before the open: opening a device may have effects.
     if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
         return Err(RamError::NotAFile(file.to_owned()));
     }
@@ -86,11 +86,11 @@ pub(crate) fn os(file: &Path, reason: io::Error) -> RamError {
     }
 }
 
-/// How long to wait for a lock: of a machine that is ending, or of a program that this process is
-/// starting, which inherits open files for an instant.
+/// How long to wait for a lock. A machine that is ending holds it for a short time. So does a
+/// program that this process is starting, which inherits open files.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Locks the file for `opened`, and waits for others up to `patience`.
+/// Locks the file for `opened`, and waits up to `patience` for other holders.
 fn take(file: &Path, opened: &File, patience: Duration) -> Result<(), RamError> {
     let end = Instant::now() + patience;
     loop {
@@ -115,7 +115,7 @@ fn try_take(file: &Path, opened: &File) -> Result<(), RamError> {
 
 fn in_use(file: &Path, mut holders: Vec<crate::disk::Holder>) -> InUse {
     if holders.is_empty() {
-        // The holder is another machine of this program.
+        // No other process has the file open, so a machine of this process holds the lock.
         holders.push(crate::disk::Holder {
             pid: process::id(),
             name: "this program".to_owned(),
@@ -142,7 +142,7 @@ mod tests {
         let data = fs::metadata(&file).unwrap();
         assert_eq!((data.len(), data.blocks()), (64 << 20, 0));
         assert_eq!(data.permissions().mode() & 0o777, 0o600);
-        // What it holds stays.
+        // The file's contents are kept.
         fs::write(&file, vec![7; 1 << 20]).unwrap();
         drop(lock(&file, Bytes::mib(1)).unwrap());
         assert_eq!(fs::read(&file).unwrap(), vec![7; 1 << 20]);

@@ -1,4 +1,4 @@
-//! The host's memory and disk space, by its kernel.
+//! The host's memory and disk space, as its kernel reports them.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,7 @@ pub fn memory_available() -> Option<Bytes> {
     of_meminfo("MemAvailable:")
 }
 
-/// Total RAM, without the kernel's reservations at its start; `None`: the kernel does not report
-/// it.
+/// Total RAM, without the kernel's own reservations; `None`: the kernel does not report it.
 pub fn memory_installed() -> Option<Bytes> {
     of_meminfo("MemTotal:")
 }

@@ -23,10 +23,9 @@ use crate::{Console, Machine, Qemu};
 /// Interval of checks for Ctrl-C during a wait.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Time limit for QEMU to prepare a machine, when the host provides all of its memory.
+/// Time limit for QEMU to prepare a machine, for which the host provides all memory.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the console of a machine goes.
 #[derive(Default)]
 pub struct PowerOn {
     /// A file to which each line is appended, with its time.
@@ -45,10 +44,11 @@ impl std::fmt::Debug for PowerOn {
     }
 }
 
-/// A machine that is switched on, with its console in the program's hands.
+/// A machine that is switched on, with its console under the program's control.
 ///
-/// Dropping it pulls the plug: QEMU is killed and waited for. The kernel also kills QEMU when the
-/// thread that started it ends, if `setpriv` of util-linux is installed. So no QEMU is left over.
+/// Dropping it kills QEMU and waits for its end, like a pulled plug. If `setpriv` of util-linux is
+/// installed, the kernel also kills QEMU when the thread that started it ends. So no QEMU outlives
+/// the program.
 pub struct RunningMachine {
     child: Child,
     input: Option<ChildStdin>,
@@ -60,7 +60,7 @@ pub struct RunningMachine {
     failures: Vec<String>,
     exit: Option<Exit>,
     cpu_time: CpuTime,
-    /// Locks and files of the machine, until QEMU has ended.
+    /// The machine's locks and files, kept until QEMU has ended.
     held: Option<Held>,
 }
 
@@ -77,8 +77,8 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// [`StartError`]. A refusal by QEMU itself (a file in use, for example) shows as
-    /// [`WaitError::Ended`] in the first wait.
+    /// [`StartError`]. If QEMU itself refuses, for a file in use, for example, the first wait
+    /// returns [`WaitError::Ended`].
     pub fn power_on(&self, qemu: &Qemu, options: PowerOn) -> Result<RunningMachine, StartError> {
         let log = match options.log {
             None => None,
@@ -89,7 +89,7 @@ impl Machine {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // A process group of its own: Ctrl-C on the terminal is for this program.
+        // A process group of its own, so that Ctrl-C on the terminal does not end QEMU.
         command.process_group(0);
         let spawn_error = |command: &Command, reason| StartError::Spawn {
             program: command.get_program().into(),
@@ -139,7 +139,7 @@ impl Machine {
         console: Console,
     ) -> Result<(Command, Held), StartError> {
         if let Some(given) = &self.power_supply {
-            // Before the memory file is created.
+            // The check must come before the memory file is created.
             check(self, given)?;
         }
         let ram = self.ram.as_deref().map(|file| ram::lock(file, self.memory));
@@ -154,7 +154,7 @@ impl Machine {
         Ok((command, Held { _supplied, _ram }))
     }
 
-    /// QEMU with this machine's arguments; the kernel kills it when its parent ends.
+    /// QEMU with this machine's arguments. The kernel kills it when its parent ends.
     fn command(&self, qemu: &Qemu, console: Console) -> Command {
         let mut command = match in_path("setpriv") {
             Some(setpriv) => {
@@ -171,15 +171,16 @@ impl Machine {
     }
 }
 
-/// Locks and files of a running machine, dropped in this order.
+/// The locks and files of a running machine. Fields are dropped in this order: the lock is released
+/// last.
 #[derive(Debug)]
 pub(super) struct Held {
     _supplied: Option<Supplied>,
     _ram: Option<RamLock>,
 }
 
-/// Switches a prepared machine on as soon as QEMU is ready, and returns the time. If QEMU has
-/// ended, the first wait reports it.
+/// Switches a prepared machine on as soon as QEMU is ready, and returns the time of the power-on.
+/// If QEMU has ended, the first wait reports it.
 fn switch_on(child: &mut Child, socket: &Path, cpu_time: &CpuTime) -> Result<Instant, StartError> {
     let until = Instant::now() + PREPARE_LIMIT;
     loop {
@@ -194,7 +195,7 @@ fn switch_on(child: &mut Child, socket: &Path, cpu_time: &CpuTime) -> Result<Ins
             Err(_) if has_ended => return Ok(begun),
             Err(QmpError::NoSocket { .. }) if Instant::now() < until => {}
             Err(error) => {
-                // QEMU may have ended by itself since.
+                // The kill fails if QEMU has ended since.
                 let _ = child.kill();
                 let _ = reap(child, cpu_time);
                 return Err(error.into());
@@ -224,7 +225,7 @@ impl RunningMachine {
         self.power_on.elapsed()
     }
 
-    /// Memory that QEMU uses now, guest RAM included; `None`: it has ended.
+    /// Memory that QEMU uses now, with the guest's RAM; `None`: QEMU has ended.
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
@@ -235,20 +236,18 @@ impl RunningMachine {
         Some(Bytes(kib << 10))
     }
 
-    /// From now on a console line with any of these texts ends a wait with [`WaitError::Failed`],
-    /// unless the wait is for that line.
+    /// After this call, a console line with one of these texts ends a wait with
+    /// [`WaitError::Failed`]. A wait for that line itself succeeds.
     pub fn fail_on(&mut self, texts: &[&str]) {
         self.failures = texts.iter().map(|&text| text.to_owned()).collect();
     }
 
-    /// Waits for a complete line that contains `text`. Earlier lines are skipped; the next wait
-    /// continues after it.
+    /// Waits for a complete line that contains `text`. The next wait begins after this line.
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<Line, WaitError> {
         self.wait_where(&format!("{text:?}"), limit, |line| line.contains(text))
     }
 
-    /// Waits for a complete line that `wanted` accepts, as [`Self::wait_for`] does; `what` names it
-    /// in errors.
+    /// Like [`Self::wait_for`], for a line that `wanted` accepts. Errors call the line `what`.
     pub fn wait_where(
         &mut self,
         what: &str,
@@ -271,14 +270,14 @@ impl RunningMachine {
         })
     }
 
-    /// Waits for an unfinished line (a prompt) that contains `text`.
+    /// Waits for an unfinished line, such as a prompt, that contains `text`.
     pub fn wait_for_prompt(&mut self, text: &str, limit: Duration) -> Result<(), WaitError> {
         self.wait(&format!("prompt {text:?}"), limit, |_, seen| {
             seen.pending.contains(text).then_some(Ok(()))
         })
     }
 
-    /// Types `bytes` on the console. Fails if QEMU has ended, for example.
+    /// Types `bytes` on the console. It fails if QEMU has ended.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(bytes)?;
@@ -289,7 +288,7 @@ impl RunningMachine {
     ///
     /// # Errors
     ///
-    /// [`WaitError`], but not [`WaitError::Ended`].
+    /// All of [`WaitError`] except [`WaitError::Ended`].
     pub fn wait_exit(&mut self, limit: Duration) -> Result<Exit, WaitError> {
         match self.wait::<()>("power-off", limit, |_, _| None) {
             Err(WaitError::Ended { exit, .. }) => Ok(exit),
@@ -302,7 +301,7 @@ impl RunningMachine {
     ///
     /// # Errors
     ///
-    /// [`WaitError`], never [`WaitError::TimedOut`].
+    /// All of [`WaitError`] except [`WaitError::TimedOut`].
     pub fn run_for(&mut self, time: Duration) -> Result<(), WaitError> {
         match self.wait::<()>("a time", time, |_, _| None) {
             Err(WaitError::TimedOut { .. }) => Ok(()),
@@ -310,7 +309,7 @@ impl RunningMachine {
         }
     }
 
-    /// Pulls the plug: kills QEMU and waits for its end.
+    /// Kills QEMU, like a pulled plug, and waits for its end.
     pub fn kill(&mut self) -> io::Result<Exit> {
         self.kill_group();
         self.reap()
@@ -319,8 +318,8 @@ impl RunningMachine {
     /// Kills QEMU and all processes of its group.
     fn kill_group(&self) {
         if self.exit.is_none() {
-            // The call fails only if all have ended already. The ID is still QEMU's, as it is not
-            // reaped.
+            // The call fails only if all processes have ended. The ID is still QEMU's: QEMU is not
+            // reaped yet.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
     }
@@ -331,7 +330,7 @@ impl RunningMachine {
         self.shared.lock().lines.clone()
     }
 
-    /// The last `count` lines, the unfinished one included.
+    /// The last `count` lines, with the unfinished one.
     #[must_use]
     pub fn tail(&self, count: usize) -> Vec<String> {
         let seen = self.shared.lock();
@@ -348,7 +347,7 @@ impl RunningMachine {
             .collect()
     }
 
-    /// Waits until `look` finds something in the output so far.
+    /// Waits until `look` returns a value for the output so far.
     fn wait<T>(
         &mut self,
         what: &str,
@@ -383,7 +382,7 @@ impl RunningMachine {
         }
     }
 
-    /// Reaps a QEMU that has ended or is about to.
+    /// Reaps QEMU, which has ended or is about to end.
     fn reap(&mut self) -> io::Result<Exit> {
         if let Some(exit) = &self.exit {
             return Ok(exit.clone());

@@ -1,4 +1,4 @@
-//! The parts that a machine with a power supply is started with.
+//! Creates the files that a machine with a power supply needs: flash, device tree and socket.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,12 +16,12 @@ use crate::size::Bytes;
 use crate::tree::{self, TreeError};
 use crate::{Machine, Qemu};
 
-/// The loader's minimum of memory.
+/// The least memory in which the loader can place a kernel.
 const LEAST_MEMORY: Bytes = Bytes::mib(128);
 
-/// Time that idle harts wait for devices, in microseconds of the host's time, before the machine's
-/// time advances to the next timer. A disk takes milliseconds, within which no driver may time out.
-/// Nor may the machine's time race ahead while it waits for keys.
+/// Time that idle harts wait for devices, in microseconds of the host's time. Then the machine's
+/// time jumps to its next timer. A disk takes milliseconds, and no driver may time out before; nor
+/// may the machine's time race ahead while it waits for keys.
 pub const GRACE_US: u32 = 20_000;
 
 /// Why a machine cannot have its power supply.
@@ -49,16 +49,16 @@ pub enum SupplyError {
     Folder(#[from] io::Error),
 }
 
-/// Link and folder of a running machine with a power supply; removed when dropped.
+/// The link and the folder of a running machine with a power supply. Both are removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Supplied {
     _link: Link,
-    /// Its flash, its device tree, and the socket.
+    /// Holds the flash, the device tree and the socket.
     _folder: TempDir,
 }
 
-/// Checks that the machine can have this supply, and returns its hold-up in the machine's own
-/// microseconds. Creates nothing.
+/// Checks that the machine can have this power supply, and returns its hold-up in the machine's own
+/// microseconds. Creates no file.
 pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, SupplyError> {
     if machine.ram.is_none() {
         return Err(SupplyError::NoMemoryFile);
@@ -74,7 +74,7 @@ pub(crate) fn check(machine: &Machine, supply: &PowerSupply) -> Result<u32, Supp
     hold_up_us.ok_or(SupplyError::HoldUp(supply.instructions()))
 }
 
-/// Creates the parts. Returns the machine with their arguments, and the files to keep while it
+/// Creates the files. Returns the machine with arguments for them, and the folder to keep while it
 /// runs. The machine's memory must be locked.
 pub(crate) fn supply(
     machine: &Machine,
@@ -108,8 +108,8 @@ fn plugin_arguments(
     socket: &Path,
     cache: Geometry,
 ) -> [OsString; 4] {
-    // The caches count loads from the start, since no signal announces a sleep, which writes back
-    // by loads. QEMU wants commas in a name doubled.
+    // The caches model loads from the start (`loads=always`): a sleep writes back by loads, and no
+    // signal announces it. QEMU reads two commas in a name as one.
     let name = |file: &Path| file.to_string_lossy().replace(',', ",,");
     let plugin = format!(
         "{},ram={},l1={},ways={},loads=always,irq={SOURCE},control={},hold-up={},grace={GRACE_US}",
@@ -120,7 +120,7 @@ fn plugin_arguments(
         name(socket),
         supply.instructions(),
     );
-    // The plugin's time needs one hart after the other.
+    // The plugin's time base needs all harts in one thread.
     ["-accel", "tcg,thread=single", "-plugin", &plugin].map(OsString::from)
 }
 

@@ -1,4 +1,4 @@
-//! Device trees with additions to QEMU's own.
+//! Adds nodes to the device tree that QEMU makes for a machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{Console, Interrupts, Machine, Qemu};
 /// The first line of a tree's source.
 const VERSION: &str = "/dts-v1/;";
 
-/// The first word of a memory reservation, which must come before all nodes.
+/// The first word of a memory reservation. The compiler wants reservations before all nodes.
 const RESERVATION: &str = "/memreserve/";
 
 /// The device tree compiler.
@@ -38,8 +38,8 @@ pub enum TreeError {
     Os { file: PathBuf, reason: io::Error },
 }
 
-/// Source of the nodes that describe persistent memory and its power-fail line. The hold-up is in
-/// the machine's own microseconds. Each hart has one cache of `cache_bytes`.
+/// Source of the nodes for persistent memory and its power-fail line. The hold-up is in the
+/// machine's own microseconds. Each hart has a cache of `cache_bytes`.
 #[must_use]
 pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -> String {
     let line = match interrupts {
@@ -54,8 +54,7 @@ pub fn power_fail(interrupts: Interrupts, hold_up_us: u32, cache_bytes: usize) -
     )
 }
 
-/// Writes QEMU's tree for the machine to `file`, with `source` added, which is text for the device
-/// tree compiler.
+/// Writes the device tree of the machine to `file`: QEMU's own, with the nodes in `source`.
 pub fn write(machine: &Machine, qemu: &Qemu, source: &str, file: &Path) -> Result<(), TreeError> {
     let plain = compile("dtb", "dts", &ask(machine, qemu, file)?)?;
     let plain = String::from_utf8_lossy(&plain);
@@ -71,10 +70,10 @@ pub fn write(machine: &Machine, qemu: &Qemu, source: &str, file: &Path) -> Resul
     })
 }
 
-/// Has QEMU write the machine's tree to `file`, and reads it.
+/// Makes QEMU write the machine's tree to `file`, and reads it.
 fn ask(machine: &Machine, qemu: &Qemu, file: &Path) -> Result<Vec<u8>, TreeError> {
     let mut dump = OsString::from("dumpdtb=");
-    // QEMU wants commas in a name doubled.
+    // QEMU reads two commas in a name as one.
     dump.push(file.to_string_lossy().replace(',', ",,"));
     let made = Command::new(&qemu.program)
         .args(machine.arguments(Console::Pipe))
@@ -98,7 +97,8 @@ fn compile(from: &str, to: &str, tree: &[u8]) -> Result<Vec<u8>, TreeError> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(TreeError::NoCompiler)?;
-    // The compiler reads all input before it writes. If it ends early, it gives the reason.
+    // The compiler reads all input before it writes, so this write cannot block for ever. If the
+    // compiler ends early, its own message is the reason.
     let written = (compiler.stdin.take()).map_or(Ok(()), |mut input| input.write_all(tree));
     let output = compiler.wait_with_output().map_err(TreeError::NoCompiler)?;
     match (output.status.success(), written) {

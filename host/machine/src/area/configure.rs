@@ -10,10 +10,9 @@ use super::find::AreaError;
 use super::only::open_only;
 use crate::disk::FileMedium;
 
-/// Changes of a configuration; a `None` leaves its setting unchanged.
+/// Settings to change; `None` leaves a setting as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// The sleep mode.
     pub mode: Option<SleepMode>,
     /// Time that `staged` retains, in ms.
     pub stage_delay_ms: Option<u64>,
@@ -21,7 +20,7 @@ pub struct Change {
     pub break_even_ms: Option<u64>,
     /// The name under which the next sleep is kept as a snapshot.
     pub next_snapshot: Option<Name>,
-    /// Take the snapshot even if partitions beside the area cannot be guarded.
+    /// Take the snapshot even if the firmware cannot guard each partition beside the area.
     pub accepts_unguarded: bool,
     /// As [`SnapshotRules::tries`].
     pub snapshot_tries: Option<u32>,
@@ -31,12 +30,11 @@ pub struct Change {
     pub snapshot_key_ms: Option<u32>,
 }
 
-/// The result of a change.
+/// The configuration after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
     /// Number of the partition, from 1.
     pub partition: u32,
-    /// The new configuration.
     pub configuration: Configuration,
     /// Why the old configuration could not be read; the change was then applied to the default.
     pub replaced: Option<ConfigurationError>,
@@ -44,14 +42,12 @@ pub struct Configured {
     pub unguarded: Vec<UnguardedPartition>,
 }
 
-/// Changes durably how the machine of `disk` sleeps. The machine must be off or asleep, and the
+/// Changes the sleep configuration on `disk`, durably. The machine must be off or asleep, and the
 /// disk must have one sleep area.
 ///
 /// # Errors
 ///
-/// After an [`AreaError`] the configuration is the old one, or, if the disk failed, perhaps the new
-/// one.
-/// perhaps the new one.
+/// After an [`AreaError`] the old configuration is valid. If the disk failed, the new one may be.
 pub fn configure(disk: &Path, change: &Change) -> Result<Configured, AreaError> {
     let mut only = open_only(disk)?;
     let partition = only.partition;

@@ -49,7 +49,7 @@ fn cut_short(error: &GptError) -> &'static str {
     }
 }
 
-/// The sleep areas of `disk`: at least one.
+/// Finds the sleep areas of `disk`: at least one, or an error.
 pub(super) fn find(
     disk: &Path,
     medium: &mut FileMedium,
@@ -73,7 +73,7 @@ pub(super) fn find(
     })
 }
 
-/// Whether the disk has a GPT: the signature of its first header.
+/// Whether the disk has a GPT, by the signature of its first header.
 fn has_table(medium: &mut FileMedium, block_bytes: u32) -> Result<bool, MediumError> {
     let mut pages = [Page::ZERO, Page::ZERO];
     if medium.capacity() < 2 * PAGE_BYTES {

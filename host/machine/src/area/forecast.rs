@@ -5,9 +5,8 @@ use poorwill_store::SlotStatus;
 
 use super::room::{expected, work_pages};
 
-/// The facts about a slot.
+/// The facts that decide whether a firmware would wake a slot's image.
 pub(super) struct Found<'s> {
-    /// The state in its record.
     pub(super) status: &'s SlotStatus,
     /// The header of its image; `None`: its record cannot be read.
     pub(super) header: Option<&'s Result<Header, OpenError>>,

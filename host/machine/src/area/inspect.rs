@@ -25,15 +25,15 @@ use crate::interrupt;
 /// Pages of a read during verification: 4 MiB.
 const SCRATCH_PAGES: usize = 1024;
 
-/// Further questions about a disk's sleep areas.
+/// Optional checks of a disk's sleep areas.
 #[derive(Debug, Default)]
 pub struct Questions<'q> {
-    /// Verify each byte of the images that may wake, and advance this bar.
+    /// Verify each byte of the images that may wake; progress is shown on this bar.
     pub verify: Option<&'q ProgressBar>,
-    /// Tell how the machine with this flash treats the images. Sealed images need it for their
-    /// verification.
+    /// Report whether the machine with this flash accepts the images. Sealed images need it for
+    /// their verification.
     pub flash: Option<&'q mut Flash>,
-    /// Tell whether the firmware with this manifest would wake the images.
+    /// Report whether the firmware with this manifest would wake the images.
     pub firmware: Option<&'q Manifest>,
 }
 
@@ -60,8 +60,8 @@ pub fn inspect(disk: &Path, mut questions: Questions<'_>) -> Result<Vec<AreaRepo
     Ok(reports)
 }
 
-/// The image that a machine with this disk and flash finds at the next power-on, which wakes or is
-/// refused. `None`: there is no image, or it cannot be read.
+/// The image that the machine with this disk and flash finds at its next power-on, to wake it or to
+/// refuse it. `None`: there is no image, or it cannot be read.
 #[must_use]
 pub fn find_sleeping(disk: &Path, flash: Option<&mut Flash>) -> Option<SlotReport> {
     let questions = Questions {
@@ -110,7 +110,7 @@ fn inspect_area(
     })
 }
 
-/// The questions about each slot of an area.
+/// The optional checks, with the data that they need for each slot.
 struct Look<'q> {
     trust: Option<Trust<'q>>,
     vault_version: u16,
@@ -134,7 +134,8 @@ impl Look<'_> {
             Record::Record(record) => Some(read_header(&mut area.slot(id)?, record)),
             _ => None,
         };
-        // A consumed image may be overwritten; one that wakes may not.
+        // Only an image that may wake is verified: later sleeps may have overwritten parts of a
+        // consumed one.
         let may_wake = status.record().is_some_and(may_wake);
         match &header {
             Some(Ok(header)) => {
@@ -166,8 +167,8 @@ impl Look<'_> {
     }
 }
 
-/// Whether the forecast covers the slot: its image wakes under the present firmware, or might if
-/// its record could be read.
+/// Whether the forecast covers the slot: its image may wake, or its record has a version that only
+/// another firmware reads.
 fn is_kept(report: &SlotReport, status: &Record) -> bool {
     let is_foreign = matches!(status, Record::Unusable(RecordError::Version { .. }));
     report.wakes || report.status == SlotStatus::Snapshot || is_foreign
@@ -184,7 +185,6 @@ fn refusal<M: Medium>(area: &Area<'_, M>, header: &Header, trust: &Trust<'_>) ->
         .err()
 }
 
-/// Whether the image may still wake.
 fn may_wake(record: &SlotRecord) -> bool {
     matches!(record.state, SlotState::Committed | SlotState::Snapshot(_))
 }
@@ -222,7 +222,7 @@ fn describe(id: SlotId, record: &Record) -> SlotReport {
     }
 }
 
-/// Reads the header of the image that `record` names.
+/// Reads the header in `slot`, and checks that it is the one in `record`.
 fn read_header<M: Medium>(slot: &mut M, record: &SlotRecord) -> Result<Header, OpenError> {
     let mut page = [Page::ZERO];
     slot.read(0, &mut page)?;
@@ -266,7 +266,7 @@ fn describe_image(header: &Header) -> ImageReport {
     }
 }
 
-/// Checks each checksum or tag of an image, as far as its key is known.
+/// Verifies each checksum of an image; a sealed image's tags need its key.
 fn verify_image<M: Medium>(
     slot: &mut M,
     header: &Header,

@@ -1,4 +1,4 @@
-//! The sleep areas of a disk: their contents, their configuration, and their snapshots.
+//! The sleep areas of a disk: their contents, configuration and snapshots.
 
 mod configure;
 mod find;

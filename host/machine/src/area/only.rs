@@ -11,7 +11,7 @@ use poorwill_store::{
 use super::find::{AreaError, find};
 use crate::disk::{FileMedium, look_at, open_locked};
 
-/// The only sleep area of its disk, opened for changes.
+/// The only sleep area of a disk, opened for changes.
 #[derive(Debug)]
 pub(super) struct OnlyArea {
     medium: FileMedium,
@@ -45,7 +45,7 @@ pub(super) fn open_only(disk: &Path) -> Result<OnlyArea, AreaError> {
 }
 
 impl OnlyArea {
-    /// A file that is one area as a whole.
+    /// An exported snapshot's file, which is one area without a partition table.
     pub(super) fn whole_file(file: File, length: u64) -> Self {
         OnlyArea {
             medium: FileMedium::new(file, length),
@@ -56,7 +56,7 @@ impl OnlyArea {
         }
     }
 
-    /// The partitions beside the area that cannot be guarded.
+    /// The partitions beside the area whose changes the firmware cannot detect.
     pub(super) fn unguarded(&mut self) -> Result<Vec<UnguardedPartition>, GptError> {
         let mut fingerprints = PartitionFingerprints::new();
         let scratch = &mut [Page::ZERO];

@@ -28,22 +28,22 @@ pub struct AreaReport {
 pub struct ConfigurationReport {
     /// `persist`, `retain`, `staged`, `auto` or `cut`.
     pub mode: &'static str,
-    /// Whether the mode was set; a machine with persistent RAM is cut if it was not.
+    /// Whether a user set the mode. If not, a machine with persistent RAM uses cuts.
     pub mode_is_chosen: bool,
-    /// The mode and its default, in words.
+    /// The mode and its default, as a sentence for users.
     #[serde(skip)]
     pub modes: &'static str,
     /// Time that `staged` retains, in ms.
     pub stage_delay_ms: u64,
     /// Time that `auto` retains, in ms, if set.
     pub break_even_ms: Option<u64>,
-    /// Time of retaining before it persists, in ms; 0: at once; `None`: it never does.
+    /// Time from a sleep to its save, in ms; 0: at once; `None`: the mode never saves.
     pub stage_after_ms: Option<u64>,
     /// The name under which the next sleep is kept as a snapshot.
     pub next_snapshot: Option<String>,
-    /// The snapshot is taken even if partitions beside the area cannot be guarded.
+    /// The snapshot is taken even if the firmware cannot guard each partition beside the area.
     pub accepts_unguarded: bool,
-    /// Failed wakes in a row after which a snapshot wakes no more; 0: no limit.
+    /// Failed wakes in a row after which the snapshot wakes no more; 0: no limit.
     pub snapshot_tries: u32,
     /// Time after a snapshot's wake in which a reset counts as a failure, in ms.
     pub snapshot_trial_ms: u32,
@@ -51,7 +51,7 @@ pub struct ConfigurationReport {
     pub snapshot_key_ms: u32,
     /// Why the configuration cannot be used; the fields above are then the default.
     pub error: Option<String>,
-    /// Why the firmware in question cannot read it.
+    /// Why the firmware in question cannot read the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -62,9 +62,9 @@ pub struct SlotReport {
     /// 0 or 1.
     pub slot: usize,
     pub status: SlotStatus,
-    /// The reason of the status, if there is one.
+    /// Details of the status, such as the failure of a wake.
     pub reason: Option<String>,
-    /// The image's number, which counts the area's sleeps.
+    /// Number of the area's sleep that wrote the image.
     pub generation: Option<u64>,
     /// Length of the image, in bytes.
     pub image_bytes: Option<u64>,
@@ -74,20 +74,19 @@ pub struct SlotReport {
     pub name: Option<String>,
     /// The image's header, if it is readable.
     pub image: Option<ImageReport>,
-    /// Whether it wakes at the next power-on, by the records, and by the machine's flash if that
-    /// was given.
+    /// Whether the image wakes at the next power-on, by the records, and by the machine's flash if
+    /// that was given.
     pub wakes: bool,
     /// Why the machine with the given flash refuses an image that would wake by the records.
     pub refused: Option<String>,
     /// The result of verification: only for images that may wake, and only on request.
     pub verdict: Option<Verdict>,
-    /// Whether the firmware in question would wake the image: only for the image that wakes, for
-    /// snapshots, and for unreadable records.
+    /// Whether the firmware in question would wake the image. Set only for the image that wakes,
+    /// for snapshots, and for unreadable records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<ForecastReport>,
 }
 
-/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlotStatus {
@@ -116,8 +115,8 @@ pub struct ImageReport {
     pub saved_bytes: u64,
     /// ID of the key that seals the image; `None`: it is plain.
     pub sealed_with: Option<String>,
-    /// Short digests of the machine's memory map, harts, instruction set and device tree, which
-    /// must be the same at the wake.
+    /// Short digests of the machine's memory map, harts, instruction set and device tree. They must
+    /// be the same at the wake.
     pub machine: [String; 4],
 }
 
@@ -127,7 +126,7 @@ pub struct ImageReport {
 pub enum ForecastReport {
     Wakes,
     Refused(String),
-    /// Not known; the reason is given.
+    /// It cannot be decided, for this reason.
     Unknown(String),
 }
 
@@ -180,7 +179,6 @@ impl AreaReport {
 }
 
 impl ConfigurationReport {
-    /// The report of a configuration.
     #[must_use]
     pub fn of(found: Result<Configuration, ConfigurationError>) -> Self {
         let configuration = found.unwrap_or_default();
@@ -203,7 +201,7 @@ impl ConfigurationReport {
 }
 
 impl SlotReport {
-    /// A slot with only a status.
+    /// An otherwise empty report of a slot.
     #[must_use]
     pub fn new(slot: usize, status: SlotStatus) -> Self {
         SlotReport {
@@ -222,8 +220,8 @@ impl SlotReport {
         }
     }
 
-    /// Whether the slot has no fault. It has one if a requested verification was not possible, or
-    /// if the firmware in question may refuse the image.
+    /// Whether the slot has no fault. A requested verification that was not possible counts as one,
+    /// and so does a firmware that may refuse the image.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.status != SlotStatus::Unusable

@@ -1,10 +1,10 @@
-//! The buffers and the commit's facts that are needed to open an image.
+//! The buffers and the expected values that are needed to open an image.
 
 use poorwill_image::{Expected, Header, Workspace};
 use poorwill_medium::Medium;
 use poorwill_memory::{PAGE_BYTES, Page, to_usize};
 
-/// The facts about an image in its commit.
+/// The values in an image's commit record, for a comparison with its header.
 pub(super) fn expected(header: &Header) -> Expected {
     Expected {
         header_checksum: header.checksum,
@@ -13,8 +13,8 @@ pub(super) fn expected(header: &Header) -> Expected {
     }
 }
 
-/// Working pages for the image of `os_pages` pages in `slot`. The number is limited by the slot's
-/// size, so a false header cannot demand more.
+/// Working pages to read an image of a machine with `os_pages` pages. The slot's size limits their
+/// number, so that a false header cannot demand more.
 pub(super) fn work_pages<M: Medium>(os_pages: u64, slot: &M) -> Vec<Page> {
     let most = slot.capacity() / PAGE_BYTES + 64;
     vec![Page::ZERO; to_usize(Workspace::pages_needed(os_pages).min(most))]

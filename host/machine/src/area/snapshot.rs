@@ -1,4 +1,4 @@
-//! Renames, deletes, exports and imports the snapshot of a disk.
+//! Renaming, deleting, exporting and importing the snapshot of a disk.
 
 use std::fs::File;
 use std::io;
@@ -50,8 +50,8 @@ pub fn name(disk: &Path, name: Name) -> Result<(), SnapshotError> {
     on_area(disk, &mut only, None, |area| area.name_snapshot(name))
 }
 
-/// Deletes the snapshot of `disk`. With the machine's flash, the vault forgets it, too, so that no
-/// copy of it wakes.
+/// Deletes the snapshot of `disk`. With `flash` it also removes the snapshot from the vault, so
+/// that no copy of it wakes.
 pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
     let mut only = open_only(disk)?;
     match flash {
@@ -65,8 +65,7 @@ pub fn delete(disk: &Path, flash: Option<&Path>) -> Result<(), SnapshotError> {
 }
 
 /// Copies the snapshot of `disk` into a new file, not sealed, for other machines of the same kind.
-/// A sealed snapshot needs its machine's flash. The file is one sleep area. It appears only when
-/// complete.
+/// A sealed snapshot needs its machine's flash. The file appears only when complete.
 pub fn export(
     disk: &Path,
     flash: Option<&Path>,
@@ -147,10 +146,9 @@ fn area_bytes_for(image_bytes: u64) -> u64 {
     (MIB + 2 * image_bytes.next_multiple_of(MIB)).max(MIN_AREA_BYTES)
 }
 
-/// A counter from a machine's flash.
 type MachineCounter = dyn RollbackCounter + 'static;
 
-/// Shortens the lifetime of a trait object to that of the disk.
+/// Shortens the lifetime of a trait object: `Area` needs that of its disk.
 fn any(counter: Option<&mut MachineCounter>) -> Option<&mut dyn RollbackCounter> {
     counter.map(|counter| counter as &mut dyn RollbackCounter)
 }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::report::RecordReport;
 
-/// The regular ends of a machine with a power supply.
+/// The regular ends of the run of a machine with a power supply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The power failed, or the machine sleeps; the next power-on resumes it.
@@ -28,7 +28,8 @@ pub enum NotCut {
 }
 
 impl Ending {
-    /// Decides by QEMU's exit status, and the records in the memory file before and after the run.
+    /// Decides from QEMU's exit status, and from the records in the memory file before and after
+    /// the run.
     pub fn of(
         status: ExitStatus,
         before: &[RecordReport],
@@ -105,7 +106,7 @@ mod tests {
         let all = [record(2, RecordState::Whole)];
         let again = ending(poorwill_plugin::CUT, &all, &all);
         assert_eq!(again, Ok(Ending::Cut(all[0].clone())));
-        // Another machine's, which this one does not see.
+        // An unchanged record of another machine is ignored.
         assert_eq!(ending(0, &all, &all), Ok(Ending::Off));
     }
 

@@ -1,5 +1,5 @@
-//! Cuts in a memory file: their records ([`look`], [`discard`]), and the end of a machine's run
-//! ([`Ending`]).
+//! Cuts in a memory file: reads and discards their records ([`look`], [`discard`]), and decides how
+//! a machine's run ended ([`Ending`]).
 
 mod ending;
 mod record;

@@ -34,15 +34,15 @@ pub enum CutFileError {
     Write { file: PathBuf, reason: io::Error },
 }
 
-/// A record in a file.
+/// A record of a cut in a memory file.
 struct FileRecord<'a> {
     file: &'a File,
-    /// Its offset in the file.
+    /// Offset in the file, in bytes.
     start: u64,
-    /// Its bytes, as far as the file has them.
+    /// The record's bytes, as far as they were read.
     bytes: &'a [u8],
     layout: Layout,
-    /// The first failed write of a line.
+    /// The first error of a write to the file.
     failed: RefCell<Option<io::Error>>,
 }
 
@@ -64,8 +64,8 @@ impl<'a> FileRecord<'a> {
         Line::read_from_bytes(bytes).ok()
     }
 
-    /// Number of the machine's harts: the parts of cut `sequence`, except those that belong to no
-    /// hart.
+    /// Number of the machine's harts: the parts of cut `sequence`, without those for the whole
+    /// machine.
     fn harts(&self, sequence: u64) -> usize {
         let parts = (0..self.layout.parts()).map(Place::Part);
         let of_cut = |place: &Place| {
@@ -82,7 +82,7 @@ impl CutMemory for FileRecord<'_> {
         self.layout
     }
 
-    /// A line of the record; zeros past the bytes that were read.
+    /// A line of the record. Bytes past those that were read are zeros.
     fn line(&self, place: Place) -> Line {
         self.line_in(place).unwrap_or(Line::EMPTY)
     }
@@ -99,7 +99,7 @@ impl CutMemory for FileRecord<'_> {
     fn digest(&self, part: usize, bytes: u64, proof: &Proof) -> Option<Digest> {
         let pages = self.layout.part_pages(part);
         let read = self.bytes.get(pages.start * PAGE..pages.end * PAGE)?;
-        // The bytes are not aligned to pages.
+        // The bytes are copied to whole pages: the digest needs their alignment.
         let mut pages = vec![Page::ZERO; pages.len()];
         pages.as_mut_bytes().copy_from_slice(read);
         proof.of_part(part, &pages, bytes)
@@ -114,15 +114,15 @@ impl FileRecord<'_> {
     }
 }
 
-/// Reads the records of cuts in the memory file of a machine that is off. There is one, unless
+/// Reads the records of cuts in the memory file of a machine that is off. More than one means that
 /// another machine used the file before.
 pub fn look(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
     let file = open_to_look(ram)?;
     records(ram, &file)
 }
 
-/// Discards the cuts in the memory file of a machine that is off: its next power-on is a cold boot.
-/// Returns them; consumed ones stay as they are.
+/// Discards the cuts in the memory file of a machine that is off, and returns them. Its next
+/// power-on is a cold boot. Consumed cuts stay as they are.
 pub fn discard(ram: &Path) -> Result<Vec<RecordReport>, CutFileError> {
     let file = open_to_change(ram)?;
     let mut records = records(ram, &file)?;
@@ -179,13 +179,13 @@ fn find(file: &File) -> io::Result<Vec<u64>> {
 fn next_data(file: &File, from: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, SeekFrom::Data(from)) {
         Ok(start) => Ok(Some(start)),
-        // There is no more data.
+        // No data after `from`.
         Err(Errno::NXIO) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Reads bytes of a file; fewer at its end.
+/// Reads `length` bytes of a file, fewer at its end.
 fn read(file: &File, start: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
@@ -235,7 +235,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A memory file of 64 MiB with that in it.
+    /// A memory file of 64 MiB with `record` at offset `at`.
     fn memory(at: u64, record: &FakeRecord) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(64 * MIB).unwrap();
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(look(memory(0, &empty).path()).unwrap(), []);
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(look(file.path()).unwrap(), [], "an empty file");
-        // Of the beginning of a page alone is a record.
+        // A record must begin at a page's start.
         assert_eq!(look(memory(64, &cut()).path()).unwrap(), []);
     }
 
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Facts that only the vault knows are left out.
+    /// Without the vault's key the record can be read, but not proved.
     #[test]
     fn a_cut_of_a_machine_with_a_vault_is_told_as_such() {
         let tagged = || {
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!((record.harts, record.machine_harts), (Some(2), Some(3)));
         assert_eq!(record.bytes, Some(300 + 400 + 5000 + 2 * 600));
         assert_eq!((record.stop_ticks, &record.reason), (Some(2640), &None));
-        // A line that is not whole is so with or without a vault.
+        // A damaged line is found even without the key.
         let layout = Layout::new(3, Layout::TREE_PAGES);
         let entry = layout.line_offset(Place::Part(Layout::DEVICES)) + 16;
         let flipped = [tagged().bytes()[entry] ^ 1];

@@ -4,17 +4,17 @@ use serde::Serialize;
 /// The record of a cut in a memory file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordReport {
-    /// Its offset in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Number of its newest cut.
+    /// Number of the record's newest cut.
     pub number: u64,
     /// The state of that cut.
     pub state: RecordState,
-    /// Why the cut cannot be resumed, if it cannot.
+    /// Why the cut cannot be resumed.
     pub reason: Option<String>,
-    /// Whether the OS asked for it, as a sleep; otherwise the power failed.
+    /// Whether the OS requested the cut, to sleep. If not, the power failed.
     pub requested: Option<bool>,
-    /// Number of running harts.
+    /// Number of harts that were running.
     pub harts: Option<usize>,
     /// Number of the machine's harts.
     pub machine_harts: Option<usize>,
@@ -24,16 +24,14 @@ pub struct RecordReport {
     pub stop_ticks: Option<u64>,
 }
 
-/// The state of a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordState {
     /// The next power-on resumes it.
     Whole,
-    /// The next power-on resumes it, if the machine's vault finds it whole, authentic and the
-    /// latest.
+    /// The next power-on resumes it if the machine's vault proves it authentic and the latest.
     Tagged,
-    /// It was begun, and not committed.
+    /// It was begun, but not committed.
     Unfinished,
     /// It was committed, but memory does not match it.
     Damaged,
@@ -42,8 +40,8 @@ pub enum RecordState {
 }
 
 impl RecordReport {
-    /// The report on the newest cut of a record at `offset`, of a machine with `machine_harts`,
-    /// `harts` of which were running.
+    /// The report on `newest`, from the record at `offset`. `harts` of the `machine_harts` were
+    /// running.
     pub(super) fn new(
         offset: u64,
         newest: Newest,

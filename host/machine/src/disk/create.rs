@@ -15,8 +15,7 @@ use crate::size::Bytes;
 /// Bytes copied between two checks for Ctrl-C.
 const CHUNK: u64 = 8 << 20;
 
-/// A raw disk file to create: a GPT, a root partition, sleep areas. The file is sparse: unwritten
-/// parts take no space.
+/// A raw disk file to create, with a GPT, a root partition and sleep areas. The file is sparse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewDisk {
     /// A file system image for the partition labelled `root`.
@@ -47,8 +46,8 @@ pub enum DiskError {
 }
 
 impl NewDisk {
-    /// Creates the disk as `file`, which appears only when complete. With `replace`, it takes the
-    /// place of an existing file.
+    /// Creates the disk as `file`, which appears only when complete. `replace` allows it to replace
+    /// an existing file.
     pub fn create(
         &self,
         file: &Path,
@@ -119,11 +118,11 @@ fn open_root(file: &Path) -> Result<(File, u64), DiskError> {
     Ok((root, bytes))
 }
 
-/// Permissions of a machine's memory and keys: for the owner alone.
+/// Permissions for files with a machine's memory or keys: only the owner may read or write them.
 pub(crate) const PRIVATE: u32 = 0o600;
 
-/// Creates a file beside `file`, with the permissions `mode`, to be renamed to `file` when
-/// complete.
+/// Creates a temporary file in the folder of `file`, with the permissions `mode`. The caller
+/// renames it to `file` when it is complete.
 pub fn temporary_beside(file: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let folder = file
         .parent()
@@ -185,7 +184,7 @@ fn next_data(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(first) => Ok(Some((first, seek(file, SeekFrom::Hole(first))?))),
         Err(rustix::io::Errno::NXIO) => Ok(None),
-        // A file system without holes: all is data.
+        // This file system does not report holes: all of the file is data.
         Err(rustix::io::Errno::INVAL) => {
             let end = seek(file, SeekFrom::End(0))?;
             Ok((at < end).then_some((at, end)))
@@ -249,7 +248,7 @@ mod tests {
         let root = File::open(sparse_root(folder.path())).unwrap();
         let copy = File::create_new(folder.path().join("copy")).unwrap();
         copy.set_len(24 << 20).unwrap();
-        // From within the first text to within the second one.
+        // The range begins within the first text, and ends within the second.
         let range = 2..(20 << 20) + 8;
         copy_sparse(&root, range, &copy, 1 << 20, &ProgressBar::hidden()).unwrap();
         let copied = fs::read(folder.path().join("copy")).unwrap();

@@ -8,13 +8,13 @@ use zerocopy::IntoBytes;
 
 use crate::interrupt;
 
-/// Linux's `EINTR`, for Ctrl-C.
+/// Linux's `EINTR`: the user asked to stop.
 const INTERRUPTED: u16 = 4;
 
 /// A disk file or block device as a medium, to read sleep areas, and for tests that damage them.
 ///
-/// A status in its errors is the operating system's error number. The host has no OS memory, so
-/// [`Medium::start`] always fails.
+/// A status in its errors is the operating system's error number. [`Medium::start`] always fails,
+/// since it moves OS memory, which the host does not have.
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,

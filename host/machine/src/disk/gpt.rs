@@ -31,7 +31,6 @@ const ENTRIES: u32 = 128;
 /// Blocks of the table's entries.
 const ENTRY_BLOCKS: u64 = ENTRIES as u64 * 128 / 512;
 
-/// The purpose of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// The root file system; its label is `root`.
@@ -64,7 +63,7 @@ pub(super) fn lay_out(wanted: &[(Use, u64)]) -> (Vec<Partition>, u64) {
         });
         end += bytes;
     }
-    // The table's second copy takes the last 33 blocks.
+    // Room for the table's second copy, in the disk's last 33 blocks.
     (partitions, end + ALIGNMENT)
 }
 

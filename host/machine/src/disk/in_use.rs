@@ -8,9 +8,8 @@ use thiserror::Error;
 /// A process that has a file open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
     pub pid: u32,
-    /// Its name, as the kernel knows it.
+    /// The program's name, from the kernel.
     pub name: String,
 }
 
@@ -38,15 +37,14 @@ fn by(holders: &[Holder]) -> String {
     }
 }
 
-/// Checks that `file` is writable and not locked. QEMU locks its disks itself; this check gives the
-/// clearer message.
+/// Checks that `file` is writable and not locked. QEMU also locks its disks, but its message does
+/// not name the holder.
 pub fn check_unused(file: &Path) -> Result<(), InUse> {
     // Closing the file here drops the lock.
     open_locked("disk", file).map(drop)
 }
 
-/// Opens `file` for reading and writing, and locks it until it is closed. `what` names it in
-/// errors.
+/// Opens `file` for reading and writing, and locks it until it is closed. Errors call it `what`.
 pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse> {
     let opened = File::options().read(true).write(true).open(file);
     let opened = opened.map_err(|reason| InUse::Unusable {
@@ -54,7 +52,7 @@ pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse
         file: file.to_owned(),
         reason,
     })?;
-    // This lock conflicts with all locks of other processes, even QEMU's on byte ranges.
+    // An exclusive `fcntl` lock conflicts with QEMU's locks of byte ranges.
     match fcntl_lock(&opened, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(opened),
         Err(Errno::ACCESS | Errno::AGAIN) => Err(InUse::Locked {
@@ -67,7 +65,7 @@ pub(crate) fn open_locked(what: &'static str, file: &Path) -> Result<File, InUse
     }
 }
 
-/// The other processes that have `file` open, as far as this user may see them.
+/// The other processes that have `file` open. Other users' processes are visible to root only.
 #[must_use]
 pub fn holders(file: &Path) -> Vec<Holder> {
     let Ok(file) = fs::canonicalize(file) else {

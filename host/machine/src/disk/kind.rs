@@ -35,7 +35,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// First bytes of disk image formats that are not raw.
+/// The first bytes of formats that are not raw, for a clearer error.
 const FORMATS: [(&[u8], &str); 4] = [
     (b"QFI\xfb", "qcow2"),
     (b"KDMV", "VMDK"),

@@ -1,4 +1,4 @@
-//! Raw disks: creating them, checking for other users, and reading them as a
+//! Raw disks: creates them, checks whether another process uses them, and reads them as a
 //! [`Medium`](poorwill_medium::Medium).
 
 mod create;
@@ -19,7 +19,7 @@ pub(crate) use in_use::open_locked;
 pub use in_use::{Holder, InUse, check_unused, holders};
 pub use kind::{Kind, KindError, look_at};
 
-/// A hash of a disk file's contents. It is stable only within one build of this program.
+/// A hash of a disk file's contents, equal only for the same build of this program.
 pub fn fingerprint(file: &Path) -> io::Result<u64> {
     let mut file = File::open(file)?;
     let mut hasher = DefaultHasher::new();

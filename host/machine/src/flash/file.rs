@@ -11,7 +11,7 @@ use crate::disk::{InUse, PRIVATE, open_locked, temporary_beside};
 /// Length of a flash file, in bytes: QEMU's `virt` board accepts no other.
 pub const FLASH_BYTES: u64 = 32 << 20;
 
-/// Name of the file in errors.
+/// The word for this file in errors.
 const WHAT: &str = "flash";
 
 /// Why a flash file cannot be used or created.
@@ -57,7 +57,7 @@ pub fn make_blank(file: &Path) -> Result<(), FlashError> {
     make(file, |_| Ok(()))
 }
 
-/// Creates a flash file whose contents `fill` writes. It appears only when complete.
+/// Creates a flash file, and fills it by `fill`. It appears only when complete.
 pub(super) fn make(
     file: &Path,
     fill: impl FnOnce(File) -> Result<(), FlashError>,
@@ -88,7 +88,7 @@ fn write_blank(file: &Path) -> io::Result<NamedTempFile> {
     Ok(temporary)
 }
 
-/// Opens a flash for reading; a machine may use it.
+/// Opens a flash for reading, without a lock: a running machine may use it.
 pub(super) fn open_to_look(file: &Path) -> Result<File, FlashError> {
     check_length(file)?;
     File::open(file).map_err(|reason| FlashError::Read {
@@ -103,7 +103,7 @@ pub(super) fn open_for_change(file: &Path) -> Result<File, FlashError> {
     Ok(open_locked(WHAT, file)?)
 }
 
-/// Checked before the open: opening a pipe would wait for its other end.
+/// Must come before the open: opening a pipe would wait for its other end.
 fn check_length(file: &Path) -> Result<(), FlashError> {
     let data = fs::metadata(file).map_err(|reason| FlashError::Read {
         file: file.to_owned(),

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::file::{FLASH_BYTES, FlashError};
 use crate::disk::{PRIVATE, temporary_beside};
 
-/// Creates the file of a board's first flash, of the length that QEMU demands, with `program` at
-/// its start. It is sparse. It replaces an older file only when complete.
+/// Creates the file of a board's first flash, with `program` at its start and the length that QEMU
+/// demands. The file is sparse. It replaces an older file only when complete.
 pub fn make_loader(program: &Path, file: &Path) -> Result<(), FlashError> {
     let bytes = fs::read(program).map_err(|reason| FlashError::Read {
         file: program.to_owned(),

@@ -1,5 +1,5 @@
-//! The two flashes of QEMU's `virt` board. The second keeps a machine's sealing key and its count
-//! of sleeps, in a vault. The first holds the loader for machines whose next stage starts in flash.
+//! The two flashes of QEMU's `virt` board. The second holds the vault: a machine's sealing key and
+//! its count of sleeps. The first holds the loader for machines that load their kernel from flash.
 
 mod file;
 mod loader;

@@ -18,10 +18,10 @@ use super::file::{FLASH_BYTES, FlashError, make, open_for_change, open_to_look};
 /// Bytes of an erase block of the board's flash: both chips together.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A vault in memory, copied from a flash file, so that reading it writes nothing.
+/// A vault on a copy in memory, so that reading it does not change the flash file.
 type Copied = Vault<SliceFlash<Zeroizing<Vec<u8>>, BLOCK_BYTES>>;
 
-/// The contents of a flash file when it was read.
+/// A flash file's contents at the time of reading.
 #[derive(Debug)]
 pub struct Flash {
     file: PathBuf,
@@ -33,15 +33,14 @@ pub struct Flash {
 /// A summary of a flash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FlashReport {
-    /// Whether there is a vault; a machine creates one at its first start.
+    /// Whether there is a vault. A machine creates it at its first start.
     pub vault: bool,
-    /// Whether there is a key.
     pub key: KeyStatus,
     /// The key's ID in images, in hexadecimal. The key itself is never shown.
     pub key_id: Option<String>,
     /// Number of sleeps, failed ones included.
     pub sleeps: u64,
-    /// The generation of the image that may wake: the machine sleeps.
+    /// The generation of the image that may wake. If set, the machine sleeps.
     pub armed: Option<u64>,
 }
 
@@ -101,7 +100,6 @@ impl Flash {
         })
     }
 
-    /// The file that it was read from.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
@@ -119,14 +117,14 @@ impl Flash {
         }
     }
 
-    /// The version of the vault; for a blank flash that of a new one.
+    /// The version of the vault. For a blank flash it is that of a new vault.
     #[must_use]
     pub fn vault_version(&self) -> u16 {
         (self.vault.as_ref()).map_or(OLDEST_VAULT_VERSION, Vault::version)
     }
 
-    /// The trust and the counter, in memory only, with which a machine with this flash judges a
-    /// sleep area. A blank flash has neither; its machine lets no image wake.
+    /// The keys and the counter by which a machine with this flash judges the images of a sleep
+    /// area. Changes stay in memory. A blank flash has neither: its machine wakes no image.
     pub fn judge(&mut self) -> (Trust<'_>, Option<&mut dyn RollbackCounter>) {
         let erased = self.report().key == KeyStatus::Erased;
         let trust = match &self.key {
@@ -153,9 +151,9 @@ impl Flash {
         })
     }
 
-    /// Replaces the key in `file`, or creates the first. No byte of the old key remains in the
-    /// file, and no image wakes that it sealed. `even_armed` allows this while the machine sleeps,
-    /// which then loses its image.
+    /// Replaces the key in `file`, or creates the first one. No byte of the old key remains, and no
+    /// image that it sealed wakes. `even_armed` allows this for a sleeping machine, whose image is
+    /// then lost.
     ///
     /// # Errors
     ///
@@ -165,7 +163,7 @@ impl Flash {
         change(file, even_armed, |vault| vault.rotate_key(key))
     }
 
-    /// Erases the key in `file`, of which no byte remains. `even_armed` as for [`Flash::rotate`].
+    /// Erases the key in `file`; no byte of it remains. `even_armed` is as for [`Flash::rotate`].
     ///
     /// # Errors
     ///
@@ -179,17 +177,17 @@ impl Flash {
 }
 
 impl Flash {
-    /// The key that seals images, if there is one.
+    /// The key that seals images.
     #[must_use]
     pub fn sealing_key(&self) -> Option<&SealingKey> {
         self.key.as_ref()
     }
 
-    /// Locks `file`, and calls `act` with its counter and its key, which is created if missing.
+    /// Locks `file`, and calls `act` with its counter and its key. A missing key is created.
     ///
     /// # Errors
     ///
-    /// After a [`FlashError`] nothing was done.
+    /// After a [`FlashError`], `act` was not called.
     pub fn change<R>(
         file: &Path,
         act: impl FnOnce(&mut (dyn RollbackCounter + 'static), &SealingKey) -> R,
@@ -231,14 +229,14 @@ fn open_vault(file: &Path, opened: File) -> Result<Vault<FileFlash<BLOCK_BYTES>>
     Vault::open(flash, vault_range()).map_err(|reason| of_vault(file, reason))
 }
 
-/// Changes the vault in `file`, and locks the file for that time.
+/// Opens the vault in `file` for `act`, under a lock.
 fn change(
     file: &Path,
     even_armed: bool,
     act: impl FnOnce(&mut Vault<FileFlash<BLOCK_BYTES>>) -> Result<(), VaultError>,
 ) -> Result<(), FlashError> {
     let opened = open_for_change(file)?;
-    // Checked on a copy first: opening the vault itself may write.
+    // A copy is checked first: opening the vault itself may write to the flash.
     if let Some(generation) = Flash::read_from(file, &opened)?.report().armed
         && !even_armed
     {

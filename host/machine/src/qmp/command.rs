@@ -1,5 +1,5 @@
-//! The few commands of QEMU's control protocol that are used here, as QEMU's `qapi/*.json` define
-//! them. A crate generated from that schema has all commands, and takes a minute to compile.
+//! The commands of QEMU's control protocol that are used here, as QEMU's `qapi/*.json` define them.
+//! The crate that is generated from that schema takes a minute to compile.
 
 use qapi_spec::{Command, Dictionary};
 use serde::{Deserialize, Serialize};
@@ -30,56 +30,50 @@ commands! {
     QueryMigrate = "query-migrate" -> Migration;
 }
 
-/// Ends the greeting; only then QEMU accepts other commands.
+/// Ends QEMU's greeting. Before it QEMU refuses all other commands.
 #[derive(Serialize)]
 pub(super) struct Capabilities {}
 
-/// Sends a break on the line of a character device.
+/// Sends a serial break on a character device's line.
 #[derive(Serialize)]
 pub(super) struct SendBreak<'a> {
     pub(super) id: &'a str,
 }
 
-/// Resumes a stopped machine.
 #[derive(Serialize)]
 pub(super) struct Continue {}
 
-/// Stops the machine.
 #[derive(Serialize)]
 pub(super) struct Stop {}
 
-/// Resets the machine.
 #[derive(Serialize)]
 pub(super) struct SystemReset {}
 
-/// Ends QEMU.
 #[derive(Serialize)]
 pub(super) struct Quit {}
 
-/// Asks whether the machine runs.
 #[derive(Serialize)]
 pub(super) struct QueryStatus {}
 
-/// The answer to [`QueryStatus`].
 #[derive(Deserialize)]
 pub(super) struct Status {
     pub(super) running: bool,
 }
 
-/// Sets the format of saved machines.
+/// Turns format options on or off, for later saves and restores.
 #[derive(Serialize)]
 pub(super) struct SetCapabilities {
     pub(super) capabilities: [Capability; 1],
 }
 
-/// A format option, on or off.
+/// A format option.
 #[derive(Serialize)]
 pub(super) struct Capability {
     pub(super) capability: &'static str,
     pub(super) state: bool,
 }
 
-/// Sets the speed limit.
+/// Sets the speed limit of saves and restores.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct SetParameters {
@@ -87,13 +81,13 @@ pub(super) struct SetParameters {
     pub(super) max_bandwidth: u64,
 }
 
-/// Saves the machine.
+/// Saves the machine (QEMU: migrates it) to a file.
 #[derive(Serialize)]
 pub(super) struct Migrate {
     pub(super) uri: String,
 }
 
-/// Restores a machine into a waiting one.
+/// Restores a machine into a QEMU that waits for one.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Incoming {
@@ -106,7 +100,7 @@ pub(super) struct Incoming {
 #[derive(Serialize)]
 pub(super) struct QueryMigrate {}
 
-/// The answer to [`QueryMigrate`], without its figures.
+/// The answer to [`QueryMigrate`]; the figures in it are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Migration {
@@ -123,12 +117,12 @@ pub(super) enum Progress {
     Completed,
     Failed,
     Cancelled,
-    /// In one of a dozen intermediate stages.
+    /// In one of QEMU's dozen intermediate stages.
     #[serde(other)]
     UnderWay,
 }
 
-/// One line from QEMU: the answer to a command, or an event.
+/// A line from QEMU.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Message<T> {
@@ -136,7 +130,7 @@ pub(super) enum Message<T> {
     Answer(qapi_spec::Response<T>),
     /// An event, which is ignored.
     Event {
-        /// Its name; required to recognise an event.
+        /// Never read; only an event has this field, so it distinguishes events from answers.
         #[serde(rename = "event")]
         _name: String,
     },

@@ -1,5 +1,4 @@
-//! QEMU's control protocol (QMP), for actions beyond the console: to save a running machine to a
-//! file, and restore it.
+//! QEMU's control protocol (QMP): stops, saves, restores and resets a running machine.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,7 +20,7 @@ use crate::interrupt::{self, Interrupted};
 
 mod command;
 
-/// Interval of checks for progress; QEMU answers faster.
+/// Interval between two checks of a save's or restore's progress.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Time limit for one answer.
@@ -30,9 +29,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// The format of a saved machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SaveKind {
-    /// A stream of pages, as to another host.
+    /// A stream of pages, as for a migration to another host.
     Stream,
-    /// Each page at a fixed place (`mapped-ram`), with holes for zero pages.
+    /// Each page at a fixed offset (`mapped-ram`); zero pages are holes.
     MappedRam,
 }
 
@@ -63,7 +62,7 @@ pub enum QmpError {
     Interrupted(#[from] Interrupted),
 }
 
-/// Creates a folder for a control socket, whose name must be short.
+/// Creates a folder with a short name, as the name of a socket in it must be short.
 pub fn socket_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("poorwill-").tempdir()
 }
@@ -71,7 +70,7 @@ pub fn socket_folder() -> io::Result<TempDir> {
 /// QEMU's arguments for a control socket at `socket`.
 #[must_use]
 pub fn socket_arguments(socket: &Path) -> [OsString; 2] {
-    // QEMU wants commas in a name doubled.
+    // QEMU reads two commas in a name as one.
     let name = socket.to_string_lossy().replace(',', ",,");
     [
         "-qmp".into(),
@@ -124,7 +123,7 @@ impl Control {
             answers: BufReader::new(stream.try_clone().map_err(no_socket)?),
             commands: stream,
         };
-        // QEMU sends a greeting first, which holds nothing of use here.
+        // The greeting comes first. Nothing in it is needed.
         let greeted = control.answers.read_line(&mut String::new());
         if greeted.map_err(no_socket)? == 0 {
             return Err(no_socket(io::ErrorKind::UnexpectedEof.into()));
@@ -145,7 +144,7 @@ impl Control {
         }
     }
 
-    /// Sends a command and reads up to its answer.
+    /// Sends a command, and reads lines up to its answer.
     fn execute<C: Command>(&mut self, command: &C) -> io::Result<Result<C::Ok, qapi_spec::Error>> {
         let mut line = serde_json::to_vec(&Execute::<&C>::from(command))?;
         line.push(b'\n');
@@ -162,17 +161,16 @@ impl Control {
         }
     }
 
-    /// Resets the machine.
     pub fn reset(&mut self) -> Result<(), QmpError> {
         self.ask(&SystemReset {}).map(drop)
     }
 
-    /// Starts a machine that waits to be switched on.
+    /// Starts a machine that QEMU prepared and stopped.
     pub fn switch_on(&mut self) -> Result<(), QmpError> {
         self.ask(&Continue {}).map(drop)
     }
 
-    /// Stops the machine and saves it to `file`, which is not flushed.
+    /// Stops the machine and saves it to `file`. The file is not flushed.
     pub fn save(&mut self, file: &Path, kind: SaveKind, limit: Duration) -> Result<(), QmpError> {
         self.prepare(kind)?;
         self.ask(&Stop {})?;
@@ -200,14 +198,14 @@ impl Control {
             let info = control.ask(&QueryMigrate {})?;
             ended(what, &info)
         })?;
-        // The saved machine was stopped, so the restored one is.
+        // The saved machine was stopped, and the restored machine is stopped, too.
         self.ask(&Continue {})?;
         self.wait(what, limit, |control| {
             Ok(control.ask(&QueryStatus {})?.running)
         })
     }
 
-    /// Ends QEMU, which may not answer; its parent process sees its end.
+    /// Ends QEMU. An answer is not awaited: the caller sees the process end.
     pub fn quit(mut self) -> Result<(), QmpError> {
         match self.execute(&Quit {}) {
             Ok(Ok(_)) | Err(_) => Ok(()),
@@ -225,7 +223,7 @@ impl Control {
                 state: kind == SaveKind::MappedRam,
             }],
         })?;
-        // 1 TiB/s means no limit: the file is on the host's own disk.
+        // 1 TiB/s, so that QEMU's default limit does not slow the save.
         self.ask(&SetParameters {
             max_bandwidth: 1 << 40,
         })
