@@ -157,8 +157,8 @@ impl Machine {
     }
 
     /// The same machine for counts of instructions. Each instruction advances its clock by two to
-    /// the power of `shift` ns. A wait jumps to its end, so it adds no instructions that depend on
-    /// the host's disk.
+    /// the power of `shift` ns. While all harts wait, the clock jumps to the next timer. Flushes
+    /// do not wait for the host's disk.
     #[must_use]
     pub fn for_counts(mut self, shift: u32) -> Self {
         let counting = format!("shift={shift},sleep=off");

@@ -1,4 +1,5 @@
-//! Accesses of harts to memory and to devices.
+//! What a hart's access to memory or to a device does: to the caches, the power-fail line, and the
+//! power.
 
 use std::ffi::{CStr, c_uint, c_void};
 
@@ -15,7 +16,8 @@ use crate::signal;
 /// The device that switches the power off.
 const POWER_SWITCH: &CStr = c"riscv.sifive.test";
 
-/// QEMU's exit status after a write of `value` to it: success or failure.
+/// QEMU's exit status after a store of `value` to the power switch. `None`: another request, such
+/// as a reset.
 fn status_of(value: u64) -> Option<u8> {
     match value & 0xffff {
         0x5555 => Some(0),
@@ -24,8 +26,8 @@ fn status_of(value: u64) -> Option<u8> {
     }
 }
 
-/// Registers of the flush block: one for an address, one for an address without its lowest four
-/// bits.
+/// Offsets of the flush block's registers. `Flush64` takes an address, `Flush32` an address shifted
+/// right by four bits.
 const FLUSH_64: u64 = 0x200;
 const FLUSH_32: u64 = 0x240;
 
@@ -36,7 +38,7 @@ const PAGE_BYTES: u64 = 4096;
 struct Access {
     hart: usize,
     info: u32,
-    /// Virtual.
+    /// A virtual address.
     address: u64,
     is_store: bool,
 }
@@ -98,7 +100,8 @@ fn memory(session: &Session, access: Access, place: Place) {
     if first == bytes {
         return;
     }
-    // The rest is in the next line, which may be in another page.
+    // The rest is in the next line. If that is in another page, its physical address is not the
+    // next one.
     let next = place.address + first as u64;
     let next = if next.is_multiple_of(PAGE_BYTES) {
         let rest = access.address + first as u64;
@@ -112,7 +115,6 @@ fn memory(session: &Session, access: Access, place: Place) {
     part(session, &mut model, access, next, bytes - first);
 }
 
-/// Handles the part of an access that is in one line.
 fn part(session: &Session, model: &mut Guard<'_>, access: Access, address: u64, bytes: usize) {
     let Some(line) = line(session, model, address) else {
         return;
@@ -127,14 +129,14 @@ fn part(session: &Session, model: &mut Guard<'_>, access: Access, address: u64, 
     }
 }
 
-/// Splits a physical address into the start of its line and the byte within it.
+/// Splits a physical address into the number of its line and the byte within it.
 #[expect(clippy::cast_possible_truncation, reason = "less than a line")]
 fn split(address: u64) -> (u64, usize) {
     let line = LINE_BYTES as u64;
     (address / line, (address % line) as usize)
 }
 
-/// The line of a physical address; `None`: it is not RAM.
+/// The number of the RAM's line at a physical address; `None`: it is not RAM.
 fn line(session: &Session, model: &Model, address: u64) -> Option<u32> {
     let offset = address.checked_sub(session.options.base)?;
     let line = u32::try_from(offset / LINE_BYTES as u64).ok()?;
@@ -155,15 +157,16 @@ fn flush(
     }
 }
 
-/// Bit of [`flushes_line`]'s data: the address is physical. The bits below are the register.
+/// A bit of the data for [`flushes_line`]: the address is physical. The bits below are the
+/// register's number.
 const PHYSICAL: usize = 1 << 8;
 
 pub(crate) fn flush_data(register: u8, is_physical: bool) -> usize {
     usize::from(register) | if is_physical { PHYSICAL } else { 0 }
 }
 
-/// QEMU calls this before a hart flushes the line that a register names. It counts even if the
-/// instruction raises an exception.
+/// QEMU calls this before a hart flushes the line whose address is in a register. The flush counts
+/// even if the instruction raises an exception.
 pub(crate) extern "C" fn flushes_line(number: c_uint, data: *mut c_void) {
     let session = Session::get();
     let hart = Session::hart(number);

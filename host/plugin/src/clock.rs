@@ -1,4 +1,4 @@
-//! The fair time base in QEMU: its clock, its interrupts and its idle harts.
+//! The fair time base in QEMU: it replaces QEMU's clock, delivers interrupts and wakes idle harts.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::PoisonError;
@@ -24,13 +24,13 @@ pub(crate) enum ClockError {
     NoThread(#[from] std::io::Error),
 }
 
-/// Limit of a wait for waking harts: QEMU may wake one that stays idle, without notice.
+/// Longest wait for a hart to wake. QEMU may wake a hart that stays idle, and does not say so.
 const WAKE_LIMIT: Duration = Duration::from_millis(20);
 
-/// Pause before the next look at a machine that is not idle after all.
+/// Pause after a failed jump: a hart runs again, or there is neither a timer nor an event.
 const SETTLE: Duration = Duration::from_micros(20);
 
-/// Takes over QEMU's virtual clock. The first hart was just created.
+/// Takes over QEMU's virtual clock, as soon as the first hart exists.
 pub(crate) fn start(session: &'static Session) -> Result<(), ClockError> {
     let hooks = ClockHooks {
         interrupt: interrupted,
@@ -52,7 +52,7 @@ extern "C" fn get_clock() -> i64 {
     Session::get().clock.load(Ordering::Acquire)
 }
 
-/// QEMU never sets the clock back.
+/// Advances the virtual clock; an earlier time has no effect.
 extern "C" fn set_clock(time: i64) {
     Session::get().clock.fetch_max(time, Ordering::AcqRel);
 }
@@ -81,10 +81,10 @@ fn holder(session: &Session, state: *mut c_void) -> usize {
     session.holder(state).expect("CSRs are a hart's")
 }
 
-/// QEMU's mask for a pending interrupt (`CPU_INTERRUPT_HARD`).
+/// QEMU's bit for an interrupt from a device (`CPU_INTERRUPT_HARD`).
 const DEVICE_INTERRUPT: c_int = 2;
 
-/// QEMU calls this to interrupt a hart, under the big lock.
+/// QEMU calls this to interrupt a hart. The caller holds the big lock.
 unsafe extern "C" fn interrupted(cpu: *mut c_void, mask: c_int) {
     let session = Session::get();
     let cpu = Internals::named(cpu).expect("an interrupt is a hart's");
@@ -153,7 +153,7 @@ pub(crate) extern "C" fn waits(number: c_uint, _data: *mut c_void) {
     }
 }
 
-/// Moves the window. The model is unlocked while timers and events run.
+/// Moves to the next window. The model is unlocked while timers and events run.
 fn move_window<'a>(session: &'a Session, mut model: Guard<'a>) -> Guard<'a> {
     let Some(end) = model.time.as_ref().map(|time| clock_time(time.end())) else {
         return model;
@@ -183,7 +183,7 @@ fn open(model: &mut Guard<'_>) {
     }
 }
 
-/// Advances the time while all harts are idle; runs in a thread of its own.
+/// Advances the time while all harts are idle, in a thread of its own.
 fn watch(session: &'static Session) {
     session.internals.register_thread();
     loop {
@@ -202,7 +202,6 @@ fn watch(session: &'static Session) {
     }
 }
 
-/// Waits until no hart runs.
 fn wait_until_idle(session: &Session) -> Stamp {
     let mut model = session.model();
     loop {
@@ -217,7 +216,7 @@ fn wait_until_idle(session: &Session) -> Stamp {
     }
 }
 
-/// Whether the state has not changed since `stamp`. QEMU reports all harts as idle, so no hart is
+/// Whether no hart has run since `stamp`. QEMU must report all harts as idle: then no hart is
 /// waking.
 fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
     let mut model = session.model();
@@ -232,7 +231,7 @@ fn is_still_idle(session: &Session, stamp: Stamp) -> bool {
     is_same
 }
 
-/// Jumps to the next timer or event; `false`: neither exists.
+/// Jumps to the next timer or event. `false`: there is neither.
 fn jump(session: &Session, lock: &BigLock<'_>) -> bool {
     let deadline = session.internals.deadline();
     let clock = session.clock.load(Ordering::Acquire);

@@ -1,6 +1,7 @@
-//! The control socket: lines of text raise and lower the line of a running machine.
+//! The control socket, by which a program raises and lowers the power-fail line of a running
+//! machine.
 //!
-//! `fail` raises it, `good` lowers it; each is answered by `ok` or `error: ...`.
+//! The command `fail` raises it, and `good` lowers it. The answer is `ok` or `error: ...`.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,7 +11,7 @@ use crate::report::Cause;
 use crate::session::Session;
 use crate::signal;
 
-/// Serves connections one after the other, in a thread of its own.
+/// Serves one connection after the other, in a thread of its own.
 pub(crate) fn start(session: &'static Session, listener: UnixListener) -> io::Result<()> {
     let name = "power line".to_owned();
     let serve = move || {
@@ -29,7 +30,7 @@ fn serve(session: &Session, stream: UnixStream) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
         let line = line?;
-        // The big lock delays the end of the power, which takes it too, until the answer is sent.
+        // The power's end needs the big lock, too, so the answer is sent before QEMU exits.
         let _lock = session.internals.lock();
         let answer = match obey(session, &line) {
             Ok(()) => "ok\n".to_owned(),

@@ -1,20 +1,20 @@
-//! A hart that gets no interrupt for a while after the line was raised, as on a machine with
-//! unequal interrupt latencies. It keeps running, so its actions then reach harts that have taken
-//! their interrupts.
+//! A hart that gets no interrupt for a while after the power-fail line was raised, as on a machine
+//! with unequal interrupt latencies. It keeps running, so its stores and IPIs reach harts that
+//! have already taken the interrupt.
 
-/// The hart, and its delayed interrupts.
+/// The hart, and whether it missed an interrupt.
 #[derive(Clone, Copy, Debug)]
 pub struct Deaf {
     hart: usize,
     lasts: u64,
-    /// The end of the delay, once the line was raised.
+    /// The end of the delay; `None`: the power-fail line was not raised yet.
     until: Option<u64>,
-    /// An interrupt was delayed.
+    /// Whether an interrupt was delayed and must still be delivered.
     has_missed: bool,
 }
 
 impl Deaf {
-    /// `hart`, with a delay of `lasts`.
+    /// A hart whose interrupts are delayed for `lasts` nanoseconds.
     #[must_use]
     pub fn new(hart: usize, lasts: u64) -> Self {
         Deaf {
@@ -25,19 +25,19 @@ impl Deaf {
         }
     }
 
-    /// The line was raised at that time.
+    /// Starts the delay: the power-fail line was raised at `time`.
     pub fn raised(&mut self, time: u64) {
         self.until.get_or_insert(time.saturating_add(self.lasts));
     }
 
-    /// Whether an interrupt of that hart is delayed now.
+    /// Whether an interrupt of `hart` must be delayed now.
     pub fn misses(&mut self, hart: usize, now: u64) -> bool {
         let misses = self.hart == hart && self.until.is_some_and(|until| now < until);
         self.has_missed |= misses;
         misses
     }
 
-    /// Whether a delayed interrupt must be delivered to that hart now: once.
+    /// Whether a delayed interrupt must be delivered to `hart` now. It is delivered once.
     pub fn hears(&mut self, hart: usize, now: u64) -> bool {
         let hears =
             self.has_missed && self.hart == hart && self.until.is_some_and(|until| now >= until);

@@ -1,4 +1,4 @@
-//! The ways in which the power ends.
+//! What the plugin does when the power ends.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,17 +8,17 @@ use crate::CUT;
 use crate::report::{End, Report};
 use crate::session::{Session, exit_now, fail};
 
-/// The power ends now: QEMU exits at once. The caller must not hold the model's lock.
+/// Ends the power: QEMU exits at once. The caller must not hold the model's lock.
 pub(crate) fn cut(session: &Session, end: End) -> ! {
-    // The lock keeps devices from writing while lines are restored.
+    // The big lock keeps devices from writing while lost lines are restored.
     let _lock = session.internals.lock();
     take_power(session, end, None);
     finish(session);
     exit_now(CUT)
 }
 
-/// `hart` has switched the power off. QEMU ends by itself, with that status; until then no hart
-/// executes anything. QEMU flushes its disks at its end, unless the options forbid it.
+/// `hart` has switched the power off. QEMU ends with `status` at its next chance, and no hart
+/// executes anything until then. QEMU flushes its disks, unless `disks=lose` is set.
 pub(crate) fn guest_power_off(session: &Session, hart: usize, status: u8) {
     let lock = session.internals.lock();
     take_power(session, End::PowerOff, Some(hart));
@@ -29,7 +29,7 @@ pub(crate) fn guest_power_off(session: &Session, hart: usize, status: u8) {
     session.internals.stop_harts(&lock);
 }
 
-/// QEMU ends by itself.
+/// QEMU ends, and not by [`cut`]: its user ended it, or the guest switched the power off.
 pub(crate) fn qemu_ended(session: &Session) {
     take_power(session, End::PowerOff, None);
     finish(session);

@@ -1,4 +1,4 @@
-//! Runs events when they are due.
+//! Raises the power-fail line and ends the power at the scheduled times.
 
 use crate::ending::cut;
 use crate::model::Guard;

@@ -5,7 +5,7 @@
 pub enum Watched {
     /// `wfi`.
     WaitForInterrupt,
-    /// A hint that marks a phase: `slti x0, x0, N`.
+    /// A hint that marks a phase of the guest's work: `slti x0, x0, N`.
     Mark(u16),
     /// A fence that waits for stores: `fence` with W among its predecessors, or T-Head's `th.sync`.
     Fence,
@@ -23,14 +23,15 @@ pub enum Watched {
 
 const WFI: u32 = 0x1050_0073;
 
-/// `fence` and `cbo.*`, and T-Head's cache operations: opcode, funct3, and rd if it must be zero.
+/// Masks for `fence`, `cbo.*` and T-Head's cache operations: opcode and funct3, and rd where it
+/// must be zero.
 const FENCE_MASK: u32 = 0x707f;
 const FENCE: u32 = 0x000f;
 const OPERATION_MASK: u32 = 0x7fff;
 const CBO: u32 = 0x200f;
 const THEAD: u32 = 0x000b;
 
-/// W among a fence's predecessors, with any successors.
+/// A fence's predecessors: W (memory writes).
 const FENCE_WRITES: u32 = 1 << 24;
 const FENCE_SUCCESSORS: u32 = 0xf << 20;
 
@@ -39,7 +40,8 @@ const MARK_MASK: u32 = 0xf_ffff;
 const MARK: u32 = 0x2013;
 
 impl Watched {
-    /// Decodes an instruction; `None`: another. The upper half of a compressed one is zero.
+    /// Decodes an instruction. A compressed one has zeros in its upper half. `None`: the plugin
+    /// does not need it.
     #[must_use]
     pub fn of(word: u32) -> Option<Self> {
         let function = word >> 20;
@@ -47,7 +49,7 @@ impl Watched {
             return Some(Watched::WaitForInterrupt);
         }
         if word & MARK_MASK == MARK {
-            // Other software uses hints with zero and negative numbers.
+            // Other software uses this hint with zero and negative numbers, for other purposes.
             let number = u16::try_from(function).ok()?;
             return (1..=2047)
                 .contains(&number)
@@ -75,8 +77,8 @@ impl Watched {
     }
 }
 
-/// Whether an instruction always continues: register arithmetic and jumps, which raise no exception
-/// in the middle of a block. QEMU may leave a block at any other instruction.
+/// Whether an instruction raises no exception in the middle of a block: register arithmetic and
+/// jumps. At any other instruction QEMU may leave the block early.
 #[must_use]
 pub fn is_plain(word: u32) -> bool {
     if word & 3 == 3 {

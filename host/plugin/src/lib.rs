@@ -1,14 +1,14 @@
 //! A TCG plugin for QEMU 10.0 that models the environment of a power-fail cut, without changes to
 //! the machine:
 //!
-//! - Write-back caches, one for each hart ([`cache`]). When the power is lost, dirty lines in the
-//!   file of the machine's RAM fall back to memory's contents.
-//! - The power-fail line, a source of the machine's interrupt controller. It is raised at a time,
-//!   at an instruction, or by a control socket.
+//! - Write-back caches, one for each hart ([`cache`]). When the power ends, dirty lines in the file
+//!   of the machine's RAM get back the contents of the RAM chips.
+//! - The power-fail line, a source of the machine's interrupt controller. The plugin raises it at a
+//!   time or at an instruction, or a program does so by the control socket.
 //! - A hart that gets this interrupt later than the others ([`deaf`]).
-//! - A fair time base ([`time`]): one instruction takes one nanosecond at each hart, and harts
-//!   advance together. QEMU's own clock is the host's, and its `-icount` adds up the instructions
-//!   of all harts. `time`, `cycle` and `instret` follow the fair time base.
+//! - A fair time base ([`time`]): each instruction takes one nanosecond at each hart, and harts
+//!   advance together. QEMU's own clock is the host's, and with `-icount` it counts all harts'
+//!   instructions in one sum. `time`, `cycle` and `instret` follow the fair time base.
 //!
 //! ```text
 //! qemu-system-riscv64 -M virt,memory-backend=m
@@ -18,23 +18,23 @@
 //! ```
 //!
 //! [`Options`](options::Options) lists all arguments. At the end the plugin writes a
-//! [`Report`](report::Report). If the guest switches the power off, or QEMU is told to end, the
-//! exit status is QEMU's own. If the plugin cuts the power it is [`CUT`], after an error of the
+//! [`Report`](report::Report). If the guest switches the power off, or a user ends QEMU, the exit
+//! status is QEMU's own. If the plugin cuts the power it is [`CUT`], and after an error of the
 //! plugin [`FAILED`].
 //!
 //! # Limits
 //!
 //! - All instructions take the same time, and neither caches nor buses delay a hart. Devices
-//!   complete in the host's time, so intervals with input and output vary between runs, and prove
-//!   nothing.
+//!   complete in the host's time, so intervals with input and output vary between runs. They prove
+//!   nothing about a board.
 //! - Time stands still within a window of 1000 instructions: two reads of `time` may be equal.
 //!   `cycle` and `instret`, and machine mode's own, count a hart's instructions even if
-//!   `mcountinhibit` is set; other counters are QEMU's.
+//!   `mcountinhibit` is set. Other counters are QEMU's.
 //! - A cache operation counts even if it raises an exception. Operations by set and way, and pure
 //!   invalidations, are ignored.
 //! - A page walker's accessed and dirty bits reach memory at once if the line is not dirty.
 //! - A reset changes neither the caches nor memory.
-//! - After the signal the first few blocks may still run with their loads unseen.
+//! - The plugin may miss loads in the first few blocks after the signal.
 //!
 //! All modules except `qemu` are independent of QEMU. `qemu` accepts QEMU 10.0 only.
 

@@ -1,4 +1,4 @@
-//! The machine's RAM, as the file behind it.
+//! The file that backs the machine's RAM.
 
 use std::fs::File;
 use std::io;
@@ -83,12 +83,12 @@ impl Ram {
         }
     }
 
-    /// The lines outside of holes; all others are zeros.
+    /// The lines outside of the file's holes; all others are zeros.
     pub(crate) fn written(&self) -> Result<Vec<Range<u32>>, RamError> {
         let mut ranges = Vec::new();
         let mut at = 0_u64;
         while let Some(start) = self.seek(at, libc::SEEK_DATA)? {
-            // Each file ends with a hole.
+            // The file system reports a hole at the end of each file.
             let end = self.seek(start, libc::SEEK_HOLE)?.unwrap_or(start);
             let lines = [start / LINE_BYTES as u64, end.div_ceil(LINE_BYTES as u64)];
             let [first, behind] = lines.map(|line| u32::try_from(line).unwrap_or(self.lines));

@@ -11,44 +11,44 @@ use crate::report::{Cause, End, Hart, Lines, Mark, Report, Signal};
 use crate::schedule::Schedule;
 use crate::time::TimeBase;
 
-/// The held lock. Its holder must not take the big lock.
+/// A guard of the model's lock. Its holder must not take the big lock.
 pub(crate) type Guard<'a> = MutexGuard<'a, Model>;
 
-/// Most marks in a report.
+/// The most marks in a report; later ones are only counted.
 const MOST_MARKS: usize = 1 << 16;
 
-/// Most addresses of lost lines in a report.
+/// The most addresses of lost lines in a report.
 const MOST_ADDRESSES: usize = 1024;
 
-/// The signal, and each hart's instruction count at that time.
+/// The time of the signal, and each hart's instruction count at that time.
 #[derive(Debug)]
 struct Raised {
     signal: Signal,
     instructions: Vec<u64>,
 }
 
-/// Loads and stores of one hart.
+/// A hart's accesses to devices since the signal.
 #[derive(Clone, Copy, Debug, Default)]
 struct DeviceAccesses {
     loads: u64,
     stores: u64,
 }
 
-/// The model.
+/// The plugin's changing state.
 #[derive(Debug)]
 pub(crate) struct Model {
     /// The fair time base, if it is on.
     pub(crate) time: Option<TimeBase>,
     pub(crate) schedule: Schedule,
-    /// The caches, until the power ends.
+    /// The caches; `None` after the power has ended.
     pub(crate) cache: Option<Cache<Ram>>,
-    /// Whether code is translated so that loads are seen.
+    /// Whether translated code reports loads.
     pub(crate) sees_loads: bool,
-    /// Remaining executions of the instruction that raises the line.
+    /// Executions of the chosen instruction, or stores to the chosen register, until the signal.
     pub(crate) signal_countdown: u64,
-    /// Remaining executions of the instruction that lowers and raises it again.
+    /// Executions of the chosen instruction until the power-fail line is lowered and raised again.
     pub(crate) again_countdown: u64,
-    /// Whether the line was lowered and raised again.
+    /// Whether the power-fail line was lowered and raised again.
     pub(crate) rose_again: bool,
     pub(crate) unknown_accesses: u64,
     /// The hart whose interrupts are delayed.
@@ -56,8 +56,8 @@ pub(crate) struct Model {
     harts: usize,
     base: u64,
     raised: Option<Raised>,
-    /// The difference between each hart's cycle and instruction counters and its executed
-    /// instructions, which the hart's writes to them cause.
+    /// For each hart, its cycle and instruction counters minus its executed instructions. The
+    /// hart's writes to the counters cause the difference.
     ahead: Vec<[u64; 2]>,
     devices: Vec<DeviceAccesses>,
     marks: Vec<Mark>,
@@ -95,23 +95,23 @@ impl Model {
         }
     }
 
-    /// Whether the power has ended; nothing is counted after that.
+    /// Whether the power has ended. Nothing is counted after that.
     pub(crate) fn has_ended(&self) -> bool {
         self.report.is_some()
     }
 
-    /// Whether the line was raised.
+    /// Whether the power-fail line was raised.
     pub(crate) fn is_raised(&self) -> bool {
         self.raised.is_some()
     }
 
-    /// Whether an interrupt of that hart is delayed now.
+    /// Whether an interrupt of `hart` must be delayed now.
     pub(crate) fn misses(&mut self, hart: usize) -> bool {
         let now = self.time.as_ref().map_or(0, TimeBase::now);
         (self.deaf.as_mut()).is_some_and(|deaf| deaf.misses(hart, now))
     }
 
-    /// Whether a delayed interrupt must be delivered to that hart now.
+    /// Whether a delayed interrupt must be delivered to `hart` now.
     pub(crate) fn hears(&mut self, hart: usize) -> bool {
         let now = self.time.as_ref().map_or(0, TimeBase::now);
         (self.deaf.as_mut()).is_some_and(|deaf| deaf.hears(hart, now))
@@ -122,7 +122,7 @@ impl Model {
         self.report.as_ref()
     }
 
-    /// Executed instructions of a hart.
+    /// Number of instructions that a hart has executed.
     pub(crate) fn instructions(&self, hart: usize, counter: u64) -> u64 {
         match &self.time {
             Some(time) => time.instructions(hart, counter),
@@ -130,14 +130,14 @@ impl Model {
         }
     }
 
-    /// A hart's read of a counter: one instruction is one cycle. The reading instruction is counted
-    /// already, and must not be visible yet.
+    /// The value that a hart reads from a counter; one instruction is one cycle. The reading
+    /// instruction is already counted, but must not be visible yet.
     pub(crate) fn read_csr(&self, hart: usize, which: Counter, counter: u64) -> u64 {
         let executed = self.instructions(hart, counter).saturating_sub(1);
         executed.wrapping_add(self.ahead[hart][which as usize])
     }
 
-    /// A hart's write to a counter, which continues from `value` with the next instruction.
+    /// A hart writes `value` to a counter, which continues from it with the next instruction.
     pub(crate) fn write_csr(&mut self, hart: usize, which: Counter, counter: u64, value: u64) {
         let executed = self.instructions(hart, counter);
         self.ahead[hart][which as usize] = value.wrapping_sub(executed);
@@ -147,7 +147,7 @@ impl Model {
         self.time.as_ref().map(|time| time.own_time(hart, counter))
     }
 
-    /// The time of an action of `hart`, or of an event of the machine.
+    /// The present time of `hart`; `None` for the hart: the machine's time.
     fn time_at(&self, hart: Option<usize>, counters: &[u64]) -> Option<u64> {
         match hart {
             Some(hart) => self.own_time(hart, counters[hart]),
@@ -155,7 +155,7 @@ impl Model {
         }
     }
 
-    /// The line is being raised, by an instruction of `hart` if it is given.
+    /// Records the signal. An instruction of `hart` caused it, if it is given.
     pub(crate) fn raised(&mut self, cause: Cause, hart: Option<usize>, counters: &[u64]) {
         let time = self.time_at(hart, counters);
         if let Some(time) = time {
@@ -171,7 +171,7 @@ impl Model {
         self.devices.fill(DeviceAccesses::default());
     }
 
-    /// A hart accessed a device's register.
+    /// Counts an access of a hart to a device's register.
     pub(crate) fn device_access(&mut self, hart: usize, is_store: bool) {
         if self.raised.is_none() || self.has_ended() {
             return;
@@ -184,7 +184,7 @@ impl Model {
         }
     }
 
-    /// A hart executed a phase mark.
+    /// Records a phase mark of a hart.
     pub(crate) fn mark(&mut self, hart: usize, number: u16, counter: u64) {
         if self.has_ended() {
             return;
@@ -202,7 +202,7 @@ impl Model {
     }
 
     /// Ends the power, once: dirty lines are lost unless `keep` returns true, and the report is
-    /// made. `hart` switched it off, if given.
+    /// made. `hart` switched the power off, if it is given.
     pub(crate) fn end(
         &mut self,
         end: End,

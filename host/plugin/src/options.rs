@@ -14,40 +14,39 @@ mod code;
 use argument::Argument;
 pub use code::Code;
 
-/// When the caches see loads. Loads can only displace lines, so caches that miss loads have more
-/// dirty lines, never fewer.
+/// When the plugin models loads. Loads can only displace lines. Caches that do not see loads have
+/// more dirty lines, never fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loads {
     /// Never: loads displace no lines.
     Never,
-    /// From the start; this costs 1.5 times as stores alone.
+    /// From the start, which costs 1.5 times the time of stores alone.
     Always,
-    /// From the signal on: displacements by the firmware's loads count, and at the signal the
-    /// number of dirty lines is the largest possible.
+    /// From the signal on. The number of dirty lines is then the largest possible at the signal,
+    /// and the firmware's own loads displace lines.
     #[default]
     Signalled,
 }
 
-/// When the plugin raises the line by itself.
+/// When the plugin itself raises the power-fail line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SignalWhen {
-    /// Never; only the control socket raises it.
+    /// Never: only the control socket raises it.
     #[default]
     Never,
     /// At this time, in nanoseconds of the fair time base.
     At(u64),
-    /// When these instructions are executed.
+    /// At an execution of one of these instructions.
     Pc(Code),
     /// At the `count`th store to a device's register, by any hart.
     Store {
         /// The register's physical address.
         address: u64,
-        /// From 1.
+        /// The store to act at, from 1.
         count: u64,
     },
 }
 
-/// All arguments of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// `ram`: the file of the machine's RAM (`memory-backend-file,share=on`). Without it there are
@@ -60,36 +59,36 @@ pub struct Options {
     /// `flush-register`: address of a block with the registers `Flush64` (+0x200) and `Flush32`
     /// (+0x240), which the plugin creates.
     pub flush_register: Option<u64>,
-    /// `irq`: the line's source at the interrupt controller, 1 to 1023.
+    /// `irq`: the power-fail line's source at the interrupt controller, 1 to 1023.
     pub irq: u32,
     /// `signal-at`, or `signal-pc` or `signal-store` and `signal-count`.
     pub signal: SignalWhen,
     /// `signal-from`: the time from which `signal-count` counts, in nanoseconds of the fair time
     /// base.
     pub signal_from: u64,
-    /// `again-pc`, `again-count`: instructions at which the raised line is lowered and raised again
-    /// at once. The hold-up continues.
+    /// `again-pc`, `again-count`: instructions at which the power-fail line is lowered and at once
+    /// raised again. The hold-up continues.
     pub again: Option<Code>,
     /// `deaf`, `deaf-for`: a hart, and the time after the signal in which it gets no interrupt, in
-    /// nanoseconds of the fair time base. It keeps running.
+    /// nanoseconds of the fair time base. The hart keeps running.
     pub deaf: Option<(usize, u64)>,
-    /// `hold-up`: instructions (nanoseconds of the fair time base) from the signal to the end of
-    /// the power. If an instruction or the socket raises the line within a window, the power ends at
-    /// the end of a window, up to 1000 later.
+    /// `hold-up`: instructions, which are nanoseconds of the fair time base, from the signal to the
+    /// end of the power. If an instruction or the socket raises the power-fail line, the power ends
+    /// at the end of a window, up to 1000 later.
     pub hold_up: Option<u64>,
-    /// `seed`: of the random choice of kept lines.
+    /// `seed`: start value of the random choice of kept lines.
     pub seed: u64,
-    /// `keep`: per cent of dirty lines that still reach memory, 0 to 100.
+    /// `keep`: per cent of dirty lines that reach memory in spite of the power's end, 0 to 100.
     pub keep: u8,
-    /// `loads`.
+    /// `loads`: when the plugin models loads.
     pub loads: Loads,
-    /// `disks=lose`: QEMU ends at once when the machine switches its power off. Writes that a disk
+    /// `disks=lose`: QEMU exits at once when the machine switches its power off. Writes that a disk
     /// has not flushed are lost, as on a board.
     pub loses_unflushed: bool,
     /// `time`: use the fair time base.
     pub time: bool,
     /// `grace`: time that idle harts wait for input and output before the clock jumps to the next
-    /// timer. With 0, runs without devices repeat exactly.
+    /// timer. With 0, a run without devices repeats exactly.
     pub grace: Duration,
     /// `control`: a Unix socket for `fail` and `good`.
     pub control: Option<PathBuf>,
@@ -121,7 +120,7 @@ pub enum OptionError {
     Geometry(#[from] GeometryError),
 }
 
-/// Values that consist of several options.
+/// Values that several options make up, while the arguments are read.
 #[derive(Default)]
 struct Parts {
     l1: Option<usize>,
@@ -258,12 +257,12 @@ impl Options {
         Err(OptionError::Needs { key, needed })
     }
 
-    /// Whether the signal is an occurrence of an instruction or a store.
+    /// Whether the signal is the `signal-count`th execution of an instruction, or such a store.
     fn counts(&self) -> bool {
         matches!(self.signal, SignalWhen::Pc(_) | SignalWhen::Store { .. })
     }
 
-    /// Refuses options that have no effect, since a slip may look like a result.
+    /// Refuses options that have no effect. A slip would otherwise look like a result.
     fn check(&self, given: &[&str]) -> Result<(), OptionError> {
         let is_signalled = self.signal != SignalWhen::Never || self.control.is_some();
         let rules = [

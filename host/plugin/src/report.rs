@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// The guest switched it off, or QEMU was told to end: the exit status is QEMU's own.
+    /// The guest switched it off, or a user ended QEMU: the exit status is QEMU's own.
     PowerOff,
     /// The hold-up ran out: QEMU ended with [`CUT`](crate::CUT).
     HoldUp,
 }
 
-/// The cause of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -26,7 +25,7 @@ pub enum Cause {
     Control,
 }
 
-/// The power-fail signal; the last, if there were several.
+/// The power-fail signal, the last one if there were several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
     pub cause: Cause,
@@ -38,38 +37,39 @@ pub struct Signal {
 pub struct Hart {
     /// Executed instructions.
     pub instructions: u64,
-    /// Instructions since the signal.
+    /// Instructions that it executed after the signal.
     pub since_signal: Option<u64>,
-    /// Loads from devices' registers since the signal; `None` with `loads=never`.
+    /// Loads from devices' registers since the signal; `None`: the plugin saw no loads
+    /// (`loads=never`).
     pub device_loads: Option<u64>,
     /// Stores to devices' registers since the signal.
     pub device_stores: u64,
-    /// Its dirty lines that were lost.
+    /// Dirty lines of its cache that were lost.
     pub lost: u64,
 }
 
-/// The lines of all caches.
+/// Counts of cache lines, for all caches together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
-    /// Dirty and lost.
+    /// Dirty lines that were lost.
     pub lost: u64,
-    /// Lost lines whose contents memory already had.
+    /// Lost lines that memory already had with the same contents.
     pub unchanged: u64,
-    /// Dirty lines that still reached memory (`keep`).
+    /// Dirty lines that reached memory by the random choice (`keep`).
     pub kept: u64,
-    /// Dirty lines that a device's later write had written back.
+    /// Dirty lines that counted as written back by a device's write.
     pub device_written: u64,
-    /// Stores to a dirty line that a device had written to since.
+    /// Stores to a dirty line after a device had written to it.
     pub device_writes: u64,
-    /// Flushes of an address by an instruction.
+    /// Written back by an instruction with the line's address.
     pub flushed_by_line: u64,
-    /// Flushes of an address by a cache controller's register.
+    /// Written back by a store to a cache controller's register.
     pub flushed_by_register: u64,
-    /// Flushes of all of a hart's lines.
+    /// Written back by a flush of a hart's whole cache.
     pub flushed_all: u64,
-    /// Lines that others displaced.
+    /// Written back because another line needed the place.
     pub displaced: u64,
-    /// Physical addresses of the first lost lines.
+    /// Physical addresses of the first 1024 lost lines.
     pub lost_addresses: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ pub struct Lines {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub hart: usize,
-    /// 1 to 2047.
+    /// The mark's number, 1 to 2047.
     pub number: u16,
     /// Instructions of that hart so far, the mark included.
     pub instructions: u64,
@@ -87,22 +87,22 @@ pub struct Mark {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// How the power ended.
     pub end: End,
     /// When the power ended, in nanoseconds of the fair time base, if that was on.
     pub time: Option<u64>,
     /// The signal, if there was one.
     pub signal: Option<Signal>,
-    /// Whether the line was lowered and raised again (`again-pc`).
+    /// Whether the power-fail line was lowered and raised again (`again-pc`).
     pub rose_again: bool,
-    /// By hart number.
+    /// Indexed by hart number.
     pub harts: Vec<Hart>,
     /// The caches, if there were any.
     pub lines: Option<Lines>,
-    /// In order of execution.
+    /// In the order of execution.
     pub marks: Vec<Mark>,
     /// Marks beyond the report's limit.
     pub marks_left_out: u64,
-    /// Accesses whose place QEMU does not know: if not 0, the caches are not reliable.
+    /// Accesses whose place QEMU did not know. If there are any, the caches' figures are not
+    /// reliable.
     pub unknown_accesses: u64,
 }

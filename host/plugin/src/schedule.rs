@@ -1,14 +1,13 @@
-//! The events at given times of the fair time base.
+//! The power-fail signal and the end of the power, as events at times of the fair time base.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The line is raised.
     Signal,
     /// The hold-up has run out.
     HoldUpOver,
 }
 
-/// The events to come, in nanoseconds.
+/// The future events, in nanoseconds of the fair time base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     signal_at: Option<u64>,
@@ -17,7 +16,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A signal at `signal_at`, and the end of the power `hold_up` after a signal; each may be absent.
+    /// A signal at `signal_at`, and the end of the power `hold_up` after a signal. Each may be
+    /// absent.
     #[must_use]
     pub fn new(signal_at: Option<u64>, hold_up: Option<u64>) -> Self {
         Schedule {
@@ -34,7 +34,7 @@ impl Schedule {
         times.into_iter().flatten().min()
     }
 
-    /// Takes the event that is due at `now`; the end of the power comes first.
+    /// Removes and returns the event that is due at `now`. The end of the power comes first.
     pub fn due(&mut self, now: u64) -> Option<Event> {
         let take = |time: &mut Option<u64>| time.take_if(|time| *time <= now).is_some();
         if take(&mut self.hold_up_over) {
@@ -46,12 +46,12 @@ impl Schedule {
         }
     }
 
-    /// The line was raised at `time`: the hold-up begins.
+    /// The power-fail line was raised at `time`: the hold-up begins.
     pub fn raised(&mut self, time: u64) {
         self.hold_up_over = self.hold_up.map(|length| time.saturating_add(length));
     }
 
-    /// The line was lowered: the power is back.
+    /// The power-fail line was lowered: the power will not end.
     pub fn lowered(&mut self) {
         self.hold_up_over = None;
     }

@@ -1,4 +1,4 @@
-//! The loaded plugin: its options, its access to QEMU, and its model.
+//! The plugin after its start: its options, its access to QEMU, and its model.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use crate::qemu::counters::CsrTable;
 use crate::qemu::interface::{Interface, Registers};
 use crate::qemu::internals::{Cpu, Internals, Irq};
 
-/// QEMU's exit status after an error of the plugin, whose reason is on standard error.
+/// QEMU's exit status after an error of the plugin. The reason is on standard error.
 pub const FAILED: i32 = 78;
 
-/// The plugin; QEMU loads it once.
+/// The plugin. QEMU loads it once.
 static SESSION: OnceLock<Session> = OnceLock::new();
 
 #[derive(Debug)]
@@ -29,10 +29,10 @@ pub(crate) struct Session {
     pub(crate) clock: AtomicI64,
     /// Number of harts.
     pub(crate) harts: usize,
-    /// The created harts.
+    /// QEMU's object for each hart, from the hart's creation on.
     cpus: Vec<OnceLock<Cpu>>,
     pub(crate) registers: OnceLock<Registers>,
-    /// The line, once the machine has an interrupt controller.
+    /// The power-fail line, once the machine has an interrupt controller.
     pub(crate) line: OnceLock<Irq>,
     /// The state of the random choice of kept lines.
     random: AtomicU64,
@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Stores the session for QEMU's calls; `false`: there is one already.
+    /// Stores the session for QEMU's later calls. `false`: there already is one.
     pub(crate) fn keep(self) -> bool {
         SESSION.set(self).is_ok()
     }
@@ -73,19 +73,19 @@ impl Session {
         SESSION.get().expect("QEMU calls a loaded plugin")
     }
 
-    /// Locks the model. The caller must hold no other guard, and must not take the big lock with
-    /// it.
+    /// Locks the model. The caller must hold no other guard, and must not take the big lock until
+    /// it drops this one.
     pub(crate) fn model(&self) -> Guard<'_> {
         // A panic ends QEMU, so the lock is never poisoned.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A hart's index, from QEMU's number.
+    /// A hart's index, from the number that QEMU passes.
     pub(crate) fn hart(number: c_uint) -> usize {
         number as usize
     }
 
-    /// Stores a new hart.
+    /// Stores QEMU's object for a new hart.
     pub(crate) fn made(&self, hart: usize, cpu: Cpu) {
         self.cpus[hart].get_or_init(|| cpu);
     }
@@ -102,7 +102,8 @@ impl Session {
         self.cpus.iter().position(|known| known.get() == Some(&cpu))
     }
 
-    /// The number of the hart whose object contains QEMU's registers at `state`.
+    /// The number of the hart whose object contains `state`, QEMU's pointer to the hart's
+    /// registers.
     pub(crate) fn holder(&self, state: *mut c_void) -> Option<usize> {
         let address = |at: &OnceLock<Cpu>| at.get().map_or(0, |cpu| cpu.address());
         let below = |at: &usize| (1..=state.addr()).contains(&address(&self.cpus[*at]));
@@ -110,13 +111,14 @@ impl Session {
         harts.max_by_key(|hart| address(&self.cpus[*hart]))
     }
 
-    /// All counters.
+    /// Each hart's counter of executed instructions.
     pub(crate) fn counters(&self) -> Vec<u64> {
         let harts = 0..self.harts;
         harts.map(|hart| self.qemu.read_counter(hart)).collect()
     }
 
-    /// Whether the next dirty line is kept.
+    /// Whether the next dirty line reaches memory in spite of the power's end (`keep`). The choice
+    /// is random.
     pub(crate) fn is_kept(&self) -> bool {
         // SplitMix64.
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -135,7 +137,7 @@ pub(crate) fn fail(reason: &dyn std::fmt::Display) -> ! {
     exit_now(FAILED)
 }
 
-/// Ends QEMU without another step of the machine or its devices.
+/// Ends QEMU at once: the machine and its devices do no further step.
 pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: the process ends here.
     unsafe { libc::_exit(status) }

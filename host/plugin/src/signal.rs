@@ -1,4 +1,4 @@
-//! The power-fail line: a source of the machine's first interrupt controller.
+//! Raises and lowers the power-fail line, a source of the machine's first interrupt controller.
 
 use std::ffi::CString;
 
@@ -10,7 +10,6 @@ use crate::report::Cause;
 use crate::session::{Session, fail};
 use crate::time::TimeBase;
 
-/// Why there is no line.
 #[derive(Debug, Error)]
 pub(crate) enum LineError {
     #[error("the machine has neither a PLIC nor an APLIC")]
@@ -21,17 +20,17 @@ pub(crate) enum LineError {
     NotYet,
 }
 
-/// Interrupt controllers by QEMU's name, with the property that counts their sources.
+/// QEMU's types of interrupt controllers, and for each the property with its number of sources.
 const CONTROLLERS: [(&str, &std::ffi::CStr); 2] = [
     ("riscv.sifive.plic", c"num-sources"),
     ("riscv.aplic", c"num-irqs"),
 ];
 
-/// Most devices that are searched. Boards create their controllers among the first.
+/// The most devices that are searched for the controller. Boards create it among the first.
 const MOST_DEVICES: usize = 1024;
 
-/// Finds the line of that source of the first controller. An APLIC's first domain is the root, from
-/// which the others get their sources.
+/// Finds the interrupt line of that source at the first controller. If it is an APLIC, its first
+/// domain is the root, from which the others get their sources.
 pub(crate) fn find(internals: &Internals, source: u32) -> Result<Irq, LineError> {
     for number in 0..MOST_DEVICES {
         let path = format!("/machine/unattached/device[{number}]");
@@ -55,8 +54,8 @@ pub(crate) fn find(internals: &Internals, source: u32) -> Result<Irq, LineError>
     Err(LineError::NoController)
 }
 
-/// Raises the line for `cause`; `hart` executed the instruction, if one did. The caller must not
-/// hold the model's lock.
+/// Raises the power-fail line for `cause`. `hart` executed the instruction, if one is the cause.
+/// The caller must not hold the model's lock.
 pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Result<(), LineError> {
     let line = *session.line.get().ok_or(LineError::NotYet)?;
     let lock = session.internals.lock();
@@ -73,7 +72,7 @@ pub(crate) fn raise(session: &Session, cause: Cause, hart: Option<usize>) -> Res
     Ok(())
 }
 
-/// Counts one more execution towards the signal, on `hart`.
+/// Counts down to the signal. `hart` executed the instruction or store.
 pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     let mut model = session.model();
     let now = model.time.as_ref().map_or(0, TimeBase::now);
@@ -88,8 +87,8 @@ pub(crate) fn count_down(session: &Session, cause: Cause, hart: usize) {
     }
 }
 
-/// Counts one more execution towards the second signal. At the last, the line falls for an instant,
-/// too short for a power supply to charge.
+/// Counts down to the second signal. At its execution the power-fail line falls for an instant,
+/// which is too short to charge a power supply.
 pub(crate) fn count_down_again(session: &Session) {
     let mut model = session.model();
     if model.again_countdown == 0 || !model.is_raised() {
@@ -106,7 +105,7 @@ pub(crate) fn count_down_again(session: &Session) {
     }
 }
 
-/// Lowers the line: the power is back.
+/// Lowers the power-fail line: the power is back.
 pub(crate) fn lower(session: &Session) -> Result<(), LineError> {
     let line = *session.line.get().ok_or(LineError::NotYet)?;
     let lock = session.internals.lock();

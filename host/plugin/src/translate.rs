@@ -1,4 +1,4 @@
-//! The plugin's additions to translated code.
+//! The calls and counts that the plugin adds to translated code.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::Once;
@@ -14,7 +14,7 @@ use crate::session::{Session, fail};
 use crate::signal;
 use crate::time::FULL;
 
-/// At the first translated block the machine is complete, and its memory loaded.
+/// Guards [`begin`]. At the first translated block the machine is complete, and its memory loaded.
 static BEGUN: Once = Once::new();
 
 /// QEMU calls this for each block that it translates.
@@ -35,7 +35,7 @@ pub(crate) extern "C" fn translated(_id: PluginId, block: Block) {
     }
 }
 
-/// Which accesses the plugin sees.
+/// The accesses that the plugin must see.
 struct Sees {
     stores: bool,
     loads: bool,
@@ -46,7 +46,7 @@ impl Sees {
         let options = &session.options;
         let model = session.model();
         let is_signalled = options.signal != SignalWhen::Never || options.control.is_some();
-        // Without caches and without a signal, neither is needed.
+        // Stores are needed for the caches, and to count devices' registers after a signal.
         let stores = options.ram.is_some() || is_signalled;
         Sees {
             stores,
@@ -55,7 +55,7 @@ impl Sees {
     }
 }
 
-/// Whether a call before the instruction needs the exact count so far.
+/// Whether the plugin reads the exact count of instructions before this one.
 fn is_stop(session: &Session, instruction: Instruction, word: u32) -> bool {
     let watched = matches!(
         Watched::of(word),
@@ -71,14 +71,14 @@ fn is_signal(session: &Session, instruction: Instruction) -> bool {
     }
 }
 
-/// Whether the line may fall and rise at the instruction.
+/// Whether the power-fail line may be lowered and raised again at the instruction.
 fn is_again(session: &Session, instruction: Instruction) -> bool {
     let again = session.options.again.as_ref();
     again.is_some_and(|code| code.contains(session.qemu.address(instruction)))
 }
 
-/// Counts instructions. One addition covers several if only the last can leave the block. So the
-/// count is exact even if a device access or an exception ends a block early.
+/// Adds code that counts instructions. One addition covers several if only the last can leave the
+/// block. So the count is exact even if a device access or an exception ends a block early.
 fn count(
     session: &Session,
     instructions: &[Instruction],
@@ -134,18 +134,19 @@ extern "C" fn marks(number: c_uint, data: *mut c_void) {
     session.model().mark(hart, mark, counter);
 }
 
-/// QEMU calls this before the instruction that raises the line.
+/// QEMU calls this before the instruction that raises the power-fail line.
 extern "C" fn signals(number: c_uint, _data: *mut c_void) {
     let session = Session::get();
     signal::count_down(session, Cause::Instruction, Session::hart(number));
 }
 
-/// QEMU calls this before an instruction at which the line may fall and rise.
+/// QEMU calls this before an instruction at which the power-fail line may be lowered and raised
+/// again.
 extern "C" fn signals_again(_number: c_uint, _data: *mut c_void) {
     signal::count_down_again(Session::get());
 }
 
-/// Completes the setup that needs a whole machine.
+/// Finishes the plugin's setup, which needs a complete machine.
 fn begin(session: &Session) {
     let options = &session.options;
     if options.signal != SignalWhen::Never || options.control.is_some() {
@@ -166,7 +167,7 @@ fn begin(session: &Session) {
     }
 }
 
-/// The flush block. A write is handled as the store that it is, with its hart.
+/// The flush block's registers. A store to them is handled in [`accessed`], which knows the hart.
 static FLUSH: RegisterOperations = RegisterOperations::new(read_flush, write_flush);
 const FLUSH_BYTES: u64 = 0x1000;
 

@@ -6,15 +6,13 @@ pub const LINE_BYTES: usize = 64;
 /// The contents of a line.
 pub type Line = [u8; LINE_BYTES];
 
-/// Memory as harts and devices see it, addressed by line number.
+/// Memory as harts and devices see it, in lines that are numbered from 0.
 pub trait Visible {
-    /// Number of lines.
     fn lines(&self) -> usize;
 
-    /// Present contents of line `number`.
     fn read(&self, number: u32) -> Line;
 
-    /// Restores the contents of line `number`.
+    /// Replaces the contents of line `number`.
     fn write(&self, number: u32, line: &Line);
 }
 
@@ -29,11 +27,11 @@ pub(super) fn with_part(line: &Line, from: &Line, start: usize, length: usize) -
 /// The accessed and dirty bits in each entry of a page table.
 const ACCESSED_AND_DIRTY: u64 = 0xc0;
 
-/// Whether `now` differs from `before` by more than newly set accessed and dirty bits. The page
-/// walker sets these through the hart's cache, unseen by the plugin, so they are no sign of a
-/// device.
+/// Whether a device has changed the line: `now` differs from `before` by more than newly set
+/// accessed and dirty bits. The page walker sets these bits through the hart's cache, and the
+/// plugin does not see it.
 pub(super) fn differs_by_device(now: &Line, before: &Line) -> bool {
-    // Without a branch, since most lines are equal.
+    // No branch: most lines are equal, and this runs at each store.
     let entries = now.chunks_exact(8).zip(before.chunks_exact(8));
     let differing = entries.map(|(now, before)| {
         let (now, before) = (entry(now), entry(before));
@@ -58,7 +56,7 @@ mod tests {
         let mut now = before;
         now[8] |= 0xc0;
         assert!(!differs_by_device(&now, &before));
-        // Nobody but software takes them away.
+        // Only software clears these bits, so a cleared bit is a difference.
         assert!(differs_by_device(&before, &now));
         now[9] ^= 1;
         assert!(differs_by_device(&now, &before));

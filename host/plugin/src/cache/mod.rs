@@ -1,17 +1,16 @@
 //! Write-back caches, one for each hart, and the memory behind them.
 //!
-//! Harts see coherent memory, independent of the caches: this is QEMU's RAM ([`Visible`]). The
-//! contents of the modelled RAM chips are kept beside it. They differ from it only in dirty lines,
-//! which the chips do not have yet. When the power is lost, dirty lines fall back to the chips'
-//! contents.
+//! Harts see coherent memory, which is QEMU's RAM ([`Visible`]), with or without these caches. The
+//! model keeps beside it the contents of the RAM chips. The two differ only in dirty lines, which
+//! the chips do not have yet. When the power ends, a dirty line gets the chips' contents.
 //!
 //! A line is dirty in one cache at most. A store by another hart moves it there; a load by another
 //! hart leaves it in place. There is no second level.
 //!
-//! Devices write to memory unseen. A device's write to a dirty line is noticed at the line's next
-//! store, or at the end. The line then counts as written back with the device's bytes, as coherent
-//! DMA does. If a device has written the very bytes that are stored next to a clean line, memory
-//! keeps the contents from before the device.
+//! The plugin does not see a device's write to memory. It notices one to a dirty line at the line's
+//! next store, or at the end. The line then counts as written back with the device's bytes, as with
+//! coherent DMA. One case stays unnoticed: a device writes to a clean line the same bytes as the
+//! hart's next store. Memory then keeps the contents from before the device.
 
 mod line;
 mod pending;
@@ -31,43 +30,43 @@ use ways::Ways;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushKind {
-    /// An instruction flushed its address.
+    /// An instruction flushed the line by its address.
     Line,
-    /// A store to a controller's register flushed its address.
+    /// A store to a cache controller's register flushed the line by its address.
     Register,
-    /// All of its hart's lines were flushed.
+    /// The hart flushed its whole cache.
     All,
-    /// Another line needed its way.
+    /// The cache needed the place for another line.
     Displaced,
 }
 
-/// Counts of written-back lines by cause, and of devices' writes between stores.
+/// Counts of written-back lines by cause, and of devices' writes to dirty lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Flushes of an address by an instruction.
+    /// By an instruction with the line's address.
     pub by_line: u64,
-    /// Flushes by a controller's register.
+    /// By a store to a cache controller's register.
     pub by_register: u64,
-    /// Flushes with all of a hart's lines.
+    /// By a flush of a hart's whole cache.
     pub all: u64,
-    /// Displaced lines.
+    /// By displacement.
     pub displaced: u64,
-    /// Stores to a dirty line that a device had written to since.
+    /// Stores to a dirty line after a device had written to it.
     pub device_writes: u64,
 }
 
-/// The losses at the end of the power.
+/// The losses when the power ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Lost dirty lines, by the hart whose cache held them.
+    /// Dirty lines that were lost, for each hart.
     pub by_hart: Vec<u64>,
-    /// Lost lines whose contents memory already had.
+    /// Lost lines that memory already had with the same contents.
     pub unchanged: u64,
-    /// Dirty lines that reached memory by chance (`keep`).
+    /// Dirty lines that reached memory by the random choice (`keep`).
     pub kept: u64,
-    /// Dirty lines that a device's write had written back.
+    /// Dirty lines that counted as written back by a device's write.
     pub device_written: u64,
-    /// The numbers of all lost lines.
+    /// Numbers of the lost lines.
     pub lines: Vec<u32>,
 }
 
@@ -76,7 +75,7 @@ pub struct Lost {
 pub struct Cache<V> {
     visible: V,
     memory: Vec<u8>,
-    /// For each line, the hart (from 1) whose cache has it dirty; 0: no cache.
+    /// For each line, the number from 1 of the hart whose cache holds it dirty; 0: it is clean.
     owner: Vec<u16>,
     harts: Vec<Ways>,
     pending: Pending,
@@ -84,8 +83,8 @@ pub struct Cache<V> {
 }
 
 impl<V: Visible> Cache<V> {
-    /// Empty caches of `harts` (up to 65535) over memory of zeros. Call [`take`](Self::take) before
-    /// the first store.
+    /// Empty caches of `harts` harts, up to 65535, over memory of zeros. [`take`](Self::take) must
+    /// be called for all other memory before the first store.
     pub fn new(visible: V, geometry: Geometry, harts: usize) -> Self {
         let lines = visible.lines();
         Cache {
@@ -98,7 +97,7 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// Copies the visible contents of these lines to memory.
+    /// Copies the visible contents of `lines` to memory.
     pub fn take(&mut self, lines: Range<u32>) {
         for line in lines {
             let contents = self.visible.read(line);
@@ -116,7 +115,7 @@ impl<V: Visible> Cache<V> {
         self.counts
     }
 
-    /// Contents of a line in memory.
+    /// Contents of a line in the RAM chips.
     #[must_use]
     pub fn memory(&self, line: u32) -> Line {
         let mut contents = [0; LINE_BYTES];
@@ -137,27 +136,27 @@ impl<V: Visible> Cache<V> {
         usize::from(self.owner[line as usize]).checked_sub(1)
     }
 
-    /// Whether a cache holds newer contents of the line than memory.
     #[must_use]
     pub fn is_dirty(&self, line: u32) -> bool {
         self.owner(line).is_some()
     }
 
-    /// `hart` stored `length` bytes at byte `start` of `line`, all within the line; the visible
-    /// memory has them already.
+    /// Takes note that `hart` stored `length` bytes at byte `start` of `line`, all within the line.
+    /// The visible memory has them already.
     pub fn store(&mut self, hart: usize, line: u32, start: usize, length: usize) {
         let now = self.visible.read(line);
-        // Most stores hit the same lines as the hart's last ones.
+        // The fast path: a hart mostly stores to lines that it has stored to before.
         if let Some(latest) = self.harts[hart].touch_dirty(line) {
             let before = std::mem::replace(latest, now);
             return self.expect_no_device(line, &now, &before, start..start + length);
         }
         self.bring(hart, line);
-        // Not earlier: bringing the line in may have displaced another.
+        // Read only now: bringing the line in may have displaced and cleaned another line.
         let before = match self.owner(line) {
             Some(owner) => self.latest(owner, line),
             None => {
-                // Devices' writes to an uncached line are in memory.
+                // The line is clean, so all differences from memory, except the stored bytes, are a
+                // device's.
                 let before = with_part(&now, &self.memory(line), start, length);
                 self.set_memory(line, &before);
                 before
@@ -167,8 +166,8 @@ impl<V: Visible> Cache<V> {
         self.own(hart, line, now);
     }
 
-    /// If a device has written to other bytes of the line than the stored ones, this has written
-    /// the line back.
+    /// Compares the line with its contents before the store. If other bytes than the stored ones
+    /// differ, a device has written the line back.
     fn expect_no_device(&mut self, line: u32, now: &Line, before: &Line, stored: Range<usize>) {
         let (start, length) = (stored.start, stored.len());
         if differs_by_device(now, &with_part(before, now, start, length)) {
@@ -178,7 +177,6 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// `hart` loaded from `line`.
     pub fn load(&mut self, hart: usize, line: u32) {
         if self.harts[hart].touch(line) {
             return;
@@ -204,7 +202,7 @@ impl<V: Visible> Cache<V> {
         way.expect("an owner holds its line").latest
     }
 
-    /// Makes the line dirty at `hart`, and clean at all others.
+    /// Makes the line dirty in the cache of `hart`. The cache that had it dirty before drops it.
     fn own(&mut self, hart: usize, line: u32, latest: Line) {
         if let Some(before) = self.owner(line).filter(|before| *before != hart)
             && let Some(way) = self.harts[before].find(line)
@@ -220,13 +218,13 @@ impl<V: Visible> Cache<V> {
         self.owner[line as usize] = owner;
     }
 
-    /// Writes contents to memory that are newer than those of all pending flushes.
+    /// Writes a line to memory. `contents` must be newer than those of its pending flushes.
     fn write_back(&mut self, line: u32, contents: &Line) {
         self.set_memory(line, contents);
         self.pending.supersede(line);
     }
 
-    /// Writes all of a dirty line to memory.
+    /// Writes a dirty line to memory, after which it is clean.
     fn clean(&mut self, line: u32, kind: FlushKind) {
         self.count(kind);
         let contents = self.visible.read(line);
@@ -252,13 +250,13 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// `hart` flushes one line, from any cache that has it. As all flushes, it takes effect at the
-    /// hart's next fence.
+    /// `hart` flushes a line, from any cache that has it. The flush takes effect at the hart's next
+    /// fence.
     pub fn flush_line(&mut self, hart: usize, line: u32) {
         self.flush_if_dirty(hart, line, FlushKind::Line);
     }
 
-    /// `hart` makes a controller flush one line, from any cache that has it.
+    /// Like [`flush_line`](Self::flush_line), by a store to a cache controller's register.
     pub fn flush_by_register(&mut self, hart: usize, line: u32) {
         self.flush_if_dirty(hart, line, FlushKind::Register);
     }
@@ -269,7 +267,7 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// `hart` flushes all of its own cache.
+    /// `hart` flushes all of its own cache, at its next fence.
     pub fn flush_all(&mut self, hart: usize) {
         let lines: Vec<_> = self.harts[hart].dirty().map(|(line, _)| line).collect();
         for line in lines {
@@ -280,7 +278,7 @@ impl<V: Visible> Cache<V> {
     fn flush(&mut self, hart: usize, line: u32, kind: FlushKind) {
         let contents = self.visible.read(line);
         self.pending.add(hart, line, kind, contents);
-        // Earlier writes of a device to the line are flushed with it.
+        // The flush includes devices' earlier writes to the line.
         if let Some(owner) = self.owner(line)
             && let Some(way) = self.harts[owner].find(line)
         {
@@ -288,7 +286,7 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// `hart` executed a fence: its flushes have reached memory.
+    /// `hart` executed a fence: its pending flushes reach memory.
     pub fn fence(&mut self, hart: usize) {
         for (line, flush) in self.pending.complete(hart) {
             self.count(flush.kind);
@@ -296,7 +294,7 @@ impl<V: Visible> Cache<V> {
             let Some(owner) = self.owner(line) else {
                 continue;
             };
-            // A later store keeps the line dirty. A later write by a device does not.
+            // A store after the flush keeps the line dirty. A device's write after it does not.
             if self.latest(owner, line) == flush.contents {
                 let contents = self.visible.read(line);
                 self.set_memory(line, &contents);
@@ -305,8 +303,7 @@ impl<V: Visible> Cache<V> {
         }
     }
 
-    /// Ends the power: each dirty line falls back to memory's contents, unless `keep` returns true
-    /// for it.
+    /// Ends the power: each dirty line gets memory's contents, unless `keep` returns true for it.
     pub fn power_off(self, mut keep: impl FnMut() -> bool) -> Lost {
         let mut lost = Lost::default();
         for cache in &self.harts {

@@ -9,14 +9,14 @@ use super::line::Line;
 #[derive(Clone, Debug)]
 pub(super) struct Flush {
     hart: usize,
-    /// Its position among all flushes.
+    /// Position in the order of all flushes.
     order: u64,
     pub(super) kind: FlushKind,
-    /// The line at the time of the flush. Later stores are not part of it.
+    /// The line's contents at the time of the flush, without later stores.
     pub(super) contents: Line,
 }
 
-/// All pending flushes. Of the flushes of one line, a later one has later contents.
+/// All pending flushes, of all harts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
     by_line: HashMap<u32, Vec<Flush>>,
@@ -43,13 +43,13 @@ impl Pending {
         self.by_hart[hart].push(line);
     }
 
-    /// Drops flushes of a line after memory got contents at least as new.
+    /// Drops the line's pending flushes, whose contents are older than memory's.
     pub(super) fn supersede(&mut self, line: u32) {
         self.by_line.remove(&line);
     }
 
-    /// The lines that a fence of `hart` completes, each with its latest flush. Older flushes of the
-    /// line, by any hart, are dropped.
+    /// Takes the lines that a fence of `hart` completes, each with its latest flush. The line's
+    /// earlier flushes, by any hart, are dropped.
     pub(super) fn complete(&mut self, hart: usize) -> Vec<(u32, Flush)> {
         let lines = std::mem::take(&mut self.by_hart[hart]);
         let done = lines.into_iter().filter_map(|line| {

@@ -1,5 +1,5 @@
-//! The caches against stories told by hand, and against a model that keeps each line's
-//! whole history.
+//! Tests of the caches: examples, and a comparison with a model that keeps the history of each
+//! line.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ impl Shared {
         self.read(line)[at]
     }
 
-    /// Writes as QEMU does, before anybody is told.
+    /// Writes to memory before the caches take note, as QEMU does.
     fn put(&self, line: u32, start: usize, bytes: &[u8]) {
         let mut contents = self.read(line);
         contents[start..start + bytes.len()].copy_from_slice(bytes);
@@ -39,7 +39,7 @@ impl Shared {
     }
 }
 
-/// Two harts over 64 lines of ones.
+/// Two harts over 64 lines, each byte of which is 1.
 struct Machine {
     memory: Shared,
     cache: Cache<Shared>,
@@ -246,7 +246,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 0..120)
 }
 
-/// What each line held after each store, and from where on that is durable.
+/// A model: each line's contents after each store, and the latest of them that is durable.
 struct Oracle {
     history: Vec<Vec<Line>>,
     durable: Vec<usize>,
@@ -323,7 +323,7 @@ fn run(geometry: Geometry, ops: &[Op]) -> (Oracle, Counts, Lost, Shared) {
 }
 
 proptest! {
-    /// Where nothing is displaced, each line is exactly as it was flushed last.
+    /// Without displacements, each line has the contents of its last flush.
     #[test]
     fn exactly_what_was_flushed_survives(ops in ops()) {
         let (oracle, counts, lost, memory) = run(Geometry::default(), &ops);
@@ -335,8 +335,8 @@ proptest! {
         }
     }
 
-    /// However lines are displaced, each is as it was after some store, and none
-    /// is older than its last flush.
+    /// With displacements, each line has the contents after one of its stores, and none is older
+    /// than its last flush.
     #[test]
     fn no_line_is_torn_or_older_than_its_flush(ops in ops()) {
         let tiny = Geometry::new(2 * LINE_BYTES, 1).expect("two sets");

@@ -1,4 +1,4 @@
-//! One hart's cache: sets of ways, with least-recently-used replacement.
+//! A hart's cache: sets of ways, with least-recently-used replacement.
 
 use thiserror::Error;
 
@@ -11,7 +11,6 @@ pub struct Geometry {
     ways: usize,
 }
 
-/// These sizes make no cache.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("a cache of {bytes} bytes is not a whole number of sets of {ways} ways of 64 bytes")]
 pub struct GeometryError {
@@ -24,7 +23,7 @@ impl Geometry {
     ///
     /// # Errors
     ///
-    /// [`GeometryError`] if that is not a whole number of sets, or 0.
+    /// [`GeometryError`] if `bytes` is 0 or not a whole number of sets.
     pub fn new(bytes: usize, ways: usize) -> Result<Self, GeometryError> {
         let set = ways.saturating_mul(LINE_BYTES);
         if bytes == 0 || set == 0 || !bytes.is_multiple_of(set) {
@@ -57,12 +56,12 @@ impl Default for Geometry {
 /// A place for a line.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// Number of the line.
+    /// Number of the line; `None`: the way is empty.
     pub(super) line: Option<u32>,
     pub(super) is_dirty: bool,
     used: u64,
-    /// Of a dirty line, the contents after the last store by a hart: a device wrote all later
-    /// differences in visible memory.
+    /// The line's contents after the last store by a hart, if the line is dirty. All later
+    /// differences in visible memory are by devices.
     pub(super) latest: Line,
 }
 
@@ -91,7 +90,7 @@ impl Ways {
 
     fn set(&mut self, line: u32) -> &mut [Way] {
         let (line, sets) = (line as usize, self.geometry.sets);
-        // This runs at each access, and a division would double its time.
+        // This runs at each access. A division would double its time.
         let set = match sets.is_power_of_two() {
             true => line & (sets - 1),
             false => line % sets,
@@ -104,7 +103,7 @@ impl Ways {
         (self.set(line).iter_mut()).find(|way| way.line == Some(line))
     }
 
-    /// Marks `line` as used last, if the cache has it.
+    /// Marks `line` as the last one used. Returns whether the cache has it.
     pub(super) fn touch(&mut self, line: u32) -> bool {
         self.clock += 1;
         let clock = self.clock;
@@ -115,7 +114,7 @@ impl Ways {
         true
     }
 
-    /// Marks `line` as used last, if the cache has it dirty; returns its contents.
+    /// Marks `line` as the last one used, and returns its contents, if the cache has it dirty.
     pub(super) fn touch_dirty(&mut self, line: u32) -> Option<&mut Line> {
         self.clock += 1;
         let clock = self.clock;
@@ -124,12 +123,12 @@ impl Ways {
         Some(&mut way.latest)
     }
 
-    /// Makes room for `line`; returns a dirty line that it displaces.
+    /// Makes room for `line`. Returns the displaced line if it was dirty.
     pub(super) fn allocate(&mut self, line: u32) -> Option<u32> {
         self.clock += 1;
         let clock = self.clock;
         let set = self.set(line);
-        // Empty ways are used first.
+        // An empty way comes before any used one.
         let least = (set.iter_mut()).min_by_key(|way| (way.line.is_some(), way.used));
         let way = least.expect("a set has a way");
         let displaced = way.line.filter(|_| way.is_dirty);

@@ -9,7 +9,7 @@ const NUMBER: &str = "a number (decimal, or hexadecimal with 0x)";
 const FROM_ONE: &str = "a number from 1";
 const SWITCH: &str = "on or off";
 
-/// One argument while it is read.
+/// An argument, with its name for errors.
 pub(super) struct Argument<'a> {
     pub(super) key: &'a str,
     pub(super) value: &'a str,

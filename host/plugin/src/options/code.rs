@@ -1,4 +1,4 @@
-//! Instructions at which the line changes, as arguments name them.
+//! Instructions at which the power-fail line changes, as arguments name them.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// Whether the instruction at `address` is one of them.
+    /// Whether the instruction at `address` is one of these.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         let next = self.ranges.partition_point(|range| range.end <= address);
@@ -28,7 +28,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses addresses and half-open ranges `START-END`, with `+` between.
+/// Parses addresses and half-open ranges `START-END` that are joined by `+`.
 pub(super) fn ranges(text: &str) -> Option<Vec<Range<u64>>> {
     let parts = text.split('+').map(range);
     let ranges: Vec<_> = parts.collect::<Option<_>>()?;

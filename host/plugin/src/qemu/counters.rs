@@ -1,12 +1,12 @@
-//! The CSRs that count cycles and instructions, which QEMU takes from the host's counter.
+//! Hooks into the CSRs for cycles and instructions, which QEMU takes from the host's counter.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use super::symbols::{MissingSymbol, functions};
 
-/// Reads a CSR of the hart with that state.
+/// QEMU's type of function that reads a CSR; the first argument is a hart's state.
 pub(crate) type Read = unsafe extern "C" fn(*mut c_void, c_int, *mut u64) -> c_int;
-/// Writes a CSR.
+/// QEMU's type of function that writes a CSR.
 pub(crate) type Write = extern "C" fn(*mut c_void, c_int, u64) -> c_int;
 
 /// Result of a read or write without an exception.
@@ -15,7 +15,6 @@ pub(crate) const NO_EXCEPTION: c_int = -1;
 /// `mcycle`, `minstret`, `cycle`, `instret`: the lowest byte is 0 for cycles, 2 for instructions.
 const COUNTERS: [c_int; 4] = [0xb00, 0xb02, 0xc00, 0xc02];
 
-/// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
     Cycles,
@@ -23,7 +22,7 @@ pub(crate) enum Counter {
 }
 
 impl Counter {
-    /// The counter of a CSR's number.
+    /// The counter that the CSR with number `csr` shows.
     pub(crate) fn of(csr: c_int) -> Self {
         if csr & 0xff == 0 {
             Counter::Cycles
@@ -61,7 +60,7 @@ impl CsrTable {
         Functions::find().map(CsrTable)
     }
 
-    /// Replaces the counters' functions by `read` and `write`; QEMU's access checks stay.
+    /// Replaces the counters' functions by `read` and `write`. QEMU's access checks stay.
     pub(crate) fn hook(&self, read: Read, write: Write) {
         for csr in COUNTERS {
             let mut operations = Operations {

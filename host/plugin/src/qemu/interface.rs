@@ -37,12 +37,11 @@ impl Info {
     }
 }
 
-/// A block during its translation.
+/// A block, valid during its translation.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct Block(*const c_void);
 
-/// An instruction of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instruction(*mut c_void);
 
@@ -57,7 +56,7 @@ pub(crate) type Translated = extern "C" fn(PluginId, Block);
 /// Called when QEMU ends.
 pub(crate) type Ended = extern "C" fn(PluginId, *mut c_void);
 
-/// A value of each hart's scoreboard.
+/// QEMU's `qemu_plugin_u64`: the place of a value in each hart's scoreboard entry.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Entry {
@@ -132,7 +131,7 @@ functions! {
     }
 }
 
-/// The place of an access.
+/// The physical place of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) address: u64,
@@ -140,7 +139,7 @@ pub(crate) struct Place {
     pub(crate) is_device: bool,
 }
 
-/// Handles of the general registers, by number.
+/// QEMU's handles of the general registers, by the register's number.
 #[derive(Debug)]
 pub(crate) struct Registers([*mut c_void; 32]);
 
@@ -156,11 +155,10 @@ const NAMES: [&CStr; 32] = [
     c"s10", c"s11", c"t3", c"t4", c"t5", c"t6",
 ];
 
-/// Size of a hart's entry in the scoreboard: the counter of instructions has a cache line of its
-/// own.
+/// Size of a hart's scoreboard entry. The counter of instructions is alone in its cache line.
 const PLACE_BYTES: usize = 64;
 
-/// The interface, and one counter for each hart.
+/// The plugin interface, and a counter of instructions for each hart.
 #[derive(Debug)]
 pub(crate) struct Interface {
     functions: Functions,
@@ -195,8 +193,8 @@ impl Interface {
     fn counter(&self, hart: usize) -> &AtomicU64 {
         let number = c_uint::try_from(hart).expect("QEMU's numbers of harts are small");
         // SAFETY: the hart exists, so it has an entry of at least eight aligned bytes. The entry
-        // moves when further harts are created, and is looked up each time. No hart runs, and
-        // nothing counts, until all exist.
+        // moves when further harts are created, and is looked up each time. Until all harts exist,
+        // no hart runs and nothing counts.
         unsafe {
             let place = (self.functions.qemu_plugin_scoreboard_find)(self.score, number);
             AtomicU64::from_ptr(place.cast())
@@ -267,7 +265,7 @@ impl Interface {
         }
     }
 
-    /// Calls `call` when a block starts at a hart whose counter has reached `limit`.
+    /// Makes QEMU call `call` when a block starts at a hart whose counter has reached `limit`.
     pub(crate) fn call_when_counted(&self, block: Block, limit: u64, call: Executed) {
         // SAFETY: QEMU passed the block for the duration of its translation.
         unsafe {
@@ -283,12 +281,12 @@ impl Interface {
         }
     }
 
-    /// Calls `call` with `data` before an instruction executes.
+    /// Makes QEMU call `call` with `data` before an instruction executes.
     pub(crate) fn call_before(&self, instruction: Instruction, call: Executed, data: usize) {
         self.call(instruction, call, NO_REGISTERS, data);
     }
 
-    /// The same, for a `call` that reads the hart's registers.
+    /// Like [`call_before`](Self::call_before), for a `call` that reads the hart's registers.
     pub(crate) fn call_with_registers(
         &self,
         instruction: Instruction,
@@ -311,7 +309,7 @@ impl Interface {
         }
     }
 
-    /// Calls `call` after each store of an instruction, and after each load if `loads`.
+    /// Makes QEMU call `call` after each store of an instruction, and after each load if `loads`.
     pub(crate) fn call_after_access(&self, instruction: Instruction, call: Accessed, loads: bool) {
         let which = if loads { LOADS_AND_STORES } else { STORES };
         // SAFETY: QEMU gave it for the duration of its block's translation.
@@ -326,7 +324,7 @@ impl Interface {
         }
     }
 
-    /// The place of the present access; `None`: QEMU does not know it.
+    /// The place of the access that QEMU reports now; `None`: QEMU does not know it.
     pub(crate) fn place(&self, info: u32, address: u64) -> Option<Place> {
         // SAFETY: the result is valid until this thread's next call.
         unsafe {
@@ -338,7 +336,7 @@ impl Interface {
         }
     }
 
-    /// Whether the device of that name answered the access.
+    /// Whether the device with that name answered the access.
     pub(crate) fn is_device(&self, info: u32, address: u64, name: &CStr) -> bool {
         // SAFETY: as above; a name lives until QEMU ends.
         unsafe {
@@ -351,7 +349,6 @@ impl Interface {
         }
     }
 
-    /// Length of the access in bytes.
     pub(crate) fn access_bytes(&self, info: u32) -> usize {
         // SAFETY: it only reads its argument.
         1 << unsafe { (self.functions.qemu_plugin_mem_size_shift)(info) }
@@ -366,7 +363,7 @@ impl Interface {
     pub(crate) fn value(&self, info: u32) -> u64 {
         // SAFETY: the call is made during an access.
         let value = unsafe { (self.functions.qemu_plugin_mem_get_value)(info) };
-        // A narrow value leaves the other bytes undefined.
+        // The other bytes of a narrow value are undefined.
         match value.kind {
             0 => value.bytes[0] & 0xff,
             1 => value.bytes[0] & 0xffff,
@@ -375,7 +372,8 @@ impl Interface {
         }
     }
 
-    /// The general registers; `None`: QEMU does not list all of them. Call it only for a new hart.
+    /// The general registers; `None`: QEMU does not list all of them. To be called only for a new
+    /// hart.
     pub(crate) fn registers(&self) -> Option<Registers> {
         // SAFETY: QEMU returns an array of descriptions whose strings live for ever. The array, a
         // few kilobytes, is not freed.
@@ -398,7 +396,7 @@ impl Interface {
         Some(Registers(handles))
     }
 
-    /// Reads a register of the calling hart; `None`: QEMU cannot.
+    /// Reads a register of the calling hart; `None`: QEMU cannot read it.
     pub(crate) fn register_value(&self, registers: &Registers, number: u8) -> Option<u64> {
         if number == 0 {
             return Some(0);

@@ -1,5 +1,5 @@
-//! QEMU's internals, for which there is no interface: the big lock, the virtual clock, interrupt
-//! lines, address translation. All are those of QEMU 10.0.
+//! The parts of QEMU 10.0 that have no plugin interface: the big lock, the virtual clock, interrupt
+//! lines, address translation.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -39,27 +39,26 @@ functions! {
     }
 }
 
-/// `MemTxAttrs`, with spare room.
+/// QEMU's `MemTxAttrs`, with spare room.
 #[repr(C, align(8))]
 #[derive(Default)]
 struct Attributes([u8; 32]);
 
-/// QEMU's object for a hart.
+/// QEMU's object for a hart (`CPUState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cpu(NonNull<c_void>);
 
 impl Cpu {
-    /// The object's address.
     pub(crate) fn address(self) -> usize {
         self.0.addr().get()
     }
 }
 
-/// QEMU's object for an interrupt line.
+/// QEMU's object for an interrupt line (`qemu_irq`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Irq(NonNull<c_void>);
 
-/// QEMU's object for a device.
+/// QEMU's object for a device (`DeviceState`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device(NonNull<c_void>);
 
@@ -72,14 +71,14 @@ unsafe impl Send for Irq {}
 // SAFETY: as above.
 unsafe impl Sync for Irq {}
 
-/// Replacements for QEMU's functions for time and interrupts.
+/// The plugin's functions that replace QEMU's for time and interrupts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockHooks {
     /// Interrupts a hart.
     pub(crate) interrupt: unsafe extern "C" fn(*mut c_void, c_int),
     /// Returns the virtual clock's time in nanoseconds.
     pub(crate) get: extern "C" fn() -> i64,
-    /// Sets the clock.
+    /// Sets the virtual clock's time in nanoseconds.
     pub(crate) set: extern "C" fn(i64),
 }
 
@@ -87,11 +86,11 @@ pub(crate) struct ClockHooks {
 const VIRTUAL_CLOCK: c_int = 1;
 const ALL_TIMERS: c_int = -1;
 
-/// `CF_PARALLEL`: translated code asks which hart executes it. With one thread for all harts, QEMU
-/// would otherwise compile in the hart for which the code was translated.
+/// `CF_PARALLEL`: translated code finds out which hart executes it. Otherwise QEMU, with one thread
+/// for all harts, compiles the number of the translating hart into the code.
 const PARALLEL: u32 = 0x8000;
 
-/// Slots of the class that are searched for the interrupt's.
+/// Number of the class's slots in which the interrupt function is searched for.
 const CLASS_SLOTS: usize = 64;
 
 /// QEMU's internals.
@@ -106,12 +105,12 @@ unsafe impl Send for Internals {}
 // SAFETY: as above.
 unsafe impl Sync for Internals {}
 
-/// The held big lock; the thread that took it must drop it.
+/// A guard of QEMU's big lock. The thread that took the lock must drop it.
 #[derive(Debug)]
 pub(crate) struct BigLock<'a> {
     internals: &'a Internals,
     was_held: bool,
-    // Keeps it from moving to another thread.
+    // Not `Send`, so that the guard stays in its thread.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
@@ -125,7 +124,7 @@ impl Drop for BigLock<'_> {
 }
 
 impl Internals {
-    /// Finds all functions.
+    /// Finds all functions and variables.
     pub(crate) fn find() -> Result<Self, MissingSymbol> {
         Ok(Internals {
             functions: Functions::find()?,
@@ -150,7 +149,8 @@ impl Internals {
         }
     }
 
-    /// Registers one of the plugin's threads with QEMU; once, as the thread's first step.
+    /// Registers one of the plugin's threads with QEMU. The thread must call it once, as its first
+    /// step.
     pub(crate) fn register_thread(&self) {
         // SAFETY: the thread is new, and lives until QEMU ends.
         unsafe { (self.functions.rcu_register_thread)() }
@@ -188,7 +188,6 @@ impl Internals {
         unsafe { (self.functions.cpu_thread_is_idle)(cpu.0.as_ptr()) }
     }
 
-    /// Stops all harts.
     pub(crate) fn stop_harts(&self, _lock: &BigLock<'_>) {
         // SAFETY: the lock is held.
         unsafe { (self.functions.pause_all_vcpus)() }
@@ -201,12 +200,12 @@ impl Internals {
         NonNull::new(unsafe { (self.functions.qemu_get_cpu)(number) }).map(Cpu)
     }
 
-    /// The hart that QEMU passes in a call.
+    /// Converts the pointer by which QEMU names a hart.
     pub(crate) fn named(cpu: *mut c_void) -> Option<Cpu> {
         NonNull::new(cpu).map(Cpu)
     }
 
-    /// Makes code that is translated for a hart ask which hart executes it.
+    /// Makes translated code find out which hart executes it, instead of a copy for each hart.
     pub(crate) fn share_code(&self, cpu: Cpu) {
         // SAFETY: QEMU passed the hart, which does not run yet.
         unsafe { (self.functions.tcg_cflags_set)(cpu.0.as_ptr(), PARALLEL) }
@@ -224,13 +223,13 @@ impl Internals {
         unsafe { (self.functions.tb_flush)(cpu.0.as_ptr()) }
     }
 
-    /// QEMU's own handling of an interrupt. The caller must hold the big lock.
+    /// Runs QEMU's own handling of an interrupt. The caller must hold the big lock.
     pub(crate) fn interrupt(&self, cpu: Cpu, mask: c_int) {
         // SAFETY: QEMU passed the hart, in a call of its own.
         unsafe { (self.functions.tcg_handle_interrupt)(cpu.0.as_ptr(), mask) }
     }
 
-    /// The physical address of a hart's virtual one; `None`: it is not mapped.
+    /// The physical address of a hart's virtual address; `None`: it is not mapped.
     pub(crate) fn physical(&self, cpu: Cpu, address: u64) -> Option<u64> {
         const PAGE: u64 = 4096;
         let mut attributes = Attributes::default();
@@ -246,7 +245,7 @@ impl Internals {
         (page != u64::MAX).then_some(page + offset)
     }
 
-    /// Replaces QEMU's functions by hooks; `false`: their slots were not found.
+    /// Replaces QEMU's functions by the plugin's. `false`: their slots were not found.
     pub(crate) fn hook(&self, hooks: ClockHooks) -> bool {
         // SAFETY: the class is a structure of pointers, larger than the searched slots. In it, the
         // interrupt function is followed by the clock's get and set functions, which are null
@@ -271,7 +270,7 @@ impl Internals {
         true
     }
 
-    /// The device at a path of QEMU's tree, and its type, if the path exists.
+    /// The device at a path of QEMU's object tree, and its type; `None`: no such path.
     pub(crate) fn device(&self, path: &CStr) -> Option<(Device, String)> {
         // SAFETY: the path is a string; an object's type lives for ever.
         unsafe {
@@ -283,7 +282,7 @@ impl Internals {
         }
     }
 
-    /// A numeric property of a device; 0: it has no such property.
+    /// A numeric property of a device; 0: the device has no such property.
     pub(crate) fn property(&self, device: Device, name: &CStr) -> u64 {
         // SAFETY: QEMU passed the device. For a missing property QEMU would store an error, for
         // which no place is given; it returns 0 or all ones.
@@ -297,7 +296,7 @@ impl Internals {
         if value == u64::MAX { 0 } else { value }
     }
 
-    /// A line into a device, which must have more than `number` of them.
+    /// Input line `number` of a device, which must have more than `number` of them.
     pub(crate) fn line(&self, device: Device, number: u32) -> Option<Irq> {
         let number = c_int::try_from(number).ok()?;
         // SAFETY: QEMU passed the device, and the caller promises that it has the line.

@@ -1,12 +1,11 @@
-//! QEMU's functions by name, without linking: tests load this crate without QEMU, and the error for
-//! a missing function names it.
+//! Finds QEMU's functions by name at run time. So tests load this crate without QEMU, and the error
+//! for a missing function names it.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use thiserror::Error;
 
-/// QEMU lacks a function or a variable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("this QEMU has no symbol `{0}`")]
 pub(crate) struct MissingSymbol(String);
@@ -18,7 +17,7 @@ pub(crate) fn find(name: &CStr) -> Result<NonNull<c_void>, MissingSymbol> {
     NonNull::new(address).ok_or_else(|| MissingSymbol(name.to_string_lossy().into_owned()))
 }
 
-/// Defines a structure of functions, each named like its field, and `find` to fill it.
+/// Defines a structure of QEMU's functions, each named like its field, and `find`, which fills it.
 macro_rules! functions {
     (
         $(#[$about:meta])*
@@ -33,7 +32,6 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks all of them up.
             fn find() -> Result<Self, $crate::qemu::symbols::MissingSymbol> {
                 $(
                     let name = concat!(stringify!($name), "\0");

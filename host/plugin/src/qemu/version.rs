@@ -33,7 +33,7 @@ pub(crate) enum VersionError {
 }
 
 functions! {
-    /// QEMU's functions for its version, the same in many versions.
+    /// QEMU's function for its version. It is the same in many versions.
     struct Query {
         fn qmp_query_version(*mut *mut c_void) -> *const VersionInfo;
     }
@@ -52,11 +52,11 @@ struct Triple {
     micro: i64,
 }
 
-/// QEMU's version, by its own function.
+/// QEMU's version, as QEMU reports it.
 pub(crate) fn version() -> Result<Version, VersionError> {
     let query = Query::find()?;
-    // SAFETY: the command has no argument, and cannot fail, so it needs no place for an
-    // error. Its answer is two filled structures, which are never freed here.
+    // SAFETY: the command has no argument and cannot fail, so it needs no place for an error. Its
+    // answer is two filled structures, which are never freed here.
     let triple = unsafe {
         let info = (query.qmp_query_version)(std::ptr::null_mut());
         &*(*info).triple
@@ -68,7 +68,7 @@ pub(crate) fn version() -> Result<Version, VersionError> {
     })
 }
 
-/// Checks that the plugin supports this version, and that it emulates a whole machine of that name.
+/// Checks that the plugin supports this version, and that QEMU emulates a whole RISC-V machine.
 pub(crate) fn check(found: Version, target: &str, is_system: bool) -> Result<(), VersionError> {
     if (found.major, found.minor) != (10, 0) {
         return Err(VersionError::Unknown { found });
