@@ -1,7 +1,8 @@
-//! Instructions of a sleep and its wake: plain, sealed, as a snapshot, and with the RAM powered.
+//! Counts the instructions of a sleep and its wake: plain, sealed, as a snapshot, and with the RAM
+//! powered.
 //!
-//! The sleep area is persistent memory, so the firmware waits for nothing, and the counts are the
-//! same each time.
+//! The sleep area is persistent memory, so the firmware never waits, and the counts are the same
+//! each time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,20 +17,20 @@ use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, file_memory};
 
 use crate::BenchOptions;
 
-/// MiB of the machine's memory in use.
+/// MiB of the machine's memory that are in use.
 const FILL_MIB: u32 = 64;
 
-/// The same for sealed sleeps, which take forty instructions a byte.
+/// MiB in use for sealed sleeps, whose cipher takes forty instructions a byte.
 const SEALED_MIB: u32 = 8;
 
 const MEMORY_MIB: u64 = 96;
 
-/// The sleep area, which holds two images of all memory. With its table it is 256 MiB, since a
-/// BAR's size is a power of two.
+/// MiB of the sleep area, which holds two images of all memory. With its partition table it is 256
+/// MiB, as a BAR's size must be a power of two.
 const AREA_MIB: u64 = 254;
 
-/// Each instruction takes two to this power of nanoseconds of the machine's time. A millisecond of
-/// the firmware's time is then 16 thousand instructions.
+/// An instruction advances the machine's clock by two to this power of nanoseconds. A millisecond
+/// of the firmware's time is then 16 thousand instructions.
 const SHIFT: u32 = 6;
 
 /// Time limit of one power-on.
@@ -40,14 +41,14 @@ pub(super) enum Way {
     Plain,
     Sealed,
     Snapshot,
-    /// With the RAM powered.
+    /// Retained, with the RAM powered.
     Retained,
 }
 
 impl Way {
     pub(super) const ALL: [Way; 4] = [Way::Plain, Way::Sealed, Way::Snapshot, Way::Retained];
 
-    /// Makes a new machine sleep in this way and wake; returns names and instruction counts.
+    /// Makes a new machine sleep in this way and wake. Returns names and instruction counts.
     pub(super) fn count(
         self,
         options: &BenchOptions,
@@ -72,7 +73,7 @@ impl Way {
         ])
     }
 
-    /// The machine to count.
+    /// The machine whose instructions are counted.
     pub(super) fn machine(
         self,
         options: &BenchOptions,
@@ -110,7 +111,7 @@ impl Way {
         })
     }
 
-    /// Instructions of the sleep, from the firmware's line at the power-off.
+    /// Instructions of the sleep, as the firmware prints them at the power-off.
     fn slept(self, running: &mut RunningMachine) -> anyhow::Result<u64> {
         let (fields, text) = fields(running, "poorwill: sleep ")?;
         let mode = match self {
@@ -126,7 +127,7 @@ impl Way {
         Ok((ms * 1_000_000) >> SHIFT)
     }
 
-    /// The test kernel's count `key`, after it has checked its memory.
+    /// The test kernel's count `key` after a wake. The test kernel checks its memory first.
     fn woken(self, running: &mut RunningMachine, key: &str) -> anyhow::Result<u64> {
         if self == Way::Retained {
             fields(running, "poorwill: wake mode=retain ")?;
@@ -160,7 +161,7 @@ pub(super) fn attach_area(machine: &mut Machine, file: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// Switches a machine on; its fatal messages end the run.
+/// Switches a machine on. A fatal console line ends a wait with an error.
 pub(super) fn power_on(machine: &Machine, qemu: &Qemu) -> anyhow::Result<RunningMachine> {
     let mut running = machine.power_on(qemu, PowerOn::default())?;
     running.fail_on(&["poorwill: panic", "FAIL"]);

@@ -1,4 +1,4 @@
-//! The host, the programs and the settings of a bench.
+//! The conditions of a bench: the host, the programs and the settings.
 
 use std::fs;
 use std::io;
@@ -13,21 +13,21 @@ use poorwill_machine::resources;
 use poorwill_memory::checksum;
 use serde::{Deserialize, Serialize};
 
-/// Host, programs and settings of a measurement.
+/// The conditions of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     pub command: String,
-    /// Its start (RFC 3339, UTC).
+    /// Start of the measurement (RFC 3339, UTC).
     pub began: String,
-    /// Its duration.
+    /// Duration of the measurement.
     pub seconds: f64,
     /// Whether `--quick` was given.
     pub quick: bool,
-    /// The command's version.
+    /// Version of the command `poorwill`.
     pub poorwill: String,
     /// The commit of the sources, if they are in a Git repository.
     pub commit: Option<String>,
-    /// The measured firmware: its length and a checksum.
+    /// Length and checksum of the measured firmware.
     pub firmware: String,
     pub qemu: String,
     pub processor: String,
@@ -35,7 +35,7 @@ pub struct Environment {
     pub cores: usize,
     pub memory_mib: u64,
     pub kernel: String,
-    /// The host's load average over one minute, before and after.
+    /// The host's load average over one minute, before and after the measurement.
     pub load_average: [Option<f64>; 2],
     /// The file system of the disks.
     pub file_system: String,
@@ -43,7 +43,8 @@ pub struct Environment {
     pub guest_kernel: Option<String>,
 }
 
-/// Examines the host, the programs and the firmware. Unknown facts become `unknown`.
+/// Examines the host, the programs and the firmware. A fact that cannot be found out becomes
+/// `unknown`.
 ///
 /// # Errors
 ///
@@ -53,7 +54,7 @@ pub fn environment(firmware: &Path, folder: &Path, quick: bool) -> anyhow::Resul
     let words: Vec<String> = std::env::args_os()
         .enumerate()
         .map(|(index, word)| match index {
-            // Without the folder.
+            // The command's name alone, without its folder.
             0 => "poorwill".to_owned(),
             _ => word.to_string_lossy().into_owned(),
         })
@@ -100,7 +101,7 @@ fn read_line(file: &str) -> String {
     text.lines().next().unwrap_or("unknown").to_owned()
 }
 
-/// The firmware's length and checksum, which tell two files apart.
+/// The firmware's length and checksum, which distinguish two firmware files.
 fn describe_firmware(firmware: &Path) -> io::Result<String> {
     let bytes = fs::read(firmware)?;
     let sum = checksum::of_bytes(&bytes);
@@ -120,8 +121,8 @@ fn file_system(folder: &Path) -> String {
     kind.unwrap_or_else(|| "unknown".into())
 }
 
-/// The guest's kernel, from its manifest. Only figures from guests with the same packages are
-/// comparable.
+/// The guest's kernel, from the guest's manifest. It says whether the packages are pinned: only
+/// figures from guests with the same packages are comparable.
 fn guest_kernel() -> Option<String> {
     let guest = Guest::manifest()?;
     Some(match guest.pinned {

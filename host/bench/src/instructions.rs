@@ -1,7 +1,7 @@
-//! Counts the firmware's instructions: figures that do not depend on the host's load.
+//! Counts the firmware's instructions. These figures do not depend on the host's load.
 //!
-//! QEMU counts under `-icount`, with the sleep area in persistent memory. Nothing has to be waited
-//! for, so the counts are the same each time (see `counted`).
+//! QEMU counts under `-icount`, with the sleep area in persistent memory. The firmware never waits,
+//! so the counts are the same each time (see `counted`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,21 +14,21 @@ use serde::{Deserialize, Serialize};
 use crate::counted::Way;
 use crate::{BenchOptions, start};
 
-/// The count of one action of the firmware.
+/// The instruction count of one action of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// See `docs/testing.md`.
+    /// The action's name; `docs/testing.md` lists them.
     pub name: String,
-    /// The least of all runs.
+    /// The least count of all runs.
     pub instructions: u64,
     pub most: u64,
 }
 
-/// Runs for `poorwill bench instructions`.
+/// Number of runs for `poorwill bench instructions`.
 const RUNS: u32 = 3;
 
-/// Counts power-on to the next stage on machines of 1 and 4 harts, and all ways to sleep and wake
-/// on one with 1 hart.
+/// Counts the instructions from power-on to the next stage, on machines of 1 and 4 harts. Also
+/// counts each way to sleep and wake, on a machine of 1 hart.
 pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Vec<Count>> {
     let mut counter = Counter::new(options)?;
     let mut counts = Counts::default();
@@ -39,10 +39,10 @@ pub fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Result<Ve
     Ok(counts.all())
 }
 
-/// The counts so far, by name.
+/// The counts of some runs, by the action's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The least and the most.
+    /// The least and the greatest count.
     ends: BTreeMap<String, (u64, u64)>,
     /// Actions that the firmware cannot do, with the reasons.
     failed: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ impl Counts {
         (self.failed.iter()).map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
-    /// Compares these with another firmware's: one line for each count.
+    /// Compares these counts with those of another firmware.
     #[must_use]
     pub fn beside(&self, base: &Counts) -> Vec<Beside> {
         let pair = |(name, now): (&String, &(u64, u64))| {
@@ -84,13 +84,13 @@ impl Counts {
     }
 }
 
-/// The counts of one action by two firmwares: the least and the most of each.
+/// The counts of one action by two firmwares, each as the least and the greatest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
     pub name: String,
-    /// Of the base firmware.
+    /// Counts of the base firmware.
     pub base: (u64, u64),
-    /// Of the firmware under test.
+    /// Counts of the firmware under test.
     pub now: (u64, u64),
 }
 
@@ -104,21 +104,20 @@ impl Beside {
         }
     }
 
-    /// The ratio of the two least counts.
+    /// The least count under test, divided by the base's least count.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio to four digits")]
     pub fn ratio(&self) -> f64 {
         self.now.0 as f64 / self.base.0 as f64
     }
 
-    /// Whether the ratio is above the limit.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         self.ratio() > self.limit()
     }
 }
 
-/// Counts one firmware after another, with the same guest and the same disks.
+/// Counts one firmware after another, all with the same guest and the same disks.
 #[derive(Debug)]
 pub struct Counter<'o> {
     options: &'o BenchOptions,
@@ -127,7 +126,7 @@ pub struct Counter<'o> {
 }
 
 impl<'o> Counter<'o> {
-    /// Prepares guest and disks.
+    /// Prepares the guest and the disks.
     pub fn new(options: &'o BenchOptions) -> anyhow::Result<Self> {
         Ok(Counter {
             options,
@@ -136,7 +135,7 @@ impl<'o> Counter<'o> {
         })
     }
 
-    /// Counts everything once.
+    /// Counts each action once.
     pub fn count(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
         for thing in Thing::all() {
             let counted = self.one(thing, firmware);
@@ -146,12 +145,12 @@ impl<'o> Counter<'o> {
         Ok(())
     }
 
-    /// The same for an older firmware, which may not support all requests of today's command and
-    /// guest. Such an action is recorded, and not tried again.
+    /// Like [`count`](Self::count), for an older firmware, which may lack requests of today's
+    /// command and guest. An action that fails is recorded, and not tried again.
     ///
     /// # Errors
     ///
-    /// Only Ctrl-C.
+    /// Ctrl-C only.
     pub fn count_other(&mut self, firmware: &Path, counts: &mut Counts) -> anyhow::Result<()> {
         for thing in Thing::all() {
             if counts.failed.contains_key(&thing.name()) {
@@ -179,7 +178,7 @@ impl<'o> Counter<'o> {
     }
 }
 
-/// One separately counted action.
+/// An action that is counted by itself.
 #[derive(Clone, Copy, Debug)]
 enum Thing {
     Start(Interrupts, u32),

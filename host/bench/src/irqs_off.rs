@@ -1,5 +1,5 @@
-//! Measures how long a hart runs in machine mode with its interrupts off, in instructions, by
-//! place. A power-fail line waits for that long.
+//! Measures the longest time that a hart runs in machine mode with its interrupts off, in
+//! instructions, and where. A power-fail interrupt waits for that long.
 //!
 //! A build of the firmware (`irqs-off`) records the longest interval of each kind, and prints them
 //! at each power-off or wake. QEMU counts under `-icount`, on machines of one hart.
@@ -14,31 +14,34 @@ use poorwill_machine::{Interrupts, Machine, Qemu, RunningMachine};
 use crate::BenchOptions;
 use crate::counted::{LIMIT, Way, power_on};
 
-/// Limit in instructions: a millisecond at 0.4 GHz with 0.66 instructions a cycle. That is the
-/// slowest machine of the papers; its power supply's hold-up is sixteen milliseconds.
+/// The limit in instructions: a millisecond at 0.4 GHz with 0.66 instructions a cycle. That is the
+/// slowest machine of the papers. Its power supply's hold-up is sixteen milliseconds.
 pub const MOST: u64 = 264_000;
 
-/// Start of the firmware's lines.
+/// Start of the firmware's lines with an interval.
 const LINE: &str = "poorwill: interrupts off ";
 
-/// How the test kernel ends: by a call, at which the firmware prints its records.
+/// Tells the test kernel to end by a call that switches the power off, at which the firmware prints
+/// its intervals.
 const END: &str = " end=off";
 
-/// The test kernel's cases besides sleeps.
+/// The test kernel's cases that are measured besides sleeps.
 const CASES: [&str; 3] = ["calls", "mediated", "fuzz seconds=1"];
 
-/// The longest interval with interrupts off between two places, in instructions.
+/// The longest interval with interrupts off that begins and ends at two given places, in
+/// instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IrqsOff {
     /// Where the interrupts were switched off.
     pub from: String,
-    /// Where they were switched on again, or polled.
+    /// Where the interrupts were switched on again, or pending ones were polled.
     pub to: String,
     pub instructions: u64,
 }
 
-/// Measures a start, all ways to sleep and wake, and calls, on machines with each kind of interrupt
-/// controller. The longest interval comes first. A machine without output is an error.
+/// Measures a start, each way to sleep and wake, and SBI calls, on machines with each kind of
+/// interrupt controller. The longest interval comes first. A machine that prints no interval is an
+/// error.
 pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<IrqsOff>> {
     let qemu = Qemu::find()?;
     let mut longest = BTreeMap::new();
@@ -48,7 +51,7 @@ pub fn measure(options: &BenchOptions, firmware: &Path) -> anyhow::Result<Vec<Ir
             let mut machine = way.machine(options, firmware, folder.path())?;
             machine.interrupts = interrupts;
             machine.command_line += END;
-            // With its RAM powered a machine wakes in the same power-on.
+            // With powered RAM, the sleep and the wake are in one power-on.
             let power_ons = if way == Way::Retained { 1 } else { 2 };
             for _ in 0..power_ons {
                 run(&machine, &qemu, &mut longest).with_context(|| format!("{way:?}"))?;
@@ -94,7 +97,7 @@ fn run(
     Ok(())
 }
 
-/// All intervals on a machine's console.
+/// The intervals on a machine's console.
 fn said(running: &RunningMachine) -> anyhow::Result<Vec<((String, String), u64)>> {
     let lines = running.lines();
     let told = lines.iter().filter(|line| line.text.contains(LINE));

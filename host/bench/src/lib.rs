@@ -1,5 +1,6 @@
-//! Measurements, each with its competitor in the same run: ratios hold on a shared machine where
-//! seconds do not. [`report`] makes a page of them, [`energy`] computes their meaning for energy.
+//! Measurements of Poorwill, each with its competitor in the same run. On a shared host ratios are
+//! stable, and seconds are not. [`report`] makes a page of the figures, and [`energy`] computes
+//! energy from them.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "names that say it need no comment")]
 
@@ -39,7 +40,7 @@ use crate::results::Results;
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
     pub firmware: PathBuf,
-    /// Folder for disks; removed by the caller.
+    /// Folder for disks. The caller removes it.
     pub folder: PathBuf,
     /// Number of sleeps and wakes.
     pub rounds: u32,
@@ -47,30 +48,31 @@ pub struct BenchOptions {
     pub quick: bool,
     /// MiB of random bytes in the machine's memory.
     pub data_mib: u32,
-    /// The guest for measurements of sealing.
+    /// The kernel that is the guest when sealing is measured.
     pub test_kernel: PathBuf,
-    /// MiB of that guest's memory in use.
+    /// MiB of that guest's memory that are in use.
     pub sealed_mib: u32,
-    /// The machines for the comparison.
+    /// The machines of the comparison.
     pub sizes: Vec<Size>,
-    /// Harts of these machines.
+    /// Number of harts of these machines.
     pub harts: u32,
 }
 
-/// A separate measurement.
+/// A measurement that can be run by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Instructions from power-on to the next stage, against OpenSBI's.
+    /// Instructions from power-on to the next stage, compared with OpenSBI's.
     Start,
-    /// The bandwidth of a wake's load, against a plain read.
+    /// The bandwidth of a wake's load, compared with a plain read's.
     Load,
-    /// The cost of sealing, against plain images and the cipher alone.
+    /// The cost of sealing, compared with plain images and with the cipher alone.
     Seal,
     /// Instructions of a start, a sleep and a wake, as in the performance check.
     Instructions,
-    /// An appliance's start: cold, from Linux's hibernation, from its snapshot.
+    /// An appliance's start: cold, from Linux's hibernation, and from its snapshot.
     Snapshot,
-    /// Sleep and wake, against cold boot, hibernation, QEMU's save and restore, and plain copies.
+    /// Sleep and wake, compared with cold boot, hibernation, QEMU's save and restore, and plain
+    /// copies.
     Compare,
 }
 
@@ -127,7 +129,7 @@ pub fn measure(
     Ok(())
 }
 
-/// An audience that only prints messages.
+/// An audience that only prints messages, and shows no console.
 struct Told<'t>(&'t dyn Fn(&str));
 
 impl Audience for Told<'_> {
@@ -144,7 +146,7 @@ impl Audience for Told<'_> {
     }
 }
 
-/// A result with figures for simple arithmetic.
+/// Results with round figures, for tests.
 #[cfg(test)]
 pub(crate) fn sample() -> Results {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bench.json");

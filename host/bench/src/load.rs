@@ -1,6 +1,6 @@
-//! The bandwidth of a wake's load, against a plain read of the same bytes from the same NVMe disk.
-//! The plain read is Linux's own, right after each wake: direct I/O by fio, 16 pieces of 1 MiB at a
-//! time.
+//! Compares the bandwidth of a wake's load with that of a plain read of the same bytes from the
+//! same NVMe disk. Linux makes the plain read right after each wake: direct I/O by fio, 16 requests of 1
+//! MiB at a time.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::spread::median;
 /// QEMU's exit status when the guest is done (see `guest/overlay`).
 const DONE: i32 = 42;
 
-/// One sleep, its wake, and the plain read after it. Times are the machine's own.
+/// A sleep, its wake, and the plain read after it. Times are by the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRound {
     /// Bytes of page data that the wake loaded.
     pub loaded_bytes: u64,
-    /// The firmware's `load_ms`.
+    /// The firmware's figure `load_ms`.
     pub load_ms: u64,
     /// Bytes that Linux then read.
     pub read_bytes: u64,
@@ -52,13 +52,13 @@ impl Load {
     }
 }
 
-/// Bandwidth in MB/s.
+/// The bandwidth in MB/s.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 pub(super) fn bandwidth(bytes: u64, milliseconds: f64) -> f64 {
     bytes as f64 / 1000.0 / milliseconds
 }
 
-/// The machine's clock shows less than a millisecond as 0.
+/// At least 1: the machine's clock shows a shorter time than a millisecond as 0.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 fn at_least_one(milliseconds: u64) -> f64 {
     milliseconds.max(1) as f64
@@ -118,7 +118,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
     bail!("the guest slept more often than it should")
 }
 
-/// The round on a power-on's console; `None`: a cold boot.
+/// The round that a power-on's console shows; `None`: it was a cold boot.
 fn round(lines: &[&str]) -> Option<LoadRound> {
     let fields = |prefix| lines.iter().find_map(|line| Fields::parse(line, prefix));
     let wake = fields("poorwill: wake ")?;

@@ -2,17 +2,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A figure that could not be measured. The others stay valid.
+/// A figure that could not be measured. The other figures of the run stay valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMeasured {
-    /// Which figure.
+    /// The figure's name.
     pub what: String,
-    /// The reason.
     pub why: String,
 }
 
 impl NotMeasured {
-    /// The reason in one line: the failed steps, without the last console lines.
+    /// Shortens the reason to one line: the failed steps, without the last console lines.
     #[must_use]
     pub fn new(what: impl Into<String>, why: &anyhow::Error) -> Self {
         let steps = why.chain().map(|step| {

@@ -1,17 +1,18 @@
-//! Confidence intervals of ratios, by Efron's bootstrap with percentiles: ratios are computed again
-//! and again from figures that are drawn, with repetition, from the measured ones.
+//! Computes confidence intervals of ratios by Efron's bootstrap with percentiles. Figures are drawn
+//! from the measured ones, with repetition, and the ratios are computed from them. This is done
+//! many times.
 
 use fastrand::Rng;
 
 use crate::compare::{Case, Comparison, QemuCycle};
 
-/// Number of draws.
+/// How often the figures are drawn.
 const DRAWS: usize = 500;
 
-/// The share of the draws beyond each end of an interval.
+/// The share of the draws that lies beyond each end of an interval: 5 % together.
 const BEYOND: f64 = 0.025;
 
-/// Random draws of a comparison; the same figures always give the same draws.
+/// Randomly drawn comparisons. The same figures always give the same draws.
 pub(super) fn draws(compare: &Comparison) -> impl Iterator<Item = Comparison> {
     let mut rng = Rng::with_seed(1);
     (0..DRAWS).map(move |_| resampled(compare, &mut rng))
@@ -47,13 +48,13 @@ fn resampled_case(case: &Case, rng: &mut Rng) -> Case {
     }
 }
 
-/// Draws `figures.len()` figures, with repetition.
+/// Draws the same number of figures as there are, with repetition.
 fn draw<T: Clone>(figures: &[T], rng: &mut Rng) -> Vec<T> {
     let one = |_| figures[rng.usize(..figures.len())].clone();
     (0..figures.len()).map(one).collect()
 }
 
-/// The interval with 95 of 100 of `values`, which must not be empty.
+/// The interval that holds 95 of 100 `values`. There must be at least one.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

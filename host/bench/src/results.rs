@@ -1,4 +1,4 @@
-//! The file of a bench: all figures, and the conditions of their measurement.
+//! The file with a bench's results: all figures, and the conditions of their measurement.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,11 +15,11 @@ use crate::instructions::Count;
 use crate::targets::{Target, targets};
 use crate::{Load, NotMeasured, Sealing, Start};
 
-/// Identifies the file.
+/// Identifies the file's format.
 pub const SCHEMA: &str = "poorwill-bench";
 
-/// The version of the format. It rises when a field changes its meaning or is removed; added fields
-/// have a default.
+/// The version of the format. It rises when a field is removed or changes its meaning. A new field
+/// has a default value, and does not change the version.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// All figures of one run.
@@ -28,28 +28,28 @@ pub struct Results {
     pub schema: String,
     pub schema_version: u32,
     pub environment: Environment,
-    /// Power-on to the next stage, against OpenSBI.
+    /// Power-on to the next stage, compared with OpenSBI.
     #[serde(default)]
     pub start: Vec<Start>,
-    /// Loading, against a plain read.
+    /// The load of a wake, compared with a plain read.
     #[serde(default)]
     pub load: Option<Load>,
     /// The cost of sealing.
     #[serde(default)]
     pub seal: Vec<Sealing>,
-    /// The firmware's instructions.
+    /// The firmware's instruction counts.
     #[serde(default)]
     pub instructions: Vec<Count>,
-    /// Poorwill and its peers.
+    /// Poorwill and its peers, on the same machines.
     #[serde(default)]
     pub compare: Option<Comparison>,
     /// Snapshot boot.
     #[serde(default)]
     pub appliance: Option<Appliance>,
-    /// Parts that could not be measured.
+    /// Measurements that failed, with the reasons.
     #[serde(default)]
     pub not_had: Vec<NotMeasured>,
-    /// Conclusions from the figures, computed at each write and read.
+    /// The targets, and whether the figures meet them. They are computed at each write and read.
     #[serde(default, skip_deserializing)]
     pub targets: Vec<Target>,
 }
@@ -68,7 +68,7 @@ pub enum ResultsError {
     Version { file: PathBuf, found: u32 },
 }
 
-/// The fields that all versions start with.
+/// The fields that each version starts with.
 #[derive(Deserialize)]
 struct Head {
     schema: String,
@@ -94,7 +94,7 @@ impl Results {
         }
     }
 
-    /// Adds figures of `others` that are missing here.
+    /// Adds the figures of `others` that these results lack.
     pub fn add(&mut self, others: Results) {
         fn or<T>(own: &mut Vec<T>, other: Vec<T>) {
             if own.is_empty() {
@@ -110,7 +110,7 @@ impl Results {
         self.conclude();
     }
 
-    /// Computes the conclusions from the figures.
+    /// Computes which targets the figures meet.
     pub fn conclude(&mut self) {
         self.targets = targets(
             &self.environment,
@@ -119,12 +119,11 @@ impl Results {
         );
     }
 
-    /// The file's contents.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// Writes `file`, as a whole.
+    /// Writes `file` as a whole: a reader sees the old contents or the new ones.
     pub fn save(&self, file: &Path) -> Result<(), ResultsError> {
         let text = self.to_json().map_err(io::Error::other);
         text.and_then(|text| write_whole(file, text.as_bytes()))
@@ -134,7 +133,6 @@ impl Results {
             })
     }
 
-    /// Reads `file`.
     pub fn read(file: &Path) -> Result<Self, ResultsError> {
         let text = fs::read_to_string(file).map_err(|reason| ResultsError::Read {
             file: file.to_owned(),
@@ -166,7 +164,7 @@ impl Results {
     }
 }
 
-/// Writes beside `file` and renames: a reader sees the old file or the new one.
+/// Writes a file beside `file` and renames it: a reader sees the old contents or the new ones.
 pub fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = temporary_beside(file, 0o644)?;
     temporary.write_all(bytes)?;

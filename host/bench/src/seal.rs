@@ -1,10 +1,10 @@
-//! The cost of sealing. The same machine with the same memory sleeps and wakes plain and sealed, in
-//! turns. After each wake its harts run the cipher alone over the number of pieces that were
+//! Measures the cost of sealing. The same machine with the same memory sleeps and wakes in turns
+//! plain and sealed. After each wake its harts run the cipher alone, over the pieces that were
 //! loaded.
 //!
-//! The test kernel is the guest. Times are the machine's own. Instructions are counted with QEMU's
-//! `-icount`, which advances the machine's clock by one nanosecond for each instruction of any
-//! hart.
+//! The guest is the test kernel. Times are by the machine's clock. Instructions are counted with
+//! QEMU's `-icount`, under which each instruction of any hart advances the machine's clock by one
+//! nanosecond.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,32 +21,33 @@ use crate::BenchOptions;
 use crate::load::bandwidth;
 use crate::spread::Spread;
 
-/// Harts of the machines.
+/// The machines' numbers of harts.
 const HARTS: [u32; 3] = [1, 2, 4];
 
-/// Most rounds for each number of harts: under emulation the cipher is slow, and its times vary
+/// The most rounds for each number of harts. Under emulation the cipher is slow, and its times vary
 /// less than a disk's.
 const MAX_ROUNDS: u32 = 3;
 
-/// MiB of memory in use when instructions are counted: the counts are the same each time, and
-/// counting is slow.
+/// MiB of memory in use when instructions are counted. That is slow, and the counts are the same
+/// each time.
 const COUNTED_MIB: u32 = 32;
 
-/// Memory beside the filled part: the firmware's, the kernel's, and some zeros.
+/// MiB beside the filled memory: the firmware's, the kernel's, and some zeros.
 const OTHER_MIB: u32 = 32;
 
 /// The test kernel's exit status when all checks passed.
 pub(super) const DONE: i32 = 42;
 
-/// One sleep, its wake, and the cipher alone.
+/// A sleep, its wake, and a run of the cipher alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
     pub bytes: u64,
-    /// The whole sleep, in microseconds, or in thousands of instructions; likewise below.
+    /// The whole sleep, in microseconds, or in thousands of instructions. The next figures have the
+    /// same unit.
     pub sleep: f64,
-    /// Loading at the wake.
+    /// The load at the wake.
     pub load: f64,
-    /// The cipher alone, over the pieces that the guest filled.
+    /// The cipher alone, over the pieces that the guest had filled.
     pub cipher: f64,
     /// Bytes of those pieces.
     pub cipher_bytes: u64,
@@ -56,10 +57,10 @@ pub struct Cycle {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sealing {
     pub harts: u32,
-    /// By time, in pairs of one round.
+    /// Pairs by time, one for each round.
     #[serde(rename = "microseconds")]
     pub timed: Vec<Pair>,
-    /// By instructions.
+    /// The pair by instructions.
     #[serde(rename = "thousands_of_instructions")]
     pub counted: Pair,
 }
@@ -67,9 +68,9 @@ pub struct Sealing {
 /// The same memory, plain and sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Without a flash.
+    /// On a machine without a flash.
     pub plain: Cycle,
-    /// With a flash.
+    /// On a machine with a flash.
     pub sealed: Cycle,
 }
 
@@ -78,13 +79,13 @@ impl Cycle {
         cost * gib_in(self.bytes)
     }
 
-    /// The whole sleep, for each GiB saved.
+    /// The whole sleep, for each GiB that was saved.
     #[must_use]
     pub fn sleep_per_gib(&self) -> f64 {
         self.per_gib(self.sleep)
     }
 
-    /// Loading, for each GiB.
+    /// The load, for each GiB.
     #[must_use]
     pub fn load_per_gib(&self) -> f64 {
         self.per_gib(self.load)
@@ -97,14 +98,14 @@ impl Cycle {
     }
 }
 
-/// A GiB, divided by `bytes`.
+/// How often `bytes` fit in a GiB.
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 fn gib_in(bytes: u64) -> f64 {
     (1_u64 << 30) as f64 / bytes as f64
 }
 
 impl Pair {
-    /// The rate of sealed loading, divided by that of the cipher alone: the limit is 1.
+    /// The rate of sealed loading, divided by the rate of the cipher alone: 1 is the limit.
     #[must_use]
     pub fn cipher_ratio(&self) -> f64 {
         self.sealed.cipher_per_gib() / self.sealed.load_per_gib()
@@ -153,7 +154,7 @@ pub(super) fn measure(options: &BenchOptions, tell: &dyn Fn(&str)) -> anyhow::Re
     Ok(all)
 }
 
-/// One way to measure.
+/// The machine, and the kind of measurement.
 struct Setting<'b> {
     options: &'b BenchOptions,
     qemu: &'b Qemu,
@@ -175,7 +176,7 @@ impl Setting<'_> {
         Ok(Pair { plain, sealed })
     }
 
-    /// Makes a new machine sleep and wake once.
+    /// Makes a new machine sleep and wake once, and returns the figures.
     fn cycle(&self, sealed: bool) -> anyhow::Result<Cycle> {
         let folder = tempfile::tempdir_in(&self.options.folder)?;
         let machine = self.machine(folder.path(), sealed)?;
@@ -220,7 +221,7 @@ impl Setting<'_> {
     }
 }
 
-/// The console of a power-on that ends with `status`.
+/// Runs the machine for one power-on, which must end with `status`. Returns its console.
 fn power_on(machine: &Machine, qemu: &Qemu, status: i32) -> anyhow::Result<Vec<String>> {
     let mut running = machine.power_on(qemu, PowerOn::default())?;
     let exit = running.wait_exit(Duration::from_secs(300));
@@ -236,7 +237,7 @@ fn power_on(machine: &Machine, qemu: &Qemu, status: i32) -> anyhow::Result<Vec<S
     Ok(running.lines().into_iter().map(|line| line.text).collect())
 }
 
-/// Parses a cycle from the console.
+/// Reads a cycle's figures from the console.
 fn cycle(lines: &[String], sealed: bool, counted: bool) -> anyhow::Result<Cycle> {
     let fields = |prefix: &str| {
         let found = lines.iter().find_map(|line| Fields::parse(line, prefix));
@@ -254,7 +255,7 @@ fn cycle(lines: &[String], sealed: bool, counted: bool) -> anyhow::Result<Cycle>
             bail!("the image should be sealed: {sealed}; the firmware says otherwise");
         }
     }
-    // Milliseconds of the machine; under -icount a nanosecond is an instruction.
+    // The machine's milliseconds. Under `-icount` a nanosecond is an instruction.
     let of_clock = |milliseconds: u64| thousands(milliseconds * 1_000_000);
     let cipher_cost = if counted {
         thousands(number(&cipher, "instructions")?)

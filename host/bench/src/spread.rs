@@ -9,7 +9,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of any number of values; `None` without values.
+    /// The spread of `values`; `None`: no values.
     pub(crate) fn of_any(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.collect();
         (!values.is_empty()).then(|| Self::of(values))
@@ -24,7 +24,7 @@ impl Spread {
     }
 }
 
-/// A spread of milliseconds, in seconds: the median, with the least and the most.
+/// A spread of milliseconds as text, in seconds: the median, with the least and the greatest value.
 #[must_use]
 pub fn seconds(spread: Option<Spread>) -> String {
     spread.map_or("-".into(), |spread| {

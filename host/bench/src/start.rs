@@ -1,7 +1,7 @@
-//! Instructions from power-on to the next stage, against OpenSBI's.
+//! Counts the instructions from power-on to the next stage, and compares them with OpenSBI's.
 //!
-//! The next stage is a few instructions that first read `instret`, and then print it. Under
-//! `-icount` QEMU counts exactly; with several harts it adds up the instructions of all.
+//! The next stage is a short program that first reads `instret`, and then prints it. Under
+//! `-icount` QEMU counts exactly. With several harts it counts the instructions of all.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ const PROBE: [u32; 20] = [
     0x0000_0073, // ecall
 ];
 
-/// One machine's start.
+/// The start of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     pub interrupts: Interrupts,
@@ -51,7 +51,7 @@ pub struct Start {
     /// Instructions with Poorwill, which looks for an image on an NVMe disk.
     #[serde(rename = "poorwill_instructions")]
     pub poorwill: u64,
-    /// Instructions with OpenSBI, which does not.
+    /// Instructions with OpenSBI, which looks for none.
     #[serde(rename = "opensbi_instructions")]
     pub opensbi: u64,
 }
@@ -72,8 +72,8 @@ pub(super) const MACHINES: [(Interrupts, u32); 4] = [
     (Interrupts::Plic, 4),
 ];
 
-/// Runs of each start, of which the least counts: the firmware polls its disk while the host moves
-/// bytes, which is not its own work.
+/// Runs of each start. The least count is taken: the firmware polls its disk while the host moves
+/// bytes, and this is not the firmware's own work.
 const RUNS: u32 = 5;
 
 pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
@@ -106,14 +106,14 @@ pub(super) fn measure(options: &BenchOptions) -> anyhow::Result<Vec<Start>> {
     measured.into_iter().collect()
 }
 
-/// A machine with a sleep area and without an image, whose next stage prints its instruction count.
+/// A machine with an empty sleep area, whose next stage prints its instruction count.
 #[derive(Debug)]
 pub(super) struct Stage {
     machine: Machine,
 }
 
 impl Stage {
-    /// With the area in memory: the firmware waits for nothing, and the count is the same each
+    /// With the sleep area in memory. The firmware then never waits, and the count is the same each
     /// time.
     pub(super) fn exact(options: &BenchOptions) -> anyhow::Result<Self> {
         let mut machine = Machine::new(&options.firmware);
@@ -131,7 +131,6 @@ impl Stage {
         Ok(Stage { machine })
     }
 
-    /// Instructions from power-on to the next stage.
     pub(super) fn count(
         &self,
         firmware: &Path,

@@ -1,4 +1,4 @@
-//! Tables for people, which are also Markdown.
+//! Tables for the terminal, which are also Markdown.
 
 use comfy_table::{CellAlignment, Row, Table, presets};
 

@@ -1,8 +1,8 @@
-//! Targets, and whether the figures meet them. A target is met if all measured cases meet it;
-//! ratios are of medians.
+//! The bench's targets, and whether the figures meet them. A target is met if each measured case
+//! meets it. Ratios are of medians.
 //!
-//! Other load of the host changes all ratios. A miss is called unclear if another run might meet
-//! the target.
+//! Other load on the host changes all ratios. A target that is not met is called unclear if another
+//! run might meet it.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::resample;
 pub struct Target {
     pub what: String,
     pub limit: Limit,
-    /// The value in each case.
+    /// One value for each measured case.
     pub values: Vec<Value>,
 }
 
@@ -28,7 +28,7 @@ pub enum Limit {
     AtLeast(f64),
 }
 
-/// The result of one case.
+/// The value of one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
     pub case: String,
@@ -40,18 +40,18 @@ pub struct Value {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Whether a target is met, the worst last.
+/// Whether a target is met, from the best verdict to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Met,
-    /// It is not met, but the limit is within the interval.
+    /// The target is not met, but the limit is within the confidence interval.
     Unclear,
-    /// It is not met, or was not measured.
+    /// The target is not met, or was not measured.
     Missed,
 }
 
 impl Verdict {
-    /// In words: `met`.
+    /// The verdict as text, such as `met`.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Value {
         }
     }
 
-    /// For people: `0.84 (0.79 to 0.92)`.
+    /// The value as text: `0.84 (0.79 to 0.92)`.
     #[must_use]
     pub fn text(&self) -> String {
         let interval = self
@@ -83,7 +83,6 @@ impl Value {
 }
 
 impl Limit {
-    /// Whether `value` is within the limit.
     #[must_use]
     pub fn holds(self, value: f64) -> bool {
         match self {
@@ -92,7 +91,7 @@ impl Limit {
         }
     }
 
-    /// In words: `at most 1.1`.
+    /// The limit as text: `at most 1.1`.
     #[must_use]
     pub fn text(self) -> String {
         match self {
@@ -103,14 +102,14 @@ impl Limit {
 }
 
 impl Target {
-    /// The worst case's verdict; without cases it is missed.
+    /// The worst case's verdict. Without a case, the target is missed.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let worst = self.worst().map(|worst| worst.verdict(self.limit));
         worst.unwrap_or(Verdict::Missed)
     }
 
-    /// The value that fails most clearly, or comes closest to failing.
+    /// The value that is furthest beyond the limit, or else closest to it.
     #[must_use]
     pub fn worst(&self) -> Option<&Value> {
         let badness = |value: &Value| match self.limit {
@@ -124,7 +123,7 @@ impl Target {
     }
 }
 
-/// The ratio of one case; `None`: its parts were not measured.
+/// Computes the ratio of one case; `None`: its figures were not measured.
 type Ratio = fn(&Case) -> Option<f64>;
 
 const OF_A_CASE: [(&str, Limit, Ratio); 5] = [
@@ -158,10 +157,10 @@ const OF_A_CASE: [(&str, Limit, Ratio); 5] = [
     ),
 ];
 
-/// The kind of QEMU's saves in the targets.
+/// The kind of QEMU's saves that the targets use.
 const MAPPED_RAM: &str = "mapped-ram";
 
-/// All conclusions from the figures.
+/// All targets, with their values from the figures.
 #[must_use]
 pub fn targets(
     environment: &Environment,
@@ -227,8 +226,8 @@ fn ratios(compare: &Comparison) -> Vec<Target> {
     all
 }
 
-/// A boot leaves little memory in use, so boots are compared with wakes of little memory, with
-/// which they took turns.
+/// A boot leaves little memory in use. So boots are compared with the wakes of the case with the
+/// least memory in use, which took turns with them.
 fn cold_boots(compare: &Comparison) -> Target {
     let what = "Cold boot / wake of the least memory in use (power-on to redis's first answer)";
     of_cases(compare.least(), what, Limit::AtLeast(30.0), |case| {
@@ -236,7 +235,7 @@ fn cold_boots(compare: &Comparison) -> Target {
     })
 }
 
-/// Linux's resume begins with a boot: it is compared with the same wakes as boots.
+/// Linux's resume begins with a boot. It is compared with the same wakes as boots are.
 fn hibernations(compare: &Comparison) -> Target {
     let what = "Linux's resume from hibernation / wake of the least memory in use (power-on to redis's first answer)";
     let hibernated = (compare.cases.iter()).filter(|case| !case.hibernations.is_empty());
@@ -263,7 +262,7 @@ fn of_cases<'c>(
     }
 }
 
-/// Half a GiB in use, in the largest and in the smallest machine.
+/// The wakes with half a GiB in use, in the largest and in the smallest machine.
 fn same_in_any_machine(compare: &Comparison) -> Target {
     let limit = Limit::AtMost(1.1);
     let of_half: Vec<&Case> = compare
@@ -411,7 +410,7 @@ mod tests {
         assert_eq!(all_of(&sample), []);
     }
 
-    /// Of the rate of saving, beside writes that took so long.
+    /// The interval of the rate of saving, if the plain writes took `write_ms`.
     fn interval(write_ms: impl Iterator<Item = f64>) -> [f64; 2] {
         let mut sample = sample();
         let case = &mut sample.compare.as_mut().unwrap().cases[0];

@@ -1,12 +1,11 @@
-//! Times of an appliance's starts, in milliseconds from power-on by the host's clock unless said
-//! otherwise.
+//! Times of an appliance's starts. They are milliseconds from power-on by the host's clock, unless
+//! a field says otherwise.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spread::{Spread, seconds};
 use crate::table::table;
 
-/// All starts of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Appliance {
     pub harts: u32,
@@ -15,33 +14,32 @@ pub struct Appliance {
     pub keys: u64,
     /// Starts without an image.
     pub cold: Vec<Start>,
-    /// Linux's own resumes from hibernation, each after a power-off.
+    /// Linux's resumes from hibernation, each after a power-off.
     pub resumed: Vec<Start>,
-    /// Reasons of failed resumes.
+    /// Reasons of failed resumes from hibernation.
     pub failed_resumes: Vec<String>,
-    /// Starts from the snapshot; the power was cut at a random time after each.
+    /// Starts from the snapshot. The power was cut at a random time after each.
     pub snapshot: Vec<Start>,
-    /// Bytes that each snapshot start loads.
+    /// Bytes that a start from the snapshot loads.
     pub loaded_bytes: u64,
-    /// Whether the shop's answer is the same each time.
+    /// Whether the shop's answer was the same after each start.
     pub same_answers: bool,
-    /// Whether each byte of the disk is the same before the first snapshot start and after the
-    /// last.
+    /// Whether each byte of the disk was the same before the first start from the snapshot and
+    /// after the last.
     pub disk_unchanged: bool,
 }
 
-/// One start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// Until the firmware handed over.
+    /// Until the firmware started the next stage or the woken OS.
     pub firmware_ms: f64,
-    /// Until a user's program ran, such as a shell.
+    /// Until the first user's program ran, such as a shell.
     pub shell_ms: f64,
     /// Until the shop answered.
     pub application_ms: f64,
 }
 
-/// Selects the starts of one method.
+/// A function that selects the starts of one method.
 pub type StartsOf = fn(&Appliance) -> &[Start];
 
 /// The methods of starting, with their names.
@@ -51,11 +49,12 @@ pub const METHODS: [(&str, StartsOf); 3] = [
     ("snapshot", |appliance| &appliance.snapshot),
 ];
 
-/// Kaminaga's table 1: seconds to the shell and to the media player, in the order of [`METHODS`].
+/// Table 1 of Kaminaga's paper: seconds to the shell and to the media player, in the order of
+/// [`METHODS`].
 pub const PRINTED: [[f64; 2]; 3] = [[2.872, 11.1], [6.370, 10.427], [3.580, 5.357]];
 
 impl Appliance {
-    /// Medians and extremes of some starts.
+    /// Median and extremes of one time over some starts; `None`: there are no starts.
     #[must_use]
     pub fn spread(starts: &[Start], of: fn(&Start) -> f64) -> Option<Spread> {
         Spread::of_any(starts.iter().map(of))
@@ -77,7 +76,8 @@ impl Appliance {
         table.to_string()
     }
 
-    /// The table's rows: method, seconds to the shell and to the application, the paper's figures.
+    /// The table's rows: method, seconds to the shell and to the application, and the paper's
+    /// figures for both.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let row = |((name, starts), printed): ((&str, StartsOf), [f64; 2])| {
             let of = |of| seconds(Self::spread(starts(self), of));
@@ -90,7 +90,7 @@ impl Appliance {
         METHODS.into_iter().zip(PRINTED).map(row).collect()
     }
 
-    /// Time to the application by a cold boot, divided by that of the snapshot.
+    /// Time from power-on to the application by a cold boot, divided by the time from the snapshot.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
         let median = |starts| Self::spread(starts, |start| start.application_ms);

@@ -1,6 +1,6 @@
 //! Measures snapshot boot with a small appliance: redis with a million keys, and an HTTP service in
-//! Python. It starts cold, from Linux's hibernation, and from its snapshot. Each time its power is
-//! cut.
+//! Python, the "shop". It boots cold, resumes from Linux's hibernation, and wakes from its
+//! snapshot. Each start ends with a power cut.
 
 mod figures;
 
@@ -35,40 +35,39 @@ const COLD_BOOT: &str = "poorwill: cold boot";
 const SHELL: &str = "poorwill-guest: shell ready";
 const SHOP: &str = "poorwill-guest: shop ready";
 
-/// Long enough for slow hosts; a machine that hangs must still be noticed.
+/// Longer than a slow host needs; a machine that hangs ends the measurement.
 const PREPARE_LIMIT: Duration = Duration::from_secs(400);
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const SLEEP_LIMIT: Duration = Duration::from_secs(240);
 const WAKE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Upper limit of the random time from the shop's answer to the power cut.
+/// Longest random time from the shop's answer to the power cut.
 const MOST_UNCUT: Duration = Duration::from_millis(1500);
 
-/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct ApplianceOptions {
     pub firmware: PathBuf,
-    /// Folder for the disk; removed by the caller.
+    /// Folder for the disk. The caller removes it.
     pub folder: PathBuf,
     pub memory: Bytes,
     pub harts: u32,
-    /// Whether the figures count: see [`Machine::for_figures`].
+    /// Whether the machine is set up for figures: see [`Machine::for_figures`].
     pub for_figures: bool,
     /// Number of cold boots, and of hibernations.
     pub others: u32,
     /// Number of wakes from the snapshot.
     pub wakes: u32,
-    /// File for the console's output.
+    /// File for a copy of the console's output.
     pub log: Option<PathBuf>,
 }
 
-/// The measurement's spectator.
+/// Shows the measurement's progress to a user.
 pub trait Audience {
-    /// A step begins.
+    /// Announces a step.
     fn step(&self, text: &str);
-    /// There is a result.
+    /// Prints a result.
     fn say(&self, text: &str);
-    /// A callback for the machine's console output.
+    /// A callback that shows the machine's console output.
     fn watcher(&self) -> Option<Watcher>;
 }
 
@@ -117,7 +116,7 @@ struct Stage<'s> {
     disk: &'s Path,
 }
 
-/// A start, and the shop's answer.
+/// A start, with the shop's answer.
 struct Answered {
     start: Start,
     answer: String,
@@ -159,7 +158,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Hibernates Linux and resumes it, until it fails.
+    /// Hibernates Linux and resumes it, the number of times that the options say, or until a resume
+    /// fails.
     fn hibernate(
         &self,
         mut running: RunningMachine,
@@ -225,8 +225,9 @@ impl Stage<'_> {
         })
     }
 
-    /// Wakes the snapshot until its first report of a good wake, then as often as the options say.
-    /// Each time the power is cut without warning.
+    /// Wakes the machine from the snapshot. After the first wake, the guest reports the wake as
+    /// good. Then the machine wakes as often as the options say. Each time the power is cut without
+    /// warning.
     fn wake_and_cut(&self, figures: &mut Appliance) -> anyhow::Result<()> {
         self.audience
             .step("The first wake, after which it reports that it is well");
@@ -323,7 +324,7 @@ impl Stage<'_> {
         ));
     }
 
-    /// Does one step with a machine; an error names the step, and has the last console lines.
+    /// Runs one step with a machine. An error names the step, and contains the last console lines.
     fn explain<T>(
         &self,
         running: &mut RunningMachine,
@@ -337,14 +338,14 @@ impl Stage<'_> {
     }
 }
 
-/// A wake of the snapshot.
+/// A wake from the snapshot.
 struct Woken {
     start: Start,
     answer: String,
     loaded_bytes: u64,
 }
 
-/// Follows a start until the shop answers; `firmware` is the firmware's last line.
+/// Follows a start until the shop answers. `firmware` is part of the firmware's last console line.
 fn answered(
     running: &mut RunningMachine,
     firmware: &str,
@@ -367,7 +368,7 @@ fn answered(
     })
 }
 
-/// Waits until the boot's own work is done, too.
+/// Waits until the guest's services have started, too.
 fn settled(running: &mut RunningMachine) -> anyhow::Result<()> {
     Ok(running
         .wait_for("poorwill-appliance: ready", BOOT_LIMIT)

@@ -1,33 +1,33 @@
-//! The figures: one struct for each way to switch a machine off and on. Times are milliseconds by
-//! the host's clock unless said otherwise.
+//! The figures of a comparison: one struct for each way to switch a machine off and on. Times are
+//! milliseconds by the host's clock, unless a field says otherwise.
 
 use serde::{Deserialize, Serialize};
 
 use crate::NotMeasured;
 use crate::spread::Spread;
 
-/// The machines of one run.
+/// The figures of one comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Number of measurements of each case.
     pub rounds: u32,
     pub harts: u32,
-    /// One for each size of memory and of memory in use.
+    /// One for each machine's RAM and memory in use.
     pub cases: Vec<Case>,
-    /// Cases that this host has no room for, with the reasons.
+    /// Cases for which this host has no room, with the reasons.
     pub left_out: Vec<String>,
     /// Settings of Linux's hibernation.
     pub hibernation_settings: String,
 }
 
-/// One machine with one size of memory in use.
+/// A machine of one size with one amount of memory in use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     pub installed_mib: u64,
-    /// Memory to be in use, in MiB.
+    /// Memory that the guest is made to use, in MiB.
     pub used_mib: u64,
-    /// Starts without an image. In the case [`Comparison::least`] there is one in each round, in
-    /// the others only those that created the machine.
+    /// Starts without an image. [`Comparison::least`] has one in each round. Each other case has
+    /// only those that created its machine.
     pub cold_boots: Vec<ColdBoot>,
     /// Poorwill's sleeps.
     pub sleeps: Vec<Sleep>,
@@ -42,7 +42,7 @@ pub struct Case {
     /// Reasons of failed hibernations.
     #[serde(default)]
     pub failed_hibernations: Vec<String>,
-    /// Other figures that could not be measured.
+    /// Other figures that could not be measured, with the reasons.
     #[serde(default)]
     pub not_had: Vec<NotMeasured>,
 }
@@ -65,45 +65,46 @@ pub struct Sleep {
     pub used_bytes: Option<u64>,
     /// Bytes in the image's extents.
     pub saved_bytes: u64,
-    /// The whole time, if the guest's line at the request came before the power-off.
+    /// The whole time. `None`: the guest's line at the request came after the power-off, so it has
+    /// no start.
     pub total_ms: Option<f64>,
-    /// The kernel's suspend, by its own clock.
+    /// The kernel's part of the suspend, by its own clock.
     pub kernel_ms: Option<f64>,
-    /// The firmware, by its own clock, saving included.
+    /// The firmware's part with the save, by its own clock.
     pub firmware_ms: f64,
-    /// Saving alone.
+    /// The save alone.
     pub save_ms: f64,
 }
 
 /// From power-on to redis's first answer, by a wake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wake {
-    /// Loaded bytes of the image's extents.
+    /// Bytes that were loaded, of the image's extents.
     pub loaded_bytes: u64,
-    /// Until the firmware handed over.
+    /// Until the firmware jumped to the OS.
     pub handed_over_at_ms: f64,
-    /// The firmware, by its own clock, loading included.
+    /// The firmware's part with the load, by its own clock.
     pub firmware_ms: f64,
-    /// Loading alone.
+    /// The load alone.
     pub load_ms: f64,
     /// The kernel from its first line to `suspend exit`, by its own clock.
     pub kernel_ms: Option<f64>,
-    /// Until redis answered, if it did.
+    /// Until redis answered; `None`: it did not.
     pub total_ms: Option<f64>,
 }
 
-/// Plain copies of the image's length.
+/// Plain copies, for a comparison with a load and a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlainCopy {
-    /// Read by the woken Linux from the sleep area.
+    /// Bytes that the woken Linux read from the sleep area.
     pub read_bytes: u64,
     /// Time of the read, by Linux's clock.
     pub read_ms: f64,
-    /// Written and flushed by the woken Linux to the same disk.
+    /// Bytes that the woken Linux wrote and flushed to the same disk.
     pub write_bytes: u64,
-    /// Time of the write.
+    /// Time of the write, by Linux's clock.
     pub write_ms: f64,
-    /// Bytes that the host read from the disk's file, and wrote and flushed to it.
+    /// Bytes that the host read from the disk's file, and then wrote and flushed to it.
     pub host_bytes: u64,
     /// Time of the host's read.
     pub host_read_ms: f64,
@@ -159,13 +160,13 @@ impl Case {
         format!("{} of {} GiB", gib(self.used_mib), gib(self.installed_mib))
     }
 
-    /// The spread over the wakes that have this figure.
+    /// The spread of a figure over the wakes that have it.
     #[must_use]
     pub fn wake<F: Into<Option<f64>>>(&self, figure: impl Fn(&Wake) -> F) -> Option<Spread> {
         Spread::of_any(self.wakes.iter().filter_map(|wake| figure(wake).into()))
     }
 
-    /// The spread over the sleeps that have this figure.
+    /// The spread of a figure over the sleeps that have it.
     #[must_use]
     pub fn sleep<F: Into<Option<f64>>>(&self, figure: impl Fn(&Sleep) -> F) -> Option<Spread> {
         Spread::of_any(self.sleeps.iter().filter_map(|sleep| figure(sleep).into()))
@@ -198,7 +199,7 @@ impl Case {
         kinds
     }
 
-    /// The spread over QEMU's cycles of one kind.
+    /// The spread of a figure over QEMU's saves and restores of one kind.
     #[must_use]
     pub fn qemu(&self, kind: &str, figure: impl Fn(&QemuCycle) -> f64) -> Option<Spread> {
         let of_kind = self.qemu.iter().filter(|cycle| cycle.kind == kind);
@@ -229,24 +230,24 @@ impl Case {
         of.map(|spread| spread.median)
     }
 
-    /// The kernel's part of a wake, over the wakes that report it.
+    /// The spread of the kernel's part over the wakes that report it.
     #[must_use]
     pub fn kernel_resume(&self) -> Option<Spread> {
         Spread::of_any(self.wakes.iter().filter_map(|wake| wake.kernel_ms))
     }
 }
 
-/// MiB as GiB, without insignificant digits.
+/// MiB as GiB, without trailing zeros.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "MiB of machines are few")]
 pub fn gib(mib: u64) -> String {
     format!("{}", mib as f64 / 1024.0)
 }
 
-/// Bytes and milliseconds as MB/s.
+/// The rate in MB/s of `bytes` in `milliseconds`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 pub fn rate(bytes: u64, milliseconds: f64) -> f64 {
-    // A clock of whole milliseconds shows less than one as 0.
+    // A clock of whole milliseconds shows a shorter time as 0.
     bytes as f64 / 1000.0 / milliseconds.max(1.0)
 }

@@ -1,4 +1,4 @@
-//! The Debian guest that obeys commands on its serial line
+//! The Debian guest, which takes commands on its serial line
 //! (`guest/overlay/usr/local/lib/poorwill/compare`).
 
 use std::time::Duration;
@@ -22,14 +22,14 @@ const FAILURES: [&str; 5] = [
 
 const REDIS: &str = "poorwill-guest: redis ready";
 
-/// Long enough for slow hosts; a machine that hangs must still be noticed.
+/// Longer than a slow host needs; a machine that hangs ends the measurement.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const RESUME_LIMIT: Duration = Duration::from_secs(120);
 const WORK_LIMIT: Duration = Duration::from_secs(240);
 const DOWN_LIMIT: Duration = Duration::from_secs(240);
 const ANSWER_LIMIT: Duration = Duration::from_secs(240);
 
-/// The guest's last line before a sleep.
+/// Begins the guest's last console line before a sleep.
 const SLEEPING: &str = "poorwill-compare: sleeping";
 
 /// A running guest.
@@ -40,19 +40,20 @@ pub(super) struct Guest {
     answer_limit: Duration,
 }
 
-/// A wake, as far as it could be measured.
+/// A wake, with the figures that could be measured.
 #[derive(Debug)]
 pub(super) struct Woken {
     pub(super) wake: Wake,
-    /// Time of the kernel's suspend.
+    /// Time of the kernel's suspend before the sleep.
     pub(super) kernel_down_ms: Option<f64>,
-    /// Memory in use at the sleep, if the guest's line came only after the wake.
+    /// Memory in use at the request to sleep. `None`: the guest's line came before the wake, and is
+    /// in the sleep's figures.
     pub(super) used_bytes: Option<u64>,
-    /// Why the guest did not report its wake. It then takes no further commands.
+    /// Why the guest did not report its wake. It then takes no further command.
     pub(super) silent: Option<anyhow::Error>,
 }
 
-/// The guest's request to go down.
+/// The time of the guest's request to go down, and its memory in use.
 struct Down {
     used_bytes: u64,
     asked_at: Duration,
@@ -82,7 +83,7 @@ impl Guest {
         Ok(Guest::of(running))
     }
 
-    /// Boots until the guest takes commands.
+    /// Boots the guest until it takes commands.
     pub(super) fn cold_boot(machine: &Machine, qemu: &Qemu) -> anyhow::Result<(Self, ColdBoot)> {
         let mut guest = Self::power_on(machine, qemu)?;
         let measured = guest.time_cold_boot();
@@ -102,7 +103,8 @@ impl Guest {
         })
     }
 
-    /// The kernel's `Run /init` may be lost among console output; redis's line is not.
+    /// Waits for the kernel's first program and for redis's answer. Other console output may break
+    /// up the kernel's `Run /init`, but not redis's line.
     fn first_program_and_redis(&mut self, limit: Duration) -> anyhow::Result<(Option<Line>, Line)> {
         let line = self
             .running
@@ -126,7 +128,7 @@ impl Guest {
         self.explain(filled, "filling the guest's memory").map(drop)
     }
 
-    /// Sleeps, until QEMU has ended. The guest reports the kernel's part after the wake.
+    /// Sleeps, and waits until QEMU has ended. The guest reports the kernel's part after the wake.
     pub(super) fn sleep(&mut self) -> anyhow::Result<Sleep> {
         let measured = self.time_sleep();
         self.explain(measured, "going to sleep")
@@ -138,7 +140,7 @@ impl Guest {
         let mut line = self.running.wait_where(SLEEPING, WORK_LIMIT, |line| {
             line.contains(SLEEPING) || line.contains(FIRMWARE)
         })?;
-        // The guest's line waits in its console's queue. On a busy host it may come only after the
+        // The guest writes the line before the sleep, but a busy host may deliver it only after the
         // wake.
         let mut down = None;
         if line.text.contains(SLEEPING) {
@@ -197,7 +199,7 @@ impl Guest {
         Ok(woken)
     }
 
-    /// Adds the woken guest's figures, as far as it reports them.
+    /// Adds the figures that the woken guest reports.
     fn time_answer(&mut self, woken: &mut Woken) -> anyhow::Result<()> {
         let redis = self.running.wait_for(REDIS, self.answer_limit)?;
         woken.wake.total_ms = Some(ms(redis.at));
@@ -210,7 +212,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Copies `bytes` plainly in the guest. The host's figures stay zero.
+    /// Makes the guest copy `bytes` plainly. The host's figures stay zero.
     pub(super) fn plain(&mut self, bytes: u64) -> anyhow::Result<PlainCopy> {
         let plain = self.command(
             &format!("plain {bytes}"),
@@ -227,7 +229,7 @@ impl Guest {
         })
     }
 
-    /// Hibernates, until QEMU has ended.
+    /// Hibernates Linux, and waits until QEMU has ended.
     pub(super) fn hibernate(&mut self) -> anyhow::Result<Hibernation> {
         let measured = self.time_hibernation();
         self.explain(measured, "hibernating")
@@ -235,7 +237,7 @@ impl Guest {
 
     fn time_hibernation(&mut self) -> anyhow::Result<Hibernation> {
         let down = self.go_down("hibernate", "poorwill-compare: hibernating")?;
-        // The kernel reports its failures in many ways; one sign is that redis still answers.
+        // The kernel reports a failure in many ways. In each case redis still answers.
         let failures: Vec<_> = FAILURES.into_iter().chain([REDIS]).collect();
         self.running.fail_on(&failures);
         let exit = self.end()?;
@@ -275,8 +277,8 @@ impl Guest {
         Ok(())
     }
 
-    /// Makes the guest's client of redis wait for [`Self::ask`], for a guest that cannot notice its
-    /// restore.
+    /// Makes the guest's redis client wait for [`Self::ask`]. A guest that QEMU restores does not
+    /// notice it, so it cannot ask redis by itself.
     pub(super) fn listen(&mut self) -> anyhow::Result<()> {
         let listening = self.command("listen", "poorwill-compare: listening", WORK_LIMIT);
         self.explain(listening, "having the guest listen").map(drop)
@@ -296,7 +298,8 @@ impl Guest {
         ms(self.running.elapsed())
     }
 
-    /// Waits for QEMU's end, which another part has requested; returns its time since power-on.
+    /// Waits for QEMU's end, which the caller has requested by QMP. Returns the time since
+    /// power-on.
     pub(super) fn wait_end(&mut self) -> anyhow::Result<f64> {
         let exit = self.end();
         Ok(ms(self.explain(exit, "waiting for QEMU's end")?.at))
@@ -320,7 +323,7 @@ impl Guest {
         Ok(exit)
     }
 
-    /// Adds the failed step and the last console lines to an error.
+    /// Adds the step's name and the last console lines to an error.
     fn explain<T>(&self, outcome: anyhow::Result<T>, what: &str) -> anyhow::Result<T> {
         outcome.with_context(|| format!("{what}{CONSOLE}\n{}\n", self.running.tail(15).join("\n")))
     }

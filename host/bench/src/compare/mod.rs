@@ -1,11 +1,12 @@
-//! Poorwill and its peers on one machine, with the same guest and the same memory in use, in turns.
+//! Compares Poorwill with its peers on one host, with the same guest and the same memory in use, in
+//! turns.
 //!
-//! For each machine two guests are booted. In each round the first sleeps and wakes twice, with
-//! plain copies of the image's length. On some sizes Linux also hibernates. With the least memory in use
-//! a third machine boots. QEMU saves and restores the second guest, which has the same contents.
-//! Its root is on virtio-blk and on a disk of its own, since QEMU cannot save a machine with an
-//! NVMe controller. Machines with equal memory in use take turns, too, since a host's speed changes
-//! within minutes.
+//! For each machine two guests are booted. In each round the first sleeps and wakes twice. Each
+//! wake is followed by plain copies of the image's length. At some sizes Linux also hibernates.
+//! With the least memory in use a third machine boots in each round. QEMU saves and restores the
+//! second guest, which has the same contents. Its root is on virtio-blk and on a disk of its own,
+//! since QEMU cannot save a machine with an NVMe controller. Machines with equal memory in use take
+//! turns, because a host's speed changes within minutes.
 
 mod figures;
 mod guest;
@@ -30,25 +31,25 @@ use poorwill_machine::{Qemu, interrupt};
 
 use crate::NotMeasured;
 
-/// Settings for Linux's fastest hibernation: the memory's contents do not compress, and the
-/// firmware does not offer `platform`.
+/// Kernel parameters for Linux's fastest hibernation. It does not compress, as the memory's
+/// contents do not compress. `platform` mode needs firmware that offers it, and this one does not.
 pub(super) const HIBERNATION_WORDS: &str = "resume=PARTLABEL=swap hibernate=nocompress";
-/// The kernel that loads the hibernated one runs on one hart: on more, it often loses the disk's
+/// The kernel that loads the hibernated one runs on one hart. On several it often loses the disk's
 /// first interrupts, and waits for ever.
 pub(super) const RESUME_WORDS: &str = "maxcpus=1";
-/// All settings, for the report.
+/// All settings of the hibernation, for the report.
 const HIBERNATION_SETTINGS: &str = "resume=PARTLABEL=swap written to /sys/power/resume by the \
      initramfs, hibernate=nocompress, /sys/power/disk=shutdown, /sys/power/image_size=all of RAM; \
      maxcpus=1 for the kernel that loads";
 
-/// Limit of failed hibernations: each takes minutes.
+/// Failed hibernations after which no further one is tried: each takes minutes.
 pub(super) const MAX_FAILED_HIBERNATIONS: usize = 2;
 
 /// Options of the comparison.
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
     pub firmware: PathBuf,
-    /// Folder for disks; removed by the caller.
+    /// Folder for disks. The caller removes it.
     pub folder: PathBuf,
     /// Number of measurements of each case.
     pub rounds: u32,
@@ -58,7 +59,7 @@ pub struct CompareOptions {
     pub sizes: Vec<Size>,
 }
 
-/// Runs the measurement. After a failure `results` has the figures so far.
+/// Runs the measurement. After an error, `results` has the figures up to it.
 pub fn measure(
     options: &CompareOptions,
     results: &mut Option<Comparison>,
@@ -77,7 +78,7 @@ pub fn measure(
         tell(&format!("left out: {reason}"));
     }
     comparison.left_out = left_out;
-    // The folder must exist while its free space is checked.
+    // The folder must exist before its free space is checked.
     let folder = tempfile::tempdir_in(&options.folder)?;
     let setting = Setting {
         options,
@@ -97,8 +98,8 @@ pub fn measure(
     })
 }
 
-/// Adds a case for each of `sizes`, which ascend, in that order. A machine that cannot be created
-/// is left out, with the reason.
+/// Adds a case for each of `sizes`, which must ascend. A machine that cannot be created is left
+/// out, with the reason.
 fn measure_all(
     setting: Setting<'_>,
     sizes: &[Size],
@@ -135,8 +136,8 @@ fn measure_all(
     }
 }
 
-/// Measures the cases with `used_mib` in use, round by round. A failed case keeps its earlier
-/// figures; the others continue.
+/// Measures the cases with `used_mib` in use, round by round. After an error, a case keeps its
+/// earlier figures, and the others continue.
 fn measure_in_turns(pairs: &mut [Pair<'_>], setting: Setting<'_>, used_mib: u64) -> Vec<Case> {
     let mut going: Vec<_> = (pairs.iter_mut())
         .filter_map(|pair| {
@@ -161,7 +162,7 @@ fn measure_in_turns(pairs: &mut [Pair<'_>], setting: Setting<'_>, used_mib: u64)
     going.into_iter().map(|(_, going, _)| going.case).collect()
 }
 
-/// Removes a file that is no longer needed; it may be large.
+/// Removes a large file that is no longer needed.
 fn remove(file: &Path) -> anyhow::Result<()> {
     fs::remove_file(file).with_context(|| format!("removing {}", file.display()))
 }

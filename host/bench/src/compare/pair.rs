@@ -1,4 +1,4 @@
-//! A machine that sleeps, and a second one, which QEMU saves.
+//! A machine that sleeps, and its peer, which QEMU saves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use super::peers::{KINDS, Saved, copy_on_host, settle};
 use super::plan::Size;
 use super::{CompareOptions, HIBERNATION_WORDS, MAX_FAILED_HIBERNATIONS, RESUME_WORDS, remove};
 
-/// Offset of page data in a sleep area, which is also the alignment of partitions.
+/// Offset of page data in a sleep area. It is also the alignment of partitions.
 const IMAGE_AT: u64 = 4 << 20;
 const ALIGNMENT: u64 = 1 << 20;
 
-/// Most bytes that the host copies of an image: enough for a rate.
+/// The most bytes of an image that the host copies: enough to compute a rate.
 const MOST_ON_HOST: u64 = 256 << 20;
 
-/// Sleeps and wakes of a round, in which everything else happens once. On a shared disk the rate
+/// Sleeps and wakes in a round; each other measurement happens once. The rate of a shared disk
 /// varies from second to second, so one cycle is too little to compare rates.
 const CYCLES: u32 = 2;
 
@@ -34,26 +34,26 @@ const CYCLES: u32 = 2;
 #[derive(Clone, Copy)]
 pub(super) struct Setting<'s> {
     pub(super) options: &'s CompareOptions,
-    /// Folder of their disks.
+    /// Folder of all pairs' disks.
     pub(super) folder: &'s Path,
     pub(super) qemu: &'s Qemu,
     pub(super) guest: &'s paths::Guest,
-    /// The cases in which Linux hibernates.
+    /// The sizes at which Linux hibernates.
     pub(super) hibernating: &'s [Size],
-    /// The case with a cold boot in each round.
+    /// The size with a cold boot in each round.
     pub(super) booting: Option<Size>,
     pub(super) tell: &'s dyn Fn(&str),
 }
 
-/// One machine and its peer, booted once, then with more and more memory in use. Between rounds
-/// both are off, so that other pairs can run.
+/// A machine and its peer. Both boot once, and their memory in use then grows from case to case.
+/// Between rounds both are off, so that other pairs can run.
 pub(super) struct Pair<'s> {
     setting: Setting<'s>,
     layout: Layout<'s>,
-    /// Its cases.
+    /// The machine's sizes, one for each case.
     sizes: Vec<Size>,
     machine: Machine,
-    /// The sleep from which the machine has not woken yet.
+    /// The figures of the sleep from which the machine has not woken yet.
     asleep: Sleep,
     peer: Saved,
     cold_boots: Vec<ColdBoot>,
@@ -62,14 +62,14 @@ pub(super) struct Pair<'s> {
 /// A case that is being measured.
 pub(super) struct Going {
     pub(super) case: Case,
-    /// Number of rounds that hibernate.
+    /// Number of rounds in which Linux hibernates.
     hibernations: u32,
     /// Whether each round has a cold boot.
     boots: bool,
 }
 
 impl<'s> Pair<'s> {
-    /// Boots both. All of `sizes` have the same installed memory.
+    /// Boots the machine and its peer. All `sizes` must have the same RAM.
     pub(super) fn new(setting: Setting<'s>, sizes: &[Size]) -> anyhow::Result<Self> {
         let layout = Layout::new(setting, sizes)?;
         layout.tell("cold boots");
@@ -114,7 +114,7 @@ impl<'s> Pair<'s> {
         })
     }
 
-    /// Starts a case: fills its memory.
+    /// Starts a case: fills the memory of both machines.
     pub(super) fn begin(&mut self, case: &Case) -> anyhow::Result<()> {
         let used_mib = case.used_mib;
         self.layout
@@ -127,7 +127,7 @@ impl<'s> Pair<'s> {
         self.peer.fill(self.setting.qemu, used_mib)
     }
 
-    /// Runs round `round`, counted from 1.
+    /// Runs one round; the first has number 1.
     pub(super) fn round(&mut self, going: &mut Going, round: u32) -> anyhow::Result<()> {
         let (name, before) = (going.case.name(), going.case.hibernations.len());
         self.measure(going, round)
@@ -156,7 +156,7 @@ impl<'s> Pair<'s> {
                 }
             }
         }
-        // QEMU's stream is slower, and moves all bytes again: only the first round has it.
+        // QEMU's stream is slower, and moves all bytes again. So only the first round has it.
         let kinds = match round {
             1 => &KINDS[..],
             _ => &KINDS[KINDS.len() - 1..],
@@ -171,8 +171,8 @@ impl<'s> Pair<'s> {
         Ok(())
     }
 
-    /// Wakes the machine, makes plain copies of an image's length, and puts it to sleep again. `what`
-    /// names the cycle in errors.
+    /// Wakes the machine, makes plain copies of an image's length, and puts it to sleep again.
+    /// Errors call the cycle `what`.
     fn cycle(&mut self, case: &mut Case, hibernates: bool, what: &str) -> anyhow::Result<()> {
         settle(&self.layout.disk())?;
         let (mut guest, woken) = Guest::wake(&self.machine, self.setting.qemu)?;
@@ -190,7 +190,7 @@ impl<'s> Pair<'s> {
         Ok(())
     }
 
-    /// Creates the machine again, and puts it to sleep with `used_mib` in use.
+    /// Creates the machine anew, and puts it to sleep with `used_mib` in use.
     fn start_over(&mut self, used_mib: u64) -> anyhow::Result<()> {
         let disk = self.layout.disk();
         remove(&disk)?;
@@ -200,8 +200,8 @@ impl<'s> Pair<'s> {
         Ok(())
     }
 
-    /// Hibernates and resumes Linux. A failed resume is a result, not an error: the machine is then
-    /// created again.
+    /// Hibernates and resumes Linux. A failed resume is a result and not an error: the machine is
+    /// then created anew.
     fn hibernate_and_resume(&self, case: &mut Case, guest: Guest) -> anyhow::Result<Guest> {
         match self.hibernate(guest) {
             Ok((guest, measured)) => {
@@ -231,13 +231,12 @@ impl<'s> Pair<'s> {
     }
 }
 
-/// The parts of a pair's two machines.
+/// The sizes and the folder from which a pair's machines are made.
 struct Layout<'s> {
     setting: Setting<'s>,
     installed_mib: u64,
-    /// The largest memory in use.
+    /// The most memory in use over all cases, in MiB.
     largest_mib: u64,
-    /// Folder of the disks.
     folder: PathBuf,
 }
 
@@ -255,7 +254,7 @@ impl<'s> Layout<'s> {
         })
     }
 
-    /// Records a figure that could not be measured; Ctrl-C stays an error.
+    /// Records a figure that could not be measured. Ctrl-C is an error.
     fn miss(&self, case: &mut Case, what: &str, error: &anyhow::Error) -> anyhow::Result<()> {
         interrupt::check()?;
         self.tell(&format!("{what}: not measured: {error:#}"));
@@ -267,8 +266,8 @@ impl<'s> Layout<'s> {
         (self.setting.tell)(&format!("{} GiB: {what}", gib(self.installed_mib)));
     }
 
-    /// Fills memory and sleeps: earlier steps changed the memory in use, and left the host with
-    /// dirty pages.
+    /// Fills memory and sleeps. Earlier steps changed the memory in use, and left dirty pages on
+    /// the host.
     fn fill_and_sleep(&self, mut guest: Guest, used_mib: u64) -> anyhow::Result<Sleep> {
         guest.fill(used_mib)?;
         settle(&self.disk())?;
@@ -278,7 +277,7 @@ impl<'s> Layout<'s> {
     fn copy_plainly(&self, guest: &mut Guest, bytes: u64) -> anyhow::Result<PlainCopy> {
         let disk = &self.disk();
         let mut plain = guest.plain(bytes)?;
-        // The sleep area is the last partition, after the swap.
+        // The sleep area is the disk's last partition.
         let length = fs::metadata(disk).context("looking at the disk")?.len();
         let area = length - ALIGNMENT - self.room().0;
         let host_bytes = bytes.min(MOST_ON_HOST);
@@ -289,13 +288,13 @@ impl<'s> Layout<'s> {
         Ok(plain)
     }
 
-    /// A machine that can sleep: root, swap and sleep area on one new NVMe disk.
+    /// A machine that can sleep, with root, swap and sleep area on a new NVMe disk.
     fn machine(&self, disk: &Path) -> anyhow::Result<Machine> {
         self.make_disk(disk, Some(self.room()), vec![self.room()])?;
         Ok(self.with_disk(Disk::nvme(disk)))
     }
 
-    /// Boots a new machine, and cuts its power.
+    /// Boots a new machine, and cuts its power after redis's answer.
     fn boot(&self) -> anyhow::Result<ColdBoot> {
         let disk = self.folder.join("boot.disk");
         let boot = Guest::cold_boot(&self.machine(&disk)?, self.setting.qemu);
@@ -307,12 +306,12 @@ impl<'s> Layout<'s> {
         self.folder.join("machine.disk")
     }
 
-    /// Room for two images, or for one hibernation.
+    /// Bytes for two images, or for one hibernation.
     fn room(&self) -> Bytes {
         Bytes::mib(2 * (self.largest_mib + 256))
     }
 
-    /// The machine that QEMU saves: the same root, on a disk of its own.
+    /// The machine that QEMU saves, with the same root on a disk of its own.
     fn peer(&self) -> anyhow::Result<Machine> {
         let disk = self.folder.join("peer.disk");
         self.make_disk(&disk, None, Vec::new())?;
@@ -343,7 +342,7 @@ impl<'s> Layout<'s> {
     }
 }
 
-/// Adds a sleep and its wake, each as far as it could be measured.
+/// Adds a sleep and its wake, each with the figures that could be measured.
 fn add_cycle(case: &mut Case, asleep: Sleep, woken: &Woken, what: &str) {
     if asleep.total_ms.is_none() {
         case.not_had.push(NotMeasured {
@@ -359,7 +358,7 @@ fn add_cycle(case: &mut Case, asleep: Sleep, woken: &Woken, what: &str) {
     case.wakes.push(woken.wake);
 }
 
-/// `back` is the round's hibernation.
+/// A line for the user about a round. `back` is its hibernation.
 fn round_text(round: u32, case: &Case, back: Option<&Hibernation>) -> String {
     let last = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{:.2} s", ms / 1e3));
     format!(

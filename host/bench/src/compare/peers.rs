@@ -21,7 +21,7 @@ use super::remove;
 
 const MIB: u64 = 1 << 20;
 
-/// All kinds of saves, in the order of measurement.
+/// The kinds of QEMU's saves, in the order of measurement.
 pub(super) const KINDS: [SaveKind; 2] = [SaveKind::Stream, SaveKind::MappedRam];
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -33,9 +33,9 @@ pub(super) struct Saved {
     machine: Machine,
     file: PathBuf,
     kind: SaveKind,
-    /// Number of saves by [`Saved::cycle_each`].
+    /// Number of saves by [`Saved::cycle_each`], for the files' names.
     saves: u32,
-    /// The figures of the save that is not restored yet.
+    /// The figures of the last save, to which its restore will be added.
     begun: QemuCycle,
     /// Folder of the control socket.
     socket: TempDir,
@@ -74,8 +74,8 @@ impl Saved {
         self.save(guest, control, self.kind, file)
     }
 
-    /// Restores the last save, and saves the machine in the next of `kinds`, until each was used
-    /// once. The last kind is that of every round.
+    /// For each of `kinds`: restores the last save, and saves the machine again in that kind. Each
+    /// round must end with the same kind.
     pub(super) fn cycle_each(
         &mut self,
         qemu: &Qemu,
@@ -129,8 +129,8 @@ impl Saved {
         Ok(())
     }
 
-    /// Starts QEMU and restores the save. Also returns when the machine ran and when redis
-    /// answered.
+    /// Starts QEMU and restores the save. Also returns the times at which the machine ran and redis
+    /// answered, in ms from QEMU's readiness.
     fn restore(&self, qemu: &Qemu) -> anyhow::Result<(Guest, Control, f64, f64)> {
         let mut machine = self.machine.clone();
         machine.extra_arguments.extend(incoming_arguments());
@@ -150,8 +150,8 @@ impl Saved {
     }
 }
 
-/// Makes the host write `file` out, so that the next measurement does not pay for earlier writes.
-/// Then drops it from the cache, as for a machine that was off.
+/// Flushes `file` on the host, so that the next measurement does not pay for earlier writes. Then
+/// drops it from the host's page cache, as if the machine had been off.
 pub(super) fn settle(file: &Path) -> anyhow::Result<()> {
     let settled = File::open(file).and_then(|file| {
         file.sync_all()?;
@@ -160,7 +160,7 @@ pub(super) fn settle(file: &Path) -> anyhow::Result<()> {
     settled.with_context(|| format!("flushing {}", file.display()))
 }
 
-/// Reads `bytes` of the disk's file at `read_at`, and overwrites and flushes `bytes` at
+/// Reads `bytes` of the disk's file from `read_at`, then overwrites and flushes `bytes` at
 /// `write_at`, 1 MiB at a time.
 pub(super) fn copy_on_host(
     disk: &Path,

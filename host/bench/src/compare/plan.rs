@@ -13,8 +13,8 @@ pub struct Size {
     pub used_mib: u64,
 }
 
-/// The default sizes: all in a large machine, and enough in smaller ones to show that installed
-/// memory costs nothing.
+/// The default sizes. A large machine has each amount of memory in use, and smaller machines have
+/// enough to show that installed memory costs nothing.
 pub const USUAL: [Size; 8] = [
     Size::new(1024, 512),
     Size::new(4096, 256),
@@ -26,17 +26,17 @@ pub const USUAL: [Size; 8] = [
     Size::new(8192, 4096),
 ];
 
-/// The sizes of a short run: enough for each target.
+/// The sizes of a short run, enough to judge each target.
 pub const QUICK: [Size; 3] = [
     Size::new(1024, 512),
     Size::new(4096, 256),
     Size::new(4096, 512),
 ];
 
-/// Memory that the kernel reserves, and that programs need beside the filled memory.
+/// Memory for the kernel's reservations and for programs, beside the filled memory.
 const KEPT_MIB: u64 = 256;
 
-/// Disk space for three written roots, partition tables, and reserve.
+/// Disk space for three written root partitions, for partition tables, and as a reserve.
 const DISK_MIB: u64 = 2560;
 
 impl Size {
@@ -54,20 +54,21 @@ impl Size {
         self.used_mib + KEPT_MIB <= self.installed_mib
     }
 
-    /// Whether Linux can hibernate: it copies the used memory within memory, except for pages that
+    /// Whether Linux can hibernate. It copies the used memory within memory, except for pages that
     /// it can swap out.
     #[must_use]
     pub const fn can_hibernate(self) -> bool {
         2 * self.used_mib + KEPT_MIB <= self.installed_mib
     }
 
-    /// Host memory: the guest's, from the start, and QEMU's own, but nothing for the page cache of
-    /// its files.
+    /// Memory of the host that the machine needs: the guest's, all from the start, and QEMU's own.
+    /// The page cache of its files is not counted.
     const fn memory_mib(self) -> u64 {
         self.installed_mib + 768
     }
 
-    /// Host disk: two slots, the swap, and QEMU's present and next file.
+    /// Disk space of the host that the machine needs: two slots, the swap, and QEMU's present and
+    /// next file.
     const fn disk_mib(self) -> u64 {
         5 * (self.used_mib + 128) + DISK_MIB
     }
@@ -89,10 +90,10 @@ pub fn combinations(installed: &[u64], used: &[u64]) -> Vec<Size> {
     sizes
 }
 
-/// The cases of `sizes`, which ascend, in which Linux hibernates: at most two cases of the smallest
-/// machine that have room for it, since each takes half a minute. Large machines are unsuitable:
-/// after a resume the kernel counts 200 MiB as used that hold nothing, so later cases would have
-/// less in use than they claim.
+/// The sizes at which Linux hibernates, from `sizes`, which must ascend. They are at most two sizes
+/// of the smallest machine with room for it, since each hibernation takes half a minute. Large
+/// machines are unsuitable: after a resume the kernel counts 200 MiB as used that hold nothing.
+/// Later cases would then have less in use than they claim.
 #[must_use]
 pub fn hibernating(sizes: &[Size]) -> Vec<Size> {
     let mut able: Vec<Size> = (sizes.iter().copied())
@@ -104,8 +105,8 @@ pub fn hibernating(sizes: &[Size]) -> Vec<Size> {
     able
 }
 
-/// The case of `sizes` with the least memory in use, in the smallest machine. A boot leaves little
-/// memory in use, so boots are compared with this case's wakes.
+/// The size with the least memory in use, in the smallest machine. A boot leaves little memory in
+/// use, so boots are compared with this size's wakes.
 #[must_use]
 pub fn least(sizes: &[Size]) -> Option<Size> {
     let key = |size: &Size| (size.used_mib, size.installed_mib);
@@ -131,8 +132,8 @@ impl Room {
         })
     }
 
-    /// The cases of `sizes` that fit, ascending, and the reasons against the others. The disks of
-    /// all machines exist at once; one machine runs at a time.
+    /// The sizes for which there is room, ascending, and the reasons against the others. The disks
+    /// of all machines exist at once, but only one machine runs at a time.
     #[must_use]
     pub fn choose(mut self, sizes: &[Size]) -> (Vec<Size>, Vec<String>) {
         let mut sizes = sizes.to_vec();
@@ -154,7 +155,7 @@ impl Room {
         (chosen, left_out)
     }
 
-    /// Why `size` does not fit; `None`: it fits.
+    /// Why there is no room for `size`; `None`: there is.
     fn refuses(self, size: Size) -> Option<String> {
         let lacks = |what: &str, has: u64, wants: u64| {
             format!(

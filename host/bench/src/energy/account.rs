@@ -12,36 +12,36 @@ use super::profile::{Kind, Profile};
 use super::times::Given;
 use crate::results::Results;
 
-/// The costs of a profile's modes.
+/// The answers of `poorwill energy` for one profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Account {
-    /// `modelled`: only times and bytes are measured.
+    /// Always `modelled`: only times and bytes are measured.
     pub energy: &'static str,
     /// The profile's name or file.
     pub profile: String,
-    /// The machine.
+    /// A line about the machine.
     pub title: String,
     /// The publication that the sources refer to.
     pub publication: String,
-    /// Notes on the figures.
+    /// The profile's notes on its figures.
     pub about: String,
-    /// Each mode with times.
+    /// The modes whose times are all known.
     pub modes: Vec<ModeCost>,
-    /// Modes whose times come from measurements only.
+    /// Modes of which some times are known from measurements only.
     pub without_times: Vec<String>,
     /// Sleeps of several lengths.
     pub sleeps: Vec<SleepCost>,
     /// Each pair of modes.
     pub break_evens: Vec<Pair>,
-    /// `retain`, then `persist`.
+    /// `retain` followed by `persist` after the break-even.
     pub staged: Option<StagedCost>,
-    /// A bench's sleeps, on this machine.
+    /// Sleeps measured by a bench, transferred to this machine.
     pub measured: Vec<MeasuredCost>,
     /// The profile's figures and their sources.
     pub figures: Vec<SourcedFigure>,
 }
 
-/// One mode.
+/// The cost of a mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModeCost {
     pub name: String,
@@ -50,66 +50,66 @@ pub struct ModeCost {
     pub enter_joules: f64,
     pub leave_seconds: f64,
     pub leave_joules: f64,
-    /// Entering and leaving.
+    /// Energy to enter and leave the mode.
     pub fixed_joules: f64,
 }
 
-/// Sleeps of one length.
+/// The cost of sleeps of one length.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SleepCost {
-    /// How long the mode lasts.
+    /// Time for which the mode keeps the state.
     pub seconds: f64,
-    /// In the order of [`Account::modes`], then staged.
+    /// One cost for each of [`Account::modes`], then that of staged.
     pub modes: Vec<Cost>,
 }
 
-/// One sleep.
+/// The cost of one sleep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
     pub name: String,
     pub joules: f64,
-    /// From the request until the OS runs again; `None` for a staged sleep.
+    /// Mean power from the request until the OS runs again; `None` for a staged sleep.
     pub average_watts: Option<f64>,
 }
 
-/// Two modes.
+/// The comparison of two modes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
     pub first: String,
     pub second: String,
-    /// The break-even, if there is one.
+    /// The break-even length; `None`: the same mode is cheaper at each length.
     pub seconds: Option<f64>,
-    /// The verdict in words.
+    /// The answer as a sentence.
     pub verdict: String,
 }
 
 /// The staged mode with the delay of `auto`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StagedCost {
-    /// The first mode.
+    /// Name of the first mode.
     pub retain: String,
-    /// The second mode.
+    /// Name of the second mode.
     pub persist: String,
-    /// The break-even.
+    /// The delay, which is the break-even.
     pub delay_seconds: f64,
-    /// The highest ratio to the cost of the better mode, over all lengths.
+    /// The highest ratio of its energy to the better mode's, over all lengths.
     pub worst_ratio: f64,
 }
 
-/// A measured sleep on the profile's machine.
+/// The cost of a measured sleep on the profile's machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredCost {
-    /// `0.5 of 4 GiB`.
+    /// Name of the bench's case, such as `0.5 of 4 GiB`.
     pub case: String,
-    /// The profile's mode.
+    /// Name of the profile's mode.
     pub mode: String,
-    /// Whether the times are computed from bytes and a device's bandwidths; otherwise they are the
+    /// Whether the times are computed from bytes and a device's bandwidths. If not, they are the
     /// emulated machine's.
     pub at_bandwidth: bool,
-    /// Whether avoidable parts are left out.
+    /// Whether the profile's avoidable parts are left out.
     pub without_avoidable: bool,
     pub saved_bytes: f64,
-    /// The mode with these times.
+    /// The cost with these times.
     pub cost: ModeCost,
     /// The comparison with powered RAM, or with a running machine if the profile has no such mode.
     pub break_even: Option<Pair>,
@@ -128,12 +128,12 @@ pub struct SourcedFigure {
 pub struct MeasuredMode {
     pub sleep: MeasuredSleep,
     pub mode: Mode,
-    /// Whether avoidable parts are left out.
+    /// Whether the profile's avoidable parts are left out.
     pub without_avoidable: bool,
 }
 
-/// Each measured sleep in the persist mode of `profile`, and again without avoidable parts. Empty
-/// if the profile has no such mode.
+/// Each measured sleep as a sleep in the persist mode of `profile`, and again without avoidable
+/// parts. Empty if the profile has no such mode.
 #[must_use]
 pub fn measured_modes(profile: &Profile, results: &Results) -> Vec<MeasuredMode> {
     let Some(mode) = profile.mode_of(Kind::Persist) else {
@@ -166,7 +166,8 @@ pub fn measured_modes(profile: &Profile, results: &Results) -> Vec<MeasuredMode>
     modes
 }
 
-/// The alternative to persisting: RAM powered, or running on.
+/// The alternative to persisting: retain, or, if the profile has no such mode, a machine that runs
+/// on.
 #[must_use]
 pub fn otherwise(profile: &Profile) -> Option<Mode> {
     let mode = profile
@@ -184,8 +185,8 @@ pub fn staged(profile: &Profile) -> Option<Staged> {
 }
 
 impl Account {
-    /// The account of `profile`, called `name`, for sleeps of these lengths, with the measurements
-    /// of `results`. Without lengths, it uses some around the break-evens.
+    /// The account of `profile`, called `name`, for sleeps of these lengths and for the measured
+    /// sleeps in `results`. Without lengths, lengths around the break-evens are chosen.
     #[must_use]
     pub fn of(name: &str, profile: &Profile, lengths: &[Time], results: Option<&Results>) -> Self {
         let modes: Vec<Mode> = profile
@@ -262,7 +263,7 @@ fn pairs(modes: &[Mode]) -> Vec<Pair> {
     pairs
 }
 
-/// Round lengths from a thirtieth of the least break-even to thirty times the greatest.
+/// Round lengths from a thirtieth of the least break-even to thirty times the greatest one.
 fn usual_lengths(pairs: &[Pair]) -> Vec<Time> {
     const KNOWN: [f64; 13] = [
         1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 60.0, 600.0, 1800.0, 3600.0, 28800.0, 86400.0, 604_800.0,

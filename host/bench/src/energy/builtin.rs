@@ -2,7 +2,7 @@
 
 use super::profile::{Profile, ProfileError};
 
-/// Their names and texts.
+/// Names and texts of the built-in profiles.
 pub const BUILT_IN: [(&str, &str); 7] = [
     (
         "thesis-1gib",

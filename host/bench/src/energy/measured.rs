@@ -1,4 +1,4 @@
-//! A bench's times and bytes of sleeps, in place of a profile's.
+//! Times and bytes of sleeps that a bench measured, in place of a profile's.
 
 use uom::si::f64::Time;
 use uom::si::time::{millisecond, second};
@@ -8,13 +8,13 @@ use super::times::{MeasuredPart, Times};
 use crate::compare::Case;
 use crate::spread::median;
 
-/// One case of a bench: medians over its rounds.
+/// One case of a bench, with medians over its rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredSleep {
-    /// `0.5 of 4 GiB`.
+    /// The case's name, such as `0.5 of 4 GiB`.
     pub name: String,
     pub saved_bytes: f64,
-    /// Bytes of it that a wake loads.
+    /// Bytes of the image that a wake loads.
     pub loaded_bytes: f64,
     kernel_sleep_ms: Option<f64>,
     firmware_sleep_ms: f64,
@@ -46,7 +46,7 @@ impl MeasuredSleep {
         })
     }
 
-    /// Time of this part in the emulated machine.
+    /// The emulated machine's time for this part.
     #[must_use]
     pub fn time(&self, part: MeasuredPart) -> Option<Time> {
         let ms = match part {
@@ -73,13 +73,13 @@ fn bytes(count: u64) -> f64 {
     count as f64
 }
 
-/// A measured sleep on a profile's machine: its bytes at the bandwidths of the machine's device. If
-/// the profile has no device, its times, which are those of an emulated machine.
+/// A measured sleep on a profile's machine. The times of saving and loading are the measured bytes
+/// at the bandwidths of the profile's device. Without a device they are the emulated machine's.
 #[derive(Clone, Copy, Debug)]
 pub struct OnMachine<'a> {
     pub sleep: &'a MeasuredSleep,
     pub device: Option<&'a Device>,
-    /// Whether avoidable parts are left out.
+    /// Whether the profile's avoidable parts are left out.
     pub without_avoidable: bool,
 }
 
@@ -96,8 +96,8 @@ impl Times for OnMachine<'_> {
             MeasuredPart::Load => {
                 moved(self.sleep.loaded_bytes, device.read_bytes_per_second.value)
             }
-            // This time belongs to the processor, not to the device: the profile's own is better
-            // than the emulator's.
+            // The processor takes this time, not the device. The profile's time is better than the
+            // emulator's.
             MeasuredPart::KernelSleep
             | MeasuredPart::FirmwareSleep
             | MeasuredPart::FirmwareWake

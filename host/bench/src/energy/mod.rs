@@ -1,6 +1,6 @@
-//! Computes which sleep mode saves energy: arithmetic ([`model`]) on the powers of a machine's
-//! phases ([`profile`], with the built-in ones in [`builtin`]) and on given or measured times
-//! ([`measured`]).
+//! Computes which sleep mode saves energy. [`model`] is the arithmetic. [`profile`] has the power
+//! of each phase of a machine's sleep; [`builtin`] contains some profiles. Times are a profile's,
+//! or measured ones ([`measured`]).
 //!
 //! Energy is always *modelled*: an emulator measures only time and bytes. [`thesis`] compares the
 //! arithmetic with published numbers.

@@ -1,18 +1,18 @@
 //! The cost of a sleep as a function of its length: arithmetic on given powers and times.
 //!
 //! The *length* of a sleep is the time for which its mode keeps the machine's state: from the end
-//! of entering to the wake event. Each mode costs a fixed energy, for entering and leaving, and its
-//! power times the length.
+//! of entering to the wake event. A mode costs a fixed energy to enter and leave it, and its power
+//! times the length.
 
 use uom::si::f64::{Energy, Power, Time};
 
-/// An interval at one power.
+/// An interval in which the power is constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     pub name: String,
-    /// The power of the whole machine, zero or more.
+    /// Power of the whole machine, zero or more.
     pub power: Power,
-    /// How long it lasts, zero or more.
+    /// Duration, zero or more.
     pub time: Time,
 }
 
@@ -26,13 +26,13 @@ impl Phase {
 /// A way to spend the time until the next wake event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mode {
-    /// Its name in tables and plots.
+    /// Name in tables and plots.
     pub name: String,
-    /// From the request until the state is kept, in order.
+    /// The phases from the request until the state is kept, in order.
     pub enter: Vec<Phase>,
     /// The power while the state is kept, zero or more.
     pub kept: Power,
-    /// From the wake event until the OS runs again, in order.
+    /// The phases from the wake event until the OS runs again, in order.
     pub leave: Vec<Phase>,
 }
 
@@ -47,7 +47,7 @@ impl Mode {
         energy(&self.leave)
     }
 
-    /// Energy of entering and leaving, which each sleep costs.
+    /// Energy to enter and leave the mode, which each sleep costs.
     #[must_use]
     pub fn fixed_energy(&self) -> Energy {
         self.enter_energy() + self.leave_energy()
@@ -58,20 +58,20 @@ impl Mode {
         time(&self.enter)
     }
 
-    /// Time of leaving: the wake latency.
+    /// Time to leave the mode: the wake latency.
     #[must_use]
     pub fn leave_time(&self) -> Time {
         time(&self.leave)
     }
 
-    /// The energy of a sleep of this length.
+    /// The energy of a sleep of this length, with entering and leaving.
     #[must_use]
     pub fn energy(&self, length: Time) -> Energy {
         self.fixed_energy() + self.kept * length
     }
 
-    /// The mean power from the request until the OS runs again. For a sleep of no duration, the
-    /// mode's own power.
+    /// The mean power from the request until the OS runs again. For a sleep that takes no time it
+    /// is the power of the mode.
     #[must_use]
     pub fn average_power(&self, length: Time) -> Power {
         let whole = self.enter_time() + length + self.leave_time();
@@ -100,7 +100,7 @@ impl Mode {
     }
 }
 
-// A sum of no phases is 0, not the -0 that an empty sum of floats yields.
+// These sums start at 0: an empty sum of floats would yield -0.
 
 fn energy(phases: &[Phase]) -> Energy {
     let each = phases.iter().map(Phase::energy);
@@ -112,17 +112,17 @@ fn time(phases: &[Phase]) -> Time {
     each.fold(Time::default(), |sum, time| sum + time)
 }
 
-/// Where two modes cost the same.
+/// The length at which two modes cost the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BreakEven {
-    /// At this length. Shorter sleeps cost less in the mode that is cheaper to enter and leave,
-    /// longer ones in the mode that is cheaper to keep.
+    /// At this length. Shorter sleeps cost less in the mode that is cheaper to enter and leave.
+    /// Longer sleeps cost less in the mode that is cheaper to keep.
     At(Time),
     /// Nowhere: the first mode costs less at all lengths above zero.
     FirstAlways,
     /// Nowhere: the second mode costs less at all lengths above zero.
     SecondAlways,
-    /// Everywhere: both cost the same.
+    /// Everywhere: both modes cost the same.
     Same,
 }
 
@@ -142,24 +142,23 @@ impl BreakEven {
 /// The length of a sleep is not known at its start. This is the ski rental problem, with `retain`
 /// as the rent and `persist` as the purchase. To wait for the break-even and then save costs at
 /// most twice the energy of the better mode, at any length. No fixed delay has a better bound if
-/// `retain` costs nothing to enter and `persist` nothing to keep.
+/// `retain` costs nothing to enter and `persist` costs nothing to keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Staged {
-    /// The first mode.
     pub retain: Mode,
-    /// The mode of long sleeps. All of its entering is counted, although the OS did its part before
-    /// `retain`: an upper limit.
+    /// The mode of long sleeps. Its whole entering is counted, although the OS did its part before
+    /// `retain`. So the energy is an upper limit.
     pub persist: Mode,
     /// How long `retain` lasts before `persist` is entered.
     pub delay: Time,
 }
 
 impl Staged {
-    /// The staged mode with the delay of `auto`: the break-even. `None`: there is no break-even,
-    /// and staging could only cost more.
+    /// The staged mode with the delay of `auto`, the break-even. `None`: without a break-even,
+    /// staging could only cost more.
     #[must_use]
     pub fn auto(retain: Mode, persist: Mode) -> Option<Self> {
-        // The second mode must be the cheaper one to keep.
+        // `persist` must be cheaper to keep, so that it is the cheaper mode for long sleeps.
         if persist.kept >= retain.kept {
             return None;
         }
@@ -171,7 +170,8 @@ impl Staged {
         })
     }
 
-    /// The energy of a sleep of this length; a wake event at the delay still finds `retain`.
+    /// The energy of a sleep of this length. If the wake event comes at the delay, `persist` is not
+    /// entered.
     #[must_use]
     pub fn energy(&self, length: Time) -> Energy {
         if length <= self.delay {
@@ -188,8 +188,8 @@ impl Staged {
         if retain < persist { retain } else { persist }
     }
 
-    /// The highest ratio to the better mode's energy, over all lengths. It is reached just after
-    /// the delay.
+    /// The highest ratio of its energy to the better mode's, over all lengths. It is reached just
+    /// after the delay.
     #[must_use]
     pub fn worst_ratio(&self) -> f64 {
         let behind = self.retain.enter_energy()
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(dear.break_even(&cheap), BreakEven::SecondAlways);
         assert_eq!(cheap.break_even(&cheap), BreakEven::Same);
         assert_eq!(cheap.break_even(&dear).length(), None);
-        // Equal in one of the two, the other decides.
+        // If the modes are equal in one respect, the other decides.
         let slow = mode((2.0, 1.0), 1.0, (1.0, 1.0));
         assert_eq!(cheap.break_even(&slow), BreakEven::FirstAlways);
         let thirsty = mode((1.0, 1.0), 2.0, (1.0, 1.0));
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Equal, up to the rounding of 64-bit floats.
+    /// Whether two energies are equal, up to the rounding of 64-bit floats.
     fn near(one: Energy, other: Energy) -> bool {
         let scale = one.get::<joule>().abs().max(other.get::<joule>().abs());
         (one - other).get::<joule>().abs() <= scale * 1e-9
@@ -309,7 +309,7 @@ mod tests {
             if let BreakEven::At(length) = length {
                 prop_assert!(length > Time::default());
                 prop_assert!(near(a.energy(length), b.energy(length)));
-                // It is the lengths on either side that they are chosen by.
+                // The cheaper mode differs on the two sides of the break-even.
                 let cheaper = |length| a.energy(length) < b.energy(length);
                 prop_assert_ne!(cheaper(length * 0.9), cheaper(length * 1.1));
             }
@@ -334,7 +334,7 @@ mod tests {
             prop_assert!(short <= long);
             prop_assert!(a.average_power(lengths[1]) >= Power::default());
             if let Some(staged) = Staged::auto(a, b) {
-                // At the delay the mode changes, and leaving `retain` is saved.
+                // At the delay the mode changes, and the energy to leave `retain` is saved.
                 let saved = staged.retain.leave_energy();
                 let [short, long] = lengths.map(|length| staged.energy(length));
                 prop_assert!(short <= long + saved);
@@ -353,7 +353,7 @@ mod tests {
                 let (cost, better) = (staged.energy(length), staged.better_energy(length));
                 prop_assert!(cost <= better * staged.worst_ratio().max(1.0) * bound / 2.0);
             }
-            // Up to the delay it is the better one.
+            // Up to the delay the staged mode costs the same as `retain`.
             let before = staged.delay * f64::min(part, 1.0);
             prop_assert!(near(staged.energy(before), staged.retain.energy(before)));
         }

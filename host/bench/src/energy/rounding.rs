@@ -1,23 +1,23 @@
-//! Handles rounding: a printed number stands for all values within half a unit of its last digit.
+//! Accounts for rounding: a printed number stands for all values within half a unit of its last
+//! digit.
 
 use std::num::ParseFloatError;
 
 use serde::Deserialize;
 
-/// A printed number.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Printed {
     pub text: String,
     pub value: f64,
-    /// Half a unit of its last digit.
+    /// Half a unit of the last digit.
     pub half: f64,
 }
 
 impl TryFrom<String> for Printed {
     type Error = ParseFloatError;
 
-    /// Parses digits, with or without a point among them.
+    /// Parses digits with at most one decimal point.
     fn try_from(text: String) -> Result<Self, ParseFloatError> {
         let decimals = text.split_once('.').map_or(0, |(_, digits)| digits.len());
         Ok(Printed {
@@ -28,18 +28,19 @@ impl TryFrom<String> for Printed {
     }
 }
 
-/// A result, with its least and greatest value for all inputs that round to the printed ones.
+/// A computed number. Its inputs were rounded, so it also has the least and the greatest possible
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Computed {
-    /// For the inputs as printed.
+    /// The result for the inputs as printed.
     pub value: f64,
     pub least: f64,
     pub most: f64,
 }
 
 impl Computed {
-    /// Applies `combine` to the three values of several results. The results must have independent
-    /// inputs, and `combine` must be increasing.
+    /// Applies `combine` to the values, the least and the greatest of several results. Their inputs
+    /// must be independent, and `combine` must be increasing.
     #[must_use]
     pub fn combine(
         of: &[Computed],
@@ -52,15 +53,15 @@ impl Computed {
         }
     }
 
-    /// The result's deviation from the printed value, relative to that.
+    /// The deviation from the printed number, relative to it.
     #[must_use]
     pub fn deviation(&self, printed: &Printed) -> f64 {
         self.value / printed.value - 1.0
     }
 
-    /// The deviation that rounding does not explain, relative to the printed value. It is zero if
-    /// some inputs that round to the printed ones give the printed result, and infinite if there is
-    /// no result.
+    /// The deviation that rounding does not explain, relative to the printed number. It is zero if
+    /// some inputs that round to the printed ones give the printed result. It is infinite if there
+    /// is no result.
     #[must_use]
     pub fn beyond_rounding(&self, printed: &Printed) -> f64 {
         if self.value.is_nan() {
@@ -72,11 +73,11 @@ impl Computed {
     }
 }
 
-/// A field of `T`, and half a unit of its last digit.
+/// An input: a field of `T`, and half a unit of its last printed digit.
 pub type Rounded<T> = (fn(&mut T) -> &mut f64, f64);
 
-/// Computes `result` of rounded `inputs`. It takes the extremes at the corners of the inputs'
-/// ranges. They are there if the result rises or falls steadily with each input.
+/// Computes `result` from rounded `inputs`. Its extremes are taken from the corners of the inputs'
+/// ranges. So `result` must rise or fall steadily with each input.
 #[must_use]
 pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) -> f64) -> Computed {
     let value = result(inputs);
@@ -85,7 +86,7 @@ pub fn over<T: Clone>(inputs: &T, rounded: &[Rounded<T>], result: impl Fn(&T) ->
         *field(&mut at) += sign * half;
         at
     };
-    // Inputs without influence would only double the number of corners.
+    // An input without influence would only double the number of corners.
     let matters = |one: &&Rounded<T>| {
         [-1.0, 1.0]
             .iter()

@@ -1,8 +1,9 @@
-//! Recomputes the thesis's tables and estimates (`thesis.toml`) with the model, from its own phase
-//! figures in the built-in profiles. Compares them with the printed numbers.
+//! Recomputes the tables and estimates of the thesis on suspend-to-PMem (`thesis.toml`), and
+//! compares them with the printed numbers. The inputs are the thesis's own figures for each phase,
+//! in the built-in profiles.
 //!
-//! Three estimates can be reproduced in one way only, which is not the way that the text describes:
-//! see [`Reading`].
+//! The arithmetic of three printed estimates differs from the thesis's description of it: see
+//! [`Reading`].
 
 use std::collections::BTreeMap;
 
@@ -18,28 +19,28 @@ use super::model::{Mode, Phase};
 use super::profile::{Figure, Kind, ModeProfile, Profile};
 use super::rounding::{Computed, Printed, Rounded, over};
 
-/// All of the machine's RAM, in bytes, which the thesis's estimates move.
+/// Bytes of the machine's RAM. The thesis's estimates assume that all of it is moved.
 const RAM: f64 = 32.0 * 1024.0 * 1024.0 * 1024.0;
 
-/// How an estimate was recomputed.
+/// Which arithmetic an estimate was recomputed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// By the arithmetic that yields the printed number.
+    /// The arithmetic that yields the printed number.
     #[default]
     Printed,
-    /// By the text's description, where that yields another number. Each saving takes its seconds
-    /// off the phase once, and only named savings count. The printed numbers multiply the remaining
-    /// shares of the resume, as if each saving took its share of the rest. The printed number for
-    /// 25 % of the memory "alone" also includes the saving of the memory training.
+    /// The arithmetic that the text describes, if that yields another number. Each saving shortens
+    /// the phase by its own seconds, and only the named savings count. The printed numbers instead
+    /// multiply the shares of the resume that each saving leaves. The printed number for 25 % of
+    /// the memory "alone" also includes the saving of the memory training.
     Literal,
 }
 
-/// One number of the thesis.
+/// A printed number of the thesis, with the recomputed one.
 #[derive(Clone, Debug)]
 pub struct Remade {
     pub what: String,
-    /// Its place in the thesis.
+    /// Where the thesis prints it.
     pub place: String,
     pub formula: String,
     pub reading: Reading,
@@ -54,7 +55,7 @@ struct Thesis {
     numbers: Vec<Number>,
 }
 
-/// A number of the thesis, the ends of a range, or one number for each memory usage.
+/// A number of the thesis, both ends of a range, or a number for each memory usage.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Number {
@@ -72,36 +73,36 @@ struct Number {
     each: Vec<Printed>,
 }
 
-/// A quantity of one memory usage.
+/// A quantity that is computed for one memory usage.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Quantity {
-    /// Energy of S3's enter and leave, in joules.
+    /// Energy to enter and leave S3, in joules.
     S3Energy,
-    /// Energy of suspend-to-PMem's, in joules.
+    /// Energy to enter and leave suspend-to-PMem, in joules.
     Energy,
     EnergyOverS3,
-    /// In minutes.
+    /// Break-even of suspend-to-PMem and S3, in minutes.
     BreakEven,
     SuspendOverS3,
-    /// In percent.
+    /// Share of storing in the suspend, in percent.
     StoringOfSuspend,
-    /// In seconds.
+    /// Time of the resume, in seconds.
     Wake,
     WakeOverS3,
-    /// In percent.
+    /// Share of the memory training in the resume, in percent.
     TrainingOfWake,
-    /// In joules.
+    /// Energy of the memory training, in joules.
     TrainingEnergy,
-    /// Loading all of the RAM at the device's bandwidth, in seconds.
+    /// Time to load all of the RAM at the device's bandwidth, in seconds.
     FastLoad,
-    /// Storing all of it, in seconds.
+    /// Time to store all of the RAM at the device's bandwidth, in seconds.
     FastStore,
-    /// Excess of the load time, in percent.
+    /// Excess of the measured load time over [`FastLoad`](Self::FastLoad), in percent.
     LoadOverFastLoad,
 }
 
-/// The memory usages of a number.
+/// The memory usages for which a number is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Of {
@@ -111,7 +112,7 @@ enum Of {
     Extremes,
 }
 
-/// The figures of one memory usage: J, W and s as printed.
+/// The printed figures for one memory usage, in joules, watts and seconds.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     gib: u32,
@@ -128,12 +129,12 @@ struct Column {
     resume_s: f64,
     training_s: f64,
     load_s: f64,
-    /// Time for all of the RAM at the device's bandwidth, which counts as exact.
+    /// Time to store all of the RAM at the device's bandwidth. It counts as exact.
     fast_store_s: f64,
     fast_load_s: f64,
 }
 
-/// Energies are printed to whole joules, the rest to hundredths.
+/// The inputs and their rounding: energies are printed to whole joules, the rest to hundredths.
 const ROUNDED: [Rounded<Column>; 13] = [
     (|column| &mut column.s3_suspend_j, 0.5),
     (|column| &mut column.s3_resume_j, 0.5),
@@ -150,13 +151,13 @@ const ROUNDED: [Rounded<Column>; 13] = [
     (|column| &mut column.load_s, 0.005),
 ];
 
-/// The savings that section 5.6 assumes.
+/// The savings that the thesis's section 5.6 assumes.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Savings {
-    /// The share of the memory that is moved.
+    /// The share of the memory that is moved, 0 to 1.
     moved: f64,
-    /// Whether it moves at the device's bandwidth.
+    /// Whether the memory moves at the device's bandwidth.
     fast: bool,
     /// Whether the FPGA's memory training is avoided.
     trained: bool,
@@ -222,7 +223,7 @@ impl Column {
         }
     }
 
-    /// Suspend-to-PMem with some savings.
+    /// Suspend-to-PMem as a mode, with these savings.
     fn pmem(&self, savings: Savings, reading: Reading) -> Mode {
         let (store, load) = self.moved(savings);
         let suspend = (self.suspend_s - self.store_s + store) / self.suspend_s;
@@ -244,7 +245,7 @@ impl Column {
         }
     }
 
-    /// Seconds of storing and of loading.
+    /// Seconds to store and to load the memory.
     fn moved(&self, savings: Savings) -> (f64, f64) {
         let (store, load) = if savings.fast {
             (self.fast_store_s, self.fast_load_s)
@@ -258,7 +259,7 @@ impl Column {
         self.pmem(Savings::default(), Reading::Literal)
     }
 
-    /// Seconds of a resume with these savings.
+    /// Seconds of a resume.
     fn wake(&self, savings: Savings) -> f64 {
         let mode = self.pmem(savings, Reading::Literal);
         mode.leave_time().get::<second>()
@@ -298,8 +299,8 @@ impl Column {
         }
     }
 
-    /// The extreme figures of all columns: the highest energies and the shortest times of a resume,
-    /// and S3's shortest. The thesis's "up to" and "as low as" combine them.
+    /// The extreme figures of all columns: the highest energies, the shortest times of a resume,
+    /// and S3's shortest times. The thesis combines them in "up to" and "as low as".
     fn extremes(columns: &[Column]) -> Column {
         let least =
             |field: fn(&Column) -> f64| columns.iter().map(field).fold(f64::INFINITY, f64::min);
@@ -312,7 +313,7 @@ impl Column {
     }
 }
 
-/// A phase of `joules` and `seconds`, cut to a part at the same power.
+/// A phase of `joules` and `seconds`, shortened to `part` of it at the same power.
 fn scaled(joules: f64, seconds: f64, part: f64) -> Phase {
     Phase {
         name: String::new(),
@@ -334,7 +335,7 @@ pub fn remade() -> anyhow::Result<Vec<Remade>> {
     Ok(rows.collect())
 }
 
-/// The rows of one number: printed, and recomputed from the columns.
+/// The rows for one number, each with the printed and the recomputed value.
 fn rows(number: &Number, columns: &[Column]) -> Vec<Remade> {
     let reckon = |column: &Column| over(column, &ROUNDED, |column| column.reckon(number));
     let each: Vec<Computed> = columns.iter().map(reckon).collect();

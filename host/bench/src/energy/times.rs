@@ -1,18 +1,18 @@
-//! Sources of the times of a sleep's phases.
+//! Where the times of a sleep's phases come from.
 
 use serde::Deserialize;
 use uom::si::f64::Time;
 
-/// A part of Poorwill's sleeps and wakes.
+/// A part of a sleep or a wake that a bench measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasuredPart {
     /// The kernel's suspend.
     KernelSleep,
-    /// The firmware's sleep, without saving.
+    /// The firmware's part of the sleep, without the save.
     FirmwareSleep,
     Save,
-    /// The firmware's wake, without loading.
+    /// The firmware's part of the wake, without the load.
     FirmwareWake,
     Load,
     /// The kernel's resume.
@@ -21,16 +21,16 @@ pub enum MeasuredPart {
 
 /// A source of the times of phases.
 pub trait Times {
-    /// The time of this part; `None`: the profile's.
+    /// The time of a part; `None`: use the profile's.
     fn of(&self, part: MeasuredPart) -> Option<Time>;
 
-    /// Whether avoidable parts are left out.
+    /// Whether avoidable parts are left out of the phases.
     fn without_avoidable(&self) -> bool {
         false
     }
 }
 
-/// The times of the profile itself.
+/// Uses the profile's own times.
 #[derive(Clone, Copy, Debug)]
 pub struct Given;
 

@@ -1,4 +1,4 @@
-//! The modelled energy of the measured sleeps on machines with known powers.
+//! The modelled energy of the measured sleeps, on machines whose power in each phase is published.
 
 use uom::si::energy::kilojoule;
 use uom::si::f64::Time;
@@ -15,26 +15,27 @@ use crate::energy::profile::{Kind, Profile};
 use crate::energy::times::Given;
 use crate::results::Results;
 
-/// Length of the sleeps in plots of power, as in the thesis.
+/// Length of the sleeps in plots of power over time, as in the thesis.
 const SHOWN_SECONDS: f64 = 5.0;
 
-/// The results for one profile.
+/// The modes of one profile.
 struct Machine {
     name: &'static str,
     profile: Profile,
-    /// With RAM powered.
+    /// The mode with powered RAM.
     retain: Mode,
-    /// As published, if the profile has all times.
+    /// The persist mode with the published times, if the profile has all of them.
     published: Option<Mode>,
-    /// The smallest and the largest image, each with and without avoidable parts.
+    /// The persist mode with the smallest and the largest measured image, each with and without
+    /// avoidable parts.
     measured: Vec<MeasuredMode>,
 }
 
-/// The text of the section.
+/// The section's introduction.
 pub(super) const TEXT: &str = "No power was measured: a profile gives the power of each phase on a real machine, \
      from published tables. If it has a device, the times of images are the measured bytes at that device's bandwidths; otherwise phases take their times under emulation. The command `poorwill energy` shows all figures and their sources.";
 
-/// The machines to which the measured sleeps apply.
+/// The profiles to which measured sleeps apply.
 pub(super) struct Machines(Vec<Machine>);
 
 impl Machines {
@@ -98,14 +99,14 @@ impl Machine {
         })
     }
 
-    /// The largest image, with avoidable parts.
+    /// The sleep with the largest image, with avoidable parts.
     fn greatest(&self) -> Option<&MeasuredMode> {
         let as_it_is = self.measured.iter().filter(|one| !one.without_avoidable);
         as_it_is.max_by(|a, b| a.sleep.saved_bytes.total_cmp(&b.sleep.saved_bytes))
     }
 
-    /// The modes with names and colours: RAM powered, as published, as measured, and the largest
-    /// image without avoidable parts.
+    /// The modes with names and colours: retain and persist as published, persist as measured, and
+    /// the largest image again without avoidable parts.
     fn modes(&self) -> Vec<(String, usize, &Mode)> {
         let mut modes = vec![(
             format!("{}, as published", self.retain.name),
@@ -128,7 +129,7 @@ impl Machine {
 
     fn power_over_time(&self) -> anyhow::Result<Figure> {
         let mut modes = self.modes();
-        // One image is enough here.
+        // Of the measured images only the largest is drawn.
         let greatest = self.greatest().map(label);
         modes
             .retain(|(name, colour, _)| matches!(colour, 1 | 2) || Some(name) == greatest.as_ref());
@@ -220,7 +221,7 @@ impl Machine {
     }
 }
 
-/// Units of the axis of lengths.
+/// Units of the axis of sleep lengths.
 #[derive(Clone, Copy)]
 enum Unit {
     Seconds,
@@ -256,7 +257,7 @@ fn label(one: &MeasuredMode) -> String {
     format!("Poorwill, {}{}", one.sleep.name, without(one))
 }
 
-/// `saving 0.2 s at 176 W, …`
+/// The phases of a mode as text: `saving 0.2 s at 176 W, …`
 fn phases(mode: &Mode) -> String {
     let phases = mode.enter.iter().chain(&mode.leave);
     let words: Vec<String> = phases
@@ -272,7 +273,7 @@ fn phases(mode: &Mode) -> String {
     words.join(", ")
 }
 
-/// The power of each phase, and of the sleep between them.
+/// The curve of a mode's power: a step for each phase, and one for the sleep between them.
 fn steps(name: String, colour: usize, mode: &Mode) -> Curve {
     let kept = (Time::new::<second>(SHOWN_SECONDS), mode.kept);
     let entering = mode.enter.iter().map(|phase| (phase.time, phase.power));
@@ -332,7 +333,7 @@ mod tests {
     fn break_evens_are_marked_where_the_lines_cross() {
         let machines = Machines::of(&sample()).unwrap();
         let figure = machines.0[2].energy_over_length().unwrap();
-        // As published, the least image, and the greatest with and without the memory
+        // Marks: as published, the smallest image, and the largest with and without the memory
         // training.
         let rings = figure.svg.matches("<circle").count();
         assert_eq!(rings, 4, "{}", figure.svg);

@@ -7,13 +7,13 @@ use crate::results::Results;
 use crate::spread::Spread;
 use crate::{Pair, Sealing};
 
-/// One plot.
+/// A plot with its title and text.
 pub(super) struct Figure {
     pub(super) title: String,
-    /// Its explanation, in a sentence or two.
+    /// An explanation of one or two sentences.
     pub(super) text: String,
     pub(super) svg: String,
-    /// Names and colours.
+    /// The names and colours of the series.
     pub(super) legend: Vec<(String, String)>,
 }
 
@@ -49,7 +49,7 @@ fn short(case: &Case) -> String {
     name.strip_suffix(" GiB").unwrap_or(&name).to_owned()
 }
 
-/// Medians of parts, in seconds, and the rest of the whole.
+/// The medians of `parts` in seconds, and the rest of `whole`.
 fn parts(whole: Spread, parts: &[Option<Spread>]) -> Vec<f64> {
     let known: Vec<f64> = parts
         .iter()
@@ -182,7 +182,7 @@ fn largest(compare: &Comparison) -> u64 {
         .unwrap_or(0)
 }
 
-/// One way's times, over the memory in use.
+/// The times of one way to wake or sleep, over the memory in use.
 fn over_used(
     cases: &[&Case],
     (colour, name): (usize, &str),

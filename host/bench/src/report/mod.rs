@@ -1,5 +1,5 @@
-//! The report: one HTML page with plots from a bench's results. It needs no network and no script,
-//! and follows the reader's screen and choice of light or dark.
+//! The report: an HTML page with plots of a bench's results. It needs no network and no script. It
+//! adapts to the reader's screen, and to a light or dark theme.
 
 mod energy;
 mod figures;
@@ -14,7 +14,7 @@ use tables::Grid;
 use crate::results::Results;
 use crate::targets::{Target, Value, Verdict};
 
-/// The page.
+/// The data of the page's template.
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'r> {
@@ -25,15 +25,14 @@ struct Page<'r> {
     facts: Vec<(&'static str, String)>,
 }
 
-/// Plots that belong together.
 struct Section {
     title: &'static str,
-    /// A note on all of them; may be empty.
+    /// A note on all plots of the section; may be empty.
     text: &'static str,
     figures: Vec<Figure>,
 }
 
-/// A target, for people.
+/// A target's row in the table.
 struct Row {
     what: String,
     limit: String,
@@ -43,7 +42,6 @@ struct Row {
     cases: Vec<String>,
 }
 
-/// The page as HTML.
 pub fn html(results: &Results) -> anyhow::Result<String> {
     let energy = energy::Machines::of(results)?;
     let mut sections = vec![
@@ -231,7 +229,7 @@ mod tests {
         ] {
             assert!(page.contains(&text), "no {text:?}");
         }
-        // The others are there.
+        // The other figures are still shown.
         assert!(page.matches("<svg").count() >= 5, "plots are missing");
         assert!(!page.contains("NaN") && !page.contains("inf<"));
         let read: Results = serde_json::from_str(&results.to_json().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Plots as SVG. The colours are distinct on light and on dark backgrounds. Black is the text's
-//! colour, which the page's style sheet sets.
+//! Draws plots as SVG. The colours are distinct on light and on dark backgrounds. Black stands for
+//! the text's colour, which the page's style sheet sets.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use plotters::prelude::*;
 
 use crate::spread::Spread;
 
-/// Width of a plot in pixels, which the page scales.
+/// Width of a plot in pixels. The page scales it.
 const WIDTH: u32 = 560;
-/// Font size that is readable when a telephone shows the plot at half its size.
+/// Font size in pixels, readable when a telephone shows the plot at half its size.
 const TYPE: u32 = 20;
-/// Height of a bar with the gap below it.
+/// Height in pixels of a bar with the gap below it.
 const BAR: u32 = 36;
 
-/// Colours of parts and series, in this order.
+/// Colours of a bar's parts and of series, in this order.
 pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0x3f, 0x7f, 0xd0),
     RGBColor(0xe0, 0x8a, 0x1e),
@@ -28,49 +28,49 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0xc9, 0x4f, 0x4f),
 ];
 
-/// A colour in style sheet syntax.
+/// A colour in the syntax of style sheets.
 pub(super) fn css(index: usize) -> String {
     let RGBColor(red, green, blue) = COLOURS[index % COLOURS.len()];
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// One bar of parts.
+/// A bar that is divided into parts.
 #[derive(Clone, Debug)]
 pub struct Bar {
     pub name: String,
     /// The parts, from the axis outwards: at most six, in the order of [`COLOURS`].
     pub parts: Vec<f64>,
-    /// The extremes of the whole.
+    /// The least and the greatest value of the whole.
     pub ends: (f64, f64),
 }
 
-/// One line of points.
+/// Measured points that a line connects.
 pub(super) struct Series {
     pub(super) name: String,
     /// Index into [`COLOURS`].
     pub(super) colour: usize,
-    /// Places and values.
+    /// Positions on the x axis, and values.
     pub(super) points: Vec<(f64, Spread)>,
 }
 
-/// One line without measurements.
+/// A computed line, without measured points.
 pub(super) struct Curve {
     pub(super) name: String,
     /// Index into [`COLOURS`].
     pub(super) colour: usize,
-    /// Its points, in order.
+    /// Points of the line, in order.
     pub(super) points: Vec<(f64, f64)>,
-    /// Its marked points.
+    /// Points that are marked by a ring.
     pub(super) marks: Vec<(f64, f64)>,
 }
 
-/// Axes of a plot of lines.
+/// The axes of a plot with lines.
 pub(super) struct Axes<'a> {
     pub(super) x: &'a str,
     pub(super) y: &'a str,
     /// Whether the y axis is logarithmic.
     pub(super) logarithmic: bool,
-    /// Whether lines mark y = x and y = 1.1 x.
+    /// Whether thin lines mark y = x and y = 1.1 x.
     pub(super) identity: bool,
 }
 
@@ -88,7 +88,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw_bars(svg: &mut String, bars: &[Bar], count: u32, most: f64, axis: &str) -> Drawn {
     let area = SVGBackend::with_string(svg, (WIDTH, count * BAR + 76)).into_drawing_area();
-    // The first bar is on top.
+    // The first bar is the topmost.
     let place = |index: u32| count - 1 - index;
     let mut chart = ChartBuilder::on(&area)
         .margin_top(4)
@@ -135,7 +135,7 @@ fn draw_bars(svg: &mut String, bars: &[Bar], count: u32, most: f64, axis: &str) 
     Ok(())
 }
 
-/// Lines through medians, with the least and the most of each.
+/// Lines through the medians. Each point also shows the least and the greatest value.
 pub(super) fn lines(series: &[Series], axes: &Axes<'_>) -> anyhow::Result<String> {
     let mut svg = String::new();
     draw_lines(&mut svg, series, axes).map_err(|error| anyhow!("drawing lines: {error}"))?;
@@ -146,7 +146,7 @@ fn draw_lines(svg: &mut String, series: &[Series], axes: &Axes<'_>) -> Drawn {
     let points = || series.iter().flat_map(|series| &series.points);
     let right = points().map(|point| point.0).fold(0.0, f64::max) * 1.06;
     let top = points().map(|point| point.1.most).fold(0.0, f64::max);
-    // Without points, the axis still needs two ends, close together.
+    // Without points, the axis still needs two different ends.
     let bottom = points().map(|point| point.1.least).fold(top, f64::min);
     let area = SVGBackend::with_string(svg, (WIDTH, 400)).into_drawing_area();
     let mut builder = ChartBuilder::on(&area);
@@ -218,14 +218,14 @@ where
     Ok(())
 }
 
-/// Curves from the origin on, with their marks.
+/// Computed curves that start at the origin, with their marks.
 pub(super) fn curves(curves: &[Curve], x: &str, y: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
     draw_curves(&mut svg, curves, [x, y]).map_err(|error| anyhow!("drawing curves: {error}"))?;
     Ok(svg)
 }
 
-/// Names and colours, for a legend.
+/// Names and colours of series, for a legend.
 pub(super) fn legend_of<'l>(
     lines: impl IntoIterator<Item = (&'l str, usize)>,
 ) -> Vec<(String, String)> {
@@ -234,14 +234,14 @@ pub(super) fn legend_of<'l>(
 }
 
 impl Series {
-    /// Its entry in a legend.
+    /// The legend's name and colour.
     pub(super) fn entry(&self) -> (&str, usize) {
         (&self.name, self.colour)
     }
 }
 
 impl Curve {
-    /// Its entry in a legend.
+    /// The legend's name and colour.
     pub(super) fn entry(&self) -> (&str, usize) {
         (&self.name, self.colour)
     }
@@ -272,7 +272,7 @@ fn draw_curves(svg: &mut String, curves: &[Curve], [x, y]: [&str; 2]) -> Drawn {
     Ok(())
 }
 
-/// A number at an axis.
+/// A number as an axis shows it.
 fn number(value: f64) -> String {
     let digits: Range<f64> = 0.0..0.1;
     match value {

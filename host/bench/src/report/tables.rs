@@ -1,11 +1,10 @@
-//! The figures of the plots, as tables.
+//! The figures of the plots, as tables of text.
 
 use crate::appliance::Appliance;
 use crate::compare::{Case, Comparison, gib};
 use crate::results::Results;
 use crate::spread::seconds as cell;
 
-/// One table.
 pub(super) struct Grid {
     pub(super) title: &'static str,
     pub(super) heads: Vec<String>,
@@ -77,7 +76,7 @@ fn seconds(compare: &Comparison) -> Grid {
     }
 }
 
-/// Table 1 of Kaminaga's paper, with these figures beside the printed ones.
+/// Table 1 of Kaminaga's paper, with the measured figures beside the printed ones.
 fn starts(appliance: &Appliance) -> Grid {
     Grid {
         title: "Snapshot boot, seconds: medians, with the least and the most; the paper's means come from another machine",

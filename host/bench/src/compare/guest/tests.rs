@@ -1,4 +1,4 @@
-//! Guests that are shell scripts.
+//! Tests with shell scripts in place of QEMU.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A guest that is this script, and where it lies. Redis has a second to answer.
+/// A guest that is this script, and the script's folder. Redis must answer within a second.
 fn guest(script: &str) -> (TempDir, Guest) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("qemu");

@@ -4,7 +4,6 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why there is no profile.
 #[derive(Debug, Error)]
 pub enum ProfileError {
     #[error(

@@ -1,4 +1,4 @@
-//! Profiles: the powers of a machine's phases, each with its source, as TOML.
+//! Profiles: TOML files with the power of each phase of a machine's sleeps, each with its source.
 
 mod error;
 mod phases;
@@ -16,22 +16,22 @@ use uom::si::time::second;
 
 use super::times::MeasuredPart;
 
-/// A machine: measured or assumed figures of its modes.
+/// A machine's profile, with measured or assumed figures for each mode.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The machine, in a line.
+    /// A line about the machine.
     pub title: String,
-    /// Notes for judging the figures.
+    /// Notes that help to judge the figures.
     pub about: String,
     /// The publication that "Table" and "Figure" in the sources refer to; or `given`.
     pub publication: String,
-    /// The medium for images.
+    /// The machine's medium for images.
     pub device: Option<Device>,
     pub modes: Vec<ModeProfile>,
 }
 
-/// One figure, and its source.
+/// A figure with its source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -41,32 +41,32 @@ pub struct Figure {
     pub source: String,
 }
 
-/// A medium's rates.
+/// The rates of a medium.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     pub name: String,
-    /// Rate of loading.
+    /// Rate at which images are loaded.
     pub read_bytes_per_second: Figure,
-    /// Rate of saving.
+    /// Rate at which images are saved.
     pub write_bytes_per_second: Figure,
 }
 
-/// A mode's counterpart in Poorwill.
+/// Poorwill's counterpart of a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The machine runs on: there is nothing to enter or leave.
+    /// The machine runs on, so there is nothing to enter or leave.
     Awake,
     /// RAM stays powered.
     Retain,
     /// An image is saved, and the power is off.
     Persist,
-    /// RAM is persistent, and the power is off.
+    /// RAM is persistent, so nothing is saved, and the power is off.
     Cut,
     /// One hart is suspended.
     Hart,
-    /// The power is off, without an image; the OS boots.
+    /// The power is off, and there is no image: the OS boots.
     Off,
 }
 
@@ -75,17 +75,17 @@ pub enum Kind {
 pub struct ModeProfile {
     pub name: String,
     pub kind: Kind,
-    /// The power while it lasts.
+    /// Power while the mode keeps the state.
     pub kept_watts: Figure,
-    /// From the request until it lasts.
+    /// The phases from the request until the mode keeps the state.
     #[serde(default)]
     pub enter: Vec<PhaseProfile>,
-    /// From the wake event until the OS runs.
+    /// The phases from the wake event until the OS runs.
     #[serde(default)]
     pub leave: Vec<PhaseProfile>,
 }
 
-/// One phase: two of power, time and energy; or the power alone, with a measured time.
+/// A phase, given by two of power, time and energy, or by its power and a measured time.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseProfile {
@@ -93,9 +93,9 @@ pub struct PhaseProfile {
     pub watts: Option<Figure>,
     pub seconds: Option<Figure>,
     pub joules: Option<Figure>,
-    /// The part of a measured sleep that may replace it.
+    /// The part of a measured sleep whose time may replace this phase's.
     pub measured: Option<MeasuredPart>,
-    /// Its parts, at the same power.
+    /// The phase's parts, all at its power.
     #[serde(default)]
     pub parts: Vec<PartProfile>,
 }
@@ -105,11 +105,11 @@ pub struct PhaseProfile {
 #[serde(deny_unknown_fields)]
 pub struct PartProfile {
     pub name: String,
-    /// Its time. One part of each phase is without a time, and takes the rest.
+    /// Time of the part. One part of each phase has no time, and takes the rest of the phase.
     pub seconds: Option<Figure>,
-    /// The part of a measured sleep that may replace it.
+    /// The part of a measured sleep whose time may replace this part's.
     pub measured: Option<MeasuredPart>,
-    /// Whether the part is avoidable: see
+    /// Whether another implementation could avoid the part: see
     /// [`Times::without_avoidable`](super::times::Times::without_avoidable).
     #[serde(default)]
     pub avoidable: bool,
@@ -118,7 +118,6 @@ pub struct PartProfile {
 type Found = Result<(), (String, Fault)>;
 
 impl Profile {
-    /// Reads a profile from `file`.
     pub fn read(file: &Path) -> Result<Self, ProfileError> {
         let name = file.display().to_string();
         match fs::read_to_string(file) {
@@ -127,7 +126,7 @@ impl Profile {
         }
     }
 
-    /// Parses `text`, which comes from `file`.
+    /// Parses `text`. Errors call its file `file`.
     pub fn parse(text: &str, file: &str) -> Result<Self, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|reason| ProfileError::Malformed {
             file: file.to_owned(),
@@ -143,19 +142,18 @@ impl Profile {
         }
     }
 
-    /// The mode of this name.
     #[must_use]
     pub fn mode(&self, name: &str) -> Option<&ModeProfile> {
         self.modes.iter().find(|mode| mode.name == name)
     }
 
-    /// The first mode of this kind.
+    /// The first mode of that kind.
     #[must_use]
     pub fn mode_of(&self, kind: Kind) -> Option<&ModeProfile> {
         self.modes.iter().find(|mode| mode.kind == kind)
     }
 
-    /// All figures, and their places in the profile.
+    /// All figures, with their places in the profile.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut figures = Vec::new();
@@ -243,7 +241,7 @@ mod tests {
         Profile::parse(text, "mine.toml")
     }
 
-    /// A profile with one phase of this text.
+    /// A profile with one phase, described by `text`.
     fn phase(text: &str) -> Result<Profile, ProfileError> {
         parse(&format!(
             "{HEAD}{MODE}[[modes.enter]]\nname = \"down\"\n{text}"

@@ -7,7 +7,8 @@ use crate::energy::model::{Mode, Phase};
 use crate::energy::times::Times;
 
 impl ModeProfile {
-    /// The mode with these times. `None`: the time of a phase is in neither these nor the profile.
+    /// The mode with times from `times`. `None`: neither `times` nor the profile has the time of
+    /// some phase.
     #[must_use]
     pub fn with(&self, times: &dyn Times) -> Option<Mode> {
         let phases = |phases: &[PhaseProfile]| -> Option<Vec<Phase>> {
@@ -22,7 +23,7 @@ impl ModeProfile {
         })
     }
 
-    /// Each phase, and its place in the profile.
+    /// All phases, with their places in the profile.
     pub(super) fn phases(&self) -> impl Iterator<Item = (String, &PhaseProfile)> {
         let ways = [("enter", &self.enter), ("leave", &self.leave)];
         ways.into_iter().flat_map(move |(way, phases)| {
@@ -31,7 +32,7 @@ impl ModeProfile {
         })
     }
 
-    /// Whether some of its times can come from a measurement.
+    /// Whether a measurement can replace a time of the mode.
     #[must_use]
     pub fn is_measurable(&self) -> bool {
         let measurable = |phase: &PhaseProfile| {
@@ -40,7 +41,7 @@ impl ModeProfile {
         self.enter.iter().chain(&self.leave).any(measurable)
     }
 
-    /// Whether a part is avoidable.
+    /// Whether some part of the mode is avoidable.
     #[must_use]
     pub fn has_avoidable(&self) -> bool {
         let mut phases = self.enter.iter().chain(&self.leave);
@@ -108,7 +109,7 @@ impl PhaseProfile {
         }
     }
 
-    /// The time that the other parts leave.
+    /// The part of the phase's time that is left for the part without a time.
     fn rest(&self) -> Option<Time> {
         let known = self.parts.iter().filter_map(|part| part.seconds.as_ref());
         Some(self.time()? - known.map(Figure::seconds).sum::<Time>())
