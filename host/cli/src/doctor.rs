@@ -10,23 +10,22 @@ use poorwill_machine::tree::COMPILER;
 use poorwill_machine::{Qemu, RECOMMENDED, in_path};
 use poorwill_memory::linux::KNOWN_VERSIONS;
 
-/// The state of a part of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Good,
-    /// Some things do not work, or work less well.
+    /// Machines run, but something does not work, or works less well.
     Lacking,
-    /// Machines do not run.
+    /// No machine runs.
     Missing,
 }
 
-/// The state of one part of the host.
+/// The state of a part of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) what: &'static str,
     pub(crate) health: Health,
     pub(crate) detail: String,
-    /// How to fix it.
+    /// What the user can do.
     pub(crate) cure: Option<String>,
 }
 
@@ -52,14 +51,14 @@ impl Finding {
 
 const SETUP: &str = "as root, run `tools/setup`";
 
-/// Free space for a machine's disk and two images.
+/// Free disk space for a machine's root and two images.
 const DISK_FOR_MACHINE: Bytes = Bytes::gib(3);
-/// Free space to build the guest.
+/// Free disk space to build the guest.
 const DISK_FOR_GUEST: Bytes = Bytes::gib(4);
-/// RAM of the default machine, and QEMU's own memory.
+/// RAM for the default machine, and for QEMU itself.
 const MEMORY: Bytes = Bytes::mib(2560);
 
-/// Checks all parts; changes nothing.
+/// Checks all parts of the host. Changes nothing.
 #[must_use]
 pub(crate) fn examine() -> Vec<Finding> {
     let guest_there = Guest::find(Kernel::Stock).is_ok();
@@ -145,8 +144,8 @@ fn guest() -> Finding {
     }
 }
 
-/// Whether the firmware knows the guest's kernels well enough to find their free pages. A missing
-/// guest is another finding.
+/// Whether the firmware knows the guest's kernels, so that it can find their free pages. A guest
+/// that is not built is reported elsewhere.
 fn kernels() -> impl Iterator<Item = Finding> {
     [Kernel::Stock, Kernel::Backports]
         .into_iter()
@@ -173,10 +172,10 @@ fn kernel(image: &[u8]) -> Finding {
     Finding::bad("kernel", Health::Lacking, detail, cure)
 }
 
-/// The version in a kernel's image, which is not compressed.
+/// The version in a kernel's uncompressed image.
 fn linux_version(image: &[u8]) -> Option<&str> {
     const BANNER: &[u8] = b"Linux version ";
-    // The same words also start a format string, which has no number.
+    // A format string in the kernel starts with the same words, but no number follows.
     let rests = image.split(|byte| *byte == BANNER[0]);
     let versions = rests.filter_map(|rest| {
         let version = rest.strip_prefix(&BANNER[1..])?;
@@ -188,7 +187,7 @@ fn linux_version(image: &[u8]) -> Option<&str> {
     versions.next()
 }
 
-/// The severity of a missing tool to build the guest: none if the guest is built.
+/// How bad a missing tool for building the guest is. A built guest needs none.
 fn needed_for_guest(guest_there: bool) -> Health {
     if guest_there {
         Health::Lacking
@@ -212,7 +211,7 @@ fn guest_tools(guest_there: bool) -> Finding {
     )
 }
 
-/// Whether a tool is in PATH, or in a folder for administrators that a user's PATH may lack.
+/// Whether a tool is in PATH, or in a folder for administrators, which a user's PATH may lack.
 fn has_tool(name: &str) -> bool {
     in_path(name).is_some()
         || (std::env::var_os("PATH").is_some_and(|path| !path.is_empty())
@@ -264,7 +263,7 @@ fn disk(guest_there: bool) -> Finding {
     Finding::good("disk space", detail)
 }
 
-/// Free space at `folder`, or where it would be created.
+/// Free space in the file system of `folder`, or of the folder in which it would be created.
 fn free_at(folder: &Path) -> Option<Bytes> {
     let there = folder.ancestors().find(|folder| folder.exists())?;
     resources::disk_free(there).ok()

@@ -1,4 +1,4 @@
-//! Progress of long work, on standard error; silent if that is no terminal.
+//! Progress of long work, on standard error. Nothing is shown if that is not a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,7 +15,7 @@ pub(crate) fn bytes(message: &str, total: u64) -> ProgressBar {
         .with_message(message.to_owned())
 }
 
-/// A line with the current step of a long piece of work, and the elapsed time.
+/// A line with the current step of long work, and the elapsed time.
 #[must_use]
 pub(crate) fn steps(total: u64) -> ProgressBar {
     let style =

@@ -5,8 +5,8 @@ use anyhow::Context;
 use poorwill_machine::paths;
 use tempfile::TempDir;
 
-/// Creates a temporary folder in the cache, with a name that begins with `command`. Removes those of
-/// processes that were killed.
+/// Creates a temporary folder in the cache, whose name begins with `command`. Also removes such
+/// folders of processes that were killed.
 pub(crate) fn work_folder(command: &str) -> anyhow::Result<TempDir> {
     let cache = paths::cache()?;
     fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;

@@ -1,4 +1,4 @@
-//! `poorwill bench`: measurements of Poorwill and its competitors.
+//! `poorwill bench`: measures Poorwill and its competitors.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,11 +21,11 @@ use crate::work_folder::work_folder;
 
 /// Measure the firmware and its competitors, in one run.
 ///
-/// The parts: instructions from power-on to the next stage, against OpenSBI; the bandwidth of a
-/// wake's load, against a plain read of the same bytes from the same disk; sleeps and wakes with
-/// sealed images, against plain ones and the cipher alone; sleeps and wakes of Debian machines,
-/// against cold boots, Linux's hibernation, QEMU's own save and restore, and plain copies; an
-/// appliance's snapshot, against its cold boot and hibernation.
+/// The parts: instructions from power-on to the next stage, compared with OpenSBI; the bandwidth of
+/// a wake's load, compared with a plain read of the same bytes from the same disk; sleeps and wakes
+/// with sealed images, compared with plain ones and the cipher alone; sleeps and wakes of Debian
+/// machines, compared with cold boots, Linux's hibernation, QEMU's own save and restore, and plain
+/// copies; an appliance's snapshot, compared with its cold boot and hibernation.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -92,7 +92,7 @@ impl Bench {
         let measured = parts.iter().try_for_each(|&part| {
             let measured = poorwill_bench::measure(&options, part, &mut results, &tell);
             if let Err(error) = measured {
-                // Ctrl-C ends all parts; another error ends only this part.
+                // Ctrl-C ends all parts. Another error ends only its own part.
                 interrupt::check()?;
                 tell(&format!("{}: not measured: {error:#}", name(part)));
                 results.not_had.push(NotMeasured::new(name(part), &error));
@@ -112,7 +112,8 @@ impl Bench {
         })
     }
 
-    /// The results of a failed run stay valid, but must not replace an earlier run's complete ones.
+    /// Shows and saves the figures. A failed run's figures are valid, but must not replace an
+    /// earlier run's complete ones.
     fn show(&self, results: &Results, is_whole: bool) -> anyhow::Result<()> {
         if let Some(file) = &self.save {
             let mut name = file.clone().into_os_string();
@@ -138,7 +139,7 @@ impl Bench {
         }
     }
 
-    /// Checks for missing inputs before the first minutes are spent.
+    /// Checks the inputs first, so that a missing one is reported before minutes are spent.
     fn options(
         &self,
         parts: &[Part],
@@ -188,7 +189,7 @@ impl Bench {
     }
 }
 
-/// The name of a part on the command line.
+/// The command-line name of a part.
 fn name(part: Part) -> String {
     let value = part.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -232,7 +233,7 @@ fn print_instructions(counts: &[Count]) {
     }
 }
 
-/// One row of the table of machines.
+/// A row in the table of machines: the spread of a figure over a case.
 type Figure = fn(&Case) -> Option<Spread>;
 
 const COLUMNS: [(&str, Figure); 7] = [

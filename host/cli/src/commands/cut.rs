@@ -81,7 +81,7 @@ impl Shown {
         })
     }
 
-    /// Stop's time on the modelled machine.
+    /// Time of Stop on the modelled machine.
     fn stop(&self, record: &RecordReport) -> Option<Duration> {
         let took = self.clock.time_of_ticks(record.stop_ticks?);
         Some(Duration::from_micros(u64::try_from(took.as_micros()).ok()?))
@@ -119,7 +119,7 @@ impl Shown {
     }
 }
 
-/// The state of a cut, in words.
+/// The state of a cut as text for users.
 fn state(record: &RecordReport) -> String {
     let reason = record.reason.as_deref().unwrap_or_default();
     match record.state {

@@ -1,4 +1,4 @@
-//! `poorwill demo`: shows and measures a machine's sleep.
+//! `poorwill demo`: shows and measures how machines sleep and wake.
 
 use std::fs;
 use std::path::PathBuf;
@@ -93,7 +93,6 @@ struct Snapshot {
     common: Common,
 }
 
-/// Options of all demos.
 #[derive(Args, Clone, Debug)]
 struct Common {
     /// Number of harts
@@ -188,8 +187,8 @@ impl Cut {
 }
 
 impl Common {
-    /// Runs a demo in a folder of its own, which is removed. The console's log stays if the demo
-    /// fails.
+    /// Runs a demo in a folder of its own, which is removed after it. The console's log stays if
+    /// the demo fails.
     fn show<T>(
         &self,
         play: impl FnOnce(PathBuf, PathBuf, PathBuf, &Screen) -> anyhow::Result<T>,

@@ -23,7 +23,7 @@ enum Action {
 
 /// Create a disk file: GPT, partition `root` (if --root is given) and partition `sleep`.
 ///
-/// The file is sparse: unwritten parts take no space. An unfinished file never gets the name FILE.
+/// The file is sparse: unwritten parts take no space. It gets the name FILE only when complete.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:

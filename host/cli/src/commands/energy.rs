@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use uom::si::f64::Time;
 use uom::si::time::second;
 
-/// Compute the energy of sleeps, and from which length a mode saves energy.
+/// Compute the energy of sleeps, and the lengths from which a mode saves energy.
 ///
 /// Energy is modelled: a profile has the power of each phase of a sleep, with its source. The time
 /// of each phase comes from the profile, or from a measurement of `poorwill bench`.
@@ -57,7 +57,7 @@ pub(crate) struct Energy {
     json: bool,
 }
 
-/// Printed with each table.
+/// Printed above each table.
 const MODELLED: &str = "Energy is modelled: the powers of the profile, each with its source below, times the times of \
      the phases. No power was measured here.";
 

@@ -1,4 +1,4 @@
-//! `poorwill key`: a machine's sealing key.
+//! `poorwill key`: shows and changes a machine's sealing key.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,8 +9,8 @@ use poorwill_machine::flash::Flash;
 
 /// Show, create, replace or erase the key that seals a machine's images.
 ///
-/// The key lies in the machine's flash, a file of 32 MiB (`poorwill run --flash FILE`). It is never
-/// shown; images name it by its ID.
+/// The key is in the machine's flash, a file of 32 MiB (`poorwill run --flash FILE`). It is never
+/// shown. Images contain its ID.
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -62,7 +62,7 @@ struct Change {
 }
 
 impl Shown {
-    /// The flash. clap guarantees it where no subcommand is given.
+    /// The flash. clap has checked that it is given if there is no subcommand.
     fn flash(&self) -> &Path {
         self.flash.as_deref().unwrap_or(Path::new(""))
     }
@@ -109,7 +109,7 @@ impl Key {
     }
 }
 
-/// Prints a line for people; programs use the exit status.
+/// Prints a line for users. Programs use the exit status.
 fn tell(shown: &Shown, what: &str) {
     if !shown.json {
         println!("{}: {what}", shown.flash().display());

@@ -1,4 +1,4 @@
-//! `poorwill report`: writes a bench's results as a page.
+//! `poorwill report`: writes a page with a bench's results.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub(crate) struct Report {
     /// The results; each further file adds figures that the earlier ones lack
     #[arg(value_name = "JSON", default_value = "bench.json")]
     results: Vec<PathBuf>,
-    /// The page; replaces an existing file
+    /// The page's file; an existing one is replaced
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
 }

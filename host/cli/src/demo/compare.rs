@@ -2,10 +2,10 @@ use poorwill_machine::console::Fields;
 
 use super::lost::Lost;
 
-/// Contents that the guest reports before the sleep and after the wake.
+/// Contents that the guest reports, before the sleep and after the wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Digest of a random number that only a process's memory holds.
+    /// Digest of a random number that exists in one process's memory only.
     pub(crate) nonce: String,
     /// The counter of that process.
     pub(crate) counter: u64,
@@ -13,20 +13,20 @@ pub(crate) struct Held {
     pub(crate) redis: String,
     /// Digest of a file in tmpfs and of the rows of a database.
     pub(crate) files: String,
-    /// Time since the cold boot, sleep included, in ms.
+    /// Time since the cold boot in ms, the time asleep included.
     pub(crate) uptime_ms: u128,
 }
 
-/// One row of the comparison, which succeeded.
+/// A row of the comparison: content that was not lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Compared {
     pub(crate) what: &'static str,
-    /// The result, in words.
+    /// The result as text.
     pub(crate) outcome: String,
 }
 
 impl Held {
-    /// Parses a line of the guest after `prefix`.
+    /// Parses the part after `prefix` of a console line.
     pub(crate) fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
         let fields = Fields::parse(line, prefix).unwrap_or_default();
         let missing = |key| Lost::Key(key, line.to_owned());
@@ -50,8 +50,8 @@ impl Held {
     }
 }
 
-/// Checks that nothing was lost between `before` the sleep and `after` the wake. The error is the
-/// first loss.
+/// Compares the contents `before` the sleep with those `after` the wake. The error is the first
+/// loss.
 pub(crate) fn compare(before: &Held, after: &Held) -> Result<Vec<Compared>, Lost> {
     let mut all = Vec::new();
     for (what, before, after) in [

@@ -4,19 +4,19 @@ use poorwill_bench::table::table;
 use poorwill_machine::console::Fields;
 use poorwill_machine::size::Bytes;
 
-/// The times of a sleep, a wake or a cold boot. A `None` was not measured apart, and is counted in
-/// the row that the text below the table names.
+/// The times of a sleep, a wake or a cold boot. `None`: not measured by itself, but counted in
+/// another row, which the text below the table names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
     /// QEMU's own start, up to the firmware's first instruction.
     pub(crate) emulator: Option<Duration>,
-    /// The firmware, without `transfer`.
+    /// The firmware's part, without `transfer`.
     pub(crate) firmware: Option<Duration>,
-    /// Saving or loading by the firmware.
+    /// The firmware's save or load.
     pub(crate) transfer: Option<Duration>,
-    /// The OS's kernel.
+    /// The kernel's part.
     pub(crate) kernel: Option<Duration>,
-    /// The rest: initramfs, systemd, redis.
+    /// The rest: initial RAM file system, systemd and redis.
     pub(crate) userland: Option<Duration>,
     /// The whole time, by the host's clock.
     pub(crate) total: Duration,
@@ -24,7 +24,6 @@ pub(crate) struct Column {
     pub(crate) bytes: Option<Bytes>,
 }
 
-/// The figures of the demo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// From `systemctl suspend` to QEMU's end.
@@ -33,13 +32,13 @@ pub(crate) struct Figures {
     pub(crate) wake: Column,
     /// From QEMU's start to redis's first answer.
     pub(crate) cold_boot: Column,
-    /// Bytes of RAM that the OS used, counted by the firmware.
+    /// RAM that the OS used, as the firmware counted it.
     pub(crate) used: Option<Bytes>,
 }
 
 impl Column {
-    /// A sleep that took `total`: `sleep` has the firmware's figures, `woke` the guest's of its
-    /// kernel, reported after the wake.
+    /// The times of a sleep that took `total`. `sleep` has the firmware's figures. `woke` has the
+    /// kernel's part, which the guest reports after the wake.
     #[must_use]
     pub(crate) fn of_sleep(total: Duration, sleep: &Fields, woke: &Fields) -> Self {
         let kernel = woke.milliseconds("kernel_down_ms");
@@ -57,8 +56,8 @@ impl Column {
         }
     }
 
-    /// A wake. The firmware's line came at `handed_over`, and redis's answer at `total`, counted
-    /// from power-on.
+    /// The times of a wake. From power-on, the firmware's line came after `handed_over`, and
+    /// redis's answer after `total`.
     #[must_use]
     pub(crate) fn of_wake(
         handed_over: Duration,
@@ -82,8 +81,8 @@ impl Column {
         }
     }
 
-    /// A cold boot: the times from power-on to the firmware's handover, to the kernel's first
-    /// program, and to redis's answer.
+    /// The times of a cold boot. The arguments are times from power-on: to the end of the
+    /// firmware's part, to the kernel's first program, and to redis's answer.
     #[must_use]
     pub(crate) fn of_cold_boot(
         handed_over: Duration,
@@ -100,11 +99,11 @@ impl Column {
     }
 }
 
-/// Splits the firmware's time into all but the transfer, and the transfer, if its line has both.
+/// The firmware's time without the transfer, and the transfer's, if the line has both.
 fn firmware_parts(line: &Fields, transfer: &str) -> (Option<Duration>, Option<Duration>) {
     match (line.milliseconds("ms"), line.milliseconds(transfer)) {
         (Some(all), Some(part)) => (Some(all.saturating_sub(part)), Some(part)),
-        // Nearly all of the firmware's time is the transfer.
+        // The line has no transfer time. Nearly all of the firmware's time is transfer.
         (all, _) => (None, all),
     }
 }
@@ -115,7 +114,7 @@ fn rest(total: Duration, parts: &[Option<Duration>]) -> Option<Duration> {
 }
 
 impl Figures {
-    /// The table: seconds and bytes of sleep, wake and cold boot.
+    /// A table with the seconds and bytes of sleep, wake and cold boot.
     #[must_use]
     pub(crate) fn table(&self) -> String {
         let columns = [&self.sleep, &self.wake, &self.cold_boot];

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// A lost or changed content of the guest.
+/// Contents of the guest that were lost or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Lost {
     #[error("the guest's line lacks {0}: {1:?}")]

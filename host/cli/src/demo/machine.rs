@@ -1,4 +1,4 @@
-//! Starts and failures of a demo's machine.
+//! How the demos start a machine, and how they show its failure.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use poorwill_machine::{Machine, PowerOn, Qemu, RunningMachine, interrupt};
 
 use super::screen::Screen;
 
-/// The console line of a lost machine.
+/// The firmware's console line if a machine was lost.
 pub(super) const COLD_BOOT: &str = "poorwill: cold boot";
 
-/// Powers a machine on, shown on the screen and in the log. Certain console lines count as
-/// failures.
+/// Powers a machine on. The screen and the log show its console. A line with one of these texts
+/// ends a wait with an error.
 pub(super) fn power_on<'f>(
     (machine, qemu): (&Machine, &Qemu),
     screen: &Screen,
@@ -28,7 +28,7 @@ pub(super) fn power_on<'f>(
     Ok(running)
 }
 
-/// Shows the last console lines beside an error.
+/// Shows the machine's last console lines if there is an error.
 pub(super) fn explain<T>(
     screen: &Screen,
     running: &RunningMachine,

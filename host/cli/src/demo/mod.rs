@@ -1,5 +1,5 @@
-//! The demos: a Debian machine sleeps with the power off, and wakes where it was; another resumes
-//! after power failures.
+//! The demos: a Debian machine sleeps with the power off and wakes where it was, and another
+//! machine resumes after power failures.
 
 mod compare;
 mod cut;

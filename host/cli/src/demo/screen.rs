@@ -6,18 +6,18 @@ use poorwill_bench::appliance::Audience;
 use poorwill_machine::Watcher;
 use poorwill_machine::console::Event;
 
-/// The user's view of running machines: steps, important console lines, and on a terminal one more
-/// line with the machine's latest output.
+/// Shows running machines to the user: steps and important console lines. On a terminal, one more
+/// line shows the machine's latest output.
 ///
 /// Clones write to the same screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     terminal: Term,
-    /// Whether the additional line is drawn now.
+    /// Whether the line with the latest output is drawn now.
     below: Arc<Mutex<bool>>,
 }
 
-/// Important console lines.
+/// Texts of important console lines.
 const TELLING: [&str; 12] = [
     "poorwill: ",
     "poorwill-guest: ",
@@ -40,7 +40,6 @@ impl Default for Screen {
 }
 
 impl Screen {
-    /// A screen on standard output.
     #[must_use]
     pub(crate) fn new() -> Self {
         Screen {
@@ -49,7 +48,7 @@ impl Screen {
         }
     }
 
-    /// Begins a step.
+    /// Prints a step's title.
     pub(crate) fn step(&self, text: &str) {
         self.line(&format!(
             "{} {}",
@@ -58,12 +57,12 @@ impl Screen {
         ));
     }
 
-    /// Prints a message of the demo itself, not the machine's.
+    /// Prints a message of the demo, not of the machine.
     pub(crate) fn say(&self, text: &str) {
         self.line(&format!("    {text}"));
     }
 
-    /// Shows a machine's console: for [`poorwill_machine::PowerOn::watch`].
+    /// Returns a callback that shows a machine's console, for [`poorwill_machine::PowerOn::watch`].
     #[must_use]
     pub(crate) fn watcher(&self) -> Watcher {
         let screen = self.clone();
@@ -83,7 +82,7 @@ impl Screen {
 
     fn line(&self, text: &str) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closed standard output is no reason to stop.
+        // If standard output is closed, the demo continues.
         let _ = self
             .clear(&mut below)
             .and_then(|()| writeln!(&self.terminal, "{text}"));
@@ -111,7 +110,7 @@ impl Screen {
         }
     }
 
-    /// Removes the additional line.
+    /// Removes the line with the latest output.
     pub(crate) fn finish(&self) {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.clear(&mut below);

@@ -23,14 +23,14 @@ const FAILURES: [&str; 5] = [
     "poorwill-initramfs: FAIL",
 ];
 
-/// Long enough for slow hosts; a machine that hangs must still be noticed.
+/// Longer than a slow host needs; a machine that hangs ends the demo.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const FILL_LIMIT: Duration = Duration::from_secs(180);
 const SLEEP_LIMIT: Duration = Duration::from_secs(120);
 const WAKE_LIMIT: Duration = Duration::from_secs(180);
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(180);
 
-/// Room for two images; unwritten parts take no space.
+/// Size of the sleep area, with room for two images. Unwritten parts of the file take no space.
 const AREA: Bytes = Bytes::gib(3);
 
 /// Options of the demo.
@@ -38,16 +38,16 @@ const AREA: Bytes = Bytes::gib(3);
 pub(crate) struct DemoOptions {
     pub(crate) memory: Bytes,
     pub(crate) harts: u32,
-    /// MiB put into redis, and again into tmpfs.
+    /// MiB of data for redis, and again for tmpfs.
     pub(crate) data_mib: u32,
     pub(crate) firmware: PathBuf,
-    /// Folder for the machine's disk; removed by the caller.
+    /// Folder for the machine's disk. The caller removes it.
     pub(crate) folder: PathBuf,
-    /// Log of the console.
+    /// File for a copy of the console's output.
     pub(crate) log: PathBuf,
 }
 
-/// Runs the demo, and returns its figures. An error names its step; the machine is off then, and
+/// Runs the demo, and returns its figures. An error names its step. The machine is then off, and
 /// its last console lines are on the screen.
 pub(crate) fn play(options: &DemoOptions, screen: &Screen) -> anyhow::Result<Figures> {
     let qemu = Qemu::find()?;
@@ -96,7 +96,7 @@ struct Stage<'a> {
     machine: &'a Machine,
 }
 
-/// State from before the sleep.
+/// Facts from before the sleep, for the comparison after the wake.
 struct Asleep {
     held: Held,
     cold_boot: Column,
@@ -148,7 +148,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Shows that only the disk is left of the machine.
+    /// Shows that QEMU has ended, and that only the disk is left.
     fn show_gone(&self, running: &RunningMachine, resident: Option<Bytes>) -> anyhow::Result<()> {
         let pid = running.pid();
         ensure!(

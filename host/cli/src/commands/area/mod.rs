@@ -1,5 +1,4 @@
-//! `poorwill area`: shows the sleep areas of a disk, and changes the configuration and the
-//! snapshot.
+//! `poorwill area`: shows the sleep areas of a disk, and changes their configuration and snapshot.
 
 mod set;
 mod snapshot;
@@ -66,7 +65,7 @@ struct Shown {
     /// Check each checksum or tag of the images that may wake
     #[arg(long)]
     verify: bool,
-    /// Before an update: show which images another firmware would still wake
+    /// Before an update: show which images the firmware in this file would wake
     #[arg(long = "for", value_name = "FIRMWARE")]
     firmware: Option<PathBuf>,
     /// Print JSON
@@ -88,7 +87,7 @@ impl Area {
 }
 
 impl Shown {
-    /// The disk. clap guarantees it where no subcommand is given.
+    /// The disk. clap has checked that it is given if there is no subcommand.
     fn disk(&self) -> &Path {
         self.disk.as_deref().unwrap_or(Path::new(""))
     }

@@ -14,8 +14,8 @@ use uom::si::time::second;
 
 /// Choose how the disk's machine sleeps.
 ///
-/// The change applies from the next sleep on; an image that waits stays as it is. In the running
-/// machine use `poorwill-guest` instead.
+/// The change applies from the next sleep on. An image that already waits on the disk stays as it
+/// is. In the running machine use `poorwill-guest` instead.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Sleep modes:
@@ -48,11 +48,12 @@ struct ChangeArguments {
     /// Time that `staged` retains: 1 ms to 30 days, such as 90s or 30min
     #[arg(long, value_name = "DURATION", value_parser = stage_delay)]
     delay: Option<u64>,
-    /// Time that `auto` retains: the length from which a sleep costs less energy persisted; `none`
-    /// for the stage delay
+    /// Time that `auto` retains: longer sleeps cost less energy if they are persisted; `none`: the
+    /// stage delay
     #[arg(long, value_name = "DURATION", value_parser = break_even)]
     break_even: Option<u64>,
-    /// The break-even of an energy profile: a built-in one (`poorwill energy --list`), or a file
+    /// Take the break-even from an energy profile: a built-in one (`poorwill energy --list`), or a
+    /// file
     #[arg(long, value_name = "PROFILE", value_parser = break_even_of, conflicts_with = "break_even")]
     profile: Option<u64>,
     /// Keep the next sleep's image as the machine's snapshot, under this name
@@ -68,8 +69,8 @@ struct ChangeArguments {
     /// Time after a snapshot's wake in which a reset counts as a failure, such as 60s
     #[arg(long, value_name = "DURATION", value_parser = trial)]
     snapshot_trial: Option<u32>,
-    /// Time that each power-on waits for a key, which cancels the snapshot's wake: up to 10s;
-    /// `none` for no wait
+    /// Time that each power-on waits for a key that cancels the snapshot's wake: up to 10s; `none`
+    /// for no wait
     #[arg(long, value_name = "DURATION", value_parser = key_wait)]
     snapshot_key: Option<u32>,
 }
@@ -90,7 +91,7 @@ fn break_even(text: &str) -> anyhow::Result<u64> {
     }
 }
 
-/// The break-even of a profile: of a built-in one, or else of a file.
+/// The break-even of a profile, which is a built-in one or a file.
 fn break_even_of(name: &str) -> anyhow::Result<u64> {
     let profile = match BUILT_IN.iter().any(|(known, _)| *known == name) {
         true => builtin::profile(name)?,
@@ -115,7 +116,7 @@ fn key_wait(text: &str) -> anyhow::Result<u32> {
     }
 }
 
-/// Parses a duration within the limits of `delay`.
+/// Parses a duration, and checks it against the limits of `delay`.
 fn milliseconds(text: &str, delay: Delay) -> anyhow::Result<u64> {
     bounded(humantime::parse_duration(text)?, delay)
 }

@@ -24,7 +24,7 @@ pub(super) struct Delete {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
-    /// The machine's flash, which then forgets the snapshot, too: no copy of it wakes
+    /// The machine's flash, from which the snapshot is removed, too: no copy of it wakes
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Export {
 ///
 /// The machine must be of the same kind as the snapshot's: memory, harts, instruction set and
 /// device tree. The partitions beside the sleep area must be the same, too. An image that waits on
-/// the disk is discarded.
+/// the disk to wake is discarded.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Import {
     /// The exported snapshot
@@ -58,10 +58,10 @@ pub(super) struct Import {
     /// The disk
     #[arg(value_name = "DISK")]
     disk: PathBuf,
-    /// The machine's flash, if it has one; seals the snapshot
+    /// The machine's flash, if it has one, whose key seals the snapshot
     #[arg(long, value_name = "FLASH")]
     flash: Option<PathBuf>,
-    /// A new name; default: the exported one
+    /// A new name [default: the exported one]
     #[arg(long, value_name = "NAME")]
     name: Option<SnapshotName>,
 }

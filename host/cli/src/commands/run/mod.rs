@@ -1,4 +1,4 @@
-//! `poorwill run`: starts or wakes a machine on the terminal.
+//! `poorwill run`: starts a machine on the terminal, or wakes it.
 
 mod power;
 
@@ -44,8 +44,8 @@ Examples:
 
 Exit status: 0 switched off, asleep, or cut, 1 failed, 2 wrong usage.")]
 pub(crate) struct Run {
-    /// Run a Linux without a root file system, up in seconds: a stock kernel and busybox. Sleep
-    /// with `echo mem > /sys/power/state`
+    /// Run a Linux without a root file system, which starts in seconds: a stock kernel and busybox.
+    /// It sleeps with `echo mem > /sys/power/state`
     #[arg(long, conflicts_with_all = ["kernel", "initrd", "interrupts"])]
     tiny: bool,
     /// Disk with the partitions `root` and `sleep`: a raw file or a block device [default: your own
@@ -142,7 +142,7 @@ impl Run {
             paths::readable("initrd", initrd)?;
         }
         let mut disks = match (self.disk, self.tiny) {
-            // With a cut, all contents of the machine are persistent already.
+            // With cuts, all contents of the machine are in its memory file, so it needs no disk.
             (None, true) if self.power.cut => Vec::new(),
             (None, true) => vec![tiny_disk(self.memory)?],
             (named, _) => disks(named, self.interrupts, self.memory)?,
@@ -177,7 +177,7 @@ fn prepare_flash(file: &Path) -> Result<(), FlashError> {
     Flash::read(file).map(drop)
 }
 
-/// Prints which image the machine finds at its start, and whether that wakes.
+/// Prints which image the machine finds at its start, and whether the image wakes.
 fn announce(image: &SlotReport, has_flash: bool) -> anyhow::Result<()> {
     let size = size_of(image);
     match &image.refused {
@@ -192,8 +192,8 @@ fn announce(image: &SlotReport, has_flash: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The image that the machine would find now, read from its disks and its flash. Its console
-/// belongs to the user.
+/// The image that the machine will find, read from its disks and its flash. It is printed before
+/// the start, because the console belongs to the user after it.
 fn sleeping(machine: &Machine) -> Result<Option<SlotReport>, FlashError> {
     let mut flash = machine.flash.as_deref().map(Flash::read).transpose()?;
     Ok(machine
@@ -221,14 +221,15 @@ fn command_line(tiny: bool, interrupts: Interrupts, more: Option<&str>) -> Strin
     };
     let plic = match interrupts {
         Interrupts::Aia => None,
-        // The disk with the sleep area belongs to the firmware alone.
+        // Linux must not use NVMe here: it loses interrupts. The firmware alone uses the disk with
+        // the sleep area.
         Interrupts::Plic => Some("poorwill.skip_modules=nvme"),
     };
     let words = [Some(main), plic, more];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The user's disk, or that of the user's own machine, created if missing.
+/// The user's disk, or the disk of the user's own machine, which is created if missing.
 fn disks(
     named: Option<PathBuf>,
     interrupts: Interrupts,
@@ -261,14 +262,14 @@ fn disks(
     }
 }
 
-/// The tiny machine's own disk, which has only a sleep area.
+/// The disk of the tiny machine, with only a sleep area. It is created if missing.
 fn tiny_disk(memory: Bytes) -> anyhow::Result<Disk> {
     let file = paths::data()?.join("tiny.disk");
     make_once(&file, false, Some(sleep_area_for(memory)))?;
     Ok(Disk::nvme(file))
 }
 
-/// Room for two images of a machine that uses all of `memory`.
+/// Bytes of a sleep area for two images of a machine that uses all of `memory`.
 fn sleep_area_for(memory: Bytes) -> Bytes {
     Bytes(2 * memory.0 + Bytes::mib(256).0).max(Bytes::gib(3))
 }

@@ -20,17 +20,17 @@ pub(super) struct PowerArguments {
     /// File with the machine's memory; created if missing
     #[arg(long, value_name = "FILE", requires = "cut")]
     pub(super) ram: Option<PathBuf>,
-    /// Time from the failure to the loss of power, such as 16ms or 100us
+    /// Time from the power failure to the loss of power, such as 16ms or 100us
     #[arg(long, value_name = "DURATION", requires = "cut", default_value = "16ms", value_parser = humantime::parse_duration)]
     hold_up: Duration,
-    /// Clock of the modelled machine in GHz; it converts the hold-up to instructions, at 0.66 a
-    /// cycle
+    /// Clock of the modelled machine in GHz; it converts the hold-up to instructions, at 0.66
+    /// instructions a cycle
     #[arg(long, value_name = "GHZ", requires = "cut", default_value = "0.4")]
     clock: Clock,
 }
 
 impl PowerArguments {
-    /// The machine's power supply; `None`: its power does not fail.
+    /// The machine's power supply; `None`: the power does not fail.
     pub(super) fn supply(&self) -> anyhow::Result<Option<PowerSupply>> {
         if !self.cut {
             return Ok(None);
@@ -52,13 +52,14 @@ pub(super) struct CutRun<'m> {
 }
 
 impl<'m> CutRun<'m> {
-    /// Reads the machine's memory, and announces a cut that it holds. `None`: a machine without
-    /// such a supply.
+    /// Reads the machine's memory file, and announces a cut that is in it. `None`: the machine has
+    /// no power supply.
     pub(super) fn begin(machine: &'m Machine) -> anyhow::Result<Option<Self>> {
         let (Some(ram), Some(supply)) = (machine.ram.as_deref(), &machine.power_supply) else {
             return Ok(None);
         };
-        // The machine's start refuses a file of another length, and creates a missing one.
+        // A file of another length is not read: the machine's start refuses it. A missing file is
+        // created there.
         let length = machine.memory.in_mib() << 20;
         let fits = fs::metadata(ram).is_ok_and(|data| data.is_file() && data.len() == length);
         let before = if fits { look(ram)? } else { Vec::new() };
@@ -76,7 +77,7 @@ impl<'m> CutRun<'m> {
         }))
     }
 
-    /// Prints how the machine ended; returns whether it was cut.
+    /// Prints how the machine's run ended. Returns whether the machine was cut.
     pub(super) fn end(&self, status: ExitStatus) -> anyhow::Result<bool> {
         let after = look(self.ram)?;
         match Ending::of(status, &self.before, &after)? {
@@ -99,8 +100,8 @@ impl<'m> CutRun<'m> {
     }
 }
 
-/// The harts of the cut's machine, if this machine has another number: its firmware would not find
-/// the cut, and would boot cold over it.
+/// The number of harts of the cut's machine, if this machine has another. Its firmware would not
+/// find the cut, and would boot cold over it.
 fn misfit(records: &[RecordReport], harts: u32) -> Option<usize> {
     let whole = records.iter().filter(|record| record.is_committed());
     let others = whole.filter_map(|record| record.machine_harts);
@@ -134,7 +135,7 @@ fn told(record: &RecordReport, supply: &PowerSupply) -> String {
     )
 }
 
-/// Stop's time on the modelled machine.
+/// Time of Stop on the modelled machine.
 fn took(record: &RecordReport, supply: &PowerSupply) -> FormattedDuration {
     let ticks = record.stop_ticks.unwrap_or_default();
     let took = supply.clock.time_of_ticks(ticks).as_micros();

@@ -4,16 +4,16 @@ use poorwill_bench::table::table;
 use poorwill_machine::Clock;
 use poorwill_machine::cut::RecordReport;
 
-/// Instructions in a microsecond of the machine's own time: one a nanosecond.
+/// Instructions in a microsecond of the machine's own time: one in each nanosecond.
 const INSTRUCTIONS_PER_US: u64 = 1000;
 
-/// The figures of the demo of cuts.
+/// Figures of the demo of cuts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutFigures {
     pub(super) rounds: Vec<Round>,
 }
 
-/// One cut and its resume; times are those of the modelled machine.
+/// A cut and its resume. Times are those of the modelled machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Round {
     harts: usize,
@@ -23,7 +23,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Takes the record of a cut, and the time of Go in the machine's own microseconds.
+    /// Converts the record of a cut, and the time of Go in the machine's own microseconds.
     pub(super) fn new(record: &RecordReport, go_us: u64, clock: Clock) -> Self {
         Round {
             harts: record.harts.unwrap_or_default(),
@@ -35,7 +35,7 @@ impl Round {
 }
 
 impl CutFigures {
-    /// The table: each cut in a row.
+    /// A table with a row for each cut.
     pub(crate) fn table(&self) -> String {
         let mut table = table(["cut", "harts", "bytes", "Stop, ms", "Go, ms"], 0);
         for (number, round) in (1..).zip(&self.rounds) {

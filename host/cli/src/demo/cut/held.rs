@@ -4,25 +4,25 @@ use poorwill_machine::console::Fields;
 
 use crate::demo::lost::Lost;
 
-/// Contents that the guest reports after each copy.
+/// Contents that the guest reports after each of its copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     /// Digest of redis's keys.
     pub(super) keys: String,
-    /// Digest of the last copy.
+    /// Digest of the newest copy.
     pub(super) copy: String,
-    /// Copies made so far.
+    /// Number of copies made.
     pub(super) copies: u64,
     /// redis's counter.
     pub(super) counter: u64,
-    /// Pieces written to its disk, and read back.
+    /// Number of pieces that were written to the disk and read back.
     pub(super) written: u64,
     /// Time since the cold boot.
     pub(super) uptime: Duration,
 }
 
 impl Held {
-    /// Parses a line of the guest after `prefix`.
+    /// Parses the part after `prefix` of a console line.
     pub(super) fn parse(line: &str, prefix: &str) -> Result<Self, Lost> {
         let fields = Fields::parse(line, prefix).unwrap_or_default();
         let missing = |key| Lost::Key(key, line.to_owned());
@@ -41,7 +41,7 @@ impl Held {
         })
     }
 
-    /// Checks that nothing was lost between this and `after`. The error is the first loss.
+    /// Compares these contents with those of a report after the cut. The error is the first loss.
     pub(super) fn check_gone_on(&self, after: &Held) -> Result<(), Lost> {
         for (what, before, after) in [
             ("redis's keys", &self.keys, &after.keys),
@@ -57,7 +57,7 @@ impl Held {
         }
         let ms = |held: &Held| u64::try_from(held.uptime.as_millis()).unwrap_or(u64::MAX);
         for (what, before, after) in [
-            // The guest makes one copy after the other, so no copy may be forgotten.
+            // The guest makes one copy after another, so a lower number means a lost one.
             ("the copies", self.copies, after.copies),
             ("redis's counter", self.counter, after.counter),
             ("the disk", self.written, after.written),
@@ -108,7 +108,7 @@ mod tests {
             let error = Held::parse(&line, PREFIX).unwrap_err();
             assert_eq!(error, Lost::Key(key, line));
         }
-        // An error of redis's is no digest.
+        // The guest prints redis's error in place of a digest.
         let line = LINE.replace("0123456789012345678901234567890123456789", "ERR");
         assert!(Held::parse(&line, PREFIX).is_err());
     }

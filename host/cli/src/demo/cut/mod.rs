@@ -1,4 +1,4 @@
-//! A machine whose power fails while it works, and that resumes where it was.
+//! The demo of cuts: a machine's power fails while it works, and the machine resumes where it was.
 
 mod figures;
 mod held;
@@ -28,19 +28,19 @@ const FAILURES: [&str; 4] = [
     "poorwill-redis: FAIL",
 ];
 
-/// The guest's lines at the start of each copy, and after it.
+/// The guest's console lines before a copy, and after it with its contents.
 const COPYING: &str = "poorwill-redis: copying";
 const HELD: &str = "poorwill-redis: held";
 
-/// Long enough for slow hosts; a machine that hangs must still be noticed.
+/// Longer than a slow host needs; a machine that hangs ends the demo.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const ROUND_LIMIT: Duration = Duration::from_secs(300);
 const STOP_LIMIT: Duration = Duration::from_secs(300);
 
-/// The machine's disk has room for the copy.
+/// Size of the machine's disk, enough for a copy.
 const DISK: Bytes = Bytes::mib(16);
 
-/// Upper limit of the random delay from a copy's start to the power failure, in ms.
+/// Longest random delay from a copy's start to the power failure, in ms.
 const MOST_MS: u64 = 1500;
 
 /// Options of the demo.
@@ -52,13 +52,13 @@ pub(crate) struct CutOptions {
     pub(crate) cuts: u32,
     pub(crate) supply: PowerSupply,
     pub(crate) firmware: PathBuf,
-    /// Folder for the machine's memory file; removed by the caller.
+    /// Folder for the machine's memory file. The caller removes it.
     pub(crate) folder: PathBuf,
-    /// Log of the console.
+    /// File for a copy of the console's output.
     pub(crate) log: PathBuf,
 }
 
-/// Runs the demo, and returns its figures. An error names its step; the machine is off then, and
+/// Runs the demo, and returns its figures. An error names its step. The machine is then off, and
 /// its last console lines are on the screen.
 pub(crate) fn pull_the_plug(options: &CutOptions, screen: &Screen) -> anyhow::Result<CutFigures> {
     let ram = options.folder.join("machine.ram");
@@ -118,7 +118,7 @@ impl Stage<'_> {
             let cut = self.cut(&mut running, &before);
             let cut = explain(self.screen, &running, cut)?;
             self.screen.say(&self.told(&cut));
-            // QEMU has released the memory file.
+            // The drop releases the memory file, which the next power-on locks.
             drop(running);
             running = self.power_on(FAILURES.into_iter().chain([COLD_BOOT]))?;
             let went_on = self.until_held(&mut running, &held);
@@ -138,8 +138,7 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    /// Lets the power fail while a copy runs, at a random instant. The machine has resumed from the
-    /// cuts in `before`.
+    /// Lets the power fail at a random instant of a copy. `before` are the records of earlier cuts.
     fn cut(
         &self,
         running: &mut RunningMachine,
@@ -158,7 +157,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A cut in words, with its time on the modelled machine.
+    /// A cut as text, with the time of Stop on the modelled machine.
     fn told(&self, cut: &RecordReport) -> String {
         let supply = &self.options.supply;
         let took = supply
@@ -189,7 +188,7 @@ impl Stage<'_> {
         Ok((fields.number("us").unwrap_or_default(), held))
     }
 
-    /// The guest's report after its next copy.
+    /// Waits for the guest's report after its next copy.
     fn held(&self, running: &mut RunningMachine, limit: Duration) -> anyhow::Result<Held> {
         let line = running.wait_for(HELD, limit)?;
         Ok(Held::parse(&line.text, HELD)?)
