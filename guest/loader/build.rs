@@ -1,4 +1,4 @@
-//! Hands the linker script to the linker.
+//! Passes the linker script to the linker.
 
 use std::env;
 
@@ -7,7 +7,7 @@ fn main() {
     println!("cargo::rerun-if-changed=loader.ld");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
         println!("cargo::rustc-link-arg-bins=-T{crate_dir}/loader.ld");
-        // Flash holds plain bytes, not an ELF file.
+        // Flash contains plain instructions and data, so the file must not be an ELF file.
         println!("cargo::rustc-link-arg-bins=--oformat=binary");
     }
 }

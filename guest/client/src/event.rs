@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 
 use crate::error::Error;
 
-/// A prepared event: only the event itself remains to be done.
+/// A prepared event: after the preparation only the event itself is left.
 #[derive(Debug)]
 pub(crate) enum Event {
     Sleep { state: OwnedFd, word: &'static [u8] },
@@ -41,10 +41,10 @@ impl Event {
         Ok(Event::Sleep { state, word })
     }
 
-    /// Returns when the event is over.
+    /// Sends the machine to sleep, or waits for the event. Returns when the event is over.
     pub(crate) fn happen(&mut self) -> Result<(), Error> {
         match self {
-            // No retry after an interruption: that would sleep twice.
+            // An interrupted write is not repeated: it would sleep twice.
             Event::Sleep { state, word } => {
                 io::write(state, word).map_err(Error::Refused).map(drop)
             }
@@ -54,9 +54,9 @@ impl Event {
     }
 }
 
-/// Linux does not notify programs of a wake. Its clocks (`TFD_TIMER_CANCEL_ON_SET`,
-/// `CLOCK_BOOTTIME`) take the slept time from the seconds of the real-time clock, and so miss a
-/// short sleep.
+/// Watches the kernel's counts of sleeps, since Linux does not notify programs of a wake. Its
+/// clocks (`TFD_TIMER_CANCEL_ON_SET`, `CLOCK_BOOTTIME`) would miss a short sleep: they take the
+/// slept time from a real-time clock with whole seconds.
 fn wait_for_wake(slept: &mut Count, failed: &mut Count) -> Result<(), Error> {
     const PAUSE: Timespec = Timespec {
         tv_sec: 0,
@@ -70,7 +70,7 @@ fn wait_for_wake(slept: &mut Count, failed: &mut Count) -> Result<(), Error> {
         if failed.has_changed()? {
             return Err(Error::Failed);
         }
-        // A signal may shorten the pause; that does no harm.
+        // A signal may shorten the pause, which does no harm.
         let _slept = nanosleep(&PAUSE);
     }
     Err(Error::Awake(LIMIT_S))
@@ -86,7 +86,7 @@ fn wait_for_line() -> Result<(), Error> {
     Ok(())
 }
 
-/// A number in one of the kernel's files, and its first value.
+/// A number in one of the kernel's files, with its value at the start.
 #[derive(Debug)]
 pub(crate) struct Count {
     file: OwnedFd,

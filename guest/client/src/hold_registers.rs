@@ -1,12 +1,13 @@
-//! Checks that Linux keeps a program's registers while it is in the kernel: the floating point
-//! registers over system calls, and the vector registers, where the hart has them, over page
-//! faults. A system call discards vector registers; an exception does not.
+//! Checks that Linux keeps a program's registers while the kernel runs. The floating-point
+//! registers are checked over system calls. The vector registers, if the hart has them, are checked
+//! over page faults: a system call discards vector registers, an exception does not.
 //!
 //! Linux turns both units Off at each kernel entry, and leaves the registers in the hart until
-//! another task needs them. So a stop at such an instant must keep a unit that is Off.
+//! another task needs them. So a cut at such an instant must keep the registers of a unit that is
+//! Off.
 //!
-//! The program runs until it is killed. When a register has changed, it names the register on
-//! standard output, and its exit status is 1.
+//! The program runs until it is killed. If a register has changed, the program prints the
+//! register's name and ends with exit status 1.
 #![no_std]
 #![no_main]
 
@@ -20,9 +21,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 poorwill_guest_entry::start!(main);
 
 const PAGE: usize = 4096;
-/// Pages that are faulted in while the vector registers are held.
+/// Pages that the program makes Linux map while the vector registers are filled.
 const PAGES: usize = 32;
-/// The longest vector registers that are looked at, in bytes.
+/// Bytes of the longest vector register that is checked.
 const MAX_VLENB: usize = 128;
 
 /// Returns the exit status.
@@ -45,10 +46,10 @@ fn main(_arguments: Arguments) -> u8 {
     }
 }
 
-/// Which registers were lost.
+/// Name of the first register that changed.
 type Lost = arrayvec::ArrayString<16>;
 
-/// Returns when registers were lost.
+/// Returns when a register has changed.
 fn hold() -> Result<Lost, Errno> {
     let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: the kernel chooses addresses that nothing uses.
@@ -75,7 +76,7 @@ fn named(text: core::fmt::Arguments<'_>) -> Lost {
     name
 }
 
-/// Fills f0 to f31, has Linux write random bytes, and returns the first changed register.
+/// Fills f0 to f31, makes Linux write random bytes, and returns the first changed register.
 fn lost_float(room: *mut u8, turn: u64) -> Option<usize> {
     const GETRANDOM: usize = 278;
     let held: [u64; 32] =
@@ -149,7 +150,7 @@ fn lost_vector(pages: *mut u8, turn: u64) -> Option<usize> {
     changed.map(|byte| byte / vlenb)
 }
 
-/// Whether Linux says that all harts have the V extension.
+/// Whether Linux reports the V extension on all harts.
 fn has_vector() -> bool {
     const HWPROBE: usize = 258;
     const IMA_EXT_0: u64 = 4;

@@ -1,15 +1,16 @@
-//! A redis client that lives through the guest's sleep as redis's own clients do. It stays
-//! connected, and is the first to ask.
+//! A redis client that stays connected over the guest's sleep, as redis's own clients do. After the
+//! wake it is the first to ask.
 //!
 //! `redis-client EVENT TEXT` asks redis once, so that caches and connection are warm. It prints
 //! TEXT on a line of its own, and then waits for EVENT:
 //!
-//! - `mem`, `disk`: writes this word to `/sys/power/state`, and returns after the wake;
-//! - `wake`: waits until another program has sent the machine to sleep, and it is awake again;
+//! - `mem`, `disk`: writes this word to `/sys/power/state`, and continues after the wake;
+//! - `wake`: waits until another program has sent the machine to sleep, and the machine is awake;
 //! - `line`: waits for a line on standard input.
 //!
 //! Then it asks redis again. It reports the answer through the kernel's log, where no other message
-//! can tear the line. On failure it writes the reason to standard error; its exit status is then 1.
+//! can break up the line. On failure it writes the reason to standard error, and ends with exit
+//! status 1.
 #![no_std]
 #![no_main]
 
@@ -32,7 +33,7 @@ use error::Error;
 use event::Event;
 use redis::Redis;
 
-/// A line of the report is never longer.
+/// Room for the longest report.
 type Line = ArrayString<256>;
 
 poorwill_guest_entry::start!(main);
@@ -63,8 +64,8 @@ fn run(event: Option<&CStr>, text: Option<&CStr>) -> Result<(), Error> {
     write_all(&log, redis_ready().as_bytes()).map_err(Error::Log)
 }
 
-/// The same line as at a cold boot (`common`, beside this program). Its level (`alert`) reaches
-/// consoles that show hardly any messages.
+/// The same line as after a cold boot (`common`, in the guest's scripts). With the level `alert` it
+/// also reaches consoles that show hardly any messages.
 fn redis_ready() -> Line {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
     line(format_args!(
@@ -79,14 +80,14 @@ fn say(to: impl AsFd, text: &CStr) -> Result<(), io::Errno> {
     write_all(&to, b"\n")
 }
 
-/// Cuts off text that does not fit.
+/// Formats a text, without the end that does not fit.
 fn line(text: fmt::Arguments<'_>) -> Line {
     let mut line = Line::new();
     let _truncated = line.write_fmt(text);
     line
 }
 
-/// Writes to standard error; if that fails too, there is no other place to report it.
+/// Writes to standard error. If that fails, there is no other place for the message.
 fn complain(what: &dyn fmt::Display) {
     let line = line(format_args!("\nredis-client: {what}\n"));
     let _nobody_listens = write_all(STDERR, line.as_bytes());

@@ -1,4 +1,4 @@
-//! One connection to redis.
+//! A connection to redis.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::time::Duration;
@@ -16,7 +16,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const PING: &[u8] = b"PING\r\n";
 const PONG: &[u8] = b"+PONG\r\n";
 
-/// A redis that listens.
 #[derive(Debug)]
 pub(crate) struct Redis {
     socket: OwnedFd,
@@ -32,9 +31,9 @@ impl Redis {
         Ok(Redis { socket })
     }
 
-    /// Sends PING and waits for the answer.
+    /// Sends PING, and waits for PONG.
     pub(crate) fn ping(&self) -> Result<(), Error> {
-        // The socket's buffer takes these few bytes at once.
+        // These few bytes fit into the socket's buffer, so the call sends all of them.
         retry_on_intr(|| send(&self.socket, PING, SendFlags::NOSIGNAL)).map_err(Error::Ask)?;
         let mut answer = [0; PONG.len()];
         let mut have = 0;

@@ -1,4 +1,4 @@
-//! Start and exit of the guest's programs, which have no libc, and the system calls that need
+//! Start and exit of the guest's programs, which have no libc. Also the system calls that need
 //! unsafe code.
 #![no_std]
 
@@ -23,12 +23,12 @@ pub const STDERR: BorrowedFd<'static> = unsafe { stdio::stderr() };
 /// The program's command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// The stack as Linux leaves it: the count of arguments, their addresses, and a null pointer.
+    /// The stack as Linux passes it: the number of arguments, their addresses, and a null pointer.
     stack: *const usize,
 }
 
 impl Arguments {
-    /// Only [`start!`] calls this.
+    /// To be called by [`start!`] only.
     ///
     /// # Safety
     ///
@@ -50,7 +50,7 @@ impl Arguments {
     }
 }
 
-/// Makes `$main` the program. It takes [`Arguments`] and returns the exit status.
+/// Makes `$main` the program's main function. It takes [`Arguments`], and returns the exit status.
 #[macro_export]
 macro_rules! start {
     ($main:path) => {
@@ -64,7 +64,7 @@ macro_rules! start {
         );
 
         unsafe extern "C" fn start(stack: *const usize) -> ! {
-            // SAFETY: from `_start`, right above.
+            // SAFETY: `_start`, above, passes the stack pointer that Linux set.
             let arguments = unsafe { $crate::Arguments::new(stack) };
             $crate::exit($main(arguments))
         }
@@ -93,7 +93,7 @@ pub fn write_all(to: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A file that takes formatted text.
+/// A file to which formatted text can be written.
 #[derive(Debug)]
 pub struct Stream(pub BorrowedFd<'static>);
 

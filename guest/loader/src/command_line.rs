@@ -3,13 +3,13 @@ use arrayvec::ArrayVec;
 use crate::error::LoadError;
 use crate::items::{Item, Items};
 
-/// Linux's limit for a command line, in bytes, with its zero.
+/// Linux's limit for a command line: bytes, with the terminating zero.
 pub const MAX_COMMAND_LINE: usize = 2048;
 
-/// A kernel's command line and its terminating zero.
+/// A kernel's command line with its terminating zero.
 pub type CommandLine = ArrayVec<u8, MAX_COMMAND_LINE>;
 
-/// The command line, if there is one.
+/// Reads the command line; `None`: there is no `-append`.
 pub fn command_line(items: &mut impl Items) -> Result<Option<CommandLine>, LoadError> {
     let length = items.length(Item::CommandLine)?;
     if length == 0 {
@@ -20,7 +20,7 @@ pub fn command_line(items: &mut impl Items) -> Result<Option<CommandLine>, LoadE
     let place = place.ok_or(LoadError::CommandLine(length, MAX_COMMAND_LINE))?;
     items.read(Item::CommandLine, 0, place)?;
     let is_text = place.iter().position(|byte| *byte == 0);
-    // A line that fills everything has lost its end.
+    // Without a zero in the buffer, the line is longer than the buffer, and its end is missing.
     let end = is_text.ok_or(LoadError::Truncated(Item::CommandLine, length))?;
     Ok(Some(bytes.into_iter().take(end + 1).collect()))
 }

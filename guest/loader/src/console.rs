@@ -1,9 +1,9 @@
-//! The loader's messages, and the end of a machine that it cannot start.
+//! The loader's messages, and the power-off if it cannot start a kernel.
 
 use core::fmt;
 
-/// The SBI's debug console. It takes text from memory only, and the loader's text lies in flash: so
-/// each byte is a call of its own.
+/// The SBI's debug console. A call with a whole text must give its address in memory, but the
+/// loader's texts are in flash. So each byte is written by a call of its own.
 #[derive(Debug)]
 pub(crate) struct Console;
 
@@ -20,17 +20,17 @@ impl fmt::Write for Console {
 /// Prints one line, `poorwill-loader: …`.
 pub(crate) fn print_line(text: fmt::Arguments<'_>) {
     use fmt::Write;
-    // If the console fails, there is no other place to report it.
+    // If the console fails, there is no other place for the message.
     let _nobody_listens = Console.write_fmt(format_args!("poorwill-loader: {text}\n"));
 }
 
-/// Prints one line, in `format!`'s syntax.
+/// Prints one line; the arguments are those of `format!`.
 macro_rules! say {
     ($($arg:tt)*) => { $crate::console::print_line(format_args!($($arg)*)) };
 }
 pub(crate) use say;
 
-/// Switches the machine off: a reset would only start the loader again.
+/// Switches the machine off. A reset would only start the loader again.
 pub(crate) fn fail() -> ! {
     let answers = [
         sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),

@@ -12,7 +12,7 @@ use crate::piece::{MAX_SEGMENTS, Piece};
 #[derive(FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct FileHeader {
-    /// Magic number, class (64 bits), byte order (little), and more.
+    /// Magic number, class, byte order, and fields that are not checked.
     identification: [u8; 16],
     kind: le::U16,
     machine: le::U16,
@@ -27,7 +27,7 @@ struct FileHeader {
     _of_sections: [le::U16; 3],
 }
 
-/// Of a file of 64 bits, little-endian.
+/// The start of the identification of a 64-bit, little-endian file.
 const IDENTIFICATION: [u8; 6] = *b"\x7fELF\x02\x01";
 /// The file type of a program with fixed addresses.
 const EXECUTABLE: u16 = 2;
@@ -46,10 +46,10 @@ struct ProgramHeader {
     _align: le::U64,
 }
 
-/// The type of segments to load.
+/// The type of a segment that must be loaded.
 const LOAD: u32 = 1;
 
-/// A kernel whose file says where in memory it lies.
+/// A kernel in an ELF file, which gives the memory address of each segment.
 pub(crate) struct Elf {
     pub(crate) entry: u64,
     headers: u64,
@@ -57,10 +57,9 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Bytes of the header.
     pub(crate) const HEADER_BYTES: usize = size_of::<FileHeader>();
 
-    /// Reads the header; `None` if it is no such header.
+    /// Reads the header; `None`: the file is not a 64-bit RISC-V program.
     pub(crate) fn read(header: &[u8; Self::HEADER_BYTES]) -> Option<Self> {
         let header = FileHeader::ref_from_bytes(header).ok()?;
         let is_ours = header.identification.starts_with(&IDENTIFICATION)
@@ -74,7 +73,7 @@ impl Elf {
         })
     }
 
-    /// The segments to load, at their physical addresses.
+    /// The segments to load, at the physical addresses that the file gives.
     ///
     /// # Errors
     ///

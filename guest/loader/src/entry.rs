@@ -1,16 +1,16 @@
-//! All assembly.
+//! The loader's assembly.
 
 use core::arch::{asm, global_asm};
 
-/// The loader's stack, which ends where the device tree begins: boot loaders put that
-/// near the end of memory.
+/// Size of the loader's stack. It ends where the device tree begins: boot loaders put that near the
+/// end of memory.
 pub(crate) const STACK_BYTES: u64 = 256 << 10;
-/// Alignment of the stack's end: whole pages, so that it shares none.
+/// Alignment of the stack's end: a page, so that the stack shares no page with the device tree.
 pub(crate) const STACK_ALIGN: u64 = 4096;
 
-// The first instruction in flash. a0 = hart ID, a1 = device tree. At a trap the program prints a
-// message, on an emptied stack. At a second trap the stack is not memory: these instructions print
-// a message without a stack.
+// The first instruction in flash; a0 is the hart ID, and a1 the device tree. After a trap the
+// program prints a message, on the emptied stack. A second trap means that the stack is not memory.
+// These instructions then print a message without a stack.
 global_asm!(
     "
     .section .text.entry, \"ax\"
@@ -65,7 +65,7 @@ no_stack:
 ///
 /// # Safety
 ///
-/// A kernel is loaded at `entry`.
+/// A kernel must be loaded at `entry`.
 pub(crate) unsafe fn start_kernel(entry: usize, hart: usize, tree: usize) -> ! {
     // SAFETY: as the caller says; `fence.i` makes the loaded code visible to instruction fetches.
     unsafe {

@@ -4,7 +4,6 @@ use thiserror::Error;
 
 use crate::items::{DeviceError, Item};
 
-/// Why the loader starts no kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
     #[error("no device tree at {0:#x}")]

@@ -1,16 +1,16 @@
-//! QEMU's configuration device (QEMU, docs/specs/fw_cfg.rst), accessed by DMA requests only. The
-//! firmware, which mediates the device, checks the memory that each request names.
+//! QEMU's configuration device (QEMU, docs/specs/fw_cfg.rst). The loader uses only DMA requests.
+//! The firmware mediates the device, and checks the memory of each request.
 
 use core::arch::asm;
 
 use poorwill_loader::{DeviceError, Item, Items, Piece};
 use poorwill_memory::to_usize;
 
-/// The register for the address of a request, big-endian.
+/// Offset of the register that takes the address of a request, big-endian.
 const REQUEST: u64 = 0x10;
 
-/// Items of the device (QEMU, include/standard-headers/linux/qemu_fw_cfg.h and
-/// hw/nvram/fw_cfg.h). Their lengths are little-endian.
+/// Numbers of the device's items (QEMU, include/standard-headers/linux/qemu_fw_cfg.h and
+/// hw/nvram/fw_cfg.h). The items with lengths are little-endian.
 mod key {
     pub(super) const SIGNATURE: u16 = 0x00;
     pub(super) const FEATURES: u16 = 0x01;
@@ -30,7 +30,7 @@ mod control {
 }
 
 const SIGNATURE: [u8; 4] = *b"QEMU";
-/// Feature bit: the device has DMA.
+/// Feature bit: the device accepts DMA requests.
 const HAS_DMA: u32 = 1 << 1;
 
 /// The configuration device.
@@ -40,7 +40,7 @@ pub(crate) struct FwCfg {
 }
 
 impl FwCfg {
-    /// The device with these registers.
+    /// The device whose registers are at `registers`.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl FwCfg {
     ///
     /// # Safety
     ///
-    /// `registers` is the address of such a device's registers.
+    /// `registers` must be the address of the registers of such a device.
     pub(crate) unsafe fn new(registers: u64) -> Result<Self, DeviceError> {
         let device = FwCfg { registers };
         let mut signature = [0; 4];
@@ -59,7 +59,7 @@ impl FwCfg {
         Ok(device)
     }
 
-    /// Loads a piece, and fills the rest of its place with zeros.
+    /// Loads a piece into `piece.place`, and fills the rest of it with zeros.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl FwCfg {
     ///
     /// # Safety
     ///
-    /// No other code uses the memory of `piece.place`.
+    /// No other code may use the memory of `piece.place`.
     pub(crate) unsafe fn load(&self, piece: &Piece) -> Result<(), DeviceError> {
         let key = key_of(piece.item);
         self.select(key, piece.offset)?;
@@ -96,13 +96,13 @@ impl FwCfg {
         )
     }
 
-    /// Sets the item and the offset of the next read.
+    /// Selects the item and the offset for the next read.
     fn select(&self, key: u16, offset: u32) -> Result<(), DeviceError> {
         let select = u32::from(key) << 16 | control::SELECT | control::SKIP;
         self.request(select, offset, 0)
     }
 
-    /// Makes a request. The device completes it before the write that starts it returns.
+    /// Makes a request. The device completes it before the register write that starts it returns.
     fn request(&self, wanted: u32, length: u32, address: u64) -> Result<(), DeviceError> {
         #[repr(C, align(16))]
         struct Request {
@@ -123,7 +123,7 @@ impl FwCfg {
         // is in our memory. It names our memory, or memory that no other code uses.
         unsafe { register.write_volatile(place.to_be()) };
         fence();
-        // SAFETY: the device may have written to the request, and has completed it.
+        // SAFETY: the device may have written to the request. It has completed it by now.
         let left = unsafe { (&raw const request.control).read_volatile() };
         match left {
             0 => Ok(()),

@@ -2,14 +2,14 @@ use core::fmt;
 
 use thiserror::Error;
 
-/// A part of QEMU's command line that QEMU hands over.
+/// An argument of QEMU's command line that QEMU offers in its configuration device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// `-kernel`.
     Kernel,
     /// `-initrd`.
     Initrd,
-    /// `-append`, with a terminating zero. With a bootable flash QEMU does not put it into the
+    /// `-append`, with a terminating zero. If the flash is bootable, QEMU does not put it into the
     /// device tree.
     CommandLine,
 }
@@ -24,7 +24,6 @@ impl fmt::Display for Item {
     }
 }
 
-/// The configuration device fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     #[error("the configuration device is not QEMU's, or has no DMA")]
@@ -35,9 +34,9 @@ pub enum DeviceError {
 
 /// A source of items.
 pub trait Items {
-    /// Length of an item in bytes; 0: the item is absent.
+    /// Length of an item in bytes; 0: there is no such item.
     fn length(&mut self, item: Item) -> Result<u32, DeviceError>;
 
-    /// Fills `into` with bytes of the item from `offset` on, all of which it must have.
+    /// Fills `into` with the bytes of an item from `offset` on. The item must have all of them.
     fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError>;
 }

@@ -1,6 +1,6 @@
-//! Decides which memory a kernel and its initramfs take, before the first byte is moved.
-//! [`Plan::make`] assigns a place to each of the [`Items`] that QEMU hands over. The program beside
-//! the library loads them, and starts the kernel.
+//! Plans the memory for a kernel and its initramfs, before the first byte is loaded. [`Plan::make`]
+//! assigns memory to each of the [`Items`] that QEMU offers. The program in this crate loads them
+//! and starts the kernel.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "names that say it need no comment")]

@@ -1,8 +1,8 @@
-//! The program. It runs in S-mode, in place in flash, with its stack in memory.
+//! The loader's program. It runs in S-mode, from flash, with its stack in memory.
 //!
-//! With a bootable flash QEMU loads only the firmware and the device tree into memory, and offers
-//! kernel and initramfs in its configuration device. So persistent memory keeps its contents until
-//! the firmware starts this program.
+//! If the flash is bootable, QEMU loads only the firmware and the device tree into memory. The
+//! kernel and the initramfs stay in its configuration device. So persistent memory keeps its
+//! contents until the firmware starts this program.
 #![no_std]
 #![no_main]
 
@@ -21,11 +21,11 @@ use crate::console::say;
 use crate::entry::STACK_BYTES;
 use crate::fw_cfg::FwCfg;
 
-/// The entry code calls this.
+/// The entry code calls this function.
 #[unsafe(no_mangle)]
 extern "C" fn main(hart: usize, tree: usize) -> ! {
     match load(tree as u64) {
-        // SAFETY: a kernel was loaded there.
+        // SAFETY: `load` has loaded a kernel there.
         Ok(kernel) => unsafe { entry::start_kernel(to_usize(kernel), hart, tree) },
         Err(error) => {
             say!("cannot start a kernel: {error}");
@@ -34,7 +34,7 @@ extern "C" fn main(hart: usize, tree: usize) -> ! {
     }
 }
 
-/// Loads the kernel, its initramfs and its command line; returns the entry point.
+/// Loads the kernel, its initramfs and its command line. Returns the kernel's entry point.
 fn load(tree: u64) -> Result<u64, LoadError> {
     // SAFETY: the firmware passed the address, and reads from memory have no side effects.
     let read = |address: u64, into: &mut [u8]| unsafe { read_memory(address, into) };
@@ -48,13 +48,13 @@ fn load(tree: u64) -> Result<u64, LoadError> {
     let mut items = unsafe { FwCfg::new(device.start) }?;
     let plan = Plan::make(&mut items, &machine, &Taken { tree, stack })?;
     for piece in &plan.pieces {
-        // SAFETY: the plan uses free memory only.
+        // SAFETY: the plan assigns free memory only.
         unsafe { items.load(piece) }?;
     }
     let line = command_line(&mut items)?;
     if plan.initrd.is_some() || line.is_some() {
         let room = PhysRange::new(tree.start, tree.length() + TREE_GROWTH);
-        // SAFETY: the range is the device tree, and memory behind it that the plan keeps free.
+        // SAFETY: the range is the device tree, and memory after it that the plan keeps free.
         tell(unsafe { memory(room) }, plan.initrd, line.as_deref())?;
     }
     say!("kernel at {:#x}", plan.entry);
@@ -65,7 +65,7 @@ fn load(tree: u64) -> Result<u64, LoadError> {
 ///
 /// # Safety
 ///
-/// Reads from there have no side effects.
+/// Reads of this memory must have no side effects.
 unsafe fn read_memory(address: u64, into: &mut [u8]) {
     let from = core::ptr::with_exposed_provenance::<u8>(to_usize(address));
     // SAFETY: as the caller says; the buffer is an object of its own.
@@ -76,14 +76,14 @@ unsafe fn read_memory(address: u64, into: &mut [u8]) {
 ///
 /// # Safety
 ///
-/// The range is memory, and no other code uses it while the slice is in use.
+/// The range must be memory that no other code uses while the slice is in use.
 unsafe fn memory(range: PhysRange) -> &'static mut [u8] {
     let start = core::ptr::with_exposed_provenance_mut(to_usize(range.start));
     // SAFETY: as the caller says.
     unsafe { slice::from_raw_parts_mut(start, to_usize(range.length())) }
 }
 
-/// The entry code calls this at a trap.
+/// The entry code calls this function after a trap.
 #[unsafe(no_mangle)]
 extern "C" fn trapped(cause: usize, pc: usize, value: usize) -> ! {
     say!("unexpected trap: scause {cause:#x}, sepc {pc:#x}, stval {value:#x}");

@@ -7,10 +7,11 @@ use crate::error::LoadError;
 use crate::items::Item;
 use crate::piece::MAX_PIECES;
 
-/// The most ranges that are not free: the tree's reservations, the tree, the stack and the pieces.
+/// The most ranges that are not free: the device tree's reservations, the device tree itself, the
+/// stack and the pieces.
 const MAX_HOLES: usize = MAX_RESERVED + 2 + MAX_PIECES;
 
-/// Memory in use while the loader runs.
+/// Memory that the loader needs while it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// The device tree.
@@ -19,21 +20,21 @@ pub struct Taken {
     pub stack: PhysRange,
 }
 
-/// Bytes by which the device tree may grow: three properties with their names, one of which holds a
-/// command line.
+/// Bytes by which the device tree may grow. It gets three properties with their names, and one of
+/// them holds a command line.
 pub const TREE_GROWTH: u64 = MAX_COMMAND_LINE as u64 + 256;
 
-/// The free memory, and the ranges taken from it.
+/// The free memory: all memory, and the ranges that are taken from it.
 pub(crate) struct Free<'m> {
     machine: &'m Machine,
     holes: ArrayVec<PhysRange, MAX_HOLES>,
     map: MemoryMap,
-    /// Whether the device tree can grow.
+    /// Whether there is free memory for the device tree's growth.
     pub(crate) has_tree_room: bool,
 }
 
 impl<'m> Free<'m> {
-    /// All memory except the tree's reservations and `taken`.
+    /// All memory except the device tree's reservations and `taken`.
     ///
     /// # Errors
     ///
@@ -58,13 +59,12 @@ impl<'m> Free<'m> {
         })
     }
 
-    /// Lowest address of memory.
     pub(crate) fn start_of_memory(&self) -> u64 {
         let starts = self.machine.memory.iter().map(|range| range.start);
         starts.min().unwrap_or(0)
     }
 
-    /// Takes ranges, which must be free and must not overlap.
+    /// Takes `ranges` from the free memory. They must not overlap each other.
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl<'m> Free<'m> {
         Ok(())
     }
 
-    /// Takes `bytes` at the lowest free multiple of `align`, a power of two, that is not
-    /// below `least`.
+    /// Takes `bytes` at the lowest free multiple of `align` that is at least `least`. `align` must
+    /// be a power of two.
     pub(crate) fn place(
         &mut self,
         item: Item,

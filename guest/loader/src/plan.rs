@@ -10,19 +10,19 @@ use crate::kernel_file::KernelFile;
 use crate::piece::{MAX_PIECES, MAX_SEGMENTS, Piece};
 use crate::place::{Free, Taken};
 
-/// Alignment of a Linux kernel, whose page tables begin with pages of this size
-/// (Documentation/arch/riscv/boot.rst). Linux takes whole such pages, though its documentation does
-/// not say so.
+/// Alignment of a Linux kernel, which maps itself by pages of this size
+/// (Documentation/arch/riscv/boot.rst). Linux also uses the rest of its last such page, which its
+/// documentation does not say.
 const LINUX_ALIGN: u64 = 2 << 20;
 
-/// Which pieces go where, and how the kernel starts.
+/// Where each piece is loaded, and how the kernel starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The pieces: they do not overlap one another, the memory in use, or reserved memory.
+    /// The pieces. They do not overlap each other, the loader's memory, or reserved memory.
     pub pieces: ArrayVec<Piece, MAX_PIECES>,
     /// The kernel's entry point.
     pub entry: u64,
-    /// Memory of the initramfs.
+    /// The memory of the initramfs; `None`: there is no initramfs.
     pub initrd: Option<PhysRange>,
 }
 
@@ -33,7 +33,7 @@ struct Kernel {
 }
 
 impl Plan {
-    /// Plans the loading of `items` on a machine where `taken` is in use.
+    /// Plans the memory for `items` on a machine where `taken` is in use.
     pub fn make(
         items: &mut impl Items,
         machine: &Machine,
@@ -56,7 +56,7 @@ impl Plan {
     }
 }
 
-/// Places the initramfs behind the kernel, since Linux may not use memory before itself.
+/// Places the initramfs after the kernel, since Linux does not use memory before its own start.
 fn place_initrd(
     items: &mut impl Items,
     kernel: &[Piece],
@@ -99,7 +99,7 @@ fn place_kernel<I: Items>(
     Ok(Kernel { pieces, entry })
 }
 
-/// Places a Linux as low as its alignment and text offset allow.
+/// Places a Linux kernel as low as its alignment and text offset allow.
 fn place_linux(image: LinuxImage, length: u32, free: &mut Free<'_>) -> Result<Kernel, LoadError> {
     if !image.text_offset.is_multiple_of(LINUX_ALIGN) {
         return Err(LoadError::TextOffset(image.text_offset));

@@ -3,9 +3,9 @@ use poorwill_memory::PhysRange;
 
 use crate::error::LoadError;
 
-/// Writes the place of the initramfs and the command line to `/chosen` of the device tree at the
-/// start of `buffer`. The rest of the buffer is room to grow. A `None` leaves its property
-/// unchanged.
+/// Writes the command line and the addresses of the initramfs into `/chosen` of the device tree.
+/// The tree is at the start of `buffer`, and the rest is room for it to grow. `None` leaves a
+/// property unchanged.
 pub fn tell(
     buffer: &mut [u8],
     initrd: Option<PhysRange>,

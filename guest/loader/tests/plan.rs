@@ -1,4 +1,4 @@
-//! Plans for kernels, whole and hostile, on the tree of a `virt` machine.
+//! Plans for valid and hostile kernels, on the device tree of a `virt` machine.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
@@ -14,10 +14,10 @@ const MIB: u64 = 1 << 20;
 const RAM: u64 = 0x8000_0000;
 const GIB: u64 = 1 << 30;
 
-/// What the firmware reserves.
+/// The memory that the firmware reserves: start and length.
 const FIRMWARE: [(u64, u64); 2] = [(RAM, 0x1c_0000), (RAM + 0x3be0_0000, 2 * MIB)];
 
-/// A machine of 1 GiB, as the firmware hands it on.
+/// A machine of 1 GiB, as the firmware describes it to the next stage.
 fn machine() -> Machine {
     let mut machine = Machine::read(&tree()).expect("a tree");
     let reserved = FIRMWARE.map(|(start, length)| Reserved {
@@ -33,7 +33,7 @@ fn tree() -> Vec<u8> {
     std::fs::read(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).expect("a tree")
 }
 
-/// Where QEMU puts the tree, and the stack below it.
+/// The device tree where QEMU puts it, and the stack below it.
 fn taken() -> Taken {
     let tree = RAM + GIB - 2 * MIB;
     Taken {
@@ -65,7 +65,7 @@ impl Items for Files {
     }
 
     fn read(&mut self, item: Item, offset: u32, into: &mut [u8]) -> Result<(), DeviceError> {
-        // Whoever asks for more than there is panics here.
+        // A read past the end panics.
         into.copy_from_slice(&self.of(item)[offset as usize..][..into.len()]);
         Ok(())
     }
@@ -83,7 +83,7 @@ fn linux(text_offset: u64, image_bytes: u64, file_bytes: usize) -> Vec<u8> {
     file
 }
 
-/// A segment: where it lies in the file and in memory, and its bytes in both.
+/// A segment: its offset in the file, its address in memory, and its lengths in both.
 type Segment = [u64; 4];
 
 fn elf(entry: u64, segments: &[Segment], file_bytes: usize) -> Vec<u8> {
@@ -133,7 +133,7 @@ fn what_is_reserved_is_stepped_over() {
         kernel: linux(0, 4 * MIB, 100),
         ..Files::default()
     };
-    // The firmware lies at the start of memory.
+    // The firmware is at the start of memory.
     assert_eq!(plan(&files).unwrap().entry, RAM + 2 * MIB);
     let mut machine = machine();
     machine.reserved.push(Reserved {
@@ -185,7 +185,7 @@ fn a_linux_without_room_or_at_an_odd_place_is_refused() {
 fn an_elf_file_lies_where_its_segments_say() {
     let segments = [
         [0, RAM + 2 * MIB, 1000, 1000],
-        // The second begins on the first one's last page, and has zeros behind it.
+        // The second segment begins on the first one's last page, and ends with zeros.
         [1000, RAM + 2 * MIB + 1000, 24, 2 * MIB],
     ];
     let files = Files {
@@ -228,7 +228,7 @@ fn an_elf_file_that_makes_no_sense_is_refused() {
     assert_eq!(refused(at - 1, &[[0, at, 1, 1]]), LoadError::Entry(at - 1));
     let both = [[0, at, 8, 8], [0, at + 7, 8, 8]];
     assert_eq!(refused(at, &both), not_free(at + 7, at + 15));
-    // Over the firmware, the stack, the tree, and beside memory.
+    // In turn: over the firmware, over the stack, over the device tree, and outside of memory.
     for start in [RAM, taken().stack.start, taken().tree.start + 8000, 0x1000] {
         assert_eq!(
             refused(start, &[[0, start, 8, 8]]),
@@ -261,7 +261,7 @@ fn what_is_no_kernel_is_refused() {
     let mut other = elf(RAM, &[], 1024);
     other[18] = 62; // another architecture
     assert_eq!(refused(&other), LoadError::Format);
-    // Its program headers lie behind its end.
+    // The program headers are past the file's end.
     let mut cut = elf(RAM, &[[0, RAM, 1, 1]], 1024);
     cut.truncate(100);
     assert_eq!(refused(&cut), LoadError::Truncated(Item::Kernel, 100));
@@ -281,7 +281,7 @@ fn the_stack_and_the_trees_room_must_be_free() {
     let wrong = Taken { stack, ..taken() };
     let found = Plan::make(&mut files.clone(), &machine(), &wrong);
     assert_eq!(found, Err(LoadError::Stack(stack.start)));
-    // The tree ends where memory does.
+    // The device tree ends at the end of memory.
     let tree = PhysRange::new(RAM + GIB - 8000, 8000);
     let wrong = Taken { tree, ..taken() };
     let found = Plan::make(&mut files.clone(), &machine(), &wrong);
@@ -330,7 +330,7 @@ fn the_kernel_is_told_and_the_longest_line_has_room() {
     let initrd = PhysRange::new(0x8400_0000, 0x1_2345);
     let mut line = [b'x'; MAX_COMMAND_LINE];
     line[MAX_COMMAND_LINE - 1] = 0;
-    // Told twice, the second time is what counts.
+    // If it is called twice, the second call decides.
     tell(&mut buffer, Some(PhysRange::new(1, 1)), None).unwrap();
     tell(&mut buffer, Some(initrd), Some(&line)).unwrap();
     let total = u32::from_be_bytes(buffer[4..8].try_into().unwrap());
@@ -347,7 +347,7 @@ fn the_kernel_is_told_and_the_longest_line_has_room() {
     assert_eq!(tell(&mut [0; 64], Some(initrd), None), Err(LoadError::Tree));
 }
 
-/// Numbers near where something changes.
+/// Numbers near which the plan changes.
 fn number() -> impl Strategy<Value = u64> {
     let edges = [
         0,
@@ -367,7 +367,7 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Whatever an ELF file says, a plan keeps to the file and to free memory.
+    /// For each ELF file, a plan uses only bytes of the file, and only free memory.
     #[test]
     fn no_plan_overlaps_anything(
         entry in number(),

@@ -42,20 +42,19 @@ Exit status: 0 done, 1 failed or obstacles found, 2 wrong usage.
 pub(crate) enum Command<'w> {
     Help,
     Status,
-    /// Show the firmware's log.
     Log,
     /// Show what prevents a cut.
     CheckCut,
-    /// Show which images the firmware in this file would wake.
+    /// Show which images the firmware in the given file would wake.
     Foretell(&'w str),
     Set(Setting),
     /// Sleep, and keep the image as the machine's snapshot.
     Snapshot {
         name: Name,
-        /// Even if partitions cannot be guarded.
+        /// Accept partitions that the firmware cannot guard.
         unguarded: bool,
     },
-    /// The machine is well after a snapshot's wake.
+    /// Record that the machine is well after a snapshot's wake.
     Well,
 }
 
@@ -69,7 +68,7 @@ pub(crate) enum Setting {
     BreakEven(u64),
 }
 
-/// Why a command line is wrong.
+/// Why a command line is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum UsageError<'w> {
     #[error(
@@ -133,7 +132,7 @@ impl<'w> Command<'w> {
     }
 }
 
-/// `words` are the arguments after `snapshot`, without its option.
+/// Parses `words`, the arguments after `snapshot` without its option.
 fn snapshot<'w>(words: &[&'w str], unguarded: bool) -> Result<Command<'w>, UsageError<'w>> {
     let name = match *words {
         [] => Ok(Name::NONE),
@@ -154,7 +153,7 @@ fn milliseconds(text: &str, delay: Delay) -> Result<u64, UsageError<'_>> {
 }
 
 impl Setting {
-    /// Returns `old` with this change.
+    /// `old` with this setting changed.
     pub(crate) fn applied_to(self, old: Configuration) -> Configuration {
         match self {
             Setting::Mode(mode) => Configuration {

@@ -1,7 +1,7 @@
-//! `cut check`: whether a power failure now would be a cut.
+//! `cut check`: shows whether a power failure at this time would be a cut.
 //!
-//! The firmware described the machine at the start; Linux shows the devices in use. The rules for
-//! these devices are the firmware's own at a cut.
+//! The firmware has described the machine at the start, and Linux shows the devices in use. The
+//! rules for these devices are those that the firmware applies at a cut.
 
 use core::cell::Cell;
 use core::fmt::{self, Write};
@@ -23,11 +23,11 @@ use crate::status::Told;
 /// The most host bridges that are examined.
 const MAX_DOMAINS: usize = 16;
 
-/// Shows what prevents a cut.
+/// Shows each obstacle to a cut.
 ///
 /// # Errors
 ///
-/// [`Error::NoCut`]: something prevents it.
+/// [`Error::NoCut`]: there is an obstacle.
 pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let mut found = Found { out, obstacles: 0 };
     let told = read::<128>(places.cut).map_err(Error::Told)?;
@@ -54,14 +54,14 @@ pub(crate) fn check(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Erro
     check_iommus(places, &mut found)?;
     match found.obstacles {
         0 => {
-            writeln!(found.out, "in the way   nothing that shows now")?;
+            writeln!(found.out, "in the way   no obstacle found")?;
             Ok(())
         }
         _ => Err(Error::NoCut),
     }
 }
 
-/// Obstacles to a cut.
+/// The obstacles to a cut that were found.
 struct Found<'o> {
     out: &'o mut dyn Write,
     obstacles: usize,
@@ -74,9 +74,9 @@ impl Found<'_> {
     }
 }
 
-/// Finds PCI functions that would refuse a cut.
+/// Finds the PCI functions that prevent a cut.
 fn check_pci(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
-    // For each domain, the lowest number of its buses.
+    // For each PCI domain, the lowest number of its buses.
     let mut domains = ArrayVec::<(u32, u8), MAX_DOMAINS>::new();
     for_each_in(places.pci, &mut |name| {
         let Some((domain, bus)) = domain_and_bus(name) else {
@@ -115,7 +115,7 @@ fn check_pci(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parses Linux's name of a function: `0000:01:00.0`.
+/// Parses Linux's name of a PCI function: `0000:01:00.0`.
 fn domain_and_bus(name: &str) -> Option<(u32, u8)> {
     let (domain, rest) = name.split_once(':')?;
     let (bus, _) = rest.split_once(':')?;
@@ -123,11 +123,11 @@ fn domain_and_bus(name: &str) -> Option<(u32, u8)> {
     Some((domain, u8::from_str_radix(bus, 16).ok()?))
 }
 
-/// The configuration space of a domain's PCI functions, as Linux shows it.
+/// The configuration space of a domain's PCI functions, in sysfs.
 struct Config<'p> {
     places: &'p Places<'p>,
     domain: u32,
-    /// Why a read failed.
+    /// The reason of a failed read.
     error: Cell<Option<Error>>,
 }
 
@@ -147,9 +147,9 @@ impl Config<'_> {
         };
         match length.map_err(Error::Function)? {
             4 => Ok(Some(u32::from_le_bytes(bytes))),
-            // The file ends here if Linux has no access to extended configuration space.
+            // Without access to the extended configuration space, Linux's file ends here.
             0 if register >= 0x100 => Ok(None),
-            // Users other than root see the beginning only.
+            // Only root can read more than the first 64 bytes.
             _ => Err(Error::Function(Errno::PERM)),
         }
     }
@@ -169,7 +169,7 @@ impl ConfigSpace for Config<'_> {
     }
 }
 
-/// Finds virtio devices in use that are not PCI functions.
+/// Finds virtio devices in use that are not on PCI.
 fn check_virtio(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
     for_each_in(places.platform, &mut |place| {
         let Some(address) = place.strip_suffix(".virtio_mmio") else {
@@ -185,7 +185,7 @@ fn check_virtio(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error>
             let status = status.as_deref().and_then(hexadecimal);
             match status.ok_or(Error::Virtio(Errno::NOENT))? {
                 status if is_driven(status) => found.tell(format_args!(
-                    "the device at 0x{address} is in use, and nothing here can bring it back"
+                    "the device at 0x{address} is in use, and the firmware cannot restore it"
                 )),
                 _ => Ok(()),
             }
@@ -203,12 +203,12 @@ fn hexadecimal(text: &[u8]) -> Option<u32> {
 fn check_iommus(places: &Places<'_>, found: &mut Found<'_>) -> Result<(), Error> {
     for_each_in(places.iommus, &mut |name| {
         found.tell(format_args!(
-            "the IOMMU {name} is in use, and nothing here can bring it back"
+            "the IOMMU {name} is in use, and the firmware cannot restore it"
         ))
     })
 }
 
-/// Calls `each` with the names in a folder of sysfs, which may be absent.
+/// Calls `each` with each name in a folder of sysfs. A missing folder is empty.
 fn for_each_in(folder: &str, each: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = match retry_on_intr(|| open(folder, flags, Mode::empty())) {

@@ -9,25 +9,26 @@ use crate::Places;
 use crate::error::{Error, Name};
 use crate::files::{number, path};
 
-/// What a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// Reads and exclusive writes: neither a mounted file system nor another such handle uses it.
+    /// Reading, and exclusive writing: no mounted file system and no other handle of this kind uses
+    /// the device.
     Write,
 }
 
-/// A disk or a partition, read past Linux's page cache: the firmware writes to it unseen by Linux.
+/// A disk or a partition, read with direct I/O: the firmware writes to it, and Linux's page cache
+/// may be outdated.
 ///
-/// A status in its errors is Linux's error number. [`Medium::start`] always fails: transfers to
-/// memory are not needed here.
+/// A status in its errors is Linux's error number. [`Medium::start`] always fails, since this
+/// program moves no OS memory.
 #[derive(Debug)]
 pub(crate) struct BlockDevice {
     node: OwnedFd,
     capacity: u64,
 }
 
-/// The unit of sizes in sysfs, independent of the device's blocks.
+/// The unit of lengths in sysfs, for each block size of a device.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 impl BlockDevice {
@@ -48,7 +49,7 @@ impl BlockDevice {
     }
 }
 
-/// Moves all of `bytes` by calls of `step`, each of which moves a part; `step` gets the offset.
+/// Moves all of `bytes` by several calls of `step`. Each call gets an offset, and moves a part.
 fn all_of(
     direction: Direction,
     offset: u64,
@@ -59,7 +60,7 @@ fn all_of(
     while done < bytes {
         let at = offset + done as u64;
         let moved = match retry_on_intr(|| step(done, at)) {
-            // The device ends before the size that sysfs gives.
+            // The device ends before the length that sysfs gives.
             Ok(0) => Err(Errno::IO),
             moved => moved,
         };

@@ -16,22 +16,20 @@ use crate::error::{Error, Name};
 use crate::files::number;
 use crate::{Places, find_only};
 
-/// A sleep area, as Linux sees it.
+/// A sleep area, with Linux's names for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Linux's name of the partition.
     pub(crate) node: Name,
-    /// Linux's name of the disk.
     disk: Name,
 }
 
-/// The sleep areas of the machine's disks. Areas that do not fit are dropped: with more than one,
-/// only the count matters.
+/// The sleep areas of the machine's disks. Further ones are dropped: with more than one, only their
+/// number matters.
 pub(crate) type Survey = ArrayVec<Found, 16>;
 
-/// Finds the sleep areas on NVMe disks, where the firmware looks for them. A disk that cannot be
-/// read may have nothing to do with sleep: its error goes to `complain`, and the search continues.
-/// A missing permission is an error.
+/// Finds the sleep areas on NVMe disks, where the firmware looks for them. If a disk cannot be
+/// read, its error goes to `complain`, and the search continues: the disk may be unrelated to
+/// sleep. A missing permission is an error.
 pub(crate) fn survey(
     places: &Places<'_>,
     complain: &mut dyn FnMut(&str, Error),
@@ -58,18 +56,18 @@ pub(crate) fn survey(
     Ok(survey)
 }
 
-/// Whether this block device is a whole NVMe disk that can be opened.
+/// Whether the block device is a whole NVMe disk that can be opened.
 fn is_disk(places: &Places<'_>, name: &str) -> Result<bool, Error> {
     if !name.starts_with("nvme") {
         return Ok(false);
     }
-    // For a disk with several paths Linux hides each path, and shows the disk.
+    // For a disk with several paths, Linux shows the disk and hides each path.
     let is_hidden = number(places, name, "hidden")? == Some(1);
     let is_partition = number(places, name, "partition")?.is_some();
     Ok(!is_hidden && !is_partition)
 }
 
-/// Adds the areas of one disk.
+/// Adds the sleep areas of one disk.
 fn look_at(places: &Places<'_>, disk: &str, survey: &mut Survey) -> Result<(), Error> {
     let mut device = BlockDevice::open(places, disk, Access::Read)?;
     let mut scratch = [Page::ZERO];
@@ -97,8 +95,8 @@ fn block_bytes(places: &Places<'_>, disk: &str) -> Result<u32, Error> {
     Ok(bytes.unwrap_or(512))
 }
 
-/// The partitions beside the machine's sleep area that cannot be guarded. The firmware makes the
-/// final check, which also covers other namespaces of the disk's controller.
+/// The partitions beside the machine's sleep area that the firmware cannot guard. The firmware
+/// itself also checks other namespaces of the disk's controller.
 pub(crate) fn unguarded_partitions(
     places: &Places<'_>,
     complaints: &mut dyn Write,
@@ -119,7 +117,8 @@ pub(crate) fn unguarded_partitions(
         .collect())
 }
 
-/// Linux's name of a partition of `disk`: with a `p` in between if the disk's name ends in a digit.
+/// Linux's name of a partition of `disk`. There is a `p` before the number if the disk's name ends
+/// in a digit.
 fn partition_name(disk: &str, partition: u32) -> Result<Name, Error> {
     let mut name = Name::from(disk)?;
     if disk.ends_with(|last: char| last.is_ascii_digit()) {
@@ -129,8 +128,8 @@ fn partition_name(disk: &str, partition: u32) -> Result<Name, Error> {
     Ok(name)
 }
 
-/// Whether Linux's partition lies where the table has it. Linux read the table when the disk
-/// appeared, and the table may have changed since.
+/// Whether Linux has the partition at the place that the table gives. Linux read the table when the
+/// disk appeared, and the table may have changed since.
 fn is_where(places: &Places<'_>, node: &str, area: &AreaLocation) -> Result<bool, Error> {
     let bytes = |file| -> Result<Option<u64>, Error> {
         let sectors = number(places, node, file)?;

@@ -7,12 +7,11 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Milliseconds(pub(crate) u64);
 
-/// The text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a duration: write a whole number and ms, s, min, h or d, such as 90s or 30min")]
 pub(crate) struct DurationError;
 
-/// The units: the accepted spellings, first the one to write, and the length in ms.
+/// The units: the accepted spellings, the first of which is printed, and the length in ms.
 const UNITS: [(&[&str], u64); 5] = [
     (&["d", "day", "days"], 24 * 60 * 60 * 1000),
     (&["h"], 60 * 60 * 1000),
@@ -24,7 +23,7 @@ const UNITS: [(&[&str], u64); 5] = [
 impl FromStr for Milliseconds {
     type Err = DurationError;
 
-    /// A value above all limits becomes the largest one.
+    /// Parses a time. A value above all limits becomes the largest one.
     fn from_str(text: &str) -> Result<Self, DurationError> {
         let mut rest = text.trim_ascii();
         let mut ms: u64 = 0;
@@ -48,7 +47,7 @@ impl FromStr for Milliseconds {
     }
 }
 
-/// Splits a text after the leading characters for which `belongs` holds.
+/// Splits a text before its first character for which `belongs` does not hold.
 fn split(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }

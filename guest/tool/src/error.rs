@@ -7,10 +7,10 @@ use poorwill_store::{ConfigurationError, GptError, StoreError, UnguardedPartitio
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Linux's name of a block device, which has 31 bytes at most.
+/// Linux's name of a block device, of 31 bytes at most.
 pub(crate) type Name = ArrayString<32>;
 
-/// Why a command failed, or the problem that it found.
+/// Why a command failed, or which problem it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Error {
     #[error("cannot open {0}: {reason}", reason = Reason(.1))]
@@ -106,7 +106,7 @@ impl<T> From<CapacityError<T>> for Error {
     }
 }
 
-/// Linux's error, as advice if the user can do something about it.
+/// Shows Linux's error as advice, if the user can do something about it.
 struct Reason<'e>(&'e Errno);
 
 impl fmt::Display for Reason<'_> {

@@ -1,4 +1,4 @@
-//! Linux's small files about its devices.
+//! Reads Linux's small files about its devices.
 
 use core::str;
 
@@ -9,7 +9,7 @@ use rustix::io::{Errno, read as read_some, retry_on_intr};
 use crate::Places;
 use crate::error::{Error, Name};
 
-/// Joins the parts of a path.
+/// Joins the parts of a path with slashes.
 pub(crate) fn path(parts: &[&str]) -> Result<ArrayString<256>, Error> {
     let mut path = ArrayString::new();
     for (number, part) in parts.iter().enumerate() {
@@ -21,7 +21,7 @@ pub(crate) fn path(parts: &[&str]) -> Result<ArrayString<256>, Error> {
     Ok(path)
 }
 
-/// The first `N` bytes of a file, or all of it; `None`: the file does not exist.
+/// The first `N` bytes of a file, or all bytes of a shorter one; `None`: no such file.
 pub(crate) fn read<const N: usize>(path: &str) -> Result<Option<ArrayVec<u8, N>>, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = match retry_on_intr(|| open(path, flags, Mode::empty())) {
@@ -41,7 +41,7 @@ pub(crate) fn read<const N: usize>(path: &str) -> Result<Option<ArrayVec<u8, N>>
     Ok(Some(bytes))
 }
 
-/// A number from a block device's folder in sysfs; `None`: the file does not exist.
+/// A number from a block device's folder in sysfs; `None`: no such file.
 pub(crate) fn number(
     places: &Places<'_>,
     device: &str,

@@ -1,8 +1,8 @@
-//! `poorwill-guest`: shows and sets how the machine sleeps, from its running Linux.
+//! `poorwill-guest`: shows and sets the sleep mode of a machine from its running Linux.
 //!
-//! This library has everything but the program's start and exit, so that tests run it on any Linux.
-//! Like the host's `poorwill area set`, it writes the sleep area's configuration to the disk. The
-//! firmware reads it at the next sleep.
+//! Only start and exit of the program are outside of this library, so that tests run it on any
+//! Linux. Like the host's `poorwill area set`, it writes the sleep area's configuration to the
+//! disk. The firmware reads it at the next sleep.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -67,7 +67,7 @@ const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 
 /// Runs the command with the arguments after the program's name, and returns the exit status.
-/// Results go to `out`, problems to `complaints`.
+/// Results go to `out`, and problems to `complaints`.
 pub fn run(
     words: &[&str],
     places: &Places<'_>,
@@ -103,7 +103,7 @@ pub fn run(
     }
 }
 
-/// If this fails, there is no other place to report it.
+/// Writes a problem. If this fails, there is no other place for it.
 fn complain(complaints: &mut dyn Write, text: fmt::Arguments<'_>) {
     let _nobody_listens = writeln!(complaints, "poorwill-guest: {text}");
 }
@@ -129,7 +129,7 @@ fn show(places: &Places<'_>, out: &mut dyn Write, complaints: &mut dyn Write) ->
     }
 }
 
-/// Shows the firmware's last lines.
+/// Shows the firmware's log.
 fn show_log(places: &Places<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let log = files::read::<TEXT_BYTES>(places.log).map_err(Error::Told)?;
     let log = log.ok_or(Error::NoLog)?;
@@ -161,7 +161,7 @@ fn foretell(
     }
 }
 
-/// Shows one area; fails if its configuration cannot be used.
+/// Shows one area. An unusable configuration is an error.
 fn show_area(
     found: &Found,
     places: &Places<'_>,
@@ -195,7 +195,7 @@ fn set(
     Ok(())
 }
 
-/// Changes the configuration of the only area, and returns the new one.
+/// Changes the configuration of the machine's only area, and returns the new one.
 fn change(
     places: &Places<'_>,
     complaints: &mut dyn Write,
@@ -206,7 +206,7 @@ fn change(
     let mut area = area_of(&mut device, &mut scratch)?;
     let old = match area.configuration() {
         Ok(old) => old,
-        // After a failed read the configuration may still be valid.
+        // After a failed read, the configuration on the disk may still be valid.
         Err(ConfigurationError::Medium(error)) => return Err(error.into()),
         Err(error) => {
             complain(
@@ -227,7 +227,7 @@ fn open_only_area(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Blo
     BlockDevice::open(places, &only.node, Access::Write)
 }
 
-/// The machine's only sleep area.
+/// Finds the machine's only sleep area.
 fn find_only(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Found, Error> {
     match find(places, complaints)?.as_slice() {
         [] => Err(Error::NoArea),
@@ -242,7 +242,7 @@ fn find(places: &Places<'_>, complaints: &mut dyn Write) -> Result<Survey, Error
     })
 }
 
-/// The area that fills all of a device.
+/// The sleep area that takes all of a device.
 fn area_of<'a>(
     device: &'a mut BlockDevice,
     scratch: &'a mut Page,

@@ -1,4 +1,4 @@
-//! The program `poorwill-guest`: start and exit around the library.
+//! The program `poorwill-guest`: calls the library, and ends with its exit status.
 #![no_std]
 #![no_main]
 
@@ -26,7 +26,8 @@ poorwill_guest_entry::start!(main);
 
 /// Returns the exit status.
 fn main(arguments: Arguments) -> u8 {
-    // No command takes more arguments; one too many is enough to refuse it.
+    // No command takes four arguments, so a fourth one is refused, and further ones need not be
+    // read.
     let words: ArrayVec<&str, 4> = (1..5)
         .map_while(|index| arguments.get(index))
         // An argument that is not text matches no command.

@@ -1,4 +1,4 @@
-//! Takes a snapshot of the running machine, and records that it woke well.
+//! Takes a snapshot of the running machine, and records that its wake succeeded.
 
 use core::fmt::Write;
 use core::str;
@@ -12,8 +12,8 @@ use crate::disks::unguarded_partitions;
 use crate::error::{Error, Name};
 use crate::{Places, area_of, change, complain, files, open_only_area};
 
-/// Sleeps, and keeps the image as snapshot `name`. With `unguarded` it accepts partitions that a
-/// wake cannot check for changes. Returns after each of its wakes.
+/// Sleeps, and keeps the image as snapshot `name`. `unguarded` accepts partitions whose changes a
+/// wake cannot detect. The call returns after each wake from the snapshot.
 pub(crate) fn take(
     (name, unguarded): (SnapshotName, bool),
     places: &Places<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn take(
     sync();
     let slept = sleep(places);
     if slept.is_err() {
-        // Later sleeps must not replace the snapshot.
+        // The next sleep must not replace the snapshot.
         change(places, complaints, next(None))?;
     }
     slept?;
@@ -47,8 +47,8 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// Records that the machine is well after its snapshot's wake. Writes only if this is not yet
-/// recorded, or a wake has failed since.
+/// Records that the machine is well after its snapshot's wake. Nothing is written if this is
+/// recorded already, and no wake has failed since.
 pub(crate) fn well(
     places: &Places<'_>,
     out: &mut dyn Write,
@@ -99,15 +99,15 @@ fn check_swaps(places: &Places<'_>) -> Result<(), Error> {
     })
 }
 
-/// The block device of a line; `None`: it lies in memory.
+/// The block device in a line; `None`: the file system is in memory.
 fn disk(source: Option<&[u8]>) -> Option<Name> {
     let name = str::from_utf8(source?.strip_prefix(b"/dev/")?).ok()?;
     let in_memory = ["zram", "ram"].iter().any(|kind| name.starts_with(kind));
-    // A name that is too long still belongs to a disk.
+    // A name that is too long is still a disk's, and is reported without the name.
     (!in_memory).then(|| Name::from(name).unwrap_or_default())
 }
 
-/// Calls `look` with each line of one of Linux's lists. A missing list is empty.
+/// Calls `look` with each line of a file in `/proc`. A missing file is empty.
 fn lines(
     path: &str,
     what: &'static str,
@@ -122,5 +122,5 @@ fn lines(
     list.split(|byte| *byte == b'\n').try_for_each(look)
 }
 
-/// The most bytes of a list.
+/// The most bytes of such a file.
 const LIST_BYTES: usize = 1 << 16;

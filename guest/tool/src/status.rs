@@ -6,7 +6,7 @@ use poorwill_store::{Configuration, SlotId, SlotState, SlotStatus};
 
 use crate::duration::Milliseconds;
 
-/// How the machine sleeps.
+/// The lines about the configuration.
 pub(crate) struct Sleeping(pub(crate) Configuration);
 
 impl fmt::Display for Sleeping {
@@ -26,7 +26,7 @@ impl fmt::Display for Sleeping {
     }
 }
 
-/// The state of the two slots, after the last sleeps.
+/// The lines about both slots.
 pub(crate) struct Slots<'s>(pub(crate) &'s [SlotStatus; 2]);
 
 impl fmt::Display for Slots<'_> {
@@ -72,7 +72,7 @@ impl fmt::Display for Slots<'_> {
     }
 }
 
-/// The firmware's last report to Linux, as bytes of the device tree.
+/// The line about the firmware's last report, whose bytes are in the device tree.
 pub(crate) struct Told<'t>(pub(crate) Option<&'t [u8]>);
 
 impl fmt::Display for Told<'_> {

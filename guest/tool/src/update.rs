@@ -1,4 +1,4 @@
-//! Which images another firmware would still wake; for use before an update.
+//! Shows which images another firmware would still wake, before an update.
 
 use core::fmt::{self, Write};
 
@@ -24,7 +24,8 @@ pub(crate) fn manifest(file: &str) -> Result<Manifest, Error> {
     found.map_err(Error::Manifest)
 }
 
-/// Shows what `firmware` makes of an area, and whether it accepts all of it.
+/// Shows whether `firmware` would wake the images of an area. Returns whether it accepts all of
+/// them.
 pub(crate) fn foretell(
     firmware: &Manifest,
     found: &Found,
@@ -54,7 +55,7 @@ pub(crate) fn foretell(
     Ok(takes_all)
 }
 
-/// Whether a slot has an image that may wake. An unreadable slot counts.
+/// Whether a slot has an image that may wake. A slot that cannot be read counts as one.
 fn may_wake(status: &SlotStatus) -> bool {
     match status {
         SlotStatus::New => false,
@@ -73,7 +74,7 @@ fn of_image<M: Medium>(firmware: &Manifest, slot: &mut M) -> Result<Forecast, Er
         Err(error) => return Ok(firmware.check_image(Err(&error), State::Unreadable)),
     };
     let mut room = [Page::ZERO; to_usize(STATE_PAGES)];
-    // The key is in flash that Linux cannot reach.
+    // The key is in flash, which Linux cannot reach.
     let sections = read_state(slot, &header, &mut room);
     let state = match (header.seal, &sections) {
         (Some(_), _) => State::Sealed,
@@ -83,7 +84,7 @@ fn of_image<M: Medium>(firmware: &Manifest, slot: &mut M) -> Result<Forecast, Er
     Ok(firmware.check_image(Ok(&header), state))
 }
 
-/// A forecast in words.
+/// A forecast as text.
 struct Told(Forecast);
 
 impl fmt::Display for Told {

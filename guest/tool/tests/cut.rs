@@ -1,4 +1,4 @@
-//! `cut check`, on a Linux made of files.
+//! Tests of `cut check`, on a model of Linux's files.
 
 mod common;
 
@@ -6,14 +6,13 @@ use std::fs;
 
 use common::Machine;
 
-/// A PCI function's configuration, as sysfs has it for root.
+/// A PCI function's configuration space, as sysfs shows it to root.
 struct Function {
     name: &'static str,
     id: u32,
     class: u32,
-    /// Its command register.
     command: u32,
-    /// Of the bus behind a bridge.
+    /// For a bridge, the number of the bus behind it.
     behind: Option<u8>,
 }
 
@@ -52,7 +51,7 @@ impl Function {
     }
 }
 
-/// A virtio device on the bus of memory, with this status.
+/// Adds a virtio device at the address `place`, with this device status.
 fn add_virtio(machine: &Machine, place: &str, status: u32) {
     let folder = machine
         .path("platform")
@@ -87,13 +86,13 @@ fn nothing_is_in_the_way_of_what_has_a_keeper() {
         ..VIRTIO_NET
     };
     idle.add(&machine);
-    // Linux has noticed it, and has no driver for it.
+    // Linux has found the device, and has no driver for it.
     add_virtio(&machine, "10007000", 1);
     let outcome = machine.run(&["cut", "check"]);
     outcome.says(0, &[], &[]);
     assert_eq!(
         outcome.out,
-        "firmware     armed hold_up_us=16000\nin the way   nothing that shows now\n"
+        "firmware     armed hold_up_us=16000\nin the way   no obstacle found\n"
     );
 }
 
@@ -102,7 +101,7 @@ fn all_that_is_in_the_way_is_told() {
     let machine = armed();
     NVME.add(&machine);
     VIRTIO_NET.add(&machine);
-    // Behind a bridge of another domain, whose first bus is not 0.
+    // A function behind a bridge of another domain, whose first bus is not 0.
     let bridge = Function {
         name: "0001:20:01.0",
         id: 0x000c_1b36,
@@ -116,7 +115,7 @@ fn all_that_is_in_the_way_is_told() {
         ..VIRTIO_NET
     };
     other.add(&machine);
-    // Without access to memory.
+    // A function without access to memory.
     let serial = Function {
         name: "0000:00:04.0",
         id: 0x0002_1b36,
@@ -130,7 +129,7 @@ fn all_that_is_in_the_way_is_told() {
     fs::create_dir_all(machine.path("iommus/riscv-iommu@3010000.riscv-iommu")).unwrap();
     let outcome = machine.run(&["cut", "check"]);
     let in_the_way =
-        |what: &str| format!("in the way   {what} is in use, and nothing here can bring it back\n");
+        |what: &str| format!("in the way   {what} is in use, and the firmware cannot restore it\n");
     let wanted: String = [
         "the PCI function 00:01.0",
         "the PCI function 21:03.0",
@@ -178,7 +177,7 @@ fn what_the_firmware_has_told_is_in_the_way_too() {
 fn what_cannot_be_looked_at_is_an_error() {
     let machine = armed();
     NVME.add(&machine);
-    // What others than root see.
+    // The part of a function's configuration space that users other than root see.
     let config = machine.path("pci").join(NVME.name).join("config");
     fs::write(config, []).unwrap();
     let outcome = machine.run(&["cut", "check"]);

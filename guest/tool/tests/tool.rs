@@ -1,4 +1,4 @@
-//! The whole program, on a Linux made of files.
+//! Tests of the whole program, on a model of Linux's files.
 
 mod common;
 
@@ -12,7 +12,7 @@ use poorwill_store::{Area, Configuration, SleepMode};
 
 const MIB: u64 = 1 << 20;
 
-/// What the firmware reads in the only area.
+/// The configuration that the firmware would read in the only area.
 fn configuration(machine: &Machine) -> Configuration {
     configuration_in(machine, "nvme0n1p1")
 }
@@ -86,7 +86,7 @@ fn what_is_set_is_what_the_firmware_reads() {
     let outcome = machine.run(&["status"]);
     outcome.says(0, &["sleep mode   auto, persists after 1min 30s\n"], &[]);
 
-    // Nothing but the configuration's page has changed.
+    // Only the configuration's page has changed.
     assert!(machine.device("nvme0n1") == disk);
     assert!(machine.device("nvme0n1p1")[4096..] == before[4096..]);
 }
@@ -122,7 +122,7 @@ fn of_several_areas_none_is_touched() {
         .says(1, &[], &["2 sleep areas"]);
 }
 
-/// The firmware does not look there either, or Linux shows the same disk twice.
+/// Devices where the firmware does not look, or under which Linux shows the same disk again.
 #[test]
 fn other_devices_do_not_count() {
     let machine = Machine::with_area();
@@ -207,7 +207,7 @@ fn wrong_usage_says_where_help_is() {
         .says(0, &["poorwill-guest mode MODE"], &[]);
 }
 
-/// A machine whose root is mounted with those options.
+/// A machine whose root is mounted with `options`.
 fn mounted(options: &str) -> Machine {
     let machine = Machine::with_area();
     let mounts = format!(

@@ -1,4 +1,4 @@
-//! `poorwill-guest status --for`: what another firmware makes of a sleep area.
+//! Tests of `poorwill-guest status --for`, which forecasts for another firmware.
 
 mod common;
 
@@ -22,7 +22,7 @@ const CORE: u32 = u32::from_le_bytes(*b"CORE");
 const OS_PAGES: u64 = 1200;
 const DATA_BYTES: u64 = 2 << 20;
 
-/// The firmware that saved the snapshot.
+/// The manifest of the firmware that saved the snapshot.
 fn saver() -> Manifest {
     Manifest {
         release: [0, 1, 0],
@@ -61,7 +61,7 @@ fn identity() -> MachineIdentity {
     }
 }
 
-/// A machine with a snapshot in its only area.
+/// A machine with a snapshot in its only sleep area.
 fn machine() -> Machine {
     let machine = Machine::with_area();
     let bytes = machine.device("nvme0n1p1");

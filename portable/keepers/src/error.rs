@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeeperError {
     /// A device without a keeper is in use, so its state cannot be restored.
-    #[error("the PCI function {0} is in use, and nothing here can bring it back")]
+    #[error("the PCI function {0} is in use, and the firmware cannot restore it")]
     NoKeeper(Function),
     /// More devices are in use than can be stopped together.
     #[error("more than {max} PCI devices are in use; {0} is one too many", max = crate::MAX_DEVICES)]

@@ -1,4 +1,4 @@
-//! A Linux made of files.
+//! A model of Linux's files in a temporary folder.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -14,12 +14,12 @@ use poorwill_memory::{Page, to_usize};
 use poorwill_store::find_areas;
 use tempfile::TempDir;
 
-/// What Linux shows of a machine.
+/// The files that Linux shows of a machine.
 pub(crate) struct Machine {
     pub(crate) folder: TempDir,
 }
 
-/// How a run ended.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: u8,
@@ -42,7 +42,7 @@ impl Outcome {
 }
 
 impl Machine {
-    /// Without disks. Not in memory, where direct access may not be had.
+    /// A machine without disks. The folder is not in tmpfs, which may lack direct I/O.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for name in ["blocks", "dev"] {
@@ -55,20 +55,19 @@ impl Machine {
         self.folder.path().join(name)
     }
 
-    /// A file of a block device's, as sysfs has it.
+    /// Writes an attribute of a block device, as sysfs shows it.
     pub(crate) fn attribute(&self, device: &str, file: &str, value: u64) {
         let path = self.path("blocks").join(device).join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("{value}\n")).unwrap();
     }
 
-    /// Adds a disk with so many sleep areas, of 5 MiB each, and their
-    /// partitions.
+    /// Adds a disk with this number of sleep areas, of 5 MiB each, and their partitions.
     pub(crate) fn add_disk(&self, name: &str, areas: usize) {
         self.add_disk_with(name, areas, None);
     }
 
-    /// The same, with a first partition that begins with `other`, if any.
+    /// The same, with a first partition that begins with the bytes `other`, if given.
     pub(crate) fn add_disk_with(&self, name: &str, areas: usize, other: Option<&[u8]>) {
         let file = self.path("dev").join(name);
         let disk = NewDisk {

@@ -23,10 +23,10 @@ pub enum CutReason {
     #[error("cut record: {0} bytes do not fit")]
     NoRoom(u64),
     /// A PCI function without a keeper is in use.
-    #[error("the PCI function {0} is in use, and nothing here can bring it back")]
+    #[error("the PCI function {0} is in use, and the firmware cannot restore it")]
     LiveFunction(Function),
     /// The same of a device, by its address.
-    #[error("the device at {0:#x} is in use, and nothing here can bring it back")]
+    #[error("the device at {0:#x} is in use, and the firmware cannot restore it")]
     LiveDevice(u64),
     /// A PCI function is in a state that has no keeper.
     #[error("the PCI function {0} is in a state that cannot be kept")]
